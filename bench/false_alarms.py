@@ -214,7 +214,7 @@ class _Alarms:
     def record(self, message: Message, log_time_ns: int) -> None:
         """See :class:`vehicled.journal.Sink`."""
         if isinstance(message, Fault):
-            if message.active and message.code != "mode" and message.reaction >= Reaction.CAP_SPEED:
+            if message.active and message.reaction >= Reaction.CAP_SPEED:
                 self.found.append((message.reaction.name, message.code, message.reason))
         else:
             self._judge.record(message, log_time_ns)

@@ -1,13 +1,13 @@
 """A daemon that drives small autonomous ground vehicles: a pure machine driven by a thin runtime.
 
-``import vehicled as v`` gives the Python interface of :mod:`vehicled.api`, and every message type.
+``import vehicled as v`` gives the Python interface of :mod:`vehicled.api`, and every message type with its enumerations.
 """
 
 from typing import Any
 
 __version__ = "0.1.0"
 
-_API = ("Log", "Run", "load_profile", "open_log", "simulate")
+_API = ("Action", "Log", "Observation", "Run", "Simulation", "load_profile", "open_log", "simulate")
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +23,6 @@ def _message(name: str) -> Any:
     from importlib import import_module
 
     messages = import_module("vehicled.messages")
-    if name in {kind.__name__ for kind in messages.ALL}:
+    if name in messages.__all__:
         return getattr(messages, name)
     raise AttributeError(f"module 'vehicled' has no attribute {name!r}")

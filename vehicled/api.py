@@ -24,6 +24,7 @@ from vehicled.run.result import Result
 from vehicled.run.simulation import Simulated, SimulationSpec
 from vehicled.run.simulation import simulate as run_simulation
 from vehicled.run.spec import RunSpec
+from vehicled.run.stepwise import Action, Observation, Stepwise
 
 
 def load_profile(name_or_file: str, overrides: Mapping[str, Any] | None = None) -> Loaded:
@@ -146,6 +147,36 @@ def simulate(
     return Run(plan, run_simulation(plan, SimulationSpec(failures=tuple(failures)), keep_trace=True), folder)
 
 
+class Simulation(Stepwise):
+    """A drive in this process that the caller steps and may steer: ``reset``, ``step``, ``observe``."""
+
+    def __init__(
+        self,
+        profile: str = "art",
+        course: str = "",
+        *,
+        seed: int = 1,
+        controller: str | type = "",
+        estimator: str | type = "",
+        overrides: Mapping[str, Any] | None = None,
+        laps: int = 1,
+        link: Literal["messages", "wires"] = "messages",
+    ) -> None:
+        """Take the arguments of :func:`simulate`, and begin the drive. Raises the same errors."""
+        spec = RunSpec(
+            profile=profile,
+            course=course,
+            seed=seed,
+            controller=_reference(controller),
+            estimator=_reference(estimator),
+            overrides=tuple(_overrides(overrides)),
+            laps=laps,
+            link=link,
+            log_folder=None,
+        )
+        super().__init__(Plan.of(spec))
+
+
 def open_log(path: str) -> Log:
     """Open a log of a simulation or a vehicle. Raises LogError."""
     return Log(path)
@@ -217,4 +248,4 @@ def _array(values: list[Any]) -> Any:
     return found
 
 
-__all__ = ["Log", "Run", "load_profile", "open_log", "replay", "simulate"]
+__all__ = ["Action", "Log", "Observation", "Run", "Simulation", "load_profile", "open_log", "replay", "simulate"]

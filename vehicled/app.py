@@ -11,6 +11,7 @@ from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator
 from vehicled.executive import DeclaredStopwatch, Stopwatch
 from vehicled.journal import Sink
+from vehicled.live_changes import ControllerBuilder
 from vehicled.machine import Machine, RateRow
 from vehicled.messages import GnssFix, GroundTruth, Message, Path
 from vehicled.paths.course import Course
@@ -113,11 +114,15 @@ def build(
     if profile.identifier is not None:
         identifier = resolve("identifier", profile.identifier.name)(profile.identifier.selected, profile.vehicle)
     controller_class = resolve("controller", profile.controller.name)
+    period_s = 1.0 / profile.tasks.control.rate_hz
+
+    def make_controller(params: Any, course: Course) -> Controller:
+        made: Controller = controller_class(params, profile.vehicle, profile.limits, course, period_s)
+        return made
+
     antenna = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
     estimator = estimator_class(profile.estimator.selected, profile.vehicle, course.datum, tuple(antenna))
-    controller = controller_class(
-        profile.controller.selected, profile.vehicle, profile.limits, course, 1.0 / profile.tasks.control.rate_hz
-    )
+    controller = make_controller(profile.controller.selected, course)
     if around is not None:
         estimator, controller = around(estimator, controller)
     pipeline = Pipeline(
@@ -135,6 +140,9 @@ def build(
         telemetry="telemetry" not in lacking(profile),
         control_frame=profile.control_frame,
         controller=controller,
+        builder=ControllerBuilder(
+            make_controller, controller_class, profile.controller.selected, course, profile.vehicle, profile.limits, fence
+        ),
         supervisor=Supervisor(),
         gate=Gate(profile.vehicle, profile.limits),
         sink=sink,

@@ -4,13 +4,16 @@ from collections import deque
 from math import hypot, isfinite, nan, pi, remainder, sqrt
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 
-from vehicled.messages import ActuatorCommand, ControlCommand, GroundTruth, Message, Mode, StateEstimate
+from vehicled.live_changes import COURSE_SET
+from vehicled.messages import ActuatorCommand, ControlCommand, CourseCommand, Event, GroundTruth, Message, Mode, StateEstimate
 from vehicled.paths.course import Course
+from vehicled.paths.stored import from_bytes
 from vehicled.paths.tracking import END_TOLERANCE_M, PathPoint, PathTracker
 
-TYPES: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, ActuatorCommand)
+TYPES: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, ActuatorCommand, CourseCommand, Event)
 """Message types that the judge needs."""
 
 _RING = 256
@@ -95,6 +98,8 @@ class Judge:
         self._target_speed_mps = nan
         self._modes = [(0, Mode.INIT)] * 2
         """The last two modes, each with the time of its first command: a truth may arrive after the command that it precedes."""
+        self._asked: CourseCommand | None = None
+        """Newest request for another course."""
         self._first_ns = 0
         self._last_ns = 0
         self.trace: list[TracePoint] | None = [] if keep_trace else None
@@ -110,6 +115,11 @@ class Judge:
         """True once the true vehicle has reached the end of the course."""
         on_last_leg = self._tracker.leg == len(self._course.cusps)
         return self._tracker.finished or (on_last_leg and self.driven_m >= self._course.length_m - 1.0)
+
+    @property
+    def course_m(self) -> float:
+        """Length of the course, of the newest one if it was changed."""
+        return self._course.length_m
 
     @property
     def driven_m(self) -> float:
@@ -141,6 +151,12 @@ class Judge:
             self._target_speed_mps = message.target_speed_mps
         elif isinstance(message, ActuatorCommand) and message.mode is not self._modes[1][1]:
             self._modes = [self._modes[1], (message.t_ns, message.mode)]
+        elif isinstance(message, CourseCommand):
+            self._asked = message
+        elif isinstance(message, Event) and message.name == COURSE_SET and self._asked is not None:
+            self._course = from_bytes(self._asked.course)
+            self._tracker = truth_tracker(self._course)
+            self._tracker.reset(msgspec.json.decode(message.fields).get("joined_m"))
 
     def _compare(self, truth: GroundTruth) -> None:
         self._first_ns = self._first_ns or truth.t_ns

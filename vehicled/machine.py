@@ -20,6 +20,7 @@ from vehicled import plugins
 from vehicled.attribution import EvidenceSource
 from vehicled.executive import Executive, Stopwatch, TaskSpec
 from vehicled.journal import Digest, Sink
+from vehicled.live_changes import CHANGES, ControllerBuilder, Prepared
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
@@ -183,16 +184,23 @@ class Machine:
             self._dispatch(port, device.on_rx(data, t_rx_ns), t_rx_ns)
             self._after_device(port, device, may_send=port not in self._command_only_ports)
 
-    def on_message(self, message: Message, now_ns: int) -> None:
-        """Take a message that came by no port: a request, a teleop reading, the health of the host."""
+    def on_message(self, message: Message, now_ns: int, prepared: Prepared | None = None) -> str:
+        """Take a message that came by no port: a request, a teleop reading, the health of the host.
+
+        Return why a change of course, parameter or speed limit is refused; empty otherwise. ``prepared``: what another thread has
+        made of the change.
+        """
         # Devices produce the same types: without this record a replay could not tell which messages came from outside.
         self._sink.record(MachineCall(now_ns, Verb.MESSAGE), now_ns)
         self._sink.record(message, now_ns)
         if isinstance(message, OperatorCommand):
             # Immediately: a stop must not wait for ingestion.
             self._pipeline.supervisor.on_operator(message, now_ns)
+        elif isinstance(message, CHANGES):
+            return self._pipeline.change(message, now_ns, prepared)
         else:
             self._pipeline.inbox.put(message)
+        return ""
 
     def refuse_arming(self, why: str) -> None:
         """Refuse arming because profile or calibration do not fit; an empty text allows it."""
@@ -301,6 +309,26 @@ class Machine:
     def control(self) -> ControlCommand | None:
         """Newest control command."""
         return self._pipeline.newest_command.value
+
+    @property
+    def builder(self) -> ControllerBuilder | None:
+        """Builder of the controller, which prepares changes; None if it cannot be changed."""
+        return self._pipeline.builder
+
+    @property
+    def speed_limit_mps(self) -> float:
+        """Speed limit that was requested; infinite for none."""
+        return self._pipeline.speed_limit_mps
+
+    @property
+    def home(self) -> tuple[float, float, float] | None:
+        """Pose in the map frame at which the vehicle was armed last, m, m, rad; None before."""
+        return self._pipeline.home
+
+    @property
+    def setpoint_holder(self) -> str:
+        """Origin of the program that holds the lease of the setpoints; empty if none does."""
+        return self._pipeline.monitors.setpoints.holder
 
     @property
     def not_finite(self) -> int:

@@ -7,22 +7,26 @@ between bytes and messages.
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from math import isfinite, isnan
+from math import inf, isfinite, isnan, nan
+from typing import Any
 
 from msgspec.structs import replace
 
 from vehicled.bus import Inbox, Latest
 from vehicled.control.alignment import AlignmentDrive, AlignmentInputs
 from vehicled.control.interface import Controller
+from vehicled.control.setpoint import SetpointControl
 from vehicled.control.speed import SpeedParams
 from vehicled.control.teleop import teleop_command
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
+from vehicled.live_changes import COURSE_SET, ChangeError, ControllerBuilder, Prepared, check_limit
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
     ControlLevel,
+    CourseCommand,
     Event,
     Fault,
     GnssFix,
@@ -31,10 +35,13 @@ from vehicled.messages import (
     LaserScan,
     Message,
     Mode,
+    ModeChange,
     MotorStatus,
     ObstacleRange,
     OperatorCommand,
+    ParameterCommand,
     Reaction,
+    SpeedCommand,
     StateEstimate,
     SteeringFeedback,
     WheelSpeed,
@@ -43,7 +50,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.ports import NEVER_NS
 from vehicled.safety.arming import missing
-from vehicled.safety.entry import CourseEntry
+from vehicled.safety.entry import CourseEntry, join_moving
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
@@ -88,12 +95,20 @@ class Pipeline:
         alignment: AlignmentParams | None = None,
         datum: Datum | None = None,
         speed: SpeedParams | None = None,
+        builder: ControllerBuilder | None = None,
     ) -> None:
         alignment = alignment or AlignmentParams()
         self.monitors = Monitors(
             limits, vehicle, sources, course, fence, antenna_m, telemetry=telemetry, alignment=alignment, datum=datum
         )
         self._alignment = AlignmentDrive(alignment, speed or SpeedParams(), vehicle)
+        self._setpoints = SetpointControl(speed or SpeedParams(), vehicle)
+        self.builder = builder
+        """Builder of the controller; None if it cannot be changed during the run."""
+        self.speed_limit_mps = inf
+        """Speed limit that was requested, m/s; infinite for none."""
+        self.home: tuple[float, float, float] | None = None
+        """Pose in the map frame at which the vehicle was armed, m, m, rad; None before."""
         self._vehicle = self._known = vehicle
         self._limits = limits
         self._estimator = estimator
@@ -168,7 +183,7 @@ class Pipeline:
         if estimate is None:
             return
         # Otherwise only the gate would hold the cap, and the speed would oscillate around it.
-        self._controller.limit_speed(min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps))
+        self._controller.limit_speed(self._cap_mps)
         command = self._controller.step(self._frame.step(estimate), now_ns)
         self.newest_command.put(command, now_ns)
         self._sink.record(command, now_ns)
@@ -206,7 +221,7 @@ class Pipeline:
             supervisor.reaction,
             now_ns,
             demand.newest_input_ns if demand is not None else 0,
-            cap_mps=supervisor.speed_cap_mps,
+            cap_mps=min(supervisor.speed_cap_mps, self.speed_limit_mps),
             releases_brake=supervisor.releases_brake,
         )
         command = self._aged(command, now_ns, demand)
@@ -237,15 +252,83 @@ class Pipeline:
         mode, hand, now_ns = self.supervisor.mode, self.monitors.hand.command, s.now_ns
         if mode is Mode.ALIGN:
             newest_ns = 0 if s.estimate is None else s.estimate.newest_input_ns
-            turned_rad, cap_mps = self.monitors.alignment.turned_rad, min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps)
-            return self._alignment.step(AlignmentInputs(s.speed_mps, turned_rad, cap_mps, newest_ns), now_ns)
+            turned_rad = self.monitors.alignment.turned_rad
+            return self._alignment.step(AlignmentInputs(s.speed_mps, turned_rad, self._cap_mps, newest_ns), now_ns)
         if mode is Mode.STOPPING and self._driving_mode is Mode.ALIGN:
             return self._alignment.stop(0 if s.estimate is None else s.estimate.newest_input_ns, now_ns)
         if mode is Mode.TELEOP and hand is not None:
             return teleop_command(hand, self._known, now_ns)
+        setpoint = self.monitors.setpoints.newest
+        if mode is Mode.OFFBOARD and setpoint is not None:
+            return self._setpoints.step(setpoint, s.estimate, self._cap_mps, now_ns)
         # A stop after manual driving holds the wheel angle, because there is no path to follow.
         driven = mode is Mode.AUTO or (mode is Mode.STOPPING and self._driving_mode is Mode.AUTO)
         return self.newest_command.value if driven else None
+
+    # ---------------------------------------------------------------- changes between two ticks
+
+    def change(
+        self, message: CourseCommand | ParameterCommand | SpeedCommand, now_ns: int, prepared: Prepared | None = None
+    ) -> str:
+        """Take a change, prepared or not. Return why it is refused; empty if it is taken. The log has the answer."""
+        try:
+            if isinstance(message, SpeedCommand):
+                check_limit(message.limit_mps, self._limits.max_speed_mps)
+                self.speed_limit_mps = message.limit_mps
+                name: str = "speed_limited"
+                fields: dict[str, Any] = {"limit_mps": message.limit_mps if isfinite(message.limit_mps) else None}
+            else:
+                name, fields = self._rebuild(message, prepared)
+        except ChangeError as error:
+            self._sink.record(Fault(now_ns, "request_refused", message.origin, Reaction.NONE, True, str(error)), now_ns)
+            return str(error)
+        fields["by"] = message.origin
+        self._sink.record(Event(now_ns, "info", name, json.dumps(fields)), now_ns)
+        return ""
+
+    def _rebuild(self, message: CourseCommand | ParameterCommand, prepared: Prepared | None) -> tuple[str, dict[str, Any]]:
+        """Replace the controller; return name and fields of the event. Raises :class:`ChangeError`."""
+        builder, mode, estimate = self.builder, self.supervisor.mode, self.estimate.value
+        if builder is None:
+            raise ChangeError("the controller of this run cannot be changed")
+        if mode is Mode.STOPPING:
+            raise ChangeError(f"the vehicle is being stopped ({self.supervisor.why}): ask again when it stands")
+        if prepared is None or not builder.fits(prepared, message):
+            prepared = builder.prepare(message)
+        command, s_m = self.newest_command.value, None
+        if isinstance(message, CourseCommand):
+            name: str = COURSE_SET
+            fields: dict[str, Any] = {"course": prepared.course.name, "length_m": prepared.course.length_m}
+            entry = CourseEntry(prepared.course, self._limits.corridor_m, anywhere=True)
+            if mode is Mode.AUTO:
+                if estimate is None:
+                    raise ChangeError("the estimator has no position: ask again when it has one")
+                joined = join_moving(prepared.course, estimate, self._known, self._limits)
+                if joined.s_m is None:
+                    raise ChangeError(joined.refused)
+                s_m = joined.s_m
+                entry.driven_to(s_m)
+                fields["joined_m"] = s_m
+            self._entry = entry
+            self.monitors.follow(prepared.course)
+            if command is not None:
+                # Its place belongs to the old course.
+                self.newest_command.value = replace(command, progress_m=nan, cross_track_m=nan, heading_error_rad=nan)
+        else:
+            name, fields = "parameter_set", {"key": message.key, "value": message.value}
+            if mode is Mode.AUTO and command is not None and isfinite(command.progress_m):
+                s_m = command.progress_m
+        builder.take(prepared)
+        self._controller = prepared.controller
+        self._controller.adapt(self._known)
+        if s_m is not None:
+            self._controller.reset(s_m, self.gate.wheel_angle_rad)
+        return name, fields
+
+    @property
+    def _cap_mps(self) -> float:
+        """Highest speed that rules, profile and request allow now."""
+        return min(self.supervisor.speed_cap_mps, self._limits.max_speed_mps, self.speed_limit_mps)
 
     # ---------------------------------------------------------------- queries of the machine
 
@@ -296,6 +379,7 @@ class Pipeline:
         self._known = vehicle
         self._estimator.adapt(vehicle)
         self._controller.adapt(vehicle)
+        self._setpoints.adapt(vehicle)
         self.gate.adapt(vehicle)
         self.monitors.stopping.adapt(vehicle)
 
@@ -308,6 +392,11 @@ class Pipeline:
             self._driving_mode = mode
         elif mode is Mode.TELEOP:
             self._driving_mode = mode
+        elif mode is Mode.OFFBOARD:
+            self._setpoints.begin()
+            self._driving_mode = mode
+        elif mode is Mode.ARMED and (estimate := self.estimate.value) is not None:
+            self.home = estimate.x_m, estimate.y_m, estimate.yaw_rad
         elif mode is Mode.ALIGN:
             self._alignment.begin()
             self._driving_mode = mode
@@ -319,8 +408,11 @@ class Pipeline:
             self._sink.record(Event(now_ns, "info", "substitutes", json.dumps({"stands_in": self.substitutes})), now_ns)
         if (before in MOVING) is not (mode in MOVING):
             self._log_clipped(now_ns)
-        reason = f"{before.name} -> {mode.name}: {supervisor.why}"
-        self._sink.record(Fault(now_ns, "mode", "supervisor", supervisor.reaction, True, reason), now_ns)
+        reason = supervisor.reason
+        *_, first = reason.parts()
+        measured = () if reason.measured is None else (reason.measured.value, reason.measured.limit, reason.measured.unit)
+        change = ModeChange(now_ns, before, mode, supervisor.reaction, reason.code, reason.by, first.code, reason.text(), *measured)
+        self._sink.record(change, now_ns)
 
     def _log_clipped(self, now_ns: int) -> None:
         """Log the clipped commands by kind since the last start or end of a drive."""

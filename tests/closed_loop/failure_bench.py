@@ -93,7 +93,7 @@ class _Recorder:
         since = log_time_ns >= self._since_ns
         if isinstance(message, Fault):
             self.faults.append(message)
-            if since and self.watching and message.code != "mode":
+            if since and self.watching:
                 self.named.add(message.code)
         elif isinstance(message, Event):
             # The account of a drive belongs to every drive.

@@ -105,8 +105,6 @@ class Judge:
 
     def _on_fault(self, fault: Fault, now_ns: int) -> None:
         key = fault.origin, fault.code
-        if fault.code == "mode":
-            return
         if not fault.reason:
             self._broke(f"the fault {fault.code} has no reason", now_ns)
         if not fault.active:

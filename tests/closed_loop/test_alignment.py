@@ -20,6 +20,7 @@ from vehicled.messages import (
     Fault,
     Message,
     Mode,
+    ModeChange,
     MotorStatus,
     OperatorAction,
     OperatorCommand,
@@ -55,7 +56,7 @@ class Drive:
     ) -> None:
         self.course = bend()
         self.judge = Judge(self.course)
-        self.modes: list[str] = []
+        self.modes: list[ModeChange] = []
         self.faults: list[Fault] = []
         profile = load_profile(PROFILE, list(overrides))
         self.pair = Pair(profile, self.course, failures, self, seed, link=link, fence=fence, scenario=scenario, start=start)
@@ -65,11 +66,10 @@ class Drive:
     def record(self, message: Message, now_ns: int) -> None:
         """See :class:`vehicled.journal.Sink`."""
         self.judge.record(message, now_ns)
-        if isinstance(message, Fault):
-            if message.code == "mode":
-                self.modes.append(message.reason)
-            else:
-                self.faults.append(message)
+        if isinstance(message, ModeChange):
+            self.modes.append(message)
+        elif isinstance(message, Fault):
+            self.faults.append(message)
 
     def run(self, until: Callable[[], bool], within_s: float = 40.0) -> None:
         """Go on until something holds; it must within a time."""
@@ -104,7 +104,7 @@ class Drive:
 
     def stands(self) -> bool:
         """True if an alignment has ended, successfully or not."""
-        return self.machine.mode in (Mode.STANDBY, Mode.FAULT) and any("-> ALIGN" in mode for mode in self.modes)
+        return self.machine.mode in (Mode.STANDBY, Mode.FAULT) and any(change.after is Mode.ALIGN for change in self.modes)
 
 
 @pytest.mark.parametrize("estimator", sampled(["ekf4", "planar", "ins"], lambda estimator: estimator == "ekf4"))
@@ -136,7 +136,7 @@ def test_a_push_tells_the_heading(estimator: str) -> None:
     drive.run(lambda: drive.machine.mode is Mode.AUTO)
     assert drive.moved_m == pytest.approx(3.0, abs=0.1)
     assert abs(drive.heading_error_rad) < 0.05
-    assert not any("ALIGN" in mode for mode in drive.modes)
+    assert not any(change.after is Mode.ALIGN for change in drive.modes)
     drive.run_s(4.0)
     assert drive.machine.mode is Mode.AUTO
 

@@ -10,6 +10,7 @@ import pytest
 
 import vehicled as v
 from vehicled.app import SetupError
+from vehicled.messages import Mode
 from vehicled.profile import ProfileError
 
 SCRIPT = """
@@ -39,8 +40,9 @@ def test_messages_are_arrays_of_their_fields(run: v.Run) -> None:
     assert (np.diff(estimates["time_s"]) >= 0.0).all()
     assert estimates["time_s"][-1] == pytest.approx((estimates["t_ns"][-1] - run.header.start_monotonic_ns) * 1e-9, abs=0.02)
     assert np.nanmax(estimates["speed_mps"]) > 0.5
-    faults = run.messages(v.Fault)
-    assert any("AUTO" in reason for reason in faults["reason"])
+    changes = run.messages(v.ModeChange)
+    assert Mode.AUTO in changes["after"]
+    assert "drives_course" in changes["code"]
     assert len(run.messages(v.LaserScan)) == 0
 
 
@@ -95,14 +97,14 @@ def test_a_class_of_the_script_itself(tmp_path: Path) -> None:
 def test_the_examples_of_the_page_run(tmp_path: Path, project_root: Path) -> None:
     """Run every Python block, on a shorter course with fewer seeds."""
     blocks = re.findall(r"```python\n(.*?)```", (project_root / "docs/python.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         if "matplotlib" in block:
             pytest.importorskip("matplotlib", reason="matplotlib is not installed")
         short = (
             block.replace("range(1, 21)", "range(1, 3)")
             .replace("seed=seed", "seed=seed, duration_s=2")
-            .replace("seed=3", "seed=3, duration_s=2")
+            .replace("seed=3, over", "seed=3, duration_s=2, over")
         )
         done = subprocess.run([sys.executable, "-c", short], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

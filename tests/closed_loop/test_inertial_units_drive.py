@@ -53,7 +53,7 @@ class Journal:
         """See :class:`vehicled.journal.Sink`."""
         if isinstance(message, Event):
             self.told.append(message.name)
-        elif isinstance(message, Fault) and message.reaction > Reaction.WARN and message.code != "mode":
+        elif isinstance(message, Fault) and message.reaction > Reaction.WARN:
             self.told.append(message.code)
         elif isinstance(message, GroundTruth):
             point = self._tracker.update(message.x_m, message.y_m, message.yaw_rad)

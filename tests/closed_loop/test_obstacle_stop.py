@@ -75,8 +75,8 @@ class Drive:
 
     @property
     def codes(self) -> list[str]:
-        """Codes of the faults, without mode changes."""
-        return [fault.code for fault in self.faults if fault.code != "mode"]
+        """Codes of the faults."""
+        return [fault.code for fault in self.faults]
 
     @property
     def digest(self) -> str:

@@ -12,6 +12,7 @@ from vehicled.messages import (
     Fault,
     Message,
     Mode,
+    ModeChange,
     OperatorAction,
     OperatorCommand,
     TeleopCommand,
@@ -30,7 +31,7 @@ class Drive:
 
     def __init__(self, *overrides: str) -> None:
         self.progress_m: list[float] = []
-        self.told: list[Fault] = []
+        self.told: list[Fault | ModeChange] = []
         self.drives = False
         profile = load_profile("art", overrides)
         self.pair = Pair(profile, COURSE, [], self, 0, link="messages")
@@ -44,7 +45,7 @@ class Drive:
         """See :class:`vehicled.journal.Sink`."""
         if isinstance(message, ControlCommand) and self.machine.mode is Mode.AUTO:
             self.progress_m.append(message.progress_m)
-        elif isinstance(message, Fault):
+        elif isinstance(message, Fault | ModeChange):
             self.told.append(message)
 
     def ask(self, *actions: OperatorAction) -> None:

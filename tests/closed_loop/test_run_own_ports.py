@@ -27,6 +27,7 @@ from vehicled.messages import (
     Fault,
     Message,
     Mode,
+    ModeChange,
     PortEvent,
     PortState,
     Reaction,
@@ -154,7 +155,7 @@ def test_it_waits_for_its_devices_stands_until_it_is_armed_and_drives(
     missing = next(event["detail"] for event in art.events() if event["event"] == "port imu error")
     assert "does not exist: plug the device in" in missing
 
-    armed_ns = next(fault.t_ns for fault in art.log(Fault) if fault.code == "mode" and "-> ARMED" in fault.reason)
+    armed_ns = next(change.t_ns for change in art.log(ModeChange) if change.after is Mode.ARMED)
     before = [estimate for estimate in art.log(StateEstimate) if estimate.t_ns < armed_ns]
     assert before[-1].status is EstimatorStatus.RUNNING
     assert abs(before[-1].speed_mps) < 0.05
@@ -203,13 +204,13 @@ def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str]
     assert "stopped by Ctrl-C; the vehicle stands" in art.said("run").splitlines()[-1]
 
     told = art.log(Fault, Event, PortEvent)
-    modes = [(each.t_ns, each.reason) for each in told if isinstance(each, Fault) and each.code == "mode"]
+    modes = art.log(ModeChange)
     # ARMED is too short to be seen each time.
-    ways = [text.split(":")[0].partition(" -> ")[2] for _, text in modes if "-> ARMED" not in text]
+    ways = [change.after.name for change in modes if change.after is not Mode.ARMED]
     assert ways == ["STANDBY"] + ["AUTO", "STOPPING", "STANDBY"] * 3, (
         "stopped without the gyro and the motor, not without the position"
     )
-    armed_ns = [t_ns for t_ns, text in modes if "-> AUTO" in text]
+    armed_ns = [change.t_ns for change in modes if change.after is Mode.AUTO]
     commands, estimates = art.log(ActuatorCommand), art.log(StateEstimate)
     tracker = PathTracker(load_course(COURSE).repeated(3))
     off_m = [(each.t_ns, abs(tracker.update(each.x_m, each.y_m, each.yaw_rad).cross_track_m)) for each in estimates]
@@ -225,7 +226,7 @@ def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str]
         assert back_ns - lost_ns == pytest.approx(1.2e9, abs=0.6e9)
         within = [each for each in told if lost_ns <= each.t_ns < over_ns]
         names = {each.code if isinstance(each, Fault) else each.name for each in within if not isinstance(each, PortEvent)}
-        assert names - {"mode", "substitutes", *OF_THE_MACHINE} == set(row.named)
+        assert names - {"substitutes", *OF_THE_MACHINE} == set(row.named)
         hit = next(each for each in commands if each.t_ns >= lost_ns and each.reaction > Reaction.WARN)
         assert {"capped": Reaction.CAP_SPEED, "controlled stop": Reaction.CONTROLLED_STOP, "brakes": Reaction.BRAKE}[
             row.vehicle

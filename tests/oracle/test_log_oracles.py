@@ -45,6 +45,13 @@ SAMPLES: tuple[Message, ...] = (
     messages.HostHealth(23, disk_free_share=0.5, log_failure="disk full"),
     messages.MachineCall(24, messages.Verb.BRAKE),
     messages.GarbageCollection(26, 3_000_000, 2, 1000),
+    messages.ModeChange(
+        27, messages.Mode.AUTO, messages.Mode.FAULT, messages.Reaction.BRAKE, "a", "b", "c", "why", 0.06, 0.05, "s"
+    ),
+    messages.Setpoint(28, 29, 1.0, 0.2, math.nan, "planner", 9),
+    messages.CourseCommand(29, 30, "planner", "yard", b"\x00\xff"),
+    messages.SpeedCommand(30, 31, "planner", math.inf),
+    messages.ParameterCommand(31, 32, "planner", "speed.p", 0.5),
     messages.LaserScan(25, 26, -0.5, 0.25, 1e-4, 0.1, 0.05, 30.0, 0.4, 0.0, (1.0, math.inf, -math.inf, 2.5)),
 )
 

@@ -25,6 +25,8 @@ from vehicled.messages import (
     ImuSample,
     LaserScan,
     Message,
+    Mode,
+    ModeChange,
     MotorStatus,
     Path,
     Reaction,
@@ -51,7 +53,8 @@ ACTUATOR = ActuatorCommand(T_NS, T_NS - 7, 0.5, 0.0, 0.75, 0.25)
 TICK = TaskTick(T_NS - 9_000_000, T_NS - 8_000_000, T_NS, 7_500_000, 5_000_000, 2, 3, True, Cause.QUEUED, 1)
 FAULT = Fault(T_NS, "gnss_silent", "gnss", Reaction.CONTROLLED_STOP, True, "no fix for 0.5 s")
 MOTOR = MotorStatus(T_NS, T_NS + 3, input_current_a=12.5, input_voltage_v=7.25)
-SAMPLES: tuple[Message, ...] = (FIX, IMU, SCAN, ESTIMATE, COURSE, CONTROL, ACTUATOR, MOTOR, TICK, FAULT)
+CHANGE = ModeChange(T_NS, Mode.AUTO, Mode.STOPPING, Reaction.BRAKE, "imu_silent", "", "imu_silent", "no IMU sample")
+SAMPLES: tuple[Message, ...] = (FIX, IMU, SCAN, ESTIMATE, COURSE, CONTROL, ACTUATOR, MOTOR, TICK, FAULT, CHANGE)
 
 Show = Callable[[str, Message], Any]
 
@@ -316,6 +319,22 @@ def test_a_fault_is_as_grave_as_its_reaction(reaction: Reaction, active: bool, l
     assert status.level == getattr(status, level)
     assert (status.name, status.message, status.hardware_id) == ("vehicled: gnss_silent", "no fix for 0.5 s", "gnss")
     assert values == {"reaction": reaction.name, "active": str(active).lower()}
+
+
+@pytest.mark.parametrize(
+    ("after", "reaction", "level"),
+    [
+        (Mode.STOPPING, Reaction.NONE, "OK"),
+        (Mode.STOPPING, Reaction.BRAKE, "WARN"),
+        (Mode.FAULT, Reaction.DISABLE, "ERROR"),
+        (Mode.STANDBY, Reaction.BRAKE, "OK"),
+    ],
+)
+def test_a_change_of_mode_is_grave_if_nobody_asked_for_it(after: Mode, reaction: Reaction, level: str, show: Show) -> None:
+    status, values = _status(show, msgspec.structs.replace(CHANGE, after=after, reaction=reaction))
+    assert status.level == getattr(status, level)
+    assert status.message == f"AUTO -> {after.name}: no IMU sample"
+    assert (values["before"], values["after"], values["code"]) == ("AUTO", after.name, "imu_silent")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ LOOSE = replace(
 )
 """Only the speed is limited."""
 REVERSING = replace(VEHICLE, drive=replace(VEHICLE.drive, reverse_share=0.5))
-MOVING = (Mode.AUTO, Mode.TELEOP, Mode.STOPPING, Mode.ALIGN)
+MOVING = (Mode.AUTO, Mode.TELEOP, Mode.STOPPING, Mode.ALIGN, Mode.OFFBOARD)
 PERIOD_NS = 10_000_000
 
 speeds = near(LIMITS.max_speed_mps, LIMITS.capped_speed_mps, CRAWL_MPS, SLOW_MPS, 0.0, signed=True, garbage=True)

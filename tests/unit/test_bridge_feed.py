@@ -15,7 +15,6 @@ from vehicled.bridges.process import BridgeProcess
 from vehicled.log.mcapfile import message_heads
 from vehicled.log.sink import CHUNK_BYTES, COPY_LIMIT_BYTES, LogSink
 from vehicled.messages import Event, Message
-from vehicled.safety.supervisor import Supervisor
 from vehicled.view.outbox import ClientQueue
 
 MS = 1_000_000
@@ -40,6 +39,9 @@ class Console:
     def status(self, now_ns: int) -> dict[str, Any]:
         return {"mode": "STANDBY"}
 
+    def margins(self) -> list[Any]:
+        return []
+
 
 class Bench:
     """A feed on a clock of its own, whose work takes as long as it is told."""
@@ -54,7 +56,6 @@ class Bench:
             [self.child],  # type: ignore[list-item]
             self.sink,
             Console(),  # type: ignore[arg-type]
-            Supervisor(),
             lambda message, now_ns: self.said.append(message),
             self.clock,
         )

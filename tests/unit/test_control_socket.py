@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import anyio
 import anyio.lowlevel
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from tests.unit.test_machine import LIMITS, START, Rig
 from vehicled.cli import control, main
-from vehicled.cli.control import _show
+from vehicled.cli.control import _show, _show_margins
 from vehicled.control_socket import server
 from vehicled.control_socket.client import Client, ControlError
 from vehicled.control_socket.console import Console as RunConsole
@@ -392,6 +393,19 @@ def test_the_status_tells_what_the_gate_had_to_cut(capsys: pytest.CaptureFixture
     shown = capsys.readouterr().out
     assert f"jerk {kinds['jerk']}" in shown
     assert "commands cut" in shown
+
+
+def test_margins_show_value_and_limit_of_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    rig = Rig()
+    rig.drive()
+    facts = RunFacts(
+        profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="messages", version="1", started_ns=START
+    )
+    margins = RunConsole(rig.machine, facts).margins()
+    _show_margins(msgspec.json.decode(msgspec.json.encode(margins)))
+    lines = {line.split()[1]: line.split() for line in capsys.readouterr().out.splitlines() if len(line.split()) > 4}
+    assert lines["corridor_left"][0] == "quiet"
+    assert lines["corridor_left"][3:6] == [">", f"{LIMITS.corridor_m:g}", "m"]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,12 @@ def full(tmp_path_factory):
     record = writer.sink.record
     along = tuple(float(x) for x in range(50))
     record(m.Path(START, "lot17", False, along, (0.0,) * 50, (0.0,) * 50, (0.0,) * 50, (1.0,) * 50), START)
-    record(m.Fault(START, "mode", "supervisor", m.Reaction.NONE, True, "STANDBY -> AUTO: driving the course"), START)
+    record(
+        m.ModeChange(
+            START, m.Mode.STANDBY, m.Mode.AUTO, m.Reaction.NONE, "drives_course", "", "drives_course", "driving the course"
+        ),
+        START,
+    )
     for k in range(SECONDS * 100):
         t = START + k * TICK
         x, late = 0.01 * k, k in (1500, 1501)
@@ -120,9 +125,19 @@ def full(tmp_path_factory):
             record(m.Event(t, "warning", "loop_blocked", json.dumps({"where": "a<b.py:7"})), t)
             record(m.Event(t, "info", "substitutes", json.dumps({"stands_in": ["row 1, no brake: it coasts"] * 8})), t)
         if k == 3900:
-            record(m.Fault(t, "imu_silent", "", m.Reaction.CONTROLLED_STOP, True, "no IMU sample for 50 ms"), t)
+            record(m.Fault(t, "imu_silent", "", m.Reaction.CONTROLLED_STOP, True, "no IMU sample for 50 ms", 0.06, 0.05, "s"), t)
             record(
-                m.Fault(t, "mode", "supervisor", m.Reaction.CONTROLLED_STOP, True, "AUTO -> STOPPING: no IMU sample for 50 ms"), t
+                m.ModeChange(
+                    t,
+                    m.Mode.AUTO,
+                    m.Mode.STOPPING,
+                    m.Reaction.CONTROLLED_STOP,
+                    "imu_silent",
+                    "",
+                    "imu_silent",
+                    "no IMU sample for 50 ms",
+                ),
+                t,
             )
         writer.pump(t)
     return finish(writer, {"outcome": "not_finished", "why": "no IMU sample for 50 ms"})
@@ -249,11 +264,11 @@ def heights(path):
 def test_the_story_of_a_stop_begins_with_its_cause(found, page):
     (stop,) = verdict(found).stops
     story = stop_story(found, stop)
-    assert "no IMU sample for 50 ms (imu_silent)" in story.cause
+    assert "no IMU sample for 50 ms (imu_silent: 0.06, limit 0.05 s)" in story.cause
     assert len(story.chain) == 1
     assert "RTK is float" in story.chain[0]
     assert story.consequences[-1].endswith("AUTO -> STOPPING: no IMU sample for 50 ms")
-    assert page.index("(imu_silent)") < page.index("RTK is float, it was fixed (rtk_lost)") < page.index("What followed")
+    assert page.index("(imu_silent: ") < page.index("RTK is float, it was fixed (rtk_lost)") < page.index("What followed")
 
 
 def test_errors_against_the_truth(found):

@@ -20,12 +20,12 @@ from vehicled.messages import (
     Direction,
     EstimatorStatus,
     Event,
-    Fault,
     GnssFix,
     GroundTruth,
     ImuSample,
     Message,
     Mode,
+    ModeChange,
     OperatorAction,
     OperatorCommand,
     PortState,
@@ -356,8 +356,10 @@ def test_a_stop_by_the_operator_is_recorded_and_not_waited_for_without_end() -> 
     now = START + 100 * MS
     rig.machine.on_message(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
     rig.run(now, now + 50 * MS)
-    reasons = [fault.reason for fault in rig.log.of(Fault) if isinstance(fault, Fault) and fault.code == "mode"]
-    assert reasons[-1] == "AUTO -> STOPPING: stopped by test"
+    change = rig.log.of(ModeChange)[-1]
+    assert isinstance(change, ModeChange)
+    assert (change.before, change.after, change.code, change.origin) == (Mode.AUTO, Mode.STOPPING, "stop_requested", "test")
+    assert change.reason == "stopped by test"
     # The vehicle does not stand still: its actuator is stuck.
     assert not rig.machine.standstill(now + 50 * MS)
     assert rig.machine.standstill(now + 50 * MS + STOP_TIMEOUT_NS)

@@ -1,5 +1,6 @@
 """Messages of ROS nodes as requests: what the vehicle is asked to do, and what is refused."""
 
+from base64 import b64decode
 from math import cos, inf, nan, pi, sin, tan
 from types import SimpleNamespace as Of
 from typing import Any
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from vehicled.bridges.ros2.config import Ros2Config
 from vehicled.bridges.ros2.requests import REQUESTS, RefusedError, ackermann, goal, path, twist, twist_stamped
 from vehicled.bridges.ros2.topics import COMMANDS, dds_name
+from vehicled.paths.course import Course
+from vehicled.paths.stored import from_bytes
 
 CONFIG = Ros2Config(
     domain=0, interface="127.0.0.1", offset_ns=0, simulated_time=False, sensors={}, datum=(0.75, -1.5, 259.0), wheelbase_m=0.5,
@@ -79,19 +82,16 @@ def test_a_goal_is_a_pose_in_the_map() -> None:
 
 def test_a_path_is_a_course_and_poses_that_look_back_are_driven_backward() -> None:
     forward = path(driven(pose(0, 0), pose(2, 0), pose(4, 0)), CONFIG)
-    assert stored(forward)["speed_mps"][0] == 1.0
-    assert stored(forward)["datum"]["latitude_rad"] == 0.75
+    assert course_of(forward).speed_mps[0] == 1.0
+    assert course_of(forward).datum.latitude_rad == 0.75
     backward = path(driven(pose(0, 0, pi), pose(2, 0, pi), pose(4, 0, pi)), CONFIG)
-    assert stored(backward)["speed_mps"][0] == -1.0
-    both = stored(path(driven(pose(0, 0), pose(4, 0), pose(0, 1, 0.0), pose(-4, 1, 0.0)), CONFIG))["speed_mps"]
+    assert course_of(backward).speed_mps[0] == -1.0
+    both = course_of(path(driven(pose(0, 0), pose(4, 0), pose(0, 1, 0.0), pose(-4, 1, 0.0)), CONFIG)).speed_mps
     assert (both[0], both[-1]) == (1.0, -1.0)
 
 
-def stored(fields: dict[str, Any]) -> dict[str, Any]:
-    import base64
-
-    found: dict[str, Any] = msgspec.json.decode(base64.b64decode(fields["data"]))
-    return found
+def course_of(fields: dict[str, Any]) -> Course:
+    return from_bytes(b64decode(fields["data"]))
 
 
 @pytest.mark.parametrize(

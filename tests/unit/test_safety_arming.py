@@ -7,7 +7,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE
-from vehicled.messages import EstimatorStatus, GnssFix, Heartbeat, HostHealth, Mode, MotorStatus, StateEstimate
+from vehicled.messages import (
+    EstimatorStatus,
+    GnssFix,
+    Heartbeat,
+    HostHealth,
+    Mode,
+    MotorStatus,
+    OperatorAction,
+    StateEstimate,
+)
 from vehicled.safety.arming import missing
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.motion import GROUND_FIXES, MotionMonitor
@@ -86,7 +95,7 @@ def test_each_names_its_cause_and_cure(happens: Callable[[Monitors], object], ca
     (told,) = missing(situation(monitors))
     assert cause in told
     assert cure in told.split(": ", 1)[1]
-    assert missing(situation(monitors), by_hand=True) == [told], "a hand drives the same motor"
+    assert missing(situation(monitors), OperatorAction.TELEOP) == [told], "a hand drives the same motor"
 
 
 def test_misses_are_forgotten_after_ten_seconds() -> None:

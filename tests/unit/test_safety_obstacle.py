@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from vehicled.messages import ActuatorCommand, ControlCommand, LaserScan, Message, Mode, ObstacleRange, StateEstimate
+from vehicled.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    LaserScan,
+    Message,
+    Mode,
+    ObstacleRange,
+    OperatorAction,
+    StateEstimate,
+)
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
@@ -262,4 +271,4 @@ def test_no_arming_before_an_obstacle_but_teleop_may_drive_away():
     read(monitors, [ObstacleRange(NOW, NOW, 0.2)] * 2, progress=5.0, speed=0.0, mode=Mode.STANDBY)
     s = situation(monitors, progress=5.0, speed=0.0, mode=Mode.STANDBY)
     assert any("something stands 0.20 m ahead" in text for text in missing(s))
-    assert not any("something stands" in text for text in missing(s, by_hand=True))
+    assert not any("something stands" in text for text in missing(s, OperatorAction.TELEOP))

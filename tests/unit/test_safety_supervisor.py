@@ -108,7 +108,14 @@ def test_every_row_of_the_matrix_is_there_and_says_how_fast_it_must_be() -> None
 
 def test_only_nan_and_what_leaves_no_doubt_trips_on_a_single_sample() -> None:
     at_once = {rule.code for rule in RULES if rule.persist_ms == 0.0 and rule.detect_ms == 0.0}
-    assert at_once == {"estimate_not_finite", "task_raised", "deadman_released", "teleop_unplugged", "loop_frozen"}
+    assert at_once == {
+        "estimate_not_finite",
+        "task_raised",
+        "deadman_released",
+        "teleop_unplugged",
+        "setpoints_ended",
+        "loop_frozen",
+    }
 
 
 def test_no_way_leads_to_driving_but_through_armed() -> None:

@@ -14,6 +14,8 @@ from vehicled.messages import (
     Cause,
     Event,
     Fault,
+    Mode,
+    ModeChange,
     MotorStatus,
     OperatorAction,
     OperatorCommand,
@@ -64,7 +66,7 @@ def test_the_log_says_in_words_what_happened() -> None:
     picture = PageState(opening())
     t = STARTED_NS
     messages = [
-        Fault(t, "mode", "supervisor", Reaction.NONE, True, "STANDBY -> AUTO: driving the course"),
+        ModeChange(t, Mode.STANDBY, Mode.AUTO, Reaction.NONE, "drives_course", "", "drives_course", "driving the course"),
         Fault(t, "imu_silent", "", Reaction.CONTROLLED_STOP, True, "no IMU sample"),
         Fault(t, "gnss_silent", "", Reaction.CAP_SPEED, False, "no GNSS fix"),
         PortEvent(t, "imu", PortState.LOST, "unplugged"),

@@ -3,14 +3,21 @@
 from vehicled.control.speed import speed_warnings
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader
+from vehicled.log.schema import topic_of
+from vehicled.messages import CourseCommand
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import from_json
 from vehicled.profile import ProfileError, parse
 
+COURSE_CHANGED = topic_of(CourseCommand)
+"""Topic that only a log has whose course was changed during the run; true errors would be those to the first course."""
+
 
 def course_of(log: LogReader) -> Course | None:
-    """Return the course in a log; None if it has none, as in logs of other programs."""
+    """Return the course in a log; None if it has none, as in logs of other programs, or if it was changed during the run."""
+    if any(channel.topic == COURSE_CHANGED for channel in log.layout.channels.values()):
+        return None
     try:
         return from_json(log.attachment("course.json"))
     except (LogError, CourseError):

@@ -15,8 +15,6 @@ from vehicled.bridges.process import BridgeProcess
 from vehicled.control_socket.console import Console
 from vehicled.log.sink import LogSink
 from vehicled.messages import Event, Message
-from vehicled.safety.margins import standings
-from vehicled.safety.supervisor import Supervisor
 
 RECORDS_NS = 50_000_000
 """Interval between two copies of the records."""
@@ -65,7 +63,6 @@ class Feed:
         processes: Sequence[BridgeProcess],
         sink: LogSink,
         console: Console,
-        supervisor: Supervisor,
         record: Callable[[Message, int], None],
         clock: Callable[[], int] = time.perf_counter_ns,
         *,
@@ -75,7 +72,6 @@ class Feed:
         self._processes = list(processes)
         self._sink = sink
         self._console = console
-        self._supervisor = supervisor
         self._record = record
         self._clock = clock
         self._duties = (_Duty(records_ns, self._copy), _Duty(STATE_NS, self._snapshot))
@@ -120,7 +116,7 @@ class Feed:
         cost = self.cost
         snapshot = {
             "status": self._console.status(now_ns),
-            "rules": standings(self._supervisor),
+            "rules": self._console.margins(),
             "view": {
                 "share": cost.wall_ns / max(now_ns - (self._began_ns or now_ns), 1),
                 "longest_us": cost.longest_ns / 1e3,

@@ -103,8 +103,8 @@ class BridgeProcess:
         """Send one frame and wait until the pipe has taken it. A child that takes nothing for ``SILENCE_S`` counts as gone."""
         poller = select.poll()
         poller.register(self._to_child, select.POLLOUT)
-        while self.alive and not self._flush():
-            self._wait(poller)
+        # Room for a part of the frame is enough: offer keeps the rest.
+        self._wait(poller)
         if self.alive:
             self.offer(kind, *pieces)
         while self.alive and not self._flush():

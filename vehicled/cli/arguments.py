@@ -14,6 +14,7 @@ _EXIT_STATUS = (
 _GROUPS = (
     ("Simulate a drive", ("sim", "simulator")),
     ("Drive a vehicle", ("run", "status", "arm", "mode", "teleop", "disarm", "stop", "why")),
+    ("Change a drive", ("course", "goto", "return", "speed", "param")),
     ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "doctor", "devices", "service")),
     ("Examine a drive", ("log", "replay")),
     ("Write your own code", ("new", "list")),
@@ -32,6 +33,7 @@ _duration = between(0.0, 1e6, "expected a number of seconds up to 1e6, or 0 for 
 def build_parser() -> GroupedParser:
     """Return the parser of the whole command line."""
     from vehicled import __version__
+    from vehicled.cli.arguments_live import live_commands
     from vehicled.cli.arguments_log import log_commands
     from vehicled.cli.arguments_own_code import own_code_commands
     from vehicled.cli.arguments_replay import replay_command
@@ -187,6 +189,7 @@ def build_parser() -> GroupedParser:
     simulator.set_defaults(run="vehicled.cli.sim:simulator")
 
     _control_commands(commands)
+    live_commands(commands)
     _failsafe_arguments(commands.add_parser("failsafe", help="list the failsafe matrix, or test it by fault injection"))
     teleop_commands(commands)
     replay_command(commands)
@@ -315,7 +318,7 @@ def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "arm": "arm a running daemon; waits for the arming checks",
         "disarm": "disarm it; a moving vehicle brakes first",
         "stop": "brake now",
-        "mode": "drive the course, drive manually, find the heading by driving straight ahead, or disarm",
+        "mode": "drive the course, drive manually or by setpoints, find the heading by driving straight ahead, or disarm",
         "why": "explain the present mode, with the chain of causes",
     }
     for name, text in texts.items():
@@ -336,8 +339,11 @@ def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
             command.add_argument("--json", action="store_true", help="print JSON")
         elif name == "stop":
             command.add_argument("--emergency", action="store_true", help="disable the drive until the vehicle is armed again")
+        elif name == "why":
+            command.add_argument("--margins", action="store_true", help="print value and limit of every rule, too")
         elif name == "mode":
-            command.add_argument("mode", choices=("auto", "teleop", "align", "standby"))
+            command.add_argument("mode", choices=("auto", "teleop", "offboard", "align", "standby"))
+            command.add_argument("--arm", action="store_true", help="arm first, with the checks of this mode")
 
 
 def _failsafe_arguments(failsafe: CommandParser) -> None:

@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 import msgspec
+from msgspec import convert
 
 from vehicled.control_socket.client import Client, ControlError, HungUpError
 from vehicled.control_socket.socket_path import find
@@ -15,11 +16,11 @@ from vehicled.terminal import print_table
 ARMING_TIMEOUT_S = 12.0
 """Longest wait for arming, s; a little longer than the daemon's own limit."""
 POLL_S = 0.1
-WAITS = {"ARMED": "driving waits for", "AUTO": "teleop waits for", "STOPPING": "the stop does not end"}
+WAITS = {"ARMED": "driving waits for", "AUTO": "the change waits for", "STOPPING": "the stop does not end"}
 """Label of the list of unmet conditions, by mode; any other mode is waiting to arm."""
 NO_CAP = ("NONE", "WARN")
 """Reactions without a speed cap of their own; a cap then comes from the stopping distance alone."""
-MODES = {"auto": "drive", "teleop": "teleop", "align": "align", "standby": "disarm"}
+MODES = {"auto": "drive", "teleop": "teleop", "offboard": "offboard", "align": "align", "standby": "disarm"}
 
 
 def status(arguments: Namespace) -> int:
@@ -70,8 +71,10 @@ def stop(arguments: Namespace) -> int:
 def mode(arguments: Namespace) -> int:
     """Change the mode: drive the course, drive manually, find the heading, or disarm."""
     with Client(find(arguments.profile)) as client:
+        if arguments.arm:
+            client.ask(do="request", action="arm")
         client.ask(do="request", action=MODES[arguments.mode])
-        done = _wait(client, arguments.mode.upper())
+        done = _wait(client, arguments.mode.upper(), arms=arguments.arm)
         return _follow_alignment(client) if arguments.mode == "align" else done
 
 
@@ -79,12 +82,34 @@ def why(arguments: Namespace) -> int:
     """Print the reason for the present mode, the chain of causes, and unmet arming checks."""
     with Client(find(arguments.profile)) as client:
         state = client.ask(do="status")["status"]
+        rules = client.ask(do="margins")["rules"] if arguments.margins else []
     print(f"{state['mode']}: {state['why']}")
     for link in state["chain"]:
-        print(f"  {link['ago_s']:8.1f} s ago  {link['reaction'].lower():<16} {link['code']}: {link['reason']}")
+        measured = f" ({link['measured']})" if link.get("measured") else ""
+        print(f"  {link['ago_s']:8.1f} s ago  {link['reaction'].lower():<16} {link['code']}: {link['reason']}{measured}")
     for text in state["waiting_for"]:
         print(f"  {WAITS.get(state['mode'], 'arming waits for')}: {text}")
+    if rules:
+        _show_margins(rules)
     return 0
+
+
+def _show_margins(rules: list[list[Any]]) -> None:
+    """Print value and limit of every rule that is watched in this mode, the tripped ones first."""
+    # Imported here, because the matrix brings numpy, which no other command on a daemon needs.
+    from vehicled.safety.margins import RuleState
+    from vehicled.safety.matrix import RULES
+
+    units = {rule.code: (rule.sense.value, rule.unit) for rule in RULES}
+    rows = []
+    for rule in sorted(convert(rules, list[RuleState]), key=lambda rule: ("force", "holds", "quiet", "idle").index(rule.state)):
+        if rule.state == "idle" or (rule.limit is None and rule.state == "quiet"):
+            continue
+        sense, unit = units.get(rule.code, ("", ""))
+        value = rule.words or ("-" if rule.value is None else f"{rule.value:g}")
+        limit = "" if rule.limit is None else f"{sense} {rule.limit:g} {unit}".rstrip()
+        rows.append([rule.state, rule.code, value, limit, rule.reaction, rule.said])
+    print_table("rules", ["state", "rule", "value", "trips at", "grade", "reason"], rows)
 
 
 def _follow_alignment(client: Client) -> int:
@@ -101,19 +126,20 @@ def _follow_alignment(client: Client) -> int:
     raise ControlError(f"{state['mode']}: {state['why']}")
 
 
-def _wait(client: Client, wanted: str) -> int:
+def _wait(client: Client, wanted: str, *, arms: bool = False) -> int:
     """Wait for a mode. Raises :class:`ControlError` with the reasons if it is refused.
 
-    An interruption withdraws the request, so that the vehicle does not start later, unattended.
+    ``arms``: arming was requested, too. An interruption withdraws the request, so that the vehicle does not start later,
+    unattended.
     """
     try:
-        return _follow(client, wanted)
+        return _follow(client, wanted, arms or wanted in ("ARMED", "ALIGN"))
     except KeyboardInterrupt:
         client.ask(do="request", action="stop")
         raise
 
 
-def _follow(client: Client, wanted: str) -> int:
+def _follow(client: Client, wanted: str, arms: bool) -> int:
     end_s = time.monotonic() + ARMING_TIMEOUT_S
     shown = ""
     while True:
@@ -128,9 +154,7 @@ def _follow(client: Client, wanted: str) -> int:
             shown = state["why"]
             print(f"{state['mode']}: {shown}", file=sys.stderr)
         # Arming and aligning begin in these modes, while their checks are pending.
-        refused = state.get("why_code") in REFUSED | WITHDRAWN or (
-            wanted not in ("ARMED", "ALIGN") and state["mode"] in ("STANDBY", "FAULT")
-        )
+        refused = state.get("why_code") in REFUSED | WITHDRAWN or (not arms and state["mode"] in ("STANDBY", "FAULT"))
         if refused or time.monotonic() > end_s:
             raise ControlError(f"{state['mode']}: {state['why']}{_reasons(state)}")
         time.sleep(POLL_S)

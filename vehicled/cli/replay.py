@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vehicled.app import SetupError
 from vehicled.machine import Machine
-from vehicled.messages import ActuatorCommand, Event, Fault, Message, PortEvent
+from vehicled.messages import ActuatorCommand, Event, Fault, Message, ModeChange, PortEvent
 from vehicled.output import check_plot_file
 from vehicled.replay.drive import DIFFERENT, WHAT_IF, Replay, ReplayResult
 from vehicled.replay.journal import Journal
@@ -144,6 +144,8 @@ class Lines:
         if isinstance(message, Fault):
             state = "" if message.active else " (over)"
             print(f"{at}  {message.code}{state}: {message.reason} [{message.reaction.name.lower()}]")
+        elif isinstance(message, ModeChange):
+            print(f"{at}  {message.before.name} -> {message.after.name}: {message.reason} [{message.reaction.name.lower()}]")
         elif isinstance(message, Event):
             print(f"{at}  {message.name} {message.fields}")
         elif isinstance(message, PortEvent):

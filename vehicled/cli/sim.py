@@ -8,7 +8,7 @@ from pathlib import Path
 from vehicled.app import SetupError
 from vehicled.judge import Judge
 from vehicled.machine import Machine
-from vehicled.messages import Event, Fault
+from vehicled.messages import Event, Fault, ModeChange
 from vehicled.output import check_plot_file
 from vehicled.run.findings import print_warnings
 from vehicled.run.injected import announce
@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> int:
         ),
         keep_trace=bool(arguments.plot),
         listeners=[
-            ((Fault, Event), events.record),
+            ((Fault, ModeChange, Event), events.record),
             ((Event,), lambda message, log_time_ns: announce(line.progress.above(), message)),
         ],
         progress=None if arguments.quiet else line.show,
@@ -72,7 +72,7 @@ def run(arguments: Namespace) -> int:
         if not arguments.json:
             print(f"plot: {arguments.plot}")
     ending = done.drive.ending
-    return int(ending.outcome) if arguments.by_hand else exit_status(ending, result.finished, result.markings)
+    return int(ending.outcome) if arguments.by_hand else exit_status(ending, result.finished, result.markings_passed)
 
 
 class _ProgressLine:

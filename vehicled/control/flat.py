@@ -16,13 +16,14 @@ The wheels lead a bend by B / C. The steered curvature is that of the course plu
 (s^2 + 1.4 w s + w^2) e = 0 for every vehicle. Without tyre slip A = B = 0.
 """
 
+from collections.abc import Mapping
 from math import atan, cos, exp, isfinite, pi, sin, tan
 from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Meta, Struct, field
 
 from vehicled.control.corners import Corners, turn_in
-from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
+from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
 from vehicled.estimation.four_dof import slew
@@ -91,6 +92,13 @@ class Flat(PathFollower):
     """Path follower that inverts the single-track model with tyres."""
 
     Params: ClassVar[type[FlatParams]] = FlatParams
+    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **SPEED_RANGES,
+        "response_s": (0.2, 5.0),
+        "response_min_m": (0.1, 10.0),
+        "smoothing_s": (0.01, 1.0),
+        "turn_in_share": (0.1, 10.0),
+    }
 
     def __init__(self, params: FlatParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params

@@ -1,6 +1,7 @@
 """Controller interface: the base class that every controller implements."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from vehicled.messages import ControlCommand, StateEstimate
@@ -19,6 +20,9 @@ class Controller(ABC):
     """Frozen msgspec Struct with a default for every field; the table ``[controller.<name>]`` of the profile."""
     follows_course: ClassVar[bool] = True
     """False for open-loop programmes, to which corridor, curvature ahead and resume position do not apply."""
+
+    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """Numbers of ``Params`` that may be changed during a run, by dotted key, each with its lowest and highest value."""
 
     @property
     @abstractmethod

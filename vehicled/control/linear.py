@@ -13,13 +13,14 @@ speed target is that of the profile, which stops at the end; reverse uses the sa
 kept: no prediction, no integral, no brake except at the end, and no steering offset unless ``trim`` is set.
 """
 
+from collections.abc import Mapping
 from math import cos, pi, sin
 from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
 
 from vehicled.control.error_state import ErrorState, error_state
-from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
+from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
 from vehicled.vehicle import Limits, Positive, Vehicle
@@ -63,6 +64,10 @@ class Linear(PathFollower):
     """
 
     Params: ClassVar[type[LinearParams]] = LinearParams
+    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **SPEED_RANGES,
+        "look_ahead_m": (0.1, 20.0),
+    }
     predicts: ClassVar[bool] = False
 
     def __init__(self, params: LinearParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:

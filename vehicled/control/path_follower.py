@@ -1,6 +1,7 @@
 """Base class of the path-following controllers."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from math import inf, isfinite
 from typing import ClassVar, NamedTuple
 
@@ -49,6 +50,14 @@ class SteeringDemand(NamedTuple):
     """Fraction of full drive in the direction of the leg, from a law that controls the speed itself."""
 
 
+SPEED_RANGES: Mapping[str, tuple[float, float]] = {
+    "speed.p": (0.0, 20.0),
+    "speed.i": (0.0, 5.0),
+    "speed.acceleration_mps2": (0.1, 5.0),
+    "speed.deceleration_mps2": (0.1, 5.0),
+}
+"""Parameters of the speed control that may be changed during a run."""
+
 CAP_MARGIN_RATIO = 0.05
 CAP_MARGIN_MPS = 0.03
 """Margin below the speed cap, the smaller of the two: at the cap itself the gate would react to the noise of the estimate."""
@@ -68,6 +77,7 @@ class PathFollower(Controller):
     """
 
     predicts: ClassVar[bool] = True
+    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = SPEED_RANGES
 
     def __init__(self, speed: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._speed_params = speed

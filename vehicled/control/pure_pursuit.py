@@ -8,13 +8,14 @@ reverse. In reverse the rear axle leads, so pursuit works in the frame of the mo
 the right.
 """
 
+from collections.abc import Mapping
 from math import atan, pi
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, field
 
 from vehicled.control.corners import Corners, arc_to, turn_in
-from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
+from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
@@ -47,6 +48,14 @@ class PurePursuit(PathFollower):
     """Path follower with pure pursuit."""
 
     Params: ClassVar[type[PurePursuitParams]] = PurePursuitParams
+    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **SPEED_RANGES,
+        "look_ahead_min_s": (0.2, 5.0),
+        "look_ahead_max_s": (0.2, 5.0),
+        "look_ahead_min_m": (0.1, 20.0),
+        "look_ahead_max_m": (0.5, 50.0),
+        "turn_in_share": (0.1, 10.0),
+    }
 
     def __init__(self, params: PurePursuitParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params

@@ -6,13 +6,14 @@ Their obstacle proximity needs a cost map and is omitted. Added: the pose is pre
 reverse works in the frame of the motion.
 """
 
+from collections.abc import Mapping
 from math import atan, pi, sqrt
 from typing import ClassVar
 
 from msgspec import Struct, field
 
 from vehicled.control.corners import arc_to
-from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
+from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
 from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
@@ -66,6 +67,14 @@ class RegulatedPurePursuit(PathFollower):
     """Path follower with regulated pure pursuit."""
 
     Params: ClassVar[type[RegulatedPurePursuitParams]] = RegulatedPurePursuitParams
+    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **SPEED_RANGES,
+        "look_ahead_s": (0.2, 5.0),
+        "look_ahead_min_m": (0.1, 20.0),
+        "look_ahead_max_m": (0.5, 50.0),
+        "min_radius_m": (0.0, 50.0),
+        "regulated_min_mps": (0.05, 5.0),
+    }
 
     def __init__(
         self, params: RegulatedPurePursuitParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float

@@ -13,13 +13,14 @@ In reverse the rear axle leads, so the law differs: cross-track and heading erro
 distance, with wheel = -(psi + atan(c e / l)) in the direction of motion; c = 1 / (4 zeta^2).
 """
 
+from collections.abc import Mapping
 from math import atan, cos, sin, tan
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
 from vehicled.control.corners import Corners, turn_in
-from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
+from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
@@ -60,6 +61,14 @@ class Stanley(PathFollower):
     """Path follower with Stanley's law."""
 
     Params: ClassVar[type[StanleyParams]] = StanleyParams
+    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **SPEED_RANGES,
+        "gain_per_s": (0.1, 10.0),
+        "softening_mps": (0.05, 5.0),
+        "yaw_damping_s": (0.0, 1.0),
+        "reverse_damping": (0.5, 3.0),
+        "turn_in_share": (0.1, 10.0),
+    }
 
     def __init__(self, params: StanleyParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params

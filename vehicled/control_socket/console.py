@@ -1,12 +1,33 @@
 """State and requests of a run, for the control socket and the live view. Requests go through the machine and into its journal."""
 
-from math import isfinite
+from math import degrees, isfinite, radians
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from vehicled.control_socket.protocol import GotoRequest, ReturnRequest
+from vehicled.live_changes import ChangeError, ControllerBuilder, Parameter, Prepared
 from vehicled.machine import Machine
-from vehicled.messages import Heartbeat, Mode, OperatorAction, OperatorCommand, PortState, Reaction, TeleopCommand
+from vehicled.messages import (
+    CourseCommand,
+    EstimatorStatus,
+    Heartbeat,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    ParameterCommand,
+    PortState,
+    Reaction,
+    Setpoint,
+    SpeedCommand,
+    TeleopCommand,
+)
+from vehicled.paths.course import Course
+from vehicled.paths.datum import Datum
+from vehicled.paths.errors import CourseError
+from vehicled.paths.shortest import Pose, course_to
+from vehicled.safety.margins import RuleState, standings
 from vehicled.safety.supervisor import Supervisor
 from vehicled.tasks import PIPELINE
 
@@ -24,6 +45,8 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     started_ns: int
     log: str = ""
     """Path of the log; empty if none is written."""
+    datum: Datum | None = None
+    """Origin of the map frame; None if unknown."""
     closed_ports: frozenset[str] = frozenset()
     """Ports that this run never opens: on a vehicle the ground truth and devices without an address."""
 
@@ -48,6 +71,71 @@ class Console:
         """Pass on one teleop reading."""
         self._machine.on_message(reading, now_ns)
 
+    def setpoint(self, setpoint: Setpoint, now_ns: int) -> None:
+        """Pass on one setpoint of another program."""
+        self._machine.on_message(setpoint, now_ns)
+
+    def limit_speed(self, limit_mps: float, origin: str, now_ns: int) -> str:
+        """Limit the speed; infinite lifts the limit. Return why this is refused; empty if it is done."""
+        return self._machine.on_message(SpeedCommand(now_ns, now_ns, origin, limit_mps), now_ns)
+
+    def parameters(self) -> list[Parameter]:
+        """Return the parameters of the controller that may be changed now."""
+        return self._builder().parameters()
+
+    def prepare(self, message: CourseCommand | ParameterCommand) -> Prepared:
+        """Return what a change makes; another thread may call this. Raises :class:`ChangeError`."""
+        return self._builder().prepare(message)
+
+    def change(self, message: CourseCommand | ParameterCommand, prepared: Prepared | None, now_ns: int) -> str:
+        """Take a prepared change between two ticks. Return why it is refused; empty if it is taken."""
+        message = replace(message, t_ns=now_ns, t_rx_ns=now_ns)
+        return self._machine.on_message(message, now_ns, prepared)
+
+    def plan_goto(self, goal: GotoRequest | ReturnRequest) -> Course:
+        """Return a course from where the vehicle is to a goal; another thread may call this. Raises :class:`ChangeError`."""
+        estimate, builder = self._machine.estimate, self._builder()
+        if estimate is None or estimate.status is not EstimatorStatus.RUNNING:
+            raise ChangeError("the estimator has no position: ask again when it has one")
+        x_m, y_m, yaw_rad = self._place(goal)
+        limits, vehicle = builder.limits, builder.vehicle
+        speed_mps = min(goal.speed_mps or builder.usual_speed_mps, limits.max_speed_mps)
+        try:
+            return course_to(
+                Pose(estimate.x_m, estimate.y_m, estimate.yaw_rad),
+                *(x_m, y_m, yaw_rad),
+                radius_m=vehicle.min_turn_radius_m,
+                speed_mps=speed_mps,
+                datum=builder.course.datum,
+                refused=builder.outside,
+                name="return" if isinstance(goal, ReturnRequest) else f"goto {x_m:.1f} {y_m:.1f}",
+            )
+        except CourseError as error:
+            raise ChangeError(str(error)) from None
+
+    def _place(self, goal: GotoRequest | ReturnRequest) -> tuple[float, float, float | None]:
+        if isinstance(goal, ReturnRequest):
+            if self._machine.home is None:
+                raise ChangeError("the vehicle has not been armed yet: there is no place to return to")
+            return self._machine.home
+        if goal.x_m is not None and goal.y_m is not None and goal.latitude_deg is None and goal.longitude_deg is None:
+            return goal.x_m, goal.y_m, goal.yaw_rad
+        if goal.latitude_deg is not None and goal.longitude_deg is not None and goal.x_m is None and goal.y_m is None:
+            datum = self._builder().course.datum
+            east_m, north_m, _ = datum.to_enu(radians(goal.latitude_deg), radians(goal.longitude_deg), datum.height_m)
+            return east_m, north_m, goal.yaw_rad
+        raise ChangeError("a goal is either x_m and y_m, or latitude_deg and longitude_deg")
+
+    def _builder(self) -> ControllerBuilder:
+        builder = self._machine.builder
+        if builder is None:
+            raise ChangeError("the controller of this run cannot be changed")
+        return builder
+
+    def margins(self) -> list[RuleState]:
+        """Return value, limit and state of every rule at the last actuation tick."""
+        return standings(self._machine.supervisor)
+
     def heartbeat(self, origin: str, now_ns: int) -> None:
         """Pass on a heartbeat of the ground station."""
         self._machine.on_message(Heartbeat(now_ns, now_ns, origin), now_ns)
@@ -69,8 +157,7 @@ class Console:
         estimate, control = machine.estimate, machine.control
         return {
             "profile": facts.profile,
-            "course": facts.course,
-            "course_m": facts.course_m,
+            **self._course(),
             "estimator": facts.estimator,
             "controller": facts.controller,
             "link": facts.link,
@@ -91,10 +178,14 @@ class Console:
                     "code": link.reason.code,
                     "reaction": link.reaction.name,
                     "reason": link.reason.text(),
+                    "measured": None if link.reason.measured is None else str(link.reason.measured),
                 }
                 for link in supervisor.chain
             ],
             "speed_cap_mps": self._speed_cap_mps(),
+            "speed_limit_mps": _known(machine.speed_limit_mps),
+            "offboard": machine.setpoint_holder,
+            "datum": self._datum(),
             "estimate": None
             if estimate is None
             else {
@@ -119,11 +210,24 @@ class Console:
             "clipped": {"commands": machine.gate.clipped_total, "by_kind": dict(machine.gate.clipped_by_kind)},
         }
 
+    def _course(self) -> dict[str, Any]:
+        builder = self._machine.builder
+        if builder is None:
+            return {"course": self.facts.course, "course_m": self.facts.course_m}
+        return {"course": builder.course.name, "course_m": builder.course.length_m}
+
     def _speed_cap_mps(self) -> float | None:
         """Return the speed cap if it is below the profile's limit."""
         supervisor = self._machine.supervisor
         s = supervisor.inputs
         return None if s is None or supervisor.speed_cap_mps >= s.limits.max_speed_mps else supervisor.speed_cap_mps
+
+    def _datum(self) -> dict[str, float] | None:
+        datum = self.facts.datum
+        if datum is None:
+            return None
+        place = {"latitude_rad": datum.latitude_rad, "longitude_rad": datum.longitude_rad, "height_m": datum.height_m}
+        return place | {"latitude_deg": degrees(datum.latitude_rad), "longitude_deg": degrees(datum.longitude_rad)}
 
     def _lane(self) -> dict[str, Any] | None:
         """Return the free distance ahead; None without a working obstacle sensor; ``free_m`` is None if the lane is clear."""

@@ -12,6 +12,10 @@ from msgspec import Meta, Struct
 from vehicled.messages import OperatorAction
 
 MAX_LINE = 4096
+MAX_COURSE_LINE = 4 << 20
+"""Longest line of a request with a course, bytes."""
+COURSE_BEGINS = b'{"do":"course"'
+"""First bytes of such a line, without spaces."""
 Share = Annotated[float, Meta(ge=-1.0, le=1.0)]
 Origin = Annotated[str, Meta(max_length=64)]
 
@@ -20,6 +24,7 @@ ACTIONS: dict[str, OperatorAction] = {
     "drive": OperatorAction.DRIVE,
     "teleop": OperatorAction.TELEOP,
     "align": OperatorAction.ALIGN,
+    "offboard": OperatorAction.OFFBOARD,
     "stop": OperatorAction.STOP,
     "disarm": OperatorAction.DISARM,
     "emergency_stop": OperatorAction.EMERGENCY_STOP,
@@ -31,10 +36,14 @@ class StatusRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     """Request for the state of the run."""
 
 
+class MarginsRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="margins"):
+    """Request for value, limit and state of every failsafe rule."""
+
+
 class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="request", kw_only=True):
     """Request for a change of mode."""
 
-    action: Literal["arm", "drive", "teleop", "align", "stop", "disarm", "emergency_stop", "reset"]
+    action: Literal["arm", "drive", "teleop", "align", "offboard", "stop", "disarm", "emergency_stop", "reset"]
     origin: Origin = ""
 
 
@@ -58,13 +67,79 @@ class TeleopRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     """True if the input device is gone; the other fields are then ignored."""
 
 
+class SetpointRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="setpoint", kw_only=True):
+    """One setpoint for mode OFFBOARD; it is answered only if it is refused."""
+
+    speed_mps: Annotated[float, Meta(ge=-100.0, le=100.0)]
+    curvature_per_m: Annotated[float, Meta(ge=-100.0, le=100.0)] | None = None
+    """Curvature of the path, positive left; this or ``wheel_angle_rad``."""
+    wheel_angle_rad: Annotated[float, Meta(ge=-1.6, le=1.6)] | None = None
+    sequence: Annotated[int, Meta(ge=0, le=2**32 - 1)]
+    origin: Origin = "setpoints"
+
+
+class CourseRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="course", kw_only=True):
+    """Request to drive another course from now on."""
+
+    data: bytes
+    """Course as :func:`vehicled.paths.stored.to_bytes` gives it."""
+    origin: Origin = ""
+
+
+class GotoRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="goto", kw_only=True):
+    """Request to plan a path to a place and to take it as the course."""
+
+    x_m: float | None = None
+    """Place in the map frame; this and ``y_m``, or latitude and longitude."""
+    y_m: float | None = None
+    latitude_deg: Annotated[float, Meta(ge=-90.0, le=90.0)] | None = None
+    longitude_deg: Annotated[float, Meta(ge=-180.0, le=180.0)] | None = None
+    yaw_rad: Annotated[float, Meta(ge=-100.0, le=100.0)] | None = None
+    """Heading on arrival, counter-clockwise from east; None for any."""
+    speed_mps: Annotated[float, Meta(gt=0.0, le=100.0)] | None = None
+    origin: Origin = ""
+
+
+class ReturnRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="return", kw_only=True):
+    """Request to plan a path to where the vehicle was armed and to take it as the course."""
+
+    speed_mps: Annotated[float, Meta(gt=0.0, le=100.0)] | None = None
+    origin: Origin = ""
+
+
+class SpeedRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="speed", kw_only=True):
+    """Request for a speed limit below the profile's; None lifts it."""
+
+    limit_mps: float | None
+    origin: Origin = ""
+
+
+class ParametersRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="parameters"):
+    """Request for the parameters that may be changed while the daemon runs."""
+
+    origin: Origin = ""
+
+
+class SetParameterRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="set_parameter", kw_only=True):
+    """Request to change a parameter of the controller between two ticks."""
+
+    key: Annotated[str, Meta(max_length=128)]
+    value: float
+    origin: Origin = ""
+
+
 class HeartbeatRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="heartbeat", kw_only=True):
     """Heartbeat of a ground station; it is not answered."""
 
     origin: Origin = "ground station"
 
 
-Request = StatusRequest | ActionRequest | WatchRequest | TeleopRequest | HeartbeatRequest
+Change = CourseRequest | GotoRequest | ReturnRequest | SpeedRequest | SetParameterRequest
+"""Requests that change what the daemon does while it runs."""
+Request = (
+    StatusRequest | MarginsRequest | ActionRequest | WatchRequest | TeleopRequest | SetpointRequest | CourseRequest | GotoRequest
+    | ReturnRequest | SpeedRequest | ParametersRequest | SetParameterRequest | HeartbeatRequest
+)  # fmt: skip
 
 _decoder = msgspec.json.Decoder(Request)
 

@@ -8,7 +8,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from math import inf
+from math import inf, nan
 from pathlib import Path
 
 import anyio
@@ -17,10 +17,19 @@ from msgspec.structs import replace
 from vehicled.control_socket.console import Console
 from vehicled.control_socket.protocol import (
     ACTIONS,
+    COURSE_BEGINS,
+    MAX_COURSE_LINE,
     MAX_LINE,
     ActionRequest,
+    Change,
+    CourseRequest,
     HeartbeatRequest,
+    MarginsRequest,
+    ParametersRequest,
     RequestError,
+    SetParameterRequest,
+    SetpointRequest,
+    SpeedRequest,
     StatusRequest,
     TeleopRequest,
     WatchRequest,
@@ -29,8 +38,12 @@ from vehicled.control_socket.protocol import (
     refusal,
 )
 from vehicled.control_socket.socket_path import GROUP, answers, taken
-from vehicled.messages import TeleopCommand
+from vehicled.live_changes import ChangeError
+from vehicled.messages import CourseCommand, Mode, ParameterCommand, Setpoint, TeleopCommand
+from vehicled.paths.stored import to_bytes
+from vehicled.safety.monitors.setpoints import LEASE_NS
 
+READ_BYTES = 1 << 16
 MAX_CLIENTS = 8
 MAX_STOPPERS = 4
 """Extra clients beyond the limit. Each may only read the state and stop the vehicle, for ``STOPPER_TIMEOUT_S``, because a stop is
@@ -58,13 +71,15 @@ class _Stream:
         """True if the client was informed that another one uses its origin."""
         self.only_stops = False
         """True if the client came beyond the limit."""
+        self.setpoint: Setpoint | None = None
+        """Newest setpoint of this client; None if it sends none."""
 
     async def receive(self) -> bytes:
         """Return received data. Raises EOFError if the client disconnected, OSError if the socket broke."""
         while True:
             await anyio.wait_readable(self._socket)
             try:
-                data = self._socket.recv(MAX_LINE)
+                data = self._socket.recv(READ_BYTES)
             except BlockingIOError:
                 continue
             if not data:
@@ -93,6 +108,8 @@ class ControlServer:
         """Number of lines that were not requests."""
         self._teleop_owners: dict[str, _Stream] = {}
         """Client of each teleop origin. Two clients with one origin would be mixed up: one neutral, the other driving."""
+        self._setpoint_owner: _Stream | None = None
+        """Client that holds the lease of the setpoints."""
 
     async def serve(self, console: Console) -> None:
         """Listen, and serve every client in its own task. Raises :class:`SocketPathError` if another daemon has the socket."""
@@ -126,6 +143,9 @@ class ControlServer:
                         # A lost teleop client counts as an unplugged device, so the vehicle brakes without waiting for a timeout.
                         now_ns = self._now_ns()
                         console.teleop(replace(stream.teleop, t_ns=now_ns, t_rx_ns=now_ns, unplugged=True), now_ns)
+                    if self._setpoint_owner is stream and stream.setpoint is not None:
+                        self._setpoint_owner, now_ns = None, self._now_ns()
+                        console.setpoint(replace(stream.setpoint, t_ns=now_ns, t_rx_ns=now_ns, released=True), now_ns)
             except (OSError, EOFError):
                 pass  # The client disconnected or did not read its answers.
 
@@ -143,13 +163,18 @@ class ControlServer:
             del self._teleop_owners[origin]
 
     async def _converse(self, stream: _Stream, console: Console, who: str) -> None:
-        buffer = b""
+        buffer = bytearray()
         tokens, before_s = BURST, time.monotonic()
         while True:
-            buffer += await stream.receive()
-            *lines, buffer = buffer.split(b"\n")
-            if len(buffer) > MAX_LINE:
-                await stream.send(refusal(f"line too long: at most {MAX_LINE} bytes"))
+            data = await stream.receive()
+            buffer += data
+            lines: list[bytes] = []
+            if b"\n" in data:
+                *lines, rest = bytes(buffer).split(b"\n")
+                buffer = bytearray(rest)
+            longest = MAX_COURSE_LINE if buffer.startswith(COURSE_BEGINS) and not stream.only_stops else MAX_LINE
+            if len(buffer) > longest:
+                await stream.send(refusal(f"line too long: at most {longest} bytes"))
                 return
             for line in lines:
                 now_s = time.monotonic()
@@ -182,6 +207,8 @@ class ControlServer:
         match request:
             case StatusRequest():
                 await stream.send(answer(status=console.status(now_ns)))
+            case MarginsRequest():
+                await stream.send(answer(rules=console.margins()))
             case ActionRequest():
                 refused = console.request(ACTIONS[request.action], request.origin or who, now_ns)
                 await stream.send(refusal(refused) if refused else answer(mode=console.mode.name))
@@ -197,12 +224,65 @@ class ControlServer:
                 )  # fmt: skip
                 stream.teleop = reading
                 console.teleop(reading, now_ns)
+            case SetpointRequest():
+                await self._take_setpoint(stream, console, request)
             case HeartbeatRequest():
                 console.heartbeat(request.origin, now_ns)
             case WatchRequest():
                 while True:
                     await stream.send(answer(status=console.status(self._now_ns())))
                     await anyio.sleep(1.0 / request.rate_hz)
+            case _:
+                try:
+                    await stream.send(await self._change(console, request, request.origin or who))
+                except ChangeError as error:
+                    await stream.send(refusal(str(error)))
+
+    async def _take_setpoint(self, stream: _Stream, console: Console, request: SetpointRequest) -> None:
+        """Pass on a setpoint of the client that holds the lease, and refuse those of any other, once."""
+        owner, now_ns = self._setpoint_owner, self._now_ns()
+        other = owner.setpoint if owner is not None and owner is not stream else None
+        if other is not None and (now_ns - other.t_rx_ns <= LEASE_NS or console.mode is Mode.OFFBOARD):
+            if not stream.was_informed:
+                stream.was_informed = True
+                await stream.send(refusal(f"{other.origin!r} sends setpoints already: end it first"))
+            return
+        if (request.curvature_per_m is None) is (request.wheel_angle_rad is None):
+            await stream.send(refusal("a setpoint has either curvature_per_m or wheel_angle_rad"))
+            return
+        self._setpoint_owner = stream
+        curvature, wheel = (nan if value is None else value for value in (request.curvature_per_m, request.wheel_angle_rad))
+        stream.setpoint = Setpoint(
+            now_ns, now_ns, request.speed_mps, curvature, wheel, request.origin, request.sequence
+        )  # fmt: skip
+        console.setpoint(stream.setpoint, now_ns)
+
+    async def _change(self, console: Console, request: Change | ParametersRequest, origin: str) -> bytes:
+        """Return the answer to a change. What takes time runs in another thread. Raises :class:`ChangeError`."""
+        now_ns = self._now_ns()
+        match request:
+            case ParametersRequest():
+                return answer(parameters=console.parameters())
+            case SpeedRequest():
+                limit_mps = inf if request.limit_mps is None else request.limit_mps
+                refused = console.limit_speed(limit_mps, origin, now_ns)
+                return refusal(refused) if refused else answer(limit_mps=request.limit_mps)
+            case SetParameterRequest():
+                message: CourseCommand | ParameterCommand = ParameterCommand(now_ns, now_ns, origin, request.key, request.value)
+            case CourseRequest():
+                message = CourseCommand(now_ns, now_ns, origin, "", request.data)
+            case _:
+                course = await anyio.to_thread.run_sync(console.plan_goto, request, abandon_on_cancel=True)
+                message = CourseCommand(now_ns, now_ns, origin, course.name, to_bytes(course))
+        prepared = await anyio.to_thread.run_sync(console.prepare, message, abandon_on_cancel=True)
+        if isinstance(message, CourseCommand):
+            message = replace(message, name=prepared.course.name)
+        refused = console.change(message, prepared, self._now_ns())
+        if refused:
+            return refusal(refused)
+        if isinstance(message, ParameterCommand):
+            return answer(key=message.key, value=message.value)
+        return answer(course=prepared.course.name, length_m=prepared.course.length_m, mode=console.mode.name)
 
 
 @contextmanager

@@ -57,10 +57,15 @@ _STREAMS: dict[type[Message], Stream] = {
     messages.OperatorCommand: Stream.JOURNAL,
     messages.TeleopCommand: Stream.JOURNAL,
     messages.Heartbeat: Stream.JOURNAL,
+    messages.Setpoint: Stream.JOURNAL,
+    messages.CourseCommand: Stream.JOURNAL,
+    messages.SpeedCommand: Stream.JOURNAL,
+    messages.ParameterCommand: Stream.JOURNAL,
     messages.HostHealth: Stream.JOURNAL,
     messages.MachineCall: Stream.JOURNAL,
     messages.PortEvent: Stream.JOURNAL,
     messages.Fault: Stream.JOURNAL,
+    messages.ModeChange: Stream.JOURNAL,
     messages.Event: Stream.JOURNAL,
 }
 

@@ -30,6 +30,8 @@ class OperatorAction(IntEnum):
     """Leave FAULT once its cause has gone. Does not arm."""
     ALIGN = 8
     """Arm, drive slowly straight ahead until the heading is known, and stop disarmed."""
+    OFFBOARD = 9
+    """Follow the setpoints of another program; needs ARM first."""
 
 
 class OperatorCommand(Message, frozen=True):
@@ -59,6 +61,56 @@ class TeleopCommand(Message, frozen=True):
     """Counter of the readings of one origin."""
     unplugged: bool = False
     """True in the last reading of a device that was disconnected; the other values are then meaningless."""
+
+
+class Setpoint(Message, frozen=True):
+    """Setpoint of another program for mode OFFBOARD: a speed, and a curvature or a wheel angle. The daemon never repeats one."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    speed_mps: float
+    """Negative drives backward."""
+    curvature_per_m: float = NAN
+    """Curvature of the path of the rear axle, positive left; NaN if ``wheel_angle_rad`` is given."""
+    wheel_angle_rad: float = NAN
+    origin: str = ""
+    """Name of the program. The first that sends holds the lease."""
+    sequence: UInt32 = 0
+    """Counter of the setpoints of one origin."""
+    released: bool = False
+    """True in the last setpoint of a program that ends; the other values are then meaningless."""
+
+
+class CourseCommand(Message, frozen=True):
+    """Request to drive another course from now on."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    origin: str
+    name: str
+    course: bytes
+    """Course as :func:`vehicled.paths.stored.to_bytes` gives it."""
+
+
+class SpeedCommand(Message, frozen=True):
+    """Request for a speed limit below the profile's."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    origin: str
+    limit_mps: float
+    """Infinite lifts the limit."""
+
+
+class ParameterCommand(Message, frozen=True):
+    """Request to change a parameter of the controller while it runs."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    origin: str
+    key: str
+    """Key in the controller's table of the profile, such as ``speed.acceleration_mps2``."""
+    value: float
 
 
 class Heartbeat(Message, frozen=True):
@@ -218,6 +270,8 @@ class Mode(IntEnum):
     FAULT = 6
     ALIGN = 7
     """Drives slowly straight ahead until the course over ground has shown the heading."""
+    OFFBOARD = 8
+    """Follows the setpoints of another program."""
 
 
 class ActuatorCommand(Message, frozen=True):

@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 from vehicled.messages.base import NAN, Float64s, Int64, Message, UInt8, UInt32
-from vehicled.messages.decisions import Reaction
+from vehicled.messages.decisions import Mode, Reaction
 
 
 class Direction(IntEnum):
@@ -88,6 +88,32 @@ class Fault(Message, frozen=True):
     reaction: Reaction
     active: bool
     reason: str
+    """Text for people; programs use the other fields."""
+    value: float = NAN
+    """Value that the rule compares, in ``unit``, at this moment; NaN if the fault is not a comparison of numbers."""
+    limit: float = NAN
+    unit: str = ""
+
+
+class ModeChange(Message, frozen=True):
+    """Change of the daemon's mode, with its reason. Older logs have a :class:`Fault` with the code ``mode`` in its place."""
+
+    t_ns: Int64
+    before: Mode
+    after: Mode
+    reaction: Reaction
+    code: str
+    """Code of the reason: of a rule, of a fault that a device reports, or of :class:`~vehicled.safety.reason.ReasonCode`."""
+    origin: str
+    """Origin of the request or of the device's fault; empty if the supervisor acts on its own."""
+    first_code: str
+    """Code of the reason that began the stop; equal to ``code`` unless a later reason made the stop harder."""
+    reason: str
+    """Text for people; programs use the other fields."""
+    value: float = NAN
+    """Value that the rule compared when it tripped, in ``unit``; NaN if the reason is not a comparison of numbers."""
+    limit: float = NAN
+    unit: str = ""
 
 
 class Event(Message, frozen=True):

@@ -76,6 +76,8 @@ class Course:
     """Waypoints that the line was drawn through; 0 for a line that is known point by point."""
     account: ReadSummary | None = None
     """Record of what was read from the file; None for a course without a file."""
+    surveyed: bool = False
+    """True if its place on the earth is known; False for metres without a datum, which hold in any map."""
 
     @property
     def cusps(self) -> list[int]:
@@ -88,6 +90,23 @@ class Course:
     def reverses(self) -> bool:
         """True if any part is driven in reverse."""
         return bool((self.speed_mps < 0.0).any())
+
+    def on_datum(self, datum: Datum) -> "Course":
+        """Return the course in the map of another datum; one that is not surveyed keeps its metres."""
+        if not self.surveyed or datum == self.datum:
+            return replace(self, datum=datum)
+        points = []
+        for x_m, y_m in zip(self.x_m.tolist(), self.y_m.tolist(), strict=True):
+            latitude_rad, longitude_rad, height_m = self.datum.to_geodetic(x_m, y_m, 0.0)
+            points.append(datum.to_enu(latitude_rad, longitude_rad, height_m)[:2])
+        x, y = np.array(points).T
+        # North differs between two tangent planes, so the line is turned by what its tangent turned.
+        was = np.arctan2(np.gradient(self.y_m), np.gradient(self.x_m))
+        turned = np.remainder(np.arctan2(np.gradient(y), np.gradient(x)) - was + np.pi, 2.0 * np.pi) - np.pi
+        yaw = self.yaw_rad + _median(turned)
+        for array in (x, y, yaw):
+            array.flags.writeable = False
+        return replace(self, datum=datum, x_m=x, y_m=y, yaw_rad=yaw)
 
     def renamed(self, name: str) -> "Course":
         """Return the same course under another name."""

@@ -76,7 +76,8 @@ class CourseFile:
         )
         remarks += self._remarks(course, plane)
         account = replace(self.account, remarks=(*self.account.remarks, *remarks))
-        return replace(course, name=self.name or self.file_name, account=account)
+        surveyed = self.geodetic or self.datum is not None
+        return replace(course, name=self.name or self.file_name, account=account, surveyed=surveyed)
 
     def _compared(self, plane: Array) -> tuple[Array | None, list[str]]:
         """Return the headings as yaw, and what headings and curvatures of the file say of the line."""

@@ -103,6 +103,11 @@ class LanePassage:
         return violations
 
     @property
+    def passed(self) -> bool | None:
+        """True if all lanes were kept and all boxes met; None without markings."""
+        return not self.failures if self._markings else None
+
+    @property
     def verdict(self) -> str:
         """Return a text for the result and its margin; empty without markings."""
         if not self._markings:

@@ -1,17 +1,20 @@
-"""A course as it is kept in a log: JSON that gives back the same numbers, to the last bit."""
+"""A course as it is kept in a log, and sent to a running daemon: text or bytes that give back the same numbers, to the last bit."""
 
-from typing import Any
+import zlib
+from math import isfinite
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from vehicled.paths.course import Course
+from vehicled.paths.course import MAX_COORDINATE_M, MAX_LENGTH_M, MAX_SAMPLES, MAX_SPEED_MPS, Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import Markings
 
 _ARRAYS = ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")
+_MOST_BYTES = 8 * len(_ARRAYS) * MAX_SAMPLES + (1 << 20)
 
 
 class _Place(Struct):
@@ -69,6 +72,59 @@ def from_json(data: bytes) -> Course:
         datum=stored.datum.as_datum(),
         markings=stored.markings,
         **columns,
+    )
+
+
+class _Head(Struct, kw_only=True):
+    """A course without its columns, which follow as float64, one after the other."""
+
+    name: str
+    closed: bool
+    length_m: float
+    datum: _Place
+    samples: Annotated[int, Meta(ge=2, le=MAX_SAMPLES)]
+    markings: Markings = Markings()
+
+
+def to_bytes(course: Course) -> bytes:
+    """Return the course in a compact form, compressed, so that decoding it costs a running daemon next to nothing."""
+    datum = course.datum
+    place = _Place(datum.latitude_rad, datum.longitude_rad, datum.height_m)
+    head = _Head(
+        name=course.name, closed=course.closed, length_m=course.length_m, datum=place, samples=len(course.x_m),
+        markings=course.markings,
+    )  # fmt: skip
+    columns = [np.ascontiguousarray(getattr(course, name), dtype="<f8").tobytes() for name in _ARRAYS]
+    return zlib.compress(msgspec.json.encode(head) + b"\n" + b"".join(columns), 1)
+
+
+def from_bytes(data: bytes) -> Course:
+    """Return the course of :func:`to_bytes`. Raises :class:`CourseError` for other bytes."""
+    unpacking = zlib.decompressobj()
+    try:
+        plain = unpacking.decompress(data, _MOST_BYTES)
+        text, _, rest = plain.partition(b"\n")
+        head = msgspec.json.decode(text, type=_Head)
+    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CourseError(f"these bytes are no course: {error}") from None
+    if len(rest) != 8 * len(_ARRAYS) * head.samples or not unpacking.eof:
+        raise CourseError(f"{head.name}: the course is cut off")
+    values = np.frombuffer(rest, "<f8").reshape(len(_ARRAYS), head.samples).astype(float)
+    columns: dict[str, Any] = dict(zip(_ARRAYS, values, strict=True))
+    steps = np.diff(columns["s_m"])
+    if not (np.isfinite(values).all() and isfinite(head.length_m)):
+        raise CourseError(f"{head.name}: the course has a value that is not finite")
+    if not ((steps > 0.0).all() and columns["s_m"][0] == 0.0 and columns["s_m"][-1] <= head.length_m <= MAX_LENGTH_M):
+        raise CourseError(f"{head.name}: the arc lengths of the course do not increase from 0 to its length")
+    legs = np.hypot(np.diff(columns["x_m"]), np.diff(columns["y_m"]))
+    if (legs > 2.0 * steps + 0.01).any() or (np.abs(values[:2]) > MAX_COORDINATE_M).any():
+        raise CourseError(f"{head.name}: the places of the course do not fit its arc lengths")
+    if not ((columns["speed_mps"] != 0.0) & (np.abs(columns["speed_mps"]) <= MAX_SPEED_MPS)).all():
+        raise CourseError(f"{head.name}: a target speed is 0, or above {MAX_SPEED_MPS:g} m/s")
+    for column in columns.values():
+        column.flags.writeable = False
+    return Course(
+        name=head.name, closed=head.closed, length_m=head.length_m, datum=head.datum.as_datum(), markings=head.markings, **columns
     )
 
 

@@ -11,12 +11,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from vehicled.log.older import as_before
 from vehicled.log.schema import CHANNELS, Stream
 from vehicled.messages import (
     Event,
     Fault,
     GarbageCollection,
     Message,
+    ModeChange,
     Path,
     PortEvent,
     TaskTick,
@@ -191,6 +193,8 @@ class Comparison:
                 return
 
     def _same(self, entry: Entry, message: Message, t_ns: int) -> bool:
+        if entry.kind is Fault and isinstance(message, ModeChange):
+            message = as_before(message)
         kind = type(message)
         if entry.kind is not kind or entry.t_ns != t_ns:
             return False
@@ -207,8 +211,8 @@ class Comparison:
             return data[:-_EVIDENCE_BYTES] == entry.data[:-_EVIDENCE_BYTES]
         if kind is Event and entry.message.name == RAISED_EVENT:  # type: ignore[attr-defined]
             return message.name == RAISED_EVENT  # type: ignore[attr-defined, no-any-return]
-        # An older version wrote fewer fields; the missing ones have their defaults.
-        return len(data) != len(entry.data) and packer(kind)(entry.message) == data
+        # An older version wrote fewer fields. Fields are only ever appended, so its record is the beginning of ours.
+        return data.startswith(entry.data)
 
     def _check_gaps(self) -> None:
         """Raise :class:`JournalGapError` if missing records explain the mismatch."""

@@ -1,35 +1,33 @@
 """Open-loop replay for a what-if: substitutes the recorded commands, because they moved the vehicle.
 
-Estimator, identifier and rules receive the recorded commands; with the new ones they would see a motion that was never commanded,
-and
-the machine would stop. Periods in which only one of the two machines drives are reported.
+Estimator, identifier and rules receive the recorded commands; with the new ones they would see a motion that was never
+commanded, and the machine would stop. Periods in which only one of the two machines drives are reported.
 """
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vehicled.log.older import renewed
 from vehicled.machine import Machine
-from vehicled.messages import ActuatorCommand, Fault, Message
+from vehicled.messages import ActuatorCommand, Message, ModeChange
 from vehicled.replay.journal import Entry, Journal
 from vehicled.safety.modes import DRIVING
 
 SHORT_S = 0.1
 """Shorter differences of the mode are ignored, because both sides change mode a few ticks apart."""
-MODE = "mode"
-"""Code of the records of a mode change."""
 
 
 class ModeDivergence(Struct, kw_only=True):
-    """Period in which only one of the two machines recorded_command."""
+    """Period in which only one of the two machines drives."""
 
     t_s: float
     """Start since the start of the run, s."""
     until_s: float | None = None
     """End since the start of the run, s; None if it lasted to the end of the replay."""
     log_drives: bool
-    """True if the log recorded_command and the replay did not; False for the reverse."""
+    """True if the log drives and the replay does not; False for the reverse."""
     code: str
-    """Code of the rule that stopped the machine that does not drive; empty if none."""
+    """Code of the reason for not driving; empty if the log is too old to have it."""
     reason: str
     """Reason for not driving."""
 
@@ -46,7 +44,7 @@ class ModeDivergence(Struct, kw_only=True):
 
 
 class OpenLoop:
-    """Recorded commands tick by tick, and the periods in which only one side recorded_command."""
+    """Recorded commands tick by tick, and the periods in which only one side drives."""
 
     def __init__(self, journal: Journal) -> None:
         """Subscribe to the records read from the journal."""
@@ -54,14 +52,12 @@ class OpenLoop:
         journal.on_read = self._read
         self._sent: ActuatorCommand | None = None
         """Newest command read from the log."""
-        self._why = ""
-        """Reason of the current mode in the log."""
-        self._codes: tuple[dict[str, str], dict[str, str]] = {}, {}
-        """Fault codes by reason, of the log and of the replay."""
+        self._reason = "", ""
+        """Code and text of the reason of the current mode in the log."""
         self._partings: list[ModeDivergence] = []
         self._newest_s = 0.0
         self._log_drove_s = self._drove_s = 0.0
-        """Times at which each of them last recorded_command."""
+        """Times at which each of them last drove."""
 
     def recorded_command(self, made: ActuatorCommand) -> ActuatorCommand:
         """Return the recorded command for a command made now; its clipping is kept. Raises LogError for a damaged record."""
@@ -73,12 +69,11 @@ class OpenLoop:
 
     def made(self, message: Message, machine: Machine) -> None:
         """Add a record of the replay."""
-        if isinstance(message, Fault):
-            self._codes[1][message.reason] = message.code
-        elif isinstance(message, ActuatorCommand) and self._sent is not None and self._sent.t_ns == message.t_ns:
+        if isinstance(message, ActuatorCommand) and self._sent is not None and self._sent.t_ns == message.t_ns:
             log_drives, drives = self._sent.mode in DRIVING, message.mode in DRIVING
             self._newest_s = (message.t_ns - self._journal.start_ns) * 1e-9
-            self._compare(machine.why if log_drives else self._why, log_drives=log_drives, drives=drives)
+            reason = (machine.reason.code, machine.why) if log_drives else self._reason
+            self._compare(*reason, log_drives=log_drives, drives=drives)
 
     def partings(self) -> list[ModeDivergence]:
         """Return all periods longer than :data:`SHORT_S`, in order."""
@@ -93,14 +88,10 @@ class OpenLoop:
     def _read(self, entry: Entry) -> None:
         if entry.kind is ActuatorCommand:
             self._sent = entry.message  # type: ignore[assignment]
-        elif entry.kind is Fault:
-            fault: Fault = entry.message  # type: ignore[assignment]
-            if fault.code == MODE:
-                self._why = fault.reason.partition(": ")[2]
-            else:
-                self._codes[0][fault.reason] = fault.code
+        elif isinstance(change := renewed(entry.message), ModeChange):
+            self._reason = change.code, change.reason
 
-    def _compare(self, why: str, *, log_drives: bool, drives: bool) -> None:
+    def _compare(self, code: str, why: str, *, log_drives: bool, drives: bool) -> None:
         if log_drives:
             self._log_drove_s = self._newest_s
         if drives:
@@ -111,5 +102,4 @@ class OpenLoop:
                 return
             lasting.until_s = self._newest_s
         if log_drives is not drives:
-            code = self._codes[1 if log_drives else 0].get(why, "")
             self._partings.append(ModeDivergence(t_s=self._newest_s, log_drives=log_drives, code=code, reason=why))

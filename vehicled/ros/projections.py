@@ -10,7 +10,7 @@ at the scanner, all turned to the body axes. A ROS covariance of zeros means "un
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import cos, degrees, inf, isfinite, nan, sin
+from math import cos, degrees, inf, isfinite, isnan, nan, sin
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -28,6 +28,8 @@ from vehicled.messages import (
     ImuSample,
     LaserScan,
     Message,
+    Mode,
+    ModeChange,
     MotorStatus,
     Path,
     Reaction,
@@ -251,12 +253,24 @@ def _fault(fault: Fault, offset_ns: int) -> bytes:
     if fault.active:
         level = _ERROR if fault.reaction >= Reaction.CONTROLLED_STOP else _WARN
     values = {"reaction": fault.reaction.name, "active": str(fault.active).lower()}
+    if not isnan(fault.value):
+        values |= {"value": f"{fault.value:g}", "limit": f"{fault.limit:g}", "unit": fault.unit}
     return _diagnostic(_stamp(fault.t_ns, offset_ns), level, fault.code, fault.reason, fault.origin, values)
 
 
 def warning(stamp_ns: int, name: str, message: str) -> bytes:
     """Encode a warning of a bridge; ``stamp_ns`` is wall time."""
     return _diagnostic(divmod(stamp_ns, 1_000_000_000), _WARN, name, message, "", {})
+
+
+def _mode_change(change: ModeChange, offset_ns: int) -> bytes:
+    """Encode a change of mode: ERROR into FAULT, WARN into a stop that nobody asked for, else OK."""
+    level = _OK
+    if change.reaction >= Reaction.WARN and change.after in (Mode.STOPPING, Mode.FAULT):
+        level = _ERROR if change.after is Mode.FAULT else _WARN
+    values = {"before": change.before.name, "after": change.after.name, "code": change.code, "reaction": change.reaction.name}
+    message = f"{change.before.name} -> {change.after.name}: {change.reason}"
+    return _diagnostic(_stamp(change.t_ns, offset_ns), level, "mode", message, change.origin or "supervisor", values)
 
 
 def _diagnostic(stamp: tuple[int, int], level: int, name: str, message: str, hardware: str, values: dict[str, Any]) -> bytes:
@@ -291,5 +305,6 @@ PROJECTIONS: tuple[Projection, ...] = (
     _row(MotorStatus, "/battery", "sensor_msgs/BatteryState", _battery, max_rate_hz=10.0),
     _row(TaskTick, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _miss, max_rate_hz=10.0),
     _row(Fault, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _fault),
+    _row(ModeChange, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _mode_change),
 )
 """Every projection. The log writer publishes each, at most at its rate, beside the message itself."""

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 
+from vehicled.live_changes import FENCE_SAMPLES, outside_fence
 from vehicled.paths.course import Course
 from vehicled.profile import Loaded, Note, ProfileError
 from vehicled.profile.notes import devices_of
@@ -10,8 +11,6 @@ from vehicled.profile.problems import by_line
 from vehicled.profile.toml_text import Places
 from vehicled.runtime.ports.sharing import judge_ports
 from vehicled.safety.fence import Fence
-
-FENCE_SAMPLES = 400
 
 
 def findings(loaded: Loaded, course: Course | None = None, fence: Fence | None = None, *, on_road: bool) -> list[Note]:
@@ -50,18 +49,13 @@ def print_warnings(found: Sequence[Note]) -> None:
 
 def _fence(loaded: Loaded, course: Course, fence: Fence) -> Iterator[Note]:
     """Yield a note if the course leaves the fence or comes too close to it for the vehicle's width."""
+    if outside := outside_fence(course, fence):
+        yield Note("fence", outside, level="error")
+        return
     half_m = 0.5 * loaded.profile.vehicle.width_m
     every = max(1, len(course.x_m) // FENCE_SAMPLES)
-    nearest = float("inf")
-    for x_m, y_m in zip(course.x_m[::every].tolist(), course.y_m[::every].tolist(), strict=True):
-        if violated := fence.violated(x_m, y_m):
-            yield Note(
-                "fence",
-                f"course {course.name!r} is {violated} at ({x_m:.1f}, {y_m:.1f}) m: change the course or the fence",
-                level="error",
-            )
-            return
-        nearest = min(nearest, fence.clear_m(x_m, y_m))
+    places = zip(course.x_m[::every].tolist(), course.y_m[::every].tolist(), strict=True)
+    nearest = min(fence.clear_m(x_m, y_m) for x_m, y_m in places)
     if nearest < half_m:
         yield Note(
             "fence",

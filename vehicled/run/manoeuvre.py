@@ -86,6 +86,11 @@ class ManoeuvreJudge:
         return self._passing.verdict
 
     @property
+    def passed(self) -> bool | None:
+        """True if the course's lanes were kept and its boxes met; None if it has none."""
+        return self._passing.passed
+
+    @property
     def section(self) -> Section | None:
         """Return the errors of the manoeuvre; None if the course does not mark one."""
         if not self._markings or not self._cross_track.n:

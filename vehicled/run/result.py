@@ -91,6 +91,8 @@ class Result(Struct, frozen=True, kw_only=True):
     log_problem: str
     markings: str = ""
     """Verdict on the lanes and boxes of the course, by the true body; empty if it has none."""
+    markings_passed: bool | None = None
+    """True if the lanes were kept and the boxes met; None if the course has none."""
     section: Section | None = None
     programme: str = ""
     """Name of the programme, if one was driven; the course errors are then meaningless."""
@@ -177,9 +179,9 @@ def health_of(executive: Executive) -> list[TaskHealth]:
     return rows
 
 
-def exit_status(ending: Ending, finished: bool, markings: str = "") -> int:
+def exit_status(ending: Ending, finished: bool, markings_passed: bool | None = None) -> int:
     """Return 0 only if truth and estimate reached the end of the course, within its lanes and through its boxes."""
-    if ending.outcome is Outcome.FINISHED and (not finished or markings.startswith("failed")):
+    if ending.outcome is Outcome.FINISHED and (not finished or markings_passed is False):
         return int(Outcome.NOT_FINISHED)
     return int(ending.outcome)
 

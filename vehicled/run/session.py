@@ -93,8 +93,8 @@ class Observer(Struct, frozen=True, kw_only=True):
     """Called with the time after each turn; must be fast."""
     on_end: Callable[[Ending], object] | None = None
     """Called at the end of the drive, before the log is closed."""
-    verdict: Callable[[], str] | None = None
-    """Returns the verdict on the lanes, for the log."""
+    verdict: Callable[[], tuple[bool | None, str]] | None = None
+    """Returns whether the lanes were kept, None without lanes, and the verdict as text, for the log."""
     injected: InjectedFailures | None = None
     """Failures that are recorded when they begin and end."""
 
@@ -259,8 +259,9 @@ def drive(
         observer.on_end(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
-    if observer.verdict is not None and (verdict := observer.verdict()):
-        end["lanes"] = verdict
+    passed, verdict = (None, "") if observer.verdict is None else observer.verdict()
+    if passed is not None:
+        end |= {"lanes": verdict, "lanes_passed": "yes" if passed else "no"}
     stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
     if stalls is not None:
         end["stalls"] = str(stalls)
@@ -311,6 +312,7 @@ def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started
         version=__version__,
         started_ns=started_ns,
         log=writer.path if writer is not None else "",
+        datum=plan.course.datum,
         closed_ports=closed,
     )
     return Console(machine, facts)
@@ -352,7 +354,7 @@ def _open_bridges(
     if plan.spec.clock == "lockstep":
         return LockstepFeed(children, sink, router.record)
     records_ns = RECORDS_NS if plan.spec.ros2 is None else QUICK_RECORDS_NS
-    return Feed(children, sink, console, console.supervisor, router.record, records_ns=records_ns)
+    return Feed(children, sink, console, router.record, records_ns=records_ns)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def simulate(
             *listeners,
         ],
         progress=show if progress is not None else None,
-        verdict=None if plan.loaded.profile.controller.name == "programme" else lambda: manoeuvre.verdict,
+        verdict=None if plan.loaded.profile.controller.name == "programme" else lambda: (manoeuvre.passed, manoeuvre.verdict),
         injected=InjectedFailures(simulation.failures) if simulation.failures else None,
     )
     simulator_pid: int | None = None
@@ -122,7 +122,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         link=plan.spec.link,
         seed=done.seed,
         driven_m=judge.driven_m,
-        course_m=plan.course.length_m,
+        course_m=judge.course_m,
         driving_s=judge.driving_s,
         tasks=health_of(machine.executive),
         run_s=(done.ending.now_ns - done.started_ns) * 1e-9,
@@ -132,6 +132,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         log=done.log.path if done.log is not None else "",
         log_problem=done.log_problem,
         markings="" if programme else manoeuvre.verdict,
+        markings_passed=None if programme else manoeuvre.passed,
         section=None if programme else manoeuvre.section,
         programme=programme,
         motion=manoeuvre.motion if programme else None,

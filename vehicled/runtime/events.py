@@ -6,13 +6,13 @@ from typing import Any, TextIO, cast
 
 import msgspec
 
-from vehicled.messages import Event, Fault, Message, PortEvent, PortState, Reaction
+from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
 
 STALL_EVENT = "simulation_stall"
 """Event name of a stall of the simulating computer."""
 TOLD_STALL_MS = 100.0
 """Shortest stall that is reported, ms; shorter ones are only counted."""
-TYPES: tuple[type[Message], ...] = (Fault, PortEvent)
+TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent)
 """Message types that are reported."""
 
 
@@ -84,10 +84,13 @@ class EventLog:
                 self._say(True, f"{plugin} held the loop: it was still running after {block['after_ms']:.0f} ms")
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """Report a fault, stall or port event."""
+        """Report a fault, mode change, stall or port event."""
         if isinstance(message, Fault):
-            grave = message.active and message.reaction >= Reaction.CAP_SPEED and message.code != "mode"
+            grave = message.active and message.reaction >= Reaction.CAP_SPEED
             self._say(grave, message.reason, code=message.code, reaction=message.reaction.name.lower(), active=message.active)
+        elif isinstance(message, ModeChange):
+            text = f"{message.before.name} -> {message.after.name}: {message.reason}"
+            self._say(False, text, code=message.code, reaction=message.reaction.name.lower())
         elif isinstance(message, Event):
             self._say_event(message)
         elif isinstance(message, PortEvent):

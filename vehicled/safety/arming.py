@@ -5,7 +5,7 @@ from math import degrees, isfinite
 
 from msgspec import Struct
 
-from vehicled.messages import EstimatorStatus, Heading, ImuSample, MotorStatus, Reaction
+from vehicled.messages import EstimatorStatus, Heading, ImuSample, MotorStatus, OperatorAction, Reaction
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
 from vehicled.safety.monitors.alignment import heading_sigma_rad
@@ -261,22 +261,23 @@ CHECKS: tuple[Check, ...] = (
 """All checks, in the order in which their failures are reported."""
 
 
-BY_HAND = frozenset({off_course, blocked, _heading, _controller})
-"""Checks that are skipped for TELEOP."""
-ALIGNING = frozenset({off_course, _estimator, _heading, _controller})
-"""Checks that are skipped for an alignment drive, which has yet to find the heading."""
+SPARED: dict[OperatorAction | None, frozenset[Callable[[RuleInputs], str]]] = {
+    OperatorAction.TELEOP: frozenset({off_course, blocked, _heading, _controller}),
+    OperatorAction.ALIGN: frozenset({off_course, _estimator, _heading, _controller}),
+    OperatorAction.OFFBOARD: frozenset({off_course, _controller}),
+}
+"""Checks that are skipped: a person sees and steers, an alignment drive has yet to find the heading, setpoints follow no course."""
 
 
-def missing(s: RuleInputs, *, by_hand: bool = False, aligning: bool = False) -> list[str]:
-    """Return the failures that still prevent arming; empty if arming may proceed.
+def missing(s: RuleInputs, drive: OperatorAction | None = OperatorAction.DRIVE) -> list[str]:
+    """Return the failures that still prevent arming for a drive; empty if arming may proceed.
 
-    ``by_hand``: a person drives, from any place, away from obstacles, and without a heading if no device measures one.
-    ``aligning``: the vehicle is armed for an alignment drive.
+    A person (TELEOP) may drive from any place, away from obstacles, and without a heading if no device measures one.
     """
-    spared = BY_HAND if by_hand else ALIGNING if aligning else frozenset[Callable[[RuleInputs], str]]()
+    spared = SPARED.get(drive, frozenset())
     checks = [check.missing for check in CHECKS if check.missing not in spared]
-    if by_hand:
+    if drive is OperatorAction.TELEOP:
         checks = [_estimator_by_hand if check is _estimator else check for check in checks]
-    elif aligning:
+    elif drive is OperatorAction.ALIGN:
         checks.append(_alignment)
     return [text for check in checks if (text := check(s))]

@@ -5,13 +5,18 @@ vehicle, so it cannot jump at a crossing or at the end of a lap. A drive never b
 only come near to.
 """
 
-from math import hypot, isfinite
+from math import degrees, hypot, isfinite, pi, sqrt, tau
 from typing import NamedTuple
+
+import numpy as np
 
 from vehicled.messages import EstimatorStatus, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import END_TOLERANCE_M, PathPoint, PathTracker
+from vehicled.vehicle import STANDSTILL_MPS, Limits, Vehicle
 
+CERTAIN_SHARE = 0.5
+"""Part of the brake that a stop is certain to have."""
 MOST_WAY_PER_WAY, MOST_AT_ONCE_M = 2.0, 1.0
 """Largest motion of the projection: per metre of vehicle motion, as on the inside of a bend, and in one step, m. A larger motion
 means that another part of the course was matched."""
@@ -30,11 +35,69 @@ class Entry(NamedTuple):
     """Text that says where the drive resumes; empty at the start of the course."""
 
 
+def join(course: Course, pose: tuple[float, float, float], corridor_m: float, most_rad: float) -> Entry:
+    """Return the place of the course nearest to a pose (m, m, rad), within the corridor and a heading error; else the reason."""
+    x_m, y_m, yaw_rad = pose
+    off_m = np.hypot(course.x_m - x_m, course.y_m - y_m)
+    turned = np.abs(np.remainder(course.yaw_rad - yaw_rad + pi, tau) - pi)
+    nearest = int(off_m.argmin())
+    if not off_m[nearest] <= corridor_m:
+        return Entry(
+            refused=f"the vehicle is {off_m[nearest]:.1f} m off the course: take it there, or choose a course that passes it"
+        )
+    fits = np.flatnonzero((off_m <= corridor_m) & (turned <= most_rad))
+    if not len(fits):
+        wrong = f"{degrees(turned[nearest]):.0f} degrees to the course there (limit {degrees(most_rad):.0f})"
+        return Entry(refused=f"the vehicle stands at {wrong}: turn it round, or choose a course in its direction")
+    best = int(fits[off_m[fits].argmin()])
+    s_m = float(course.s_m[best])
+    if not course.closed and course.length_m - s_m <= END_TOLERANCE_M:
+        return Entry(refused="the vehicle is at the end of the course: nothing is left to drive")
+    return Entry(s_m, said=f"joined at {s_m:.1f} m of {course.length_m:.0f} m")
+
+
+JOIN_RAD = 0.5
+"""Largest heading error at which a moving vehicle may change to another course, rad."""
+
+
+def join_moving(course: Course, estimate: StateEstimate, vehicle: Vehicle, limits: Limits) -> Entry:
+    """Return the place at which a moving vehicle may change to another course, or why not.
+
+    It must be able to follow: the course goes on for its stopping distance, and no bend ahead is too tight for its speed.
+    """
+    found = join(course, (estimate.x_m, estimate.y_m, estimate.yaw_rad), limits.corridor_m, JOIN_RAD)
+    if found.s_m is None:
+        return found
+    at = int(np.searchsorted(course.s_m, found.s_m))
+    speed_mps, backward = estimate.speed_mps, bool(course.speed_mps[at] < 0.0)
+    if backward is not (speed_mps < 0.0) and abs(speed_mps) > STANDSTILL_MPS:
+        return Entry(refused="the course is driven in the other direction there: stop first, then choose it")
+    deceleration_mps2 = CERTAIN_SHARE * vehicle.drive.brake_deceleration_mps2 - vehicle.drive.acceleration_mps2(0.0, 0.0)
+    square = speed_mps * speed_mps
+    stop_m = square / (2.0 * max(deceleration_mps2, 0.05))
+    # A lap that joins shortly before its end goes on at its start.
+    ahead_m = np.append(course.s_m, course.s_m + course.length_m) - found.s_m if course.closed else course.s_m - found.s_m
+    curvature = np.append(course.curvature_per_m, course.curvature_per_m) if course.closed else course.curvature_per_m
+    if not course.closed and course.length_m - found.s_m < stop_m:
+        left = f"{course.length_m - found.s_m:.1f} m of the course are left, and a stop takes {stop_m:.1f} m"
+        return Entry(refused=f"{left}: lower the speed first, or choose a longer course")
+    near = (ahead_m >= 0.0) & (ahead_m <= stop_m)
+    possible = limits.max_lateral_acceleration_mps2 / np.maximum(np.abs(curvature[near]), 1e-9)
+    excess = square - 2.0 * deceleration_mps2 * ahead_m[near] - possible
+    if len(excess) and excess.max() > 0.0:
+        worst = int(excess.argmax())
+        bend = f"the bend {ahead_m[near][worst]:.1f} m ahead can be driven at {sqrt(possible[worst]):.2f} m/s"
+        return Entry(refused=f"{bend}, and the vehicle drives at {abs(speed_mps):.2f} m/s: lower the speed first")
+    return found
+
+
 class CourseEntry:
     """Tracker of the vehicle's place on the course between two drives. It chooses the entry point of the next drive."""
 
-    def __init__(self, course: Course, corridor_m: float) -> None:
+    def __init__(self, course: Course, corridor_m: float, *, anywhere: bool = False) -> None:
+        """``anywhere``: the first drive may begin at any place of the course, not only at its start."""
         self._length_m, self._corridor_m = course.length_m, corridor_m
+        self._anywhere = course if anywhere else None
         self._start = PathTracker(course)
         """Tracker that stays at the start of the course."""
         self._place = PathTracker(course)
@@ -74,6 +137,8 @@ class CourseEntry:
         pose = estimate.x_m, estimate.y_m, estimate.yaw_rad
         start = self._start.locate(*pose)
         off_start = self._off(abs(start.cross_track_m), start)
+        if self._left_m is None and self._anywhere is not None and off_start:
+            return join(self._anywhere, pose, self._corridor_m, BACKWARDS_RAD)
         if self._left_m is None:
             return Entry(refused=f"the vehicle {off_start[0]}: {off_start[1]}" if off_start else "")
         if not self._follows:

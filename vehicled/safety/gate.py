@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from math import inf, isfinite
 
 from vehicled.messages import ActuatorCommand, ControlCommand, Mode, Reaction
+from vehicled.safety.modes import MOVING
 from vehicled.vehicle import Drive, Limits, Vehicle
 
 CLIPPED_STEERING = 1
@@ -47,8 +48,6 @@ LONGEST_STEP_S = 0.1
 
 SLOW_MPS = 0.1
 """Speed below which lateral limits do not apply, m/s."""
-
-_MOVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
 
 
 class Gate:
@@ -98,7 +97,7 @@ class Gate:
                 throttle, brake, wheel = command.throttle, command.brake, command.wheel_angle_rad
             else:
                 clipped |= NOT_FINITE
-        if reaction >= Reaction.BRAKE or mode not in _MOVING:
+        if reaction >= Reaction.BRAKE or mode not in MOVING:
             throttle, brake = 0.0, 0.0 if releases_brake and reaction is Reaction.DISABLE else 1.0
         elif reaction is Reaction.CONTROLLED_STOP or mode is Mode.STOPPING:
             throttle, brake = 0.0, max(brake, CONTROLLED_STOP_BRAKE)

@@ -15,6 +15,7 @@ class Trigger(Enum):
     DRIVE = "driving the course was asked for"
     ALIGN = "alignment by driving was asked for, and it may begin"
     TELEOP = "driving by hand was asked for, the stick is neutral and held"
+    OFFBOARD = "driving by setpoints was asked for, and a program sends them"
     DISARM = "disarming was asked for"
     STOP = "a stop was asked for, the course is finished, or the heading is known"
     REACTION = "a fault asks for a stop (S2, S3), or the machine slept"
@@ -34,28 +35,31 @@ def _way(trigger: Trigger, after: Mode, *before: Mode) -> Transition:
     return Transition(frozenset(before), trigger, after)
 
 
+DRIVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD})
+MOVING = DRIVING | {Mode.STOPPING}
+"""Modes in which the vehicle may move."""
+
 TRANSITIONS: tuple[Transition, ...] = (
     # The vehicle may roll when the daemon restarts, so it is braked to a standstill before it accepts requests.
     _way(Trigger.STANDS, Mode.STANDBY, Mode.INIT, Mode.STOPPING),
     _way(Trigger.ARM, Mode.ARMED, Mode.STANDBY),
     _way(Trigger.DRIVE, Mode.AUTO, Mode.ARMED),
     # Teleop may take over at any time; back to AUTO leads through a stop.
-    _way(Trigger.TELEOP, Mode.TELEOP, Mode.ARMED, Mode.AUTO, Mode.ALIGN),
+    _way(Trigger.TELEOP, Mode.TELEOP, Mode.ARMED, Mode.AUTO, Mode.ALIGN, Mode.OFFBOARD),
+    _way(Trigger.OFFBOARD, Mode.OFFBOARD, Mode.ARMED, Mode.AUTO),
     _way(Trigger.ALIGN, Mode.ALIGN, Mode.ARMED),
     _way(Trigger.DISARM, Mode.STANDBY, Mode.ARMED),
-    _way(Trigger.DISARM, Mode.STOPPING, Mode.AUTO, Mode.TELEOP, Mode.ALIGN),
-    _way(Trigger.STOP, Mode.STOPPING, Mode.AUTO, Mode.TELEOP, Mode.ALIGN),
-    _way(Trigger.REACTION, Mode.STOPPING, Mode.AUTO, Mode.TELEOP, Mode.ALIGN),
+    _way(Trigger.DISARM, Mode.STOPPING, *DRIVING),
+    _way(Trigger.STOP, Mode.STOPPING, *DRIVING),
+    _way(Trigger.REACTION, Mode.STOPPING, *DRIVING),
     _way(Trigger.REACTION, Mode.STANDBY, Mode.ARMED),
     _way(Trigger.DISABLE, Mode.FAULT, *(mode for mode in Mode if mode is not Mode.FAULT)),
     _way(Trigger.RESET, Mode.STANDBY, Mode.FAULT),
 )
 """All transitions. A trigger without an entry for the present mode has no effect."""
 
-DRIVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.ALIGN})
-MOVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING})
-"""Modes in which the vehicle may move."""
 
+_DRIVES = (OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN, OperatorAction.OFFBOARD)
 _AFTER = {(before, way.trigger): way.after for way in TRANSITIONS for before in way.before}
 
 
@@ -71,15 +75,17 @@ def refusal(action: OperatorAction, mode: Mode, why: str, *, arms: bool, lasts: 
     """
     if mode is Mode.FAULT and lasts and action in (OperatorAction.ARM, OperatorAction.RESET):
         return f"the cause lasts: {lasts}"
-    if action not in (OperatorAction.ARM, OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN):
+    if action not in (*_DRIVES, OperatorAction.ARM):
         return ""
     if mode is Mode.STOPPING:
         return f"the vehicle is being stopped ({why}): ask again when it stands"
     if action in (OperatorAction.ARM, OperatorAction.ALIGN):
         return f"the vehicle drives already ({why})" if mode in DRIVING else ""
-    if mode is Mode.ALIGN and action is OperatorAction.DRIVE:
+    if mode is Mode.ALIGN and action in (OperatorAction.DRIVE, OperatorAction.OFFBOARD):
         return "the vehicle learns its heading: arm it when it stands"
+    if mode is Mode.OFFBOARD and action is OperatorAction.DRIVE:
+        return "the setpoints of a program drive: stop first, then arm"
     if mode is Mode.TELEOP:
-        return "a hand drives: stop it first, then arm" if action is OperatorAction.DRIVE else ""
-    armed = mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN) or arms
+        return "a hand drives: stop it first, then arm" if action in (OperatorAction.DRIVE, OperatorAction.OFFBOARD) else ""
+    armed = mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN, Mode.OFFBOARD) or arms
     return "" if armed else f"the vehicle is not armed ({mode.name}: {why}): arm it first"

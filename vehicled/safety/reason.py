@@ -23,6 +23,7 @@ class ReasonCode(StrEnum):
     DRIVES_COURSE = "drives_course"
     ALIGNS = "aligns"
     TELEOP = "teleop"
+    OFFBOARD = "offboard"
     STOP_REQUESTED = "stop_requested"
     DISARM_REQUESTED = "disarm_requested"
     DISARMED_BY_FAULT = "disarmed_by_fault"
@@ -49,6 +50,7 @@ TEXTS = {
     ReasonCode.DRIVES_COURSE: "driving the {course}{appended}",
     ReasonCode.ALIGNS: "driving straight ahead to learn the heading",
     ReasonCode.TELEOP: "driven by hand: {by}",
+    ReasonCode.OFFBOARD: "driven by the setpoints of {by}",
     ReasonCode.STOP_REQUESTED: "stopped by {by}",
     ReasonCode.DISARM_REQUESTED: "disarmed by {by}",
     ReasonCode.DISARMED_BY_FAULT: "disarmed: {details}",
@@ -67,6 +69,20 @@ WITHDRAWN = frozenset({ReasonCode.ARMING_WITHDRAWN, ReasonCode.DRIVING_WITHDRAWN
 """Codes of a request that another one withdrew while it waited for its checks."""
 
 
+class Measured(Struct, frozen=True):
+    """Comparison that made a rule trip: its value and limit at that moment."""
+
+    value: float
+    limit: float
+    unit: str
+    sense: str
+    """Comparison as a person writes it: ``>``, ``>=``, ``<`` or ``<=``."""
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{self.value:.4g} {self.sense} {self.limit:.4g}{unit}"
+
+
 class Reason(Struct, frozen=True):
     """Why the supervisor is in its mode. ``str()`` renders it."""
 
@@ -78,11 +94,13 @@ class Reason(Struct, frozen=True):
     """Arguments of the text: the checks that fail, or the values at a trip."""
     after: "Reason | None" = None
     """Earlier reason that still applies: why the stop began that this one made harder."""
+    measured: Measured | None = None
+    """Value and limit of the rule; None if the reason is not a comparison of numbers."""
 
     def then(self, later: "Reason") -> "Reason":
         """Return the later reason, with this one as the beginning."""
         first = self if later.after is None else self.then(later.after)
-        return Reason(later.code, later.by, later.details, first)
+        return Reason(later.code, later.by, later.details, first, later.measured)
 
     def parts(self) -> Iterator["Reason"]:
         """Iterate over this reason and all earlier ones, the newest first."""

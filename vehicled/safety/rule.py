@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from enum import Enum
-from math import inf
+from math import inf, isnan
 from operator import ge, gt, le, lt
 
 from msgspec import Struct, field
@@ -12,6 +12,7 @@ from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.reason import Measured
 
 
 class Clear(Enum):
@@ -83,6 +84,12 @@ class Rule(Struct, frozen=True, kw_only=True):
     def holds(self, s: RuleInputs) -> bool:
         """Return True if the flag is set, or if the value is beyond its limit."""
         return bool(self.test()(s))
+
+    def measured(self, s: RuleInputs) -> Measured | None:
+        """Return value and limit at this instant; None without a limit or while the value is unknown."""
+        if self.limit is None or isnan(value := self.value(s)):
+            return None
+        return Measured(value, self.limit(s), self.unit, self.sense.value)
 
     def test(self) -> Callable[[RuleInputs], float]:
         """Return a function that is true while the rule holds; the supervisor keeps it, since it is called at every tick."""

@@ -12,7 +12,7 @@ from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.matrix import RULES
 from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
-from vehicled.safety.reason import Reason, ReasonCode
+from vehicled.safety.reason import Measured, Reason, ReasonCode
 from vehicled.safety.rule import Clear, Rule, RuleInputs
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import Link, Trip
@@ -43,7 +43,7 @@ class Supervisor:
         self.reason = Reason(ReasonCode.MUST_STAND)
         """Reason of the present mode."""
         self.driver = ""
-        """Origin of the person who drives in TELEOP; empty in every other mode."""
+        """Origin of the person who drives in TELEOP, or of the program in OFFBOARD; empty in every other mode."""
         self.speed_cap_mps = float("inf")
         """Speed limit that applies now, m/s."""
         self.releases_brake = False
@@ -83,7 +83,7 @@ class Supervisor:
                 if self.mode is Mode.STANDBY:
                     # Set at once, so that a reader before the next tick does not see the refusal of the last request.
                     self.reason = Reason(ReasonCode.ARMING_CHECKS)
-            case OperatorAction.DRIVE | OperatorAction.TELEOP | OperatorAction.ALIGN:
+            case OperatorAction.DRIVE | OperatorAction.TELEOP | OperatorAction.ALIGN | OperatorAction.OFFBOARD:
                 self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
                 aligns = command.action is OperatorAction.ALIGN
                 if aligns and self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
@@ -241,15 +241,18 @@ class Supervisor:
                 details = (self.entry.said,) if self.entry.said else ()
                 self._go(Trigger.DRIVE, Reason(ReasonCode.DRIVES_COURSE, self._wanted_by, details))
         elif self._wanted is OperatorAction.ALIGN and self.mode is Mode.ARMED:
-            self._wait_for(missing(s, aligning=True))
+            self._wait_for(missing(s, OperatorAction.ALIGN))
             if not self.waiting:
                 self._wanted = None
                 s.monitors.alignment.begin(s)
                 self._go(Trigger.ALIGN, Reason(ReasonCode.ALIGNS, self._wanted_by))
-        elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN):
+        elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN, Mode.OFFBOARD):
             self._take_by_hand(s)
+        elif self._wanted is OperatorAction.OFFBOARD and self.mode in (Mode.ARMED, Mode.AUTO):
+            self._take_offboard(s)
         # A request that the mode does not allow must not take effect later by surprise.
-        if self._wanted is not None and self._arm_requested_ns is None and self.mode not in (Mode.ARMED, Mode.AUTO, Mode.ALIGN):
+        waits = self._arm_requested_ns is not None or self.mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN, Mode.OFFBOARD)
+        if self._wanted is not None and not waits:
             resets = self.mode is Mode.FAULT and self._wanted is OperatorAction.RESET
             self._wanted = self._wanted if resets else None
 
@@ -258,7 +261,7 @@ class Supervisor:
         hand = s.monitors.hand
         lacking = [f"driving by hand waits: {text}" for text in (hand.missing(self._wanted_by, s.now_ns),) if text]
         if self.mode is Mode.ARMED:
-            self._wait_for(lacking + missing(s, by_hand=True))
+            self._wait_for(lacking + missing(s, OperatorAction.TELEOP))
         else:
             self.waiting = lacking
         if hand.command is not None and not self.waiting:
@@ -268,6 +271,20 @@ class Supervisor:
             if self._go(Trigger.TELEOP, Reason(ReasonCode.TELEOP, hand.command.origin)):
                 self.driver = hand.command.origin
 
+    def _take_offboard(self, s: RuleInputs) -> None:
+        """Enter OFFBOARD: from a drive along the course at once, from ARMED once all checks pass."""
+        setpoints = s.monitors.setpoints
+        lacking = [text for text in (setpoints.missing(self._wanted_by, s.now_ns),) if text]
+        if self.mode is Mode.ARMED:
+            self._wait_for(lacking + missing(s, OperatorAction.OFFBOARD))
+        else:
+            self.waiting = lacking
+        if not self.waiting:
+            self._wanted = None
+            s.monitors.alignment.reset()
+            setpoints.drives = self._go(Trigger.OFFBOARD, Reason(ReasonCode.OFFBOARD, setpoints.holder))
+            self.driver = setpoints.holder
+
     def _wait_for(self, lacking: list[str]) -> None:
         """Store what an armed vehicle still waits for before it drives."""
         self.waiting = lacking
@@ -276,7 +293,7 @@ class Supervisor:
 
     def _arm(self, s: RuleInputs, requested_ns: int) -> None:
         wanted = self._wanted
-        self.waiting = missing(s, by_hand=wanted is OperatorAction.TELEOP, aligning=wanted is OperatorAction.ALIGN)
+        self.waiting = missing(s, wanted)
         late = s.now_ns - requested_ns > ARM_REQUEST_VALID_NS
         if late and not self.waiting:
             self.waiting = ["the daemon stood still meanwhile: ask again"]
@@ -351,9 +368,9 @@ class Supervisor:
                 trip = self._trips[rule.code] = Trip(s.now_ns)
             trip.gone_ns = None
             if not trip.tripped and s.now_ns - trip.since_ns >= rule.persist_ms * 1e6:
-                trip.tripped, trip.reason = True, Reason(rule.code, details=(rule.reason(s),))
+                trip.tripped, trip.reason = True, Reason(rule.code, details=(rule.reason(s),), measured=rule.measured(s))
                 self._chain(s.now_ns, rule.reaction, trip.reason)
-                self._record(rule.code, "", rule.reaction, True, trip.reason.text(), s.now_ns)
+                self._record(rule.code, "", rule.reaction, True, trip.reason.text(), s.now_ns, trip.reason.measured)
         elif trip is not None:
             if not trip.tripped:
                 del self._trips[rule.code]
@@ -362,7 +379,7 @@ class Supervisor:
                     trip.gone_ns = s.now_ns
                 if s.now_ns - trip.gone_ns >= rule.clear_ms * 1e6:
                     del self._trips[rule.code]
-                    self._record(rule.code, "", rule.reaction, False, trip.reason.text(), s.now_ns)
+                    self._record(rule.code, "", rule.reaction, False, trip.reason.text(), s.now_ns, rule.measured(s))
                     return None
         return trip if trip is not None and trip.tripped else None
 
@@ -373,6 +390,8 @@ class Supervisor:
         mode = after(self.mode, trigger)
         if mode is None:
             return False
+        if self.mode is Mode.OFFBOARD and self.inputs is not None:
+            self.inputs.monitors.setpoints.drives = False
         self.mode, self.reason, self.driver = mode, reason, ""
         return True
 
@@ -403,8 +422,11 @@ class Supervisor:
             del self.chain[next(k for k, link in enumerate(self.chain) if link.reaction is mildest)]
         self.chain.append(Link(now_ns, reaction, reason))
 
-    def _record(self, code: str, origin: str, reaction: Reaction, active: bool, reason: str, now_ns: int) -> None:
-        self.faults.append(Fault(now_ns, code, origin, reaction, active, reason))
+    def _record(
+        self, code: str, origin: str, reaction: Reaction, active: bool, reason: str, now_ns: int, measured: Measured | None = None
+    ) -> None:
+        numbers = () if measured is None else (measured.value, measured.limit, measured.unit)
+        self.faults.append(Fault(now_ns, code, origin, reaction, active, reason, *numbers))
 
     def take_faults(self) -> list[Fault]:
         """Drain the trips and clearances since the last call."""

@@ -1,4 +1,4 @@
-"""Last lines of the event log as text, from faults, events, port events and requests. Pure."""
+"""Last lines of the event log as text, from faults, mode changes, events, port events and requests. Pure."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from vehicled.log.text import shorten
-from vehicled.messages import Event, Fault, Message, OperatorCommand, PortEvent, PortState, Reaction
+from vehicled.messages import Event, Fault, Message, ModeChange, OperatorCommand, PortEvent, PortState, Reaction
 
 MOST_LINES = 200
 MOST_TEXT = 240
@@ -32,18 +32,17 @@ class LogTail:
 
     _SAY: ClassVar[dict[type[Message], Callable[[Any], tuple[str, str]]]] = {
         Fault: lambda m: _fault(m),
+        ModeChange: lambda m: ("mode", f"{m.before.name} -> {m.after.name}: {m.reason}"),
         Event: lambda m: _event(m),
         PortEvent: lambda m: _port(m),
         OperatorCommand: lambda m: ("info", f"{m.action.name.lower().replace('_', ' ')} requested by {m.origin or 'the operator'}"),
     }
 
 
-KINDS: tuple[type[Message], ...] = (Fault, Event, PortEvent, OperatorCommand)
+KINDS: tuple[type[Message], ...] = (Fault, ModeChange, Event, PortEvent, OperatorCommand)
 
 
 def _fault(fault: Fault) -> tuple[str, str]:
-    if fault.code == "mode":
-        return "mode", fault.reason
     origin = f"{fault.origin}: " if fault.origin else ""
     if not fault.active:
         return "info", f"{fault.code} ended: {origin}{fault.reason}"

@@ -9,7 +9,7 @@ from vehicled.analysis.report.chart import key, moment, number
 from vehicled.analysis.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.analysis.report.scan import Findings
 from vehicled.analysis.report.verdict import stops
-from vehicled.messages import Fault, Path
+from vehicled.messages import Path
 
 _MARGIN = 0.05
 _EXAGGERATIONS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -53,12 +53,12 @@ def drive_map(f: Findings) -> PanelOrMissing:
         legend += key("2 sigma" + (f", drawn {factor} times" if factor > 1 else ""), 1)
         largest = max(2 * sqrt(max(v[2], v[4], 0.0)) for v in f.ellipses.values())
         note = f"Largest 2 sigma along an axis at these places: {number(largest)} m. "
-    for stop in stops(f.rare[Fault])[:50]:
-        where = f.place[min(int(f.axis.place(stop.t_ns)), len(f.place) - 1)]
+    for stop in stops(f)[:50]:
+        where = f.place[min(int(f.axis.place(stop.change.t_ns)), len(f.place) - 1)]
         if np.isfinite(where).all():
             x, y = place(where[None])[0]
-            parts.append(f'<path class="dot c6" d="M{x:.1f} {y:.1f}h0"><title>{moment(f.seconds(stop.t_ns))}</title></path>')
-    if stops(f.rare[Fault]):
+            parts.append(f'<path class="dot c6" d="M{x:.1f} {y:.1f}h0"><title>{moment(f.seconds(stop.change.t_ns))}</title></path>')
+    if stops(f):
         legend += '<span class="key"><i class="round c6"></i>stop</span>'
     tick = _round(span / 4)
     note += f"Grid: {number(tick)} m; east to the right, north up. "

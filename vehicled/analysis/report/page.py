@@ -18,7 +18,7 @@ from vehicled.analysis.report.thin import COLUMNS
 from vehicled.analysis.report.verdict import Verdict, stop_story, verdict
 from vehicled.log.errors import LogError, why
 from vehicled.log.schema import RunHeader
-from vehicled.messages import Event, Fault, OperatorCommand, PortEvent
+from vehicled.messages import Event, Fault, ModeChange, OperatorCommand, PortEvent
 from vehicled.messages.records import Direction
 
 _LISTED = 300
@@ -174,14 +174,17 @@ def _events(f: Findings) -> str:
     rows: list[tuple[int, str, str, str]] = []
     for fault in f.rare[Fault]:
         grade = fault.reaction.name.lower().replace("_", " ") if fault.reaction else ""
-        name = fault.code if fault.code == "mode" else f"{fault.code} {'begins' if fault.active else 'is over'}"
-        rows.append((fault.t_ns, f"{name}{f' ({fault.origin})' if fault.origin else ''}", grade, fault.reason))
+        name = f"{fault.code} {'begins' if fault.active else 'is over'}{f' ({fault.origin})' if fault.origin else ''}"
+        rows.append((fault.t_ns, name, grade, fault.reason))
+    for change in f.rare[ModeChange]:
+        grade = change.reaction.name.lower().replace("_", " ") if change.reaction else ""
+        rows.append((change.t_ns, f"mode {change.before.name} -> {change.after.name}", grade, change.reason))
     rows += [(event.t_ns, event.name, event.level, said(event.fields)) for event in f.rare[Event]]
     rows += [(event.t_ns, f"port {event.port}", event.state.name.lower(), event.detail) for event in f.rare[PortEvent]]
     rows += [(request.t_ns, "operator", request.action.name.lower(), request.origin) for request in f.rare[OperatorCommand]]
     rows.sort(key=lambda row: row[0])
     shown = [[f"{f.seconds(t_ns):.3f}", *rest] for t_ns, *rest in rows[:_LISTED]]
-    total = sum(f.rare_counts[kind] for kind in (Fault, Event, PortEvent, OperatorCommand))
+    total = sum(f.rare_counts[kind] for kind in (Fault, ModeChange, Event, PortEvent, OperatorCommand))
     note = f"The first {_LISTED} of {total}." if total > len(shown) else ""
     if any(count > KEPT for count in f.rare_counts.values()):
         note += f" Of each kind the first {KEPT} are drawn and listed; `vehicled log cat` gives all."

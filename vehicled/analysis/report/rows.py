@@ -78,8 +78,6 @@ def marks_panel(f: Findings) -> PanelOrMissing:
     rows: dict[str, list[tuple[float, float, int, str]]] = {}
     opened: dict[str, tuple[float, int, str]] = {}
     for fault in f.rare[Fault]:
-        if fault.code == "mode":
-            continue
         label = f"{fault.code} ({fault.origin})" if fault.origin else fault.code
         colour = _COLOURS["reaction"][fault.reaction] if fault.reaction else 1
         at = f.axis.place(fault.t_ns)

@@ -18,6 +18,7 @@ from vehicled.analysis.timing import Timing, TimingScan, gap_note
 from vehicled.analysis.truth import TruthJoin
 from vehicled.attribution import NO_HOLDER, holder_name
 from vehicled.log.errors import LogError
+from vehicled.log.older import renewed
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import CHANNELS, RunHeader
 from vehicled.messages import (
@@ -40,6 +41,7 @@ from vehicled.messages import (
     ImuSample,
     Message,
     Mode,
+    ModeChange,
     MotorStatus,
     OperatorCommand,
     Path,
@@ -78,7 +80,7 @@ _LOOSE: tuple[type[Message], ...] = tuple(kind for kind in FIELDS if not all(fie
 _ARRAYS: tuple[type[Message], ...] = (
     *(kind for kind in FIELDS if kind not in _LOOSE), TaskTick, ImuSample, Heading, GarbageCollection,
 )  # fmt: skip
-_RARE: tuple[type[Message], ...] = (Fault, Event, PortEvent, OperatorCommand, Path)
+_RARE: tuple[type[Message], ...] = (Fault, ModeChange, Event, PortEvent, OperatorCommand, Path)
 
 
 class Findings:
@@ -186,10 +188,11 @@ class Findings:
                 if type(record.message) in _LOOSE:
                     self._loose(record.message)
                     continue
-                kept = self.rare[type(record.message)]
-                self.rare_counts[type(record.message)] += 1
-                if len(kept) < (4 if type(record.message) is Path else KEPT):
-                    kept.append(record.message)
+                message = renewed(record.message)
+                kept = self.rare[type(message)]
+                self.rare_counts[type(message)] += 1
+                if len(kept) < (4 if type(message) is Path else KEPT):
+                    kept.append(message)
             count(log, self.ports)
         except LogError as error:
             self.notes.append(f"{name} cannot be read to its end: {self._named(error)}")

@@ -1,16 +1,17 @@
 """Verdict of a run: did it finish, why did it stop, what led to that, were the timing budgets met."""
 
-from math import isfinite
+from math import isfinite, isnan
 from typing import NamedTuple
 
 from msgspec import Struct
 
+from vehicled.analysis.course import COURSE_CHANGED
 from vehicled.analysis.report.chart import moment
 from vehicled.analysis.report.scan import Findings
-from vehicled.messages import Event, Fault, Reaction
+from vehicled.messages import Event, Fault, Mode, ModeChange, Reaction
 
-_STOPPING = ("-> STOPPING:", "-> FAULT:")
-_DRIVING = ("-> ARMED:", "-> AUTO:", "-> TELEOP:")
+_STOPS = (Mode.STOPPING, Mode.FAULT)
+_DRIVES = (Mode.ARMED, Mode.AUTO, Mode.TELEOP)
 _TOLD = 12
 """Largest number of stops and chain links listed in full."""
 
@@ -18,9 +19,7 @@ _TOLD = 12
 class DriveStop(Struct, frozen=True):
     """One stop, with the faults that led to it."""
 
-    t_ns: int
-    reason: str
-    reaction: Reaction
+    change: ModeChange
     chain: list[Fault]
 
 
@@ -34,17 +33,19 @@ class Verdict(Struct, frozen=True):
     stops: list[DriveStop]
 
 
-def stops(faults: list[Fault]) -> list[DriveStop]:
+def stops(f: Findings) -> list[DriveStop]:
     """Return every transition to STOPPING or FAULT, with the faults since the drive began, in order."""
     found: list[DriveStop] = []
     chain: list[Fault] = []
-    for fault in faults:
-        if fault.code != "mode":
-            if fault.active and fault.reaction > Reaction.NONE:
-                chain.append(fault)
-        elif any(way in fault.reason for way in _STOPPING):
-            found.append(DriveStop(fault.t_ns, fault.reason, fault.reaction, list(chain)))
-        elif any(way in fault.reason for way in _DRIVING) and found and found[-1].t_ns < fault.t_ns:
+    # The trip that stops the vehicle has the time of the stop and is recorded behind it.
+    records: list[Fault | ModeChange] = f.rare[Fault] + f.rare[ModeChange]
+    for record in sorted(records, key=lambda record: (record.t_ns, isinstance(record, ModeChange))):
+        if isinstance(record, Fault):
+            if record.active and record.reaction > Reaction.NONE:
+                chain.append(record)
+        elif record.after in _STOPS:
+            found.append(DriveStop(record, list(chain)))
+        elif record.after in _DRIVES and found and found[-1].change.t_ns < record.t_ns:
             chain = []
     return found
 
@@ -55,10 +56,13 @@ def verdict(f: Findings) -> Verdict:
     sentences += _deadlines(f)
     sentences += _figures(f)
     sentences += [(None, f"Driven slower than the course asks: {note}.") for note in f.course_notes]
+    if f.counts.get(COURSE_CHANGED):
+        sentences.append((None, "The course was changed on the way: errors to it are those that the daemon believed."))
     if lanes := f.end.get("lanes", ""):
-        sentences.append((not lanes.startswith("failed"), f"Lanes and boxes of the course: {lanes}."))
+        passed = {"yes": True, "no": False}.get(f.end.get("lanes_passed", ""))
+        sentences.append((passed, f"Lanes and boxes of the course: {lanes}."))
     faults: list[Fault] = f.rare[Fault]
-    trips = [fault for fault in faults if fault.active and fault.reaction >= Reaction.CAP_SPEED and fault.code != "mode"]
+    trips = [fault for fault in faults if fault.active and fault.reaction >= Reaction.CAP_SPEED]
     if trips:
         codes = ", ".join(dict.fromkeys(fault.code for fault in trips))
         sentences.append((False, f"{len(trips)} faults with a reaction: {codes}."))
@@ -70,7 +74,7 @@ def verdict(f: Findings) -> Verdict:
     if lost:
         sentences.append((False, "The log has gaps, the disk was too slow: " + ", ".join(sorted(set(lost))) + "."))
     good, headline = _ending(f)
-    return Verdict(good, headline, sentences, stops(faults))
+    return Verdict(good, headline, sentences, stops(f))
 
 
 def _ending(f: Findings) -> tuple[bool | None, str]:
@@ -137,21 +141,22 @@ class StopStory(NamedTuple):
 def stop_story(f: Findings, stop: DriveStop) -> StopStory:
     """Return the cause of a stop, the faults that tripped before it, and its consequences.
 
-    The cause is the fault that the stop names, else the first active fault that asked for a reaction as strong as the stop's, else
-    the
-    stop's own reason.
+    The cause is the fault that the stop names, else the first active fault that asked for a reaction as strong as the stop's,
+    else the stop's own reason.
     """
     over_ns = {id(fault): _over_ns(f, fault, stop) for fault in stop.chain}
     lasting = [fault for fault in stop.chain if over_ns[id(fault)] is None]
-    strong = [fault for fault in lasting if fault.reaction >= Reaction.CONTROLLED_STOP and fault.reaction >= stop.reaction]
-    named = [fault for fault in lasting if fault.reason and fault.reason in stop.reason]
+    change = stop.change
+    strong = [fault for fault in lasting if fault.reaction >= Reaction.CONTROLLED_STOP and fault.reaction >= change.reaction]
+    named = [fault for code in (change.first_code, change.code) for fault in lasting if fault.code == code]
     cause = next(iter(named or strong), None)
-    moved = f"{moment(f.seconds(stop.t_ns))}: {stop.reason}"
+    moved = f"{moment(f.seconds(change.t_ns))}: {change.before.name} -> {change.after.name}: {change.reason}"
 
     def told(fault: Fault) -> str:
         end_ns = over_ns[id(fault)]
         over = "" if end_ns is None else f", over at {moment(f.seconds(end_ns))}"
-        return f"{moment(f.seconds(fault.t_ns))}: {fault.reason} ({fault.code}){over}"
+        numbers = "" if isnan(fault.value) else f": {fault.value:.4g}, limit {fault.limit:.4g} {fault.unit}".rstrip()
+        return f"{moment(f.seconds(fault.t_ns))}: {fault.reason} ({fault.code}{numbers}){over}"
 
     if cause is None:
         chain, consequences = [told(fault) for fault in stop.chain], []
@@ -169,6 +174,10 @@ def _over_ns(f: Findings, fault: Fault, stop: DriveStop) -> int | None:
     """Return the time at which a fault ended, if before the stop."""
     faults: list[Fault] = f.rare[Fault]
     for later in faults:
-        if (later.code, later.origin) == (fault.code, fault.origin) and not later.active and fault.t_ns < later.t_ns < stop.t_ns:
+        if (
+            (later.code, later.origin) == (fault.code, fault.origin)
+            and not later.active
+            and fault.t_ns < later.t_ns < stop.change.t_ns
+        ):
             return later.t_ns
     return None

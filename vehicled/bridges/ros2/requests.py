@@ -1,7 +1,7 @@
 """Messages of ROS nodes as requests to the daemon. Pure.
 
-Each function returns the fields of a request, see docs/python.md, and raises :class:`RefusedError` for a message that says nothing
-that the vehicle could do. The daemon limits and judges the rest, as it does for every other program.
+Each function returns the fields of a request (docs/live_changes.md), and raises :class:`RefusedError` for a message that says
+nothing that the vehicle could do. The daemon limits and judges the rest, as it does for every other program.
 """
 
 from base64 import b64encode
@@ -14,7 +14,7 @@ from vehicled.bridges.ros2.config import Ros2Config
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
-from vehicled.paths.stored import to_json
+from vehicled.paths.stored import to_bytes
 from vehicled.ros.projections import MAP
 
 Fields = dict[str, Any]
@@ -72,7 +72,7 @@ def path(message: Any, config: Ros2Config) -> Fields:
         )  # fmt: skip
     except CourseError as error:
         raise RefusedError(str(error)) from None
-    return {"data": b64encode(to_json(course)).decode()}
+    return {"data": b64encode(to_bytes(course)).decode()}
 
 
 REQUESTS: Mapping[str, Callable[[Any, Ros2Config], Fields]] = {

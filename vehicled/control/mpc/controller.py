@@ -13,6 +13,7 @@ speed does not move a single track sideways; and the PID has the integral that f
 brake are limited in rate. Only the idea follows Unjhawala et al. 2023 (:mod:`vehicled.lab.published.mpc`).
 """
 
+from collections.abc import Mapping
 from math import pi
 from typing import Annotated, ClassVar, Literal
 
@@ -25,7 +26,7 @@ from vehicled.control.mpc.path import drive_at, legs
 from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
 from vehicled.control.mpc.qp import HorizonQp, Weights
 from vehicled.control.mpc.qp_solver import DaqpSolver, OsqpSolver, Solver
-from vehicled.control.path_follower import FollowerState, SteeringDemand
+from vehicled.control.path_follower import SPEED_RANGES, FollowerState, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
 from vehicled.control.stop import is_drivable
@@ -67,6 +68,13 @@ class Mpc(MpcPathFollower):
     """Model-predictive steering controller, with PID speed control."""
 
     Params: ClassVar[type[MpcParams]] = MpcParams
+    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **SPEED_RANGES,
+        "weight_left": (0.01, 100.0),
+        "weight_yaw": (0.0, 100.0),
+        "weight_slack": (1.0, 10_000.0),
+        "weight_last": (0.1, 100.0),
+    }
 
     def __init__(self, params: MpcParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params, self._limits = params, limits

@@ -1,31 +1,13 @@
-"""Daemon and simulator in one process, in lockstep: a drive that can be frozen and restarted, and continues after a stop.
+"""Daemon and simulator in one process, with an estimator and a controller whose outputs can be corrupted."""
 
-Machine and simulated world are those of ``vehicled sim --clock lockstep``. The socket between them is left out, so that a drive
-takes only half a second.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from sim_backend.connection import START_NS
-from sim_backend.emulators.failures import Failure
-from sim_backend.lockstep import HORIZON_NS
-from sim_backend.scenario import Start
-from sim_backend.world import SIMULATED_UTC_NS, World, port_names
-from vehicled.app import build, declared_stopwatch, wire
 from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator
-from vehicled.journal import Sink
-from vehicled.machine import Machine, Outgoing
-from vehicled.messages import ControlCommand, PortState, StateEstimate
-from vehicled.paths.course import Course
-from vehicled.ports import Send, SetBaud
-from vehicled.profile.schema import Profile
-from vehicled.safety.fence import Fence
+from vehicled.messages import ControlCommand, StateEstimate
+from vehicled.run.pair import Pair as InProcessPair
 from vehicled.vehicle import Vehicle
-
-GRID_NS = 1_000_000
-"""Time step at which a frozen daemon's outputs are checked."""
 
 
 class FaultyEstimator:
@@ -76,101 +58,10 @@ class FaultyController(Controller):
         self._sound.on_command_sent(throttle, brake)
 
 
-class Pair:
-    """Daemon and simulator, granted time in the way that ``sim_backend.lockstep`` and ``vehicled.runtime.lockstep`` do together."""
+class Pair(InProcessPair):
+    """Daemon and simulator in one process, with the wrappers above."""
 
-    def __init__(
-        self,
-        profile: Profile,
-        course: Course,
-        failures: Sequence[Failure],
-        recorder: Sink,
-        seed: int,
-        *,
-        link: str = "wires",
-        fence: Fence | None = None,
-        scenario: bool = True,
-        start: Start | None = None,
-    ) -> None:
-        """Build both. Without ``scenario`` nothing arms the vehicle. ``start`` is the way in which the vehicle finds its
-        heading.
-        """
-        self._profile, self._course, self._recorder, self._fence = profile, course, recorder, fence
-        self._wiring = wire(profile, link)
-        self.world = World(
-            profile,
-            course,
-            seed,
-            START_NS,
-            SIMULATED_UTC_NS,
-            wires=link == "wires",
-            failures=failures,
-            scenario=scenario,
-            start=start,
-        )
-        self._names = port_names(profile)
-        self._number = {name: i for i, name in enumerate(self._names)}
-        self.start(START_NS)
-
-    def start(self, now_ns: int) -> None:
-        """Start a daemon without memory of earlier drives, whatever the vehicle is doing."""
-        self.stopwatch = declared_stopwatch(self._wiring)
-        self.machine: Machine = build(
-            self._profile,
-            self._course,
-            self._wiring,
-            self.stopwatch,
-            self._recorder,
-            fence=self._fence,
-            around=self._spoilable,
-            virtual=True,
-        )
-        self.now_ns = self._granted_ns = now_ns
-        self.machine.start(now_ns)
-        for name in self.machine.ports:
-            self.machine.on_port(name, PortState.OPENED, "simulator link", now_ns)
-
-    def _spoilable(self, estimator: Estimator, controller: Controller) -> tuple[Estimator, Controller]:
+    def around(self, estimator: Estimator, controller: Controller) -> tuple[Estimator, Controller]:
+        """Wrap estimator and controller."""
         self.estimator, self.controller = FaultyEstimator(estimator), FaultyController(controller)
         return self.estimator, self.controller  # type: ignore[return-value]
-
-    @property
-    def actuator(self) -> str:
-        """Name of the actuator's port."""
-        return self._wiring.actuator
-
-    def grant(self) -> None:
-        """Grant time up to the next instant and run the daemon on what arrives."""
-        machine, now_ns = self.machine, self._granted_ns
-        for t_rx_ns, port, data in self.world.advance(now_ns):
-            machine.on_rx(self._names[port], data, t_rx_ns)
-        self.now_ns = now_ns
-        machine.on_time(now_ns)
-
-    def reply(self) -> None:
-        """Deliver the daemon's frames to the devices and agree on the next instant."""
-        self.send(self.machine.take_tx())
-        wake_ns = max(self.machine.next_due_ns(), self.machine.executive.busy_until_ns, self.now_ns + 1)
-        self._granted_ns = min(wake_ns, self.now_ns + HORIZON_NS)
-
-    def send(self, outgoing: Sequence[Outgoing]) -> None:
-        """Deliver frames to the devices."""
-        for out in outgoing:
-            port = self._number[out.port]
-            if isinstance(out.action, Send):
-                self.world.on_frame(port, out.t_ns, out.action.data)
-            else:
-                self.world.on_line(port, out.t_ns, out.action.baud if isinstance(out.action, SetBaud) else 0)
-
-    def freeze(self, until_ns: int, watch: Callable[[int], None]) -> None:
-        """Stop the daemon while the world goes on, then let it process what arrived meanwhile. ``watch`` is called with
-        the times.
-        """
-        waiting: list[tuple[int, bytes]] = []
-        for t_ns in range(self.now_ns + GRID_NS, until_ns + 1, GRID_NS):
-            waiting += [(port, data) for _, port, data in self.world.advance(t_ns)]
-            watch(t_ns)
-        self.now_ns = self._granted_ns = until_ns
-        for port, data in waiting:
-            self.machine.on_rx(self._names[port], data, until_ns)
-        self.machine.on_time(until_ns)

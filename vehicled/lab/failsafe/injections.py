@@ -12,7 +12,7 @@ from math import inf, nan
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vehicled.lab.failsafe.stage import READING_NS, SECOND_NS, STICK, Scene, Stage
+from vehicled.lab.failsafe.stage import PROGRAM, READING_NS, SECOND_NS, STICK, Scene, Stage
 from vehicled.messages import (
     ControlCommand,
     ControlLevel,
@@ -20,6 +20,7 @@ from vehicled.messages import (
     EstimatorStatus,
     HostHealth,
     OperatorAction,
+    Setpoint,
     StateEstimate,
     TeleopCommand,
 )
@@ -123,6 +124,15 @@ def _stick(*, plugged: bool = True, deadman: bool = True, unplugged: bool = Fals
         if unplugged:
             now_ns = stage.now_ns
             stage.say(TeleopCommand(now_ns, now_ns, nan, nan, nan, False, STICK, unplugged=True))
+
+    return act
+
+
+def _program(*, released: bool) -> Callable[[Stage], None]:
+    def act(stage: Stage) -> None:
+        stage.program_sends = False
+        if released:
+            stage.say(Setpoint(stage.now_ns, stage.now_ns, 0.0, 0.0, origin=PROGRAM, released=True))
 
     return act
 
@@ -254,6 +264,12 @@ INJECTIONS: tuple[Injection, ...] = (
     ),
     Injection(
         row=5, code="deadman_released", how="the deadman is released", simulated=True, scene=Scene.HAND, act=_stick(deadman=False)
+    ),
+    Injection(
+        row=5, code="setpoint_stale", how="the setpoints stop", simulated=True, scene=Scene.SETPOINTS, act=_program(released=False)
+    ),
+    Injection(
+        row=5, code="setpoints_ended", how="the program ends", simulated=True, scene=Scene.SETPOINTS, act=_program(released=True)
     ),
     Injection(
         row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True, scene=Scene.HAND,

@@ -8,7 +8,7 @@ from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure
 from vehicled.journal import Sink
 from vehicled.lab.failsafe.bench import FaultyController, FaultyEstimator, Pair
-from vehicled.messages import Heartbeat, Message, Mode, OperatorAction, OperatorCommand, TeleopCommand
+from vehicled.messages import Heartbeat, Message, Mode, OperatorAction, OperatorCommand, Setpoint, TeleopCommand
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile.schema import Profile
@@ -21,6 +21,8 @@ ARM_NS, TAKE_NS, PUSH_NS = (START_NS + round(s * SECOND_NS) for s in (0.3, 0.6, 
 """Times at which the operator arms, requests teleop and deflects the stick. The stick is neutral until then."""
 HAND_STEERING, HAND_THROTTLE = 0.3, 0.5
 STICK = "gamepad"
+PROGRAM = "planner"
+SETPOINT_MPS, SETPOINT_PER_M = 0.8, 0.1
 FAR_M = 1000.0
 POST_M = 0.15
 """Radius of the post put up as an obstacle, m."""
@@ -32,6 +34,7 @@ class Scene(Enum):
     COURSE = "drives the course"
     HAND = "is driven manually"
     HELD = "is in teleop: armed, stick neutral"
+    SETPOINTS = "is driven by the setpoints of a program"
     PARKED = "stands disarmed; arming and driving are requested after the injection"
 
 
@@ -68,6 +71,7 @@ class Stage:
         """Functions called after every step."""
         self.deadman = True
         self.stick_plugged = True
+        self.program_sends = True
         self.pushes = False
         self.ground_speaks = False
         self.way_m = 0.0
@@ -182,6 +186,14 @@ class Stage:
             pushes = self.pushes or (self.scene is Scene.HAND and now_ns >= PUSH_NS)
             steering, throttle = (HAND_STEERING, HAND_THROTTLE) if pushes else (0.0, 0.0)
             self.say(TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, self.deadman, STICK, self._sequence))
+        if self.scene is Scene.SETPOINTS:
+            if self.program_sends and now_ns >= self._reading_ns:
+                self._reading_ns = now_ns + READING_NS
+                self._sequence += 1
+                speed_mps = SETPOINT_MPS if now_ns >= PUSH_NS else 0.0
+                self.say(Setpoint(now_ns, now_ns, speed_mps, SETPOINT_PER_M, origin=PROGRAM, sequence=self._sequence))
+            self._once("arm", ARM_NS, OperatorAction.ARM)
+            self._once("take", TAKE_NS, OperatorAction.OFFBOARD)
         if self.ground_speaks and now_ns >= self._heartbeat_ns:
             self._heartbeat_ns = now_ns + HEARTBEAT_NS
             self.say(Heartbeat(now_ns, now_ns, "ground"))
@@ -197,7 +209,10 @@ class Stage:
     @property
     def ready(self) -> bool:
         """Return True if the vehicle is in the state that the trial needs."""
-        wanted = {Scene.COURSE: Mode.AUTO, Scene.HAND: Mode.TELEOP, Scene.HELD: Mode.TELEOP, Scene.PARKED: Mode.STANDBY}
+        wanted = {
+            Scene.COURSE: Mode.AUTO, Scene.HAND: Mode.TELEOP, Scene.HELD: Mode.TELEOP, Scene.SETPOINTS: Mode.OFFBOARD,
+            Scene.PARKED: Mode.STANDBY,
+        }  # fmt: skip
         return self.pair.machine.mode is wanted[self.scene]
 
     def put_up_post(self, ahead_m: float) -> None:

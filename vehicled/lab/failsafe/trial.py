@@ -47,7 +47,7 @@ class _TrialRecorder:
 
     def record(self, message: Message, log_time_ns: int) -> None:
         if isinstance(message, Fault):
-            if self.since_ns is not None and message.active and message.code != "mode":
+            if self.since_ns is not None and message.active:
                 self.faults.append(message)
         elif isinstance(message, ActuatorCommand):
             self.command = message

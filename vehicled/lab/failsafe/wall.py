@@ -82,7 +82,7 @@ class Evidence:
         """Read the log. ``frozen_s`` is the length of a deliberate freeze of the daemon."""
         self.since_ns, self.frozen_s = since_ns, frozen_s
         log = processes.log(Fault, ActuatorCommand, GroundTruth, WireChunk, PortEvent)
-        self.faults = [m for m in log if isinstance(m, Fault) and m.active and m.code != "mode" and m.t_ns >= since_ns]
+        self.faults = [m for m in log if isinstance(m, Fault) and m.active and m.t_ns >= since_ns]
         self.commands = [m for m in log if isinstance(m, ActuatorCommand)]
         self.truth = [m for m in log if isinstance(m, GroundTruth)]
         self.chunks = [m for m in log if isinstance(m, WireChunk) and m.port == DRIVE]

@@ -15,6 +15,7 @@ from vehicled.messages import (
     MotorStatus,
     ObstacleRange,
     Reaction,
+    Setpoint,
     TeleopCommand,
     WheelSpeed,
 )
@@ -32,6 +33,7 @@ from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.motor import MotorMonitor
 from vehicled.safety.monitors.obstacle import ObstacleMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
+from vehicled.safety.monitors.setpoints import SetpointMonitor
 from vehicled.safety.monitors.sources import Source, SourceMonitor
 from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.safety.monitors.teleop import TeleopMonitor
@@ -68,6 +70,7 @@ class Monitors:
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
         self.hand = TeleopMonitor(limits.teleop_silence_s)
+        self.setpoints = SetpointMonitor()
         self.ground = PresenceMonitor()
         self.host = HostMonitor()
         self.stopping = StoppingMonitor(limits, vehicle, course, fence, self.alignment)
@@ -81,6 +84,7 @@ class Monitors:
             WheelSpeed: (self.motion,),
             MotorStatus: (self.motor, self.motion),
             TeleopCommand: (self.hand,),
+            Setpoint: (self.setpoints,),
             Heartbeat: (self.ground,),
             ObstacleRange: (self.obstacle,),
             LaserScan: (self.obstacle,),
@@ -97,6 +101,11 @@ class Monitors:
                 self.told.pop(key, None)
         for monitor in self._hears.get(type(message), ()):
             monitor.on_message(message, now_ns)
+
+    def follow(self, course: Course) -> None:
+        """Use another course from now on."""
+        self.stopping.follow(course)
+        self.obstacle.follow(course)
 
     @property
     def disables(self) -> str:

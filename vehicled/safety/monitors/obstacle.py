@@ -59,7 +59,7 @@ class ObstacleMonitor:
         self._driven_m = 0.0
         self._direction = 1
         self._by_hand = False
-        """True if the present drive, or the one before the stop, follows no course: TELEOP or ALIGN."""
+        """True if the present drive, or the one before the stop, follows no course: TELEOP, OFFBOARD or ALIGN."""
         self._blocked_m: dict[Source, deque[float]] = {}
         """Last three readings of each source: driven distance at which the lane is blocked, m."""
         self._read_ns: dict[Source, int] = {}
@@ -71,6 +71,10 @@ class ObstacleMonitor:
         """Speed from which the vehicle stops gently before the obstacle, m/s; at least ``capped_speed_mps``."""
         self.blind = ""
         """Reason why a scanner is blind; empty if none is."""
+
+    def follow(self, course: Course) -> None:
+        """Look along another course from now on."""
+        self._lane = CourseLane(course)
 
     def on_message(self, message: ObstacleRange | LaserScan, now_ns: int) -> None:
         """Queue a reading for the next update. A NaN distance counts as an obstacle at the bumper."""
@@ -190,7 +194,7 @@ class ObstacleMonitor:
         horizon_m = self._stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE + self._limits.obstacle_gap_m
         control = s.control
         if s.mode is not Mode.STOPPING:
-            self._by_hand = s.mode in (Mode.TELEOP, Mode.ALIGN)
+            self._by_hand = s.mode in (Mode.TELEOP, Mode.OFFBOARD, Mode.ALIGN)
         follows = self._lane is not None and not self._by_hand
         if follows and control is not None and isfinite(control.progress_m + control.cross_track_m):
             assert self._lane is not None

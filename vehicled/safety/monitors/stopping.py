@@ -45,7 +45,7 @@ class StoppingMonitor:
         self._sharpest: list[float] = []
         self._spacing_m = 1.0
         if course is not None:
-            self._learn(course)
+            self.follow(course)
 
     def adapt(self, vehicle: Vehicle) -> None:
         """Replace the vehicle parameters, which may have been identified while driving."""
@@ -54,8 +54,8 @@ class StoppingMonitor:
         self._deceleration_mps2 = max(at_hand, 0.05)
         self._delay_s = drive.delay_s
 
-    def _learn(self, course: Course) -> None:
-        """Store the largest curvature within ``CURVATURE_AHEAD_M`` of each sample of the course."""
+    def follow(self, course: Course) -> None:
+        """Use a course: store the largest curvature within ``CURVATURE_AHEAD_M`` of each sample of the course."""
         curvature = [abs(float(c)) for c in course.curvature_per_m]
         count = len(curvature)
         self._spacing_m = course.length_m / count

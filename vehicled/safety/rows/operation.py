@@ -3,11 +3,14 @@
 from math import inf, isfinite, nan
 
 from vehicled.messages import Mode, Reaction
+from vehicled.safety.modes import DRIVING
 from vehicled.safety.monitors.host import STEP_S
+from vehicled.safety.monitors.setpoints import SILENCE_S
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, seconds
 
 ANY = frozenset(Mode)
 TELEOP = frozenset({Mode.TELEOP})
+OFFBOARD = frozenset({Mode.OFFBOARD})
 AUTO = frozenset({Mode.AUTO})
 
 
@@ -29,8 +32,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=5,
-        fault="deadman released, stick stale",
-        detector="age and deadman of the readings",
+        fault="deadman released, stick or setpoint stale",
+        detector="age and deadman of the readings; age of the setpoints of another program",
         reaction="brake",
         rules=(
             Rule(
@@ -54,6 +57,28 @@ ROWS: tuple[Row, ...] = (
                 persist_ms=0.0,
                 react_ms=50.0,
                 modes=TELEOP,
+            ),
+            Rule(
+                code="setpoint_stale",
+                reaction=Reaction.BRAKE,
+                value=lambda s: seconds(s.monitors.setpoints.age_ns(s.now_ns)),
+                limit=lambda s: SILENCE_S,
+                unit="s",
+                reason=lambda s: f"no setpoint from {s.monitors.setpoints.holder} for {SILENCE_S:.1f} s",
+                detect_ms=200.0,
+                persist_ms=0.0,
+                react_ms=250.0,
+                modes=OFFBOARD,
+            ),
+            Rule(
+                code="setpoints_ended",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.monitors.setpoints.released,
+                reason=lambda s: f"{s.monitors.setpoints.holder} has ended its setpoints",
+                detect_ms=0.0,
+                persist_ms=0.0,
+                react_ms=50.0,
+                modes=OFFBOARD,
             ),
         ),
     ),
@@ -230,7 +255,7 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=1000.0,
                 persist_ms=0.0,
                 react_ms=1200.0,
-                modes=frozenset({Mode.ARMED, Mode.AUTO, Mode.TELEOP, Mode.ALIGN}),
+                modes=DRIVING | {Mode.ARMED},
             ),
         ),
     ),

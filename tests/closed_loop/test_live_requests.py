@@ -1,0 +1,228 @@
+"""Requests to a running daemon: its commands, a program that streams setpoints, and what must not get through the socket."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from tests.closed_loop.conftest import Daemon
+from vehicled.control_socket.client import Client, ControlError
+from vehicled.control_socket.socket_path import SocketPathError, socket_path
+from vehicled.log.reader import LogReader
+from vehicled.messages import CourseCommand, Fault, Mode, ModeChange, OperatorCommand, ParameterCommand, Setpoint
+from vehicled.paths.catalog import load_course
+from vehicled.paths.course import course_from_waypoints
+from vehicled.paths.stored import to_bytes
+from vehicled.replay.drive import Replay
+from vehicled.replay.journal import Journal
+
+COURSE = "circle_r5_ccw"
+PATIENT = ("imu_silence_s=2", "estimate_silence_s=2", "control_silence_s=2", "loop_silence_s=2", "arming_missed_share=1")
+"""Limits with which a busy computer does not stop the drive."""
+
+
+class Sitting:
+    """One daemon to which everything is sent."""
+
+    def __init__(self, folder: Path) -> None:
+        limits = [item for limit in PATIENT for item in ("--set", f"limits.{limit}")]
+        self.daemon = Daemon(["--clock", "wall", "--by-hand", "--course", COURSE, "--seed", "3", *limits], folder)
+        self.said: dict[str, str] = {}
+
+    def command(self, *words: str) -> tuple[int, str]:
+        """Run one command of ours on the daemon; return status and output."""
+        done = subprocess.run([sys.executable, "-m", "vehicled", *words], capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    def client(self) -> Client:
+        end_s = time.monotonic() + 30.0
+        while True:
+            try:
+                return Client(socket_path("art"))
+            except SocketPathError:
+                assert time.monotonic() < end_s
+                time.sleep(0.1)
+
+    def wait(self, client: Client, holds: Callable[[dict[str, Any]], bool], within_s: float = 40.0) -> Any:
+        end_s = time.monotonic() + within_s
+        while not holds(state := client.ask(do="status")["status"]):
+            assert time.monotonic() < end_s, (state["mode"], state["why"], state["waiting_for"])
+            time.sleep(0.05)
+        return state
+
+
+@pytest.fixture(scope="module")
+def sitting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sitting]:
+    """Run one drive with all requests; the tests read what came of it."""
+    before = os.environ.get("RUNTIME_DIRECTORY")
+    with TemporaryDirectory(prefix="v") as sockets:
+        os.environ["RUNTIME_DIRECTORY"] = sockets
+        sitting = Sitting(tmp_path_factory.mktemp("live"))
+        try:
+            _ask_everything(sitting)
+            yield sitting
+        finally:
+            if sitting.daemon.process.poll() is None:
+                sitting.daemon.process.kill()
+            sitting.daemon.process.communicate()
+            if before is None:
+                del os.environ["RUNTIME_DIRECTORY"]
+            else:
+                os.environ["RUNTIME_DIRECTORY"] = before
+
+
+def _ask_everything(sitting: Sitting) -> None:
+    said = sitting.said
+    with sitting.client() as client, sitting.client() as other:
+        said["return before"] = sitting.command("return")[1]
+        status, out = sitting.command("arm")
+        assert status == 0, out
+        status, out = sitting.command("mode", "auto")
+        assert status == 0, out
+        sitting.wait(client, lambda state: (state["progress_m"] or 0.0) > 3.0)
+        said["param list"] = sitting.command("param", "list")[1]
+        said["param set"] = sitting.command("param", "set", "speed.deceleration_mps2", "0.7")[1]
+        said["param get"] = sitting.command("param", "get", "speed.deceleration_mps2")[1]
+        said["param wrong"] = sitting.command("param", "set", "speed.deceleration_mps2", "70")[1]
+        said["speed"] = sitting.command("speed", "0.8")[1]
+        said["goto far"] = sitting.command("goto", "90000", "0")[1]
+        said["course far"] = sitting.command("course", "set", "lot17")[1]
+        course = load_course(COURSE)
+        here = course_from_waypoints("again", course.x_m[::4], course.y_m[::4], closed=True, datum=course.datum)
+        said["course"] = client.ask(do="course", data=base64.b64encode(to_bytes(here)).decode())["course"]
+        for name, data in {"bytes": b"\x00" * 999, "text": b"{}"}.items():
+            with pytest.raises(ControlError) as error:
+                client.ask(do="course", data=base64.b64encode(data).decode())
+            said[f"course of {name}"] = str(error.value)
+        said["goto"] = sitting.command("goto", "0", "9", "--speed", "0.7")[1]
+        sitting.wait(client, lambda state: state["mode"] == "STANDBY")
+        stop = threading.Event()
+        stream = threading.Thread(target=_stream, args=(client, stop))
+        stream.start()
+        try:
+            time.sleep(0.3)
+            other.send(do="setpoint", speed_mps=1.0, curvature_per_m=0.0, sequence=1, origin="intruder")
+            with pytest.raises(ControlError) as error:
+                other.receive()
+            said["intruder"] = str(error.value)
+            status, out = sitting.command("mode", "offboard", "--arm")
+            assert status == 0, out
+            said["driver"] = sitting.wait(other, lambda state: (state["estimate"]["speed_mps"] or 0.0) > 0.3)["offboard"]
+            time.sleep(1.0)
+        finally:
+            stop.set()
+            stream.join()
+        sitting.wait(other, lambda state: state["mode"] == "STANDBY")
+        said["return"] = sitting.command("return")[1]
+        said["disarm"] = sitting.command("disarm")[1]
+    sitting.daemon.end()
+
+
+def _stream(client: Client, stop: threading.Event) -> None:
+    sequence = 0
+    while not stop.is_set():
+        sequence += 1
+        client.send(do="setpoint", speed_mps=0.6, curvature_per_m=0.2, sequence=sequence, origin="planner")
+        time.sleep(0.02)
+
+
+def test_every_command_is_answered(sitting: Sitting) -> None:
+    said = sitting.said
+    assert "no place to return to" in said["return before"]
+    assert "speed.deceleration_mps2" in said["param list"]
+    assert "0.1 to 5" in said["param list"]
+    assert said["param set"] == "speed.deceleration_mps2 = 0.7\n"
+    assert said["param get"] == "0.7\n"
+    assert "out of range: it may lie between 0.1 and 5" in said["param wrong"]
+    assert said["speed"] == "at most 0.8 m/s\n"
+    assert "90.0 km away" in said["goto far"]
+    assert "the course" in said["course far"]
+    assert said["course"] == "again"
+    assert said["goto"].startswith("AUTO: course goto 0.0 9.0, ")
+    assert said["return"].startswith("STANDBY: course return, ")
+
+
+def test_what_is_no_course_is_refused(sitting: Sitting) -> None:
+    assert "these bytes are no course" in sitting.said["course of bytes"]
+    assert "these bytes are no course" in sitting.said["course of text"]
+
+
+def test_one_program_holds_the_lease(sitting: Sitting) -> None:
+    assert sitting.said["driver"] == "planner"
+    assert "'planner' sends setpoints already" in sitting.said["intruder"]
+
+
+def test_the_log_has_all_of_it_and_replays(sitting: Sitting) -> None:
+    path = str(sitting.daemon.log())
+    with LogReader(path) as log:
+        records = [r.message for r in log.messages(CourseCommand, ParameterCommand, Setpoint, ModeChange, Fault, OperatorCommand)]
+    courses = [record.name for record in records if isinstance(record, CourseCommand)]
+    assert courses[-2:] == ["goto 0.0 9.0", "return"]
+    assert {record.origin for record in records if isinstance(record, Setpoint)} == {"planner"}
+    changes = [record for record in records if isinstance(record, ModeChange)]
+    modes = [change.after for change in changes]
+    assert [mode for mode in modes if mode in (Mode.AUTO, Mode.OFFBOARD)] == [Mode.AUTO, Mode.OFFBOARD]
+    stop = next(change for change in changes if change.before is Mode.OFFBOARD)
+    # The stream stands still before its connection is closed.
+    assert stop.code == "setpoint_stale"
+    refused = [record.reason for record in records if isinstance(record, Fault) and record.code == "request_refused"]
+    assert any("out of range" in reason for reason in refused) is False, "what cannot be prepared never reaches the machine"
+    with Journal(path) as journal:
+        result = Replay(journal).run()
+    assert result.first is None, result.first.to_text()
+    assert result.verdict == "identical"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"do": "setpoint", "speed_mps": 1.0, "sequence": 1},
+        {"do": "setpoint", "speed_mps": 1.0, "curvature_per_m": 0.1, "wheel_angle_rad": 0.1, "sequence": 1},
+        {"do": "setpoint", "speed_mps": 1e9, "curvature_per_m": 0.1, "sequence": 1},
+        {"do": "setpoint", "speed_mps": None, "curvature_per_m": 0.1, "sequence": 1},
+        {"do": "goto", "x_m": 1.0},
+        {"do": "goto", "x_m": 1.0, "y_m": 2.0, "latitude_deg": 1.0, "longitude_deg": 1.0},
+        {"do": "goto", "latitude_deg": 91.0, "longitude_deg": 1.0},
+        {"do": "course", "data": "not base64"},
+        {"do": "course"},
+        {"do": "speed", "limit_mps": "fast"},
+        {"do": "set_parameter", "key": "x" * 200, "value": 1.0},
+        {"do": "course", "data": "A" * 5_000_000},
+        {"do": "status", "more": "A" * 5_000},
+    ],
+    ids=lambda line: json.dumps(line)[:40],
+)
+def test_hostile_lines_are_refused(line: dict[str, Any], hostile: Callable[[], Client]) -> None:
+    with hostile() as client:
+        client._socket.settimeout(20.0)
+        with pytest.raises(ControlError):
+            client.ask(**line)
+    with hostile() as client:
+        assert client.ask(do="status")["status"]["mode"] in ("INIT", "STANDBY")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Client]]:
+    """A daemon of its own, which is not driven."""
+    before = os.environ.get("RUNTIME_DIRECTORY")
+    with TemporaryDirectory(prefix="v") as sockets:
+        os.environ["RUNTIME_DIRECTORY"] = sockets
+        sitting = Sitting(tmp_path_factory.mktemp("hostile"))
+        path = socket_path("art")
+        sitting.client().__exit__()
+        yield lambda: Client(path)
+        sitting.daemon.process.kill()
+        sitting.daemon.process.communicate()
+        if before is None:
+            del os.environ["RUNTIME_DIRECTORY"]
+        else:
+            os.environ["RUNTIME_DIRECTORY"] = before

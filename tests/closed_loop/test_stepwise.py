@@ -1,0 +1,80 @@
+"""Stepwise simulation: the same drive as a whole run, steered by the caller, begun again and again."""
+
+import gc
+from math import isnan
+
+import pytest
+
+import vehicled as v
+from vehicled.app import SetupError
+from vehicled.messages import Mode
+
+COURSE = "circle_r5_ccw"
+
+
+def test_a_drive_that_is_only_watched_is_that_of_a_run() -> None:
+    run = v.simulate("art", COURSE, seed=3, overrides={"limits.max_speed_mps": 3})
+    sim = v.Simulation("art", COURSE, seed=3, overrides={"limits.max_speed_mps": 3})
+    seen = sim.observe()
+    steps = 0
+    while not seen.over:
+        seen = sim.step()
+        steps += 1
+    assert (sim.digest, seen.finished, seen.mode) == (run.metrics.digest, run.metrics.finished, Mode.STANDBY)
+    assert steps == pytest.approx(run.metrics.driving_s / sim.period_s, rel=0.2)
+    with pytest.raises(SetupError, match=r"the course is finished.*call reset\(\)"):
+        sim.step()
+
+
+def test_the_caller_steers_and_the_gate_stands_between() -> None:
+    sim = v.Simulation("art", COURSE, seed=3)
+    for _ in range(300):
+        seen = sim.step(v.Action(0.8, curvature_per_m=-0.2))
+    assert seen.mode is Mode.OFFBOARD
+    assert seen.truth is not None
+    assert seen.truth.speed_mps == pytest.approx(0.8, abs=0.1)
+    assert seen.truth.yaw_rate_radps == pytest.approx(-0.16, abs=0.04)
+    for _ in range(50):
+        seen = sim.step(v.Action(1000.0, wheel_angle_rad=100.0))
+    assert seen.command is not None
+    assert abs(seen.command.steering) <= 1.0
+    seen = sim.step(until_s=seen.time_s + 1.0)
+    assert (seen.mode, seen.why) == (Mode.STOPPING, "no setpoint from the script for 0.2 s")
+
+
+def test_numbers_that_are_none_brake() -> None:
+    sim = v.Simulation("art", COURSE, seed=3)
+    for _ in range(100):
+        sim.step(v.Action(0.5, 0.0))
+    for _ in range(40):
+        seen = sim.step(v.Action(float("nan"), float("inf")))
+    assert seen.mode is Mode.STOPPING
+    assert seen.command is not None
+    assert not isnan(seen.command.steering)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not() -> None:
+    sim = v.Simulation("art", COURSE, seed=1)
+    digests = []
+    for seed in (5, 6, 5):
+        sim.reset(seed)
+        for k in range(120):
+            sim.step(v.Action(0.7, 0.1 * (k % 3)))
+        digests.append(sim.digest)
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_it_begins_again_without_leaving_anything_behind() -> None:
+    sim = v.Simulation("art", COURSE)
+    sim.reset(begin=False)
+    gc.collect()
+    before = len(gc.get_objects())
+    for seed in range(5):
+        assert sim.reset(seed, begin=False).time_s == 0.0
+    gc.collect()
+    assert len(gc.get_objects()) < 1.1 * before
+
+
+def test_a_drive_that_cannot_begin_says_why() -> None:
+    with pytest.raises(SetupError, match=r"the drive does not begin: arming .*the position is known to"):
+        v.Simulation("art", COURSE, overrides={"limits.corridor_m": 0.01})

@@ -1,0 +1,98 @@
+"""Commands ``vehicled course set``, ``goto``, ``return``, ``speed`` and ``param``, which change what a running daemon does."""
+
+import base64
+import sys
+from argparse import Namespace
+from math import inf, radians
+from typing import Any
+
+import msgspec
+
+from vehicled.control_socket.client import Client, ControlError
+from vehicled.control_socket.socket_path import find
+from vehicled.terminal import print_table
+
+ORIGIN = "the command line"
+
+
+def course_set(arguments: Namespace) -> int:
+    """Send a course to the daemon. It joins it from where the vehicle is, or refuses."""
+    # Imported here, because courses bring numpy, which the other commands do not need.
+    from vehicled.paths.catalog import load_course
+    from vehicled.paths.datum import Datum
+    from vehicled.paths.stored import to_bytes
+
+    with Client(find(arguments.profile)) as client:
+        place = client.ask(do="status")["status"]["datum"]
+        if place is None:
+            raise ControlError("this daemon does not tell the origin of its map: it is older than this command")
+        datum = Datum(place["latitude_rad"], place["longitude_rad"], place["height_m"])
+        course = load_course(arguments.course).repeated(arguments.laps).on_datum(datum)
+        reply = client.ask(do="course", data=base64.b64encode(to_bytes(course)).decode(), origin=ORIGIN)
+    print(f"{reply['mode']}: course {reply['course']}, {reply['length_m']:.1f} m")
+    return 0
+
+
+def goto(arguments: Namespace) -> int:
+    """Let the daemon plan a path to a place and take it as its course."""
+    names = ("latitude_deg", "longitude_deg") if arguments.wgs84 else ("x_m", "y_m")
+    place = dict(zip(names, arguments.place, strict=True))
+    yaw = None if arguments.yaw is None else radians(arguments.yaw)
+    return _planned(arguments, do="goto", yaw_rad=yaw, **place)
+
+
+def return_home(arguments: Namespace) -> int:
+    """Let the daemon plan a path to where the vehicle was armed and take it as its course."""
+    return _planned(arguments, do="return")
+
+
+def speed(arguments: Namespace) -> int:
+    """Limit the speed below the profile's limit, or lift the limit."""
+    limit = None if arguments.limit == inf else arguments.limit
+    with Client(find(arguments.profile)) as client:
+        client.ask(do="speed", limit_mps=limit, origin=ORIGIN)
+    print("no speed limit but the profile's" if limit is None else f"at most {limit:g} m/s")
+    return 0
+
+
+def param_list(arguments: Namespace) -> int:
+    """Print the parameters of the controller that may be changed now."""
+    parameters = _parameters(arguments)
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(parameters), indent=2).decode())
+        return 0
+    rows = [[p["key"], f"{p['value']:g}", f"{p['profile']:g}", f"{p['low']:g} to {p['high']:g}"] for p in parameters]
+    print_table("parameters that may be changed while the daemon runs", ["parameter", "value", "profile", "range"], rows)
+    return 0
+
+
+def param_get(arguments: Namespace) -> int:
+    """Print one parameter."""
+    parameters = {parameter["key"]: parameter["value"] for parameter in _parameters(arguments)}
+    if arguments.key not in parameters:
+        raise ControlError(f"{arguments.key} is not among the parameters that may be changed: {', '.join(parameters) or 'none'}")
+    print(f"{parameters[arguments.key]:g}")
+    return 0
+
+
+def param_set(arguments: Namespace) -> int:
+    """Change one parameter; it takes effect between two ticks."""
+    with Client(find(arguments.profile)) as client:
+        reply = client.ask(do="set_parameter", key=arguments.key, value=arguments.value, origin=ORIGIN)
+    print(f"{reply['key']} = {reply['value']:g}")
+    return 0
+
+
+def _parameters(arguments: Namespace) -> list[dict[str, Any]]:
+    with Client(find(arguments.profile)) as client:
+        parameters: list[dict[str, Any]] = client.ask(do="parameters")["parameters"]
+    return parameters
+
+
+def _planned(arguments: Namespace, **request: Any) -> int:
+    with Client(find(arguments.profile)) as client:
+        reply = client.ask(**request, speed_mps=arguments.speed, origin=ORIGIN)
+        print(f"{reply['mode']}: course {reply['course']}, {reply['length_m']:.1f} m")
+        if reply["mode"] in ("STANDBY", "ARMED"):
+            print("it begins on request: vehicled arm, then vehicled mode auto", file=sys.stderr)
+    return 0

@@ -1,0 +1,55 @@
+"""Control by the setpoints of another program: speed control, and the wheel angle for a curvature."""
+
+from math import atan, isnan
+
+from vehicled.control.path_follower import CAP_MARGIN_MPS, CAP_MARGIN_RATIO
+from vehicled.control.speed import PidState, SpeedParams, Target, speed_step
+from vehicled.control.stop import brake_command, is_drivable
+from vehicled.messages import ControlCommand, Setpoint, StateEstimate
+from vehicled.vehicle import STANDSTILL_MPS, Vehicle
+
+HIGHEST_MPS = 100.0
+
+
+class SetpointControl:
+    """Turns setpoints into commands. The command gate limits steering rate, acceleration and jerk, as for every controller."""
+
+    def __init__(self, speed: SpeedParams, vehicle: Vehicle) -> None:
+        self._speed = speed
+        self._vehicle = vehicle
+        self._pid = PidState()
+        self._before_ns: int | None = None
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Replace the vehicle parameters, which may have been identified while driving."""
+        self._vehicle = vehicle
+
+    def begin(self) -> None:
+        """Forget the last drive."""
+        self._pid, self._before_ns = PidState(), None
+
+    def step(self, setpoint: Setpoint, estimate: StateEstimate | None, cap_mps: float, now_ns: int) -> ControlCommand:
+        """Return the command of this tick; without a usable estimate it is the brake. ``cap_mps``: highest speed allowed now."""
+        before_ns, self._before_ns = self._before_ns, now_ns
+        wheel_rad = setpoint.wheel_angle_rad
+        speed_mps = estimate.speed_mps if estimate is not None else 0.0
+        if isnan(wheel_rad):
+            wheel_rad = atan(self._vehicle.effective_wheelbase_m(speed_mps) * setpoint.curvature_per_m)
+        most_rad = self._vehicle.steering.max_wheel_rad
+        wheel_rad = min(max(wheel_rad, -most_rad), most_rad)
+        if estimate is None or not is_drivable(estimate) or before_ns is None or now_ns <= before_ns:
+            return brake_command(now_ns, setpoint.t_ns, wheel_rad)
+        drive = self._vehicle.drive
+        # Below the cap by a margin, because at the cap the gate would react to the noise of the estimate.
+        most_mps = min(max((1.0 - CAP_MARGIN_RATIO) * cap_mps, cap_mps - CAP_MARGIN_MPS), HIGHEST_MPS)
+        least_mps = -min(most_mps, drive.top_reverse_speed_mps)
+        wanted_mps = min(max(setpoint.speed_mps, least_mps), most_mps)
+        if wanted_mps == 0.0 and abs(speed_mps) <= STANDSTILL_MPS:
+            self._pid = PidState()
+            return ControlCommand(now_ns, setpoint.t_ns, wheel_rad, 0.0, 1.0, target_speed_mps=0.0)
+        dt_s = (now_ns - before_ns) * 1e-9
+        self._pid, demand = speed_step(self._speed, drive, self._pid, speed_mps, Target(wanted_mps, 0.0), dt_s)
+        return ControlCommand(
+            now_ns, setpoint.t_ns, wheel_rad, demand.throttle, demand.brake, target_speed_mps=wanted_mps,
+            curvature_per_m=setpoint.curvature_per_m,
+        )  # fmt: skip
