@@ -27,13 +27,15 @@ from vehicled.messages import (
     Message,
     Mode,
     ModeChange,
+    MotorStatus,
     Path,
     Reaction,
     StateEstimate,
     TaskTick,
 )  # fmt: skip
 from vehicled.ros.cdr import CdrError
-from vehicled.ros.projections import PROJECTIONS, Projection
+from vehicled.ros.projections import PROJECTIONS, Projection, clock, static_transforms
+from vehicled.ros.standard import standard_definition
 
 OFFSET_NS = 1_700_000_000_123_456_789
 T_NS = 5_000_000_001
@@ -50,8 +52,9 @@ CONTROL = ControlCommand(T_NS, T_NS - 7, 0.25, 0.5, 0.0, target_speed_mps=3.5)
 ACTUATOR = ActuatorCommand(T_NS, T_NS - 7, 0.5, 0.0, 0.75, 0.25)
 TICK = TaskTick(T_NS - 9_000_000, T_NS - 8_000_000, T_NS, 7_500_000, 5_000_000, 2, 3, True, Cause.QUEUED, 1)
 FAULT = Fault(T_NS, "gnss_silent", "gnss", Reaction.CONTROLLED_STOP, True, "no fix for 0.5 s")
+MOTOR = MotorStatus(T_NS, T_NS + 3, input_current_a=12.5, input_voltage_v=7.25)
 CHANGE = ModeChange(T_NS, Mode.AUTO, Mode.STOPPING, Reaction.BRAKE, "imu_silent", "", "imu_silent", "no IMU sample")
-SAMPLES: tuple[Message, ...] = (FIX, IMU, SCAN, ESTIMATE, COURSE, CONTROL, ACTUATOR, TICK, FAULT, CHANGE)
+SAMPLES: tuple[Message, ...] = (FIX, IMU, SCAN, ESTIMATE, COURSE, CONTROL, ACTUATOR, MOTOR, TICK, FAULT, CHANGE)
 
 Show = Callable[[str, Message], Any]
 
@@ -101,6 +104,7 @@ def test_the_table_covers_what_ros_tools_show() -> None:
         ("/course", "nav_msgs/msg/Path"),
         ("/drive", "ackermann_msgs/msg/AckermannDriveStamped"),
         ("/drive_applied", "ackermann_msgs/msg/AckermannDriveStamped"),
+        ("/battery", "sensor_msgs/msg/BatteryState"),
         ("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray"),
     }
     assert {row.source for row in PROJECTIONS} == set(map(type, SAMPLES)) <= set(messages.ALL)
@@ -117,6 +121,33 @@ def test_stamps_are_wall_time(message: Message, show: Show) -> None:
             shown = show(row.topic, message)
             header = shown.transforms[0].header if row.topic == "/tf" else shown.header
             assert (header.stamp.sec, header.stamp.nanosec) == (1_700_000_005, 123_456_790)
+
+
+def test_a_battery_discharges_with_a_negative_current_and_says_nothing_unknown(show: Show) -> None:
+    battery = show("/battery", MOTOR)
+    assert (battery.voltage, battery.current, battery.present) == (7.25, -12.5, True)
+    assert isnan(battery.percentage)
+    assert isnan(battery.temperature)
+    assert show("/battery", msgspec.structs.replace(MOTOR, input_voltage_v=nan)) is None
+
+
+def test_the_sensors_stand_in_base_link_and_the_clock_is_the_time() -> None:
+    store = get_typestore(Stores.ROS2_HUMBLE)
+    for name in ("tf2_msgs/TFMessage", "rosgraph_msgs/Clock"):
+        defined = standard_definition(name)
+        store.register(get_types_from_msg(defined.text, defined.name))
+    static = static_transforms({"gnss_link": (0.25, 0.0, 0.3), "imu_link": (0.0, -0.5, 0.1)}, T_NS)
+    shown: Any = store.deserialize_cdr(static, "tf2_msgs/msg/TFMessage")
+    gnss, imu = shown.transforms
+    assert (gnss.header.frame_id, gnss.child_frame_id, _xyz(gnss.transform.translation)) == (
+        "base_link",
+        "gnss_link",
+        (0.25, 0.0, 0.3),
+    )
+    assert (imu.child_frame_id, _xyz(imu.transform.translation)) == ("imu_link", (0.0, -0.5, 0.1))
+    assert (_yaw(imu.transform.rotation), imu.header.stamp.sec, imu.header.stamp.nanosec) == (0.0, 5, 1)
+    shown = store.deserialize_cdr(clock(T_NS), "rosgraph_msgs/msg/Clock")
+    assert (shown.clock.sec, shown.clock.nanosec) == (5, 1)
 
 
 def test_a_fix_is_in_degrees_and_ellipsoidal_height(show: Show) -> None:

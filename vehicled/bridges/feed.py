@@ -18,6 +18,10 @@ from vehicled.messages import Event, Message
 
 RECORDS_NS = 50_000_000
 """Interval between two copies of the records."""
+QUICK_RECORDS_NS = 20_000_000
+"""The same for a bridge whose readers act on the records."""
+LOCKSTEP_RECORDS_NS = 10_000_000
+"""The same in lockstep, and with it the step of ``/clock``."""
 STATE_NS = 200_000_000
 """Interval between two readings of the state."""
 TIME_FRACTION = 0.005
@@ -61,6 +65,8 @@ class Feed:
         console: Console,
         record: Callable[[Message, int], None],
         clock: Callable[[], int] = time.perf_counter_ns,
+        *,
+        records_ns: int = RECORDS_NS,
     ) -> None:
         """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the bridges' own messages."""
         self._processes = list(processes)
@@ -68,7 +74,7 @@ class Feed:
         self._console = console
         self._record = record
         self._clock = clock
-        self._duties = (_Duty(RECORDS_NS, self._copy), _Duty(STATE_NS, self._snapshot))
+        self._duties = (_Duty(records_ns, self._copy), _Duty(STATE_NS, self._snapshot))
         self._began_ns: int | None = None
         self.cost = Cost()
 
@@ -104,11 +110,7 @@ class Feed:
         pieces = self._sink.take_copy()
         if pieces:
             self._offer(FrameKind.RECORDS, *pieces)
-        for process in [process for process in self._processes if not process.alive]:
-            self._processes.remove(process)
-            process.close()
-            fields = {"name": process.name, "why": "its process ended; the drive continues"}
-            self._record(Event(now_ns, "warning", "bridge_gone", msgspec.json.encode(fields).decode()), now_ns)
+        _remove_dead(self._processes, self._record, now_ns)
 
     def _snapshot(self, now_ns: int) -> None:
         cost = self.cost
@@ -145,3 +147,41 @@ class Feed:
     def _offer(self, kind: FrameKind, *pieces: bytes | bytearray) -> None:
         for process in self._processes:
             process.offer(kind, *pieces)
+
+
+class LockstepFeed:
+    """Sends the records of a run in virtual time. It waits for the children, because virtual time can wait: nothing is dropped."""
+
+    def __init__(self, processes: Sequence[BridgeProcess], sink: LogSink, record: Callable[[Message, int], None]) -> None:
+        """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the bridges' own messages."""
+        self._processes = list(processes)
+        self._sink = sink
+        self._record = record
+        self._due_ns = 0
+
+    def turn(self, now_ns: int, _: int) -> None:
+        """Send what is new if it is due. The time of the next turn does not matter: virtual time waits."""
+        if now_ns >= self._due_ns and self._processes:
+            self._due_ns = now_ns + LOCKSTEP_RECORDS_NS
+            self._send()
+            _remove_dead(self._processes, self._record, now_ns)
+
+    def finish(self, now_ns: int) -> None:
+        """Send the remaining data and end the children."""
+        self._send()
+        for process in self._processes:
+            process.close()
+
+    def _send(self) -> None:
+        pieces = self._sink.take_copy()
+        for process in self._processes if pieces else ():
+            process.send(FrameKind.RECORDS, *pieces)
+
+
+def _remove_dead(processes: list[BridgeProcess], record: Callable[[Message, int], None], now_ns: int) -> None:
+    """Remove the children that have ended, with an event."""
+    for process in [process for process in processes if not process.alive]:
+        processes.remove(process)
+        process.close()
+        fields = {"name": process.name, "why": "its process ended; the drive continues"}
+        record(Event(now_ns, "warning", "bridge_gone", msgspec.json.encode(fields).decode()), now_ns)

@@ -17,6 +17,8 @@ from vehicled.log.pipe import child_environment
 
 PIPE_BYTES = 1 << 20
 START_TIMEOUT_S = 15.0
+SILENCE_S = 60.0
+"""Longest wait for a child in lockstep, s."""
 _F_SETPIPE_SZ = 1031
 
 
@@ -96,6 +98,21 @@ class BridgeProcess:
             self._rest = memoryview(data)[written:]
         self.sent += 1
         return True
+
+    def send(self, kind: FrameKind, *pieces: bytes | bytearray) -> None:
+        """Send one frame and wait until the pipe has taken it. A child that takes nothing for ``SILENCE_S`` counts as gone."""
+        poller = select.poll()
+        poller.register(self._to_child, select.POLLOUT)
+        # Room for a part of the frame is enough: offer keeps the rest.
+        self._wait(poller)
+        if self.alive:
+            self.offer(kind, *pieces)
+        while self.alive and not self._flush():
+            self._wait(poller)
+
+    def _wait(self, poller: select.poll) -> None:
+        if not poller.poll(SILENCE_S * 1e3):
+            self.alive = False
 
     def close(self) -> None:
         """Close the pipe, which ends the child. Safe to repeat."""

@@ -131,6 +131,7 @@ def build_parser() -> GroupedParser:
     output.add_argument("--log", metavar="DIR", help="write the log to this folder instead of the profile's")
     output.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest do not change")
     _view_argument(output)
+    _ros2_arguments(output)
     output.add_argument("--json", action="store_true", help="print the result as JSON")
     output.add_argument("--quiet", action="store_true", help="no progress bar, only warnings and errors")
     sim.set_defaults(run="vehicled.cli.sim:run")
@@ -154,6 +155,7 @@ def build_parser() -> GroupedParser:
         help="with --connect: end the run if the simulator sends nothing for S seconds (default 0.5)",
     )
     _view_argument(run)
+    _ros2_arguments(run)
     run.set_defaults(run="vehicled.cli.run:serve")
 
     simulator = commands.add_parser(
@@ -459,6 +461,17 @@ def _view_argument(parser: "CommandParser | _ArgumentGroup") -> None:
         metavar="ADDRESS",
         help="serve the live view at HOST:PORT (default: view.address of the profile, 127.0.0.1:8765); see docs/live_view.md",
     )
+
+
+def _ros2_arguments(parser: "CommandParser | _ArgumentGroup") -> None:
+    parser.add_argument(
+        "--ros2",
+        nargs="?",
+        const="",
+        metavar="INTERFACE",
+        help="publish ROS 2 topics to this computer, or on a network interface such as eth0; see docs/ros2.md",
+    )
+    parser.add_argument("--ros2-commands", action="store_true", help="with --ros2: let ROS nodes command the vehicle")
 
 
 def _profile_arguments(parser: "CommandParser | _ArgumentGroup") -> None:

@@ -42,6 +42,8 @@ def serve(arguments: Namespace) -> int:
             log_folder=arguments.log or "",
             control_socket="own",
             view=arguments.view,
+            ros2=arguments.ros2,
+            ros2_commands=arguments.ros2_commands,
         )
     )
     print_warnings(plan.findings)
@@ -49,6 +51,10 @@ def serve(arguments: Namespace) -> int:
         from vehicled.run.live_view import check_view
 
         check_view(plan.loaded.profile.view, arguments.view)
+    if arguments.ros2 is not None or arguments.ros2_commands:
+        from vehicled.run.ros2 import check_ros2
+
+        check_ros2(plan.spec)
     ports = {} if arguments.connect else own_ports(plan.loaded.profile)
     notifier = Notifier()
     systemd = SystemdNotifier(notifier, ports)

@@ -31,6 +31,10 @@ def run(arguments: Namespace) -> int:
         from vehicled.run.live_view import check_view
 
         check_view(plan.loaded.profile.view, arguments.view)
+    if arguments.ros2 is not None or arguments.ros2_commands:
+        from vehicled.run.ros2 import check_ros2
+
+        check_ros2(plan.spec)
     if not arguments.quiet and not arguments.by_hand:
         for note in plan.course_notes:
             print(f"note: {note}", file=sys.stderr)
@@ -130,6 +134,8 @@ def _spec(arguments: Namespace) -> RunSpec:
         log_folder=None if arguments.no_log else arguments.log or "",
         control_socket="any",
         view=arguments.view,
+        ros2=arguments.ros2,
+        ros2_commands=arguments.ros2_commands,
     )
 
 

@@ -1,6 +1,6 @@
 """Adds standard ROS messages to the log, derived from ours in the writer process so that they cost the loop nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -51,6 +51,12 @@ class Projector:
     def extend(self, records: bytes) -> bytes:
         """Return the records, followed by their projections. Raises ``ValueError`` for a torn record."""
         extra: list[bytes] = []
+        for channel, sequence, log_time, payload in self.projected(records):
+            extra += (MESSAGE_HEAD.pack(5, 22 + len(payload), channel, sequence, log_time, log_time), payload)
+        return b"".join((records, *extra)) if extra else records
+
+    def projected(self, records: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+        """Yield (channel, sequence, log time, payload) of each projection. Raises ``ValueError`` for a torn record."""
         for offset, length, channel, sequence, log_time in message_heads(records):
             routes = self._routes.get(channel)
             if routes is None:
@@ -72,5 +78,4 @@ class Projector:
                 # Keep the phase, so that 100 Hz limited to 50 Hz is every second message in spite of jitter.
                 due = route.next_ns + route.period_ns
                 route.next_ns = due if due > log_time - route.period_ns else log_time + route.period_ns
-                extra += (MESSAGE_HEAD.pack(5, 22 + len(payload), route.channel, sequence, log_time, log_time), payload)
-        return b"".join((records, *extra)) if extra else records
+                yield route.channel, sequence, log_time, payload

@@ -9,7 +9,7 @@ Frames (REP-105): ``map`` -> ``base_link`` at the rear axle; ``gnss_link`` at th
 at the scanner, all turned to the body axes. A ROS covariance of zeros means "unknown" where the project would write NaN.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import cos, degrees, inf, isfinite, isnan, nan, sin
 from typing import Any, TypeVar, cast
 
@@ -30,6 +30,7 @@ from vehicled.messages import (
     Message,
     Mode,
     ModeChange,
+    MotorStatus,
     Path,
     Reaction,
     StateEstimate,
@@ -52,6 +53,11 @@ _IMU = Template("sensor_msgs/Imu", {"header.frame_id": IMU_LINK})
 _ODOMETRY = Template("nav_msgs/Odometry", {"header.frame_id": MAP, "child_frame_id": BASE_LINK})
 _TRANSFORM = Template(
     "tf2_msgs/TFMessage", {"transforms.header.frame_id": MAP, "transforms.child_frame_id": BASE_LINK}, {"transforms": 1}
+)
+_BATTERY = Template(
+    "sensor_msgs/BatteryState",
+    {"header.frame_id": BASE_LINK, "location": "", "serial_number": ""},
+    {"cell_voltage": 0, "cell_temperature": 0},
 )
 _DRIVE = Template("ackermann_msgs/AckermannDriveStamped", {"header.frame_id": BASE_LINK})
 
@@ -172,6 +178,17 @@ def _transform(estimate: StateEstimate, offset_ns: int) -> bytes | None:
     )
 
 
+def static_transforms(sensors: Mapping[str, Sequence[float]], stamp_ns: int) -> bytes:
+    """Encode the positions of the sensors in ``base_link`` by frame; their axes are the body's. ``stamp_ns`` is wall time."""
+    header = (divmod(stamp_ns, 1_000_000_000), BASE_LINK)
+    return encode("tf2_msgs/TFMessage", ([(header, frame, (at, (0.0, 0.0, 0.0, 1.0))) for frame, at in sensors.items()],))
+
+
+def clock(stamp_ns: int) -> bytes:
+    """Encode simulated time for ROS nodes with ``use_sim_time``."""
+    return encode("rosgraph_msgs/Clock", (divmod(stamp_ns, 1_000_000_000),))
+
+
 def _course(path: Path, offset_ns: int) -> bytes | None:
     """Poses along the course, all with the stamp of the message. None when its arrays differ in length."""
     if not len(path.x_m) == len(path.y_m) == len(path.yaw_rad):
@@ -192,6 +209,16 @@ def _drive_wanted(command: ControlCommand, offset_ns: int) -> bytes:
 def _drive_applied(command: ActuatorCommand, offset_ns: int) -> bytes:
     """Encode the actuator command. It has a throttle instead of a speed, which is therefore NaN."""
     return _DRIVE.encode(*_stamp(command.t_ns, offset_ns), command.wheel_angle_rad, 0.0, nan, 0.0, 0.0)
+
+
+def _battery(status: MotorStatus, offset_ns: int) -> bytes | None:
+    """Voltage and current at the motor controller, discharge negative; all else is unknown (NaN, 0). None without a voltage."""
+    if not isfinite(status.input_voltage_v):
+        return None
+    charge = (nan, nan, nan, nan)
+    return _BATTERY.encode(
+        *_stamp(status.t_ns, offset_ns), status.input_voltage_v, nan, -status.input_current_a, *charge, 0, 0, 0, True
+    )
 
 
 _HELD = (Cause.QUEUED, Cause.LOOP_HELD, Cause.BLOCKED, Cause.PAGE_FAULT)
@@ -229,6 +256,11 @@ def _fault(fault: Fault, offset_ns: int) -> bytes:
     if not isnan(fault.value):
         values |= {"value": f"{fault.value:g}", "limit": f"{fault.limit:g}", "unit": fault.unit}
     return _diagnostic(_stamp(fault.t_ns, offset_ns), level, fault.code, fault.reason, fault.origin, values)
+
+
+def warning(stamp_ns: int, name: str, message: str) -> bytes:
+    """Encode a warning of a bridge; ``stamp_ns`` is wall time."""
+    return _diagnostic(divmod(stamp_ns, 1_000_000_000), _WARN, name, message, "", {})
 
 
 def _mode_change(change: ModeChange, offset_ns: int) -> bytes:
@@ -270,6 +302,7 @@ PROJECTIONS: tuple[Projection, ...] = (
     _row(Path, "/course", "nav_msgs/Path", _course),
     _row(ControlCommand, "/drive", "ackermann_msgs/AckermannDriveStamped", _drive_wanted),
     _row(ActuatorCommand, "/drive_applied", "ackermann_msgs/AckermannDriveStamped", _drive_applied),
+    _row(MotorStatus, "/battery", "sensor_msgs/BatteryState", _battery, max_rate_hz=10.0),
     _row(TaskTick, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _miss, max_rate_hz=10.0),
     _row(Fault, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _fault),
     _row(ModeChange, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _mode_change),

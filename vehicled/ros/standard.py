@@ -1,7 +1,7 @@
-"""Definitions and encoders of the standard ROS 2 types that we publish.
+"""Definitions and encoders of the standard ROS 2 types that we publish or subscribe to.
 
 Fields and constants as in ROS 2 Humble: common_interfaces 4.2 and rcl_interfaces 1.2 (builtin_interfaces), geometry2 0.25
-(tf2_msgs), ackermann_msgs 2.0; unchanged since but for NavSatStatus, to which later releases add constants.
+(tf2_msgs), ackermann_msgs 2.0, rosgraph_msgs 1.2; unchanged since but for NavSatStatus, to which later releases add constants.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ Value = bool | int | float | str | Sequence["Value"]
 _DESCRIPTION = """
 builtin_interfaces/Time: int32 sec, uint32 nanosec
 std_msgs/Header: builtin_interfaces/Time stamp, string frame_id
+rosgraph_msgs/Clock: builtin_interfaces/Time clock
 
 geometry_msgs/Vector3: float64 x, float64 y, float64 z
 geometry_msgs/Point: float64 x, float64 y, float64 z
@@ -28,6 +29,7 @@ geometry_msgs/Pose: geometry_msgs/Point position, geometry_msgs/Quaternion orien
 geometry_msgs/PoseStamped: std_msgs/Header header, geometry_msgs/Pose pose
 geometry_msgs/PoseWithCovariance: geometry_msgs/Pose pose, float64[36] covariance
 geometry_msgs/Twist: geometry_msgs/Vector3 linear, geometry_msgs/Vector3 angular
+geometry_msgs/TwistStamped: std_msgs/Header header, geometry_msgs/Twist twist
 geometry_msgs/TwistWithCovariance: geometry_msgs/Twist twist, float64[36] covariance
 geometry_msgs/Transform: geometry_msgs/Vector3 translation, geometry_msgs/Quaternion rotation
 geometry_msgs/TransformStamped: std_msgs/Header header, string child_frame_id, geometry_msgs/Transform transform
@@ -50,6 +52,20 @@ sensor_msgs/NavSatFix: std_msgs/Header header, sensor_msgs/NavSatStatus status,
     uint8 COVARIANCE_TYPE_DIAGONAL_KNOWN=2, uint8 COVARIANCE_TYPE_KNOWN=3, uint8 position_covariance_type
 sensor_msgs/LaserScan: std_msgs/Header header, float32 angle_min, float32 angle_max, float32 angle_increment,
     float32 time_increment, float32 scan_time, float32 range_min, float32 range_max, float32[] ranges, float32[] intensities
+sensor_msgs/BatteryState:
+    uint8 POWER_SUPPLY_STATUS_UNKNOWN=0, uint8 POWER_SUPPLY_STATUS_CHARGING=1, uint8 POWER_SUPPLY_STATUS_DISCHARGING=2,
+    uint8 POWER_SUPPLY_STATUS_NOT_CHARGING=3, uint8 POWER_SUPPLY_STATUS_FULL=4,
+    uint8 POWER_SUPPLY_HEALTH_UNKNOWN=0, uint8 POWER_SUPPLY_HEALTH_GOOD=1, uint8 POWER_SUPPLY_HEALTH_OVERHEAT=2,
+    uint8 POWER_SUPPLY_HEALTH_DEAD=3, uint8 POWER_SUPPLY_HEALTH_OVERVOLTAGE=4, uint8 POWER_SUPPLY_HEALTH_UNSPEC_FAILURE=5,
+    uint8 POWER_SUPPLY_HEALTH_COLD=6, uint8 POWER_SUPPLY_HEALTH_WATCHDOG_TIMER_EXPIRE=7,
+    uint8 POWER_SUPPLY_HEALTH_SAFETY_TIMER_EXPIRE=8,
+    uint8 POWER_SUPPLY_TECHNOLOGY_UNKNOWN=0, uint8 POWER_SUPPLY_TECHNOLOGY_NIMH=1, uint8 POWER_SUPPLY_TECHNOLOGY_LION=2,
+    uint8 POWER_SUPPLY_TECHNOLOGY_LIPO=3, uint8 POWER_SUPPLY_TECHNOLOGY_LIFE=4, uint8 POWER_SUPPLY_TECHNOLOGY_NICD=5,
+    uint8 POWER_SUPPLY_TECHNOLOGY_LIMN=6,
+    std_msgs/Header header, float32 voltage, float32 temperature, float32 current, float32 charge, float32 capacity,
+    float32 design_capacity, float32 percentage, uint8 power_supply_status, uint8 power_supply_health,
+    uint8 power_supply_technology, bool present, float32[] cell_voltage, float32[] cell_temperature,
+    string location, string serial_number
 
 ackermann_msgs/AckermannDrive: float32 steering_angle, float32 steering_angle_velocity,
     float32 speed, float32 acceleration, float32 jerk
@@ -92,6 +108,11 @@ def standard_definition(type_name: str) -> RosDefinition:
     text = _TEXTS[type_name] + "".join(f"{SEPARATOR}\nMSG: {name}\n{_TEXTS[name]}" for name in needed[1:])
     package, _, name = type_name.partition("/")
     return RosDefinition(f"{package}/msg/{name}", text)
+
+
+def standard_fields(type_name: str) -> tuple[Field, ...]:
+    """Return the fields of a standard type by short name. Raises KeyError if unknown."""
+    return _FIELDS[type_name]
 
 
 def encode(type_name: str, value: Value) -> bytes:

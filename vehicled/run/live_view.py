@@ -2,7 +2,6 @@
 
 import socket
 import sys
-import time
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
@@ -11,7 +10,6 @@ from vehicled import __version__
 from vehicled.app import SetupError
 from vehicled.bridges.process import BridgeProcess
 from vehicled.control_socket.console import RunFacts
-from vehicled.log.sink import LogSink
 from vehicled.paths.course import Course
 from vehicled.profile.schema import View
 from vehicled.run.plan import Plan
@@ -83,17 +81,6 @@ def check_view(view: View, address: str) -> tuple[str, int, str]:
     except ValueError as error:
         raise SetupError(f"{'--view' if address else 'view.address'}: {error}") from None
     return host, port, _token(view, needed=view.teleop or not is_loopback(host))
-
-
-def copying_sink(sink: LogSink | None) -> LogSink:
-    """Return the log's sink, or one that packs records only for the view."""
-    if sink is None:
-        sink = LogSink(time.time_ns() - time.monotonic_ns())
-        sink.copy_records()
-        sink.stop()
-        return sink
-    sink.copy_records()
-    return sink
 
 
 def _course(course: Course, step: int) -> CourseFacts:

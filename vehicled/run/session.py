@@ -30,6 +30,7 @@ from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
 from vehicled.log.schema import FENCE_NAME, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
+from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
 from vehicled.messages import Message
 from vehicled.paths.stored import to_json
@@ -46,7 +47,7 @@ from vehicled.runtime.plugin_watch import PluginWatch
 from vehicled.tasks import PIPELINE
 
 if TYPE_CHECKING:
-    from vehicled.bridges.feed import Feed
+    from vehicled.bridges.feed import Feed, LockstepFeed
     from vehicled.bridges.process import BridgeProcess
     from vehicled.runtime.clock import StallCount
     from vehicled.runtime.ports import Port
@@ -153,7 +154,8 @@ def drive(
     spec = plan.spec
     link = None if sock is None else Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=spec.shared_clock)
     lockstep = spec.clock == "lockstep"
-    started_ns = time.monotonic_ns()
+    # Together, because their difference dates every stamp in UTC.
+    started_ns, started_wall_ns = time.monotonic_ns(), time.time_ns()
     with ExitStack() as stack:
         if link is not None:
             # The reason is reported here, so the simulator must not print its own.
@@ -161,7 +163,7 @@ def drive(
             plan = _same_world(plan, link.hello.world)
             if lockstep:
                 link.block(spec.silence_s(shared_clock=True))
-                started_ns = link.hello.start_ns
+                started_ns, started_wall_ns = link.hello.start_ns, time.time_ns()
         profile, wiring = plan.loaded.profile, plan.wiring
         socket_path = _socket_path(profile.name, spec.control_socket) if spec.control_socket and not lockstep else None
         evidence_source = None
@@ -189,14 +191,14 @@ def drive(
         _hand_out_secrets(plan, machine)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
         report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
-        writer = _open_log(plan, started_ns, report, setup_fault) if spec.log_folder is not None else None
+        writer = _open_log(plan, started_ns, started_wall_ns, report, setup_fault) if spec.log_folder is not None else None
         if writer is not None:
             router.log_to(writer.sink)
         closed = frozenset[str]() if link is not None else frozenset(wiring.ports) - frozenset(ports or ())
         console = _console(plan, machine, router, writer, started_ns, closed)
-        live = None
-        if spec.view is not None and socket_path is not None:
-            live = _open_bridges(plan, console, router, writer, socket_path, simulated=link is not None)
+        bridges: Feed | LockstepFeed | None = None
+        if (spec.view is not None and socket_path is not None) or spec.ros2 is not None:
+            bridges = _open_bridges(plan, console, router, writer, socket_path, started_wall_ns, simulated=link is not None)
         stack.pop_all()
     for types, record in observer.listeners:
         router.listen(types, record)
@@ -204,7 +206,12 @@ def drive(
     # On the wall clock the time of the set-up does not belong to the drive.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
 
+    # In virtual time the bridges take their turn with the pump, on the wall clock after it.
+    follows = bridges if lockstep else None
+
     def turned(now_ns: int) -> None:
+        if follows is not None:
+            follows.turn(now_ns, now_ns)
         if observer.injected is not None:
             for event in observer.injected.due(now_ns - started_ns, now_ns):
                 router.record(event, now_ns)
@@ -218,7 +225,7 @@ def drive(
         start_timeout_ns=NEVER_NS if spec.start_timeout_s is None else round(spec.start_timeout_s * 1e9),
         stays=spec.stays,
         ends_disarmed=spec.ends_disarmed,
-        progress=turned if observer.progress is not None or observer.injected is not None else None,
+        progress=turned if observer.progress is not None or observer.injected is not None or follows is not None else None,
     )
     begin_ns = time.monotonic_ns()
     try:
@@ -231,7 +238,7 @@ def drive(
             transport = wall_session.transport(plan, link, ports or {}, router, clock)
             with _refusal_alone():
                 ending = wall_session.run_wall(
-                    plan, machine, transport, run, evidence_source, router, services, live.turn if live else None
+                    plan, machine, transport, run, evidence_source, router, services, bridges.turn if bridges else None
                 )
     except BaseException as error:
         # After a crash the stop is still sent; the writer closes the log when the pipe ends.
@@ -246,8 +253,8 @@ def drive(
         gc.unfreeze()
         if evidence_source is not None:
             evidence_source.close()
-        if live is not None:
-            live.finish(evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
+        if bridges is not None:
+            bridges.finish(evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
     if observer.on_end is not None:
         observer.on_end(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
@@ -318,24 +325,38 @@ def _open_bridges(
     console: Console,
     router: Router,
     writer: WriterProcess | None,
-    control_socket: Path,
+    control_socket: Path | None,
+    started_wall_ns: int,
     *,
     simulated: bool,
-) -> "Feed":
+) -> "Feed | LockstepFeed":
     """Start the children that pass this run on to other programs. Raises :class:`SetupError` and BridgeError."""
-    from vehicled.bridges.feed import Feed
-    from vehicled.run.live_view import copying_sink, open_view
+    from vehicled.bridges.feed import QUICK_RECORDS_NS, RECORDS_NS, Feed, LockstepFeed
 
-    sink = copying_sink(writer.sink if writer is not None else None)
-    if writer is None:
+    if writer is not None:
+        sink = writer.sink
+    else:
+        # A sink that packs records only for the bridges.
+        sink = LogSink(started_wall_ns - console.facts.started_ns)
+        sink.stop()
         router.log_to(sink)
+    sink.copy_records()
     children: list[BridgeProcess] = []
-    if plan.spec.view is not None:
+    if plan.spec.view is not None and control_socket is not None:
+        from vehicled.run.live_view import open_view
+
         facts, offset_ns = console.facts, sink.offset_ns
         children.append(
             open_view(plan, plan.spec.view, facts, offset_ns=offset_ns, control_socket=control_socket, simulated=simulated)
         )
-    return Feed(children, sink, console, router.record)
+    if plan.spec.ros2 is not None:
+        from vehicled.run.ros2 import open_ros2
+
+        children.append(open_ros2(plan, offset_ns=sink.offset_ns, control_socket=control_socket))
+    if plan.spec.clock == "lockstep":
+        return LockstepFeed(children, sink, router.record)
+    records_ns = RECORDS_NS if plan.spec.ros2 is None else QUICK_RECORDS_NS
+    return Feed(children, sink, console, router.record, records_ns=records_ns)
 
 
 @contextmanager
@@ -400,13 +421,15 @@ def _attachments(plan: Plan) -> list[Attachment]:
     return files
 
 
-def _open_log(plan: Plan, started_ns: int, report: realtime.RealtimeReport, setup_fault: str) -> WriterProcess:
+def _open_log(
+    plan: Plan, started_ns: int, started_wall_ns: int, report: realtime.RealtimeReport, setup_fault: str
+) -> WriterProcess:
     profile = plan.loaded.profile
     rows = {name: getattr(profile.tasks, name) for name in PIPELINE}
     digest, depends_on = numeric_fingerprint()
     header = RunHeader(
         run_id=secrets.token_hex(3),
-        start_wall_ns=time.time_ns(),
+        start_wall_ns=started_wall_ns,
         start_monotonic_ns=started_ns,
         profile=profile.name,
         course=plan.course.name,

@@ -52,6 +52,10 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """``own`` opens a control socket under the profile's name, ``any`` under another name if that is taken (wall clock only)."""
     view: str | None = None
     """Address of the live view; empty: the profile's; None opens no view. It needs a control socket."""
+    ros2: str | None = None
+    """Network interface on which ROS 2 topics are published; empty: loopback; None publishes none."""
+    ros2_commands: bool = False
+    """True if ROS nodes may command the vehicle. They need a control socket."""
 
     def silence_s(self, *, shared_clock: bool) -> float:
         """Return the simulator timeout in s."""

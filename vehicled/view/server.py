@@ -6,7 +6,6 @@ It runs at low priority, so that HTTP, JSON and slow clients take no time from t
 import asyncio
 import logging
 import os
-import signal
 import sys
 import time
 from contextlib import suppress
@@ -23,6 +22,7 @@ from websockets.exceptions import NegotiationError
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
+from vehicled.bridges.child import be_modest, report
 from vehicled.bridges.frames import MAX_FRAME_BYTES, FrameKind, Report
 from vehicled.control_socket.client import Client
 from vehicled.log.frames import HEAD
@@ -334,10 +334,10 @@ async def run() -> None:
             server_header=None,
         )
     except OSError as error:
-        _report(Report(state="failed", detail=f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"))
+        report(Report(state="failed", detail=f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"))
         return
     async with listener:
-        _report(Report(state="listening", port=next(iter(listener.sockets)).getsockname()[1]))
+        report(Report(state="listening", port=next(iter(listener.sockets)).getsockname()[1]))
         clocks = [asyncio.create_task(server.tick()), asyncio.create_task(server.beat())]
         await server.follow(reader)
         for clock in clocks:
@@ -347,28 +347,12 @@ async def run() -> None:
         await asyncio.sleep(0.05)
 
 
-def _report(report: Report) -> None:
-    with suppress(OSError):
-        sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
-        sys.stdout.buffer.flush()
-
-
-def _be_modest() -> None:
-    """Lower the priority, and ignore the signals that end the daemon's group, because the page must show its end."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    with suppress(OSError):
-        if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-        os.nice(10)
+def main() -> int:
+    """Run the view's process."""
+    be_modest()
     # Bad requests of strangers must not clutter the driver's terminal.
     logging.getLogger("websockets").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-
-
-def main() -> int:
-    """Run the view's process."""
-    _be_modest()
     asyncio.run(run())
     return 0
 

@@ -1,0 +1,265 @@
+"""The process that speaks ROS 2, seen by another implementation of nothing but the wire: names, QoS, bytes, commands, strangers."""
+
+import os
+import random
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.view_facts import STARTED_NS, estimate, packed
+from vehicled.bridges.frames import FrameKind
+from vehicled.bridges.process import BridgeError, BridgeProcess
+from vehicled.messages import ImuSample, Message
+from vehicled.messages import Path as Course
+from vehicled.ros.fields import PRIMITIVES, SCALAR
+from vehicled.ros.standard import Value, encode, standard_definition, standard_fields
+
+pytest.importorskip("cyclonedds", reason="needs cyclonedds: pip install 'vehicled[ros2]'")
+
+from cyclonedds._clayer import ddspy_write
+from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
+from cyclonedds.core import Policy
+from rosbags.typesys import get_types_from_msg
+
+from tests.ros2_bench import DOMAIN, PUBLISHED, STORE, Node, bridge, decoded, node, padded, rtps_packets
+from vehicled.bridges.ros2.dds import idl_type
+from vehicled.bridges.ros2.topics import COMMANDS, LATCHED, dds_name
+
+pytestmark = pytest.mark.xdist_group("ros2")
+
+COURSE = Course(STARTED_NS, "line", False, (0.0, 10.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0))
+
+
+def sample(number: int) -> tuple[Message, int]:
+    t_ns = STARTED_NS + number * 2_500_000
+    return ImuSample(t_ns, t_ns, (float(number), 0.0, 9.81), (0.0, 0.0, 0.0)), t_ns
+
+
+def warm_up(other: Node, process: BridgeProcess) -> None:
+    """Send samples and estimates until the node receives both: it may have found a writer that has not yet found it."""
+    number = -10_000
+
+    def seen() -> bool:
+        nonlocal number
+        number += 10
+        message, t_ns = sample(number)
+        process.send(FrameKind.RECORDS, packed([(message, t_ns), (estimate(0.0, t_ns=t_ns), t_ns)]))
+        return all(other.received.values())
+
+    other.take_until(seen)
+
+
+# ------------------------------------------------------------------ types
+
+
+def values(type_name: str, count: "Iterator[int]") -> Value:
+    """Return a message of a type in which no two numbers are equal."""
+
+    def one(base: str) -> Value:
+        if base == "string":
+            return f"text {next(count)}"
+        if base == "bool":
+            return True
+        return float(next(count)) if base.startswith("float") else next(count) if base in PRIMITIVES else values(base, count)
+
+    return [
+        one(field.base) if field.length == SCALAR else [one(field.base) for _ in range(field.length or 3)]
+        for field in standard_fields(type_name)
+    ]
+
+
+@pytest.mark.parametrize("type_name", sorted({*PUBLISHED.values(), *(name for _, name in COMMANDS)}))
+def test_our_types_are_those_of_ros(type_name: str) -> None:
+    defined = standard_definition(type_name)
+    # Registering refuses a text that differs from what the store knows of the type.
+    STORE.register(get_types_from_msg(defined.text, defined.name))
+    record = encode(type_name, values(type_name, count(1)))
+    ours: Any = idl_type(type_name)
+    read = ours.deserialize(padded(record))
+    assert padded(read.serialize(use_version_2=False)) == padded(record)
+    assert padded(bytes(STORE.serialize_cdr(decoded(type_name, record), defined.name))) == padded(record)
+    assert ours.__idl_typename__.replace(".", "::") == dds_name("/x", type_name).type_name
+
+
+# ------------------------------------------------------------------ publishing
+
+
+def test_topics_types_and_qos_are_as_ros_nodes_expect_them() -> None:
+    with node() as other, bridge(simulated_time=True):
+        seen: dict[str, Any] = {}
+        publications = BuiltinDataReader(other.participant, BuiltinTopicDcpsPublication)
+
+        def all_found() -> bool:
+            seen.update({each.topic_name: each for each in publications.take(100) if hasattr(each, "topic_name")})
+            return {dds_name(topic, "a/B").topic for topic in PUBLISHED} <= set(seen)
+
+        other.take_until(all_found)
+    for topic, type_name in PUBLISHED.items():
+        found = seen[dds_name(topic, type_name).topic]
+        assert found.type_name == dds_name(topic, type_name).type_name
+        # A reliable writer serves reliable readers (RViz) and best-effort ones (Nav2).
+        assert isinstance(found.qos[Policy.Reliability], type(Policy.Reliability.Reliable(0))), topic
+        latched = found.qos[Policy.Durability] == Policy.Durability.TransientLocal
+        assert latched is (topic in LATCHED), topic
+
+
+def test_ten_thousand_messages_arrive_in_order_and_none_is_lost() -> None:
+    with node({"/imu": "sensor_msgs/Imu", "/odometry": "nav_msgs/Odometry"}) as other, bridge(simulated_time=True) as process:
+        warm_up(other, process)
+        for first in range(0, 10_000, 50):
+            process.send(FrameKind.RECORDS, packed(sample(number) for number in range(first, first + 50)))
+            other.take()
+        other.take_until(lambda: decoded("sensor_msgs/Imu", other.received["/imu"][-1]).linear_acceleration.x == 9_999.0)
+        received = [each.linear_acceleration.x for each in other.messages("/imu")]
+        assert [number for number in received if number >= 0.0] == list(range(10_000))
+
+
+def test_a_node_that_comes_late_gets_the_course_and_the_sensors() -> None:
+    with bridge() as process:
+        process.send(FrameKind.RECORDS, packed([(COURSE, STARTED_NS)]))
+        with node({topic: PUBLISHED[topic] for topic in LATCHED}) as other:
+            other.take_until(lambda: all(other.received.values()))
+        (path,), (static,) = other.messages("/path"), other.messages("/tf_static")
+    assert [each.pose.position.x for each in path.poses] == [0.0, 10.0]
+    assert static.transforms[0].child_frame_id == "imu_link"
+
+
+def test_on_loopback_other_computers_are_kept_out() -> None:
+    with bridge() as process:
+        inodes = {os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")}
+        bound = subprocess.run(["ss", "-uanpHe"], capture_output=True, text=True, check=False).stdout if shutil.which("ss") else ""
+    if not bound:
+        pytest.skip("needs ss: apt-get install iproute2")
+    mine = [line.split()[3] for line in bound.splitlines() if any(f"ino:{name[8:-1]} " in line for name in inodes)]
+    assert len(mine) >= 5
+    assert all(address.partition(":")[0].endswith("%lo") for address in mine), mine
+
+
+def test_an_interface_that_is_not_there_is_refused() -> None:
+    with pytest.raises(BridgeError, match=r"cannot use the interface 203\.0\.113\.7"):
+        bridge(interface="203.0.113.7").__enter__()
+
+
+# ------------------------------------------------------------------ commands
+
+
+class Daemon:
+    """The daemon's end of the control socket: it notes requests and answers what the bridge needs."""
+
+    def __init__(self, path: Path) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._clients: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        served = []
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                break
+            self._clients.append(client)
+            served.append(threading.Thread(target=self._answer, args=(client,)))
+            served[-1].start()
+        for thread in served:
+            thread.join()
+
+    def _answer(self, client: socket.socket) -> None:
+        with client, client.makefile("rb") as lines:
+            for line in lines:
+                request = msgspec.json.decode(line)
+                self.requests.append(request)
+                if request["do"] == "goto":
+                    client.sendall(b'{"ok":false,"why":"the goal lies outside the fence"}\n')
+                elif request["do"] != "setpoint":
+                    client.sendall(b'{"ok":true}\n')
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for client in self._clients:
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+
+
+def answered(daemon: Daemon, number: int) -> bool:
+    return len(daemon.requests) >= number
+
+
+def test_ros_nodes_command_the_vehicle_through_the_control_socket(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path / "daemon.sock")
+    path = tmp_path / "daemon.sock"
+    with node({"/diagnostics": PUBLISHED["/diagnostics"]}) as other, bridge(control_socket=str(path)):
+        writers = {key: other.writer(*key) for key in COMMANDS}
+        other.take_until(lambda: all(writer.get_matched_subscriptions() for writer in writers.values()))
+        pose = ((5.0, 6.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+        header = ((0, 0), "map")
+        sent: dict[tuple[str, str], Any] = {
+            ("/cmd_vel", "geometry_msgs/Twist"): ((2.0, 0.0, 0.0), (0.0, 0.0, 0.5)),
+            ("/cmd_vel", "geometry_msgs/TwistStamped"): (header, ((1.0, 0.0, 0.0), (0.0, 0.0, 0.0))),
+            ("/ackermann_cmd", "ackermann_msgs/AckermannDriveStamped"): (header, (0.25, 0.0, 1.5, 0.0, 0.0)),
+            ("/goal_pose", "geometry_msgs/PoseStamped"): (header, pose),
+            ("/follow_path", "nav_msgs/Path"): (header, [(header, ((x, 0.0, 0.0), pose[1])) for x in (0.0, 5.0)]),
+        }
+        for number, (key, value) in enumerate(sent.items(), 1):
+            ddspy_write(writers[key]._ref, padded(encode(key[1], value)))
+            other.take_until(partial(answered, daemon, number))
+        other.take_until(lambda: bool(other.received["/diagnostics"]))
+        (refusal,) = next(other.messages("/diagnostics")).status
+    daemon.close()
+    assert {request.pop("origin") for request in daemon.requests} == {"ros2"}
+    *setpoints, goal, course = daemon.requests
+    assert [(each["do"], each["sequence"], each["speed_mps"]) for each in setpoints] == [
+        ("setpoint", 1, 2.0), ("setpoint", 2, 1.0), ("setpoint", 3, 1.5),
+    ]  # fmt: skip
+    assert (setpoints[0]["curvature_per_m"], setpoints[2]["wheel_angle_rad"]) == (0.25, 0.25)
+    assert goal == {"do": "goto", "x_m": 5.0, "y_m": 6.0, "yaw_rad": 0.0, "speed_mps": None}
+    assert course["do"] == "course"
+    assert (refusal.name, refusal.message) == ("vehicled: /goal_pose", "refused: the goal lies outside the fence")
+
+
+def test_without_permission_nothing_is_subscribed() -> None:
+    with node({"/odometry": PUBLISHED["/odometry"]}) as other, bridge() as process:
+        writers = [other.writer(*key) for key in COMMANDS]
+        warm_up(other, process)
+        assert not any(writer.get_matched_subscriptions() for writer in writers)
+
+
+# ------------------------------------------------------------------ strangers
+
+
+def test_a_million_hostile_bytes_end_neither_the_process_nor_its_topics(tmp_path: Path) -> None:
+    noise = random.Random(7)
+    with node({"/odometry": PUBLISHED["/odometry"]}) as other, bridge(control_socket=str(tmp_path / "nobody")) as process:
+        warm_up(other, process)
+        ports = [7400 + 250 * DOMAIN + offset for offset in (0, 1, 10, 11, 12, 13, 14, 15)]
+        seeds = rtps_packets()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            sent = 0
+            while sent < 1_000_000:
+                packet = bytearray(noise.choice(seeds))
+                for _ in range(noise.choice((0, 1, 3, 30))):
+                    packet[noise.randrange(len(packet))] = noise.randrange(256)
+                packet = packet[: noise.randrange(len(packet) + 1)] if noise.random() < 0.2 else packet
+                with suppress(OSError):
+                    stranger.sendto(packet, ("127.0.0.1", noise.choice(ports)))
+                sent += len(packet)
+        before = len(other.received["/odometry"])
+        process.send(FrameKind.RECORDS, packed([(estimate(1.0, t_ns=STARTED_NS + 10**11), STARTED_NS + 10**11)]))
+        other.take_until(lambda: len(other.received["/odometry"]) > before)
+        assert process.alive
