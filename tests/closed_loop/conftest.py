@@ -19,6 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 WALL = {
     "test_ends_of_a_run", "test_run_own_ports", "test_service", "test_teleop", "test_view", "test_stalls", "test_live_requests",
+    "test_mavlink",
 }  # fmt: skip
 """Modules that drive in wall time. Side by side they would disturb each other, so they share one xdist worker, but for their drives
 in lockstep. In other modules such a test has the mark itself."""

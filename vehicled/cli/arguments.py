@@ -132,6 +132,7 @@ def build_parser() -> GroupedParser:
     output.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest do not change")
     _view_argument(output)
     _ros2_arguments(output)
+    _mavlink_arguments(output)
     output.add_argument("--json", action="store_true", help="print the result as JSON")
     output.add_argument("--quiet", action="store_true", help="no progress bar, only warnings and errors")
     sim.set_defaults(run="vehicled.cli.sim:run")
@@ -156,6 +157,7 @@ def build_parser() -> GroupedParser:
     )
     _view_argument(run)
     _ros2_arguments(run)
+    _mavlink_arguments(run)
     run.set_defaults(run="vehicled.cli.run:serve")
 
     simulator = commands.add_parser(
@@ -472,6 +474,18 @@ def _ros2_arguments(parser: "CommandParser | _ArgumentGroup") -> None:
         help="publish ROS 2 topics to this computer, or on a network interface such as eth0; see docs/ros2.md",
     )
     parser.add_argument("--ros2-commands", action="store_true", help="with --ros2: let ROS nodes command the vehicle")
+
+
+def _mavlink_arguments(parser: "CommandParser | _ArgumentGroup") -> None:
+    parser.add_argument(
+        "--mavlink",
+        nargs="?",
+        const="udp:127.0.0.1:14550",
+        metavar="ADDRESS",
+        help="speak MAVLink to ground stations: udp:HOST:PORT (default udp:127.0.0.1:14550), udpin:HOST:PORT or "
+        "serial:PATH?baud=RATE; see docs/mavlink.md",
+    )
+    parser.add_argument("--mavlink-commands", action="store_true", help="with --mavlink: let ground stations command the vehicle")
 
 
 def _profile_arguments(parser: "CommandParser | _ArgumentGroup") -> None:

@@ -44,6 +44,8 @@ def serve(arguments: Namespace) -> int:
             view=arguments.view,
             ros2=arguments.ros2,
             ros2_commands=arguments.ros2_commands,
+            mavlink=arguments.mavlink,
+            mavlink_commands=arguments.mavlink_commands,
         )
     )
     print_warnings(plan.findings)
@@ -55,6 +57,10 @@ def serve(arguments: Namespace) -> int:
         from vehicled.run.ros2 import check_ros2
 
         check_ros2(plan.spec)
+    if arguments.mavlink is not None or arguments.mavlink_commands:
+        from vehicled.run.mavlink import check_mavlink
+
+        check_mavlink(plan.spec)
     ports = {} if arguments.connect else own_ports(plan.loaded.profile)
     notifier = Notifier()
     systemd = SystemdNotifier(notifier, ports)

@@ -35,6 +35,10 @@ def run(arguments: Namespace) -> int:
         from vehicled.run.ros2 import check_ros2
 
         check_ros2(plan.spec)
+    if arguments.mavlink is not None or arguments.mavlink_commands:
+        from vehicled.run.mavlink import check_mavlink
+
+        check_mavlink(plan.spec)
     if not arguments.quiet and not arguments.by_hand:
         for note in plan.course_notes:
             print(f"note: {note}", file=sys.stderr)
@@ -136,6 +140,8 @@ def _spec(arguments: Namespace) -> RunSpec:
         view=arguments.view,
         ros2=arguments.ros2,
         ros2_commands=arguments.ros2_commands,
+        mavlink=arguments.mavlink,
+        mavlink_commands=arguments.mavlink_commands,
     )
 
 

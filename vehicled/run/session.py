@@ -197,7 +197,7 @@ def drive(
         closed = frozenset[str]() if link is not None else frozenset(wiring.ports) - frozenset(ports or ())
         console = _console(plan, machine, router, writer, started_ns, closed)
         bridges: Feed | LockstepFeed | None = None
-        if (spec.view is not None and socket_path is not None) or spec.ros2 is not None:
+        if ((spec.view is not None or spec.mavlink is not None) and socket_path is not None) or spec.ros2 is not None:
             bridges = _open_bridges(plan, console, router, writer, socket_path, started_wall_ns, simulated=link is not None)
         stack.pop_all()
     for types, record in observer.listeners:
@@ -353,6 +353,10 @@ def _open_bridges(
         from vehicled.run.ros2 import open_ros2
 
         children.append(open_ros2(plan, offset_ns=sink.offset_ns, control_socket=control_socket))
+    if plan.spec.mavlink is not None and control_socket is not None:
+        from vehicled.run.mavlink import open_mavlink
+
+        children.append(open_mavlink(plan, console.facts, offset_ns=sink.offset_ns, control_socket=control_socket))
     if plan.spec.clock == "lockstep":
         return LockstepFeed(children, sink, router.record)
     records_ns = RECORDS_NS if plan.spec.ros2 is None else QUICK_RECORDS_NS

@@ -54,6 +54,10 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """Address of the live view; empty: the profile's; None opens no view. It needs a control socket."""
     ros2: str | None = None
     """Network interface on which ROS 2 topics are published; empty: loopback; None publishes none."""
+    mavlink: str | None = None
+    """Address of the MAVLink link; None opens none. It needs the wall clock."""
+    mavlink_commands: bool = False
+    """True if ground stations may command the vehicle."""
     ros2_commands: bool = False
     """True if ROS nodes may command the vehicle. They need a control socket."""
 
