@@ -110,7 +110,7 @@ def nothing_commanded_is_the_brake(m: ModuleType) -> None:
 
 
 def mode_and_reaction_have_their_way(m: ModuleType) -> None:
-    moving = (Mode.AUTO, Mode.TELEOP, Mode.STOPPING, Mode.ALIGN)
+    moving = (Mode.AUTO, Mode.TELEOP, Mode.STOPPING, Mode.ALIGN, Mode.OFFBOARD)
     for mode, reaction, released, brake in product(Mode, Reaction, (False, True), (0.2, 0.8)):
         out = Case(m)(0.3, brake, 0.1, mode=mode, reaction=reaction, releases_brake=released)
         assert out.clipped == 0

@@ -43,6 +43,16 @@ class Router:
         for kind in types:
             self._listeners.setdefault(kind, []).append(record)
 
+    def unlisten(self, types: Iterable[type[Message]], record: Callable[[Message, int], None]) -> None:
+        """End what :meth:`listen` began."""
+        for kind in types:
+            # A new list, because a record may be on its way through the old one.
+            left = [each for each in self._listeners.get(kind, []) if each != record]
+            if left:
+                self._listeners[kind] = left
+            else:
+                self._listeners.pop(kind, None)
+
     def record(self, message: Message, log_time_ns: int) -> None:
         """Pass one record to the log and its listeners."""
         self._log(message, log_time_ns)

@@ -37,17 +37,20 @@ class Sitting:
         limits = [item for limit in PATIENT for item in ("--set", f"limits.{limit}")]
         self.daemon = Daemon(["--clock", "wall", "--by-hand", "--course", COURSE, "--seed", "3", *limits], folder)
         self.said: dict[str, str] = {}
+        self.path = socket_path("art")
+        self._environment = dict(os.environ)
 
     def command(self, *words: str) -> tuple[int, str]:
         """Run one command of ours on the daemon; return status and output."""
-        done = subprocess.run([sys.executable, "-m", "vehicled", *words], capture_output=True, text=True, check=False, timeout=60)
+        command = [sys.executable, "-m", "vehicled", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=self._environment)
         return done.returncode, done.stdout + done.stderr
 
     def client(self) -> Client:
         end_s = time.monotonic() + 30.0
         while True:
             try:
-                return Client(socket_path("art"))
+                return Client(self.path)
             except SocketPathError:
                 assert time.monotonic() < end_s
                 time.sleep(0.1)
@@ -201,28 +204,70 @@ def test_the_log_has_all_of_it_and_replays(sitting: Sitting) -> None:
     ],
     ids=lambda line: json.dumps(line)[:40],
 )
-def test_hostile_lines_are_refused(line: dict[str, Any], hostile: Callable[[], Client]) -> None:
-    with hostile() as client:
+def test_hostile_lines_are_refused(line: dict[str, Any], hostile: Sitting) -> None:
+    with hostile.client() as client:
         client._socket.settimeout(20.0)
         with pytest.raises(ControlError):
             client.ask(**line)
-    with hostile() as client:
+    with hostile.client() as client:
         assert client.ask(do="status")["status"]["mode"] in ("INIT", "STANDBY")
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Client]]:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sitting]:
     """A daemon of its own, which is not driven."""
     before = os.environ.get("RUNTIME_DIRECTORY")
     with TemporaryDirectory(prefix="v") as sockets:
         os.environ["RUNTIME_DIRECTORY"] = sockets
         sitting = Sitting(tmp_path_factory.mktemp("hostile"))
-        path = socket_path("art")
-        sitting.client().__exit__()
-        yield lambda: Client(path)
-        sitting.daemon.process.kill()
-        sitting.daemon.process.communicate()
         if before is None:
             del os.environ["RUNTIME_DIRECTORY"]
         else:
             os.environ["RUNTIME_DIRECTORY"] = before
+        with sitting.client() as client:
+            sitting.wait(client, lambda state: state["mode"] == "STANDBY")
+        yield sitting
+        sitting.daemon.process.kill()
+        sitting.daemon.process.communicate()
+
+
+def test_topics_are_listed_with_their_rates(hostile: Sitting) -> None:
+    status, out = hostile.command("topic", "list", "--json")
+    rates = {row["topic"]: row["rate_hz"] for row in json.loads(out)}
+    assert status == 0
+    assert rates["/vehicled/state_estimate"] == pytest.approx(200.0, rel=0.3)
+    assert rates["/vehicled/laser_scan"] == 0.0
+
+
+def test_the_rate_of_a_topic_is_that_of_its_messages(hostile: Sitting) -> None:
+    status, out = hostile.command("topic", "hz", "imu_sample", "--duration", "2")
+    assert status == 0
+    last = out.splitlines()[-1]
+    assert float(last.split()[0]) == pytest.approx(400.0, rel=0.2), out
+    assert "dropped" not in last
+
+
+def test_messages_are_echoed(hostile: Sitting) -> None:
+    status, out = hostile.command("topic", "echo", "StateEstimate", "--count", "3", "--json")
+    assert status == 0
+    messages = [json.loads(line) for line in out.splitlines()]
+    assert [message["status"] for message in messages] == ["RUNNING"] * 3
+    assert messages[0]["t_s"] < messages[1]["t_s"] < messages[2]["t_s"]
+    status, out = hostile.command("topic", "echo", "/vehicled/actuator_command", "--once")
+    assert "mode: STANDBY" in out
+
+
+def test_a_topic_that_there_is_not_is_refused(hostile: Sitting) -> None:
+    status, out = hostile.command("topic", "hz", "imu_sampel")
+    assert (status, "did you mean" in out) == (2, True), out
+    with hostile.client() as client, pytest.raises(ControlError, match="did you mean"):
+        client.ask(do="subscribe", topic="imu_sampel")
+
+
+def test_a_subscriber_that_never_reads_is_disconnected(hostile: Sitting) -> None:
+    with hostile.client() as deaf, hostile.client() as client:
+        for _ in range(3):
+            deaf.send(do="subscribe", topic="imu_sample", rate_hz=100.0)
+        for _ in range(40):
+            assert client.ask(do="status")["status"]["mode"] == "STANDBY"
+            time.sleep(0.05)

@@ -14,7 +14,7 @@ _EXIT_STATUS = (
 _GROUPS = (
     ("Simulate a drive", ("sim", "simulator")),
     ("Drive a vehicle", ("run", "status", "arm", "mode", "teleop", "disarm", "stop", "why")),
-    ("Change a drive", ("course", "goto", "return", "speed", "param")),
+    ("Change a drive", ("course", "goto", "return", "speed", "param", "topic")),
     ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "doctor", "devices", "service")),
     ("Examine a drive", ("log", "replay")),
     ("Write your own code", ("new", "list")),

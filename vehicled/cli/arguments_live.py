@@ -10,6 +10,8 @@ _speed = between(0.01, 100.0, "expected a speed from 0.01 to 100 m/s")
 _degrees = between(-360.0, 360.0, "expected an angle from -360 to 360 degrees")
 _coordinate = between(-1e7, 1e7, "expected a coordinate")
 _value = between(-1e12, 1e12, "expected a number")
+_rate = between(0.1, 100.0, "expected a rate from 0.1 to 100 Hz")
+_seconds = between(0.1, 1e6, "expected a number of seconds from 0.1 up")
 SEE = "See docs/live_changes.md."
 
 
@@ -41,6 +43,7 @@ def live_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     speed = commands.add_parser("speed", help="limit the speed below the profile's limit")
     speed.add_argument("limit", type=_limit, metavar="MPS", help="highest speed in m/s, or off")
     _daemon(speed, "vehicled.cli.live_changes:speed")
+    _topic_commands(commands)
     param = commands.add_parser("param", help="list and change the controller's parameters of a running daemon")
     kinds = param.add_subparsers(dest="param_command", metavar="COMMAND", required=True)
     listing = kinds.add_parser("list", help="print the parameters that may be changed, with their ranges")
@@ -53,6 +56,25 @@ def live_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     change.add_argument("key", metavar="KEY", help="parameter, as in: vehicled param list")
     change.add_argument("value", type=_value, metavar="VALUE", help="number within its range")
     _daemon(change, "vehicled.cli.live_changes:param_set")
+
+
+def _topic_commands(commands: "_SubParsersAction[CommandParser]") -> None:
+    topic = commands.add_parser("topic", help="list topics of a running daemon, show their messages or rates")
+    kinds = topic.add_subparsers(dest="topic_command", metavar="COMMAND", required=True)
+    listing = kinds.add_parser("list", help="print every topic with its type and its rate")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    _daemon(listing, "vehicled.cli.topic:topics")
+    echo = kinds.add_parser("echo", help="print the messages of a topic, the newest at most at a rate")
+    echo.add_argument("topic", metavar="TOPIC", help="topic, as in: vehicled topic list, or its last part")
+    echo.add_argument("--rate", type=_rate, default=20.0, metavar="HZ", help="highest rate, 0.1 to 100 (default 20)")
+    echo.add_argument("--count", type=int, default=0, metavar="N", help="end after N messages")
+    echo.add_argument("--once", action="store_true", help="end after one message")
+    echo.add_argument("--json", action="store_true", help="print one JSON object per line")
+    _daemon(echo, "vehicled.cli.topic:echo")
+    hz = kinds.add_parser("hz", help="print the rate of a topic every second")
+    hz.add_argument("topic", metavar="TOPIC", help="topic, as in: vehicled topic list, or its last part")
+    hz.add_argument("--duration", type=_seconds, metavar="S", help="end after S seconds")
+    _daemon(hz, "vehicled.cli.topic:hz")
 
 
 def _limit(text: str) -> float:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.control_socket.protocol import GotoRequest, ReturnRequest
+from vehicled.journal import Router
 from vehicled.live_changes import ChangeError, ControllerBuilder, Parameter, Prepared
 from vehicled.machine import Machine
 from vehicled.messages import (
@@ -54,8 +55,10 @@ class RunFacts(Struct, frozen=True, kw_only=True):
 class Console:
     """Access to one run. All methods return at once and must be called on the loop."""
 
-    def __init__(self, machine: Machine, facts: RunFacts) -> None:
+    def __init__(self, machine: Machine, facts: RunFacts, router: Router | None = None) -> None:
+        """``router`` passes on the messages of the run."""
         self._machine = machine
+        self.router = router or Router()
         self.facts = facts
 
     def request(self, action: OperatorAction, origin: str, now_ns: int) -> str:

@@ -128,6 +128,22 @@ class SetParameterRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_f
     origin: Origin = ""
 
 
+class TopicsRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="topics", kw_only=True):
+    """Request for all topics with their rates, measured over ``seconds``."""
+
+    seconds: Annotated[float, Meta(ge=0.1, le=4.0)] = 1.0
+
+
+class SubscribeRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="subscribe", kw_only=True):
+    """Request for the messages of a topic, until the client disconnects."""
+
+    topic: Annotated[str, Meta(max_length=128)]
+    rate_hz: Annotated[float, Meta(ge=0.1, le=100.0)] = 20.0
+    """Highest rate of the answers; of the messages between two answers only the newest is sent."""
+    times: bool = False
+    """True for the times of all messages instead of their contents."""
+
+
 class HeartbeatRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="heartbeat", kw_only=True):
     """Heartbeat of a ground station; it is not answered."""
 
@@ -138,7 +154,7 @@ Change = CourseRequest | GotoRequest | ReturnRequest | SpeedRequest | SetParamet
 """Requests that change what the daemon does while it runs."""
 Request = (
     StatusRequest | MarginsRequest | ActionRequest | WatchRequest | TeleopRequest | SetpointRequest | CourseRequest | GotoRequest
-    | ReturnRequest | SpeedRequest | ParametersRequest | SetParameterRequest | HeartbeatRequest
+    | ReturnRequest | SpeedRequest | ParametersRequest | SetParameterRequest | TopicsRequest | SubscribeRequest | HeartbeatRequest
 )  # fmt: skip
 
 _decoder = msgspec.json.Decoder(Request)

@@ -31,14 +31,19 @@ from vehicled.control_socket.protocol import (
     SetpointRequest,
     SpeedRequest,
     StatusRequest,
+    SubscribeRequest,
     TeleopRequest,
+    TopicsRequest,
     WatchRequest,
     answer,
     parse,
     refusal,
 )
 from vehicled.control_socket.socket_path import GROUP, answers, taken
+from vehicled.control_socket.topics import Subscription, listening, survey
 from vehicled.live_changes import ChangeError
+from vehicled.log.cat import kinds_of
+from vehicled.log.errors import LogError
 from vehicled.messages import CourseCommand, Mode, ParameterCommand, Setpoint, TeleopCommand
 from vehicled.paths.stored import to_bytes
 from vehicled.safety.monitors.setpoints import LEASE_NS
@@ -224,6 +229,10 @@ class ControlServer:
                 )  # fmt: skip
                 stream.teleop = reading
                 console.teleop(reading, now_ns)
+            case TopicsRequest():
+                await stream.send(answer(topics=await survey(console, request.seconds)))
+            case SubscribeRequest():
+                await self._publish(stream, console, request)
             case SetpointRequest():
                 await self._take_setpoint(stream, console, request)
             case HeartbeatRequest():
@@ -237,6 +246,18 @@ class ControlServer:
                     await stream.send(await self._change(console, request, request.origin or who))
                 except ChangeError as error:
                     await stream.send(refusal(str(error)))
+
+    async def _publish(self, stream: _Stream, console: Console, request: SubscribeRequest) -> None:
+        """Send the messages of a topic until the client disconnects."""
+        try:
+            (kind,) = kinds_of([request.topic])
+        except LogError as error:
+            await stream.send(refusal(str(error)))
+            return
+        with listening(console, kind) as listeners:
+            messages = Subscription(listeners[kind], request.rate_hz)
+            while True:
+                await stream.send(answer(**(await messages.times() if request.times else await messages.newest())))
 
     async def _take_setpoint(self, stream: _Stream, console: Console, request: SetpointRequest) -> None:
         """Pass on a setpoint of the client that holds the lease, and refuse those of any other, once."""

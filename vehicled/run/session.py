@@ -195,7 +195,7 @@ def drive(
         if writer is not None:
             router.log_to(writer.sink)
         closed = frozenset[str]() if link is not None else frozenset(wiring.ports) - frozenset(ports or ())
-        console = _console(plan, machine, writer, started_ns, closed)
+        console = _console(plan, machine, router, writer, started_ns, closed)
         bridges: Feed | LockstepFeed | None = None
         if (spec.view is not None and socket_path is not None) or spec.ros2 is not None:
             bridges = _open_bridges(plan, console, router, writer, socket_path, started_wall_ns, simulated=link is not None)
@@ -300,7 +300,9 @@ def _socket_path(name: str, control_socket: str) -> Path:
     return own_path(name) if control_socket == "own" else free_path(name)
 
 
-def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started_ns: int, closed: frozenset[str]) -> Console:
+def _console(
+    plan: Plan, machine: Machine, router: Router, writer: WriterProcess | None, started_ns: int, closed: frozenset[str]
+) -> Console:
     profile = plan.loaded.profile
     facts = RunFacts(
         profile=profile.name,
@@ -315,7 +317,7 @@ def _console(plan: Plan, machine: Machine, writer: WriterProcess | None, started
         datum=plan.course.datum,
         closed_ports=closed,
     )
-    return Console(machine, facts)
+    return Console(machine, facts, router)
 
 
 def _open_bridges(

@@ -1,0 +1,94 @@
+"""Commands ``vehicled topic list``, ``echo`` and ``hz``, which show the messages of a running daemon."""
+
+import time
+from argparse import Namespace
+from collections import deque
+from collections.abc import Iterator
+from itertools import pairwise
+from statistics import fmean, pstdev
+from typing import Any
+
+import msgspec
+
+from vehicled.control_socket.client import Client
+from vehicled.control_socket.socket_path import find
+from vehicled.log.cat import kinds_of
+from vehicled.log.schema import topic_of
+from vehicled.terminal import print_table
+
+SURVEY_S = 1.0
+WINDOW = 10_000
+
+
+def topics(arguments: Namespace) -> int:
+    """Print every topic with its type and its rate now."""
+    with Client(find(arguments.profile)) as client:
+        found = client.ask(do="topics", seconds=SURVEY_S)["topics"]
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        return 0
+    rows = [[row["topic"], row["type"], f"{row['rate_hz']:.1f}" if row["rate_hz"] else "-"] for row in found]
+    print_table("topics", ["topic", "type", "Hz"], rows)
+    return 0
+
+
+def echo(arguments: Namespace) -> int:
+    """Print the messages of a topic, the newest at most at a rate."""
+    printed = 0
+    for reply in _subscribed(arguments, rate_hz=arguments.rate):
+        if "message" not in reply:
+            continue
+        if arguments.json:
+            print(msgspec.json.encode({"t_s": reply["t_ns"] * 1e-9, **reply["message"]}).decode(), flush=True)
+        else:
+            lines = [f"{name}: {_text(value)}" for name, value in reply["message"].items()]
+            skipped = f"  # {reply['skipped']} before it left out" if reply["skipped"] else ""
+            print("\n".join([f"---{skipped}", *lines]), flush=True)
+        printed += 1
+        if printed >= (1 if arguments.once else arguments.count or printed + 1):
+            break
+    return 0
+
+
+def hz(arguments: Namespace) -> int:
+    """Print the rate of a topic once a second: mean, and shortest, longest and deviation of the intervals."""
+    window: deque[int] = deque(maxlen=WINDOW)
+    shown_s, begin_s = 0.0, time.monotonic()
+    for reply in _subscribed(arguments, times=True):
+        window.extend(reply["times_ns"])
+        now_s = time.monotonic()
+        over = arguments.duration is not None and now_s - begin_s >= arguments.duration
+        if now_s - shown_s >= 1.0 or over:
+            shown_s = now_s
+            _show_rate(list(window), reply["dropped"])
+        if over:
+            break
+    return 0
+
+
+def _show_rate(times_ns: list[int], dropped: int) -> None:
+    if len(times_ns) < 2:
+        print("no messages so far" if not times_ns else "one message so far", flush=True)
+        return
+    steps_s = [(b - a) * 1e-9 for a, b in pairwise(times_ns)]
+    mean_s = fmean(steps_s)
+    rate = f"{1.0 / mean_s:.3f}" if mean_s > 0.0 else "inf"
+    spread = f"min {min(steps_s):.6f} s, max {max(steps_s):.6f} s, deviation {pstdev(steps_s):.6f} s"
+    lost = f", {dropped} dropped" if dropped else ""
+    print(f"{rate} Hz: {spread}, {len(times_ns)} messages{lost}", flush=True)
+
+
+def _subscribed(arguments: Namespace, **request: Any) -> Iterator[dict[str, Any]]:
+    """Yield the daemon's answers to a subscription."""
+    with Client(find(arguments.profile)) as client:
+        client.send(do="subscribe", topic=topic_of(kinds_of([arguments.topic])[0]), **request)
+        while True:
+            yield client.receive()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    return str(value)
