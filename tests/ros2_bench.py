@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ from vehicled.messages import ImuSample, Message
 
 DOMAIN = 10 + os.getpid() % 200
 """Tests that run side by side do not hear each other."""
-ANY_STATE = 0xFFFF
+TAKEN = (1000,) if version("cyclonedds").startswith("0.") else (0xFFFF, 1000)
+"""Samples of any state, a thousand at a time."""
 LATCHED = {"/path", "/tf_static"}
 PUBLISHED = {
     "/odometry": "nav_msgs/Odometry",
@@ -101,7 +103,7 @@ class Node:
     def take(self) -> None:
         """Append what has arrived to :attr:`received`."""
         for topic, reader in self.readers.items():
-            while len(samples := ddspy_take(reader._ref, ANY_STATE, 1000)):
+            while len(samples := ddspy_take(reader._ref, *TAKEN)):
                 self.received[topic] += [bytes(data) for data, info in samples if info.valid_data]
 
     def take_until(self, done: Callable[[], bool], timeout_s: float = 60.0) -> None:
