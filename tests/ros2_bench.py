@@ -2,9 +2,13 @@
 
 import gc
 import os
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,14 +21,18 @@ from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 from rosbags.typesys import Stores, get_typestore
 
+from tests.unit.view_facts import STARTED_NS, estimate, packed
+from vehicled.bridges.frames import FrameKind
 from vehicled.bridges.process import BridgeProcess
 from vehicled.bridges.ros2.config import Ros2Config
 from vehicled.bridges.ros2.dds import configuration, idl_type
 from vehicled.bridges.ros2.topics import dds_name
+from vehicled.messages import ImuSample, Message
 
 DOMAIN = 10 + os.getpid() % 200
 """Tests that run side by side do not hear each other."""
-ANY_STATE = 0xFFFF
+TAKEN = (1000,) if version("cyclonedds").startswith("0.") else (0xFFFF, 1000)
+"""Samples of any state, a thousand at a time."""
 LATCHED = {"/path", "/tf_static"}
 PUBLISHED = {
     "/odometry": "nav_msgs/Odometry",
@@ -95,7 +103,7 @@ class Node:
     def take(self) -> None:
         """Append what has arrived to :attr:`received`."""
         for topic, reader in self.readers.items():
-            while len(samples := ddspy_take(reader._ref, ANY_STATE, 1000)):
+            while len(samples := ddspy_take(reader._ref, *TAKEN)):
                 self.received[topic] += [bytes(data) for data, info in samples if info.valid_data]
 
     def take_until(self, done: Callable[[], bool], timeout_s: float = 60.0) -> None:
@@ -126,6 +134,73 @@ def bridge(**changes: Any) -> Iterator[BridgeProcess]:
         yield process
     finally:
         process.close()
+
+
+def sample(number: int) -> tuple[Message, int]:
+    """Return an IMU sample whose acceleration is its number, and its time."""
+    t_ns = STARTED_NS + number * 2_500_000
+    return ImuSample(t_ns, t_ns, (float(number), 0.0, 9.81), (0.0, 0.0, 0.0)), t_ns
+
+
+def warm_up(other: Node, process: BridgeProcess) -> None:
+    """Send samples and estimates until the node receives both: it may have found a writer that has not yet found it."""
+    number = -10_000
+
+    def seen() -> bool:
+        nonlocal number
+        number += 10
+        message, t_ns = sample(number)
+        process.send(FrameKind.RECORDS, packed([(message, t_ns), (estimate(0.0, t_ns=t_ns), t_ns)]))
+        return all(other.received.values())
+
+    other.take_until(seen)
+
+
+class Daemon:
+    """The daemon's end of the control socket: it notes requests and answers what the bridge needs."""
+
+    def __init__(self, path: Path) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.arrived = threading.Event()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._clients: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        served = []
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                break
+            self._clients.append(client)
+            served.append(threading.Thread(target=self._answer, args=(client,)))
+            served[-1].start()
+        for thread in served:
+            thread.join()
+
+    def _answer(self, client: socket.socket) -> None:
+        with client, client.makefile("rb") as lines:
+            for line in lines:
+                request = msgspec.json.decode(line)
+                self.requests.append(request)
+                self.arrived.set()
+                if request["do"] == "goto":
+                    client.sendall(b'{"ok":false,"why":"the goal lies outside the fence"}\n')
+                elif request["do"] != "setpoint":
+                    client.sendall(b'{"ok":true}\n')
+
+    def close(self) -> None:
+        """End all connections."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for client in self._clients:
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
 
 
 def rtps_packets() -> list[bytes]:

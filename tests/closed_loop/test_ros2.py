@@ -2,31 +2,38 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.closed_loop.conftest import ROOT
 from vehicled.bridges.ros2.topics import RENAMED
+from vehicled.control_socket.client import Client
+from vehicled.ros.standard import encode
 
 pytest.importorskip("cyclonedds", reason="needs cyclonedds: pip install 'vehicled[ros2]'")
 
+from cyclonedds._clayer import ddspy_write
 from rosbags.highlevel import AnyReader
 
-from tests.ros2_bench import DOMAIN, PUBLISHED, Node, node, padded
+from tests.ros2_bench import DOMAIN, PUBLISHED, Node, decoded, node, padded
 
 pytestmark = pytest.mark.xdist_group("ros2")
 
+POSE = ((1.0, 2.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
-def vehicled(*arguments: str) -> "subprocess.Popen[str]":
+
+def vehicled(*arguments: str, **environment: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "vehicled", *arguments],
         cwd=ROOT,
-        env={**os.environ, "ROS_DOMAIN_ID": str(DOMAIN)},
+        env={**os.environ, "ROS_DOMAIN_ID": str(DOMAIN), **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -102,3 +109,65 @@ def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) 
         assert other.received[topic], topic
         # The first messages come before the node has found the writers.
         assert set(other.received[topic]) <= set(logged[topic]), topic
+
+
+def test_a_ros_node_drives_the_vehicle_and_is_told_why_not(tmp_path: Path) -> None:
+    patient = ("imu_silence_s=2", "estimate_silence_s=2", "control_silence_s=2", "loop_silence_s=2", "arming_missed_share=1")
+    limits = [word for limit in patient for word in ("--set", f"limits.{limit}")]
+    drive = ("sim", "--clock", "wall", "--by-hand", "--course", "circle_r5_ccw", *limits, "--log", str(tmp_path), "--quiet")
+    folder = tmp_path / "v"
+    topics = {topic: PUBLISHED[topic] for topic in ("/odometry", "/diagnostics")}
+    with node(topics) as other, vehicled(*drive, "--ros2", "--ros2-commands", RUNTIME_DIRECTORY=str(folder)) as run:
+        twists = other.writer("/cmd_vel", "geometry_msgs/Twist")
+        goals = other.writer("/goal_pose", "geometry_msgs/PoseStamped")
+        try:
+            other.take_until(lambda: bool(other.received["/odometry"]) and bool(goals.get_matched_subscriptions()))
+            ddspy_write(goals._ref, padded(encode("geometry_msgs/PoseStamped", (((0, 0), "odom"), POSE))))
+            other.take_until(lambda: any("only 'map' is understood" in told for told in diagnostics(other)))
+
+            with Client(next(folder.glob("*.sock"))) as client:
+
+                def send_twist() -> dict[str, Any]:
+                    ddspy_write(twists._ref, padded(encode("geometry_msgs/Twist", ((1.0, 0.0, 0.0), (0.0, 0.0, 0.2)))))
+                    time.sleep(0.03)
+                    found: dict[str, Any] = client.ask(do="status")["status"]
+                    return found
+
+                other.take_until(lambda: send_twist()["offboard"] == "ros2")
+                client.ask(do="request", action="arm")
+                other.take_until(lambda: send_twist()["mode"] == "ARMED")
+                client.ask(do="request", action="offboard")
+                other.take_until(lambda: send_twist()["mode"] == "OFFBOARD")
+                fast = [padded(b"")]
+
+                def drives() -> bool:
+                    send_twist()
+                    fast[0] = other.received["/odometry"][-1]
+                    return bool(decoded("nav_msgs/Odometry", fast[0]).twist.twist.linear.x > 0.8)
+
+                other.take_until(drives)
+                assert decoded("nav_msgs/Odometry", fast[0]).twist.twist.angular.z > 0.05
+                # Silence brakes.
+                other.take_until(lambda: client.ask(do="status")["status"]["mode"] == "STOPPING")
+        finally:
+            run.send_signal(signal.SIGINT)
+            printed, said = run.communicate()
+    assert "ROS 2 and commands from it" in said, printed
+
+
+def diagnostics(other: Node) -> list[str]:
+    return [status.message for each in other.messages("/diagnostics") for status in each.status]
+
+
+def test_without_permission_no_option_and_no_library_there_is_a_reason() -> None:
+    for arguments, why in (
+        (("sim", "--ros2-commands"), "--ros2-commands needs --ros2"),
+        (("sim", "--ros2", "--ros2-commands"), "--ros2-commands needs --clock wall"),
+        (("sim", "--ros2", "eth99"), "--ros2: no network interface eth99"),
+    ):
+        with vehicled(*arguments) as run:
+            _, said = run.communicate()
+        assert (run.returncode, why in said) == (2, True), said
+    with vehicled("sim", "--ros2", ROS_DOMAIN_ID="300") as run:
+        _, said = run.communicate()
+    assert (run.returncode, "ROS_DOMAIN_ID is 300" in said) == (2, True), said

@@ -238,3 +238,20 @@ def test_a_pipe_that_nobody_reads_costs_frames_and_no_time() -> None:
         assert not process.alive
     finally:
         process.close()
+
+
+def test_in_lockstep_a_full_pipe_waits_and_nothing_is_dropped() -> None:
+    slow = "import sys, time; n = 0\nwhile data := sys.stdin.buffer.read1(7000): n += len(data); time.sleep(5e-4)\nprint(n)"
+    child = subprocess.Popen([sys.executable, "-c", slow], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    os.set_blocking(child.stdin.fileno(), False)
+    process = BridgeProcess(child)
+    # Frames below and above the size that a pipe takes at once.
+    sizes = [100, 3_000, 70_000] * 30
+    for size in sizes:
+        process.send(FrameKind.RECORDS, b"x" * size)
+    assert (process.dropped, process.sent) == (0, len(sizes))
+    child.stdin.close()
+    assert int(child.stdout.read()) == sum(sizes) + 5 * len(sizes)
+    process.close()

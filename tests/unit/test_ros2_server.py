@@ -5,7 +5,6 @@ import random
 import shutil
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -13,13 +12,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.unit.view_facts import STARTED_NS, estimate, packed
 from vehicled.bridges.frames import FrameKind
-from vehicled.bridges.process import BridgeError, BridgeProcess
-from vehicled.messages import ImuSample, Message
+from vehicled.bridges.process import BridgeError
 from vehicled.messages import Path as Course
 from vehicled.ros.fields import PRIMITIVES, SCALAR
 from vehicled.ros.standard import Value, encode, standard_definition, standard_fields
@@ -31,32 +28,13 @@ from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
 from cyclonedds.core import Policy
 from rosbags.typesys import get_types_from_msg
 
-from tests.ros2_bench import DOMAIN, PUBLISHED, STORE, Node, bridge, decoded, node, padded, rtps_packets
+from tests.ros2_bench import DOMAIN, PUBLISHED, STORE, Daemon, bridge, decoded, node, padded, rtps_packets, sample, warm_up
 from vehicled.bridges.ros2.dds import idl_type
 from vehicled.bridges.ros2.topics import COMMANDS, LATCHED, dds_name
 
 pytestmark = pytest.mark.xdist_group("ros2")
 
 COURSE = Course(STARTED_NS, "line", False, (0.0, 10.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0))
-
-
-def sample(number: int) -> tuple[Message, int]:
-    t_ns = STARTED_NS + number * 2_500_000
-    return ImuSample(t_ns, t_ns, (float(number), 0.0, 9.81), (0.0, 0.0, 0.0)), t_ns
-
-
-def warm_up(other: Node, process: BridgeProcess) -> None:
-    """Send samples and estimates until the node receives both: it may have found a writer that has not yet found it."""
-    number = -10_000
-
-    def seen() -> bool:
-        nonlocal number
-        number += 10
-        message, t_ns = sample(number)
-        process.send(FrameKind.RECORDS, packed([(message, t_ns), (estimate(0.0, t_ns=t_ns), t_ns)]))
-        return all(other.received.values())
-
-    other.take_until(seen)
 
 
 # ------------------------------------------------------------------ types
@@ -151,50 +129,6 @@ def test_an_interface_that_is_not_there_is_refused() -> None:
 
 
 # ------------------------------------------------------------------ commands
-
-
-class Daemon:
-    """The daemon's end of the control socket: it notes requests and answers what the bridge needs."""
-
-    def __init__(self, path: Path) -> None:
-        self.requests: list[dict[str, Any]] = []
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(path))
-        self._listener.listen()
-        self._clients: list[socket.socket] = []
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        served = []
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                break
-            self._clients.append(client)
-            served.append(threading.Thread(target=self._answer, args=(client,)))
-            served[-1].start()
-        for thread in served:
-            thread.join()
-
-    def _answer(self, client: socket.socket) -> None:
-        with client, client.makefile("rb") as lines:
-            for line in lines:
-                request = msgspec.json.decode(line)
-                self.requests.append(request)
-                if request["do"] == "goto":
-                    client.sendall(b'{"ok":false,"why":"the goal lies outside the fence"}\n')
-                elif request["do"] != "setpoint":
-                    client.sendall(b'{"ok":true}\n')
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for client in self._clients:
-            with suppress(OSError):
-                client.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
 
 
 def answered(daemon: Daemon, number: int) -> bool:

@@ -57,7 +57,7 @@ def check_ros2(spec: RunSpec) -> int:
     if spec.ros2_commands and spec.clock == "lockstep":
         raise SetupError("--ros2-commands needs --clock wall: a lockstep drive takes no requests")
     if find_spec("cyclonedds") is None:
-        raise SetupError("--ros2 needs the package cyclonedds: pip install 'vehicled[ros2]'")
+        raise SetupError("--ros2 needs the package cyclonedds: pip install 'vehicled[ros2]' (64-bit ARM Linux: see docs/ros2.md)")
     names = {name for _, name in socket.if_nameindex()}
     interface = spec.ros2
     if interface and interface not in names:

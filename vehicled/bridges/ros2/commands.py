@@ -1,6 +1,7 @@
 """Takes commands of ROS nodes and sends them to the daemon, over its control socket."""
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -34,7 +35,7 @@ def start_commands(config: Ros2Config, participant: DdsParticipant, note: Note) 
         threading.Thread(target=_follow, args=(readers, sender.send, config, note), daemon=True).start()
 
 
-class _Sender:
+class _Sender(ABC):
     """Connection to the daemon, opened when it is first needed."""
 
     def __init__(self, config: Ros2Config, note: Note) -> None:
@@ -52,8 +53,9 @@ class _Sender:
             self._note(topic, str(error))
             self._client = None
 
+    @abstractmethod
     def _ask(self, client: Client, topic: str, fields: Fields) -> None:
-        raise NotImplementedError
+        """Send over an open connection. Raises :class:`ControlError` for a refusal."""
 
 
 class _RequestSender(_Sender):

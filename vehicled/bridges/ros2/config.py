@@ -1,4 +1,4 @@
-"""What the daemon tells the child that speaks ROS 2."""
+"""Configuration of the child that speaks ROS 2."""
 
 from msgspec import Struct
 
@@ -9,7 +9,7 @@ MAX_DOMAIN = 232
 
 
 class Ros2Config(Struct, frozen=True, kw_only=True):
-    """Configuration of the child."""
+    """Facts of the run that the child needs, sent in its first frame."""
 
     domain: int
     """``ROS_DOMAIN_ID``."""

@@ -21,8 +21,10 @@ from vehicled.bridges.ros2.topics import DEPTH, dds_name, dds_type_name
 from vehicled.ros.fields import SCALAR, SEQUENCE
 from vehicled.ros.standard import standard_fields
 
+# Cyclone DDS 0.10 has none of its own.
+_octet: Any = getattr(types, "byte", types.uint8)
 _PRIMITIVES: dict[str, Any] = {
-    "bool": bool, "byte": types.byte, "int8": types.int8, "uint8": types.uint8, "int16": types.int16, "uint16": types.uint16,
+    "bool": bool, "byte": _octet, "int8": types.int8, "uint8": types.uint8, "int16": types.int16, "uint16": types.uint16,
     "int32": types.int32, "uint32": types.uint32, "int64": types.int64, "uint64": types.uint64, "float32": types.float32,
     "float64": types.float64, "string": str,
 }  # fmt: skip
