@@ -67,11 +67,9 @@ class MessageComparison(Struct, frozen=True, kw_only=True):
         return all(topic.number is None and not topic.note for topic in self.topics)
 
     def to_json(self) -> str:
-        """Return the comparison as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
     def to_text(self) -> str:
-        """Return the comparison as plain text."""
         lines = [f"a {self.a}", f"b {self.b}", *(f"note: {note}" for note in self.notes), ""]
         lines += [f"{key}: {a or 'none'} | {b or 'none'}" for key, (a, b) in self.header.items()]
         lines += [f"profile {key}: {_short(a)} | {_short(b)}" for key, (a, b) in self.profile.items()]

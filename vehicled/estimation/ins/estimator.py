@@ -95,7 +95,6 @@ class Ins(Counted):
     # ---------------------------------------------------------------- inputs
 
     def observe(self, message: Message) -> None:
-        """Queue a measurement for the next step; see :class:`~vehicled.estimation.interface.Estimator`."""
         if isinstance(message, ImuSample):
             self._inertial.observe(message)
         elif isinstance(message, GnssFix | Heading | WheelSpeed | MotorStatus):
@@ -111,7 +110,6 @@ class Ins(Counted):
                 self._direction.observe(message)
 
     def command(self, command: ActuatorCommand) -> None:
-        """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if isfinite(command.throttle) and isfinite(command.wheel_angle_rad):
             self._commands.append(command.t_ns, command)
             self._direction.command(command)
@@ -129,7 +127,6 @@ class Ins(Counted):
     # ---------------------------------------------------------------- step
 
     def step(self, now_ns: int) -> StateEstimate:
-        """Mechanise, fuse pending measurements, predict to ``now_ns``; see :class:`~vehicled.estimation.interface.Estimator`."""
         timeline = self._timeline
         if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
             self._restart()

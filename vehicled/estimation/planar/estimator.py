@@ -88,7 +88,6 @@ class Planar(Counted):
     # ---------------------------------------------------------------- inputs
 
     def observe(self, message: Message) -> None:
-        """Queue a measurement for the next step; see :class:`~vehicled.estimation.interface.Estimator`."""
         if isinstance(message, ImuSample):
             self._gyro.append(message)
             return
@@ -102,7 +101,6 @@ class Planar(Counted):
             self._queue.append(item)
 
     def command(self, command: ActuatorCommand) -> None:
-        """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.steering)):
             self._inputs.ignored += 1
             return
@@ -162,7 +160,6 @@ class Planar(Counted):
     # ---------------------------------------------------------------- step
 
     def step(self, now_ns: int) -> StateEstimate:
-        """Fuse queued measurements and predict to ``now_ns``; see :class:`~vehicled.estimation.interface.Estimator`."""
         timeline = self._timeline
         gyro_ns = self._gyro.drop_after(now_ns + AHEAD_NS)
         if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
