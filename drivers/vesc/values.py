@@ -11,7 +11,7 @@ from enum import IntEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from drivers.vesc.fields import i16, i32
+from drivers.vesc.fields import Field, decode_fields, encode_fields, i16
 
 NAN = float("nan")
 
@@ -67,7 +67,7 @@ class Values(Struct, frozen=True, kw_only=True, gc=False):
 TIMED_OUT = 1
 KILL_SWITCH = 2
 
-_FIELDS: tuple[tuple[str, str, float], ...] = (
+_FIELDS: tuple[Field, ...] = (
     ("fet_temperature_c", "h", 10.0),
     ("motor_temperature_c", "h", 10.0),
     ("motor_current_a", "i", 100.0),
@@ -91,7 +91,7 @@ _FIELDS: tuple[tuple[str, str, float], ...] = (
     ("q_voltage_v", "i", 1e3),
     ("status", "B", 0.0),
 )
-"""Name, format and scale (0: integer) in wire order, which is also the bit order of a selective request."""
+"""Fields in wire order, which is also the bit order of a selective request."""
 
 _APPENDED = {
     Layout.FAULT: _FIELDS[:16],
@@ -115,27 +115,17 @@ def decode_values(data: bytes) -> Values | None:
     if len(data) + 1 == Layout.LEGACY:
         return _decode_legacy(data)
     fitting = [each for each in _APPENDED if each <= len(data) + 1]
-    return _decode_fields(data, _APPENDED[fitting[-1]]) if fitting else None
+    return _values(data, _APPENDED[fitting[-1]]) if fitting else None
 
 
-def _decode_fields(data: bytes, fields: Sequence[tuple[str, str, float]]) -> Values | None:
-    """Return the values of fields that follow one another; None if ``data`` is too short for them."""
-    layout = struct.Struct(">" + "".join(code for _, code, _ in fields))
-    if len(data) < layout.size:
-        return None
-    numbers = iter(layout.unpack_from(data))
-    found: dict[str, object] = {}
-    for name, code, scale in fields:
-        if code == "hhh":
-            found[name] = tuple(next(numbers) / scale for _ in code)
-        else:
-            found[name] = next(numbers) / scale if scale else next(numbers)
-    return Values(**found)  # type: ignore[arg-type]  # names and types are those of _FIELDS
+def _values(data: bytes, fields: Sequence[Field]) -> Values | None:
+    found = decode_fields(data, fields)
+    return None if found is None else Values(**found)
 
 
 def _decode_legacy(data: bytes) -> Values:
     temperatures_c = [value / 10.0 for value in _LEGACY_HEAD.unpack_from(data)[:6]]
-    values = _decode_fields(data[_LEGACY_HEAD.size :], _LEGACY_FIELDS)
+    values = _values(data[_LEGACY_HEAD.size :], _LEGACY_FIELDS)
     assert values is not None, "the length was checked"
     first, second, third = temperatures_c[:3]
     return replace(values, fet_temperature_c=max(temperatures_c), mos_temperatures_c=(first, second, third))
@@ -145,20 +135,12 @@ def encode_values(values: Values, layout: Layout = Layout.STATUS) -> bytes:
     """Return a GET_VALUES reply without its command byte, in a firmware's layout; unknown fields become 0."""
     if layout is Layout.LEGACY:
         head = _LEGACY_HEAD.pack(*(i16(values.fet_temperature_c, 10.0),) * 6, 0)
-        return head + b"".join(_encode_field(values, each) for each in _LEGACY_FIELDS)
-    return b"".join(_encode_field(values, each) for each in _FIELDS)[: layout - 1]
+        return head + encode_fields(values, _LEGACY_FIELDS)
+    return encode_fields(values, _FIELDS)[: layout - 1]
 
 
-def _encode_field(values: Values, field: tuple[str, str, float]) -> bytes:
-    name, code, scale = field
-    value = getattr(values, name)
-    if code == "hhh":
-        return struct.pack(">hhh", *(i16(each, scale) for each in value))
-    if code == "h":
-        return struct.pack(">h", i16(value, scale))
-    if code == "B":
-        return struct.pack(">B", max(0, value) & 0xFF)
-    return struct.pack(">i", i32(value, scale or 1.0))
+def _chosen(mask: int) -> list[Field]:
+    return [each for bit, each in enumerate(_FIELDS) if mask >> bit & 1]
 
 
 def decode_selective(data: bytes) -> tuple[int, Values] | None:
@@ -171,11 +153,11 @@ def decode_selective(data: bytes) -> tuple[int, Values] | None:
     (mask,) = struct.unpack_from(">I", data)
     if mask & ~ALL_FIELDS:
         return None
-    values = _decode_fields(data[4:], [each for bit, each in enumerate(_FIELDS) if mask >> bit & 1])
+    values = _values(data[4:], _chosen(mask))
     return None if values is None else (mask, values)
 
 
 def encode_selective(mask: int, values: Values) -> bytes:
     """Return a GET_VALUES_SELECTIVE reply without its command byte. Unknown bits are omitted."""
     mask &= ALL_FIELDS
-    return struct.pack(">I", mask) + b"".join(_encode_field(values, each) for bit, each in enumerate(_FIELDS) if mask >> bit & 1)
+    return struct.pack(">I", mask) + encode_fields(values, _chosen(mask))
