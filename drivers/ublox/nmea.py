@@ -158,34 +158,15 @@ def parse(line: bytes) -> Sentence:
     try:
         message = NMEAReader.parse(line, validate=0)
         match line[3:6]:
-            case b"GGA":
-                return Gga(
-                    talker,
-                    _time_ms(message.time),
-                    _number(message.lat),
-                    _number(message.lon),
-                    _count(message.quality),
-                    _count(message.numSV),
-                    _number(message.HDOP),
-                    _number(message.alt),
-                    _number(message.sep),
-                    _number(message.diffAge),
-                    _count(message.diffStation),
-                )
-            case b"GNS":
-                return Gns(
-                    talker,
-                    _time_ms(message.time),
-                    _number(message.lat),
-                    _number(message.lon),
-                    str(message.posMode),
-                    _count(message.numSV),
-                    _number(message.HDOP),
-                    _number(message.alt),
-                    _number(message.sep),
-                    _number(message.diffAge),
-                    _count(message.diffStation),
-                )
+            case b"GGA" | b"GNS" as formatter:
+                angles = _number(message.lat), _number(message.lon)
+                rest = (
+                    _count(message.numSV), _number(message.HDOP), _number(message.alt), _number(message.sep),
+                    _number(message.diffAge), _count(message.diffStation),
+                )  # fmt: skip
+                if formatter == b"GGA":
+                    return Gga(talker, _time_ms(message.time), *angles, _count(message.quality), *rest)
+                return Gns(talker, _time_ms(message.time), *angles, str(message.posMode), *rest)
             case b"ZDA":
                 return Zda(talker, _time_ms(message.time), _day(message.year, message.month, message.day))
             case b"GSA":
