@@ -21,11 +21,11 @@ from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
 from vehicled.estimation.ekf4.fusion import POSITION, Ekf4Measurement, FilterState, fuse, fusion_config
 from vehicled.estimation.ekf4.inputs import Observable, is_possible, source_of, to_measurement
 from vehicled.estimation.ekf4.params import Ekf4Params
+from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
 from vehicled.estimation.gyro import FUTURE_TOLERANCE_NS, Gyro
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import MAX_RANGE_M, enu_m
-from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
     NAN,

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
+from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.ins.alignment import Aligner, first_state
@@ -26,7 +27,6 @@ from vehicled.estimation.ins.messages import HEADING, MOTOR, WHEEL, PendingMeasu
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import N, State, Triple, apply, apply_inverse, cross, yaw_of
 from vehicled.estimation.measurements import MAX_RANGE_M
-from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
     ActuatorCommand,
