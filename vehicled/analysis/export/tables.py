@@ -59,7 +59,7 @@ def write_csv(wish: ExportRequest) -> ExportResult:
     """
 
     def open_table(stack: ExitStack, file: str, names: list[str], kinds: list[str]) -> _WriteRow:
-        writer = csv.writer(stack.enter_context(Path(file).open("x", newline="")))
+        writer = csv.writer(stack.enter_context(Path(file).open("x", newline="")))  # noqa: SIM115 # the stack closes it
         writer.writerow(names)
         return lambda row: writer.writerow(map(_cell, row))
 
