@@ -17,63 +17,30 @@ from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator
 from vehicled.journal import Sink
 from vehicled.machine import Machine, Outgoing
-from vehicled.messages import ControlCommand, PortState, StateEstimate
+from vehicled.messages import PortState
 from vehicled.paths.course import Course
 from vehicled.ports import Send, SetBaud
 from vehicled.profile.schema import Profile
 from vehicled.safety.fence import Fence
-from vehicled.vehicle import Vehicle
 
 GRID_NS = 1_000_000
 """Time step at which a frozen daemon's outputs are checked."""
 
 
-class FaultyEstimator:
-    """Wraps an estimator and corrupts its estimates while ``spoil`` is set."""
+class Faulty:
+    """Wraps an estimator or a controller and corrupts what its steps return while ``spoil`` is set."""
 
-    def __init__(self, sound: Estimator) -> None:
-        self._sound = sound
-        self.spoil: Callable[[StateEstimate], StateEstimate] | None = None
-        """Function applied to each estimate; it may raise, like a defect in a task."""
+    def __init__(self, sound: Estimator | Controller) -> None:
+        self._sound: Any = sound
+        self.spoil: Callable[[Any], Any] | None = None
+        """Function applied to each estimate or command; it may raise, like a defect in a task."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sound, name)
 
-    def step(self, now_ns: int) -> StateEstimate:
-        estimate = self._sound.step(now_ns)
-        return estimate if self.spoil is None else self.spoil(estimate)
-
-
-class FaultyController(Controller):
-    """Wraps a controller and corrupts its commands while ``spoil`` is set."""
-
-    def __init__(self, sound: Controller) -> None:
-        self._sound = sound
-        self.spoil: Callable[[ControlCommand], ControlCommand] | None = None
-        """Function applied to each command; it may raise."""
-
-    @property
-    def finished(self) -> bool:
-        return self._sound.finished
-
-    def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        command = self._sound.step(estimate, now_ns)
-        return command if self.spoil is None else self.spoil(command)
-
-    def adapt(self, vehicle: Vehicle) -> None:
-        self._sound.adapt(vehicle)
-
-    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        self._sound.reset(s_m, wheel_rad)
-
-    def on_deadline_miss(self) -> None:
-        self._sound.on_deadline_miss()
-
-    def limit_speed(self, cap_mps: float) -> None:
-        self._sound.limit_speed(cap_mps)
-
-    def on_command_sent(self, throttle: float, brake: float) -> None:
-        self._sound.on_command_sent(throttle, brake)
+    def step(self, *arguments: Any) -> Any:
+        output = self._sound.step(*arguments)
+        return output if self.spoil is None else self.spoil(output)
 
 
 class Pair:
@@ -131,7 +98,7 @@ class Pair:
             self.machine.on_port(name, PortState.OPENED, "simulator link", now_ns)
 
     def _spoilable(self, estimator: Estimator, controller: Controller) -> tuple[Estimator, Controller]:
-        self.estimator, self.controller = FaultyEstimator(estimator), FaultyController(controller)
+        self.estimator, self.controller = Faulty(estimator), Faulty(controller)
         return self.estimator, self.controller  # type: ignore[return-value]
 
     @property
