@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     # Imported late, see _main.
-    from sim_backend.emulators.failures import Failure
-    from sim_backend.scenario import Start
-    from vehicled.paths.course import Course
-    from vehicled.profile.schema import Profile
+    from sim_backend.world import WorldSetup
 
 TERMINATED = 128 + signal.SIGTERM
 
@@ -56,6 +53,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     from sim_backend.emulators.registry import check_emulators, check_failures
     from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
     from sim_backend.server import serve
+    from sim_backend.world import WorldSetup
     from vehicled.link import LinkError
     from vehicled.paths.catalog import load_course
     from vehicled.profile import load
@@ -75,8 +73,13 @@ def _main(arguments: Sequence[str] | None) -> int:
             check_emulators(profile)
         failures = [parse_failure(text) for text in options.failures]
         check_failures(profile, failures, wires=wires)
+        setup = WorldSetup(
+            profile=profile, course=course, seed=options.seed, wires=wires, failures=failures, scenario=not options.by_hand,
+            # A vehicle that the scenario does not arm starts on the course.
+            start="stand" if options.by_hand else options.start,
+        )  # fmt: skip
         if options.ptys is not None:
-            return _behind_ptys(options, profile, course, failures)
+            return _behind_ptys(options.ptys, setup)
         listener = Listener(options.listen)
     except (*SIM_PROFILE_ERRORS, FailureError, ListenError) as error:
         _say(str(error))
@@ -88,39 +91,22 @@ def _main(arguments: Sequence[str] | None) -> int:
             sys.stdout.write(f"listening on {listener.address}\n")
             sys.stdout.flush()
         try:
-            serve(
-                listener,
-                profile,
-                course,
-                options.seed,
-                wires=wires,
-                failures=failures,
-                scenario=not options.by_hand,
-                start=_start(options),
-            )
+            serve(listener, setup)
         except LinkError as error:
             _say(str(error))
             return 1
     return 0
 
 
-def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Course", failures: "list[Failure]") -> int:
+def _behind_ptys(folder: Path, setup: "WorldSetup") -> int:
     """Run until terminated, also by Ctrl-C: no daemon reports the end."""
     from sim_backend.plant.interface import VehicleLostError
     from sim_backend.standalone import Standalone
 
     try:
-        standalone = Standalone(
-            profile,
-            course,
-            options.seed,
-            options.ptys.absolute(),
-            failures,
-            scenario=not options.by_hand,
-            start=_start(options),
-        )
+        standalone = Standalone(setup, folder.absolute())
     except OSError as error:
-        _say(f"cannot make ptys in {options.ptys}: {error.strerror}")
+        _say(f"cannot make ptys in {folder}: {error.strerror}")
         return 2
     with standalone:
         signal.signal(signal.SIGINT, _terminate)
@@ -135,11 +121,6 @@ def _behind_ptys(options: argparse.Namespace, profile: "Profile", course: "Cours
         finally:
             _say(f"the vehicle drove {standalone.driven_m:.2f} m")
     return 0
-
-
-def _start(options: argparse.Namespace) -> "Start | None":
-    """Return the start option; a vehicle that the scenario does not arm starts on the course."""
-    return "stand" if options.by_hand else options.start
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -104,7 +104,6 @@ class Ptys:
         return [descriptor for descriptor, port in self._port.items() if port not in self._watched]
 
     def plugged(self, port: str) -> bool:
-        """True if the port is plugged in."""
         return port in self._master
 
     def descriptor(self, port: str) -> int:

@@ -85,11 +85,9 @@ class PushedPlant:
 
     @property
     def motor_speed_radps(self) -> float:
-        """Speed of the drive motor, rad/s."""
         return self.motion().motor_speed_radps
 
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
-        """Advance one grid step."""
         if self._time_s is not None and self._time_s >= self._begins_s + self._whole_s:
             self._inside.step(throttle, brake, wheel_angle_rad)
             return

@@ -4,51 +4,33 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim_backend.connection import START_NS, Goodbye, Listener, Peer, boot_id
-from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.registry import wired_ports
 from sim_backend.lockstep import run_lockstep
 from sim_backend.plant.interface import VehicleLostError
 from sim_backend.plant.registry import prepare
-from sim_backend.scenario import Start
-from sim_backend.world import SIMULATED_UTC_NS, World, port_names
+from sim_backend.world import SIMULATED_UTC_NS, WorldSetup, port_names
 from vehicled import __version__
 from vehicled.link import LinkError
-from vehicled.paths.course import Course
-from vehicled.profile.schema import Profile
 
 if TYPE_CHECKING:
     # Imported late, because lockstep needs no terminal code.
     from sim_backend.ptys import Ptys
 
 
-def serve(
-    listener: Listener,
-    profile: Profile,
-    course: Course,
-    seed: int,
-    *,
-    wires: bool = False,
-    failures: Sequence[Failure] = (),
-    scenario: bool = True,
-    start: Start | None = None,
-) -> str:
-    """Serve one daemon; return its reason for ending, or the vehicle's. Without ``scenario`` the vehicle is not armed here.
-
-    Raises :class:`vehicled.link.LinkError` if the link fails.
-    """
+def serve(listener: Listener, setup: WorldSetup) -> str:
+    """Serve one daemon; return its reason for ending, or that of the vehicle. Raises :class:`vehicled.link.LinkError`."""
     connection = listener.accept()
     with connection:
         peer = Peer(connection)
         try:
             with ExitStack() as stack:
-                ptys = _ptys(profile, failures, stack) if wires and listener.inherited else None
-                return _run(peer, profile, course, seed, wires, failures, ptys, scenario, start)
+                ptys = _ptys(setup, stack) if setup.wires and listener.inherited else None
+                return _run(peer, setup, ptys)
         except Goodbye as goodbye:
             return str(goodbye)
         except VehicleLostError as error:
@@ -66,49 +48,35 @@ def serve(
             raise
 
 
-def _ptys(profile: Profile, failures: Sequence[Failure], stack: ExitStack) -> Ptys:
+def _ptys(setup: WorldSetup, stack: ExitStack) -> Ptys:
     """Return ptys for all devices with a wire. Only for a daemon on this machine: it opens them in wall time."""
     from tempfile import TemporaryDirectory
 
     from sim_backend.ptys import Ptys
 
     folder = None
-    if any(failure.kind == "usb" for failure in failures):
+    if any(failure.kind == "usb" for failure in setup.failures):
         # A replugged pty has a new number; the link in the folder keeps its name.
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="vehicled-")))
-    return stack.enter_context(Ptys(*wired_ports(profile), folder))
+    return stack.enter_context(Ptys(*wired_ports(setup.profile), folder))
 
 
-def _run(
-    peer: Peer,
-    profile: Profile,
-    course: Course,
-    seed: int,
-    wires: bool,
-    failures: Sequence[Failure],
-    ptys: Ptys | None,
-    scenario: bool,
-    start: Start | None,
-) -> str:
-    link = "wires" if wires else "messages"
-    twin = {"profile": profile.name, "plant": profile.sim.plant, "course": course.name, "seed": str(seed), "link": link}
+def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None) -> str:
+    profile, link = setup.profile, "wires" if setup.wires else "messages"
+    twin = {"profile": profile.name, "plant": profile.sim.plant, "course": setup.course.name, "seed": str(setup.seed), "link": link}
     urls = ptys.urls if ptys is not None else None
     # Prepare first: after the greeting the daemon expects answers within its timeout.
     prepare(profile.sim)
     hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", twin, urls)
     if hello.clock == "lockstep":
-        world = World(
-            profile, course, seed, START_NS, SIMULATED_UTC_NS, wires=wires, failures=failures, scenario=scenario, start=start
-        )
+        world = setup.world(START_NS, SIMULATED_UTC_NS)
         _settle()
         return run_lockstep(peer, world, START_NS)
     # Imported late, because lockstep needs no selector.
     from sim_backend.wall import run_wall, synchronise
 
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
-    world = World(
-        profile, course, seed, clock.now_ns(), time.time_ns(), wires=wires, failures=failures, scenario=scenario, start=start
-    )
+    world = setup.world(clock.now_ns(), time.time_ns())
     _settle()
     return run_wall(peer, world, clock, port_names(profile), ptys, paced=hello.paced)
 

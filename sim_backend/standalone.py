@@ -5,19 +5,17 @@ the operator's port is opened. Runs until it is stopped.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import hypot
 from pathlib import Path
 
-from sim_backend.emulators.failures import Failure
+from msgspec.structs import replace
+
 from sim_backend.emulators.registry import wired_ports
 from sim_backend.ptys import Ptys
-from sim_backend.scenario import Start
 from sim_backend.terminals import Terminals, absent
 from sim_backend.wall import SLICE_NS
-from sim_backend.world import OPERATOR_PORT, World, port_names
-from vehicled.paths.course import Course
-from vehicled.profile.schema import Profile
+from sim_backend.world import OPERATOR_PORT, WorldSetup, port_names
 from vehicled.runtime.loop import PreciseSelector
 
 CHECK_INTERVAL_NS = 50_000_000
@@ -27,27 +25,16 @@ CHECK_INTERVAL_NS = 50_000_000
 class Standalone:
     """One vehicle behind ptys in a folder; a context manager."""
 
-    def __init__(
-        self,
-        profile: Profile,
-        course: Course,
-        seed: int,
-        folder: Path,
-        failures: Sequence[Failure] = (),
-        *,
-        scenario: bool = True,
-        start: Start | None = None,
-    ) -> None:
-        """Open the ports. Without ``scenario`` nothing arms the vehicle. Raises OSError if a pty or the folder is unusable."""
+    def __init__(self, setup: WorldSetup, folder: Path) -> None:
+        """Open the ports. Raises OSError if a pty or the folder is unusable."""
+        profile = setup.profile
         self._names = port_names(profile)
         operator = profile.devices.get(OPERATOR_PORT)
-        self._has_operator = scenario and operator is not None and operator.driver.name == "msglink"
+        self._has_operator = setup.scenario and operator is not None and operator.driver.name == "msglink"
         rates, can_ports = wired_ports(profile)
         watched = [OPERATOR_PORT] if self._has_operator else []
         now_ns = time.monotonic_ns()
-        self._world = World(
-            profile, course, seed, now_ns, time.time_ns(), wires=True, failures=failures, scenario=False, start=start
-        )
+        self._world = replace(setup, scenario=False).world(now_ns, time.time_ns())
         self._ptys = Ptys(
             rates | dict.fromkeys(watched, 0), can_ports, folder, watched=watched, absent=absent(self._world, self._names, now_ns)
         )

@@ -7,6 +7,8 @@ Causality: the step that begins at grid point k uses the commands stamped up to 
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from msgspec import Struct
+
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.registry import emulator
@@ -65,6 +67,25 @@ class _Channel:
         """Set the next sample time. Computed from the start, so that rates which do not divide a second do not drift."""
         self._count += 1
         self.due_ns = self._start_ns + round(self._count * self._interval_ns)
+
+
+class WorldSetup(Struct, frozen=True, kw_only=True):
+    """Settings of a run, from which its world is made once the clock is known; see :class:`World`."""
+
+    profile: Profile
+    course: Course
+    seed: int
+    wires: bool
+    failures: Sequence[Failure]
+    scenario: bool
+    start: Start | None
+
+    def world(self, start_ns: int, utc_ns: int) -> "World":
+        """Return the world that begins at ``start_ns``, when it is ``utc_ns``."""
+        return World(
+            self.profile, self.course, self.seed, start_ns, utc_ns,
+            wires=self.wires, failures=self.failures, scenario=self.scenario, start=self.start,
+        )  # fmt: skip
 
 
 class World:

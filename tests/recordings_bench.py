@@ -1,11 +1,14 @@
 """Small recordings written by the tests themselves: drives of a known vehicle in the formats that are read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from math import atan, cos, sin
 from pathlib import Path
 
 import numpy as np
+
+from vehicled.lab.recordings import art
+from vehicled.lab.recordings.recording import Recording
 
 ROW_S = 0.1
 SPEED_MPS = 1.0
@@ -137,3 +140,11 @@ def acceleration(folder: Path) -> Path:
         {"time_s": order_s, "throttle_cmd": np.ones(len(order_s)), "steering_cmd": np.zeros(len(order_s))},
     )
     return file
+
+
+def load(root: Path, kinds: Collection[str] | None = None) -> list[Recording]:
+    """Every recording of a CSV file, or of those below a folder."""
+    files = sorted(root.rglob("*.csv")) if root.is_dir() else [root]
+    names = {file: file.relative_to(root).with_suffix("").as_posix() if root.is_dir() else file.stem for file in files}
+    known = [file for file in files if not root.is_dir() or art.reader_of(file) is not None]
+    return [recording for file in known for recording in art.read(file, names[file], kinds)]

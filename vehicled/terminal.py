@@ -68,6 +68,11 @@ class Progress:
         """Return True if the line should be updated."""
         return time.monotonic_ns() >= self._next_ns
 
+    def update(self, text: str) -> None:
+        """Write the line if it is due."""
+        if self.due():
+            self.show(text)
+
     def show(self, text: str) -> None:
         """Write the line."""
         self._next_ns = time.monotonic_ns() + self._every_ns

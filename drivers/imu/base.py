@@ -181,7 +181,6 @@ class ImuDevice(Device):
         return messages
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Return the samples completed by ``data``, with faults and events."""
         messages: list[Message] = []
         decode = self.codec.decode
         for name, frame in self._framer.feed(data):
@@ -193,22 +192,18 @@ class ImuDevice(Device):
         """Ignore commands."""
 
     def next_due_ns(self) -> int:
-        """Return the time of the next :meth:`on_time`; never needed here."""
         return NEVER_NS
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Do nothing."""
         return ()
 
     def take_tx(self) -> Sequence[Action]:
-        """Drain the queued actions."""
         if not self._tx:
             return ()
         tx, self._tx = self._tx, []
         return tx
 
     def send(self, data: bytes, now_ns: int) -> None:
-        """Queue bytes for the device."""
         self._tx.append(Send(data, now_ns + self._lifetime_ns))
 
     def event(self, now_ns: int, level: str, name: str, **fields: object) -> Event:

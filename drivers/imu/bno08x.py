@@ -76,21 +76,14 @@ class Bno08xCodec:
     protocols: ClassVar[Sequence[Protocol]] = (PROTOCOL,)
 
     def __init__(self, *, clockwise: bool) -> None:
-        self.lost_frames = 0
-        """Gaps in the index; gaps of more than 255 frames are undetectable."""
-        self._index = -1
         self._yaw_step_rad = -ANGLE_STEP_RAD if clockwise else ANGLE_STEP_RAD
 
     def reset(self) -> None:
-        """Accept any index in the next frame."""
-        self._index = -1
+        """Do nothing: every frame stands for itself."""
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
         """Return one sample without angular rate."""
         index, yaw, _, _, x, y, z, _ = _BODY.unpack_from(frame, 2)
-        if self._index >= 0:
-            self.lost_frames += (index - self._index - 1) & 0xFF
-        self._index = index
         force = (x * FORCE_STEP_MPS2, y * FORCE_STEP_MPS2, z * FORCE_STEP_MPS2)
         return (Sample(index, force, None, yaw * self._yaw_step_rad),)
 
@@ -120,13 +113,7 @@ class Bno08xDevice(ImuDevice):
     Params: ClassVar[type[ImuParams]] = Bno08xParams
 
     def __init__(self, params: Bno08xParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        self._bno = Bno08xCodec(clockwise=params.yaw_positive == "right")
-        super().__init__(params, messages, command_lifetime_ns, self._bno)
-
-    @property
-    def lost_frames(self) -> int:
-        """Frames lost, by the device's index."""
-        return self._bno.lost_frames
+        super().__init__(params, messages, command_lifetime_ns, Bno08xCodec(clockwise=params.yaw_positive == "right"))
 
 
 def _angle(rad: float) -> int:

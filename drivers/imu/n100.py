@@ -121,21 +121,11 @@ class N100Codec:
 
     protocols: ClassVar[Sequence[Protocol]] = (PROTOCOL,)
 
-    def __init__(self) -> None:
-        self.lost_frames = 0
-        """Gaps in the serial number shared by all types; gaps of more than 255 frames are undetectable."""
-        self._sn = -1
-
     def reset(self) -> None:
-        """Accept any serial number in the next frame."""
-        self._sn = -1
+        """Do nothing: every frame stands for itself."""
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
         """Return one sample for frames 0x40 and 0x41, none for others."""
-        sn = frame[3]
-        if self._sn >= 0:
-            self.lost_frames += (sn - self._sn - 1) & 0xFF
-        self._sn = sn
         kind, length = frame[1], frame[2]
         if kind == IMU and length == _IMU.size:
             wx, wy, wz, ax, ay, az, _, _, _, celsius, _, _, timestamp_us = _IMU.unpack_from(frame, HEAD_BYTES)
@@ -165,10 +155,4 @@ class N100Device(ImuDevice):
     Params: ClassVar[type[ImuParams]] = N100Params
 
     def __init__(self, params: N100Params, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        self._n100 = N100Codec()
-        super().__init__(params, messages, command_lifetime_ns, self._n100)
-
-    @property
-    def lost_frames(self) -> int:
-        """Frames lost, by the device's serial number."""
-        return self._n100.lost_frames
+        super().__init__(params, messages, command_lifetime_ns, N100Codec())

@@ -107,7 +107,6 @@ class ConfigurableImuDevice(ImuDevice):
         return messages
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Return the samples, and the results of replies."""
         messages = super().on_rx(data, t_rx_ns)
         if self.samples != self._samples_before:
             self._samples_before = self.samples
@@ -121,7 +120,6 @@ class ConfigurableImuDevice(ImuDevice):
         return messages
 
     def next_due_ns(self) -> int:
-        """Return the time of the next timeout, attempt or silence check."""
         return self._due_ns
 
     def on_time(self, now_ns: int) -> Sequence[Message]:

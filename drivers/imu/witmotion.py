@@ -299,7 +299,6 @@ class WitMotionDevice(ImuDevice):
         return messages
 
     def next_due_ns(self) -> int:
-        """Return the earliest time of the next command."""
         return self._due_ns
 
     def on_time(self, now_ns: int) -> Sequence[Message]:

@@ -44,7 +44,6 @@ class MsgLinkDevice(Device):
         return ()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Return the messages completed by ``data``, stamped with their arrival."""
         messages = self._decoder.feed(data)
         accepted = []
         for message in messages:
@@ -57,19 +56,15 @@ class MsgLinkDevice(Device):
         return accepted
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Queue a message."""
         self._tx.append(Send(encode(command), now_ns + self._lifetime_ns))
 
     def next_due_ns(self) -> int:
-        """Return the time of the next :meth:`on_time`; never needed."""
         return NEVER_NS
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Do nothing."""
         return ()
 
     def take_tx(self) -> Sequence[Action]:
-        """Drain the queued messages."""
         if not self._tx:
             return ()
         tx, self._tx = self._tx, []

@@ -71,7 +71,6 @@ class Chunked:
         """Chunks with data that have begun."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the data of the chunks."""
         pieces: list[bytes] = []
         at, end = 0, len(data)
         while at < end and not self.error and not self.ended:
@@ -177,7 +176,6 @@ class Stacked:
 
     @property
     def error(self) -> str:
-        """Reason why either decoder stopped."""
         return self.outer.error or self.inner.error
 
     @property
@@ -186,5 +184,4 @@ class Stacked:
         return self.outer.ended
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the bytes without both codings."""
         return [inner for outer in self.outer.feed(data) for inner in self.inner.feed(outer)]

@@ -81,7 +81,6 @@ class NtripDevice(Device):
 
     @property
     def secret_ref(self) -> SecretRef | None:
-        """Reference to the password."""
         return self._params.secret_ref
 
     def set_secret(self, text: str) -> None:
@@ -116,7 +115,6 @@ class NtripDevice(Device):
         return ()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Return the corrections completed by ``data``, and faults and events from the response."""
         messages: list[Message] = []
         if self._stage is Stage.HEAD:
             answer = self._head.feed(data)
@@ -140,7 +138,6 @@ class NtripDevice(Device):
             self._tell_position(now_ns)
 
     def next_due_ns(self) -> int:
-        """Return the time of the next position or timeout."""
         due = min(self._watch.due_ns, self._retry_ns)
         if self._stage is Stage.STREAM:
             due = min(due, self._feed.due_ns)
@@ -166,7 +163,6 @@ class NtripDevice(Device):
         return messages
 
     def take_tx(self) -> Sequence[Action]:
-        """Drain the request, positions, and requests to reopen the port."""
         if not self._tx:
             return ()
         tx, self._tx = self._tx, []

@@ -131,7 +131,6 @@ class PwmBoard(Device):
         return self._take()
 
     def take_tx(self) -> Sequence[Action]:
-        """Drain the newest frame."""
         if self._frame is None:
             return ()
         frame, self._frame = self._frame, None

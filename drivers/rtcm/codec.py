@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from vehicled.wire.crc import crc24q
-from vehicled.wire.framing import Framer, Protocol
+from vehicled.wire.framing import PayloadReader, Protocol
 
 SYNC: Final = b"\xd3"
 HEAD_BYTES: Final = 3
@@ -38,38 +38,11 @@ RTCM3: Final = Protocol("RTCM3", SYNC, probe)
 """Protocol for a ``Framer`` on a port shared with other protocols."""
 
 
-class FrameReader:
-    """Reader of complete frames from a stream cut anywhere. Never raises on wire input; keeps at most one frame."""
+class FrameReader(PayloadReader):
+    """Reader of complete frames."""
 
     def __init__(self) -> None:
-        self._framer = Framer([RTCM3], MAX_FRAME_BYTES)
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside complete frames."""
-        return self._framer.dropped_bytes
-
-    @property
-    def bad_frames(self) -> int:
-        """Frame starts with an invalid checksum, including false starts inside a cut frame."""
-        return self._framer.bad_frames
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes of an incomplete frame or false start; below ``MAX_FRAME_BYTES``."""
-        return self._framer.buffered_bytes
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the frames completed by ``data``, in order."""
-        return [frame for _, frame in self._framer.feed(data)]
-
-    def flush(self) -> list[bytes]:
-        """Return the frames behind a start that never completed, after the stream was silent."""
-        return [frame for _, frame in self._framer.flush()]
-
-    def clear(self) -> None:
-        """Drop the incomplete frame, because the stream was interrupted."""
-        self._framer.clear()
+        super().__init__([RTCM3], MAX_FRAME_BYTES, lambda _, frame: frame)
 
 
 def encode(payload: bytes) -> bytes:

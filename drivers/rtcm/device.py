@@ -46,7 +46,6 @@ class RtcmDevice(Device):
         return ()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Return the corrections completed by ``data``."""
         before = self._feed.frames
         messages = self._feed.feed(data, t_rx_ns)
         return self._on_frame(messages, t_rx_ns) if self._feed.frames > before else messages
@@ -55,7 +54,6 @@ class RtcmDevice(Device):
         """Ignore commands."""
 
     def next_due_ns(self) -> int:
-        """Return the time of the stall timeout or of an incomplete frame's."""
         return min(self._watch.due_ns, self._feed.due_ns)
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
@@ -76,7 +74,6 @@ class RtcmDevice(Device):
         return messages
 
     def take_tx(self) -> Sequence[Action]:
-        """Drain the request to reopen the port."""
         if not self._tx:
             return ()
         tx, self._tx = self._tx, []

@@ -24,7 +24,6 @@ class StallWatch:
 
     @property
     def timeout_ns(self) -> int:
-        """Present timeout, ns."""
         doubled = self._limit_ns << min(self._vain, 16)
         return max(self._limit_ns, min(doubled, MAX_TIMEOUT_NS))
 

@@ -111,7 +111,6 @@ class UbloxDevice(Device):
         return messages
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Return the messages completed by ``data``."""
         messages: list[Message] = []
         self._bytes_ns = t_rx_ns
         for protocol, frame in self._framer.feed(data):
@@ -130,7 +129,6 @@ class UbloxDevice(Device):
             self._waiting_bytes -= len(oldest.data)
 
     def next_due_ns(self) -> int:
-        """Return the time of the next timeout."""
         due = min(self._configuration.next_due_ns(), self._silence_due_ns(), self._absence_due_ns())
         epoch_due = self._reception.next_due_ns()
         if epoch_due is not None and epoch_due < due:
@@ -140,7 +138,6 @@ class UbloxDevice(Device):
         return due
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Handle one or more expired timeouts."""
         messages: list[Message] = []
         if self._framer.buffered_bytes and now_ns >= self._bytes_ns + STALE_NS:
             for protocol, frame in self._framer.flush():
@@ -156,7 +153,6 @@ class UbloxDevice(Device):
         return messages
 
     def take_tx(self) -> Sequence[Action]:
-        """Drain the port actions, in order."""
         if not self._tx:
             return ()
         tx, self._tx = self._tx, []

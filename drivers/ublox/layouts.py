@@ -103,7 +103,6 @@ class NavHpposllh(NamedTuple):
 
     @property
     def position_invalid(self) -> bool:
-        """True if the position is invalid."""
         return bool(self.flags & 1)
 
 
@@ -173,7 +172,6 @@ class NavRelposned(NamedTuple):
 
     @property
     def heading_valid(self) -> bool:
-        """True if the heading is valid."""
         return bool(self.flags & 0x100)
 
     @property

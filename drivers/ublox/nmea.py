@@ -158,34 +158,13 @@ def parse(line: bytes) -> Sentence:
     try:
         message = NMEAReader.parse(line, validate=0)
         match line[3:6]:
-            case b"GGA":
-                return Gga(
-                    talker,
-                    _time_ms(message.time),
-                    _number(message.lat),
-                    _number(message.lon),
-                    _count(message.quality),
-                    _count(message.numSV),
-                    _number(message.HDOP),
-                    _number(message.alt),
-                    _number(message.sep),
-                    _number(message.diffAge),
-                    _count(message.diffStation),
-                )
-            case b"GNS":
-                return Gns(
-                    talker,
-                    _time_ms(message.time),
-                    _number(message.lat),
-                    _number(message.lon),
-                    str(message.posMode),
-                    _count(message.numSV),
-                    _number(message.HDOP),
-                    _number(message.alt),
-                    _number(message.sep),
-                    _number(message.diffAge),
-                    _count(message.diffStation),
-                )
+            case b"GGA" | b"GNS" as formatter:
+                angles = _number(message.lat), _number(message.lon)
+                values = _number(message.HDOP), _number(message.alt), _number(message.sep), _number(message.diffAge)
+                used, station, time_ms = _count(message.numSV), _count(message.diffStation), _time_ms(message.time)
+                if formatter == b"GGA":
+                    return Gga(talker, time_ms, *angles, _count(message.quality), used, *values, station)
+                return Gns(talker, time_ms, *angles, str(message.posMode), used, *values, station)
             case b"ZDA":
                 return Zda(talker, _time_ms(message.time), _day(message.year, message.month, message.day))
             case b"GSA":

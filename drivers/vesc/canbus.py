@@ -8,7 +8,7 @@ from enum import IntEnum
 from msgspec import Struct
 
 from drivers.vesc.comm import MAX_PAYLOAD_BYTES, CommMessage, decode_comm
-from drivers.vesc.fields import i16, i32, setpoint
+from drivers.vesc.fields import Field, decode_fields, encode_fields, layout_of, setpoint
 from vehicled.wire.can import CanFrame
 from vehicled.wire.crc import crc16_xmodem
 
@@ -185,10 +185,6 @@ CanMessage = (
 )
 
 _I = struct.Struct(">i")
-_STATUS = struct.Struct(">ihh")
-_II = struct.Struct(">ii")
-_HHHH = struct.Struct(">hhhh")
-_TACHO = struct.Struct(">ih")
 _PROCESS = struct.Struct(">BBHH")
 _SCALES = {
     Can.SET_DUTY: 1e5, Can.SET_CURRENT: 1e3, Can.SET_CURRENT_BRAKE: 1e3, Can.SET_RPM: 1.0, Can.SET_POS: 1e6,
@@ -196,34 +192,26 @@ _SCALES = {
 }  # fmt: skip
 
 
-def _status(target: int, data: bytes) -> CanMessage:
-    erpm, current, duty = _STATUS.unpack_from(data)
-    return Status(target, float(erpm), current / 10.0, duty / 1000.0)
+_STATUSES: dict[Can, tuple[Callable[..., CanMessage], tuple[Field, ...]]] = {
+    Can.STATUS: (Status, (("erpm", "i", 1.0), ("motor_current_a", "h", 10.0), ("duty", "h", 1000.0))),
+    Can.STATUS_2: (Status2, (("used_ah", "i", 1e4), ("charged_ah", "i", 1e4))),
+    Can.STATUS_3: (Status3, (("used_wh", "i", 1e4), ("charged_wh", "i", 1e4))),
+    Can.STATUS_4: (
+        Status4,
+        (
+            ("fet_temperature_c", "h", 10.0), ("motor_temperature_c", "h", 10.0), ("input_current_a", "h", 10.0),
+            ("pid_position_deg", "h", 50.0),
+        ),
+    ),
+    Can.STATUS_5: (Status5, (("tachometer", "i", 0.0), ("input_voltage_v", "h", 10.0))),
+    Can.STATUS_6: (Status6, (("adc1_v", "h", 1e3), ("adc2_v", "h", 1e3), ("adc3_v", "h", 1e3), ("ppm", "h", 1e3))),
+}  # fmt: skip
+_STATUS_PACKETS = {kind: packet for packet, (kind, _) in _STATUSES.items()}
 
 
-def _status_2(target: int, data: bytes) -> CanMessage:
-    used, charged = _II.unpack_from(data)
-    return Status2(target, used / 1e4, charged / 1e4)
-
-
-def _status_3(target: int, data: bytes) -> CanMessage:
-    used, charged = _II.unpack_from(data)
-    return Status3(target, used / 1e4, charged / 1e4)
-
-
-def _status_4(target: int, data: bytes) -> CanMessage:
-    fet, motor, current, position = _HHHH.unpack_from(data)
-    return Status4(target, fet / 10.0, motor / 10.0, current / 10.0, position / 50.0)
-
-
-def _status_5(target: int, data: bytes) -> CanMessage:
-    tachometer, voltage = _TACHO.unpack_from(data)
-    return Status5(target, tachometer, voltage / 10.0)
-
-
-def _status_6(target: int, data: bytes) -> CanMessage:
-    adc1, adc2, adc3, ppm = _HHHH.unpack_from(data)
-    return Status6(target, adc1 / 1e3, adc2 / 1e3, adc3 / 1e3, ppm / 1e3)
+def _status(packet: Can) -> Callable[[int, bytes], CanMessage]:
+    kind, fields = _STATUSES[packet]
+    return lambda target, data: kind(target, **(decode_fields(data, fields) or {}))
 
 
 def _setpoint(packet: Can, scale: float) -> Callable[[int, bytes], CanMessage]:
@@ -231,12 +219,7 @@ def _setpoint(packet: Can, scale: float) -> Callable[[int, bytes], CanMessage]:
 
 
 _DECODERS: dict[int, tuple[str, int, Callable[[int, bytes], CanMessage]]] = {
-    Can.STATUS: ("STATUS", 8, _status),
-    Can.STATUS_2: ("STATUS_2", 8, _status_2),
-    Can.STATUS_3: ("STATUS_3", 8, _status_3),
-    Can.STATUS_4: ("STATUS_4", 8, _status_4),
-    Can.STATUS_5: ("STATUS_5", 6, _status_5),
-    Can.STATUS_6: ("STATUS_6", 8, _status_6),
+    **{packet: (packet.name, layout_of(fields).size, _status(packet)) for packet, (_, fields) in _STATUSES.items()},
     Can.PING: ("PING", 1, lambda target, data: Ping(target, data[0])),
     Can.PONG: ("PONG", 1, lambda target, data: Pong(target, data[0], data[1] if len(data) > 1 else 0)),
     Can.FILL_RX_BUFFER: ("FILL_RX_BUFFER", 2, lambda target, data: Fill(target, data[0], data[1:])),
@@ -272,19 +255,9 @@ def encode_can(message: CanMessage) -> CanFrame:
     match message:
         case CanSetpoint(packet, target, value):
             return _frame(packet, target, _I.pack(setpoint(value, _SCALES[Can(packet)])))
-        case Status(target, erpm, current, duty):
-            return _frame(Can.STATUS, target, _STATUS.pack(i32(erpm, 1.0), i16(current, 10.0), i16(duty, 1000.0)))
-        case Status2(target, used, charged):
-            return _frame(Can.STATUS_2, target, _II.pack(i32(used, 1e4), i32(charged, 1e4)))
-        case Status3(target, used, charged):
-            return _frame(Can.STATUS_3, target, _II.pack(i32(used, 1e4), i32(charged, 1e4)))
-        case Status4(target, fet, motor, current, position):
-            data = _HHHH.pack(i16(fet, 10.0), i16(motor, 10.0), i16(current, 10.0), i16(position, 50.0))
-            return _frame(Can.STATUS_4, target, data)
-        case Status5(target, tachometer, voltage):
-            return _frame(Can.STATUS_5, target, _TACHO.pack(i32(tachometer, 1.0), i16(voltage, 10.0)) + b"\0\0")
-        case Status6(target, adc1, adc2, adc3, ppm):
-            return _frame(Can.STATUS_6, target, _HHHH.pack(*(i16(each, 1e3) for each in (adc1, adc2, adc3, ppm))))
+        case Status() | Status2() | Status3() | Status4() | Status5() | Status6():
+            packet = _STATUS_PACKETS[type(message)]
+            return _frame(packet, message.controller_id, encode_fields(message, _STATUSES[packet][1]).ljust(8, b"\0"))
         case Ping(target, sender):
             return _frame(Can.PING, target, bytes((sender,)))
         case Pong(host, controller, hardware_type):

@@ -79,7 +79,6 @@ class VescCore(Device):
 
     @property
     def refusal(self) -> str:
-        """Reason why a throttle would be refused now; empty if it would be sent."""
         return self._obstacle() or self._lock
 
     def _obstacle(self) -> str:
@@ -181,7 +180,6 @@ class VescCore(Device):
         return self._take()
 
     def take_tx(self) -> Sequence[Action]:
-        """Drain the newest command, then queries."""
         if self._command is None and not self._requests:
             return ()
         tx: list[Action] = [] if self._command is None else [self._command]

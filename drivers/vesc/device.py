@@ -218,7 +218,6 @@ class VescUart(VescCore):
         return self._decoder.dropped_bytes
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Handle bytes, cut anywhere."""
         stale = t_rx_ns - self._rx_ns > STALE_NS
         self._rx_ns = t_rx_ns
         self._received = True

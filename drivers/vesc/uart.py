@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from drivers.vesc.comm import MAX_PAYLOAD_BYTES, CommMessage, decode_comm
 from vehicled.wire.crc import crc16_xmodem
-from vehicled.wire.framing import Framer, Protocol
+from vehicled.wire.framing import PayloadReader, Protocol
 
 SHORT, LONG, END = 0x02, 0x03, 0x03
 _SHORT_HEAD = struct.Struct(">BB")
@@ -51,33 +51,11 @@ _PROTOCOLS = (Protocol("short", bytes((SHORT,)), _probe_short), Protocol("long",
 _PAYLOAD_AT = {"short": _SHORT_HEAD.size, "long": _LONG_HEAD.size}
 
 
-class UartDecoder:
-    """Incremental decoder of a serial line, cut anywhere. Never raises, keeps at most one frame."""
+class UartDecoder(PayloadReader):
+    """Incremental decoder of a serial line."""
 
     def __init__(self) -> None:
-        self._framer = Framer(_PROTOCOLS, LONGEST_FRAME_BYTES)
-
-    @property
-    def bad_frames(self) -> int:
-        """Start bytes with an invalid length, checksum or end byte."""
-        return self._framer.bad_frames
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside valid frames."""
-        return self._framer.dropped_bytes
-
-    def feed(self, data: bytes, stale: bool = False) -> list[bytes]:
-        """Return the payloads completed by ``data``. ``stale``: the line was silent, so an incomplete frame is dropped."""
-        return [frame[_PAYLOAD_AT[name] : -_TAIL.size] for name, frame in self._framer.feed(data, stale)]
-
-    def flush(self) -> list[bytes]:
-        """Return the payloads behind a start byte without an end. Nothing stays buffered."""
-        return self.feed(b"", stale=True)
-
-    def clear(self) -> None:
-        """Drop all buffered bytes, because the line was interrupted."""
-        self._framer.clear()
+        super().__init__(_PROTOCOLS, LONGEST_FRAME_BYTES, lambda name, frame: frame[_PAYLOAD_AT[name] : -_TAIL.size])
 
 
 def decode(data: bytes) -> Iterator[tuple[str, CommMessage]]:

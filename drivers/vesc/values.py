@@ -5,11 +5,13 @@ is recognised by its length alone.
 """
 
 import struct
+from collections.abc import Sequence
 from enum import IntEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from drivers.vesc.fields import i16, i32
+from drivers.vesc.fields import Field, decode_fields, encode_fields, i16
 
 NAN = float("nan")
 
@@ -65,7 +67,7 @@ class Values(Struct, frozen=True, kw_only=True, gc=False):
 TIMED_OUT = 1
 KILL_SWITCH = 2
 
-_FIELDS: tuple[tuple[str, str, float], ...] = (
+_FIELDS: tuple[Field, ...] = (
     ("fet_temperature_c", "h", 10.0),
     ("motor_temperature_c", "h", 10.0),
     ("motor_current_a", "i", 100.0),
@@ -89,116 +91,56 @@ _FIELDS: tuple[tuple[str, str, float], ...] = (
     ("q_voltage_v", "i", 1e3),
     ("status", "B", 0.0),
 )
-"""Name, format and scale (0: integer) in wire order, which is also the bit order of a selective request."""
+"""Fields in wire order, which is also the bit order of a selective request."""
+
+_APPENDED = {
+    Layout.FAULT: _FIELDS[:16],
+    Layout.PID_POSITION: _FIELDS[:17],
+    Layout.CONTROLLER_ID: _FIELDS[:18],
+    Layout.MOS_TEMPERATURES: _FIELDS[:19],
+    Layout.DQ_VOLTAGES: _FIELDS[:21],
+    Layout.STATUS: _FIELDS,
+}
+"""Fields of each layout whose order is that of the newest."""
+
+_LEGACY_HEAD = struct.Struct(">7h")
+"""Six temperatures and an unused number."""
+_LEGACY_FIELDS = (*_FIELDS[2:4], *_FIELDS[6:16])
 
 ALL_FIELDS = (1 << len(_FIELDS)) - 1
 
 
-def mask_of(*names: str) -> int:
-    """Return the selection mask of fields of :class:`Values`."""
-    order = [name for name, _, _ in _FIELDS]
-    return sum(1 << order.index(name) for name in set(names))
-
-
-_HEAD = struct.Struct(">hhiiiihihiiiiiiB")
-_TAILS = {
-    Layout.FAULT: struct.Struct(">"),
-    Layout.PID_POSITION: struct.Struct(">i"),
-    Layout.CONTROLLER_ID: struct.Struct(">iB"),
-    Layout.MOS_TEMPERATURES: struct.Struct(">iBhhh"),
-    Layout.DQ_VOLTAGES: struct.Struct(">iBhhhii"),
-    Layout.STATUS: struct.Struct(">iBhhhiiB"),
-}
-_LEGACY = struct.Struct(">7hiihihiiiiiiB")
-_FULL = _TAILS[Layout.STATUS]
-
-
-def _layout(length: int) -> Layout | None:
-    if length == Layout.LEGACY:
-        return Layout.LEGACY
-    fitting = [each for each in _TAILS if each <= length]
-    return max(fitting) if fitting else None
-
-
 def decode_values(data: bytes) -> Values | None:
     """Return the values of a GET_VALUES reply without its command byte; None if too short for any firmware."""
-    layout = _layout(len(data) + 1)
-    if layout is None:
-        return None
-    if layout is Layout.LEGACY:
+    if len(data) + 1 == Layout.LEGACY:
         return _decode_legacy(data)
-    fet, motor, i_motor, i_in, i_d, i_q, duty, erpm, v_in, ah, ah_in, wh, wh_in, tacho, tacho_abs, fault = _HEAD.unpack_from(data)
-    # Missing fields are zero here and replaced below.
-    tail = data[_HEAD.size : layout - 1] + bytes(Layout.STATUS - layout)
-    position, controller, mos1, mos2, mos3, v_d, v_q, status = _FULL.unpack(tail)
-    return Values(
-        fet_temperature_c=fet / 10.0,
-        motor_temperature_c=motor / 10.0,
-        motor_current_a=i_motor / 100.0,
-        input_current_a=i_in / 100.0,
-        d_current_a=i_d / 100.0,
-        q_current_a=i_q / 100.0,
-        duty=duty / 1000.0,
-        erpm=float(erpm),
-        input_voltage_v=v_in / 10.0,
-        used_ah=ah / 1e4,
-        charged_ah=ah_in / 1e4,
-        used_wh=wh / 1e4,
-        charged_wh=wh_in / 1e4,
-        tachometer=tacho,
-        absolute_tachometer=tacho_abs,
-        fault_code=fault,
-        pid_position_deg=position / 1e6 if layout >= Layout.PID_POSITION else NAN,
-        controller_id=controller if layout >= Layout.CONTROLLER_ID else -1,
-        mos_temperatures_c=(mos1 / 10.0, mos2 / 10.0, mos3 / 10.0) if layout >= Layout.MOS_TEMPERATURES else (NAN, NAN, NAN),
-        d_voltage_v=v_d / 1e3 if layout >= Layout.DQ_VOLTAGES else NAN,
-        q_voltage_v=v_q / 1e3 if layout >= Layout.DQ_VOLTAGES else NAN,
-        status=status if layout >= Layout.STATUS else -1,
-    )
+    fitting = [each for each in _APPENDED if each <= len(data) + 1]
+    return _values(data, _APPENDED[fitting[-1]]) if fitting else None
+
+
+def _values(data: bytes, fields: Sequence[Field]) -> Values | None:
+    found = decode_fields(data, fields)
+    return None if found is None else Values(**found)
 
 
 def _decode_legacy(data: bytes) -> Values:
-    t1, t2, t3, t4, t5, t6, _, i_motor, i_in, duty, erpm, v_in, ah, ah_in, wh, wh_in, tacho, tacho_abs, fault = _LEGACY.unpack(data)
-    return Values(
-        fet_temperature_c=max(t1, t2, t3, t4, t5, t6) / 10.0,
-        mos_temperatures_c=(t1 / 10.0, t2 / 10.0, t3 / 10.0),
-        motor_current_a=i_motor / 100.0,
-        input_current_a=i_in / 100.0,
-        duty=duty / 1000.0,
-        erpm=float(erpm),
-        input_voltage_v=v_in / 10.0,
-        used_ah=ah / 1e4,
-        charged_ah=ah_in / 1e4,
-        used_wh=wh / 1e4,
-        charged_wh=wh_in / 1e4,
-        tachometer=tacho,
-        absolute_tachometer=tacho_abs,
-        fault_code=fault,
-    )
+    temperatures_c = [value / 10.0 for value in _LEGACY_HEAD.unpack_from(data)[:6]]
+    values = _values(data[_LEGACY_HEAD.size :], _LEGACY_FIELDS)
+    assert values is not None, "the length was checked"
+    first, second, third = temperatures_c[:3]
+    return replace(values, fet_temperature_c=max(temperatures_c), mos_temperatures_c=(first, second, third))
 
 
 def encode_values(values: Values, layout: Layout = Layout.STATUS) -> bytes:
     """Return a GET_VALUES reply without its command byte, in a firmware's layout; unknown fields become 0."""
     if layout is Layout.LEGACY:
-        return _LEGACY.pack(
-            *(i16(values.fet_temperature_c, 10.0),) * 6, 0, i32(values.motor_current_a, 100.0), i32(values.input_current_a, 100.0),
-            i16(values.duty, 1000.0), i32(values.erpm, 1.0), i16(values.input_voltage_v, 10.0), i32(values.used_ah, 1e4),
-            i32(values.charged_ah, 1e4), i32(values.used_wh, 1e4), i32(values.charged_wh, 1e4), i32(values.tachometer, 1.0),
-            i32(values.absolute_tachometer, 1.0), max(0, values.fault_code) & 0xFF,
-        )  # fmt: skip
-    return b"".join(_encode_field(values, each) for each in _FIELDS)[: layout - 1]
+        head = _LEGACY_HEAD.pack(*(i16(values.fet_temperature_c, 10.0),) * 6, 0)
+        return head + encode_fields(values, _LEGACY_FIELDS)
+    return encode_fields(values, _FIELDS)[: layout - 1]
 
 
-def _encode_field(values: Values, field: tuple[str, str, float]) -> bytes:
-    name, code, scale = field
-    value = getattr(values, name)
-    if code == "hhh":
-        return struct.pack(">hhh", *(i16(each, scale) for each in value))
-    if code == "h":
-        return struct.pack(">h", i16(value, scale))
-    if code == "B":
-        return struct.pack(">B", max(0, value) & 0xFF)
-    return struct.pack(">i", i32(value, scale or 1.0))
+def _chosen(mask: int) -> list[Field]:
+    return [each for bit, each in enumerate(_FIELDS) if mask >> bit & 1]
 
 
 def decode_selective(data: bytes) -> tuple[int, Values] | None:
@@ -211,21 +153,11 @@ def decode_selective(data: bytes) -> tuple[int, Values] | None:
     (mask,) = struct.unpack_from(">I", data)
     if mask & ~ALL_FIELDS:
         return None
-    wanted = [each for bit, each in enumerate(_FIELDS) if mask >> bit & 1]
-    layout = struct.Struct(">I" + "".join(code for _, code, _ in wanted))
-    if len(data) < layout.size:
-        return None
-    numbers = iter(layout.unpack_from(data)[1:])
-    found: dict[str, object] = {}
-    for name, code, scale in wanted:
-        if code == "hhh":
-            found[name] = tuple(next(numbers) / scale for _ in code)
-        else:
-            found[name] = next(numbers) / scale if scale else next(numbers)
-    return mask, Values(**found)  # type: ignore[arg-type]  # names and types are those of _FIELDS
+    values = _values(data[4:], _chosen(mask))
+    return None if values is None else (mask, values)
 
 
 def encode_selective(mask: int, values: Values) -> bytes:
     """Return a GET_VALUES_SELECTIVE reply without its command byte. Unknown bits are omitted."""
     mask &= ALL_FIELDS
-    return struct.pack(">I", mask) + b"".join(_encode_field(values, each) for bit, each in enumerate(_FIELDS) if mask >> bit & 1)
+    return struct.pack(">I", mask) + encode_fields(values, _chosen(mask))

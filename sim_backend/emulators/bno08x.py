@@ -38,7 +38,6 @@ class Bno08xUnit(InertialUnit):
             self._zero_rad = euler(self.attitude())[2]
 
     def next_due_ns(self) -> int:
-        """Time of its next frame."""
         return self._due_ns
 
     def on_time(self, now_ns: int) -> None:

@@ -157,7 +157,6 @@ class FailingEmulator:
         self._emulator.on_time(now_ns)
 
     def take_tx(self) -> Sequence[Transmission]:
-        """Drain the device's bytes that pass the failures."""
         sent = []
         for arrives_ns, data in self._emulator.take_tx():
             t_ns = arrives_ns
@@ -172,7 +171,6 @@ class FailingEmulator:
         return sent
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """Drain the commands that reach the actuators."""
         self._take_commands()
         commands, self._commands = self._commands, []
         return commands

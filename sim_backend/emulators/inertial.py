@@ -103,7 +103,6 @@ class InertialUnit(LineDevice, ABC):
         return quaternion_product(quaternion_product(_EAST_NORTH, found), _UPSIDE_DOWN) if ned else found
 
     def send(self, frame: bytes) -> None:
-        """Begin to send a frame."""
         self._tx.append(frame)
 
     def answer(self, frame: bytes, now_ns: int, after_ns: int = ANSWER_NS) -> None:
@@ -125,7 +124,6 @@ class InertialUnit(LineDevice, ABC):
         self._begin(now_ns)
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Take samples and headings, stamped with their time of validity."""
         if isinstance(message, ImuSample):
             force, rate = self._in_case(message.specific_force_mps2), self._in_case(message.angular_rate_radps)
             # Integrate about the vehicle's axis, because the vehicle turns on level ground.
@@ -150,7 +148,6 @@ class InertialUnit(LineDevice, ABC):
         return self._answers[0][0] if self._answers else NEVER_NS
 
     def on_time(self, now_ns: int) -> None:
-        """Send the answers that are due."""
         while self._answers and self._answers[0][0] <= now_ns:
             self._tx.append(self._answers.popleft()[1])
 
@@ -180,7 +177,6 @@ class OutputSchedule:
         self._due_ns = 0.0
 
     def due(self, t_ns: int) -> bool:
-        """True if the sample of ``t_ns`` is due."""
         # Tolerate sample times rounded to the nanosecond.
         if not self._period_ns or t_ns + self._period_ns / 16 < self._due_ns:
             return False

@@ -95,12 +95,10 @@ class SerialLine(Wire[LineDevice]):
 
     @property
     def kinds(self) -> Mapping[str, float]:
-        """Failures specific to this device, with their default values."""
         kinds: Mapping[str, float] = getattr(self._device, "kinds", {})
         return kinds
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """Begin or end one of them."""
         self.on_time(now_ns)
         device: Any = self._device
         device.inject(kind, value, active, now_ns)

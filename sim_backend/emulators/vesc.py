@@ -166,7 +166,6 @@ class VescUnit(WireDevice, ABC):
             self._stage.lose_set_points(active)
 
     def take_commands(self) -> Sequence[DriveCommand]:
-        """Drain the commands for the vehicle's actuators."""
         return self._stage.take_commands()
 
     @abstractmethod

@@ -99,7 +99,6 @@ class XsensUnit(InertialUnit):
             self.measuring = True
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Process messages of the host."""
         for _, frame in self._framer.feed(data):
             self._obey(message(frame), now_ns)
 

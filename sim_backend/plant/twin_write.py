@@ -77,7 +77,6 @@ class _Lines:
         return self._at(key, rf"""[^#=]*\b{re.escape(name)}["']?\s*=\s*(?={opening})""", f"{name} = {shown} on a line")
 
     def header_of(self, table: str) -> int:
-        """Return the index of the line ``[table]``."""
         return self._at(table, rf"""\s*\[\s*["']?{re.escape(table)}["']?\s*\]""", f"a table below [{table}]")[0]
 
     def _at(self, key: str, shape: str, shown: str) -> tuple[int, int]:

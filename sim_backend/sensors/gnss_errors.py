@@ -3,6 +3,7 @@
 Each gives six numbers: white and coloured error, east, north, up. Vertical errors are ``vertical`` times the horizontal ones.
 """
 
+from collections.abc import Callable
 from math import exp, sqrt
 from typing import Protocol
 
@@ -83,7 +84,7 @@ class RandomWalkError:
     rate.
     """
 
-    def __init__(self, form: RandomWalk, vertical: float, normals: Normals) -> None:
+    def __init__(self, form: RandomWalk, vertical: float, normals: Callable[[], list[float]]) -> None:
         """``normals`` is its own source, three per step, because its rate is not the fix rate."""
         self.variances_m2 = _variances(form.settled_sigma_m**2, vertical)
         self._form = form

@@ -69,7 +69,6 @@ class DetailedImu(imu.Imu):
         self._out: list[float] = []
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, ImuSample]:
-        """Return the sample valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         if not self._errors:
             self._draw()
         errors = self._errors.pop()

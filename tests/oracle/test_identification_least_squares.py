@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
+from tests import recordings_bench as bench
 from tests.grid import sampled
 from tests.identification_bench import BELIEVED, STEP_S, Drill, Truth, identifier, weave
 from vehicled.estimation.identification.identifier import SingleTrackIdentifier
 from vehicled.estimation.planar.estimator import Planar
-from vehicled.lab.recordings import art
 from vehicled.lab.recordings import least_squares as recorded
 from vehicled.lab.recordings.runner import run
 from vehicled.lab.recordings.scores import ahead_errors
@@ -47,7 +47,7 @@ def test_agrees_with_batch_on_recordings(shared_data, path):
     files = sorted((shared_data / "path_following_2024" / "real" / path).glob("*_1.csv"))[:3]
     gains, delays, yaw = [], [], []
     for file in files:
-        (recording,) = art.load(file, ("path",))
+        (recording,) = bench.load(file, ("path",))
         believed = recording.vehicle
         track = run(
             recording,

@@ -88,7 +88,6 @@ def test_n100_types_of_other_firmware_are_named_and_skipped() -> None:
     codec = n100.N100Codec()
     for name, frame in frames(n100.N100Codec.protocols, others):
         assert codec.decode(name, frame) == ()
-    assert codec.lost_frames == 0
 
 
 @pytest.mark.parametrize("place", [1, 2, 3, 4, 5, 6, 7, 62, 63])

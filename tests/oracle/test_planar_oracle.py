@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import recordings_bench as bench
 from tests.grid import sampled
-from vehicled.lab.recordings import art
 from vehicled.lab.recordings.recording import Recording, Track
 from vehicled.lab.recordings.runner import make_estimator, run
 
@@ -32,7 +32,7 @@ def _speed_rms_mps(recording: Recording) -> float:
 
 
 def test_indoors_every_drive_is_better_than_its_measurement(real_data: Path) -> None:
-    errors = np.array([_position_errors_m(r) for r in art.load(real_data / "mocap_ekf_mpc_2023", ["mocap"])])
+    errors = np.array([_position_errors_m(r) for r in bench.load(real_data / "mocap_ekf_mpc_2023", ["mocap"])])
     assert len(errors) >= 10
     assert (errors[:, 1] < errors[:, 0]).all()
     assert errors[:, 1].mean() < 0.17
@@ -40,7 +40,7 @@ def test_indoors_every_drive_is_better_than_its_measurement(real_data: Path) -> 
 
 @pytest.mark.soak
 def test_plain_gnss_from_a_known_start(real_data: Path) -> None:
-    errors = np.array([_position_errors_m(r) for r in art.load(real_data / "lot17_rtk_gps_2023", ["plain_start"])])
+    errors = np.array([_position_errors_m(r) for r in bench.load(real_data / "lot17_rtk_gps_2023", ["plain_start"])])
     ratio = errors[:, 1] / errors[:, 0]
     assert errors[:, 1].mean() < 0.7 * errors[:, 0].mean()
     assert (ratio < 1.0).mean() >= 0.9
@@ -48,7 +48,7 @@ def test_plain_gnss_from_a_known_start(real_data: Path) -> None:
 
 
 def test_plain_gnss_alone_is_never_made_worse(real_data: Path) -> None:
-    errors = np.array([_position_errors_m(r) for r in art.load(real_data / "lot17_rtk_gps_2023" / "multi_speed", ["plain"])])
+    errors = np.array([_position_errors_m(r) for r in bench.load(real_data / "lot17_rtk_gps_2023" / "multi_speed", ["plain"])])
     assert (errors[:, 1] / errors[:, 0]).max() < 1.05
 
 
@@ -59,4 +59,4 @@ def test_plain_gnss_alone_is_never_made_worse(real_data: Path) -> None:
     ),
 )
 def test_speed_without_a_wheel_sensor(shared_data: Path, folder: str, kind: str) -> None:
-    assert max(_speed_rms_mps(r) for r in art.load(shared_data / folder, [kind])) < 0.10
+    assert max(_speed_rms_mps(r) for r in bench.load(shared_data / folder, [kind])) < 0.10

@@ -13,6 +13,7 @@ from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
+from vehicled.estimation.filter_status import status_of
 from vehicled.estimation.ins.estimator import Ins
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import N, State
@@ -21,7 +22,6 @@ from vehicled.estimation.planar.estimator import Planar
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import SIZE, PlanarState, X
 from vehicled.estimation.planar.update import Context, fuse
-from vehicled.estimation.soundness import status_of
 from vehicled.messages import NAN, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading, HeadingKind, WheelSpeed
 from vehicled.paths.datum import Datum
 

@@ -14,7 +14,6 @@ from drivers.vesc.comm import Comm, Forward, Request, SelectiveRequest, Setpoint
 from drivers.vesc.device import CAN_COMMANDS
 from drivers.vesc.faults import NAMES
 from drivers.vesc.uart import UartDecoder, frame_uart
-from drivers.vesc.values import mask_of
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.vesc import FAULT, VescUartEmulator, configuration
 from sim_backend.emulators.vesc_motor import FAULT_STOP_NS, HOLD_NS
@@ -279,7 +278,7 @@ def test_the_speed_controller_reaches_its_speed_and_brakes_to_a_lower_one(wire: 
 def test_answers_of_the_serial_line() -> None:
     emulator = VescUartEmulator("drive", device("vesc_uart"), 1, START_NS)
     emulator.on_message(moving(START_NS), START_NS + MS)
-    mask = mask_of("erpm", "fault_code")
+    mask = 1 << 7 | 1 << 15  # erpm and fault code
     for message in (
         SelectiveRequest(mask),
         Forward(1, encode_comm(Request(Comm.FW_VERSION))),

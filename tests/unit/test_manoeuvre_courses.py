@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course, names, parameters
 from vehicled.paths.course import Course
-from vehicled.paths.manoeuvres import clothoids, smooth_step
+from vehicled.paths.formulas import smooth_step
+from vehicled.paths.manoeuvres import clothoids
 from vehicled.paths.markings import Body, Lane, LanePassage, Markings
 from vehicled.paths.stored import from_json, to_json
 

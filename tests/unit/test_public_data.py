@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import recordings_bench as bench
 from vehicled.cli import main
-from vehicled.lab.recordings import art, public_data, table
+from vehicled.lab.recordings import public_data, table
 from vehicled.lab.recordings.errors import RecordingError
 from vehicled.lab.recordings.public_data import DATA_SETS, DataSet, PublicFile, download, fetch, with_header
 
@@ -87,7 +88,7 @@ def test_a_set_is_fetched_and_read_as_a_recording(server: Server, tmp_path: Path
     rows = table.read(tmp_path / data.name / "circle_r1.csv")
     assert rows["time_nominal_s"][-1] == pytest.approx(7.9)
     assert rows["steering_cmd"][-1] == 10.0
-    assert {each.kind for each in art.load(tmp_path)} == {"bare_rtk", "bare_plain"}
+    assert {each.kind for each in bench.load(tmp_path)} == {"bare_rtk", "bare_plain"}
     assert "none stated" in (tmp_path / data.name / "ORIGIN.txt").read_text()
     asked = len(server.asked)
     assert main(arguments) == 0

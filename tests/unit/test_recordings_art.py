@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
-from vehicled.lab.recordings import art, smoothing
+from vehicled.lab.recordings import smoothing
 from vehicled.lab.recordings.errors import RecordingError
+from vehicled.lab.recordings.loading import sources
 from vehicled.lab.recordings.recording import Recording
 from vehicled.messages import ActuatorCommand, CarrierSolution, GnssFix, Heading, HeadingKind, ImuSample
 
@@ -36,25 +37,25 @@ def test_the_header_says_what_a_file_is_wherever_it_lies(tmp_path: Path) -> None
     bench.acceleration(tmp_path / "e")
     bench.write(tmp_path / "waypoints.csv", {"x_m": [0.0, 1.0], "y_m": [0.0, 0.0]})
     (tmp_path / "picture.csv").write_bytes(b"\xff\xfe\x00\x01,")
-    found = {(recording.name, recording.kind) for recording in art.load(tmp_path)}
+    found = {(recording.name, recording.kind) for recording in bench.load(tmp_path)}
     assert found == {
         ("a/one", "mocap"), ("b/two", "rtk"), ("b/two", "plain"), ("b/two", "plain_start"), ("b/bare", "bare_rtk"),
         ("b/bare", "bare_plain"), ("c/three", "path"), ("c/four", "path_sim"), ("d/test1_motion", "ramp"),
         ("e/test1_speed", "acceleration"),
     }  # fmt: skip
-    assert {recording.kind for recording in art.load(tmp_path, {"rtk", "mocap"})} == {"rtk", "mocap"}
+    assert {recording.kind for recording in bench.load(tmp_path, {"rtk", "mocap"})} == {"rtk", "mocap"}
 
 
 def test_a_motion_file_without_its_commands_is_no_recording(tmp_path: Path) -> None:
     motion = bench.ramp(tmp_path)
     (tmp_path / "test1_commands.csv").unlink()
-    assert art.load(tmp_path) == []
+    assert bench.load(tmp_path) == []
     with pytest.raises(RecordingError, match="columns of no recording"):
-        art.load(motion)
+        bench.load(motion)
 
 
 def test_the_vehicle_believed_is_the_profiles(tmp_path: Path) -> None:
-    (recording,) = art.load(bench.path_following(tmp_path / "run.csv"))
+    (recording,) = bench.load(bench.path_following(tmp_path / "run.csv"))
     assert recording.vehicle.wheelbase_m == 0.5
     assert recording.vehicle.steering.gain_rad == pytest.approx(0.335)
 
@@ -63,7 +64,7 @@ def test_the_vehicle_believed_is_the_profiles(tmp_path: Path) -> None:
 
 
 def test_held_positions_are_no_fixes(tmp_path: Path) -> None:
-    recordings = by_kind(art.load(bench.outdoor(tmp_path / "run.csv", outage=(12.0, 14.0))))
+    recordings = by_kind(bench.load(bench.outdoor(tmp_path / "run.csv", outage=(12.0, 14.0))))
     stamps = np.array([m.t_ns for m in of(recordings["rtk"], GnssFix)]) * 1e-9 - 1.0
     assert not ((stamps >= 12.0 - 1e-6) & (stamps < 14.0 - 1e-6)).any()
     # It stood for 3 s: one fix at the start, none until it moved; then one for each row.
@@ -74,13 +75,13 @@ def test_held_positions_are_no_fixes(tmp_path: Path) -> None:
 
 
 def test_zeros_before_the_first_plain_fix_are_not_fed(tmp_path: Path) -> None:
-    plain = by_kind(art.load(bench.outdoor(tmp_path / "run.csv")))["plain"]
+    plain = by_kind(bench.load(bench.outdoor(tmp_path / "run.csv")))["plain"]
     assert np.isnan(plain.raw_x_m[0])
     assert places(plain, CarrierSolution.NONE)[:, 0].min() > 1.5
 
 
 def test_the_start_is_given_by_rtk_only_while_the_vehicle_stands(tmp_path: Path) -> None:
-    start = by_kind(art.load(bench.outdoor(tmp_path / "run.csv")))["plain_start"]
+    start = by_kind(bench.load(bench.outdoor(tmp_path / "run.csv")))["plain_start"]
     stamps = [m.t_ns * 1e-9 - 1.0 for m in of(start, GnssFix) if m.carrier is CarrierSolution.FIXED]
     assert max(stamps) == pytest.approx(2.9)
     assert len(stamps) == 30
@@ -88,7 +89,7 @@ def test_the_start_is_given_by_rtk_only_while_the_vehicle_stands(tmp_path: Path)
 
 
 def test_gyro_yaw_is_given_as_heading_and_as_rate(tmp_path: Path) -> None:
-    recording = by_kind(art.load(bench.outdoor(tmp_path / "run.csv")))["rtk"]
+    recording = by_kind(bench.load(bench.outdoor(tmp_path / "run.csv")))["rtk"]
     headings, samples = of(recording, Heading), of(recording, ImuSample)
     assert all(m.kind is HeadingKind.INERTIAL and np.isnan(m.sigma_rad) for m in headings)
     yaw = np.array([m.yaw_rad for m in headings])
@@ -98,7 +99,7 @@ def test_gyro_yaw_is_given_as_heading_and_as_rate(tmp_path: Path) -> None:
 
 
 def test_commands_are_cut_to_what_the_vehicle_takes(tmp_path: Path) -> None:
-    (recording,) = art.load(bench.path_following(tmp_path / "run.csv"))
+    (recording,) = bench.load(bench.path_following(tmp_path / "run.csv"))
     commands = of(recording, ActuatorCommand)
     assert max(m.throttle for m in commands) == 1.0
     assert max(m.steering for m in commands) == 1.0
@@ -107,7 +108,7 @@ def test_commands_are_cut_to_what_the_vehicle_takes(tmp_path: Path) -> None:
 
 
 def test_inputs_are_in_order_of_arrival(tmp_path: Path) -> None:
-    for recording in art.load(bench.outdoor(tmp_path / "run.csv")):
+    for recording in bench.load(bench.outdoor(tmp_path / "run.csv")):
         stamps = [m.t_ns for m in recording.inputs]  # type: ignore[attr-defined]
         assert stamps == sorted(stamps)
         assert recording.steps_ns[0] <= stamps[0]
@@ -118,7 +119,7 @@ def test_inputs_are_in_order_of_arrival(tmp_path: Path) -> None:
 
 def test_truth_of_speed_and_heading_comes_from_the_rtk_track(tmp_path: Path) -> None:
     drive = bench.drive()
-    recording = by_kind(art.load(bench.outdoor(tmp_path / "run.csv")))["rtk"]
+    recording = by_kind(bench.load(bench.outdoor(tmp_path / "run.csv")))["rtk"]
     moving = drive["t"] > 4.0
     known = moving & np.isfinite(recording.truth.speed_mps)
     assert known.sum() > 0.95 * moving.sum()
@@ -129,7 +130,7 @@ def test_truth_of_speed_and_heading_comes_from_the_rtk_track(tmp_path: Path) -> 
 
 
 def test_nothing_is_true_during_an_outage(tmp_path: Path) -> None:
-    recording = by_kind(art.load(bench.outdoor(tmp_path / "run.csv", outage=(12.0, 14.0))))["plain"]
+    recording = by_kind(bench.load(bench.outdoor(tmp_path / "run.csv", outage=(12.0, 14.0))))["plain"]
     t_s = np.array(recording.steps_ns) * 1e-9 - 1.0
     inside = (t_s > 11.95) & (t_s < 13.95)
     assert np.isnan(recording.truth.x_m[inside]).all()
@@ -138,7 +139,7 @@ def test_nothing_is_true_during_an_outage(tmp_path: Path) -> None:
 
 
 def test_the_misalignment_of_a_motion_capture_body_is_taken_off_the_truth_alone(tmp_path: Path) -> None:
-    (recording,) = art.load(bench.mocap(tmp_path / "run.csv", misalignment_rad=0.12))
+    (recording,) = bench.load(bench.mocap(tmp_path / "run.csv", misalignment_rad=0.12))
     drive = bench.drive(seconds=15.0, standing_s=1.0)
     assert np.abs(recording.truth.yaw_rad - drive["yaw"]).max() < 0.01
     assert of(recording, Heading)[0].yaw_rad == pytest.approx(-0.12)
@@ -146,7 +147,7 @@ def test_the_misalignment_of_a_motion_capture_body_is_taken_off_the_truth_alone(
 
 
 def test_a_marker_ahead_of_the_axle_is_a_lever_arm(tmp_path: Path) -> None:
-    (recording,) = art.load(bench.ramp(tmp_path))
+    (recording,) = bench.load(bench.ramp(tmp_path))
     assert recording.lever_arm_m == (0.31, 0.0, 0.0)
     radius = np.hypot(recording.truth.x_m, recording.truth.y_m - 2.0)
     assert radius == pytest.approx(2.0, abs=1e-5)
@@ -155,7 +156,7 @@ def test_a_marker_ahead_of_the_axle_is_a_lever_arm(tmp_path: Path) -> None:
 
 
 def test_way_of_an_acceleration_run_is_the_integral_of_its_speed(tmp_path: Path) -> None:
-    (recording,) = art.load(bench.acceleration(tmp_path))
+    (recording,) = bench.load(bench.acceleration(tmp_path))
     assert recording.truth.x_m[-1] == pytest.approx(2.0 + 2.0 * (4.9 - 2.0), abs=1e-3)
     t_s = np.array(recording.steps_ns) * 1e-9 - 1.0
     assert recording.truth.speed_mps[30] == pytest.approx(2.0, abs=1e-3)
@@ -163,13 +164,13 @@ def test_way_of_an_acceleration_run_is_the_integral_of_its_speed(tmp_path: Path)
 
 
 def test_what_was_published_stands_beside_it(tmp_path: Path) -> None:
-    recordings = by_kind(art.load(bench.outdoor(tmp_path / "run.csv")))
+    recordings = by_kind(bench.load(bench.outdoor(tmp_path / "run.csv")))
     rtk, plain = recordings["rtk"], recordings["plain"]
     assert rtk.published.x_m is not None
     assert plain.published.x_m is None, "the published position held RTK: it is no rival of plain GNSS"
     assert plain.published.speed_mps is not None
     assert np.nanmean(plain.published.speed_mps - plain.truth.speed_mps) == pytest.approx(0.5, abs=0.02)
-    (path,) = art.load(bench.path_following(tmp_path / "path.csv"))
+    (path,) = bench.load(bench.path_following(tmp_path / "path.csv"))
     assert path.published.speed_mps is not None
     assert path.published.speed_mps[-1] == pytest.approx(0.4)
 
@@ -192,7 +193,7 @@ def test_damage_is_named_with_its_line(tmp_path: Path, line: int, text: str, wor
     lines[line - 1] = text
     file.write_text("\n".join(lines))
     with pytest.raises(RecordingError) as caught:
-        art.load(file)
+        bench.load(file)
     assert str(file) in str(caught.value)
     for word in words:
         assert word in str(caught.value)
@@ -200,14 +201,14 @@ def test_damage_is_named_with_its_line(tmp_path: Path, line: int, text: str, wor
 
 def test_empty_foreign_and_missing_files_are_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="no such file or folder"):
-        art.load(tmp_path / "nowhere")
+        sources(tmp_path / "nowhere")
     header = bench.mocap(tmp_path / "run.csv").read_text().splitlines()[0]
     (tmp_path / "run.csv").write_text(header + "\n")
     with pytest.raises(RecordingError, match="a header and no rows"):
-        art.load(tmp_path / "run.csv")
+        bench.load(tmp_path / "run.csv")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(RecordingError, match=r"other\.csv: line 1 has the columns of no recording.*noisy_x_m"):
-        art.load(tmp_path / "other.csv")
+        bench.load(tmp_path / "other.csv")
 
 
 def test_empty_fields_are_gaps_and_not_numbers(tmp_path: Path) -> None:
@@ -217,7 +218,7 @@ def test_empty_fields_are_gaps_and_not_numbers(tmp_path: Path) -> None:
     fields[3] = fields[4] = ""
     lines[100] = ",".join(fields)
     file.write_text("\n".join(lines))
-    rtk = by_kind(art.load(file))["rtk"]
+    rtk = by_kind(bench.load(file))["rtk"]
     assert np.isnan(rtk.truth.x_m[99])
     assert all(np.isfinite(m.latitude_rad) for m in of(rtk, GnssFix))
 

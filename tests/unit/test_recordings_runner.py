@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests import recordings_bench as bench
 from vehicled import registry
-from vehicled.lab.recordings import art, runner
+from vehicled.lab.recordings import runner
 from vehicled.lab.recordings.errors import RecordingError
 from vehicled.lab.recordings.recording import Recording
 from vehicled.messages import ActuatorCommand, EstimatorStatus, GnssFix, Identification, Message, StateEstimate
@@ -73,7 +73,7 @@ class Teller:
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
-    (found,) = art.load(bench.path_following(tmp_path / "run.csv"))
+    (found,) = bench.load(bench.path_following(tmp_path / "run.csv"))
     return found
 
 

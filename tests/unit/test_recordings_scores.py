@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
-from vehicled.lab.recordings import art, least_squares, scores, smoothing
+from vehicled.lab.recordings import least_squares, scores, smoothing
 from vehicled.lab.recordings.outages import outages, withheld
 from vehicled.lab.recordings.prediction import Commands, predict
 from vehicled.lab.recordings.recording import Recording, Track
@@ -20,7 +20,7 @@ from vehicled.vehicle import Vehicle
 
 
 def load(path: Path, kind: str) -> Recording:
-    return next(recording for recording in art.load(path) if recording.kind == kind)
+    return next(recording for recording in bench.load(path) if recording.kind == kind)
 
 
 def track_of(recording: Recording, **columns: Any) -> Track:

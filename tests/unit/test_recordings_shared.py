@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vehicled.lab.recordings import art, least_squares, runner, scores
+from tests import recordings_bench as bench
+from vehicled.lab.recordings import least_squares, runner, scores
 from vehicled.lab.recordings.recording import Recording
 
 
@@ -23,7 +24,7 @@ def mean_off(recording: Recording, x: np.ndarray, y: np.ndarray) -> float:
 
 
 def test_raw_and_published_errors_indoors_are_those_that_are_known(real_data: Path) -> None:
-    recordings = art.load(folder(real_data, "mocap_ekf_mpc_2023"))
+    recordings = bench.load(folder(real_data, "mocap_ekf_mpc_2023"))
     raw = [mean_off(r, r.raw_x_m, r.raw_y_m) for r in recordings]
     published = [
         mean_off(r, r.published.x_m, r.published.y_m)
@@ -36,7 +37,7 @@ def test_raw_and_published_errors_indoors_are_those_that_are_known(real_data: Pa
 
 
 def test_the_marker_indoors_is_turned_by_its_mounting(shared_data: Path) -> None:
-    recordings = art.load(folder(shared_data, "mocap_ekf_mpc_2023"))
+    recordings = bench.load(folder(shared_data, "mocap_ekf_mpc_2023"))
     assert {recording.kind for recording in recordings} == {"mocap"}
     for recording in recordings:
         heading = scores.measured_yaw(recording)
@@ -45,7 +46,7 @@ def test_the_marker_indoors_is_turned_by_its_mounting(shared_data: Path) -> None
 
 
 def test_laps_outdoors(shared_data: Path) -> None:
-    recordings = art.load(folder(shared_data, "lot17_rtk_gps_2023") / "single_speed")
+    recordings = bench.load(folder(shared_data, "lot17_rtk_gps_2023") / "single_speed")
     kinds = Counter(recording.kind for recording in recordings)
     assert kinds["rtk"] == kinds["plain"] == kinds["plain_start"] > 0
     for recording in recordings:
@@ -65,7 +66,7 @@ def test_real_and_simulated_drives_are_told_apart(shared_data: Path) -> None:
     files = [*sorted(root.glob("real/*/*_2.csv")), *sorted(root.glob("sim/*_path/*.csv"))]
     assert files
     for file in files:
-        (recording,) = art.load(file)
+        (recording,) = bench.load(file)
         assert recording.kind == ("path_sim" if "sim" in file.parts else "path"), file
 
 
@@ -84,7 +85,7 @@ def test_least_squares_reproduce_the_published_steering(real_data: Path) -> None
     for name, (_, gain, offset, delay, _) in wanted.items():
         if not (real_data / name).is_file():
             continue
-        (recording,) = art.load(real_data / name)
+        (recording,) = bench.load(real_data / name)
         fit = least_squares.steering(recording)
         assert fit is not None
         assert fit.gain_rad == pytest.approx(float(gain), rel=0.02)
@@ -95,7 +96,7 @@ def test_least_squares_reproduce_the_published_steering(real_data: Path) -> None
 
 @pytest.mark.parametrize("name", ["art_steering_ramp_2023/steer_p06", "art_acceleration_2022/ramp", "art_circle_2023"])
 def test_an_estimator_runs_over_the_others(shared_data: Path, name: str) -> None:
-    recordings = art.load(folder(shared_data, name))
+    recordings = bench.load(folder(shared_data, name))
     assert recordings
     for recording in recordings:
         track = runner.run(recording, runner.make_estimator("ekf4", (), recording), ahead_of=scores.ahead_of(recording))

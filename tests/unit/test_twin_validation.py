@@ -4,7 +4,7 @@ import csv
 from math import cos, radians, sin, tan
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -94,7 +94,7 @@ def compared(folder: Path, puppet: Puppet, target: Target | None = None, **colum
     write_run(folder / "commonroad", **columns)
     (source,) = find(folder).sources
     reference = read(source)
-    ours = drive(reference, load_twin(source.twin).parameters, puppet)
+    ours = drive(reference, load_twin(source.twin).parameters, cast(Any, puppet))
     errors = errors_of(reference, ours)
     chosen = target or Target(name="any", position_pct=1.0, yaw_rate_pct=5.0, roll_deg=0.3)
     return RunComparison(reference, ours, errors, chosen, check_target(reference, ours, errors, chosen))
@@ -188,7 +188,7 @@ def test_chrono_positions_and_velocities_are_those_of_its_own_points(tmp_path):
     reference = read(source)
     puppet = Puppet()
     parameters = load_twin("hmmwv_chrono").parameters
-    ours = drive(reference, parameters, puppet)
+    ours = drive(reference, parameters, cast(Any, puppet))
     behind = parameters.body.cg_to_front_m - parameters.body.wheelbase_m / 2
     assert puppet.started[0] == pytest.approx(-behind)
     assert ours.x_m[0] == pytest.approx(behind)

@@ -18,7 +18,7 @@ from drivers.vesc.canbus import Can, CanSetpoint, Fill, Foreign, Process, Reasse
 from drivers.vesc.comm import Comm, Setpoint, Unknown, decode_comm, encode_comm
 from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.uart import decode, frame_uart
-from drivers.vesc.values import Layout, Values, mask_of
+from drivers.vesc.values import Layout, Values
 from vehicled.wire.can import CanFrame
 
 # Signature, id 7, 500 ms, 12.5 A, then per family: status, rates, ..., CAN mode, ..., servo output, ..., application.
@@ -167,12 +167,6 @@ def test_a_long_frame_that_a_short_one_could_carry_is_none() -> None:
     short = frame_uart(b"\x1e")
     assert list(decode(b"\x03\x00" + short[1:])) == []
     assert [name for name, _ in decode(b"\x03\x00" + short[1:] + short)] == ["ALIVE"]
-
-
-def test_masks_follow_the_order_of_the_fields() -> None:
-    assert mask_of("fet_temperature_c") == 1
-    assert mask_of("fault_code", "erpm", "fault_code") == 1 << 15 | 1 << 7
-    assert mask_of("status") == 1 << 21
 
 
 def test_unknown_values_are_sent_as_zero() -> None:

@@ -65,7 +65,6 @@ class _Wanted:
         return values if self.index is None else values[:, self.index]
 
     def value(self, message: Message) -> float:
-        """Return the value of one message."""
         value = getattr(message, self.field.name)
         return float(value if self.index is None else value[self.index])
 

@@ -96,7 +96,6 @@ class Timing(Struct, frozen=True, kw_only=True):
     notes: list[str]
 
     def to_json(self) -> str:
-        """Return the timing as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
     def to_text(self) -> str:

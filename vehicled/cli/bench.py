@@ -41,7 +41,7 @@ def recorded(arguments: Namespace) -> int:
     scores: list[Score] = []
     last = None
     try:
-        for recording, track, score in run_all(found, task, lambda text: progress.show(text) if progress.due() else None):
+        for recording, track, score in run_all(found, task, progress.update):
             scores.append(score)
             last = recording, track, score
     finally:

@@ -55,9 +55,7 @@ def fetch(arguments: Namespace) -> int:
     try:
         for data in wanted:
             print(f"{data.name}: {data.what}; licence: {data.licence or UNKNOWN}; from {data.page}", file=sys.stderr)
-            count = public_data.fetch(
-                data, folder, lambda text: progress.show(text) if progress.due() else None, source=arguments.mirror
-            )
+            count = public_data.fetch(data, folder, progress.update, source=arguments.mirror)
             progress.close()
             print(f"{folder / data.name}: {count} files downloaded, {len(data.files)} in total")
     finally:

@@ -108,13 +108,11 @@ class Recorder:
         return t_ns + self._utc_ns
 
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
-        """Print the state of the port."""
         self.trouble = "" if state is PortState.OPENED else detail
         waits = "; retrying, Ctrl-C to stop" if self.trouble else ""
         print(f"{state.name.lower()}: {detail}{waits}", file=sys.stderr)
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
-        """Write what was received."""
         self._write(data, t_rx_ns)
         self.total += len(data)
         self.pieces += 1

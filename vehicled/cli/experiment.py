@@ -17,8 +17,7 @@ class TerminalConsole:
 
     def progress(self, text: str) -> None:
         """Show a progress line, which the next one replaces."""
-        if self._progress.due():
-            self._progress.show(text)
+        self._progress.update(text)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print a table on standard output."""

@@ -42,7 +42,6 @@ class Installer:
 
     @property
     def profiles(self) -> list[str]:
-        """Return the names of the installed profiles."""
         return sorted({name for entry in self._owned.values() for name in entry["for"] if name})
 
     def owned(self, profile: str) -> list[str]:
@@ -102,7 +101,6 @@ class Installer:
         self._owned.pop(path, None)
 
     def remove_folder(self, path: str) -> None:
-        """Remove a folder if it is empty."""
         place = self.place(path)
         left = [each for each in place.iterdir() if each != self.place(MANIFEST)] if place.is_dir() else []
         if place.is_dir() and not left:

@@ -71,7 +71,6 @@ _FORMULAS |= {
 
 _FITTED = ("width_m", "centre_m", "turn_radius_m")
 """Parameters that come from the vehicle where the user gives none."""
-_HIDDEN = ("datum", "name")
 
 
 def names() -> list[str]:
@@ -121,7 +120,7 @@ def parameters(name: str) -> dict[str, object]:
     """Return the parameters of a course drawn by formula with their defaults, None for a dependent one. Empty for other names."""
     if name not in _FORMULAS:
         return {}
-    found = {key: p.default for key, p in inspect.signature(_FORMULAS[name]).parameters.items() if key not in _HIDDEN}
+    found = {key: p.default for key, p in inspect.signature(_FORMULAS[name]).parameters.items() if key != "name"}
     return {key: default for key, default in found.items() if default is not inspect.Parameter.empty}
 
 

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from vehicled.paths.course import MAX_WAYPOINTS, Course, course_from_waypoints
-from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.smoothing import Array
 
@@ -31,10 +30,17 @@ def steps(name: str, length_m: float, spacing_m: float = _STEP_M, least: int = 6
     return max(least, round(length_m / spacing_m))
 
 
-def straight(length_m: float = 20.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "straight") -> Course:
+def smooth_step(u: Array) -> Array:
+    """10 u^3 - 15 u^4 + 6 u^5, held outside 0..1: neither heading nor curvature jumps. Its slope is 1.875 at the most, its second
+    derivative 5.77."""
+    u = np.clip(u, 0.0, 1.0)
+    return u**3 * (10.0 - 15.0 * u + 6.0 * u**2)
+
+
+def straight(length_m: float = 20.0, *, speed_mps: float = 1.0, name: str = "straight") -> Course:
     """Return a line due east."""
     positive(name, length_m=length_m)
-    return course_from_waypoints(name, [0.0, length_m], [0.0, 0.0], default_speed_mps=speed_mps, closed=False, datum=datum)
+    return course_from_waypoints(name, [0.0, length_m], [0.0, 0.0], default_speed_mps=speed_mps, closed=False)
 
 
 def circle(
@@ -43,7 +49,6 @@ def circle(
     laps: int = 1,
     *,
     speed_mps: float = 1.0,
-    datum: Datum = LOT_17,
     name: str = "circle",
 ) -> Course:
     """Return a circle that leaves the origin eastwards. One lap is a closed course; several are one open line wound up."""
@@ -54,7 +59,7 @@ def circle(
     angle = np.linspace(0.0, 2.0 * pi * laps, n, endpoint=laps > 1)
     side = 1.0 if direction == "ccw" else -1.0
     x, y = radius_m * np.sin(angle), side * radius_m * (1.0 - np.cos(angle))
-    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=laps == 1, datum=datum)
+    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=laps == 1)
 
 
 def sine(
@@ -63,19 +68,16 @@ def sine(
     length_m: float = 30.0,
     *,
     speed_mps: float = 1.0,
-    datum: Datum = LOT_17,
     name: str = "sine",
 ) -> Course:
     """y = amplitude sin(wave number x) for x in 0..length. Tightest radius 1 / (amplitude wave_number^2)."""
     positive(name, amplitude_m=amplitude_m, wave_number_per_m=wave_number_per_m, length_m=length_m)
     x = np.linspace(0.0, length_m, steps(name, length_m) + 1)
     y = amplitude_m * np.sin(wave_number_per_m * x)
-    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
+    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False)
 
 
-def square(
-    size_m: float = 20.0, corner_radius_m: float = 3.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "square"
-) -> Course:
+def square(size_m: float = 20.0, corner_radius_m: float = 3.0, *, speed_mps: float = 1.0, name: str = "square") -> Course:
     """Return a square with rounded corners, driven counter-clockwise from the middle of its south side."""
     positive(name, size_m=size_m, corner_radius_m=corner_radius_m)
     if 2.0 * corner_radius_m >= size_m:
@@ -91,12 +93,10 @@ def square(
     start = len(side) // 2
     ring = np.roll(ring, -start, axis=0)
     ring = ring - ring[0]
-    return course_from_waypoints(name, ring[:, 0], ring[:, 1], default_speed_mps=speed_mps, closed=True, datum=datum)
+    return course_from_waypoints(name, ring[:, 0], ring[:, 1], default_speed_mps=speed_mps, closed=True)
 
 
-def double_lane_change(
-    vehicle_width_m: float = 1.8, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "double_lane_change"
-) -> Course:
+def double_lane_change(vehicle_width_m: float = 1.8, *, speed_mps: float = 1.0, name: str = "double_lane_change") -> Course:
     """Return the centre line of the ISO 3888-1 double lane change, 125 m.
 
     Lanes: A 0-15 m, 1.1 w + 0.25 wide; B 45-70 m, 1.2 w + 0.25 wide; C 95-110 m, 1.3 w + 0.25 wide; 15 m run-out. The 3.5 m
@@ -107,13 +107,11 @@ def double_lane_change(
     width_a, width_b, width_c = (factor * vehicle_width_m + 0.25 for factor in (1.1, 1.2, 1.3))
     centre_b, centre_c = 3.5 + (width_b - width_a) / 2.0, (width_c - width_a) / 2.0
     x = np.linspace(0.0, 125.0, 2501)
-    y = centre_b * _ramp((x - 15.0) / 30.0) + (centre_c - centre_b) * _ramp((x - 70.0) / 25.0)
-    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
+    y = centre_b * smooth_step((x - 15.0) / 30.0) + (centre_c - centre_b) * smooth_step((x - 70.0) / 25.0)
+    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False)
 
 
-def figure_eight(
-    half_width_m: float = 10.0, *, speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "figure_eight"
-) -> Course:
+def figure_eight(half_width_m: float = 10.0, *, speed_mps: float = 1.0, name: str = "figure_eight") -> Course:
     """Return Bernoulli's lemniscate, closed, which leaves its crossing eastwards; tightest radius a third of the half width."""
     positive(name, half_width_m=half_width_m)
     t = np.linspace(0.0, 2.0 * pi, steps(name, 5.3 * half_width_m), endpoint=False) - pi / 2.0
@@ -121,7 +119,7 @@ def figure_eight(
     lobes = half_width_m * np.column_stack((np.cos(t) / denominator, np.sin(t) * np.cos(t) / denominator))
     # The branch leaves the crossing at -45 degrees.
     lobes = lobes @ _turned(atan(1.0))
-    return course_from_waypoints(name, lobes[:, 0], lobes[:, 1], default_speed_mps=speed_mps, closed=True, datum=datum)
+    return course_from_waypoints(name, lobes[:, 0], lobes[:, 1], default_speed_mps=speed_mps, closed=True)
 
 
 def parallel_parking(
@@ -131,7 +129,6 @@ def parallel_parking(
     approach_m: float = 4.0,
     forward_m: float = 0.6,
     speed_mps: float = 0.5,
-    datum: Datum = LOT_17,
     name: str = "parallel_parking",
 ) -> Course:
     """Return a parking manoeuvre: past a bay on the right, backward into it, forward to its middle: ``approach_m`` straight on, an
@@ -143,7 +140,7 @@ def parallel_parking(
 
     def swing(length_m: float) -> Array:
         u = np.linspace(0.0, 1.0, steps(name, length_m) + 1)
-        return _walked(length_m, length_m / (2.0 * pi * radius_m) * (1.0 - np.cos(2.0 * pi * u)))
+        return walked(length_m, length_m / (2.0 * pi * radius_m) * (1.0 - np.cos(2.0 * pi * u)))
 
     # The S gets longer until it reaches far enough; a swing beyond a quarter turn would be no parking.
     shortest_m, longest_m = 1e-3 * radius_m, 0.5 * pi**2 * radius_m
@@ -156,7 +153,7 @@ def parallel_parking(
     back = np.array([approach_m, 0.0]) - swing(longest_m)
     end = back[-1] + np.array([forward_m, 0.0])
     parts = [(np.array([[0.0, 0.0], [approach_m, 0.0]]), 1.0), (back, -1.0), (np.vstack((back[-1], end)), 1.0)]
-    return _manoeuvre(name, parts, speed_mps, datum)
+    return _manoeuvre(name, parts, speed_mps)
 
 
 def three_point_turn(
@@ -164,7 +161,6 @@ def three_point_turn(
     *,
     approach_m: float = 1.5,
     speed_mps: float = 0.5,
-    datum: Datum = LOT_17,
     name: str = "three_point_turn",
 ) -> Course:
     """Return a turn in a narrow street: straight on; forward to the left, backward to the right, forward to the left, by 60
@@ -176,23 +172,23 @@ def three_point_turn(
     third_rad = pi / 3.0
     length_m = 2.0 * radius_m * third_rad
     u = np.linspace(0.0, 1.0, steps(name, length_m) + 1)
-    turn = _walked(length_m, third_rad * (u - np.sin(2.0 * pi * u) / (2.0 * pi)))
+    turn = walked(length_m, third_rad * (u - np.sin(2.0 * pi * u) / (2.0 * pi)))
     first = np.vstack(([0.0, 0.0], turn + np.array([approach_m, 0.0])))
     # Backward the heading goes on to grow, so the line is the same turn begun in the opposite direction.
     second = first[-1] + turn @ _turned(third_rad + pi)
     third = second[-1] + turn @ _turned(2.0 * third_rad)
     third = np.vstack((third, third[-1] + np.array([-approach_m, 0.0])))
-    return _manoeuvre(name, [(first, 1.0), (second, -1.0), (third, 1.0)], speed_mps, datum)
+    return _manoeuvre(name, [(first, 1.0), (second, -1.0), (third, 1.0)], speed_mps)
 
 
-def _manoeuvre(name: str, parts: list[tuple[Array, float]], speed_mps: float, datum: Datum) -> Course:
+def _manoeuvre(name: str, parts: list[tuple[Array, float]], speed_mps: float) -> Course:
     """Return a course of parts that meet at cusps, each with its direction."""
     points = np.vstack([part[:-1] for part, _ in parts] + [parts[-1][0][-1:]])
     speeds = np.concatenate([np.full(len(part) - 1, sign * speed_mps) for part, sign in parts] + [[parts[-1][1] * speed_mps]])
-    return course_from_waypoints(name, points[:, 0], points[:, 1], speed=speeds, closed=False, datum=datum, speed_holds=True)
+    return course_from_waypoints(name, points[:, 0], points[:, 1], speed=speeds, closed=False, speed_holds=True)
 
 
-def _walked(length_m: float, heading_rad: Array) -> Array:
+def walked(length_m: float, heading_rad: Array) -> Array:
     """Return points (n, 2) of a line from the origin whose heading goes through evenly spaced values."""
     step_m = length_m / (len(heading_rad) - 1)
     middle = 0.5 * (heading_rad[1:] + heading_rad[:-1])
@@ -204,8 +200,3 @@ def _turned(angle_rad: float) -> Array:
     """Return the matrix that rotates row vectors counter-clockwise."""
     cos, sin = np.cos(angle_rad), np.sin(angle_rad)
     return np.array([[cos, sin], [-sin, cos]])
-
-
-def _ramp(u: Array) -> Array:
-    u = np.clip(u, 0.0, 1.0)
-    return u**3 * (10.0 - 15.0 * u + 6.0 * u**2)

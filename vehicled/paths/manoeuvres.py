@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from vehicled.paths.course import Course, course_from_waypoints
-from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
-from vehicled.paths.formulas import positive, steps
+from vehicled.paths.formulas import positive, smooth_step, steps
 from vehicled.paths.markings import Lane, Markings
 from vehicled.paths.smoothing import Array
 
@@ -35,13 +34,6 @@ def run_up(speed_mps: float, given_m: float | None) -> float:
     return given_m
 
 
-def smooth_step(u: Array) -> Array:
-    """10 u^3 - 15 u^4 + 6 u^5, held outside 0..1: neither heading nor curvature jumps. Its slope is 1.875 at the most, its second
-    derivative 5.77."""
-    u = np.clip(u, 0.0, 1.0)
-    return u**3 * (10.0 - 15.0 * u + 6.0 * u**2)
-
-
 def _of_offsets(
     name: str,
     total_m: float,
@@ -49,7 +41,6 @@ def _of_offsets(
     speed_mps: float,
     run_m: tuple[float, float],
     lanes: list[tuple[str, float, float, float, float]],
-    datum: Datum,
     spacing_m: float = SPACING_M,
     boxes: bool = False,
 ) -> Course:
@@ -61,7 +52,7 @@ def _of_offsets(
     y = np.zeros_like(x)
     for begin, end, change in ramps:
         y += change * smooth_step((x - before_m - begin) / (end - begin))
-    course = course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
+    course = course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False)
     inside = (x >= before_m) & (x <= before_m + total_m)
     from_m, to_m = (float(np.interp(at, course.x_m, course.s_m)) for at in (before_m, before_m + total_m))
     markings = Markings(
@@ -115,7 +106,6 @@ def iso_3888(
     run_out_m: float | None = None,
     boxes: bool = False,
     *,
-    datum: Datum = LOT_17,
     name: str,
 ) -> Course:
     """Return a double lane change of ISO 3888 whose dimensions, except the vehicle's, are multiplied by ``scale``.
@@ -140,7 +130,7 @@ def iso_3888(
         ramps.append((begin, end, middles[k] - middles[k - 1]))
     lanes = list(zip("ABC", starts, lengths, middles, widths, strict=True))
     runs_m = run_up(speed, run_up_m), run_up(speed, run_out_m)
-    return _of_offsets(name, scale * standard.total_m, ramps, speed, runs_m, lanes, datum, min(SPACING_M, 0.5 * scale), boxes)
+    return _of_offsets(name, scale * standard.total_m, ramps, speed, runs_m, lanes, min(SPACING_M, 0.5 * scale), boxes)
 
 
 def lane_change(
@@ -150,7 +140,6 @@ def lane_change(
     run_m: float = 50.0,
     speed_mps: float = 10.0,
     *,
-    datum: Datum = LOT_17,
     name: str = "lane_change",
 ) -> Course:
     """Double lane change as Chrono generates it: ``run_m`` straight, over ``ramp_m`` to ``offset_m`` on the left, ``length_m``
@@ -160,7 +149,7 @@ def lane_change(
         raise CourseError(f"{name}: offset_m is {offset_m:g}; how far aside the change goes, positive left")
     ramps = [(0.0, ramp_m, offset_m), (ramp_m + length_m, 2.0 * ramp_m + length_m, -offset_m)]
     more_m = max(run_m, run_up(speed_mps, None))
-    return _of_offsets(name, 2.0 * ramp_m + length_m, ramps, speed_mps, (more_m, more_m), [], datum)
+    return _of_offsets(name, 2.0 * ramp_m + length_m, ramps, speed_mps, (more_m, more_m), [])
 
 
 def slalom(
@@ -171,7 +160,6 @@ def slalom(
     run_up_m: float | None = None,
     run_out_m: float | None = None,
     *,
-    datum: Datum = LOT_17,
     name: str = "slalom",
 ) -> Course:
     """Cones in a row, the first passed on the left, then in turn: a sine that fades in and out, half a vehicle's width and a
@@ -187,7 +175,7 @@ def slalom(
     at = (x - before_m) / spacing_m
     fade = smooth_step(at / 0.9) * smooth_step((cones + 1 - at) / 0.9)
     y = amplitude_m * np.sin(pi * (at - 0.5)) * fade
-    course = course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
+    course = course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False)
     gate_m = 2.0 * (amplitude_m - 0.5 * clearance_m)
     lanes = tuple(
         Lane(f"gate {k}", before_m + k * spacing_m, (amplitude_m if k % 2 else -amplitude_m), 0.0, 0.02 * spacing_m, gate_m)
@@ -207,7 +195,6 @@ def turn(
     run_out_m: float | None = None,
     boxes: bool = False,
     *,
-    datum: Datum = LOT_17,
     name: str = "turn",
 ) -> Course:
     """Return a turn: straight, a left arc (right for a negative angle), straight, with a clothoid at both ends of the arc.
@@ -226,7 +213,7 @@ def turn(
     sign = 1.0 if angle_deg >= 0.0 else -1.0
     bends = [(0.0, 0.0), (0.0, sign / radius_m), (sign / radius_m, sign / radius_m), (sign / radius_m, 0.0), (0.0, 0.0)]
     points = clothoids(parts, bends, name=name)
-    course = course_from_waypoints(name, points[:, 0], points[:, 1], default_speed_mps=speed_mps, closed=False, datum=datum)
+    course = course_from_waypoints(name, points[:, 0], points[:, 1], default_speed_mps=speed_mps, closed=False)
     to_m = sum(parts) - after_m
     at = np.linspace(0.0, sum(parts), len(points))
     inside = points[(at >= before_m) & (at <= to_m)]
@@ -263,18 +250,15 @@ def straight_run(
     run_out_m: float | None = None,
     boxes: bool = False,
     *,
-    datum: Datum = LOT_17,
     name: str = "straight_run",
 ) -> Course:
     """Return a straight driven at one speed, between a run-up and a run-out."""
     positive(name, length_m=length_m, speed_mps=speed_mps)
     runs_m = run_up(speed_mps, run_up_m), run_up(speed_mps, run_out_m)
-    return _of_offsets(name, length_m, [], speed_mps, runs_m, [], datum, boxes=boxes)
+    return _of_offsets(name, length_m, [], speed_mps, runs_m, [], boxes=boxes)
 
 
-def polyline(
-    points: list[tuple[float, float]], corner_m: float, speed_mps: float, *, closed: bool, datum: Datum, name: str
-) -> Course:
+def polyline(points: list[tuple[float, float]], corner_m: float, speed_mps: float, *, closed: bool, name: str) -> Course:
     """Return straight lines between points, their corners rounded with arcs of a radius."""
     positive(name, corner_radius_m=corner_m, speed_mps=speed_mps)
     corners = np.array(points, dtype=float)
@@ -300,47 +284,47 @@ def polyline(
         dense.append(start + np.linspace(0.0, 1.0, count, endpoint=False)[1:, None] * (part[0] - start))
         dense.append(part)
     line = np.vstack(dense[:-1] if closed else dense)
-    return course_from_waypoints(name, line[:, 0], line[:, 1], default_speed_mps=speed_mps, closed=closed, datum=datum)
+    return course_from_waypoints(name, line[:, 0], line[:, 1], default_speed_mps=speed_mps, closed=closed)
 
 
 def rectangle(
     north_m: float = 45.0, east_m: float = 20.0, corner_radius_m: float = 3.0, *, speed_mps: float = 1.0,
-    datum: Datum = LOT_17, name: str = "rectangle",
+    name: str = "rectangle",
 ) -> Course:  # fmt: skip
     """Return a rectangle from the middle of its south side, counter-clockwise; ``north_m`` northwards, as driven at Madison."""
     positive(name, north_m=north_m, east_m=east_m)
     half = east_m / 2.0
     ring = [(half, 0.0), (half, north_m), (-half, north_m), (-half, 0.0)]
-    course = polyline(ring, corner_radius_m, speed_mps, closed=True, datum=datum, name=name)
+    course = polyline(ring, corner_radius_m, speed_mps, closed=True, name=name)
     # The ring begins at its first corner: begin it on the south side instead.
     x, y = course.x_m, course.y_m
     start = int(np.argmin(np.hypot(x, y)))
     points = np.column_stack((np.roll(x, -start), np.roll(y, -start)))
-    return course_from_waypoints(name, points[:, 0], points[:, 1], default_speed_mps=speed_mps, closed=True, datum=datum)
+    return course_from_waypoints(name, points[:, 0], points[:, 1], default_speed_mps=speed_mps, closed=True)
 
 
 def u_turn(
     east_m: float = 37.0, north_m: float = 20.0, corner_radius_m: float = 3.0, *, speed_mps: float = 1.0,
-    datum: Datum = LOT_17, name: str = "u_shape",
+    name: str = "u_shape",
 ) -> Course:  # fmt: skip
     """Return a U-turn: north, across to the east, back south."""
     positive(name, east_m=east_m, north_m=north_m)
     line = [(0.0, 0.0), (0.0, north_m), (east_m, north_m), (east_m, 0.0)]
-    return polyline(line, corner_radius_m, speed_mps, closed=False, datum=datum, name=name)
+    return polyline(line, corner_radius_m, speed_mps, closed=False, name=name)
 
 
 def wave(
     amplitude_m: float = 1.5, wave_number_per_m: float = 0.5, from_m: float = -3.2, to_m: float = 3.2, phase_rad: float = 0.0, *,
-    speed_mps: float = 1.0, datum: Datum = LOT_17, name: str = "wave",
+    speed_mps: float = 1.0, name: str = "wave",
 ) -> Course:  # fmt: skip
     """y = amplitude sin(wave number x + phase) between two x: the sines driven in a room of 6 x 3 m, the half-sine on grass."""
     positive(name, amplitude_m=amplitude_m, wave_number_per_m=wave_number_per_m, speed_mps=speed_mps, length_m=to_m - from_m)
     x = np.linspace(from_m, to_m, steps(name, to_m - from_m) + 1)
     y = amplitude_m * np.sin(wave_number_per_m * x + phase_rad)
-    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
+    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False)
 
 
-def sine_square(speed_mps: float = 1.0, *, datum: Datum = LOT_17, name: str = "lot17_sine_square") -> Course:
+def sine_square(speed_mps: float = 1.0, *, name: str = "lot17_sine_square") -> Course:
     """Return the lap of car park 17 as published: y = 2 sin(0.18 x) eastwards, 71 m north, an arch back, south.
 
     Its corners are corners; the lap that was driven, ``lot17``, has another far side.
@@ -354,4 +338,4 @@ def sine_square(speed_mps: float = 1.0, *, datum: Datum = LOT_17, name: str = "l
     third = np.column_stack((east[::-1], 73.0 - 2.0 * ((east[::-1] - 17.2) / 17.2) ** 2))
     fourth = np.column_stack((np.zeros(len(north)), north[::-1]))
     ring = np.vstack((first, second, third, fourth))
-    return course_from_waypoints(name, ring[:, 0], ring[:, 1], default_speed_mps=speed_mps, closed=True, datum=datum)
+    return course_from_waypoints(name, ring[:, 0], ring[:, 1], default_speed_mps=speed_mps, closed=True)

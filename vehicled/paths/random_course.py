@@ -5,10 +5,8 @@ from math import isfinite
 import numpy as np
 
 from vehicled.paths.course import Course, course_from_waypoints
-from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
-from vehicled.paths.formulas import positive, steps
-from vehicled.paths.manoeuvres import smooth_step
+from vehicled.paths.formulas import positive, smooth_step, steps, walked
 
 TURN_RADIUS_M = 1.5
 """Default turning radius of an unknown vehicle."""
@@ -28,7 +26,6 @@ def random_course(
     turn_radius_m: float = TURN_RADIUS_M,
     lateral_mps2: float = 1.0,
     bend_m: float = 0.0,
-    datum: Datum = LOT_17,
     name: str = "random",
 ) -> Course:
     """Return a smooth course that leaves the origin eastwards; the same seed gives the same course.
@@ -55,7 +52,5 @@ def random_course(
     k = at.astype(int)
     along = curvature[k] + (curvature[k + 1] - curvature[k]) * smooth_step(at - k)
     yaw_rad = np.concatenate(([0.0], np.cumsum(along * step_m)))
-    middle_rad = 0.5 * (yaw_rad[1:] + yaw_rad[:-1])
-    x = np.concatenate(([0.0], np.cumsum(step_m * np.cos(middle_rad))))
-    y = np.concatenate(([0.0], np.cumsum(step_m * np.sin(middle_rad))))
-    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=False, datum=datum)
+    points = walked(length_m, yaw_rad)
+    return course_from_waypoints(name, points[:, 0], points[:, 1], default_speed_mps=speed_mps, closed=False)

@@ -75,8 +75,7 @@ def _profile(profile: View) -> Found:
 
 def _corrections(profile: View) -> Found:
     """Check that a route of corrections has a source and a receiver."""
-    devices: Any = profile.written.get("devices")
-    tables = {name: table for name, table in devices.items() if isinstance(table, dict)} if isinstance(devices, dict) else {}
+    tables = _devices(profile)
     sources = [name for name in tables if "Corrections" in (profile.get("devices", name, "messages") or ())]
     for name in tables:
         wanted = profile.get("devices", name, "corrections_from")
@@ -104,6 +103,12 @@ def _corrections(profile: View) -> Found:
                 yield path, f'"{source}" takes its corrections from here: two receivers cannot correct each other'
 
 
+def _devices(profile: View) -> dict[str, dict[str, Any]]:
+    """Return the tables of the devices as written, so that a mistake in one of them does not hide it."""
+    devices: Any = profile.written.get("devices")
+    return {name: table for name, table in devices.items() if isinstance(table, dict)} if isinstance(devices, dict) else {}
+
+
 def _chosen(device: dict[str, Any]) -> str:
     driver = device.get("driver")
     return str(driver.get("name") if isinstance(driver, dict) else driver)
@@ -125,26 +130,23 @@ def _refusals(profile: View) -> Found:
     """Refuse a limit that the estimator's timeout never lets the count reach: it would accept a jump instead of stopping."""
     chosen: Any = profile.written.get("estimator")
     name = chosen.get("name") if isinstance(chosen, dict) else chosen
-    refusals, patience = profile.get("limits", "gnss_refusals"), profile.get("estimator", str(name), "gate_patience")
-    if refusals is not None and patience is not None and refusals > patience:
+    refusals, in_a_row = profile.get("limits", "gnss_refusals"), profile.get("estimator", str(name), "gate_patience")
+    if refusals is not None and in_a_row is not None and refusals > in_a_row:
         yield (
             ("limits", "gnss_refusals"),
             (
-                f"{refusals} is more than estimator.{name}.gate_patience = {patience}: after so many in a row the estimator "
-                f"believes the next fix, so that nothing would stop the vehicle; write at most {patience}"
+                f"{refusals} is more than estimator.{name}.gate_patience = {in_a_row}: after so many in a row the estimator "
+                f"believes the next fix, so that nothing would stop the vehicle; write at most {in_a_row}"
             ),
         )
 
 
 def _reverse(profile: View) -> Found:
     """Refuse reverse on a board without a pulse for it, which would send neutral."""
-    devices: Any = profile.written.get("devices")
-    if not profile.get("vehicle", "drive", "reverse_share") or not isinstance(devices, dict):
+    if not profile.get("vehicle", "drive", "reverse_share"):
         return
-    for name, device in devices.items():
-        driver = device.get("driver") if isinstance(device, dict) else None
-        chosen = driver.get("name") if isinstance(driver, dict) else driver
-        if chosen == PULSE_BOARD and not profile.get("devices", name, "driver", PULSE_BOARD, "reverse_range_us"):
+    for name, device in _devices(profile).items():
+        if _chosen(device) == PULSE_BOARD and not profile.get("devices", name, "driver", PULSE_BOARD, "reverse_range_us"):
             yield (
                 ("vehicle", "drive", "reverse_share"),
                 f'above 0, but the board of "{name}" has no reverse (reverse_range_us = 0): calibrate it, or write 0 here',

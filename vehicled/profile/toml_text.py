@@ -191,6 +191,15 @@ def _split(key: str) -> KeyPath:
     return tuple(parts)
 
 
+def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted key and value of everything in nested tables that is no table."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
 def write(data: Mapping[str, Any]) -> str:
     """Write plain values as TOML that reads back to the same values. Comments are lost."""
     return "\n".join(_table(data, ())) + "\n"

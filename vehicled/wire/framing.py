@@ -112,6 +112,42 @@ class Framer:
         self._rest = b""
 
 
+class PayloadReader:
+    """Reader of one kind of payload from a stream cut anywhere. Never raises on wire input; keeps at most one frame."""
+
+    def __init__(self, protocols: Sequence[Protocol], limit: int, payload: Callable[[str, bytes], bytes]) -> None:
+        """``payload`` takes the protocol's name and the frame."""
+        self._framer = Framer(protocols, limit)
+        self._payload = payload
+
+    @property
+    def bad_frames(self) -> int:
+        """Frame starts without a valid frame, including false starts inside a cut frame."""
+        return self._framer.bad_frames
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Bytes outside valid frames."""
+        return self._framer.dropped_bytes
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of an incomplete frame or false start; below the limit."""
+        return self._framer.buffered_bytes
+
+    def feed(self, data: bytes, stale: bool = False) -> list[bytes]:
+        """Return the payloads completed by ``data``. ``stale``: the line was silent, so an incomplete frame is dropped."""
+        return [self._payload(name, frame) for name, frame in self._framer.feed(data, stale)]
+
+    def flush(self) -> list[bytes]:
+        """Return the payloads behind a start that never completed. Nothing stays buffered."""
+        return self.feed(b"", stale=True)
+
+    def clear(self) -> None:
+        """Drop the incomplete frame, because the stream was interrupted."""
+        self._framer.clear()
+
+
 def _pattern(protocols: Sequence[Protocol]) -> re.Pattern[bytes]:
     """Return a pattern of any sync, or its beginning at the end of the buffer."""
     places = set()

@@ -108,12 +108,6 @@ class DoubleTrack:
         return self.state.engine_radps
 
     @property
-    def lifted(self) -> tuple[bool, bool, bool, bool]:
-        """True for each wheel without load."""
-        out = self.outputs
-        return out.load_fl_n <= 0.0, out.load_fr_n <= 0.0, out.load_rl_n <= 0.0, out.load_rr_n <= 0.0
-
-    @property
     def rolled_over(self) -> bool:
         """True beyond the roll limit of its bounds."""
         return abs(self.state.roll_rad + self.state.tip_rad) >= self._roll_limit_rad

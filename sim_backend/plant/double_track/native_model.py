@@ -58,11 +58,9 @@ class NativeDoubleTrack(DoubleTrack):
 
     @property
     def engine_radps(self) -> float:
-        """Speed of the engine or motor."""
         return self._block[_ENGINE]
 
     def step(self, steer_rad: float, throttle: float, brake: float) -> bool:
-        """Advance one grid step, see :meth:`.model.DoubleTrack.step`."""
         if self._flat is None:
             self._block[SURFACE_AT:LIMITS_AT] = [*self.under]
         end = DIVERGED

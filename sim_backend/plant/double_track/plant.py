@@ -35,11 +35,9 @@ class DoubleTrackPlant:
 
     @property
     def motor_speed_radps(self) -> float:
-        """Speed of the drive motor, see :class:`sim_backend.plant.interface.Plant`."""
         return self._vehicle.engine_radps
 
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
-        """Advance one grid step; see :class:`sim_backend.plant.interface.Plant`."""
         if not self._vehicle.step(wheel_angle_rad, throttle, brake):
             raise VehicleLostError(self._loss())
         if not self._even:
@@ -57,7 +55,6 @@ class DoubleTrackPlant:
         )
 
     def motion(self) -> Motion:
-        """State at the newest grid point."""
         s, out, arm_m = self._vehicle.state, self._vehicle.outputs, self._reference_m
         roll_rate = s.roll_rate_radps + s.tip_rate_radps
         x_m = s.x_m + arm_m * cos(s.yaw_rad)

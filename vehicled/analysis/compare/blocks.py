@@ -103,7 +103,6 @@ class Ratio:
 
     @property
     def n(self) -> int:
-        """Number of samples."""
         return self._n
 
     def add(self, block: Any, above: Any, below: Any = None) -> Self:
@@ -115,7 +114,6 @@ class Ratio:
         return self
 
     def evaluate(self, runs: Sequence["Ratio"], weights: Sequence[Array]) -> Array:
-        """Return the ratio of the sums over all runs."""
         totals = np.sum([weight @ run._sums for run, weight in zip(runs, weights)], axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = np.where(totals[:, 1] > 0, totals[:, 0] / totals[:, 1], np.nan)

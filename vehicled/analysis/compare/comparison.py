@@ -77,7 +77,6 @@ class Comparison(Struct, frozen=True, kw_only=True):
         return sum(row.verdict == verdict for row in self.rows)
 
     def to_json(self) -> str:
-        """Return the comparison as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
     def to_text(self, *, every: bool = True) -> str:

@@ -19,6 +19,7 @@ from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import CHANNELS, RunHeader
 from vehicled.messages import Message
+from vehicled.profile.toml_text import leaves
 from vehicled.ros.cdr import CdrError, unpacker
 
 _STAMPS = frozenset({"t_ns", "t_rx_ns", "newest_input_ns", "release_ns", "start_ns", "end_ns"})
@@ -67,11 +68,9 @@ class MessageComparison(Struct, frozen=True, kw_only=True):
         return all(topic.number is None and not topic.note for topic in self.topics)
 
     def to_json(self) -> str:
-        """Return the comparison as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
     def to_text(self) -> str:
-        """Return the comparison as plain text."""
         lines = [f"a {self.a}", f"b {self.b}", *(f"note: {note}" for note in self.notes), ""]
         lines += [f"{key}: {a or 'none'} | {b or 'none'}" for key, (a, b) in self.header.items()]
         lines += [f"profile {key}: {_short(a)} | {_short(b)}" for key, (a, b) in self.profile.items()]
@@ -270,7 +269,7 @@ def _profiles(a: LogReader, b: LogReader) -> tuple[dict[str, tuple[Any, Any]], l
     tables = []
     for log in (a, b):
         try:
-            tables.append(_flat(tomllib.loads(log.attachment("profile.toml").decode())))
+            tables.append(dict(leaves(tomllib.loads(log.attachment("profile.toml").decode()))))
         except LogError:
             return {}, [f"{log.path} carries no profile"]
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -278,16 +277,6 @@ def _profiles(a: LogReader, b: LogReader) -> tuple[dict[str, tuple[Any, Any]], l
     left, right = tables
     keys = sorted(left.keys() | right.keys())
     return {key: (left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)}, []
-
-
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
 
 
 def _attachments(a: LogReader, b: LogReader) -> list[str]:

@@ -385,7 +385,6 @@ class Findings:
         return rows[number].name if number < len(rows) else f"task {number}"
 
     def cause_name(self, number: int) -> str:
-        """Return the name of a cause."""
         return Cause(number).name.lower().replace("_", " ") if number in set(Cause) else f"cause {number}"
 
 

@@ -21,11 +21,11 @@ from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
 from vehicled.estimation.ekf4.fusion import POSITION, Ekf4Measurement, FilterState, fuse, fusion_config
 from vehicled.estimation.ekf4.inputs import Observable, is_possible, source_of, to_measurement
 from vehicled.estimation.ekf4.params import Ekf4Params
+from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
 from vehicled.estimation.gyro import FUTURE_TOLERANCE_NS, Gyro
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import MAX_RANGE_M, enu_m
-from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
     NAN,
@@ -103,7 +103,6 @@ class Ekf4(Counted):
     # ---------------------------------------------------------------- inputs
 
     def observe(self, message: Message) -> None:
-        """Queue a measurement for the next step; see :class:`~vehicled.estimation.interface.Estimator`."""
         if isinstance(message, ImuSample):
             self._gyro.observe(message)
         elif isinstance(message, Observable):
@@ -117,7 +116,6 @@ class Ekf4(Counted):
                 self._pending.append(message)
 
     def command(self, command: ActuatorCommand) -> None:
-        """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.wheel_angle_rad)):
             self._inputs.ignored += 1
             return
@@ -136,7 +134,6 @@ class Ekf4(Counted):
             self._timeline.changed(acts_ns)
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Predict with other parameters from now on; see :class:`~vehicled.estimation.interface.Estimator`."""
         p = self._params
         self._vehicle = vehicle
         self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)
@@ -154,7 +151,6 @@ class Ekf4(Counted):
     # ---------------------------------------------------------------- step
 
     def step(self, now_ns: int) -> StateEstimate:
-        """Fuse pending measurements and predict to ``now_ns``; see :class:`~vehicled.estimation.interface.Estimator`."""
         timeline = self._timeline
         self._take_gyro(now_ns)
         if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:

@@ -2,12 +2,13 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from vehicled.estimation.filter_status import FilterParams
 from vehicled.vehicle import NonNegative, Positive
 
 
-class Ekf4Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Ekf4Params(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Tuning. Densities are per root second; sigmas are floors under what the devices report."""
 
     model: Literal["kinematic", "dynamic"] = "kinematic"
@@ -55,15 +56,5 @@ class Ekf4Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     rest_s: Positive = 1.0
     history_s: Annotated[float, Meta(ge=0.02, le=2.0)] = 0.5
     """Largest age of a measurement that is still fused."""
-    gate: bool = True
     gate_probability: Annotated[float, Meta(ge=0.5, le=0.999999)] = 0.999
     """Fraction of consistent measurements that pass the chi-square gate."""
-    gate_patience: Annotated[int, Meta(ge=1)] = 5
-    """Consecutive rejections of one kind after which the filter doubts its state: it inflates the covariance by the residual and
-    accepts the measurement. Otherwise one wrong state would reject correct measurements for ever."""
-    align_fixes: Annotated[int, Meta(ge=1)] = 5
-    """Accepted fixes needed for RUNNING, counted from the start or from an acceptance against the gate."""
-    max_position_sigma_m: Positive = 4.0
-    """Limit of the sigma beyond which the status is DIVERGED; likewise the next two."""
-    max_yaw_sigma_rad: Positive = 0.6
-    max_speed_sigma_mps: Positive = 1.0

@@ -74,7 +74,6 @@ class SingleTrackIdentifier:
     # ---------------------------------------------------------------- inputs
 
     def observe(self, message: Message) -> None:
-        """Take a measurement; see :class:`~vehicled.estimation.interface.Identifier`."""
         if isinstance(message, ImuSample):
             self._yaw.gyro(message)
         elif isinstance(message, Heading):
@@ -86,7 +85,6 @@ class SingleTrackIdentifier:
             self._chord.motor(message.t_ns, message.motor_speed_radps)
 
     def command(self, command: ActuatorCommand) -> None:
-        """Take a command; see :class:`~vehicled.estimation.interface.Identifier`."""
         if not (isfinite(command.steering) and isfinite(command.throttle) and isfinite(command.brake)):
             return
         self._steering_commands.command(command.t_ns, min(max(command.steering, -1.0), 1.0), self._slew_per_s())
@@ -96,7 +94,6 @@ class SingleTrackIdentifier:
     # ---------------------------------------------------------------- step
 
     def step(self, estimate: StateEstimate, now_ns: int) -> Identification | None:
-        """Learn from the inputs since the last step; see :class:`~vehicled.estimation.interface.Identifier`."""
         turn = self._yaw.take(now_ns)
         self._forget_future(now_ns)
         usable = (

@@ -57,7 +57,6 @@ class YawSource:
         self.standing = False
 
     def gyro(self, sample: ImuSample) -> None:
-        """Add a gyro sample."""
         t_ns, rate = sample.t_ns, sample.angular_rate_radps[2]
         if sample.saturated or not abs(rate) <= MAX_RATE_RADPS or t_ns <= self._gyro_ns:
             return

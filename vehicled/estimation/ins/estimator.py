@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
+from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.ins.alignment import Aligner, first_state
@@ -26,7 +27,6 @@ from vehicled.estimation.ins.messages import HEADING, MOTOR, WHEEL, PendingMeasu
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import N, State, Triple, apply, apply_inverse, cross, yaw_of
 from vehicled.estimation.measurements import MAX_RANGE_M
-from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
     ActuatorCommand,
@@ -95,7 +95,6 @@ class Ins(Counted):
     # ---------------------------------------------------------------- inputs
 
     def observe(self, message: Message) -> None:
-        """Queue a measurement for the next step; see :class:`~vehicled.estimation.interface.Estimator`."""
         if isinstance(message, ImuSample):
             self._inertial.observe(message)
         elif isinstance(message, GnssFix | Heading | WheelSpeed | MotorStatus):
@@ -111,7 +110,6 @@ class Ins(Counted):
                 self._direction.observe(message)
 
     def command(self, command: ActuatorCommand) -> None:
-        """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if isfinite(command.throttle) and isfinite(command.wheel_angle_rad):
             self._commands.append(command.t_ns, command)
             self._direction.command(command)
@@ -129,7 +127,6 @@ class Ins(Counted):
     # ---------------------------------------------------------------- step
 
     def step(self, now_ns: int) -> StateEstimate:
-        """Mechanise, fuse pending measurements, predict to ``now_ns``; see :class:`~vehicled.estimation.interface.Estimator`."""
         timeline = self._timeline
         if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
             self._restart()

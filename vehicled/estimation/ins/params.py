@@ -9,6 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from vehicled.estimation.filter_status import FilterParams
 from vehicled.vehicle import NonNegative, Positive
 
 Threshold = Annotated[float, Meta(gt=0.5, le=1e9)]
@@ -98,7 +99,7 @@ class Inertial(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Sigma of roll and pitch at a start without levelling."""
 
 
-class InsParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class InsParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Tuning of :class:`vehicled.estimation.ins.estimator.Ins`."""
 
     imu_lever_arm_m: Vector3 = (0.0, 0.0, 0.0)
@@ -131,13 +132,3 @@ class InsParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Fuse late measurements at their time of validity. Otherwise those older than a step are rejected and counted."""
     history_length_s: Annotated[float, Meta(ge=0.02, le=2.0)] = 0.5
     """Largest age of a measurement that is still fused."""
-    gate: bool = True
-    gate_patience: Annotated[int, Meta(ge=1)] = 5
-    """Consecutive rejections of one kind after which the filter doubts its state: it inflates the covariance by the residual and
-    accepts the measurement. Otherwise one wrong state would reject correct measurements for ever."""
-    align_fixes: Annotated[int, Meta(ge=1)] = 5
-    """Accepted fixes needed for RUNNING, counted from the start or from an acceptance against the gate."""
-    max_position_sigma_m: Positive = 4.0
-    """Limit of the sigma beyond which the status is DIVERGED; likewise the next two."""
-    max_yaw_sigma_rad: Positive = 0.6
-    max_speed_sigma_mps: Positive = 1.0

@@ -20,14 +20,14 @@ the smallest variance), so that the covariance stays positive definite however e
 class Corrector:
     """Updates, in place, a state that the caller owns, with preallocated arrays.
 
-    ``limit`` is the gate on the normalised innovation squared, ``gate`` its index in ``GateCounters.strikes``. After ``patience``
-    rejections in a row the filter doubts its state: the variances of ``doubt`` (indices into the error state) grow by the residual
-    squared and the measurement is accepted. A result that is not finite is rejected. All return the NIS before any inflation, and
-    True if the measurement was accepted.
+    ``limit`` is the gate on the normalised innovation squared, ``gate`` its index in ``GateCounters.strikes``. After
+    ``max_in_a_row`` rejections in a row the filter doubts its state: the variances of ``doubt`` (indices into the error state) grow
+    by the residual squared and the measurement is accepted. A result that is not finite is rejected. All return the NIS before any
+    inflation, and True if the measurement was accepted.
     """
 
-    def __init__(self, patience: int) -> None:
-        self._patience = patience
+    def __init__(self, max_in_a_row: int) -> None:
+        self._max_in_a_row = max_in_a_row
         self._g = np.zeros(N)
         self._column = self._g.reshape(N, 1)
         self._outer = np.zeros((N, N))
@@ -120,7 +120,7 @@ class Corrector:
     def _doubts(self, s: State, nis: float, gate: int) -> bool:
         """Count a value outside the gate, and return True if it must be accepted nevertheless."""
         counters = s.counters
-        if isfinite(nis) and counters.strikes[gate] >= self._patience:
+        if isfinite(nis) and counters.strikes[gate] >= self._max_in_a_row:
             s.counters = replace(counters.accept(gate), good_fixes=0)
             return True
         s.counters = counters.reject(gate)

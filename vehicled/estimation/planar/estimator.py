@@ -17,6 +17,7 @@ from msgspec import structs
 
 from vehicled.estimation.counters import Counted
 from vehicled.estimation.direction import DirectionMonitor
+from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.gaussian import chi_square_limit
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import MAX_RANGE_M, MAX_SIGMA, enu_m, is_possible_fix
@@ -26,7 +27,6 @@ from vehicled.estimation.planar.inputs import Command, GyroHistory
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import YAW, Inputs, PlanarState, V, X, Y, predict, substeps
 from vehicled.estimation.planar.update import Context, Position, Scalar
-from vehicled.estimation.soundness import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
     ActuatorCommand,
@@ -88,7 +88,6 @@ class Planar(Counted):
     # ---------------------------------------------------------------- inputs
 
     def observe(self, message: Message) -> None:
-        """Queue a measurement for the next step; see :class:`~vehicled.estimation.interface.Estimator`."""
         if isinstance(message, ImuSample):
             self._gyro.append(message)
             return
@@ -102,7 +101,6 @@ class Planar(Counted):
             self._queue.append(item)
 
     def command(self, command: ActuatorCommand) -> None:
-        """Record a command; see :class:`~vehicled.estimation.interface.Estimator`."""
         if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.steering)):
             self._inputs.ignored += 1
             return
@@ -162,7 +160,6 @@ class Planar(Counted):
     # ---------------------------------------------------------------- step
 
     def step(self, now_ns: int) -> StateEstimate:
-        """Fuse queued measurements and predict to ``now_ns``; see :class:`~vehicled.estimation.interface.Estimator`."""
         timeline = self._timeline
         gyro_ns = self._gyro.drop_after(now_ns + AHEAD_NS)
         if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
@@ -176,7 +173,7 @@ class Planar(Counted):
             state = timeline.advance(now_ns)
             self._rejected = state.counters.rejected
             self._newest_input_ns = max(self._newest_input_ns, min(now_ns, max(state.counters.newest_ns, gyro_ns)))
-            if not self._is_sound(state):
+            if not self._is_valid(state):
                 self._restart()
         estimate = self._direction.judge(self._estimate(now_ns))
         if not self._direction.contradicted:
@@ -243,7 +240,7 @@ class Planar(Counted):
             sqrt(P[V, V]) / p.max_speed_sigma_mps,
         )
 
-    def _is_sound(self, state: PlanarState) -> bool:
+    def _is_valid(self, state: PlanarState) -> bool:
         if not (isfinite(float(state.x.sum())) and isfinite(float(state.P.sum())) and float(state.P.diagonal().min()) > 0.0):
             return False
         far = max(abs(state.x[X]), abs(state.x[Y])) > 2.0 * MAX_RANGE_M or abs(state.x[V]) > 2.0 * planar_update.MAX_SPEED_MPS

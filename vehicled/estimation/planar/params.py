@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from vehicled.estimation.filter_status import FilterParams
 from vehicled.vehicle import NonNegative, Positive, Share
 
 
-class PlanarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Tuning.
 
     Densities and correlations were fitted to every second recorded drive of the ART vehicle and checked on the others. The
@@ -100,14 +101,5 @@ class PlanarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     # ---- fusion
     history_s: Annotated[float, Meta(ge=0.02, le=2.0)] = 0.5
     """Largest age of a measurement that is still fused."""
-    gate: bool = True
     gate_probability: Annotated[float, Meta(ge=0.5, le=0.999999)] = 0.9999
     """Fraction of consistent measurements that pass the chi-square gate."""
-    gate_patience: Annotated[int, Meta(ge=1)] = 5
-    """Consecutive rejections of one kind after which the filter doubts its state and accepts the measurement."""
-    align_fixes: Annotated[int, Meta(ge=1)] = 5
-    """Accepted fixes needed for RUNNING, counted from the start or from a re-acquisition."""
-    max_position_sigma_m: Positive = 4.0
-    """Limit of the sigma beyond which the status is DIVERGED; likewise the next two."""
-    max_yaw_sigma_rad: Positive = 0.6
-    max_speed_sigma_mps: Positive = 1.0

@@ -35,7 +35,6 @@ class FourDofModel:
         self._sim = profile.sim
 
     def quantities(self, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-        """Return the quantities, see :class:`~vehicled.lab.calibration.quantity.CalibrationModel`."""
 
         def of(name: str, group: Group, unit: str, upper: float, sigma: float, *needs: Needs) -> Quantity:
             start = float(_get(self._sim, _KEYS[name]))
@@ -66,11 +65,9 @@ class FourDofModel:
         ]
 
     def steps_s(self) -> tuple[float, float]:
-        """Return the steps, see :class:`~vehicled.lab.calibration.quantity.CalibrationModel`."""
         return STEP_S, STEP_S
 
     def drive(self, piece: RunSegment, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> SimulatedMotion:
-        """Drive a piece, see :class:`~vehicled.lab.calibration.quantity.CalibrationModel`."""
         sim = self._with(values)
         steps = round(piece.seconds / step_s) + 2
         wheel = _wheel(sim, piece, step_s, steps)
@@ -85,7 +82,6 @@ class FourDofModel:
         return SimulatedMotion(*(np.interp(after_s, rows, column) for column in path))
 
     def figures(self, values: Values, sigma: Values) -> list[CalibratedNumber]:
-        """Return the profile's numbers, see :class:`~vehicled.lab.calibration.quantity.CalibrationModel`."""
         found = [
             CalibratedNumber(key=f"sim.{_KEYS[name]}", value=value, sigma=sigma[name], before=_get(self._sim, _KEYS[name]))
             for name, value in values.items()

@@ -50,7 +50,6 @@ class RunSegment(Struct, frozen=True, kw_only=True):
 
     run: Run
     index: int
-    """Index of the run among all."""
     rows: slice
     start: tuple[float, float, float, float]
     """Rear axle: x, y (m), yaw (rad), speed (m/s)."""

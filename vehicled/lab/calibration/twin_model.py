@@ -40,12 +40,10 @@ class TwinModel:
         self._top_mps = 1.0
 
     def quantities(self, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-        """Return the quantities, see :class:`~vehicled.lab.calibration.quantity.CalibrationModel`."""
         self._levels, self._top_mps = tuple(levels), top_mps
         return twin_quantities.quantities(self._parameters, self._levels, top_mps)
 
     def steps_s(self) -> tuple[float, float]:
-        """Return the steps, see :class:`~vehicled.lab.calibration.quantity.CalibrationModel`."""
         for step_s in FIT_STEPS_S:
             if not check(self._parameters, step_s) and not check(_at_speed(self._parameters, 1.0), step_s):
                 return step_s, JUDGE_STEP_S
@@ -66,7 +64,6 @@ class TwinModel:
         return msgspec.convert(tree, TwinParameters)
 
     def drive(self, piece: RunSegment, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> SimulatedMotion:
-        """Drive a piece, see :class:`~vehicled.lab.calibration.quantity.CalibrationModel`."""
         parameters = self.with_values(values)
         steps = round(piece.seconds / step_s) + 2
         commands = np.zeros((steps, 3))
@@ -89,7 +86,6 @@ class TwinModel:
         return _rows(table, model.constants.rear.arm_m, piece.after_s())
 
     def figures(self, values: Values, sigma: Values) -> list[CalibratedNumber]:
-        """Return the file's numbers, see :class:`~vehicled.lab.calibration.quantity.CalibrationModel`."""
         return twin_quantities.figures(self._parameters, values, sigma, self._top_mps)
 
 

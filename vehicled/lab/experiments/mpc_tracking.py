@@ -225,7 +225,6 @@ class _Plant:
             self.speed_mps = max(0.0, self.speed_mps + dt_s * vehicle.drive.acceleration_mps2(throttle, self.speed_mps))
 
     def estimate(self, now_ns: int) -> StateEstimate:
-        """The true state."""
         rate = self.speed_mps * tan(self._wheel_rad) / self._vehicle.wheelbase_m
         nothing = (0.0,) * 16
         return StateEstimate(

@@ -22,7 +22,7 @@ START_S = 30.0
 END_S = 20.0
 READING_S = 0.02
 TELEMETRY, SILENCE, LOOP = "limits.telemetry_silence_s", "devices.drive.driver.vesc_can.silence_s", "limits.loop_silence_s"
-PATIENT = {
+LONG_TIMEOUTS = {
     "limits.imu_silence_s": 0.4,
     "limits.estimate_silence_s": 0.5,
     "limits.control_silence_s": 0.5,
@@ -45,9 +45,9 @@ class Processes:
     """Context of daemon and simulator with a folder for log, sockets and ports. All processes end with it."""
 
     def __init__(self, folder: Path, profile: str, link: str, seed: int, on_trial: Collection[str] = ()) -> None:
-        """Take the trial's settings. ``on_trial`` lists keys of ``PATIENT`` that keep the profile's value."""
+        """Take the trial's settings. ``on_trial`` lists keys of ``LONG_TIMEOUTS`` that keep the profile's value."""
         self.folder, self.link = folder, link
-        self._patient = {key: value for key, value in PATIENT.items() if key not in on_trial}
+        self._long_timeouts = {key: value for key, value in LONG_TIMEOUTS.items() if key not in on_trial}
         self._profile, self._seed = profile, seed
         self._running: list[subprocess.Popen[bytes]] = []
         self._files = 0
@@ -108,8 +108,8 @@ class Processes:
         self.daemon = self._start("vehicled", [*words, *self._common(self._profile)])
 
     def _common(self, profile: str) -> list[str]:
-        patient = [word for key, value in self._patient.items() for word in ("--set", f"{key}={value}")]
-        return ["--profile", profile, "--course", COURSE, "--log", str(self.folder), *patient]
+        timeouts = [word for key, value in self._long_timeouts.items() for word in ("--set", f"{key}={value}")]
+        return ["--profile", profile, "--course", COURSE, "--log", str(self.folder), *timeouts]
 
     def _start(self, module: str, words: list[str]) -> "subprocess.Popen[bytes]":
         self._files += 1

@@ -7,7 +7,7 @@ from math import cos, hypot, remainder, sin, tau
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure
 from vehicled.journal import Sink
-from vehicled.lab.failsafe.bench import FaultyController, FaultyEstimator, Pair
+from vehicled.lab.failsafe.bench import Faulty, Pair
 from vehicled.messages import Heartbeat, Message, Mode, OperatorAction, OperatorCommand, Setpoint, TeleopCommand
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
@@ -129,12 +129,12 @@ class Stage:
         return self.pair.now_ns
 
     @property
-    def estimator(self) -> FaultyEstimator:
+    def estimator(self) -> Faulty:
         """Estimator whose output can be corrupted."""
         return self.pair.estimator
 
     @property
-    def controller(self) -> FaultyController:
+    def controller(self) -> Faulty:
         """Controller whose output can be corrupted."""
         return self.pair.controller
 

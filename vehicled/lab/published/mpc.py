@@ -176,7 +176,6 @@ class MpcPublished(Controller):
         self._vehicle = vehicle
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
-        """Start to drive; see :class:`~vehicled.control.interface.Controller`."""
         self._tracker.reset(s_m)
         self._steering = 0.0 if s_m is None else self._vehicle.steering.command(wheel_rad)
         self._throttle = self._throttle_before = 0.0
@@ -187,7 +186,6 @@ class MpcPublished(Controller):
 
     @property
     def finished(self) -> bool:
-        """True once the end of the course has been reached."""
         return self._tracker.finished
 
     def errors(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float) -> tuple[ErrorState, float]:
@@ -201,7 +199,6 @@ class MpcPublished(Controller):
         return error_state(x_m, y_m, yaw_rad, speed_mps, *reference, reference_mps), reference_mps
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        """Return wheel angle, throttle and brake for the state."""
         if not is_drivable(estimate):
             return self._stop(estimate, now_ns, ControlReason.STATE_UNUSABLE)
         here = self._tracker.update(estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps)

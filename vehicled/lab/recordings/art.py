@@ -4,7 +4,6 @@ The vehicle believed is that of the profile ``art`` for every campaign: that its
 estimators to find out.
 """
 
-import os
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -54,24 +53,6 @@ SPEED = frozenset({"time_s", "speed_mps"})
 COMMANDS = frozenset({"time_s", "throttle_cmd", "steering_cmd"})
 
 
-def load(path: str | os.PathLike[str], kinds: Collection[str] | None = None) -> list[Recording]:
-    """All recordings of a file, or of a folder and those below it; ``kinds`` None takes every kind.
-
-    A file may give several: plain GNSS and RTK stand side by side in one table. CSV files of other kinds are passed over in a
-    folder; named themselves they raise :class:`RecordingError`, as does what cannot be read.
-    """
-    root = Path(path)
-    if not root.exists():
-        raise RecordingError(f"{root}: there is no such file or folder")
-    if root.is_dir():
-        found: list[Recording] = []
-        for file in sorted(root.rglob("*.csv")):
-            if reader_of(file) is not None:
-                found += read(file, file.relative_to(root).with_suffix("").as_posix(), kinds)
-        return found
-    return read(root, root.stem, kinds)
-
-
 def read(file: Path, name: str, kinds: Collection[str] | None = None) -> list[Recording]:
     """The recordings of one file, under a name. Raises :class:`RecordingError`."""
     reader = reader_of(file)
@@ -85,11 +66,6 @@ def read(file: Path, name: str, kinds: Collection[str] | None = None) -> list[Re
         return kinds is None or kind in kinds
 
     return reader(table.read(file), name, load_profile("art").vehicle, wanted)
-
-
-def kinds_of(reader: "Reader") -> tuple[str, ...]:
-    """Kinds of recordings that a reader may find in a file."""
-    return _KINDS[reader]
 
 
 Reader = Callable[[Table, str, Vehicle, Callable[[str], bool]], list[Recording]]
@@ -214,13 +190,14 @@ def _acceleration(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[st
     return [_captured(rows, name, "acceleration", vehicle, t_s, (way, nothing, nothing), (way, nothing), (0.0, 0.0, 0.0))]
 
 
-_KINDS: dict[Reader, tuple[str, ...]] = {
+KINDS: dict[Reader, tuple[str, ...]] = {
     _mocap: ("mocap",),
     _outdoor: ("rtk", "plain", "plain_start", "bare_rtk", "bare_plain"),
     _path: ("path", "path_sim"),
     _ramp: ("ramp",),
     _acceleration: ("acceleration",),
 }
+"""Kinds of recordings that a reader may find in a file."""
 
 
 def _captured(

@@ -34,7 +34,7 @@ def sources(path: str | os.PathLike[str], vehicle: Vehicle | None = None) -> lis
     if not root.is_dir() or _is_bag_folder(root):
         found = _source(root, root.name if root.is_dir() else root.stem, vehicle)
         if found is None:
-            art.load(root)  # says what is wrong with it
+            art.read(root, root.stem)  # says what is wrong with it
             raise RecordingError(f"{root}: is no recording that can be read here")
         return [found]
     listed = []
@@ -69,7 +69,7 @@ def _source(file: Path, name: str, vehicle: Vehicle | None) -> Source | None:
     suffix = file.suffix.lower()
     if suffix == ".csv":
         reader = art.reader_of(file)
-        return None if reader is None else Source(name, file, art.kinds_of(reader), partial(_csv, file, name))
+        return None if reader is None else Source(name, file, art.KINDS[reader], partial(art.read, file, name))
     if suffix == ".mcap" and file.is_file():
         from vehicled.lab.recordings import mcap
 
@@ -80,10 +80,6 @@ def _source(file: Path, name: str, vehicle: Vehicle | None) -> Source | None:
     if suffix in (".bag", ".mcap", ".db3") or _is_bag_folder(file):
         return Source(name, file, ("rosbag",), partial(_bag, file, name, vehicle))
     return None
-
-
-def _csv(file: Path, name: str, kinds: Collection[str] | None) -> list[Recording]:
-    return art.read(file, name, kinds)
 
 
 def _log(file: Path, name: str, kinds: Collection[str] | None) -> list[Recording]:

@@ -50,8 +50,7 @@ def run(arguments: Namespace) -> int:
     progress = Progress()
 
     def tell(text: str) -> None:
-        if progress.due():
-            progress.show(f"{text}   (Ctrl-C stops with the best so far)")
+        progress.update(f"{text}   (Ctrl-C stops with the best so far)")
 
     try:
         found = calibrate(model, runs, groups=groups, friction=friction, held_out=held_out, folds=arguments.folds, tell=tell)

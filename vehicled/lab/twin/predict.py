@@ -90,13 +90,9 @@ def predict_drives(arguments: Namespace) -> int:
 
     progress = Progress()
 
-    def tell(text: str) -> None:
-        if progress.due():
-            progress.show(text)
-
     try:
         courses, drives, left_out = recorded_drives(folder)
-        predictions, unused = predict(courses, drives, make, tell)
+        predictions, unused = predict(courses, drives, make, progress.update)
         unused = [*left_out, *unused]
     except (FileNotFoundError, RecordingError, CourseError) as error:
         raise SetupError(str(error)) from error

@@ -3,7 +3,6 @@
 import json
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from sim_backend.plant import twin_file
 from sim_backend.plant.twin_file import STATUSES, Provenance, Twin
 from vehicled.profile import ProfileError
+from vehicled.profile.toml_text import leaves
 from vehicled.terminal import print_table
 
 _LONGEST = 46
@@ -66,7 +66,7 @@ def run(arguments: Namespace) -> int:
 def numbers(twin: Twin) -> dict[str, tuple[Any, Provenance]]:
     """Return value and provenance of every parameter, by dotted key in file order."""
     return {
-        key: (value, twin.provenance[key]) for key, value in _leaves(msgspec.to_builtins(twin.parameters)) if key in twin.provenance
+        key: (value, twin.provenance[key]) for key, value in leaves(msgspec.to_builtins(twin.parameters)) if key in twin.provenance
     }
 
 
@@ -92,14 +92,6 @@ def facts(twin: Twin) -> dict[str, Any]:
 
 def _spread_key(record: Provenance) -> str:
     return "spread_abs" if record.absolute else "spread"
-
-
-def _leaves(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _spread(record: Provenance) -> str:

@@ -27,16 +27,12 @@ def validate(arguments: Namespace) -> int:
     _check_outputs(arguments)
     progress = Progress()
 
-    def tell(text: str) -> None:
-        if progress.due():
-            progress.show(text)
-
     folder = Path(arguments.folder or DATA_FOLDER).expanduser()
     if arguments.folder is None and not folder.is_dir():
         raise SetupError(f"{folder}: folder not found; give a folder of reference runs, see docs/twin_validation.md")
     selection = Selection(str(folder), arguments.vehicle or "", arguments.only or "", not arguments.no_theory)
     try:
-        validation = run_all(selection, jobs=arguments.jobs, progress=tell)
+        validation = run_all(selection, jobs=arguments.jobs, progress=progress.update)
     except ReferenceRunError as error:
         raise SetupError(str(error)) from error
     finally:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from math import hypot
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
 from sim_backend.plant.double_track.constants import constants
+from sim_backend.plant.double_track.model import DoubleTrack
 from sim_backend.plant.double_track.parameters import Acceleration, Axle, Differential, Direction, TwinParameters
 from vehicled.lab.validation.metrics import ModelDrive
 from vehicled.lab.validation.reference import Reference
@@ -21,38 +22,7 @@ _LINEAR_TO = 10.0
 """Slip up to which a linearised tyre stays linear; no run reaches it."""
 
 
-class VehicleModel(Protocol):
-    """Vehicle model as needed here."""
-
-    diverged: bool
-
-    def reset(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float) -> None:
-        """Start rolling steadily, centre of mass at the position."""
-        ...
-
-    def step(self, steer_rad: float, throttle: float, brake: float) -> object:
-        """Advance one step."""
-        ...
-
-    def run(self, commands: Any, every: int = 1) -> dict[str, Any]:
-        """Run all steps; commands of shape (n, 3)."""
-        ...
-
-    @property
-    def rolled_over(self) -> bool:
-        """True beyond its roll limit."""
-        ...
-
-    @property
-    def state(self) -> Any:
-        """State of the centre of mass, ISO axes."""
-        ...
-
-
-Maker = Callable[[TwinParameters, float], VehicleModel]
-
-
-def drive(reference: Reference, parameters: TwinParameters, maker: Maker) -> ModelDrive:
+def drive(reference: Reference, parameters: TwinParameters, maker: Callable[[TwinParameters, float], DoubleTrack]) -> ModelDrive:
     """Drive a run. Never raises; the reason of an early end is in the result."""
     family = reference.family
     if float(np.abs(reference.lateral_acceleration_mps2).max()) < family.linear_tyres.get(reference.source.model, 0.0):
@@ -208,7 +178,7 @@ def _speed_wanted(reference: Reference, steps: int) -> Any:
     return np.interp(grid, reference.t_s, np.hypot(reference.vx_mps, reference.vy_mps))
 
 
-def _held_to_speed(model: VehicleModel, orders: Any, speed_mps: Any, parameters: TwinParameters, point_m: float) -> dict[str, Any]:
+def _held_to_speed(model: DoubleTrack, orders: Any, speed_mps: Any, parameters: TwinParameters, point_m: float) -> dict[str, Any]:
     """Drive with the speed held to a programme, because the reference has no losses that slow it down in a turn."""
     names = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll")
     rows = []
@@ -234,7 +204,7 @@ _STATE = {
 }
 
 
-def _ended(model: VehicleModel, table: dict[str, Any]) -> str:
+def _ended(model: DoubleTrack, table: dict[str, Any]) -> str:
     last = float(table["t"][-1])
     if model.diverged:
         return f"ours diverged at {last:.2f} s"

@@ -54,7 +54,6 @@ class Family(Struct, frozen=True, kw_only=True):
     pattern: str
     """Pattern of the file name; groups ``vehicle`` (optional), ``model`` (optional) and ``manoeuvre``."""
     folder: str
-    """Folder of this family's files."""
     anywhere: bool = True
     """True if its files are recognised by name and columns anywhere; otherwise only in its folder."""
     marks: tuple[str, ...] = ()

@@ -20,7 +20,6 @@ class RunComparison(Struct, frozen=True, eq=False):
 
     @property
     def source(self) -> ReferenceSource:
-        """File of the reference run."""
         return self.reference.source
 
 

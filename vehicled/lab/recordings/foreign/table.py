@@ -64,7 +64,6 @@ class _Maker:
             raise RecordingError(f"{place}: has no column {', '.join(map(repr, missing))}; there are: {known}")
 
     def make(self, row: CsvRow) -> Stamped | None:
-        """The message of a row; None where it has none."""
         if self._when_changed:
             now = [row[column] for column in self._when_changed]
             if now == self._last:
