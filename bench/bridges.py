@@ -1,6 +1,6 @@
 """Cost of a bridge for the loop, and age of what it publishes.
 
-    python bench/bridges.py [--bridge ros2] [--seconds 20] [--rounds 3] [--json]
+    python bench/bridges.py [--bridge ros2 | mavlink] [--seconds 20] [--rounds 3] [--json]
 
 The same drive on the wall clock, in turns: without a bridge (the reference) and with one that a client reads. Per arm:
 
@@ -63,7 +63,33 @@ def ros2() -> Bridge:
     return Bridge(["--ros2"], "vehicled.bridges.ros2.server", client, {"ROS_DOMAIN_ID": str(domain)})
 
 
-BRIDGES = {"ros2": ros2}
+def mavlink() -> Bridge:
+    """Return the bridge to ground stations, read by one that asks for the time of the newest estimate at 50 Hz."""
+    os.environ["MAVLINK20"] = "1"
+    from pymavlink import mavutil
+
+    link = mavutil.mavlink_connection("udpin:127.0.0.1:0", source_system=255)
+    port = link.port.getsockname()[1]
+    wanted = mavutil.mavlink.MAVLINK_MSG_ID_SYSTEM_TIME, 20_000.0
+
+    def client(over: threading.Event, ages_s: list[float]) -> None:
+        asked_s = 0.0
+        while not over.is_set():
+            message = link.recv_match(blocking=True, timeout=0.1)
+            if message is None:
+                continue
+            if message.get_type() == "SYSTEM_TIME":
+                ages_s.append(time.time() - message.time_unix_usec * 1e-6)
+            if time.monotonic() - asked_s > 2.0:
+                asked_s = time.monotonic()
+                link.mav.command_long_send(1, 1, mavutil.mavlink.MAV_CMD_SET_MESSAGE_INTERVAL, 0, *wanted, 0, 0, 0, 0, 0)
+
+    return Bridge(
+        ["--mavlink", f"udp:127.0.0.1:{port}", "--mavlink-commands"], "vehicled.bridges.mavlink.server", client
+    )  # fmt: skip
+
+
+BRIDGES = {"ros2": ros2, "mavlink": mavlink}
 
 
 def drive(bridge: Bridge | None, seconds: float, folder: Path) -> dict[str, Any]:

@@ -707,7 +707,7 @@ TAKES: dict[str, Callable[[Autopilot, Any], None]] = {
     "PING": Autopilot._ping,
     "TIMESYNC": Autopilot._timesync,
 }
-"""What is done with each message of a ground station."""
+"""Reactions to the messages of a ground station."""
 ANYBODY = frozenset({"HEARTBEAT", "MISSION_REQUEST_LIST", "MISSION_REQUEST", "MISSION_REQUEST_INT", "PING", "TIMESYNC"})
 """Messages that command nothing."""
 
