@@ -41,6 +41,7 @@ PUBLISHED = {
     "/scan": "sensor_msgs/LaserScan",
     "/tf": "tf2_msgs/TFMessage",
     "/tf_static": "tf2_msgs/TFMessage",
+    "/cmd_vel_wanted": "geometry_msgs/TwistStamped",
     "/path": "nav_msgs/Path",
     "/diagnostics": "diagnostic_msgs/DiagnosticArray",
     "/battery": "sensor_msgs/BatteryState",

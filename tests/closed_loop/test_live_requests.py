@@ -86,6 +86,7 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sitting]:
 def _ask_everything(sitting: Sitting) -> None:
     said = sitting.said
     with sitting.client() as client, sitting.client() as other:
+        sitting.wait(client, lambda state: (state["estimate"] or {}).get("status") == "RUNNING")
         said["return before"] = sitting.command("return")[1]
         status, out = sitting.command("arm")
         assert status == 0, out

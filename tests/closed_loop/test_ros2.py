@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from math import isfinite, tan
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from tests.closed_loop.conftest import ROOT
 from vehicled.bridges.ros2.topics import RENAMED
 from vehicled.control_socket.client import Client
+from vehicled.log.reader import LogReader
+from vehicled.messages import ControlCommand
 from vehicled.ros.standard import encode
 
 pytest.importorskip("cyclonedds", reason="needs cyclonedds: pip install 'vehicled[ros2]'")
@@ -57,7 +60,7 @@ def test_in_lockstep_a_node_receives_every_standard_message_of_the_log(tmp_path:
         printed, said = run.communicate()
     logged = standard_messages(tmp_path)
     assert said == f"ROS 2: domain {DOMAIN}, this computer alone\n"
-    for topic in set(PUBLISHED) - {"/clock", "/tf_static"}:
+    for topic in set(PUBLISHED) - {"/clock", "/tf_static", "/cmd_vel_wanted"}:
         assert other.received[topic] == logged.get(topic, []), topic
     assert sum(map(len, other.received.values())) > 10_000
 
@@ -69,7 +72,15 @@ def test_in_lockstep_a_node_receives_every_standard_message_of_the_log(tmp_path:
     (static,) = other.messages("/tf_static")
     assert {each.child_frame_id: each.transform.translation.z for each in static.transforms} == {"gnss_link": 0.3, "imu_link": 0.1}
     assert {each.header.frame_id for each in static.transforms} == {"base_link"}
-    assert json.loads(printed)["digest"].startswith("fca418c4")
+    with LogReader(str(next(tmp_path.glob("*.mcap")))) as log:
+        wanted = [record.message for record in log.messages(ControlCommand)]
+    wanted = [command for command in wanted if isfinite(command.target_speed_mps)]
+    turns = [command.target_speed_mps * tan(command.wheel_angle_rad) / 0.5 for command in wanted]
+    twists = [each.twist for each in other.messages("/cmd_vel_wanted")]
+    assert [each.linear.x for each in twists] == [command.target_speed_mps for command in wanted]
+    assert [each.angular.z for each in twists] == pytest.approx(turns)
+    with vehicled(*drive[:5], "--no-log", "--quiet", "--json") as alone:
+        assert json.loads(printed)["digest"] == json.loads(alone.communicate()[0])["digest"]
 
 
 def stamps(other: Node, topic: str) -> list[float]:

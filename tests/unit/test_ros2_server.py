@@ -141,6 +141,8 @@ def test_ros_nodes_command_the_vehicle_through_the_control_socket(tmp_path: Path
     with node({"/diagnostics": PUBLISHED["/diagnostics"]}) as other, bridge(control_socket=str(path)):
         writers = {key: other.writer(*key) for key in COMMANDS}
         other.take_until(lambda: all(writer.get_matched_subscriptions() for writer in writers.values()))
+        # What is written before the reader is known is not repeated for it.
+        other.take_until(lambda: bool(other.readers["/diagnostics"].get_matched_publications()))
         pose = ((5.0, 6.0, 0.0), (0.0, 0.0, 0.0, 1.0))
         header = ((0, 0), "map")
         sent: dict[tuple[str, str], Any] = {

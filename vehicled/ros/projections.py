@@ -10,7 +10,7 @@ at the scanner, all turned to the body axes. A ROS covariance of zeros means "un
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import cos, degrees, inf, isfinite, isnan, nan, sin
+from math import cos, degrees, inf, isfinite, isnan, nan, sin, tan
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -187,6 +187,16 @@ def static_transforms(sensors: Mapping[str, Sequence[float]], stamp_ns: int) -> 
 def clock(stamp_ns: int) -> bytes:
     """Encode simulated time for ROS nodes with ``use_sim_time``."""
     return encode("rosgraph_msgs/Clock", (divmod(stamp_ns, 1_000_000_000),))
+
+
+def twist_wanted(command: ControlCommand, offset_ns: int, wheelbase_m: float) -> bytes | None:
+    """Encode the target speed and the turn rate that the wheel angle gives at it; None for a command without a target speed."""
+    speed_mps = command.target_speed_mps
+    if not isfinite(speed_mps + command.wheel_angle_rad):
+        return None
+    header = (_stamp(command.t_ns, offset_ns), BASE_LINK)
+    turn_radps = speed_mps * tan(command.wheel_angle_rad) / wheelbase_m
+    return encode("geometry_msgs/TwistStamped", (header, ((speed_mps, 0.0, 0.0), (0.0, 0.0, turn_radps))))
 
 
 def _course(path: Path, offset_ns: int) -> bytes | None:
