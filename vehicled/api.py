@@ -1,13 +1,15 @@
 """The Python interface: ``import vehicled as v``. See ``docs/python.md``."""
 
 import inspect
+import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
+import msgspec
 import numpy as np
 
 from vehicled.analysis.export.columns import columns_of
@@ -23,8 +25,10 @@ from vehicled.run.plan import Plan
 from vehicled.run.result import Result
 from vehicled.run.simulation import Simulated, SimulationSpec
 from vehicled.run.simulation import simulate as run_simulation
-from vehicled.run.spec import RunSpec
+from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.run.stepwise import Action, Observation, Stepwise
+
+Spec = TypeVar("Spec", RunSpec, SimulationSpec)
 
 
 def load_profile(name_or_file: str, overrides: Mapping[str, Any] | None = None) -> Loaded:
@@ -52,7 +56,7 @@ class Log:
         """Return all messages of a type as a numpy structured array, in log order.
 
         The first column ``time_s`` is the log time since the start of the run, the others are the fields. Vectors are columns of
-        shape (n, length); text, enumerations' names and sequences are objects.
+        shape (n, length), enumerations are numbers, text and sequences are objects.
         """
         origin_ns, rows = self.header.start_monotonic_ns, []
         for part in self._parts:
@@ -116,35 +120,43 @@ def simulate(
     seed: int = 1,
     controller: str | type = "",
     estimator: str | type = "",
+    identifier: str | type = "",
+    programme: str = "",
     overrides: Mapping[str, Any] | None = None,
     laps: int = 1,
     link: Literal["messages", "wires"] = "messages",
+    start: Literal["", "stand", "align", "push"] = "",
     failures: Sequence[str] = (),
     duration_s: float | None = None,
     log: str | None = None,
 ) -> Run:
     """Drive a course in lockstep against the simulator, as ``vehicled sim`` does, and return the run.
 
-    ``profile`` and ``course`` are names or files; an empty course is the profile's. ``controller`` and ``estimator`` are names,
-    ``FILE.py:NAME``, or classes that are defined in a file. ``overrides``: values by dotted key. ``failures``: as for ``--fail``.
-    ``log``: folder that keeps the log; without it the log lives as long as the run object. Raises ProfileError, CourseError,
-    PluginError, SetupError and LogError, each with the place and the cure.
+    ``profile`` and ``course`` are names or files; an empty course is the profile's. ``controller``, ``estimator`` and
+    ``identifier`` are names, ``FILE.py:NAME``, or classes that are defined in a file. ``overrides``: values by dotted key.
+    ``programme``, ``start`` and ``failures``: as for ``--programme``, ``--start`` and ``--fail``. ``log``: folder that keeps the
+    log; without it the log lives as long as the run object. Raises ProfileError, CourseError, PluginError, SetupError and
+    LogError, each with the place and the cure.
     """
     folder = tempfile.mkdtemp(prefix="vehicled_run_") if log is None else ""
-    spec = RunSpec(
+    spec = _checked(
+        RunSpec,
         profile=profile,
         course=course,
         seed=seed,
         controller=_reference(controller),
         estimator=_reference(estimator),
+        identifier=_reference(identifier),
+        programme=programme,
         overrides=tuple(_overrides(overrides)),
         laps=laps,
         link=link,
+        start_timeout_s=START_TIMEOUT_S,
         duration_s=duration_s,
         log_folder=log if log is not None else folder,
     )
-    plan = Plan.of(spec)
-    return Run(plan, run_simulation(plan, SimulationSpec(failures=tuple(failures)), keep_trace=True), folder)
+    plan, simulation = Plan.of(spec), _checked(SimulationSpec, failures=tuple(failures), start=start)
+    return Run(plan, run_simulation(plan, simulation, keep_trace=True), folder)
 
 
 class Simulation(Stepwise):
@@ -163,7 +175,8 @@ class Simulation(Stepwise):
         link: Literal["messages", "wires"] = "messages",
     ) -> None:
         """Take the arguments of :func:`simulate`, and begin the drive. Raises the same errors."""
-        spec = RunSpec(
+        spec = _checked(
+            RunSpec,
             profile=profile,
             course=course,
             seed=seed,
@@ -199,6 +212,20 @@ def replay(
     changes = [*_overrides(overrides), *(f"{table}.name={name}" for table, name in names.items() if name)]
     with Journal(path) as journal:
         return Replay(journal, changes, code=code).run(progress)
+
+
+def _checked(kind: type[Spec], **values: Any) -> Spec:
+    """Return a specification whose values have been checked as the command line checks its options."""
+    hints, checked = get_type_hints(kind, include_extras=True), {}
+    for name, value in values.items():
+        plain = os.fspath(value) if isinstance(value, os.PathLike) else value.item() if isinstance(value, np.generic) else value
+        try:
+            checked[name] = msgspec.convert(plain, hints[name])
+        except msgspec.ValidationError as error:
+            choices = [repr(choice) for choice in get_args(hints[name]) if isinstance(choice, str)]
+            reason = f"use one of {', '.join(choices)}" if choices else str(error)
+            raise SetupError(f"{name} = {value!r:.60}: {reason}") from None
+    return kind(**checked)
 
 
 def _overrides(values: Mapping[str, Any] | None) -> list[str]:

@@ -81,8 +81,28 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         v.simulate("art", controller=eval("type('Made', (), {'__module__': 'builtins'})"))
     with pytest.raises(SetupError, match="give the class itself"):
         v.simulate("art", controller=3)  # type: ignore[arg-type]
+    for wrong, place in (
+        ({"link": "serial"}, "link = 'serial': use one of 'messages', 'wires'"),
+        ({"start": "sideways"}, "start = 'sideways': use one of '', 'stand', 'align', 'push'"),
+        ({"seed": -1}, "seed = -1: Expected `int` >= 0"),
+        ({"laps": "2"}, "laps = '2': Expected `int`, got `str`"),
+        ({"duration_s": 0.0}, "duration_s = 0.0: Expected `float` > 0.0"),
+    ):
+        with pytest.raises(SetupError, match=re.escape(place)):
+            v.simulate("art", **wrong)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         v.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_programme_is_driven_with_an_identifier(tmp_path: Path) -> None:
+    run = v.simulate("art", programme="step_steer", identifier="single_track", seed=np.int64(2), duration_s=4.0, log=tmp_path)
+    assert (run.metrics.programme, run.metrics.seed) == ("step_steer", 2)
+    assert run.metrics.identified is not None
+
+
+def test_a_drive_that_does_not_start_ends() -> None:
+    run = v.simulate("art", "circle_r5_ccw", overrides={"limits.corridor_m": 0.01})
+    assert run.metrics.why.startswith("the drive did not start: arming refused")
 
 
 def test_a_class_of_the_script_itself(tmp_path: Path) -> None:

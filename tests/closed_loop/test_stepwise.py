@@ -2,6 +2,7 @@
 
 import gc
 from math import isnan
+from pathlib import Path
 
 import pytest
 
@@ -78,3 +79,15 @@ def test_it_begins_again_without_leaving_anything_behind() -> None:
 def test_a_drive_that_cannot_begin_says_why() -> None:
     with pytest.raises(SetupError, match=r"the drive does not begin: arming .*the position is known to"):
         v.Simulation("art", COURSE, overrides={"limits.corridor_m": 0.01})
+
+
+def test_files_of_the_simulation_are_relative_to_the_profile(tmp_path: Path, project_root: Path) -> None:
+    profile = (project_root / "profiles/art.toml").read_text(encoding="utf-8")
+    mine = tmp_path / "mine.toml"
+    mine.write_text(profile.replace('scene = "" ', 'scene = "post.toml" '), encoding="utf-8")
+    with pytest.raises(SetupError, match=r"post\.toml: cannot be read"):
+        v.Simulation(str(mine), COURSE)
+    (tmp_path / "post.toml").write_text("[[circle]]\nat = { s_m = 12.0 }\nradius_m = 0.2\n", encoding="utf-8")
+    assert v.Simulation(str(mine), COURSE).observe().mode is Mode.AUTO
+    with pytest.raises(SetupError, match='"nothing" is not known'):
+        v.Simulation("art", COURSE, overrides={"sim.plant": "nothing"})

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Literal
 
 from msgspec import Struct
 
@@ -11,6 +12,7 @@ from vehicled.judge import TYPES as JUDGE_TYPES
 from vehicled.judge import Judge, TracePoint
 from vehicled.machine import Machine
 from vehicled.messages import Identification
+from vehicled.profile.schema import Profile
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.manoeuvre import TYPES as MANOEUVRE_TYPES
 from vehicled.run.manoeuvre import ManoeuvreJudge
@@ -27,7 +29,7 @@ class SimulationSpec(Struct, frozen=True, kw_only=True):
 
     failures: tuple[str, ...] = ()
     """Faults to inject, as given to ``--fail``."""
-    start: str = ""
+    start: Literal["", "stand", "align", "push"] = ""
     """State of the vehicle at the start: ``align``, ``push``, or empty for the course's start."""
     by_hand: bool = False
     """True if a person drives: the simulator then does not arm the vehicle."""
@@ -54,7 +56,7 @@ def simulate(
 ) -> Simulated:
     """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and LinkError."""
     if not simulation.connect:
-        _check_simulated(plan, simulation.failures)
+        simulated_profile(plan, simulation.failures)
     judge = Judge(plan.course, keep_trace=keep_trace)
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
     learnt = Learnt()
@@ -143,8 +145,8 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
     )
 
 
-def _check_simulated(plan: Plan, failures: Sequence[str]) -> None:
-    """Check the set-up before a simulator is started that would refuse it. Raises :class:`SetupError`."""
+def simulated_profile(plan: Plan, failures: Sequence[str] = ()) -> Profile:
+    """Check what a simulator would refuse, and return the profile with absolute paths. Raises :class:`SetupError`."""
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
     from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
@@ -159,3 +161,4 @@ def _check_simulated(plan: Plan, failures: Sequence[str]) -> None:
         raise SetupError(f"--fail: {error}") from error
     except SIM_PROFILE_ERRORS as error:
         raise SetupError(str(error)) from error
+    return profile

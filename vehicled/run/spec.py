@@ -1,8 +1,8 @@
 """Description of a run as its user gives it, before anything is loaded or checked."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 START_TIMEOUT_S = 30.0
 """Longest wait for a drive to start in a simulation, s."""
@@ -32,13 +32,13 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     clock: Literal["lockstep", "wall"] = "lockstep"
     shared_clock: bool = False
     """True if the clock pauses while the simulator or the daemon stalls (wall time only)."""
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0)] = 0
     link_timeout_s: float | None = None
     """Simulator timeout, s; None: see :meth:`silence_s`."""
     own_ports: bool = False
     """True if the run opens the devices' own ports."""
     backend: Literal["asyncio", "trio"] = "asyncio"
-    duration_s: float | None = None
+    duration_s: Annotated[float, Meta(gt=0.0)] | None = None
     """Time after which the drive is stopped, s; None for no limit."""
     start_timeout_s: float | None = None
     """Longest wait for a drive to start, s; None for no limit."""

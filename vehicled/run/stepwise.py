@@ -22,6 +22,7 @@ from vehicled.messages import (
 from vehicled.ports import NEVER_NS
 from vehicled.run.pair import Pair
 from vehicled.run.plan import Plan
+from vehicled.run.simulation import simulated_profile
 
 ORIGIN = "the script"
 DRIVING = (Mode.AUTO, Mode.OFFBOARD)
@@ -77,8 +78,8 @@ class Stepwise:
     """
 
     def __init__(self, plan: Plan) -> None:
-        """Take a checked plan, and :meth:`reset`."""
-        self._plan = plan
+        """Take a checked plan, and :meth:`reset`. Raises :class:`SetupError` for what a simulator would refuse."""
+        self._plan, self._profile = plan, simulated_profile(plan)
         self.period_s = 1.0 / plan.loaded.profile.tasks.control.rate_hz
         """Default length of a step: the period of the control task."""
         self._pair: Pair
@@ -99,7 +100,7 @@ class Stepwise:
             self._plan = replace(self._plan, spec=replace(self._plan.spec, seed=seed))
         plan, self._newest = self._plan, _Newest()
         spec = plan.spec
-        self._pair = Pair(plan.loaded.profile, plan.course, (), self._newest, spec.seed, link=spec.link, fence=plan.fence)
+        self._pair = Pair(self._profile, plan.course, (), self._newest, spec.seed, link=spec.link, fence=plan.fence)
         self._target_ns, self._sequence, self._over = START_NS, 0, False
         end_ns = START_NS + round(LONGEST_START_S * 1e9)
         while begin and self._pair.machine.mode not in DRIVING:

@@ -2,17 +2,14 @@
 
 from pathlib import Path
 
-from vehicled.run.plan import Plan
-from vehicled.run.simulation import SimulationSpec, simulate
-from vehicled.run.spec import RunSpec
+import vehicled as v
 
 ESTIMATOR = f"{Path(__file__).with_name('template_file.py')}:TemplateClass"
 
 
 def test_it_knows_where_the_vehicle_is() -> None:
     """The vehicle finishes the course, and the estimate is never wrong by more than 0.2 m and 5 degrees."""
-    spec = RunSpec(profile="art", course="circle_r5_ccw", estimator=ESTIMATOR, seed=1, log_folder=None)
-    result = simulate(Plan.of(spec), SimulationSpec()).result
+    result = v.simulate("art", "circle_r5_ccw", estimator=ESTIMATOR, seed=1).metrics
     assert result.finished, result.why
     assert result.estimate_position_m.max < 0.2
     assert result.estimate_yaw_rad.max < 0.09
