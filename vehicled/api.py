@@ -128,7 +128,7 @@ def simulate(
     start: Literal["", "stand", "align", "push"] = "",
     failures: Sequence[str] = (),
     duration_s: float | None = None,
-    log: str | None = None,
+    log: str | Path | None = None,
 ) -> Run:
     """Drive a course in lockstep against the simulator, as ``vehicled sim`` does, and return the run.
 
@@ -153,7 +153,7 @@ def simulate(
         link=link,
         start_timeout_s=START_TIMEOUT_S,
         duration_s=duration_s,
-        log_folder=log if log is not None else folder,
+        log_folder=folder if log is None else log,
     )
     plan, simulation = Plan.of(spec), _checked(SimulationSpec, failures=tuple(failures), start=start)
     return Run(plan, run_simulation(plan, simulation, keep_trace=True), folder)

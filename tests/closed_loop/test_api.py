@@ -95,7 +95,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
 
 
 def test_a_programme_is_driven_with_an_identifier(tmp_path: Path) -> None:
-    run = v.simulate("art", programme="step_steer", identifier="single_track", seed=np.int64(2), duration_s=4.0, log=tmp_path)
+    run = v.simulate("art", programme="step_steer", identifier="single_track", seed=np.arange(3)[2], duration_s=4.0, log=tmp_path)
     assert (run.metrics.programme, run.metrics.seed) == ("step_steer", 2)
     assert run.metrics.identified is not None
 
