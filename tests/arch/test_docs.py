@@ -2,6 +2,7 @@
 
 import ast
 import io
+import json
 import re
 import shlex
 import subprocess
@@ -72,6 +73,10 @@ def pages() -> dict[str, str]:
         for name in tracked()
         if name.endswith(".md") and not name.startswith("tests/")
     }
+    for name in tracked():
+        if name.endswith(".ipynb"):
+            cells = json.loads((ROOT / name).read_text(encoding="utf-8"))["cells"]
+            texts[name] = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     texts["CHANGELOG.md"] = "\n## ".join(texts["CHANGELOG.md"].split("\n## ")[:2])
     return texts
 
