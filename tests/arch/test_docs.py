@@ -37,7 +37,7 @@ FOREIGN_OPTIONS = {"--man", "--offline", "--root", "--now"}
 FOREIGN = {"motor_driver.py", "documentation/comm_can.md", "foxglove.sdk.v1", "foxglove.websocket.v1"}
 """Files of other projects, and names that only look like code of this one."""
 FOREIGN |= {f"vehicled.{kind}" for kind in ("controllers", "estimators", "identifiers", "drivers", "decoders")}
-FOREIGN |= {"[controller.MyLaw]", "run.metrics", "run.messages", "run.frame", "run.plot"}
+FOREIGN |= {"[controller.MyLaw]", "run.metrics", "run.messages", "run.frame", "run.plot", "run.path"}
 READERS_FILE = re.compile(r"(test_)?my_|FILE\.|other\.")
 """Files that the reader writes."""
 FOREIGN |= {"art.sha256", "drive.ubx.times", "[message.fields]"}

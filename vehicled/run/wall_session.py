@@ -113,16 +113,22 @@ async def _watch_signals(pump: WallPump) -> None:
     interrupted = False
     try:
         with anyio.open_signal_receiver(*ends) as signals:
-            async for number in signals:
-                if interrupted and number == signal.SIGHUP:
-                    # A closed terminal sends SIGHUP twice, from the shell and the system; that is not a second interrupt.
-                    continue
-                interrupted = True
-                pump.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+            try:
+                async for number in signals:
+                    if interrupted and number == signal.SIGHUP:
+                        # A closed terminal sends SIGHUP twice, from the shell and the system; that is not a second interrupt.
+                        continue
+                    interrupted = True
+                    pump.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+            finally:
+                if hangs_up:
+                    # Between the end of the receiver and the line below, a SIGHUP would end the process at once.
+                    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     finally:
         if hangs_up:
             # A further SIGHUP must not end the process while the log is being closed.
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
 
 def _log_health(writer: WriterProcess | None) -> Callable[[], LogHealth]:
