@@ -110,9 +110,12 @@ def _descriptors() -> dict[str, str]:
         return found
     for name in names:
         try:
-            found[name] = os.readlink(f"/proc/self/fd/{name}")
+            target = os.readlink(f"/proc/self/fd/{name}")
         except OSError:
             continue  # the descriptor that listed the folder
+        # Matplotlib keeps its fonts open from the first drawing on.
+        if not target.endswith(".ttf"):
+            found[name] = target
     return found
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import json
 import re
 import shlex
 import subprocess
@@ -36,7 +37,7 @@ FOREIGN_OPTIONS = {"--man", "--offline", "--root", "--now"}
 FOREIGN = {"motor_driver.py", "documentation/comm_can.md", "foxglove.sdk.v1", "foxglove.websocket.v1"}
 """Files of other projects, and names that only look like code of this one."""
 FOREIGN |= {f"vehicled.{kind}" for kind in ("controllers", "estimators", "identifiers", "drivers", "decoders")}
-FOREIGN |= {"[controller.MyLaw]", "run.metrics", "run.messages", "run.frame", "run.plot"}
+FOREIGN |= {"[controller.MyLaw]", "run.metrics", "run.messages", "run.frame", "run.plot", "run.path"}
 READERS_FILE = re.compile(r"(test_)?my_|FILE\.|other\.")
 """Files that the reader writes."""
 FOREIGN |= {"art.sha256", "drive.ubx.times", "[message.fields]"}
@@ -72,6 +73,10 @@ def pages() -> dict[str, str]:
         for name in tracked()
         if name.endswith(".md") and not name.startswith("tests/")
     }
+    for name in tracked():
+        if name.endswith(".ipynb"):
+            cells = json.loads((ROOT / name).read_text(encoding="utf-8"))["cells"]
+            texts[name] = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     texts["CHANGELOG.md"] = "\n## ".join(texts["CHANGELOG.md"].split("\n## ")[:2])
     return texts
 
