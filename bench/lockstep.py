@@ -25,7 +25,7 @@ from pathlib import Path
 
 from vehicled.link import Kind, encode
 from vehicled.run.plan import Plan
-from vehicled.run.session import Observer, drive
+from vehicled.run.session import Observer, drive, greet
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.runtime.connection import Link
 from vehicled.runtime.simulator import SimulatorProcess
@@ -66,7 +66,7 @@ def lap(folder: str | None) -> dict[str, float]:
     lap_plan = plan(folder)
     usage = Usage()
     with SimulatorProcess(lap_plan.loaded.path, [], "lot17", SEED) as simulator:
-        done = drive(lap_plan, simulator.sock, Observer(), simulator_pid=simulator.pid)
+        done = drive(lap_plan, greet(lap_plan, simulator.sock), Observer(), simulator_pid=simulator.pid)
     run_s = (done.ending.now_ns - done.started_ns) * 1e-9
     writer_s = done.log.writer_cpu_s if done.log is not None else 0.0
     return {

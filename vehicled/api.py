@@ -155,7 +155,7 @@ def simulate(
         duration_s=duration_s,
         log_folder=folder if log is None else log,
     )
-    plan, simulation = Plan.of(spec), _checked(SimulationSpec, failures=tuple(failures), start=start)
+    plan, simulation = Plan.of(spec), _checked(SimulationSpec, failures=tuple(failures), start=start, in_process=True)
     return Run(plan, run_simulation(plan, simulation, keep_trace=True), folder)
 
 

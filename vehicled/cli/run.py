@@ -12,7 +12,7 @@ from vehicled.ports import NEVER_NS
 from vehicled.profile.schema import Profile
 from vehicled.run.findings import print_warnings
 from vehicled.run.plan import Plan
-from vehicled.run.session import Observer, drive
+from vehicled.run.session import Observer, drive, greet
 from vehicled.run.spec import RunSpec
 from vehicled.runtime.board.setup_fault import setup_fault
 from vehicled.runtime.connection import connect
@@ -71,7 +71,7 @@ def serve(arguments: Namespace) -> int:
             # Disable the watchdog from here on: closing the log may take longer than its timeout.
             on_end=lambda ending: notifier.stopping(ending.why),
         )
-        done = drive(plan, sock, observer, ports=ports, setup_fault=setup_fault(plan.loaded))
+        done = drive(plan, None if sock is None else greet(plan, sock), observer, ports=ports, setup_fault=setup_fault(plan.loaded))
     print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
     return int(done.ending.outcome)
 

@@ -18,8 +18,8 @@ from vehicled.journal import Sink
 from vehicled.machine import Machine, Outgoing
 from vehicled.messages import PortState
 from vehicled.paths.course import Course
-from vehicled.ports import Send, SetBaud
 from vehicled.profile.schema import Profile
+from vehicled.run.world_link import deliver
 from vehicled.safety.fence import Fence
 
 GRID_NS = 1_000_000
@@ -110,12 +110,7 @@ class Pair:
 
     def send(self, outgoing: Sequence[Outgoing]) -> None:
         """Deliver frames to the devices."""
-        for out in outgoing:
-            port = self._number[out.port]
-            if isinstance(out.action, Send):
-                self.world.on_frame(port, out.t_ns, out.action.data)
-            else:
-                self.world.on_line(port, out.t_ns, out.action.baud if isinstance(out.action, SetBaud) else 0)
+        deliver(self.world, self._number, outgoing)
 
     def freeze(self, until_ns: int, watch: Callable[[int], None]) -> None:
         """Stop the daemon while the world goes on, then let it process what arrived meanwhile. ``watch`` is called with

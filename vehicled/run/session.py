@@ -42,7 +42,7 @@ from vehicled.run.secret import read_secret
 from vehicled.runtime import realtime
 from vehicled.runtime.connection import Link
 from vehicled.runtime.ending import EndConditions, Ending
-from vehicled.runtime.lockstep import run_lockstep
+from vehicled.runtime.lockstep import LockstepLink, run_lockstep
 from vehicled.runtime.plugin_watch import PluginWatch
 from vehicled.tasks import PIPELINE
 
@@ -136,23 +136,31 @@ class PluginCosts(DeclaredStopwatch):
         return found
 
 
+def greet(plan: Plan, sock: socket.socket) -> Link:
+    """Do the handshake with the simulator behind a socket. Raises :class:`vehicled.link.LinkError`."""
+    spec = plan.spec
+    link = Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=spec.shared_clock)
+    if spec.clock == "lockstep":
+        link.block(spec.silence_s(shared_clock=True))
+    return link
+
+
 @PluginWatch()
 def drive(
     plan: Plan,
-    sock: socket.socket | None,
+    link: "Link | LockstepLink | None",
     observer: Observer,
     *,
     ports: "Mapping[str, Port] | None" = None,
     setup_fault: str = "",
     simulator_pid: int | None = None,
 ) -> Drive:
-    """Run the daemon on a simulator link, on ``ports`` by device, or on both, until it ends.
+    """Run the daemon on a simulator link, on ``ports`` by device, or on both, until it ends. Closes the link.
 
-    ``setup_fault`` is a reason against arming, or empty. Raises :class:`vehicled.link.LinkError` if the handshake fails and
-    :class:`LogError` if the log folder is not writable; later errors become an :class:`Ending`.
+    ``setup_fault`` is a reason against arming, or empty. Raises :class:`vehicled.link.LinkError` if the simulator simulates
+    something else and :class:`LogError` if the log folder is not writable; later errors become an :class:`Ending`.
     """
     spec = plan.spec
-    link = None if sock is None else Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=spec.shared_clock)
     lockstep = spec.clock == "lockstep"
     # Together, because their difference dates every stamp in UTC.
     started_ns, started_wall_ns = time.monotonic_ns(), time.time_ns()
@@ -162,7 +170,6 @@ def drive(
             stack.callback(link.close, "the daemon does not begin")
             plan = _same_world(plan, link.hello.world)
             if lockstep:
-                link.block(spec.silence_s(shared_clock=True))
                 started_ns, started_wall_ns = link.hello.start_ns, time.time_ns()
         profile, wiring = plan.loaded.profile, plan.wiring
         socket_path = _socket_path(profile.name, spec.control_socket) if spec.control_socket and not lockstep else None
@@ -171,6 +178,7 @@ def drive(
             # Imported here, because it brings an event loop that lockstep does not need.
             from vehicled.run import wall_session
 
+            assert link is None or isinstance(link, Link)
             clock = wall_session.clock(link)
             evidence_source = wall_session.evidence_source(clock)
             stack.callback(evidence_source.close)
@@ -235,6 +243,7 @@ def drive(
                 ending = run_lockstep(machine, link, run)
         else:
             services = wall_session.services(plan, machine, writer, console, socket_path, clock)
+            assert link is None or isinstance(link, Link)
             transport = wall_session.transport(plan, link, ports or {}, router, clock)
             with _refusal_alone():
                 ending = wall_session.run_wall(

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -18,10 +18,13 @@ from vehicled.run.manoeuvre import TYPES as MANOEUVRE_TYPES
 from vehicled.run.manoeuvre import ManoeuvreJudge
 from vehicled.run.plan import Plan
 from vehicled.run.result import Learnt, Result, figures_of, health_of
-from vehicled.run.session import Drive, Listener, Observer, drive
+from vehicled.run.session import Drive, Listener, Observer, drive, greet
 from vehicled.runtime.connection import connect
 from vehicled.runtime.ending import Outcome
 from vehicled.runtime.simulator import SimulatorProcess
+
+if TYPE_CHECKING:
+    from vehicled.run.world_link import WorldLink
 
 
 class SimulationSpec(Struct, frozen=True, kw_only=True):
@@ -35,6 +38,8 @@ class SimulationSpec(Struct, frozen=True, kw_only=True):
     """True if a person drives: the simulator then does not arm the vehicle."""
     connect: str = ""
     """Address of a running simulator; empty: start one."""
+    in_process: bool = False
+    """True if the simulated world is built in this process (lockstep only): no second process, no socket, the same digest."""
 
 
 class Simulated(Struct, frozen=True):
@@ -55,8 +60,7 @@ def simulate(
     progress: Callable[[Machine, Judge, int], None] | None = None,
 ) -> Simulated:
     """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and LinkError."""
-    if not simulation.connect:
-        simulated_profile(plan, simulation.failures)
+    profile = plan.loaded.profile if simulation.connect else simulated_profile(plan, simulation.failures)
     judge = Judge(plan.course, keep_trace=keep_trace)
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
     learnt = Learnt()
@@ -76,6 +80,17 @@ def simulate(
         verdict=None if plan.loaded.profile.controller.name == "programme" else lambda: (manoeuvre.passed, manoeuvre.verdict),
         injected=InjectedFailures(simulation.failures) if simulation.failures else None,
     )
+    if simulation.in_process:
+        done = drive(plan, _world(plan, simulation, profile), observer)
+    else:
+        done = _drive_beside(plan, simulation, observer)
+    for text in done.late_plugins:
+        print(f"warning: {text}", file=sys.stderr)
+    return Simulated(_result(plan, done, judge, manoeuvre, learnt), done, judge.trace or ())
+
+
+def _drive_beside(plan: Plan, simulation: SimulationSpec, observer: Observer) -> Drive:
+    """Drive against a simulator in a process of its own."""
     simulator_pid: int | None = None
     with ExitStack() as stack:
         if simulation.connect:
@@ -93,10 +108,26 @@ def simulate(
             )
             sock = stack.enter_context(simulator).sock
             simulator_pid = simulator.pid
-        done = drive(plan, sock, observer, simulator_pid=simulator_pid)
-    for text in done.late_plugins:
-        print(f"warning: {text}", file=sys.stderr)
-    return Simulated(_result(plan, done, judge, manoeuvre, learnt), done, judge.trace or ())
+        return drive(plan, greet(plan, sock), observer, simulator_pid=simulator_pid)
+
+
+def _world(plan: Plan, simulation: SimulationSpec, profile: Profile) -> "WorldLink":
+    """Build the simulated world of a profile whose files have absolute paths."""
+    from sim_backend.emulators.failures import parse_failure
+    from sim_backend.world import WorldSetup
+    from vehicled.run.world_link import WorldLink
+
+    return WorldLink(
+        WorldSetup(
+            profile=profile,
+            course=plan.course,
+            seed=plan.spec.seed,
+            wires=plan.spec.link == "wires",
+            failures=[parse_failure(text) for text in simulation.failures],
+            scenario=not simulation.by_hand,
+            start=simulation.start or None,
+        )
+    )
 
 
 def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, learnt: Learnt) -> Result:

@@ -3,6 +3,7 @@
 import os
 import socket
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -127,6 +128,16 @@ class Link:
             raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
         except OSError as error:
             raise LinkClosedError(f"the simulator does not accept commands ({error})") from None
+
+    def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:
+        """In lockstep, send the frames of a grant, and that all is done up to it; None for ``wake_ns`` sends the frames alone.
+
+        Raises :class:`LinkClosedError`.
+        """
+        frames = [self.encode(each) for each in outgoing]
+        if wake_ns is not None:
+            frames.append(encode(Kind.DONE, 0, wake_ns))
+        self.send(b"".join(frames))
 
     def encode(self, outgoing: Outgoing) -> bytes:
         """Encode an output of the machine as a frame of the link."""

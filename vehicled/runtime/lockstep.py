@@ -4,20 +4,42 @@ The daemon asks to be woken at its next possible output. Earlier task releases n
 their arrival times, so the machine runs each release before later data.
 """
 
-from vehicled.link import Kind, LinkError, encode
-from vehicled.machine import Machine
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from vehicled.link import Frame, Hello, Kind, LinkError
+from vehicled.machine import Machine, Outgoing
 from vehicled.messages import PortState
-from vehicled.runtime.connection import Link
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
 
 
-def run_lockstep(machine: Machine, link: Link, run: EndConditions) -> Ending:
+class LockstepLink(Protocol):
+    """Link to a simulator that grants time: a socket, or the world itself."""
+
+    hello: Hello
+    ports: list[str]
+    """Port names by number."""
+
+    def receive(self) -> Iterable[Frame]:
+        """Return frames up to a grant, at least one. Raises :class:`LinkError` if the simulator is gone."""
+        ...
+
+    def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:
+        """Hand over the frames of a grant, and the next wake-up time unless the run ends. Raises :class:`LinkError`."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """End the link; never raises."""
+        ...
+
+
+def run_lockstep(machine: Machine, link: LockstepLink, run: EndConditions) -> Ending:
     """Run the machine by grants until the run or the simulator ends. Never raises for errors of the simulator."""
     now_ns = wake_ns = link.hello.start_ns
     machine.start(now_ns)
     for name in machine.ports:
         machine.on_port(name, PortState.OPENED, "simulator link", now_ns)
-    out: list[bytes] = []
+    out: list[Outgoing] = []
     try:
         while True:
             for kind, port, t_ns, payload in link.receive():
@@ -29,18 +51,17 @@ def run_lockstep(machine: Machine, link: Link, run: EndConditions) -> Ending:
                 while wake_ns < t_ns or (wake_ns == t_ns and kind is Kind.GRANT):
                     now_ns = wake_ns
                     machine.on_time(now_ns)
-                    out += [link.encode(outgoing) for outgoing in machine.take_tx()]
+                    out += machine.take_tx()
                     ending = run.turn(now_ns)
                     if ending is not None:
-                        link.send(b"".join(out))
+                        link.reply(out, None)
                         return ending
                     # Task costs may exceed the next release; the machine cannot be woken before it is free.
                     wake_ns = max(machine.next_due_ns(), machine.executive.busy_until_ns, now_ns + 1)
                 if kind is Kind.DATA:
                     machine.on_rx(link.ports[port], payload, t_ns)
                 else:
-                    out.append(encode(Kind.DONE, 0, max(wake_ns, machine.next_output_ns())))
-                    link.send(b"".join(out))
+                    link.reply(out, max(wake_ns, machine.next_output_ns()))
                     out.clear()
     except (LinkError, IndexError) as error:
         why = str(error) if isinstance(error, LinkError) else "the simulator sent bytes for a port that it did not announce"
