@@ -18,6 +18,7 @@ from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import RunHeader
 from vehicled.messages import Message
 from vehicled.profile import Loaded, load
+from vehicled.profile.toml_text import assignment
 from vehicled.replay.drive import Replay, ReplayResult
 from vehicled.replay.journal import Journal
 from vehicled.replay.setup import Code
@@ -27,6 +28,14 @@ from vehicled.run.simulation import Simulated, SimulationSpec
 from vehicled.run.simulation import simulate as run_simulation
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.run.stepwise import Action, Observation, Stepwise
+from vehicled.study import specification as study_specification
+from vehicled.study.campaign import Campaign, State
+from vehicled.study.conduct import Row
+from vehicled.study.kinds import write_page
+from vehicled.study.pool import LocalPool, Pool
+from vehicled.study.report import Finished, read_study
+from vehicled.study.statistics import Effect, effects
+from vehicled.study.table import flat_table
 
 Spec = TypeVar("Spec", RunSpec, SimulationSpec)
 
@@ -190,6 +199,72 @@ class Simulation(Stepwise):
         super().__init__(Plan.of(spec))
 
 
+class Study:
+    """A finished study: its rows, its report, its figures."""
+
+    def __init__(self, finished: Finished) -> None:
+        """Take what :func:`study` or :func:`open_study` read."""
+        self._finished = finished
+
+    @property
+    def rows(self) -> list[Row]:
+        """All runs in order, each with its levels, its outcome and its metrics."""
+        return self._finished.rows
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the table by column: factors, outcome, metrics; ready for a data frame of any library."""
+        names, records = flat_table(self.rows)
+        return {name: [record[i] for record in records] for i, name in enumerate(names)}
+
+    def effects(self, factor: str, metric: str) -> list[Effect]:
+        """Return mean, bootstrap interval and paired change of a metric at every level of a factor. Raises StudyError."""
+        finished = self._finished
+        return effects(self.rows, finished.check_factor(factor), finished.check_metric(metric))
+
+    def report(self, file: str | Path) -> None:
+        """Write the page."""
+        write_page(self._finished, Path(file))
+
+
+def study(
+    file: str | Path | Mapping[str, Any],
+    *,
+    output: str | Path = "",
+    jobs: int | None = None,
+    on: str = "",
+    extend: bool = False,
+    progress: Callable[[State], None] | None = None,
+) -> Study:
+    """Drive what is missing of a study, as ``vehicled study`` does, and return all of it.
+
+    ``file``: study file, name of a shipped study, or the content of a study file as a dict. ``output``: folder of the results, by
+    default ``study_NAME``. ``jobs``: processes. ``on``: Dask cluster. Raises StudyError and ProfileError with every mistake.
+    """
+    if isinstance(file, Mapping):
+        specification = study_specification.of(file, Path(f"{file.get('name', 'python')}.toml").resolve())
+    else:
+        specification = study_specification.load(os.fspath(file))
+    folder = Path(output or f"study_{specification.name}")
+    pool: Pool
+    if on:
+        from vehicled.study.cluster import DaskPool
+
+        pool = DaskPool(on)
+    else:
+        pool = LocalPool(jobs)
+    try:
+        with Campaign(specification, folder, extend=extend) as campaign:
+            campaign.run(pool, progress or (lambda state: None))
+    finally:
+        pool.close()
+    return open_study(folder)
+
+
+def open_study(folder: str | Path) -> Study:
+    """Open the folder of a study. Raises StudyError."""
+    return Study(read_study(Path(folder)))
+
+
 def open_log(path: str) -> Log:
     """Open a log of a simulation or a vehicle. Raises LogError."""
     return Log(path)
@@ -229,18 +304,10 @@ def _checked(kind: type[Spec], **values: Any) -> Spec:
 
 
 def _overrides(values: Mapping[str, Any] | None) -> list[str]:
-    return [f"{key}={_toml(value)}" for key, value in (values or {}).items()]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        # As a TOML string, so that "12" stays a text.
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, list | tuple | np.ndarray):
-        return f"[{', '.join(map(_toml, value))}]"
-    return repr(value.item() if isinstance(value, np.generic) else value)
+    return [
+        assignment(key, value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
+        for key, value in (values or {}).items()
+    ]
 
 
 def _reference(kind: str | type) -> str:
@@ -275,4 +342,7 @@ def _array(values: list[Any]) -> Any:
     return found
 
 
-__all__ = ["Action", "Log", "Observation", "Run", "Simulation", "load_profile", "open_log", "replay", "simulate"]
+__all__ = [
+    "Action", "Log", "Observation", "Run", "Simulation", "Study",
+    "load_profile", "open_log", "open_study", "replay", "simulate", "study",
+]  # fmt: skip

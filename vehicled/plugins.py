@@ -88,6 +88,7 @@ CONTRACTS: dict[str, Contract] = {
     ),
     "decoder": Contract("", ("data",)),
     "CAN decoder": Contract("", ("frames",)),
+    "metric": Contract("", ("drive",)),
 }  # fmt: skip
 """Requirements on the plugins of the daemon."""
 

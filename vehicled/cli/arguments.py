@@ -18,7 +18,7 @@ _GROUPS = (
     ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "doctor", "devices", "service")),
     ("Examine a drive", ("log", "replay")),
     ("Write your own code", ("new", "list")),
-    ("Test and evaluate", ("failsafe", "twin", "bench", "experiment", "data")),
+    ("Test and evaluate", ("study", "failsafe", "twin", "bench", "experiment", "data")),
     ("Your shell", ("completion",)),
 )
 
@@ -38,6 +38,7 @@ def build_parser() -> GroupedParser:
     from vehicled.cli.arguments_own_code import own_code_commands
     from vehicled.cli.arguments_replay import replay_command
     from vehicled.cli.arguments_service import service_commands
+    from vehicled.cli.arguments_study import study_commands
     from vehicled.cli.arguments_teleop import teleop_commands
     from vehicled.cli.arguments_twin import twin_commands
     from vehicled.registry import names
@@ -216,6 +217,7 @@ def build_parser() -> GroupedParser:
     courses.set_defaults(run="vehicled.cli.catalog:courses")
 
     service_commands(commands)
+    study_commands(commands)
     twin_commands(commands)
     _data_commands(commands)
 

@@ -35,6 +35,8 @@ class CommandParser(ArgumentParser):
         epilog = "\n".join(part for part in (shown, epilog) if part)
         super().__init__(epilog=epilog or None, **{"formatter_class": HelpFormatter} | options)
         self.examples = tuple(examples)
+        self.implied = ""
+        """Subcommand that is meant where none is named."""
 
     @property
     def subcommands(self) -> dict[str, "CommandParser"]:
@@ -60,10 +62,17 @@ class CommandParser(ArgumentParser):
 
     def parse(self, argv: Sequence[str]) -> Namespace:
         """Parse ``argv``. Invalid arguments end the process with a one-line message."""
+        argv = self._with_implied(argv)
         arguments, unknown = self.parse_known_args(argv)
         if unknown:
             self.descend([word for word in argv if not word.startswith("-")])._refuse(unknown)
         return arguments
+
+    def _with_implied(self, argv: Sequence[str]) -> Sequence[str]:
+        command = self.subcommands.get(argv[0]) if argv else None
+        if command is None or not command.implied or len(argv) < 2 or argv[1] in (*command.subcommands, "-h", "--help"):
+            return argv
+        return [argv[0], command.implied, *argv[1:]]
 
     def format_help(self) -> str:
         """Return the help. The usage shows only required arguments; the list of options follows."""

@@ -220,13 +220,18 @@ def _key(key: str) -> str:
     return key if is_bare(key) else _text(key)
 
 
+def assignment(key: str, value: Any) -> str:
+    """Return an override ``dotted.key=value``, text in quotes, so that "12" stays a text."""
+    return f"{key}={_value(value)}"
+
+
 def _value(value: Any) -> str:
     match value:
         case bool():
             return "true" if value else "false"
         case str():
             return _text(value)
-        case list():
+        case list() | tuple():
             return f"[{', '.join(map(_value, value))}]"
         case dict():
             return "{" + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + "}"

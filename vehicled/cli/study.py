@@ -1,0 +1,124 @@
+"""Commands ``vehicled study run | report | export | list``."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from vehicled.output import check_plot_file
+from vehicled.study import specification
+from vehicled.study.campaign import Campaign, State
+from vehicled.study.kinds import write_page
+from vehicled.study.pool import LocalPool, Pool
+from vehicled.study.report import Finished, read_study
+from vehicled.study.table import write_table
+from vehicled.terminal import Progress, print_table
+
+INTERRUPTED_STATUS = 130
+
+
+def run(arguments: Namespace) -> int:
+    """Drive what is missing, write the report, print what to look at."""
+    chosen = specification.load(arguments.study)
+    folder = Path(arguments.output or f"study_{chosen.name}")
+    line = _ProgressLine()
+    with Campaign(chosen, folder, extend=arguments.extend) as campaign:
+        pool: Pool
+        if arguments.on:
+            from vehicled.study.cluster import DaskPool
+
+            pool = DaskPool(arguments.on)
+        else:
+            pool = LocalPool(arguments.jobs)
+        try:
+            rows = campaign.run(pool, (lambda state: None) if arguments.quiet else line.show)
+        except KeyboardInterrupt:
+            line.progress.close()
+            print(f"vehicled: interrupted; finished runs are kept in {folder}: the same command goes on", file=sys.stderr)
+            return INTERRUPTED_STATUS
+        finally:
+            pool.close()
+    line.progress.close()
+    page = folder / "report.html"
+    finished = read_study(folder)
+    write_page(finished, page)
+    count = {name: sum(row.outcome == name for row in rows) for name in ("finished", "failed", "refused", "crashed")}
+    print(f"{len(rows)} runs: " + ", ".join(f"{number} {name}" for name, number in count.items() if number))
+    shown = [row for row in rows if row.outcome in ("refused", "crashed") or row.problem]
+    for row in shown[:5]:
+        print(f"run {row.number} {row.outcome}: {row.problem or row.why}", file=sys.stderr)
+    if len(shown) > 5:
+        print(f"... and {len(shown) - 5} more: see the report", file=sys.stderr)
+    print(f"report: {page}\ntable:  {folder / 'study.sqlite'} (table runs)")
+    return 1 if shown else 0
+
+
+class _ProgressLine:
+    """Runs done, their rate and the time left."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+
+    def show(self, state: State) -> None:
+        """Update the line if it is due."""
+        if not self.progress.due():
+            return
+        bar = "#" * round(24 * state.done / max(state.size, 1))
+        text = f"[{bar:<24}] {state.done} of {state.size} runs"
+        if state.failed:
+            text += f", {state.failed} not finished"
+        if state.driven:
+            rate_hz = state.driven / max(self.progress.elapsed_s, 1e-3)
+            left_s = (state.size - state.done) / rate_hz
+            text += f", {60 * rate_hz:.1f} per minute, {_duration(left_s)} left"
+        if state.best is not None:
+            text += f", best {state.best:.4g}"
+        self.progress.show(text)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def report(arguments: Namespace) -> int:
+    """Write the page of a study, or a figure."""
+    study = read_study(Path(arguments.folder))
+    if arguments.figure:
+        from vehicled.study.figure import write_figure
+
+        output = Path(arguments.figure)
+        check_plot_file(output)
+        metrics = [study.check_metric(name) for name in arguments.metric] or study.metrics[:2]
+        x = study.check_factor(arguments.x) if arguments.x else _first_numeric(study)
+        write_figure(study, output, metrics, x, study.check_factor(arguments.lines) if arguments.lines else "")
+        print(f"figure: {output}")
+        return 0
+    output = Path(arguments.output) if arguments.output else study.folder / "report.html"
+    write_page(study, output)
+    print(f"report: {output}")
+    return 0
+
+
+def _first_numeric(study: Finished) -> str:
+    names = [name for name in study.specification.columns if name != "seed"] or ["seed"]
+    numeric = (name for name in names if all(isinstance(row.levels.get(name), int | float) for row in study.rows))
+    return next(numeric, names[0])
+
+
+def export(arguments: Namespace) -> int:
+    """Write the table of a study as CSV or Parquet."""
+    study = read_study(Path(arguments.folder))
+    write_table(study.rows, Path(arguments.output))
+    print(f"{len(study.rows)} runs: {arguments.output}")
+    return 0
+
+
+def list_studies(arguments: Namespace) -> int:
+    """Print the shipped studies."""
+    rows = []
+    for name in specification.names():
+        found = specification.load(name)
+        rows.append([name, str(found.size), found.description])
+    print_table("", ["study", "runs", ""], rows)
+    return 0

@@ -1,0 +1,169 @@
+"""One run of a study: drive it in this process and measure it."""
+
+import shlex
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from vehicled.app import SetupError
+from vehicled.link import LinkError
+from vehicled.log.errors import LogError
+from vehicled.paths import CourseError
+from vehicled.plugins import PluginError, is_reference
+from vehicled.profile import ProfileError
+from vehicled.profile.toml_text import assignment
+from vehicled.registry import UnknownNameError
+from vehicled.run.plan import Plan
+from vehicled.run.result import Result
+from vehicled.run.simulation import Simulated, SimulationSpec, simulate
+from vehicled.run.spec import START_TIMEOUT_S, RunSpec
+from vehicled.study.metrics import StudyDrive, measure, measure_own
+from vehicled.study.specification import Settings
+
+REFUSALS = (ProfileError, CourseError, SetupError, PluginError, UnknownNameError, LinkError, LogError)
+"""Errors of a run that are the user's to mend; their text has place and cure."""
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """A run to drive."""
+
+    key: str
+    number: int
+    levels: dict[str, Any]
+    settings: Settings
+    metrics: tuple[str, ...] = ()
+    """Metric functions of the user's, as ``FILE.py:NAME``."""
+    keep_logs: Literal["none", "failed", "all"] = "none"
+    logs: str = ""
+    """Folder of the logs."""
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """A run that was driven or refused: one row of the table."""
+
+    key: str
+    number: int
+    levels: dict[str, Any]
+    outcome: Literal["finished", "failed", "refused", "crashed"]
+    why: str
+    metrics: dict[str, float | None] = {}
+    digest: str = ""
+    run_s: float = 0.0
+    """Simulated time, s."""
+    cpu_s: float = 0.0
+    """Processor time of the run, s."""
+    log: str = ""
+    problem: str = ""
+    """What went wrong besides the drive, such as a metric that raised."""
+    command: str = ""
+    """Command that repeats this run."""
+
+
+def conduct(request: Request) -> Row:
+    """Drive one run. Errors of its settings give a row with the outcome ``refused``."""
+    started_s = time.process_time()
+    command = command_of(request.settings)
+    try:
+        log = _log_folder(request) if request.keep_logs == "all" else None
+        plan, simulated = _drive(request, log)
+        if log is None and request.keep_logs == "failed" and _outcome(simulated.result) == "failed":
+            # Lockstep repeats exactly, so only the runs that failed pay for a log.
+            plan, simulated = _drive(request, _log_folder(request))
+    except REFUSALS as error:
+        return Row(
+            key=request.key, number=request.number, levels=request.levels, outcome="refused", why=str(error),
+            cpu_s=time.process_time() - started_s, command=command,
+        )  # fmt: skip
+    result = simulated.result
+    drive = StudyDrive(result, simulated.trace, plan.course, plan.loaded.profile, request.levels)
+    own, problem = measure_own([each for each in request.metrics if is_reference(each)], drive)
+    return Row(
+        key=request.key,
+        number=request.number,
+        levels=request.levels,
+        outcome=_outcome(result),
+        why=result.why if result.markings_passed is not False else result.markings,
+        metrics=measure(result) | own,
+        digest=result.digest,
+        run_s=result.run_s,
+        cpu_s=time.process_time() - started_s,
+        log=result.log,
+        problem="; ".join(text for text in (problem, result.log_problem) if text),
+        command=command,
+    )
+
+
+def plan_of(settings: Settings, log_folder: str | None = None) -> Plan:
+    """Return the checked plan of a run. Raises one of ``REFUSALS``."""
+    spec = RunSpec(
+        profile=settings.profile,
+        course=settings.course,
+        controller=settings.controller,
+        estimator=settings.estimator,
+        identifier=settings.identifier,
+        programme=settings.programme,
+        overrides=tuple(assignment(key, value) for key, value in settings.overrides.items()),
+        laps=settings.laps,
+        link=settings.link,
+        seed=settings.seed,
+        duration_s=settings.duration_s,
+        start_timeout_s=START_TIMEOUT_S,
+        log_folder=log_folder,
+    )
+    return Plan.of(spec)
+
+
+def _drive(request: Request, log_folder: str | None) -> tuple[Plan, Simulated]:
+    settings = request.settings
+    plan = plan_of(settings, log_folder)
+    simulation = SimulationSpec(failures=settings.fail, start=settings.start, in_process=True)
+    return plan, simulate(plan, simulation, keep_trace=bool(request.metrics))
+
+
+def _log_folder(request: Request) -> str:
+    folder = Path(request.logs) / request.key
+    # A run that was killed may have left half a log.
+    shutil.rmtree(folder, ignore_errors=True)
+    return str(folder)
+
+
+def _outcome(result: Result) -> Literal["finished", "failed"]:
+    return "finished" if result.finished and result.markings_passed is not False else "failed"
+
+
+_OPTIONS = ("course", "controller", "estimator", "identifier", "programme", "link", "start")
+
+
+def command_of(settings: Settings) -> str:
+    """Return the ``vehicled sim`` command that repeats a run."""
+    words = ["vehicled", "sim", "--profile", settings.profile, "--seed", str(settings.seed)]
+    for name in _OPTIONS:
+        value = getattr(settings, name)
+        if value != getattr(Settings(), name):
+            words += [f"--{name}", value]
+    if settings.laps != 1:
+        words += ["--laps", str(settings.laps)]
+    words += ["--duration", f"{settings.duration_s:g}"]
+    for failure in settings.fail:
+        words += ["--fail", failure]
+    for key, value in settings.overrides.items():
+        words += ["--set", assignment(key, value)]
+    return shlex.join(words)
+
+
+def crashed(request: Request, why: str) -> Row:
+    """Return the row of a run during which its process died."""
+    return Row(
+        key=request.key, number=request.number, levels=request.levels, outcome="crashed", why=why,
+        command=command_of(request.settings),
+    )  # fmt: skip
+
+
+def renumbered(row: Row, number: int, levels: Mapping[str, Any]) -> Row:
+    """Return a row of an earlier call under its number and levels in this one."""
+    return replace(row, number=number, levels=dict(levels))

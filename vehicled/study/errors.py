@@ -1,0 +1,15 @@
+"""Errors of studies."""
+
+from collections.abc import Sequence
+
+
+class StudyError(Exception):
+    """A study cannot be used or continued. The text names the place and the cure; several mistakes are listed together."""
+
+    def __init__(self, origin: str, problems: Sequence[str]) -> None:
+        one = len(problems) == 1
+        text = (
+            f"{origin}: {problems[0]}" if one else f"{origin}: {len(problems)} problems\n" + "\n".join(f"  {p}" for p in problems)
+        )
+        super().__init__(text)
+        self.problems = list(problems)
