@@ -7,7 +7,9 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_API = ("Action", "Log", "Observation", "Run", "Simulation", "load_profile", "open_log", "simulate")
+_API = (
+    "Action", "Log", "Observation", "Run", "Simulation", "Study", "load_profile", "open_log", "open_study", "simulate", "study",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -28,14 +28,14 @@ from vehicled.run.simulation import Simulated, SimulationSpec
 from vehicled.run.simulation import simulate as run_simulation
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.run.stepwise import Action, Observation, Stepwise
-from vehicled.study import specification as study_specification
-from vehicled.study.campaign import Campaign, State
-from vehicled.study.conduct import Row
-from vehicled.study.kinds import write_page
-from vehicled.study.pool import LocalPool, Pool
-from vehicled.study.report import Finished, read_study
-from vehicled.study.statistics import Effect, effects
-from vehicled.study.table import flat_table
+from vehicled.studies import specification as study_specification
+from vehicled.studies.campaign import Campaign, State
+from vehicled.studies.conduct import Row
+from vehicled.studies.kinds import write_page
+from vehicled.studies.pool import LocalPool, Pool
+from vehicled.studies.report import Finished, read_study
+from vehicled.studies.statistics import Effect, effects
+from vehicled.studies.table import flat_table
 
 Spec = TypeVar("Spec", RunSpec, SimulationSpec)
 
@@ -247,7 +247,7 @@ def study(
     folder = Path(output or f"study_{specification.name}")
     pool: Pool
     if on:
-        from vehicled.study.cluster import DaskPool
+        from vehicled.studies.cluster import DaskPool
 
         pool = DaskPool(on)
     else:

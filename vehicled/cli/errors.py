@@ -14,7 +14,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.plugins import PluginError
     from vehicled.profile import ProfileError
     from vehicled.registry import UnknownNameError
-    from vehicled.study.errors import StudyError
+    from vehicled.studies.errors import StudyError
     from vehicled.teleop.mapping import MappingError
 
     ours = (SetupError, ControlError, SocketPathError, LinkError, LogError, CourseError, ProfileError, RecordingError)

@@ -5,12 +5,12 @@ from argparse import Namespace
 from pathlib import Path
 
 from vehicled.output import check_plot_file
-from vehicled.study import specification
-from vehicled.study.campaign import Campaign, State
-from vehicled.study.kinds import write_page
-from vehicled.study.pool import LocalPool, Pool
-from vehicled.study.report import Finished, read_study
-from vehicled.study.table import write_table
+from vehicled.studies import specification
+from vehicled.studies.campaign import Campaign, State
+from vehicled.studies.kinds import write_page
+from vehicled.studies.pool import LocalPool, Pool
+from vehicled.studies.report import Finished, read_study
+from vehicled.studies.table import write_table
 from vehicled.terminal import Progress, print_table
 
 INTERRUPTED_STATUS = 130
@@ -24,7 +24,7 @@ def run(arguments: Namespace) -> int:
     with Campaign(chosen, folder, extend=arguments.extend) as campaign:
         pool: Pool
         if arguments.on:
-            from vehicled.study.cluster import DaskPool
+            from vehicled.studies.cluster import DaskPool
 
             pool = DaskPool(arguments.on)
         else:
@@ -85,7 +85,7 @@ def report(arguments: Namespace) -> int:
     """Write the page of a study, or a figure."""
     study = read_study(Path(arguments.folder))
     if arguments.figure:
-        from vehicled.study.figure import write_figure
+        from vehicled.studies.figure import write_figure
 
         output = Path(arguments.figure)
         check_plot_file(output)

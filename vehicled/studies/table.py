@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from vehicled.study.conduct import Row
-from vehicled.study.errors import StudyError
+from vehicled.studies.conduct import Row
+from vehicled.studies.errors import StudyError
 
 FILE = "study.sqlite"
 VERSION = "1"

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from vehicled.app import SetupError
-from vehicled.study.conduct import Row
-from vehicled.study.report import Finished
-from vehicled.study.statistics import effects
+from vehicled.studies.conduct import Row
+from vehicled.studies.report import Finished
+from vehicled.studies.statistics import effects
 
 _WIDTH_IN, _HEIGHT_IN = 3.5, 2.4
 """One column of a two-column paper."""

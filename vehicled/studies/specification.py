@@ -13,10 +13,10 @@ from vehicled import plugins, shipped
 from vehicled.profile import ProfileError, toml_text
 from vehicled.profile.loading import read
 from vehicled.profile.problems import choices, nearest
-from vehicled.study.design import MAX_RUNS, Factor, Interval, Level, Sampling, factor_of, flat, points
-from vehicled.study.errors import StudyError
-from vehicled.study.formula import FormulaError, evaluate, is_formula
-from vehicled.study.metrics import check_metrics
+from vehicled.studies.design import MAX_RUNS, Factor, Interval, Level, Sampling, factor_of, flat, points
+from vehicled.studies.errors import StudyError
+from vehicled.studies.formula import FormulaError, evaluate, is_formula
+from vehicled.studies.metrics import check_metrics
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

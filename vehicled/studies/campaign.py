@@ -11,12 +11,12 @@ from msgspec import Struct
 from vehicled.plugins import is_reference
 from vehicled.profile import ProfileError
 from vehicled.run.simulation import simulated_profile
-from vehicled.study.conduct import REFUSALS, Request, Row, plan_of, renumbered
-from vehicled.study.errors import StudyError
-from vehicled.study.pool import LocalPool, Pool
-from vehicled.study.software import software_digest
-from vehicled.study.specification import Point, Specification, changes
-from vehicled.study.table import VERSION, Table
+from vehicled.studies.conduct import REFUSALS, Request, Row, plan_of, renumbered
+from vehicled.studies.errors import StudyError
+from vehicled.studies.pool import LocalPool, Pool
+from vehicled.studies.software import software_digest
+from vehicled.studies.specification import Point, Specification, changes
+from vehicled.studies.table import VERSION, Table
 
 _LONGEST_PATH = 4096
 _SHOWN = 12
@@ -127,7 +127,7 @@ class Campaign:
         )  # fmt: skip
 
     def _optimise(self, pool: Pool, progress: Progress) -> list[Row]:
-        from vehicled.study.optimise import optimise
+        from vehicled.studies.optimise import optimise
 
         return optimise(self, pool, progress)
 

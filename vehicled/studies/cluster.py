@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from vehicled.study.conduct import Request, Row, crashed
-from vehicled.study.errors import StudyError
-from vehicled.study.pool import Worker
-from vehicled.study.software import software_digest
+from vehicled.studies.conduct import Request, Row, crashed
+from vehicled.studies.errors import StudyError
+from vehicled.studies.pool import Worker
+from vehicled.studies.software import software_digest
 
 _CONNECT_S = 10
 _AHEAD = 4

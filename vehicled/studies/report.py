@@ -13,13 +13,13 @@ from vehicled import __version__
 from vehicled.analysis.report.chart import Scale
 from vehicled.plugins import is_reference, table_name
 from vehicled.profile.problems import nearest
-from vehicled.study import optimise, statistics
-from vehicled.study.conduct import Row
-from vehicled.study.errors import StudyError
-from vehicled.study.metrics import DEFAULT
-from vehicled.study.specification import Specification, parse
-from vehicled.study.statistics import Effect
-from vehicled.study.table import Table
+from vehicled.studies import optimise, statistics
+from vehicled.studies.conduct import Row
+from vehicled.studies.errors import StudyError
+from vehicled.studies.metrics import DEFAULT
+from vehicled.studies.specification import Specification, parse
+from vehicled.studies.statistics import Effect
+from vehicled.studies.table import Table
 
 _LISTED = 500
 """Failures that the page lists."""
@@ -88,7 +88,7 @@ def render(study: Finished, folder: Path, *, body: str = "") -> str:
     factors = [name for name in specification.columns if name != statistics.REPLICATE]
     sections += [_factor(study, name) for name in factors]
     sections += [_quantiles(study), _failures(study, folder), _study_file(study)]
-    style = files("vehicled.study").joinpath("report.css").read_text(encoding="utf-8")
+    style = files("vehicled.studies").joinpath("report.css").read_text(encoding="utf-8")
     software = study.facts.get("software", "")
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     return (

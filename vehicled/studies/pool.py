@@ -13,7 +13,7 @@ from typing import IO, Protocol
 
 import msgspec
 
-from vehicled.study.conduct import Request, Row, crashed
+from vehicled.studies.conduct import Request, Row, crashed
 
 ATTEMPTS = 2
 """Times that a run is tried whose process died."""
@@ -63,7 +63,7 @@ class Worker:
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "vehicled.study.worker", str(theirs.fileno())],
+                [sys.executable, "-m", "vehicled.studies.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stderr=self._errors,

@@ -1,4 +1,4 @@
-"""Process that drives runs one after another: ``python -m vehicled.study.worker FD``. It ends with the study."""
+"""Process that drives runs one after another: ``python -m vehicled.studies.worker FD``. It ends with the study."""
 
 import contextlib
 import gc
@@ -18,7 +18,7 @@ def main(descriptor: int) -> None:
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
     from vehicled import plugins
     from vehicled.runtime.plugin_watch import watch_import
-    from vehicled.study.conduct import Request, conduct
+    from vehicled.studies.conduct import Request, conduct
 
     plugins.guard = watch_import
     connection = Connection(descriptor)

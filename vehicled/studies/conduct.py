@@ -22,8 +22,8 @@ from vehicled.run.plan import Plan
 from vehicled.run.result import Result
 from vehicled.run.simulation import Simulated, SimulationSpec, simulate
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
-from vehicled.study.metrics import StudyDrive, measure, measure_own
-from vehicled.study.specification import Settings
+from vehicled.studies.metrics import StudyDrive, measure, measure_own
+from vehicled.studies.specification import Settings
 
 REFUSALS = (ProfileError, CourseError, SetupError, PluginError, UnknownNameError, LinkError, LogError)
 """Errors of a run that are the user's to mend; their text has place and cure."""

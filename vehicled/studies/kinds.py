@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vehicled.profile.problems import choices
-from vehicled.study.errors import StudyError
-from vehicled.study.report import Finished, write_report
+from vehicled.studies.errors import StudyError
+from vehicled.studies.report import Finished, write_report
 
 
 def write_page(study: Finished, output: Path) -> None:

@@ -6,12 +6,12 @@ from math import inf
 from statistics import fmean
 from typing import Any
 
-from vehicled.study.campaign import Campaign, Progress, State
-from vehicled.study.conduct import Row
-from vehicled.study.design import Factor, Level
-from vehicled.study.errors import StudyError
-from vehicled.study.pool import Pool
-from vehicled.study.specification import Optimisation, Point
+from vehicled.studies.campaign import Campaign, Progress, State
+from vehicled.studies.conduct import Row
+from vehicled.studies.design import Factor, Level
+from vehicled.studies.errors import StudyError
+from vehicled.studies.pool import Pool
+from vehicled.studies.specification import Optimisation, Point
 
 
 def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[Row]:

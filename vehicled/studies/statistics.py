@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from vehicled.study.conduct import Row
+from vehicled.studies.conduct import Row
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
