@@ -32,15 +32,15 @@ COMMAND = re.compile(
 )
 PLACEHOLDER = re.compile(r"\.\.\.|<[^>]+>|\bCOMMAND\b")
 DOTTED = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)+(?=\(.*\)$|$)")
-FOREIGN_OPTIONS = {"--man", "--offline", "--root", "--now"}
-"""Options of systemd's own programs."""
+FOREIGN_OPTIONS = {"--man", "--offline", "--root", "--now", "--nthreads", "--nworkers"}
+"""Options of systemd's and of Dask's own programs."""
 FOREIGN = {"motor_driver.py", "documentation/comm_can.md", "foxglove.sdk.v1", "foxglove.websocket.v1"}
 """Files of other projects, and names that only look like code of this one."""
 FOREIGN |= {f"vehicled.{kind}" for kind in ("controllers", "estimators", "identifiers", "drivers", "decoders")}
 FOREIGN |= {"[controller.MyLaw]", "run.metrics", "run.messages", "run.frame", "run.plot", "run.path"}
 READERS_FILE = re.compile(r"(test_)?my_|FILE\.|other\.")
 """Files that the reader writes."""
-FOREIGN |= {"art.sha256", "drive.ubx.times", "[message.fields]"}
+FOREIGN |= {"study.sqlite", "art.sha256", "drive.ubx.times", "[message.fields]"}
 
 
 @cache

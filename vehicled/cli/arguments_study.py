@@ -15,10 +15,10 @@ def study_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         help="drive many simulations from one file, and report effects with intervals",
         description="Drive every combination of the factors in a study file, in parallel. A second call drives what is missing.",
         examples=(
-            "vehicled study my_study.toml                   drive all runs on all cores, write the report",
+            "vehicled study my_study.toml      drive all runs, write the report",
             "vehicled study my_study.toml --on dask://host:8786",
-            "vehicled study report study_my_study --figure effect.pdf --x rate --lines controller",
-            "vehicled study list                            studies that ship with vehicled",
+            "vehicled study report study_my_study --figure effect.pdf --x rate",
+            "vehicled study list               studies that ship with vehicled",
         ),
         epilog="'vehicled study FILE' is short for 'vehicled study run FILE'. Exit status: 0 every run was driven; 1 a run was "
         "refused or its process died, or a metric failed; 130 interrupted. See docs/studies.md.",

@@ -130,10 +130,7 @@ class Link:
             raise LinkClosedError(f"the simulator does not accept commands ({error})") from None
 
     def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:
-        """In lockstep, send the frames of a grant, and that all is done up to it; None for ``wake_ns`` sends the frames alone.
-
-        Raises :class:`LinkClosedError`.
-        """
+        """Send the frames of a lockstep grant, and DONE unless ``wake_ns`` is None. Raises :class:`LinkClosedError`."""
         frames = [self.encode(each) for each in outgoing]
         if wake_ns is not None:
             frames.append(encode(Kind.DONE, 0, wake_ns))

@@ -18,19 +18,15 @@ class LockstepLink(Protocol):
 
     hello: Hello
     ports: list[str]
-    """Port names by number."""
 
     def receive(self) -> Iterable[Frame]:
         """Return frames up to a grant, at least one. Raises :class:`LinkError` if the simulator is gone."""
-        ...
 
     def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:
         """Hand over the frames of a grant, and the next wake-up time unless the run ends. Raises :class:`LinkError`."""
-        ...
 
     def close(self, reason: str) -> None:
         """End the link; never raises."""
-        ...
 
 
 def run_lockstep(machine: Machine, link: LockstepLink, run: EndConditions) -> Ending:

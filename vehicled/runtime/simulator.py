@@ -28,18 +28,8 @@ class SimulatorProcess:
         """Start the process; without ``scenario`` the simulator does not arm the vehicle. Raises OSError."""
         self.sock, theirs = socket.socketpair()
         with theirs:
-            arguments = [
-                "--profile",
-                profile,
-                "--course",
-                course,
-                "--seed",
-                str(seed),
-                "--link",
-                link,
-                "--listen",
-                f"fd:{theirs.fileno()}",
-            ]
+            arguments = ["--profile", profile, "--course", course, "--seed", str(seed), "--link", link]
+            arguments += ["--listen", f"fd:{theirs.fileno()}"]
             if not scenario:
                 arguments.append("--by-hand")
             if start:

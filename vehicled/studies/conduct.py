@@ -59,7 +59,7 @@ class Row(Struct, frozen=True, kw_only=True):
     """Processor time of the run, s."""
     log: str = ""
     problem: str = ""
-    """What went wrong besides the drive, such as a metric that raised."""
+    """Problem besides the drive, such as a metric that raised."""
     command: str = ""
     """Command that repeats this run."""
 

@@ -20,7 +20,7 @@ from vehicled.studies.metrics import check_metrics
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that decides one run, but the files that it names."""
+    """Settings that decide one run, together with the files that they name."""
 
     profile: str = "art"
     course: str = ""
