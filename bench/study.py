@@ -21,19 +21,13 @@ from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.terminal import print_table
 
-PARTS = {
-    "simulated world": "sim_backend",
-    "drivers": "drivers",
-    "estimation": "vehicled/estimation",
+PARTS: dict[str, tuple[str, ...]] = {
+    "simulated world": ("sim_backend",),
+    "drivers": ("drivers",),
+    "estimation": ("vehicled/estimation",),
     "control, paths": ("vehicled/control", "vehicled/paths"),
-    "safety": "vehicled/safety",
-    "executive, machine, bus": (
-        "vehicled/executive",
-        "vehicled/machine",
-        "vehicled/bus",
-        "vehicled/pipeline",
-        "vehicled/histogram",
-    ),
+    "safety": ("vehicled/safety",),
+    "executive, machine, bus": tuple(f"vehicled/{name}" for name in ("executive", "machine", "bus", "pipeline", "histogram")),
 }
 
 
