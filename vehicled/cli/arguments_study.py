@@ -39,6 +39,7 @@ def study_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     report = verbs.add_parser("report", help="write the report of a study, or a figure for a paper")
     report.add_argument("folder", metavar="DIR", help="folder of the results")
     report.add_argument("-o", "--output", metavar="FILE", help="page to write (default: report.html in the folder)")
+    report.add_argument("--published", metavar="FILE", help="published runs to draw beside the study's (study low_rate)")
     report.add_argument("--figure", metavar="FILE", help="write a figure instead (.pdf, .svg, .png; needs matplotlib)")
     report.add_argument("--metric", action="append", default=[], metavar="NAME", help="metric of the figure; repeatable")
     report.add_argument("--x", metavar="FACTOR", help="factor along the axis of the figure (default: the first numeric one)")

@@ -95,7 +95,7 @@ def report(arguments: Namespace) -> int:
         print(f"figure: {output}")
         return 0
     output = Path(arguments.output) if arguments.output else study.folder / "report.html"
-    write_page(study, output)
+    write_page(study, output, Path(arguments.published) if arguments.published else None)
     print(f"report: {output}")
     return 0
 

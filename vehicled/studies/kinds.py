@@ -1,6 +1,5 @@
 """Kinds of reports: the general one, and those of shipped studies with figures of their own."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from vehicled.profile.problems import choices
@@ -8,13 +7,21 @@ from vehicled.studies.errors import StudyError
 from vehicled.studies.report import Finished, write_report
 
 
-def write_page(study: Finished, output: Path) -> None:
-    """Write the report of the kind that the study asks for."""
+def write_page(study: Finished, output: Path, published: Path | None = None) -> None:
+    """Write the report of the kind that the study asks for. ``published``: numbers of others, for a kind that draws them beside."""
     kind = study.specification.report
-    if kind not in KINDS:
+    if kind and kind not in KINDS:
         raise StudyError(study.specification.path, [f"report = {kind!r:.60}: use one of {choices(KINDS)}, or leave it out"])
-    KINDS[kind](study, output)
+    if kind == "low_rate":
+        # Imported here, because its figures need more libraries.
+        from vehicled.studies.low_rate import write_low_rate
+
+        write_low_rate(study, output, published)
+    elif published is not None:
+        raise StudyError(study.specification.path, ["--published needs a study with a report of its own, such as low_rate"])
+    else:
+        write_report(study, output)
 
 
-KINDS: dict[str, Callable[[Finished, Path], None]] = {"": write_report}
-"""Functions that write a report, by the name in a study file."""
+KINDS = ("low_rate",)
+"""Kinds of reports besides the general one."""
