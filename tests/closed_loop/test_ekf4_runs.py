@@ -176,7 +176,7 @@ def test_a_lasting_jump_is_believed_in_the_end_and_reported_meanwhile() -> None:
     def jump(t: float, e: float, n: float) -> tuple[float, float] | None:
         return (e + 2.0, n) if t > 10.0 else (e, n)
 
-    drive = Drive20s(fix=jump, params=Ekf4Params(gate_patience=5)).run()
+    drive = Drive20s(fix=jump, params=Ekf4Params(max_rejections=5)).run()
     assert drive.errors(10.2, 10.5)[0].max() < 0.2, "not at once"
     settled = drive.errors(12.0)[0]
     assert abs(settled - 2.0).max() < 0.15

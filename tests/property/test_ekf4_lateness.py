@@ -89,7 +89,7 @@ def _run(
     st.booleans(),
 )
 def test_late_measurements_end_as_timely_ones_do(seed: int, delays_ms: list[int], model: str, gyro: bool) -> None:
-    params = Ekf4Params(model=model, history_s=HISTORY_MS * 1e-3, gate_patience=2)  # type: ignore[arg-type]
+    params = Ekf4Params(model=model, history_s=HISTORY_MS * 1e-3, max_rejections=2)  # type: ignore[arg-type]
     messages = _messages(seed, 1.5)
     ekf, late = _run(params, messages, delays_ms, 1.5, gyro)
     reference, timely = _run(params, messages, [0] * len(messages), 1.5, gyro)

@@ -240,7 +240,9 @@ def _good_start(ins: Ins, now_ns: int) -> None:
 
 
 @settings(max_examples=60)
-@given(episodes, st.sampled_from([InsParams(), InsParams(gate=False, imu_lever_arm_m=(0.3, 0.1, 0.2)), InsParams(gate_patience=1)]))
+@given(
+    episodes, st.sampled_from([InsParams(), InsParams(gate=False, imu_lever_arm_m=(0.3, 0.1, 0.2)), InsParams(max_rejections=1)])
+)
 def test_any_sequence_of_messages_leaves_a_sound_state(episode: list[tuple[int, list[tuple[int, Any]]]], params: InsParams) -> None:
     ins = Ins(params, VEHICLE, DATUM, (0.1, 0.0, 0.2))
     now_ns = 10**12

@@ -42,7 +42,7 @@ BROKEN: list[tuple[tuple[str, ...], Any]] = [
     (("devices", "gnss", "lever_arm_m"), [0, 0]),
     (("devices", "Upper Case"), {"driver": "msglink"}),
     (("estimator", "name"), "ekf5"),
-    (("estimator", "ekf4", "gate_patience"), 0),
+    (("estimator", "ekf4", "max_rejections"), 0),
     (("controller", "pure_pursuit", "speed", "p"), -1),
     (("controller", "pure_pursiut"), {}),
     (("sim", "steering"), {}),

@@ -59,6 +59,13 @@ def test_art_believes_the_truth_about_gain_offset_and_delay_by_default() -> None
     assert art.sim.drive == art.vehicle.drive
 
 
+def test_the_former_name_of_a_key_is_accepted() -> None:
+    text = loading.find("art").read_text()
+    former = text.replace("max_rejections", "gate_patience")
+    assert former != text
+    assert loading.parse(former).profile == loading.parse(text).profile
+
+
 def test_art_is_silent_about_nothing() -> None:
     """No number of belief, limits or twin is left to a default."""
     data = tomllib.loads(ART.read_text())

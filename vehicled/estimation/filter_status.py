@@ -17,7 +17,7 @@ class FilterParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Tuning that every filter has."""
 
     gate: bool = True
-    gate_patience: Annotated[int, Meta(ge=1)] = 5
+    max_rejections: Annotated[int, Meta(ge=1)] = 5
     """Consecutive rejections of one kind after which the filter doubts its state: it inflates the covariance by the residual and
     accepts the measurement. Otherwise one wrong state would reject correct measurements for ever."""
     align_fixes: Annotated[int, Meta(ge=1)] = 5

@@ -130,12 +130,12 @@ def _refusals(profile: View) -> Found:
     """Refuse a limit that the estimator's timeout never lets the count reach: it would accept a jump instead of stopping."""
     chosen: Any = profile.written.get("estimator")
     name = chosen.get("name") if isinstance(chosen, dict) else chosen
-    refusals, in_a_row = profile.get("limits", "gnss_refusals"), profile.get("estimator", str(name), "gate_patience")
+    refusals, in_a_row = profile.get("limits", "gnss_refusals"), profile.get("estimator", str(name), "max_rejections")
     if refusals is not None and in_a_row is not None and refusals > in_a_row:
         yield (
             ("limits", "gnss_refusals"),
             (
-                f"{refusals} is more than estimator.{name}.gate_patience = {in_a_row}: after so many in a row the estimator "
+                f"{refusals} is more than estimator.{name}.max_rejections = {in_a_row}: after so many in a row the estimator "
                 f"believes the next fix, so that nothing would stop the vehicle; write at most {in_a_row}"
             ),
         )

@@ -174,6 +174,7 @@ def _build(
     folder = Path(origin).parent if path is None else Path()
     origin = printable(origin, 300)
     data = toml_text.parse(text, origin)
+    _rename_old_keys(data)
     # A file of a plugin is relative to the profile that names it; one in an override, to the present folder.
     _find_plugins(data, plugin_files or (lambda name: plugins.absolute(name, folder)))
     parsed = [toml_text.parse_override(override) for override in overrides]
@@ -205,6 +206,14 @@ def _build(
     # A profile in a log has been driven and must stay readable, even with implausible numbers.
     kept = tuple(findings) if path is None else ()
     return Loaded(profile, source, digest, origin if path is None else path, kept)
+
+
+def _rename_old_keys(data: dict[str, Any]) -> None:
+    """Accept the former name of a key, which profiles of the user's and recorded logs still have."""
+    estimator = data.get("estimator")
+    for table in estimator.values() if isinstance(estimator, dict) else ():
+        if isinstance(table, dict) and "gate_patience" in table and "max_rejections" not in table:
+            table["max_rejections"] = table.pop("gate_patience")
 
 
 def _find_plugins(data: dict[str, Any], find_file: Callable[[str], str]) -> None:

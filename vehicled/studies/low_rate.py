@@ -113,7 +113,7 @@ def two_gaussians(rates: Any, values: Any) -> tuple[Any, float] | None:
         for width in (0.2, 1.0):
             start = (0.5 * top, rates.min() + first * span, width * span, top, rates.max(), 5 * span)
             found = least_squares(
-                lambda p: gaussians(rates, *p) - values, start, bounds=(lower, upper), x_scale="jac", max_nfev=2000
+                lambda p: gaussians(rates, *p) - values, start, bounds=(lower, upper), x_scale="jac", max_nfev=200
             )
             best = found if best is None or found.cost < best.cost else best
     assert best is not None

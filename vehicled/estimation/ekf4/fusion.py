@@ -136,7 +136,7 @@ def _apply(config: FusionConfig, filter_state: FilterState, gate: int, t_ns: int
     position = gate == POSITION
     limit = config.limits[len(z.residual) - 1]
     # The error state absorbs a jump of the slow error, so the gate must not reject such a fix.
-    forced = z.with_error or counters.strikes[gate] >= config.params.gate_patience
+    forced = z.with_error or counters.strikes[gate] >= config.params.max_rejections
     result = update(state.covariance, z, limit, forced, state.coloured)
     if position:
         counters = replace(counters, nis=result.nis)

@@ -134,7 +134,7 @@ class Sensors:
         imu = params.imu_lever_arm_m
         self._imu_m: Triple = (imu[0], imu[1], imu[2])
         self._arm_m: Triple = (antenna_m[0] - imu[0], antenna_m[1] - imu[1], antenna_m[2] - imu[2])
-        self._corrector = Corrector(params.gate_patience)
+        self._corrector = Corrector(params.max_rejections)
         gate = params.gate
         self._pose_limit = params.gnss.pose_rejection_threshold**2 if gate else inf
         self._twist_limit = params.gnss.twist_rejection_threshold**2 if gate else inf

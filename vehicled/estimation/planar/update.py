@@ -182,7 +182,7 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
         inflated[EX], inflated[EY] = dx * dx, dy * dy
     else:
         R = horizontal_covariance(fix.position_covariance_m2, p.gnss_sigma_floor_m, UNKNOWN_SIGMA_M[fix.carrier])
-        forced, limit = strikes >= p.gate_patience, c.limits[1]
+        forced, limit = strikes >= p.max_rejections, c.limits[1]
         inflated[X], inflated[Y] = dx * dx, dy * dy
     jitter = (p.timing_sigma_s * x[V]) ** 2
     R = R + jitter * np.array(((cy * cy, cy * sy), (cy * sy, sy * sy)))
@@ -232,7 +232,7 @@ def velocity(c: Context, state: PlanarState, fix: GnssFix) -> PlanarState:
         residual = np.array((along,))
         R = np.array(((cy * cy * R[0, 0] + 2.0 * cy * sy * R[0, 1] + sy * sy * R[1, 1],),))
         inflated[V] = along * along
-    forced = state.counters.strikes[VELOCITY] >= p.gate_patience
+    forced = state.counters.strikes[VELOCITY] >= p.max_rejections
     after, _, accepted = fuse(c, state, residual, H, R, inflated if forced else None)
     return _settled(after, VELOCITY, fix.t_ns, accepted)
 
@@ -261,7 +261,7 @@ def heading(c: Context, state: PlanarState, z: Heading) -> PlanarState:
     H[0, YAW] = H[0, MISALIGNMENT] = 1.0
     sigma = heading_sigma_rad(p, z)
     inflated = None
-    if state.counters.strikes[HEADING] >= p.gate_patience:
+    if state.counters.strikes[HEADING] >= p.max_rejections:
         # A heading that stays off was reset, or its gyro lost a turn: inflate the drift, not the yaw of the vehicle.
         inflated = np.zeros(SIZE)
         inflated[MISALIGNMENT] = residual * residual
@@ -285,7 +285,7 @@ def speed(c: Context, state: PlanarState, z: Scalar, source: int) -> PlanarState
     H[0, V], H[0, WHEEL_SCALE] = 1.0 / scale, -expected / scale
     residual = z.value - expected
     inflated = None
-    if state.counters.strikes[source] >= c.params.gate_patience:
+    if state.counters.strikes[source] >= c.params.max_rejections:
         inflated = np.zeros(SIZE)
         inflated[V] = residual * residual
     after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)
@@ -298,7 +298,7 @@ def steering(c: Context, state: PlanarState, z: Scalar) -> PlanarState:
     H[0, GAIN], H[0, OFFSET] = state.steering, 1.0
     residual = z.value - state.x[GAIN] * state.steering - state.x[OFFSET]
     inflated = None
-    if state.counters.strikes[STEERING] >= c.params.gate_patience:
+    if state.counters.strikes[STEERING] >= c.params.max_rejections:
         inflated = np.zeros(SIZE)
         inflated[OFFSET] = residual * residual
     after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)
