@@ -25,7 +25,7 @@ CONTRADICTIONS = [
     (
         ["estimator.name=ins", "estimator.ins.max_rejections=4"],
         "limits.gnss_refusals",
-        "more than estimator.ins.max_rejections = 4",
+        "than estimator.ins.max_rejections = 4",
     ),
     (["devices.imu.rate_hz=20"], "limits.imu_silence_s", "one period of devices.imu"),
     (["tasks.actuation.rate_hz=5"], "sim.command_timeout_s", "one period of tasks.actuation"),
