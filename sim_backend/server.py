@@ -64,6 +64,8 @@ def _ptys(setup: WorldSetup, stack: ExitStack) -> Ptys:
 def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None) -> str:
     profile, link = setup.profile, "wires" if setup.wires else "messages"
     twin = {"profile": profile.name, "plant": profile.sim.plant, "course": setup.course.name, "seed": str(setup.seed), "link": link}
+    if latency := str(profile.sim.latency):
+        twin["latency"] = latency
     urls = ptys.urls if ptys is not None else None
     # Prepare first: after the greeting the daemon expects answers within its timeout.
     prepare(profile.sim)

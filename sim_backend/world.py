@@ -4,6 +4,7 @@ Causality: the step that begins at grid point k uses the commands stamped up to 
 ``advance(to_ns)`` steps while the grid is before ``to_ns``. So the result does not depend on the call instants.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.registry import emulator
+from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion, Plant, Pose, interpolate
 from sim_backend.plant.registry import plant_class
@@ -138,6 +140,16 @@ class World:
             for sensor in _sensors(name, device, profile, course, self._actuators, seed, start_ns, utc_ns, self.scene):
                 self._channels.append(_Channel(sensor, port, start_ns))
         self._channels.append(_Channel(Truth(self._actuators), names.index(TRUTH_PORT), start_ns))
+        # Of the operator's requests and of the truth nothing is delayed: they pass no sensor and no actuator.
+        self._sensing = [
+            delayed(sim.latency, "sensing", seed, name) if name in profile.devices and name != OPERATOR_PORT else None
+            for name in names
+        ]
+        self._actuation = [
+            delayed(sim.latency, "actuation", seed, name) if device is not None and device.capabilities is not None else None
+            for name, device in ((name, profile.devices.get(name)) for name in names)
+        ]
+        self._late: deque[tuple[int, int, bytes | int]] = deque()
         self._due_ns = min(channel.due_ns for channel in self._channels)
         self._duty_ns = NEVER_NS
         for port in range(len(names)):
@@ -220,17 +232,40 @@ class World:
     def on_frame(self, port: int, t_ns: int, data: bytes) -> None:
         """Take the daemon's bytes for ``port`` at ``t_ns``. Never raises."""
         if port < len(self._emulators):
-            self._emulators[port].on_rx(data, t_ns)
-            self._collect(port)
+            self._deliver(port, t_ns, data)
 
     def on_line(self, port: int, t_ns: int, baud: int) -> None:
         """Handle a new line rate of ``port``, or its reopening (0)."""
         if port < len(self._emulators):
-            self._emulators[port].on_line(baud, t_ns)
-            self._collect(port)
+            self._deliver(port, t_ns, baud)
+
+    def _deliver(self, port: int, t_ns: int, what: bytes | int) -> None:
+        """Give a device bytes or a line rate, now or after the latency of its port."""
+        latency = self._actuation[port]
+        if latency is None:
+            self._arrive(port, t_ns, what)
+            return
+        due_ns = latency.at_ns(t_ns)
+        self._late.append((due_ns, port, what))
+        if due_ns < self._duty_ns:
+            self._duty_ns = due_ns
+
+    def _arrive(self, port: int, t_ns: int, what: bytes | int) -> None:
+        if isinstance(what, int):
+            self._emulators[port].on_line(what, t_ns)
+        else:
+            self._emulators[port].on_rx(what, t_ns)
+        self._collect(port)
 
     def _run_duties(self, now_ns: int) -> None:
+        late = self._late
         self._duty_ns = NEVER_NS
+        # A profile has one actuator, so the queue is in order.
+        while late and late[0][0] <= now_ns:
+            due_ns, port, what = late.popleft()
+            self._arrive(port, due_ns, what)
+        if late and late[0][0] < self._duty_ns:
+            self._duty_ns = late[0][0]
         for port, device in enumerate(self._emulators):
             if device.next_due_ns() <= now_ns:
                 device.on_time(now_ns)
@@ -238,8 +273,10 @@ class World:
 
     def _collect(self, port: int) -> None:
         """Collect the bytes and commands of a device, and its next wake time."""
-        device = self._emulators[port]
+        device, latency = self._emulators[port], self._sensing[port]
         for t_rx_ns, data in device.take_tx():
+            if latency is not None:
+                t_rx_ns = latency.at_ns(t_rx_ns)
             self._queued += 1
             heappush(self._pending, (t_rx_ns, port, self._queued, data))
         for command in device.take_commands():

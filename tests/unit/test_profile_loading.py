@@ -82,13 +82,14 @@ def test_art_is_silent_about_nothing() -> None:
 
     assert missing(Vehicle, data["vehicle"], "vehicle") == []
     assert missing(Limits, data["limits"], "limits") == []
-    # Another plant's, and sensors that the vehicle does not have.
+    # Another plant's, sensors that the vehicle does not have, and a latency that is no part of it.
     others = [
         "sim.twin",
         "sim.heading.magnetometer",
         "sim.motor_status",
         "sim.wheel_encoders",
         "sim.steering_feedback",
+        "sim.latency",
     ]
     assert missing(schema.Sim, data["sim"], "sim") == others
 

@@ -99,6 +99,10 @@ def build_parser() -> GroupedParser:
         metavar="FAILURE",
         help="inject a fault: port:kind[=value]@start[+duration], in s (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
     )
+    _latency_argument(world)
+    world.add_argument(
+        "--board", metavar="FILE", help="replay the task times of a computer measured by vehicled doctor --measure-board"
+    )
     world.add_argument(
         "--link",
         choices=("messages", "wires"),
@@ -180,6 +184,7 @@ def build_parser() -> GroupedParser:
     simulator.add_argument(
         "--fail", action="append", default=[], metavar="FAILURE", help="inject a device fault, as in vehicled sim"
     )
+    _latency_argument(simulator)
     simulator.add_argument("--by-hand", action="store_true", help="the simulator does not arm the vehicle or start the drive")
     _start_argument(simulator)
     place = simulator.add_mutually_exclusive_group(required=True)
@@ -454,6 +459,15 @@ def _programme_argument(parser: "CommandParser | _ArgumentGroup") -> None:
         "--programme",
         metavar="P",
         help="drive an open-loop programme instead of the course: a .csv file or a name such as step_steer; see docs/manoeuvres.md",
+    )
+
+
+def _latency_argument(parser: "CommandParser | _ArgumentGroup") -> None:
+    parser.add_argument(
+        "--latency",
+        metavar="L",
+        help="delay the data of the devices and the commands to the actuator: 20ms, 5..200ms (drawn for each), or "
+        "sensing=20ms,actuation=50ms; see docs/computers.md",
     )
 
 

@@ -10,6 +10,7 @@ from vehicled.judge import Judge
 from vehicled.machine import Machine
 from vehicled.messages import Event, Fault, ModeChange
 from vehicled.output import check_plot_file
+from vehicled.profile.latency import latency_overrides
 from vehicled.run.findings import print_warnings
 from vehicled.run.injected import announce
 from vehicled.run.plan import Plan
@@ -105,7 +106,11 @@ def simulator(arguments: Namespace) -> int:
     """Run the simulator in this process."""
     from sim_backend.__main__ import main
 
-    overrides = [word for override in arguments.set for word in ("--set", override)]
+    try:
+        latency = latency_overrides(arguments.latency or "")
+    except ValueError as error:
+        raise SetupError(f"--latency: {error}") from None
+    overrides = [word for override in (*arguments.set, *latency) for word in ("--set", override)]
     course = ["--course", arguments.course] if arguments.course else []
     failures = [word for failure in arguments.fail for word in ("--fail", failure)]
     place = ["--ptys", arguments.ptys] if arguments.ptys else ["--listen", arguments.listen]
@@ -127,6 +132,8 @@ def _spec(arguments: Namespace) -> RunSpec:
         link=arguments.link,
         clock=arguments.clock,
         shared_clock=arguments.clock == "wall" and not arguments.strict_clock,
+        latency=arguments.latency or "",
+        board=arguments.board or "",
         seed=arguments.seed,
         link_timeout_s=arguments.link_timeout,
         backend=arguments.async_backend,
@@ -155,6 +162,8 @@ def _check_options(arguments: Namespace) -> None:
         raise SetupError("--view needs --clock wall: a lockstep drive ends before a page has loaded")
     if arguments.connect and arguments.fail:
         raise SetupError("with --connect, give --fail to 'vehicled simulator' on the other computer")
+    if arguments.connect and arguments.latency:
+        raise SetupError("with --connect, give --latency to 'vehicled simulator' on the other computer")
     if arguments.connect and arguments.start:
         raise SetupError("with --connect, give --start to 'vehicled simulator'")
     if arguments.connect and arguments.by_hand:

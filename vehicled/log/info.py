@@ -72,6 +72,8 @@ class LogInfo(Struct, frozen=True, kw_only=True):
                 "seed": "" if header.seed is None else str(header.seed),
                 "clock": header.clock,
                 "link": header.link,
+                "latency": header.latency,
+                "computer": header.board,
                 "estimator": header.estimator,
                 "controller": header.controller,
                 "vehicled": header.vehicled_version,

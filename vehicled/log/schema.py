@@ -162,6 +162,10 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     """``lockstep`` or ``wall``."""
     link: str = ""
     """``messages`` or ``wires``."""
+    latency: str = ""
+    """Latency that the simulator added, as ``--latency`` takes it."""
+    board: str = ""
+    """Computer whose task times a lockstep run replays; its file is attached. Empty: declared costs."""
     estimator: str = ""
     controller: str = ""
     argv: list[str] = field(default_factory=list)

@@ -249,6 +249,7 @@ class Collector:
             trial._root = self._root
             value = trial._value(option, raw, path)
             if not trial.problems:
+                self._valid |= trial._valid
                 return value
         return self._refuse(kind, raw, path)
 

@@ -9,6 +9,7 @@ from typing import Any
 from vehicled.messages import Corrections
 from vehicled.plugins import PluginError
 from vehicled.profile.collect import Rule, View
+from vehicled.profile.latency import SIDES, LatencyModel
 from vehicled.profile.problems import KeyPath
 from vehicled.profile.schema import Battery, Device, Log, Profile, Sim, Task, Tasks, TwinSteering
 from vehicled.registry import UnknownNameError, resolve
@@ -266,6 +267,13 @@ def _log(log: View) -> Found:
         yield ("rotate_mb",), f"{rotate_mb} is more than quota_mb = {quota_mb}; one part of a run would already exceed the quota"
 
 
+def _latency(latency: View) -> Found:
+    for side in SIDES:
+        bounds = latency.get(f"{side}_ms")
+        if isinstance(bounds, list) and bounds[0] > bounds[1]:
+            yield (f"{side}_ms",), f"the first bound is above the second; write [{bounds[1]:g}, {bounds[0]:g}]"
+
+
 RULES: dict[type, Rule] = {
     Task: _task,
     Tasks: _tasks,
@@ -278,5 +286,6 @@ RULES: dict[type, Rule] = {
     TwinSteering: _steering,
     Battery: _battery,
     Log: _log,
+    LatencyModel: _latency,
 }
 """Rules by the struct they belong to."""

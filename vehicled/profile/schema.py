@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, field
 from vehicled.plugins import label, table_name
 from vehicled.profile.gnss import GnssModel as GnssModel
 from vehicled.profile.independent_stop import IndependentStop
+from vehicled.profile.latency import LatencyModel
 from vehicled.profile.sensors import HeadingModel as HeadingModel
 from vehicled.profile.sensors import ImuModel as ImuModel
 from vehicled.profile.sensors import MotorStatusModel as MotorStatusModel
@@ -271,6 +272,7 @@ class Sim(Table, frozen=True, kw_only=True):
     terrain: Terrain = field(default_factory=Terrain)
     command_timeout_s: Positive = 0.2
     """Age of the last command at which the actuator board goes to neutral: straight, no drive, no brake."""
+    latency: LatencyModel = field(default_factory=LatencyModel)
 
 
 class Profile(Table, frozen=True, kw_only=True):

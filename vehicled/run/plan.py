@@ -12,6 +12,7 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.plugins import Plugin
 from vehicled.profile import Loaded, Note, load
+from vehicled.profile.latency import latency_overrides
 from vehicled.profile.schema import Profile
 from vehicled.registry import Kind, reference
 from vehicled.run.findings import findings, refuse_errors
@@ -41,7 +42,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     def of(cls, spec: RunSpec) -> "Plan":
         """Load and check everything that ``spec`` names. Raises the errors of profile, course and set-up."""
         names = {"controller": spec.controller, "estimator": spec.estimator, "identifier": spec.identifier}
-        overrides = [*spec.overrides, *(f"{table}.name={name}" for table, name in names.items() if name)]
+        overrides = [*spec.overrides, *(f"{table}.name={name}" for table, name in names.items() if name), *_latency(spec)]
         loaded = load(spec.profile, overrides + programme_overrides(spec, overrides))
         controller = loaded.profile.controller
         if controller.name == "programme" and not controller.selected.t_s:
@@ -63,6 +64,13 @@ class Plan(Struct, frozen=True, kw_only=True):
             findings=found,
             plugins=plugins_of(loaded.profile),
         )
+
+
+def _latency(spec: RunSpec) -> list[str]:
+    try:
+        return latency_overrides(spec.latency)
+    except ValueError as error:
+        raise SetupError(f"--latency: {error}") from None
 
 
 def plugins_of(profile: Profile) -> list[Plugin]:

@@ -281,7 +281,7 @@ def drive(
 
 
 def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
-    """Return the plan with the simulator's seed. Raises :class:`LinkError` if the simulator simulates something else.
+    """Return the plan with the simulator's seed and latency. Raises :class:`LinkError` if the simulator simulates something else.
 
     A foreign simulator may not describe its world; then nothing is compared.
     """
@@ -291,8 +291,8 @@ def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
             raise LinkError(
                 f"the simulator was started with --{what} {world[what]}, this command with {name}: use the same in both"
             )
-    seed = int(world.get("seed", plan.spec.seed))
-    return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, seed=seed))
+    seed, latency = int(world.get("seed", plan.spec.seed)), world.get("latency", "")
+    return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, seed=seed, latency=latency))
 
 
 def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
@@ -467,6 +467,7 @@ def _open_log(
         fingerprint_of=depends_on,
         profile_digest=plan.loaded.digest,
         seed=plan.spec.seed,
+        latency=plan.spec.latency,
         clock=plan.spec.clock,
         link=plan.spec.link,
         estimator=profile.estimator.label,

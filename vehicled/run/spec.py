@@ -32,6 +32,10 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     clock: Literal["lockstep", "wall"] = "lockstep"
     shared_clock: bool = False
     """True if the clock pauses while the simulator or the daemon stalls (wall time only)."""
+    latency: str = ""
+    """Added latency, as for ``--latency``: ``20ms``, ``5..200ms``, ``sensing=20ms,actuation=50ms``; empty: the profile's."""
+    board: str = ""
+    """File of a measured computer whose task times are replayed (lockstep only); empty: the profile's declared costs."""
     seed: Annotated[int, Meta(ge=0)] = 0
     link_timeout_s: float | None = None
     """Simulator timeout, s; None: see :meth:`silence_s`."""

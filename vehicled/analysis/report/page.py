@@ -220,9 +220,10 @@ def _facts(f: Findings) -> str:
     if h is not None:
         facts |= {
             "run": h.run_id, "profile": h.profile, "digest of the profile": h.profile_digest, "course": h.course,
-            "seed": "" if h.seed is None else str(h.seed), "clock": h.clock, "link": h.link, "estimator": h.estimator,
-            "controller": h.controller, "vehicled": h.vehicled_version, "Python": h.python_version, "numpy": h.numpy_version,
-            "msgspec": h.msgspec_version, "numeric fingerprint": h.fingerprint,
+            "seed": "" if h.seed is None else str(h.seed), "clock": h.clock, "link": h.link, "latency": h.latency,
+            "computer": h.board, "estimator": h.estimator, "controller": h.controller, "vehicled": h.vehicled_version,
+            "Python": h.python_version, "numpy": h.numpy_version, "msgspec": h.msgspec_version,
+            "numeric fingerprint": h.fingerprint,
             **{f"fingerprint: {k}": v for k, v in h.fingerprint_of.items()},
             "host": h.host, "event loop": h.loop, **h.realtime, "command": " ".join(h.argv),
         }  # fmt: skip
