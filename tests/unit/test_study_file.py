@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.profile import ProfileError
+from vehicled.studies.campaign import check_levels
 from vehicled.studies.design import Factor, factor_of
 from vehicled.studies.errors import StudyError
 from vehicled.studies.formula import FormulaError, evaluate
-from vehicled.studies.specification import Specification, parse
+from vehicled.studies.specification import Specification, load, names, parse
 
 HERE = Path("/nowhere/my.toml")
 
@@ -130,6 +131,18 @@ def test_all_mistakes_are_named_together() -> None:
 def test_what_is_no_toml_is_refused_with_the_line() -> None:
     with pytest.raises(ProfileError, match="line 1"):
         study("seed = = 2")
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_level_of_a_shipped_study_can_be_driven(name: str) -> None:
+    made = load(name)
+    assert made.description
+    assert check_levels(made)
+
+
+def test_a_factor_without_keys_is_for_formulas_alone() -> None:
+    made = study("[set]\na.b = '= n / 2'\n[factors]\nn = { values = [2, 4], keys = [] }\n")
+    assert [point.settings.overrides for point in made.points()] == [{"a.b": 1.0}, {"a.b": 2.0}]
 
 
 def test_relative_files_are_beside_the_study() -> None:

@@ -285,6 +285,8 @@ def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
 
     A foreign simulator may not describe its world; then nothing is compared.
     """
+    if not world:
+        return plan
     ours = {"profile": plan.loaded.profile.name, "course": plan.course.name, "link": plan.spec.link}
     for what, name in ours.items():
         if world.get(what, name) != name:

@@ -47,7 +47,7 @@ class Campaign:
         Raises :class:`StudyError` if the study, its files or the software changed since the runs in the folder.
         """
         self.specification, self.folder = specification, folder
-        files = _check(specification)
+        files = check_levels(specification)
         self.basis = hashlib.sha256(f"{software_digest()}\n{files}".encode()).hexdigest()
         facts = {
             "version": VERSION,
@@ -132,7 +132,7 @@ class Campaign:
         return optimise(self, pool, progress)
 
 
-def _check(specification: Specification) -> dict[str, str]:
+def check_levels(specification: Specification) -> dict[str, str]:
     """Load every level of every factor once; return the digests of all files that the study reads, by path.
 
     Raises :class:`StudyError` with the mistakes of all levels.
@@ -152,7 +152,8 @@ def _check(specification: Specification) -> dict[str, str]:
             continue
         files[plan.loaded.path] = ""
         files |= dict.fromkeys(_files(msgspec.to_builtins(profile)), "")
-        files |= dict.fromkeys(_files([point.settings.course, point.settings.programme, point.settings.controller]), "")
+        named = [getattr(point.settings, name) for name in ("course", "programme", "controller", "board")]
+        files |= dict.fromkeys(_files(named), "")
         for plugin in plan.plugins:
             files |= {f"{plugin.reference} {name}": digest for name, digest in plugin.hashes.items()}
     if problems:

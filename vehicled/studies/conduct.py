@@ -109,6 +109,8 @@ def plan_of(settings: Settings, log_folder: str | None = None) -> Plan:
         programme=settings.programme,
         overrides=tuple(assignment(key, value) for key, value in settings.overrides.items()),
         laps=settings.laps,
+        latency=settings.latency,
+        board=settings.board,
         link=settings.link,
         seed=settings.seed,
         duration_s=settings.duration_s,
@@ -136,7 +138,7 @@ def _outcome(result: Result) -> Literal["finished", "failed"]:
     return "finished" if result.finished and result.markings_passed is not False else "failed"
 
 
-_OPTIONS = ("course", "controller", "estimator", "identifier", "programme", "link", "start")
+_OPTIONS = ("course", "controller", "estimator", "identifier", "programme", "link", "start", "latency", "board")
 
 
 def command_of(settings: Settings) -> str:

@@ -98,9 +98,9 @@ def factor_of(name: str, written: Any) -> Factor | Interval:
         raise ValueError(f"is the single value {written!r}: give a list, or move it to the fixed values")
     table = dict(written)
     keys = table.pop("keys", None)
-    if keys is not None and not (isinstance(keys, list) and keys and all(isinstance(key, str) for key in keys)):
+    if keys is not None and not (isinstance(keys, list) and all(isinstance(key, str) for key in keys)):
         raise ValueError("keys is a list of keys that all get the value")
-    names = tuple(keys) if keys else (name,)
+    names = tuple(keys) if keys is not None else (name,)
     match table:
         case {"values": list() as values, **rest} if not rest:
             return _listed(name, values, names)

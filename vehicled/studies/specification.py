@@ -35,6 +35,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     seed: Annotated[int, Meta(ge=0)] = 1
     duration_s: Annotated[float, Meta(gt=0.0, le=1e6)] = 3600.0
     """Simulated time after which the drive is stopped."""
+    latency: str = ""
+    """Added latency, as for ``--latency``."""
+    board: str = ""
+    """File of a measured computer, as for ``--board``."""
     fail: tuple[str, ...] = ()
     """Faults to inject, as for ``--fail``."""
     overrides: dict[str, Any] = {}
@@ -169,7 +173,7 @@ def _settings(values: Mapping[str, Any], folder: Path) -> Settings:
 
 def _beside(key: str, value: Any, folder: Path) -> Any:
     """Return a value with the whole path of the file that it names, if that is relative to the study."""
-    if key in ("profile", "course", "programme") and "/" in value:
+    if key in ("profile", "course", "programme", "board") and "/" in value:
         return str((folder / Path(value).expanduser()).resolve())
     if key in ("controller", "estimator", "identifier"):
         return plugins.absolute(value, folder)
