@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+# As the command line does before it imports numpy: helper threads would only cost time.
+os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+
 import hypothesis
 import pytest
 
@@ -55,6 +58,8 @@ def pytest_collection_finish() -> None:
     """Spare the garbage collector the collected tests: they live to the end, and every full collection would visit them."""
     gc.collect()
     gc.freeze()
+    # A drive in this process freezes its own objects, and at its end it would thaw all.
+    vars(gc).update(freeze=lambda: None, unfreeze=lambda: None)
 
 
 _BACKENDS = [
