@@ -141,13 +141,18 @@ def drive(tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any], str]]:
     return lambda *arguments: sim("--json", "--log", str(tmp_path), *arguments)
 
 
-def sim(*arguments: str) -> tuple[int, dict[str, Any], str]:
-    """Run ``vehicled sim`` in this process; return exit status, result if it is in JSON, and text output."""
+def command(*arguments: str) -> tuple[int, str, str]:
+    """Run ``vehicled`` in this process; return exit status and both outputs."""
     out = io.StringIO()
     # Progress and events are written to a descriptor.
     with TemporaryFile("w+") as said:
         with contextlib.chdir(ROOT), contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
-            status = main(["sim", *arguments])
+            status = main(arguments)
         said.seek(0)
-        text = out.getvalue().strip()
-        return status, json.loads(text) if text.startswith("{") else {}, said.read()
+        return status, out.getvalue(), said.read()
+
+
+def sim(*arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Run ``vehicled sim`` in this process; return exit status, result if it is in JSON, and text output."""
+    status, out, said = command("sim", *arguments)
+    return status, json.loads(out) if out.startswith("{") else {}, said
