@@ -54,8 +54,13 @@ if threading.current_thread() is threading.main_thread():
     own_inherited_state()
 
 
+# Until all tests are collected there is no garbage.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the collected tests: they live to the end, and every full collection would visit them."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     # A drive in this process freezes its own objects, and at its end it would thaw all.
