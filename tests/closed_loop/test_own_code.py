@@ -140,6 +140,9 @@ def test_a_changed_module_of_an_installed_package_is_refused_too(
 def test_what_new_writes_passes_its_own_test(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", kind, "my_code", "--folder", str(tmp_path)]) == 0
     assert "MyCode" in capsys.readouterr().out
+    test = tmp_path / "test_my_code.py"
+    # A shorter course, which bends more.
+    test.write_text(test.read_text().replace("circle_r5_ccw", "circle_r2_ccw"))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_code.py"], cwd=tmp_path, capture_output=True,
         text=True, check=False, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},

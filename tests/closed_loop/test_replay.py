@@ -65,7 +65,7 @@ def wires_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def driven_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record(tmp_path_factory.mktemp("driven"), "--duration", "8")
+    return record(tmp_path_factory.mktemp("driven"), "--duration", "6")
 
 
 def check_identical(result: ReplayResult) -> None:
@@ -131,7 +131,6 @@ def test_parts_of_a_rotated_log_are_one_run_and_the_fence_is_in_it(tmp_path: Pat
     assert len(parts) > 1
     result = replayed(log)
     check_identical(result)
-    assert replayed(Path(log)).digest == result.digest
     assert main(["replay", parts[1]]) == 2
     Path(parts[-1]).unlink()
     short = replayed(log)
