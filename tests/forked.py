@@ -24,6 +24,8 @@ from vehicled.log import pipe, writer
 from vehicled.run import session
 from vehicled.runtime import simulator
 
+FREEZE = gc.freeze
+"""Function of the interpreter, which :mod:`tests.conftest` replaces: the children must not look for garbage in the whole copy."""
 PROGRAMS: dict[str, Callable[[list[str]], int]] = {
     "sim_backend": sim_backend.__main__.main,
     "vehicled.log.writer": lambda _: writer.main(),
@@ -45,7 +47,7 @@ class Forked(subprocess.Popen[bytes]):
         if self.pid == 0:
             status = 1
             try:
-                gc.freeze()
+                FREEZE()
                 _take_over((ends[0], ends[3], ends[5]), given["pass_fds"], given["env"], new_session=given["start_new_session"])
                 status = PROGRAMS[name](arguments)
             except SystemExit as end:

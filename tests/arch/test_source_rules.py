@@ -4,6 +4,7 @@ import ast
 import gc
 import re
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -69,6 +70,13 @@ def _tree(path: Path) -> ast.Module:
         return ast.parse(path.read_text(encoding="utf-8"))
     finally:
         gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees() -> Iterator[None]:
+    """Forget the trees at the end, because every later search for garbage would visit them."""
+    yield
+    _tree.cache_clear()
 
 
 def _lines(path: Path) -> int:
