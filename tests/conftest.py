@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+# As the command line does before it imports numpy: helper threads would only cost time.
+os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+
 import hypothesis
 import pytest
 
@@ -51,10 +54,17 @@ if threading.current_thread() is threading.main_thread():
     own_inherited_state()
 
 
+# Until all tests are collected there is no garbage.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the collected tests: they live to the end, and every full collection would visit them."""
+    gc.enable()
     gc.collect()
     gc.freeze()
+    # A drive in this process freezes its own objects, and at its end it would thaw all.
+    vars(gc).update(freeze=lambda: None, unfreeze=lambda: None)
 
 
 _BACKENDS = [

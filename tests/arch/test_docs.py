@@ -1,6 +1,7 @@
 """Pages name only things that exist: linked files and headings, paths, commands with their options, profile keys, code."""
 
 import ast
+import gc
 import io
 import json
 import re
@@ -21,7 +22,10 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile.export import json_schema
 from vehicled.profile.loading import load_profile
 from vehicled.profile.problems import ProfileError
+from vehicled.profile.schema import Profile
 from vehicled.registry import UnknownNameError, resolve
+
+pytestmark = pytest.mark.xdist_group("source")  # every file is parsed once
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("vehicled", "drivers", "sim_backend", "bench", "tests")
@@ -163,13 +167,18 @@ def refused_commands(text: str) -> list[str]:
     return found
 
 
+@cache
+def _profile(name: str, *changes: str) -> Profile:
+    return load_profile(name, changes)
+
+
 def _load(arguments: dict[str, Any]) -> None:
     """Load what a command drives, unless it names files or values of the reader: capitals, shell variables, file endings."""
     own = re.compile(r"\$|[A-Z]{2}|\.(toml|csv|py:)|^my_")
     profile = arguments.get("profile") or "art"
     # The parameters of a class of the reader's own begin with its name.
     changes = [key for key in arguments.get("set") or () if "$" not in key and not re.match(r"\w+\.[A-Z]", key)]
-    vehicle = load_profile("art" if own.search(profile) else profile, changes)
+    vehicle = _profile("art" if own.search(profile) else profile, *changes)
     for kind in ("estimator", "controller", "identifier"):
         if (name := arguments.get(kind)) and isinstance(name, str) and not own.search(name):
             resolve(kind, name)
@@ -196,6 +205,15 @@ def unknown_options(text: str) -> list[str]:
 @cache
 def code() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Return the names in every module by its dotted name, and the attributes of every class, also inherited ones, by its name."""
+    # Trees are no garbage: looking for some in all that were parsed before costs more than parsing.
+    gc.disable()
+    try:
+        return _code()
+    finally:
+        gc.enable()
+
+
+def _code() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     modules: dict[str, set[str]] = {}
     attributes: dict[str, set[str]] = defaultdict(set)
     bases: dict[str, set[str]] = defaultdict(set)

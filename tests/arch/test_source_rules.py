@@ -1,8 +1,10 @@
 """Rules of the source text that no linter knows."""
 
 import ast
+import gc
 import re
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -62,7 +64,19 @@ def _modules(root: Path, *packages: str) -> list[Path]:
 
 @cache
 def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    # Trees are no garbage: looking for some in all that were parsed before costs more than parsing.
+    gc.disable()
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    finally:
+        gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees() -> Iterator[None]:
+    """Forget the trees at the end, because every later search for garbage would visit them."""
+    yield
+    _tree.cache_clear()
 
 
 def _lines(path: Path) -> int:

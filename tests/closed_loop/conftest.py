@@ -1,5 +1,7 @@
-"""Runs the command line as users do: as a process of its own."""
+"""Runs the command line: as a process of its own, as users do, or in this process, where the processes are not the point."""
 
+import contextlib
+import io
 import json
 import os
 import pty
@@ -9,12 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 import pytest
+
+from tests import forked
+from vehicled.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 WALL = {
@@ -64,7 +68,7 @@ class Daemon:
         """Read the terminal's output; False if there is none for 0.1 s."""
         if not select.select([self._terminal], [], [], 0.1)[0]:
             return False
-        with suppress(OSError):  # the other side is closed
+        with contextlib.suppress(OSError):  # the other side is closed
             self._said += os.read(self._terminal, 1 << 14).decode(errors="replace")
             return True
         return False
@@ -124,7 +128,31 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
         daemon.close()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forked_children() -> Iterator[None]:
+    """Fork the children of drives in this process; what :class:`Daemon` starts is started as users do."""
+    with forked.children():
+        yield
+
+
 @pytest.fixture
-def drive(start: Callable[..., Daemon]) -> Callable[..., tuple[int, dict[str, Any], str]]:
-    """Run a drive to its end; return exit status, result and text output."""
-    return lambda *arguments: start(*arguments).end(120.0)
+def drive(tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any], str]]:
+    """Run a drive in lockstep to its end, in this process; return exit status, result and text output."""
+    return lambda *arguments: sim("--json", "--log", str(tmp_path), *arguments)
+
+
+def command(*arguments: str) -> tuple[int, str, str]:
+    """Run ``vehicled`` in this process; return exit status and both outputs."""
+    out = io.StringIO()
+    # Progress and events are written to a descriptor.
+    with TemporaryFile("w+") as said:
+        with contextlib.chdir(ROOT), contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+            status = main(arguments)
+        said.seek(0)
+        return status, out.getvalue(), said.read()
+
+
+def sim(*arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Run ``vehicled sim`` in this process; return exit status, result if it is in JSON, and text output."""
+    status, out, said = command("sim", *arguments)
+    return status, json.loads(out) if out.startswith("{") else {}, said

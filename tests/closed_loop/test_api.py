@@ -100,7 +100,8 @@ def test_a_programme_is_driven_with_an_identifier(tmp_path: Path) -> None:
     assert run.metrics.identified is not None
 
 
-def test_a_drive_that_does_not_start_ends() -> None:
+def test_a_drive_that_does_not_start_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vehicled.api.START_TIMEOUT_S", 12.0)
     run = v.simulate("art", "circle_r5_ccw", overrides={"limits.corridor_m": 0.01})
     assert run.metrics.why.startswith("the drive did not start: arming refused")
 

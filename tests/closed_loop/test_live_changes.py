@@ -39,6 +39,7 @@ from vehicled.run.simulation import Simulated, SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
 
 COURSE = "circle_r5_ccw"
+UNDISTURBED_S = 9.0
 Act = Callable[[Machine, int], Any]
 
 
@@ -74,6 +75,12 @@ class Drive:
         assert (result.verdict, result.digest) == ("identical", result.digest_in_log)
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Digest of a drive during which nothing is asked."""
+    return Drive(tmp_path_factory.mktemp("undisturbed"), [], duration_s=UNDISTURBED_S).done.result.digest
+
+
 def pose(machine: Machine) -> Pose:
     estimate = machine.estimate
     assert estimate is not None
@@ -100,11 +107,11 @@ def goto(x_m: float, y_m: float, speed_mps: float = 0.8) -> Act:
 
 
 def test_a_course_to_another_place_is_taken_while_driving(tmp_path: Path) -> None:
-    drive = Drive(tmp_path, [(9.0, goto(-4.0, -9.0))], duration_s=60.0)
+    drive = Drive(tmp_path, [(5.0, goto(8.0, -3.0))], duration_s=60.0)
     assert drive.answers == [""]
     assert drive.done.result.finished, drive.done.result.why
     end = drive.of(GroundTruth)[-1]
-    assert hypot(end.x_m + 4.0, end.y_m + 9.0) < 0.5
+    assert hypot(end.x_m - 8.0, end.y_m + 3.0) < 0.5
     (event,) = [event for event in drive.of(Event) if event.name == "course_set"]
     # It is one drive: nothing stops at the change.
     assert [change.after for change in drive.of(ModeChange)][-3:] == [Mode.AUTO, Mode.STOPPING, Mode.STANDBY]
@@ -173,12 +180,11 @@ REFUSED: list[tuple[Act, str]] = [
 ]
 
 
-def test_what_is_refused_says_why_and_changes_nothing(tmp_path: Path) -> None:
-    drive = Drive(tmp_path, [(8.0 + 0.3 * k, act) for k, (act, _) in enumerate(REFUSED)], duration_s=14.0)
-    undisturbed = Drive(tmp_path, [], duration_s=14.0)
+def test_what_is_refused_says_why_and_changes_nothing(tmp_path: Path, undisturbed: str) -> None:
+    drive = Drive(tmp_path, [(4.0 + 0.3 * k, act) for k, (act, _) in enumerate(REFUSED)], duration_s=UNDISTURBED_S)
     for answer, (_, said) in zip(drive.answers, REFUSED, strict=True):
         assert any(part in answer for part in said.split("|")), (answer, said)
-    assert drive.done.result.digest == undisturbed.done.result.digest
+    assert drive.done.result.digest == undisturbed
     refused = [fault for fault in drive.of(Fault) if fault.code == "request_refused"]
     assert [fault.reason for fault in refused] == drive.answers
     assert {fault.reaction for fault in refused} == {Reaction.NONE}
@@ -186,13 +192,13 @@ def test_what_is_refused_says_why_and_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_speed_limit_holds_until_it_is_lifted(tmp_path: Path) -> None:
-    drive = Drive(tmp_path, [(8.0, limit(0.4)), (14.0, limit(inf))], duration_s=20.0)
+    drive = Drive(tmp_path, [(4.0, limit(0.4)), (9.0, limit(inf))], duration_s=13.5)
     assert drive.answers == ["", ""]
     (begin_ns, end_ns) = [event.t_ns for event in drive.of(Event) if event.name == "speed_limited"]
     speeds = {(truth.t_ns - begin_ns) * 1e-9: truth.speed_mps for truth in drive.of(GroundTruth)}
     usual = np.mean([speed for t, speed in speeds.items() if -1.0 < t < 0.0])
     limited = [speed for t, speed in speeds.items() if 3.0 < t < (end_ns - begin_ns) * 1e-9]
-    lifted = np.mean([speed for t, speed in speeds.items() if 10.0 < t < 11.5])
+    lifted = np.mean([speed for t, speed in speeds.items() if 8.0 < t < 9.5])
     assert 0.3 < np.mean(limited) < 0.42 < 0.8 * usual
     assert lifted == pytest.approx(usual, rel=0.1)
     drive.assert_replayed()
@@ -200,9 +206,9 @@ def test_a_speed_limit_holds_until_it_is_lifted(tmp_path: Path) -> None:
 
 def test_a_parameter_takes_effect_between_two_ticks(tmp_path: Path) -> None:
     drive = Drive(
-        tmp_path, [(8.0, parameter("speed.acceleration_mps2", 0.3)), (8.5, limit(0.3)), (11.0, limit(inf))], duration_s=15.0
+        tmp_path, [(4.0, parameter("speed.acceleration_mps2", 0.3)), (4.5, limit(0.3)), (7.0, limit(inf))], duration_s=11.0
     )
-    plain = Drive(tmp_path, [(8.5, limit(0.3)), (11.0, limit(inf))], duration_s=15.0)
+    plain = Drive(tmp_path, [(4.5, limit(0.3)), (7.0, limit(inf))], duration_s=11.0)
     assert drive.answers == [""] * 3
     rises = []
     for each in (drive, plain):
@@ -235,8 +241,8 @@ def ask(action: OperatorAction) -> Act:
 
 def test_setpoints_drive_and_a_stale_one_brakes(tmp_path: Path) -> None:
     first, second = Program(), Program("intruder")
-    acts = first.acts(7.8, 16.0, 0.6, 0.25) + second.acts(9.0, 15.0, 2.0, -0.5) + [(8.0, ask(OperatorAction.OFFBOARD))]
-    drive = Drive(tmp_path, acts, duration_s=22.0)
+    acts = first.acts(3.8, 11.0, 0.6, 0.25) + second.acts(5.0, 10.0, 2.0, -0.5) + [(4.0, ask(OperatorAction.OFFBOARD))]
+    drive = Drive(tmp_path, acts, duration_s=14.0)
     changes = drive.of(ModeChange)
     offboard = next(change for change in changes if change.after is Mode.OFFBOARD)
     stop = next(change for change in changes if change.before is Mode.OFFBOARD)
@@ -253,8 +259,8 @@ def test_setpoints_drive_and_a_stale_one_brakes(tmp_path: Path) -> None:
 
 def test_setpoints_that_are_not_finite_are_none(tmp_path: Path) -> None:
     program = Program()
-    acts = program.acts(7.8, 10.0, 0.6, 0.2) + program.acts(10.0, 12.0, nan, 0.2) + [(8.0, ask(OperatorAction.OFFBOARD))]
-    drive = Drive(tmp_path, acts, duration_s=14.0)
+    acts = program.acts(3.8, 5.0, 0.6, 0.2) + program.acts(5.0, 6.0, nan, 0.2) + [(4.0, ask(OperatorAction.OFFBOARD))]
+    drive = Drive(tmp_path, acts, duration_s=7.0)
     stop = next(change for change in drive.of(ModeChange) if change.before is Mode.OFFBOARD)
     assert stop.code == "setpoint_stale"
     drive.assert_replayed()
@@ -267,17 +273,16 @@ def test_a_program_that_ends_stops_the_vehicle_gently(tmp_path: Path) -> None:
         machine.on_message(Setpoint(now_ns, now_ns, 0.0, 0.0, origin="planner", released=True), now_ns)
 
     drive = Drive(
-        tmp_path, [*program.acts(7.8, 11.0, 0.6, 0.2), (8.0, ask(OperatorAction.OFFBOARD)), (11.0, release)], duration_s=14.0
+        tmp_path, [*program.acts(3.8, 5.5, 0.6, 0.2), (4.0, ask(OperatorAction.OFFBOARD)), (5.5, release)], duration_s=7.0
     )
     stop = next(change for change in drive.of(ModeChange) if change.before is Mode.OFFBOARD)
     assert (stop.code, stop.reaction) == ("setpoints_ended", Reaction.CONTROLLED_STOP)
 
 
-def test_offboard_without_setpoints_waits_and_the_course_is_driven_on(tmp_path: Path) -> None:
-    drive = Drive(tmp_path, [(8.0, ask(OperatorAction.OFFBOARD))], duration_s=14.0)
-    undisturbed = Drive(tmp_path, [], duration_s=14.0)
+def test_offboard_without_setpoints_waits_and_the_course_is_driven_on(tmp_path: Path, undisturbed: str) -> None:
+    drive = Drive(tmp_path, [(4.0, ask(OperatorAction.OFFBOARD))], duration_s=UNDISTURBED_S)
     assert Mode.OFFBOARD not in {change.after for change in drive.of(ModeChange)}
-    assert drive.done.result.digest == undisturbed.done.result.digest
+    assert drive.done.result.digest == undisturbed
 
 
 def test_a_wheel_angle_is_a_setpoint_too(tmp_path: Path) -> None:
@@ -288,7 +293,7 @@ def test_a_wheel_angle_is_a_setpoint_too(tmp_path: Path) -> None:
         count += 1
         machine.on_message(Setpoint(now_ns, now_ns, 0.5, wheel_angle_rad=-0.2, origin="planner", sequence=count), now_ns)
 
-    acts = [(7.8 + k / 50.0, act) for k in range(400)]
-    drive = Drive(tmp_path, [*acts, (8.0, ask(OperatorAction.OFFBOARD))], duration_s=14.0)
+    acts = [(3.8 + k / 50.0, act) for k in range(300)]
+    drive = Drive(tmp_path, [*acts, (4.0, ask(OperatorAction.OFFBOARD))], duration_s=8.0)
     commands = [command for command in drive.of(ActuatorCommand) if command.mode is Mode.OFFBOARD][100:-50]
     assert np.mean([command.wheel_angle_rad for command in commands]) == pytest.approx(-0.2, abs=0.01)

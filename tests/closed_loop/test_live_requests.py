@@ -3,8 +3,6 @@
 import base64
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.closed_loop.conftest import Daemon
+from tests.closed_loop.conftest import Daemon, command
 from vehicled.control_socket.client import Client, ControlError
 from vehicled.control_socket.socket_path import SocketPathError, socket_path
 from vehicled.log.reader import LogReader
@@ -38,13 +36,14 @@ class Sitting:
         self.daemon = Daemon(["--clock", "wall", "--by-hand", "--course", COURSE, "--seed", "3", *limits], folder)
         self.said: dict[str, str] = {}
         self.path = socket_path("art")
-        self._environment = dict(os.environ)
+        self._sockets = os.environ["RUNTIME_DIRECTORY"]
 
     def command(self, *words: str) -> tuple[int, str]:
         """Run one command of ours on the daemon; return status and output."""
-        command = [sys.executable, "-m", "vehicled", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=self._environment)
-        return done.returncode, done.stdout + done.stderr
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RUNTIME_DIRECTORY", self._sockets)
+            status, out, said = command(*words)
+        return status, out + said
 
     def client(self) -> Client:
         end_s = time.monotonic() + 30.0
@@ -92,7 +91,7 @@ def _ask_everything(sitting: Sitting) -> None:
         assert status == 0, out
         status, out = sitting.command("mode", "auto")
         assert status == 0, out
-        sitting.wait(client, lambda state: (state["progress_m"] or 0.0) > 3.0)
+        sitting.wait(client, lambda state: (state["progress_m"] or 0.0) > 7.0)
         said["param list"] = sitting.command("param", "list")[1]
         said["param set"] = sitting.command("param", "set", "speed.deceleration_mps2", "0.7")[1]
         said["param get"] = sitting.command("param", "get", "speed.deceleration_mps2")[1]

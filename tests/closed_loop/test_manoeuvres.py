@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.closed_loop.conftest import Daemon
 from tests.grid import sampled
 from vehicled.cli import main
 from vehicled.log.reader import LogReader
@@ -30,13 +29,12 @@ t_s,speed_mps,throttle,brake,wheel_angle_rad
     sampled([("art", "mpc", 0.05), ("f1tenth", "pure_pursuit", 0.25)], lambda case: case[0] == "art"),
 )
 def test_a_programme_is_driven_recorded_and_tracked(
-    profile: str, controller: str, bound_m: float, start: Callable[..., Daemon], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    profile: str, controller: str, bound_m: float, drive: Drive, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     programme = tmp_path / "weave.csv"
     programme.write_text(WEAVE)
     # A corridor of its course would end it at once: it bends away from the line.
-    daemon = start("--profile", profile, "--programme", str(programme), "--quiet", "--set", "limits.corridor_m=0.6")
-    status, result, said = daemon.end()
+    status, result, said = drive("--profile", profile, "--programme", str(programme), "--quiet", "--set", "limits.corridor_m=0.6")
     assert status == 0, said
     assert result["finished"]
     assert result["programme"] == "weave"
@@ -45,7 +43,7 @@ def test_a_programme_is_driven_recorded_and_tracked(
     assert result["motion"]["top_speed_mps"] == pytest.approx(1.0, abs=0.35)
     assert result["motion"]["peak_yaw_rate_radps"] > 0.2
     programme.unlink()
-    log = daemon.log()
+    log = result["log"]
     with LogReader(log) as reader:
         assert b"0.2" in reader.attachment("profile.toml")
         faults = [record.message for record in reader.messages(Fault)]
@@ -54,11 +52,11 @@ def test_a_programme_is_driven_recorded_and_tracked(
     assert max(command.wheel_angle_rad for command in commands) == pytest.approx(0.2, abs=0.005)
     # The log alone gives the same commands again.
     if profile == "art":
-        assert main(["replay", str(log)]) == 0
+        assert main(["replay", log]) == 0
     course = tmp_path / "driven.csv"
-    assert main(["record-path", str(log), "-o", str(course)]) == 0
+    assert main(["record-path", log, "-o", str(course)]) == 0
     capsys.readouterr()
-    status, result, said = start("--profile", profile, "--course", str(course), "--controller", controller, "--quiet").end()
+    status, result, said = drive("--profile", profile, "--course", str(course), "--controller", controller, "--quiet")
     assert status == 0, said
     assert result["cross_track_m"]["mean"] < bound_m
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.closed_loop import exact_state
-from tests.closed_loop.conftest import Daemon
 from tests.closed_loop.exact_state import DRIVE, LIMITS, STEERING, VEHICLE
 from tests.grid import sampled
 from vehicled.control.interface import Controller
@@ -104,20 +103,19 @@ def test_the_profile_stops_at_every_cusp_and_its_targets_are_signed() -> None:
     assert profile.at(first - 0.3, 1).speed_mps == pytest.approx(-0.5, abs=1e-3)
 
 
-def _last_truth(daemon: Daemon) -> GroundTruth:
-    with LogReader(daemon.log()) as log:
+def _last_truth(path: str) -> GroundTruth:
+    with LogReader(path) as log:
         return [record.message for record in log.messages(GroundTruth)][-1]
 
 
 @pytest.mark.parametrize(
     ("name", "link"), sampled([("parallel_parking", "wires"), ("three_point_turn", "messages")], lambda case: case[1] == "wires")
 )
-def test_the_twin_parks(start: Callable[..., Daemon], name: str, link: str) -> None:
-    daemon = start("--profile", "art_vesc", "--course", name, "--link", link, "--quiet")
-    status, result, said = daemon.end(60.0)
+def test_the_twin_parks(drive: Callable[..., tuple[int, dict[str, Any], str]], name: str, link: str) -> None:
+    status, result, said = drive("--profile", "art_vesc", "--course", name, "--link", link, "--quiet")
     assert status == 0, said
     assert result["cross_track_m"]["max"] < 0.05
-    course, truth = load_course(name), _last_truth(daemon)
+    course, truth = load_course(name), _last_truth(result["log"])
     assert abs(truth.speed_mps) < 0.05, "as good as at rest, by which the run ends"
     assert math.hypot(truth.x_m - course.x_m[-1], truth.y_m - course.y_m[-1]) < 0.1
     assert abs(math.remainder(truth.yaw_rad - float(course.yaw_rad[-1]), math.tau)) < 0.05

@@ -14,8 +14,9 @@ COURSE = "circle_r5_ccw"
 
 
 def test_a_drive_that_is_only_watched_is_that_of_a_run() -> None:
-    run = v.simulate("art", COURSE, seed=3, overrides={"limits.max_speed_mps": 3})
-    sim = v.Simulation("art", COURSE, seed=3, overrides={"limits.max_speed_mps": 3})
+    course = "circle_r2_ccw:speed_mps=1.5"
+    run = v.simulate("art", course, seed=3, overrides={"limits.max_speed_mps": 3})
+    sim = v.Simulation("art", course, seed=3, overrides={"limits.max_speed_mps": 3})
     seen = sim.observe()
     steps = 0
     while not seen.over:
@@ -76,7 +77,8 @@ def test_it_begins_again_without_leaving_anything_behind() -> None:
     assert len(gc.get_objects()) < 1.1 * before
 
 
-def test_a_drive_that_cannot_begin_says_why() -> None:
+def test_a_drive_that_cannot_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vehicled.run.stepwise.LONGEST_START_S", 3.0)
     with pytest.raises(SetupError, match=r"the drive does not begin: arming .*the position is known to"):
         v.Simulation("art", COURSE, overrides={"limits.corridor_m": 0.01})
 

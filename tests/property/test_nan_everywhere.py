@@ -42,7 +42,7 @@ PORTS = {GnssFix: "gnss", ImuSample: "imu", Heading: "heading", OperatorCommand:
 BAD_FLOATS = (nan, inf, -inf, 1e308, -1e308)
 UNDER_WAY_MS = 1500
 AFTER_MS = 30
-PATIENCE_MS = 3000
+PATIENCE_MS = 1500
 
 
 class Recorder:

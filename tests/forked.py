@@ -1,0 +1,113 @@
+"""Children of a drive in the test process: forked from it, since it has imported what a new interpreter would import anew.
+
+Simulator and log writer are processes with pipes, signals and an exit status as in a real run; each costs some milliseconds instead
+of half a second of processor time. Tests of the processes themselves start them as users do.
+"""
+
+import gc
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import sim_backend.__main__
+from vehicled.log import pipe, writer
+from vehicled.run import session
+from vehicled.runtime import simulator
+
+FREEZE = gc.freeze
+"""Function of the interpreter, which :mod:`tests.conftest` replaces: the children must not look for garbage in the whole copy."""
+PROGRAMS: dict[str, Callable[[list[str]], int]] = {
+    "sim_backend": sim_backend.__main__.main,
+    "vehicled.log.writer": lambda _: writer.main(),
+}
+
+
+class Forked(subprocess.Popen[bytes]):
+    """Child that runs one of ``PROGRAMS``, with the handle and the pipes of a started one."""
+
+    def _execute_child(self, args: Sequence[str], *more: Any) -> None:
+        """Take the place of the method of CPython 3.11 and later that forks and executes."""
+        given = inspect.signature(subprocess.Popen._execute_child).bind(self, args, *more).arguments  # type: ignore[attr-defined]
+        ends = [given[end] for end in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
+        name, *arguments = args[args.index("-m") + 1 :]
+        with warnings.catch_warnings():
+            # The other threads of a test process hold no lock that a child takes.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                FREEZE()
+                _take_over((ends[0], ends[3], ends[5]), given["pass_fds"], given["env"], new_session=given["start_new_session"])
+                status = PROGRAMS[name](arguments)
+            except SystemExit as end:
+                status = end.code if isinstance(end.code, int) else 1
+            except BaseException:  # noqa: BLE001 - nothing of the tests may run in the child
+                traceback.print_exc()
+            finally:
+                with suppress(BaseException):
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                os._exit(status)
+        self._child_created = True
+        self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
+
+
+def _take_over(streams: Sequence[int], kept: Sequence[int], environment: dict[str, str] | None, *, new_session: bool) -> None:
+    """Make the copy of a test process a new process: its own streams, no other descriptors, default signals."""
+    for number, descriptor in enumerate(streams):
+        if descriptor != -1:
+            os.dup2(descriptor, number)
+    above = 3
+    for descriptor in sorted(kept):
+        os.closerange(above, descriptor)
+        above = descriptor + 1
+    os.closerange(above, os.sysconf("SC_OPEN_MAX"))
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode, closefd=False) for number, mode in enumerate("rww"))
+    for number in (signal.SIGTERM, signal.SIGVTALRM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if new_session:
+        os.setsid()
+    if environment is not None:
+        os.environ.clear()
+        os.environ.update(environment)
+
+
+@contextmanager
+def children() -> Iterator[None]:
+    """Let the drives of this process fork their children, where that is safe."""
+    if sys.platform != "linux":
+        yield
+        return
+    modules = SimpleNamespace(**{**vars(subprocess), "Popen": Forked})
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (simulator, pipe):
+            patch.setattr(module, "subprocess", modules)
+        patch.setattr(session, "_one_processor", _one_processor)
+        yield
+
+
+@contextmanager
+def _one_processor(simulator_pid: int | None) -> Iterator[None]:
+    """Keep both on one processor as a drive does, but on another one in each xdist worker, whose process ids say nothing."""
+    allowed = os.sched_getaffinity(0)
+    chosen = {sorted(allowed)[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % len(allowed)]}
+    for pid in (simulator_pid, 0):
+        if pid is not None:
+            with suppress(OSError):
+                os.sched_setaffinity(pid, chosen)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
