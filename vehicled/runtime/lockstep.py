@@ -4,6 +4,7 @@ The daemon asks to be woken at its next possible output. Earlier task releases n
 their arrival times, so the machine runs each release before later data.
 """
 
+from vehicled.executive import DeclaredStopwatch
 from vehicled.link import Kind, LinkError, encode
 from vehicled.machine import Machine
 from vehicled.messages import PortState
@@ -11,8 +12,11 @@ from vehicled.runtime.connection import Link
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
 
 
-def run_lockstep(machine: Machine, link: Link, run: EndConditions) -> Ending:
-    """Run the machine by grants until the run or the simulator ends. Never raises for errors of the simulator."""
+def run_lockstep(machine: Machine, link: Link, run: EndConditions, stopwatch: DeclaredStopwatch) -> Ending:
+    """Run the machine by grants until the run or the simulator ends. Never raises for errors of the simulator.
+
+    ``stopwatch`` is that of the machine.
+    """
     now_ns = wake_ns = link.hello.start_ns
     machine.start(now_ns)
     for name in machine.ports:
@@ -35,7 +39,7 @@ def run_lockstep(machine: Machine, link: Link, run: EndConditions) -> Ending:
                         link.send(b"".join(out))
                         return ending
                     # Task costs may exceed the next release; the machine cannot be woken before it is free.
-                    wake_ns = max(machine.next_due_ns(), machine.executive.busy_until_ns, now_ns + 1)
+                    wake_ns = stopwatch.wake_ns(machine.next_due_ns(), max(machine.executive.busy_until_ns, now_ns + 1))
                 if kind is Kind.DATA:
                     machine.on_rx(link.ports[port], payload, t_ns)
                 else:
