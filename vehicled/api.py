@@ -136,6 +136,8 @@ def simulate(
     link: Literal["messages", "wires"] = "messages",
     start: Literal["", "stand", "align", "push"] = "",
     failures: Sequence[str] = (),
+    latency: str = "",
+    board: str | Path = "",
     duration_s: float | None = None,
     log: str | Path | None = None,
 ) -> Run:
@@ -143,9 +145,9 @@ def simulate(
 
     ``profile`` and ``course`` are names or files; an empty course is the profile's. ``controller``, ``estimator`` and
     ``identifier`` are names, ``FILE.py:NAME``, or classes that are defined in a file. ``overrides``: values by dotted key.
-    ``programme``, ``start`` and ``failures``: as for ``--programme``, ``--start`` and ``--fail``. ``log``: folder that keeps the
-    log; without it the log lives as long as the run object. Raises ProfileError, CourseError, PluginError, SetupError and
-    LogError, each with the place and the cure.
+    ``programme``, ``start``, ``failures``, ``latency`` and ``board``: as for ``--programme``, ``--start``, ``--fail``,
+    ``--latency`` and ``--board``. ``log``: folder that keeps the log; without it the log lives as long as the run object.
+    Raises ProfileError, CourseError, PluginError, SetupError and LogError, each with the place and the cure.
     """
     folder = tempfile.mkdtemp(prefix="vehicled_run_") if log is None else ""
     spec = _checked(
@@ -160,6 +162,8 @@ def simulate(
         overrides=tuple(_overrides(overrides)),
         laps=laps,
         link=link,
+        latency=latency,
+        board=str(board),
         start_timeout_s=START_TIMEOUT_S,
         duration_s=duration_s,
         log_folder=folder if log is None else log,
@@ -182,6 +186,8 @@ class Simulation(Stepwise):
         overrides: Mapping[str, Any] | None = None,
         laps: int = 1,
         link: Literal["messages", "wires"] = "messages",
+        latency: str = "",
+        board: str | Path = "",
     ) -> None:
         """Take the arguments of :func:`simulate`, and begin the drive. Raises the same errors."""
         spec = _checked(
@@ -194,6 +200,8 @@ class Simulation(Stepwise):
             overrides=tuple(_overrides(overrides)),
             laps=laps,
             link=link,
+            latency=latency,
+            board=str(board),
             log_folder=None,
         )
         super().__init__(Plan.of(spec))

@@ -66,6 +66,10 @@ class DeclaredStopwatch:
         cost = self.costs_ns[task]
         return begin[0] + cost, begin[1] + cost, 0, 0, 0, 0
 
+    def wake_ns(self, due_ns: int, free_ns: int) -> int:
+        """Return when tasks that are due at ``due_ns`` begin on a computer that is free from ``free_ns`` on."""
+        return max(due_ns, free_ns)
+
 
 class TaskStats:
     """Running statistics of one task, in constant memory."""

@@ -3,8 +3,11 @@
 from argparse import _SubParsersAction
 
 from vehicled.cli.argument_types import between
+from vehicled.cli.log_names import log_name
 from vehicled.cli.parser import CommandParser
 
+LONGEST_S = 450.0
+_duration = between(1.0, LONGEST_S, f"expected a number of seconds from 1 to {LONGEST_S:g}")
 _seconds = between(0.0, 600.0, "expected a number of seconds from 0 to 600")
 
 
@@ -31,6 +34,21 @@ def service_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     )
     doctor.add_argument("--report", metavar="FILE", help="write a report to attach to a bug report; contains no secrets")
     doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.add_argument(
+        "--measure-board",
+        metavar="FILE",
+        help="instead: drive the profile in the simulator in real time and write the task times of this computer, for "
+        "vehicled sim --board; see docs/computers.md",
+    )
+    doctor.add_argument(
+        "--duration",
+        type=_duration,
+        metavar="S",
+        help=f"with --measure-board: length of the recording (default 30, at most {LONGEST_S:g})",
+    )
+    doctor.add_argument(
+        "--log", type=log_name, metavar="RUN", help="with --measure-board: use the log of this run on a vehicle, and do not drive"
+    )
     doctor.set_defaults(run="vehicled.cli.doctor:doctor")
 
     service = commands.add_parser("service", help="install or remove the systemd service")

@@ -58,6 +58,13 @@ class Report(Struct, frozen=True, kw_only=True):
 
 def doctor(arguments: Namespace) -> int:
     """Print the report. Status 1 if a probed port was not understood, or if the profile needs more than this board sustains."""
+    if arguments.measure_board:
+        # Imported here, because it drives.
+        from vehicled.cli.board import measure_board
+
+        return measure_board(arguments)
+    if arguments.duration is not None or arguments.log:
+        raise SetupError("--duration and --log belong to --measure-board FILE: add it, or leave them out")
     loaded = load(arguments.profile) if arguments.profile else None
     if arguments.save and not arguments.seconds:
         raise SetupError("--save needs a measurement: leave out --seconds 0")

@@ -223,6 +223,8 @@ class RunHeader(Struct, frozen=True, kw_only=True):
 
 FENCE_NAME = "fence.geojson"
 """Name of the attachment with the fence."""
+BOARD_NAME = "board.json"
+"""Name of the attachment with the task times of a recorded computer."""
 
 
 class Attachment(Struct, frozen=True):

@@ -111,9 +111,10 @@ class Replay:
         self.machine = self.parts.machine(self._stopwatch, self)
         start_ns = journal.start_ns
         self.meter = DifferenceMeter(start_ns, from_ns=start_ns + round(from_s * 1e9), keep=keep)
-        lockstep = journal.header.clock == "lockstep"
+        # Evidence of a recorded computer is not in the journal, like that of a real one.
+        declared = journal.header.clock == "lockstep" and not journal.header.board
         self._comparison = Comparison(
-            start_ns, PIPELINE, evidence=lockstep, exact=not changes, torn=lambda: not journal.whole,
+            start_ns, PIPELINE, evidence=declared, exact=not changes, torn=lambda: not journal.whole,
             log=self.meter.log, now=self.meter.now,
         )  # fmt: skip
         self._open_loop: OpenLoop | None = None

@@ -11,7 +11,7 @@ from sim_backend.emulators.failures import Failure
 from sim_backend.lockstep import HORIZON_NS
 from sim_backend.scenario import Start
 from sim_backend.world import SIMULATED_UTC_NS, World, port_names
-from vehicled.app import build, declared_stopwatch, wire
+from vehicled.app import build, wire
 from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator
 from vehicled.journal import Sink
@@ -20,6 +20,7 @@ from vehicled.messages import PortState
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Profile
 from vehicled.run.world_link import deliver
+from vehicled.runtime.board.recording import BoardRecording, BoardStopwatch, virtual_stopwatch
 from vehicled.safety.fence import Fence
 
 GRID_NS = 1_000_000
@@ -41,10 +42,12 @@ class Pair:
         fence: Fence | None = None,
         scenario: bool = True,
         start: Start | None = None,
+        board: BoardRecording | None = None,
     ) -> None:
         """Build both. Without ``scenario`` nothing arms the vehicle. ``start`` is the way in which the vehicle finds its
-        heading.
+        heading. With a ``board`` tasks take as long as on that computer.
         """
+        self._board, self._seed = board, seed
         self._profile, self._course, self._recorder, self._fence = profile, course, recorder, fence
         self._wiring = wire(profile, link)
         self.world = World(
@@ -64,16 +67,17 @@ class Pair:
 
     def start(self, now_ns: int) -> None:
         """Start a daemon without memory of earlier drives, whatever the vehicle is doing."""
-        self.stopwatch = declared_stopwatch(self._wiring)
+        self.stopwatch = virtual_stopwatch(self._wiring, self._board, now_ns, self._seed)
         self.machine: Machine = build(
             self._profile,
             self._course,
             self._wiring,
             self.stopwatch,
             self._recorder,
+            self.stopwatch if isinstance(self.stopwatch, BoardStopwatch) else None,
             fence=self._fence,
             around=self.around,
-            virtual=True,
+            virtual=self._board is None,
         )
         self.now_ns = self._granted_ns = now_ns
         self.machine.start(now_ns)
@@ -105,7 +109,7 @@ class Pair:
     def reply(self) -> None:
         """Deliver the daemon's frames to the devices and agree on the next instant."""
         self.send(self.machine.take_tx())
-        wake_ns = max(self.machine.next_due_ns(), self.machine.executive.busy_until_ns, self.now_ns + 1)
+        wake_ns = self.stopwatch.wake_ns(self.machine.next_due_ns(), max(self.machine.executive.busy_until_ns, self.now_ns + 1))
         self._granted_ns = min(wake_ns, self.now_ns + HORIZON_NS)
 
     def send(self, outgoing: Sequence[Outgoing]) -> None:

@@ -18,6 +18,7 @@ from vehicled.registry import Kind, reference
 from vehicled.run.findings import findings, refuse_errors
 from vehicled.run.manoeuvre import programme_overrides
 from vehicled.run.spec import RunSpec
+from vehicled.runtime.board.recording import BoardRecording, read
 from vehicled.safety.fence import Fence, read_geojson
 
 
@@ -37,6 +38,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Warnings about the profile; its errors have been raised."""
     plugins: list[Plugin]
     """Code of the user's that the run uses."""
+    board: BoardRecording | None = None
+    """Computer whose task times a lockstep run replays; None: declared costs."""
+    board_text: bytes = b""
+    """Content of its file, for the log."""
 
     @classmethod
     def of(cls, spec: RunSpec) -> "Plan":
@@ -53,6 +58,8 @@ class Plan(Struct, frozen=True, kw_only=True):
         follows = controller.name != "programme"
         found = findings(loaded, course, fence, on_road=spec.own_ports)
         refuse_errors(loaded, found)
+        board, board_text = board_of(spec, loaded.profile)
+        found += board_notes(loaded.profile, board)
         return cls(
             spec=msgspec.structs.replace(spec, overrides=tuple(overrides)),
             loaded=loaded,
@@ -63,6 +70,8 @@ class Plan(Struct, frozen=True, kw_only=True):
             course_notes=speed_warnings(loaded.profile.vehicle, loaded.profile.limits, course) if follows else [],
             findings=found,
             plugins=plugins_of(loaded.profile),
+            board=board,
+            board_text=board_text,
         )
 
 
@@ -71,6 +80,25 @@ def _latency(spec: RunSpec) -> list[str]:
         return latency_overrides(spec.latency)
     except ValueError as error:
         raise SetupError(f"--latency: {error}") from None
+
+
+def board_of(spec: RunSpec, profile: Profile) -> tuple[BoardRecording | None, bytes]:
+    """Return the recorded computer of the specification, and its file. Raises :class:`SetupError`."""
+    if not spec.board:
+        return None, b""
+    if spec.clock != "lockstep":
+        raise SetupError("--board replays a computer in lockstep: leave out --clock wall, which uses this computer's own times")
+    return read(Path(spec.board).expanduser(), profile.tasks)
+
+
+def board_notes(profile: Profile, board: BoardRecording | None) -> list[Note]:
+    """Return a warning for each part of the pipeline that was another one when the computer was measured."""
+    parts = {"controller": profile.controller, "estimator": profile.estimator} if board is not None else {}
+    return [
+        Note("--board", f"the task times are those of {part} {was}, not of {now.label}: measure with it", level="warning")
+        for part, now in parts.items()
+        if (was := getattr(board, part)) != now.label
+    ]
 
 
 def plugins_of(profile: Profile) -> list[Plugin]:

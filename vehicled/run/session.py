@@ -19,7 +19,7 @@ import numpy
 from msgspec import Struct
 
 from vehicled import __version__, plugins
-from vehicled.app import build, course_message, declared_stopwatch
+from vehicled.app import build, course_message
 from vehicled.attribution import HOLDERS, Reading
 from vehicled.control_socket.console import Console, RunFacts
 from vehicled.control_socket.socket_path import SocketPathError, free_path, own_path
@@ -29,7 +29,7 @@ from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
-from vehicled.log.schema import FENCE_NAME, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
+from vehicled.log.schema import BOARD_NAME, FENCE_NAME, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
 from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
 from vehicled.messages import Message
@@ -40,6 +40,7 @@ from vehicled.run.injected import InjectedFailures
 from vehicled.run.plan import Plan
 from vehicled.run.secret import read_secret
 from vehicled.runtime import realtime
+from vehicled.runtime.board.recording import BoardStopwatch, virtual_stopwatch
 from vehicled.runtime.connection import Link
 from vehicled.runtime.ending import EndConditions, Ending
 from vehicled.runtime.lockstep import LockstepLink, run_lockstep
@@ -104,9 +105,10 @@ class PluginCosts(DeclaredStopwatch):
 
     TASKS: ClassVar[dict[str, str]] = {"controller": "control", "estimator": "fusion", "identifier": "fusion"}
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, virtual: DeclaredStopwatch) -> None:
+        super().__init__(virtual.costs_ns)
         rates = plan.wiring.rates
-        super().__init__([rates[name].declared_ns for name in PIPELINE])
+        self._virtual = virtual
         self._tasks = {self.TASKS[each.kind]: label(each.reference) for each in plan.plugins if each.kind in self.TASKS}
         self._deadlines_ns = {name: rates[name].deadline_ns for name in self._tasks}
         self._real = [Histogram() for _ in PIPELINE]
@@ -114,13 +116,16 @@ class PluginCosts(DeclaredStopwatch):
 
     def begin(self, now_ns: int) -> Reading:
         self._since_ns = time.perf_counter_ns()
-        return super().begin(now_ns)
+        return self._virtual.begin(now_ns)
 
     def end(self, task: int, begin: Reading) -> Reading:
         now_ns = time.perf_counter_ns()
         self._real[task].add(now_ns - self._since_ns)
         self._since_ns = now_ns
-        return super().end(task, begin)
+        return self._virtual.end(task, begin)
+
+    def wake_ns(self, due_ns: int, free_ns: int) -> int:
+        return self._virtual.wake_ns(due_ns, free_ns)
 
     def late(self) -> list[str]:
         """Return the tasks that took longer than their deadlines in half of their steps, which preemption does not do."""
@@ -182,19 +187,19 @@ def drive(
             clock = wall_session.clock(link)
             evidence_source = wall_session.evidence_source(clock)
             stack.callback(evidence_source.close)
-        costs = PluginCosts(plan) if lockstep and plan.plugins else None
-        stopwatch = costs or declared_stopwatch(plan.wiring) if evidence_source is None else evidence_source.stopwatch
+        virtual = virtual_stopwatch(plan.wiring, plan.board, started_ns, plan.spec.seed)
+        costs = PluginCosts(plan, virtual) if lockstep and plan.plugins else None
         router = Router()
         machine = build(
             profile,
             plan.course,
             wiring,
-            stopwatch,
+            costs or virtual if evidence_source is None else evidence_source.stopwatch,
             router,
-            evidence_source,
+            virtual if isinstance(virtual, BoardStopwatch) else evidence_source,
             fence=plan.fence,
             setup_fault=setup_fault,
-            virtual=lockstep,
+            virtual=lockstep and plan.board is None,
         )
         _hand_out_secrets(plan, machine)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
@@ -240,7 +245,7 @@ def drive(
         if evidence_source is None:
             assert link is not None
             with _interrupts(run), _one_processor(simulator_pid):
-                ending = run_lockstep(machine, link, run)
+                ending = run_lockstep(machine, link, run, costs or virtual)
         else:
             services = wall_session.services(plan, machine, writer, console, socket_path, clock)
             assert link is None or isinstance(link, Link)
@@ -431,6 +436,8 @@ def _attachments(plan: Plan) -> list[Attachment]:
     ]
     if plan.fence is not None:
         files.append(Attachment(FENCE_NAME, "application/geo+json", plan.fence_text))
+    if plan.board is not None:
+        files.append(Attachment(BOARD_NAME, "application/json", plan.board_text))
     for row, plugin in enumerate(plan.plugins):
         files += [Attachment(plugin_attachment(row, name), "text/x-python", text) for name, text in plugin.files.items()]
     return files
@@ -470,6 +477,7 @@ def _open_log(
         profile_digest=plan.loaded.digest,
         seed=plan.spec.seed,
         latency=plan.spec.latency,
+        board=plan.board.label if plan.board is not None else "",
         clock=plan.spec.clock,
         link=plan.spec.link,
         estimator=profile.estimator.label,

@@ -7,6 +7,7 @@ their arrival times, so the machine runs each release before later data.
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from vehicled.executive import DeclaredStopwatch
 from vehicled.link import Frame, Hello, Kind, LinkError
 from vehicled.machine import Machine, Outgoing
 from vehicled.messages import PortState
@@ -29,8 +30,8 @@ class LockstepLink(Protocol):
         """End the link; never raises."""
 
 
-def run_lockstep(machine: Machine, link: LockstepLink, run: EndConditions) -> Ending:
-    """Run the machine by grants until the run or the simulator ends. Never raises for errors of the simulator."""
+def run_lockstep(machine: Machine, link: LockstepLink, run: EndConditions, stopwatch: DeclaredStopwatch) -> Ending:
+    """Run the machine, whose stopwatch this is, by grants until an end. Never raises for errors of the simulator."""
     now_ns = wake_ns = link.hello.start_ns
     machine.start(now_ns)
     for name in machine.ports:
@@ -53,7 +54,7 @@ def run_lockstep(machine: Machine, link: LockstepLink, run: EndConditions) -> En
                         link.reply(out, None)
                         return ending
                     # Task costs may exceed the next release; the machine cannot be woken before it is free.
-                    wake_ns = max(machine.next_due_ns(), machine.executive.busy_until_ns, now_ns + 1)
+                    wake_ns = stopwatch.wake_ns(machine.next_due_ns(), max(machine.executive.busy_until_ns, now_ns + 1))
                 if kind is Kind.DATA:
                     machine.on_rx(link.ports[port], payload, t_ns)
                 else:

@@ -1,0 +1,81 @@
+"""Drives with added latency and with the task times of a recorded computer: reproducible, logged, and replayed bit for bit."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import bursty
+from vehicled.log.reader import LogReader
+from vehicled.log.schema import BOARD_NAME
+from vehicled.messages import Cause, StateEstimate, TaskTick
+from vehicled.replay.drive import IDENTICAL, Replay
+from vehicled.replay.journal import Journal
+from vehicled.run.plan import Plan
+from vehicled.run.spec import RunSpec
+from vehicled.run.stepwise import Stepwise
+
+Drive = Callable[..., tuple[int, dict[str, Any], str]]
+SHORT = ("--course", "circle_r5_ccw", "--duration", "3", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("board") / "board.json"
+    file.write_text(bursty.recording(seconds=6.0).to_text())
+    return file
+
+
+def replayed(log: str) -> str:
+    with Journal(log) as journal:
+        result = Replay(journal).run()
+    return f"{result.verdict}: {result.first.to_text() if result.first is not None else ''}".removesuffix(": ")
+
+
+@pytest.mark.parametrize("link", ["messages", "wires"])
+def test_a_recorded_computer_misses_the_same_deadlines_again(drive: Drive, board: Path, link: str) -> None:
+    options = (*SHORT, "--link", link, "--board", str(board))
+    first, again = (drive(*options, "--seed", "3")[1] for _ in range(2))
+    assert first["digest"] == again["digest"]
+    misses = {task["name"]: task["misses"] + task["skips"] for task in first["tasks"]}
+    assert misses["ingestion"] > 10
+    with LogReader(first["log"]) as log:
+        assert log.header.board == "a small board, Linux, other, measured 2026-01-01T00:00:00Z"
+        assert log.attachment(BOARD_NAME) == board.read_bytes()
+        causes = {record.message.cause for record in log.messages(TaskTick) if record.message.missed}
+    assert Cause.WAKE_UP in causes
+    assert Cause.UNKNOWN not in causes
+    assert Cause.DECLARED not in causes
+    assert replayed(first["log"]) == IDENTICAL
+
+
+@pytest.mark.parametrize("link", ["messages", "wires"])
+def test_latency_is_logged_ages_the_data_and_replays(drive: Drive, link: str) -> None:
+    def age_ms(log: str) -> float:
+        """Mean age of the newest measurement in the estimate."""
+        with LogReader(log) as reader:
+            ages = [record.message.t_ns - record.message.newest_input_ns for record in reader.messages(StateEstimate)]
+        return sum(ages[100:]) / len(ages[100:]) / 1e6
+
+    options = (*SHORT, "--link", link, "--seed", "3")
+    plain = drive(*options)[1]
+    late = drive(*options, "--latency", "sensing=20ms,actuation=5..15ms")[1]
+    assert late["digest"] != plain["digest"]
+    # On wires a device's clock is mapped to ours by the arrivals, which cannot tell a constant latency from an offset.
+    added_ms = 20.0 if link == "messages" else 0.0
+    assert age_ms(late["log"]) - age_ms(plain["log"]) == pytest.approx(added_ms, abs=2.5)
+    with LogReader(late["log"]) as log:
+        assert log.header.latency == "sensing=20ms,actuation=5..15ms"
+    assert replayed(late["log"]) == IDENTICAL
+
+
+def test_a_simulation_in_this_process_has_the_digest_of_the_command(drive: Drive, board: Path) -> None:
+    result = drive("--course", "circle_r2_ccw", "--seed", "3", "--no-log", "--quiet", "--board", str(board), "--latency", "5..9ms")[
+        1
+    ]
+    spec = RunSpec(profile="art", course="circle_r2_ccw", seed=3, board=str(board), latency="5..9ms", log_folder=None)
+    stepped = Stepwise(Plan.of(spec))
+    while not stepped.observe().over:
+        stepped.step(until_s=stepped.observe().time_s + 1.0)
+    assert stepped.digest == result["digest"]
