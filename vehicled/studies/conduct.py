@@ -1,12 +1,15 @@
 """One run of a study: drive it in this process and measure it."""
 
+import hashlib
 import shlex
 import shutil
 import time
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,10 +23,11 @@ from vehicled.profile.toml_text import assignment
 from vehicled.registry import UnknownNameError
 from vehicled.run.plan import Plan
 from vehicled.run.result import Result
-from vehicled.run.simulation import Simulated, SimulationSpec, simulate
+from vehicled.run.simulation import Simulated, SimulationSpec, simulate, simulated_profile
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
+from vehicled.studies.exact_drive import drive
 from vehicled.studies.metrics import StudyDrive, measure, measure_own
-from vehicled.studies.specification import Settings
+from vehicled.studies.specification import ExactLoop, Settings
 
 REFUSALS = (ProfileError, CourseError, SetupError, PluginError, UnknownNameError, LinkError, LogError)
 """Errors of a run that are the user's to mend; their text has place and cure."""
@@ -66,6 +70,8 @@ class Row(Struct, frozen=True, kw_only=True):
 
 def conduct(request: Request) -> Row:
     """Drive one run. Errors of its settings give a row with the outcome ``refused``."""
+    if request.settings.exact is not None:
+        return _conduct_exact(request, request.settings.exact)
     started_s = time.process_time()
     command = command_of(request.settings)
     try:
@@ -95,6 +101,41 @@ def conduct(request: Request) -> Row:
         log=result.log,
         problem="; ".join(text for text in (problem, result.log_problem) if text),
         command=command,
+    )
+
+
+def _conduct_exact(request: Request, loop: ExactLoop) -> Row:
+    """Drive one run without the daemon."""
+    started_s = time.process_time()
+    try:
+        plan = plan_of(request.settings)
+        profile = simulated_profile(plan)
+    except REFUSALS as error:
+        return Row(key=request.key, number=request.number, levels=request.levels, outcome="refused", why=str(error))
+    done = drive(
+        profile,
+        plan.course,
+        loop.rate_hz,
+        physics_hz=loop.physics_hz or None,
+        delay_steps=loop.delay_steps,
+        arm_m=loop.point_wheelbases * profile.vehicle.wheelbase_m,
+        box_m=loop.box_m,
+    )
+    metrics = {
+        "manoeuvre_cross_track_mean_m": done.cross_track_m,
+        "manoeuvre_cross_track_max_m": done.cross_track_max_m,
+        "manoeuvre_heading_mean_rad": done.heading_rad,
+        "manoeuvre_speed_mean_mps": done.speed_mps,
+    }
+    return Row(
+        key=request.key,
+        number=request.number,
+        levels=request.levels,
+        outcome="finished" if done.finished else "failed",
+        why=done.why if done.finished else f"{done.why}, {done.place_m:.1f} m after the start of the manoeuvre",
+        metrics={name: value if isfinite(value) else None for name, value in metrics.items()},
+        digest=hashlib.sha256(msgspec.json.encode(done)).hexdigest(),
+        cpu_s=time.process_time() - started_s,
     )
 
 

@@ -19,6 +19,21 @@ from vehicled.studies.formula import FormulaError, evaluate, is_formula
 from vehicled.studies.metrics import check_metrics
 
 
+class ExactLoop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A drive without the daemon: exact state, controller, actuators and plant. It answers what the control law alone can do."""
+
+    rate_hz: Annotated[float, Meta(ge=5.0, le=2000.0)]
+    """Rate of the control law, Hz."""
+    physics_hz: Annotated[float, Meta(ge=0.0, le=20_000.0)] = 0.0
+    """Rate of the physics, Hz, a whole multiple of ``rate_hz``; 0: that of the control law, if the plant is stable with it."""
+    delay_steps: Annotated[int, Meta(ge=0, le=1000)] = 1
+    """Control steps from a state to the actuator."""
+    point_wheelbases: Annotated[float, Meta(ge=0.0, le=2.0)] = 0.0
+    """Point that is judged, ahead of the rear axle, in wheelbases."""
+    box_m: Annotated[float, Meta(gt=0.0, le=1e6)] = 0.5
+    """Distance from the line beyond which a waypoint is missed, m."""
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings that decide one run, together with the files that they name."""
 
@@ -41,11 +56,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """File of a measured computer, as for ``--board``."""
     fail: tuple[str, ...] = ()
     """Faults to inject, as for ``--fail``."""
+    exact: ExactLoop | None = None
+    """Loop without the daemon, of the keys ``exact.rate_hz`` and others; None: the daemon drives."""
     overrides: dict[str, Any] = {}
     """Values of the profile by dotted key."""
 
 
-FIELDS = tuple(name for name in Settings.__struct_fields__ if name != "overrides")
+EXACT = "exact."
+FIELDS = tuple(name for name in Settings.__struct_fields__ if name not in ("overrides", "exact"))
 """Keys of a study file that are no keys of the profile."""
 _HINTS = get_type_hints(Settings, include_extras=True)
 
@@ -155,7 +173,13 @@ class Specification(Struct, frozen=True, kw_only=True):
 
 def _settings(values: Mapping[str, Any], folder: Path) -> Settings:
     fields: dict[str, Any] = {}
-    overrides = {key: value for key, value in values.items() if key not in FIELDS}
+    overrides = {key: value for key, value in values.items() if key not in FIELDS and not key.startswith(EXACT)}
+    loop = {key.removeprefix(EXACT): value for key, value in values.items() if key.startswith(EXACT)}
+    if loop:
+        try:
+            fields["exact"] = msgspec.convert(loop, ExactLoop)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"exact: {error}") from None
     for key in FIELDS:
         if key in values:
             value = values[key]
