@@ -1,5 +1,6 @@
 """Whatever the bytes are, a course file gives a usable course or a CourseError."""
 
+import io
 import json
 import math
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.io import savemat
 
 from vehicled.paths import CourseError
 from vehicled.paths.datum import Datum
@@ -23,7 +25,10 @@ def _seeds() -> dict[str, bytes]:
     track = "".join(f'<trkpt lat="{lat:.7f}" lon="{lon:.7f}"/>' for lat, lon in POINTS)
     rows = "\n".join(f"{i + 1}\t0\t3\t16\t0\t0\t0\t0\t{lat:.7f}\t{lon:.7f}\t50\t1" for i, (lat, lon) in enumerate(POINTS))
     table = "# datum_deg: 48.1, 11.5, 500\n# closed: no\nx_m,y_m,speed_mps\n" + "".join(f"{k},{k % 3},1.5\n" for k in range(12))
+    file = io.BytesIO()
+    savemat(file, {"x": [float(k) for k in range(12)], "y": [float(k % 3) for k in range(12)]})
     return {
+        ".mat": file.getvalue(),
         ".csv": table.encode(),
         ".geojson": json.dumps({"type": "Feature", "properties": {"speed_mps": 2}, "geometry": line}).encode(),
         ".gpx": f'<?xml version="1.0"?><gpx version="1.1"><trk><name>n</name><trkseg>{track}</trkseg></trk></gpx>'.encode(),

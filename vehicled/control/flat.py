@@ -103,6 +103,8 @@ class Flat(PathFollower):
     def __init__(self, params: FlatParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
         super().__init__(params.speed, vehicle, limits, course, period_s)
+        # A command is held for a period: on average it acts half of that later.
+        self._held_ns = int(0.5e9 * period_s)
         self._corners = Corners(course)
         self._reset_slip()
 
@@ -140,7 +142,7 @@ class Flat(PathFollower):
         course_rad = estimate.yaw_rad + (slip.left_mps / v if moving else 0.0)
         self._drift.observe(start_ns, estimate.x_m, estimate.y_m, course_rad, v)
         x, y, yaw = estimate.x_m, estimate.y_m, estimate.yaw_rad + self._drift.angle_rad
-        left_ns, acting_ns = age_ns + delay_ns, start_ns - delay_ns
+        left_ns, acting_ns = age_ns + delay_ns + self._held_ns, start_ns - delay_ns
         while left_ns > 0:
             dt_ns = min(STEP_NS, left_ns)
             dt = dt_ns * 1e-9

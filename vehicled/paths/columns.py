@@ -1,7 +1,10 @@
 """Names of the columns of waypoint tables: what each means, and in which unit."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from vehicled.paths.errors import CourseError
 
 _BASES: dict[str, tuple[str, ...]] = {
     "x": ("x", "east", "e", "easting", "pos_x", "position_x", "pose_position_x", "x_east", "x_pos", "x_position", "x_coord"),
@@ -23,7 +26,7 @@ _BASES: dict[str, tuple[str, ...]] = {
     "station": ("s", "arc_length", "arclength", "station", "distance", "dist"),
     "acceleration": ("ax", "a", "acc", "accel", "acceleration", "a_x", "longitudinal_acceleration"),
     "height": ("z", "alt", "altitude", "height", "ele", "elevation", "up"),
-    "time": ("t", "time", "timestamp", "time_s", "stamp"),
+    "time": ("t", "time", "timestamp", "time_s", "stamp", "time_stamp", "gps_time", "sim_time", "elapsed_time"),
 }  # fmt: skip
 _ROLES = {base: role for role, bases in _BASES.items() for base in bases}
 
@@ -45,11 +48,20 @@ _UNITS: dict[str, tuple[str, ...]] = {
     "inch": ("in", "inch", "inches"),
     "m/s^2": ("mps2", "m/s2", "m/s^2", "m/s²"),
     "s": ("sec", "seconds"),
+    "ms": ("msec", "millis", "milliseconds"),
+    "us": ("us", "usec", "microseconds"),
+    "ns": ("ns", "nsec", "nanoseconds"),
 }
 _UNIT_OF = {spelling: unit for unit, spellings in _UNITS.items() for spelling in spellings}
 _SPELLINGS = sorted((spelling for spelling in _UNIT_OF if spelling not in ("in", "s", "°")), key=len, reverse=True)
+_SHOWN = 80
 _BRACKETS = re.compile(r"^(.*?)\s*[\[({<]\s*([^\])}>]*?)\s*[\])}>]$")
 
+DRIVEN = ("x", "y", "lat", "lon", "speed", "gear")
+"""Quantities that a course is made of."""
+_COMPARED = ("heading", "curvature", "time")
+TIME_SCALES = {"": 1.0, "s": 1.0, "m/s": 1e-3, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+"""Seconds in a unit of time. "ms" behind a name is read as m/s, which a time cannot be."""
 WANTED = {"x": "m", "y": "m", "lat": "deg", "lon": "deg", "speed": "m/s"}
 """Units in which a quantity must stand, for it changes the course."""
 
@@ -82,6 +94,37 @@ def column_of(cell: str) -> Column:
         return Column(name, _ROLES[base], "")
     base, unit = _split(base)
     return Column(name, _ROLES.get(base, ""), unit if base in _ROLES else "")
+
+
+def quantities(at: str, columns: Sequence[Column]) -> dict[str, int]:
+    """Return the column of each quantity of a course. Raises CourseError, beginning with ``at``, for names that are ambiguous."""
+    found: dict[str, int] = {}
+    for role in (*DRIVEN, *_COMPARED):
+        places = [i for i, column in enumerate(columns) if column.role == role]
+        if len(places) > 1:
+            # A single n beside y is a count, an e beside x something else.
+            places = [i for i in places if columns[i].name.lower() not in ("e", "n")] or places
+        if len(places) > 1 and role in DRIVEN:
+            both = f'"{columns[places[0]].name}" and "{columns[places[1]].name}"'
+            raise CourseError(f"{at}: columns {both} both mean {role}; keep one")
+        if places:
+            found[role] = places[0]
+    plane, earth = {"x", "y"} & found.keys(), {"lat", "lon"} & found.keys()
+    if len(plane) == 2 and len(earth) == 2:
+        raise CourseError(f"{at}: both x, y and lat, lon are given; keep one pair")
+    if len(plane) != 2 and len(earth) != 2:
+        listed = repr(", ".join(column.name for column in columns))
+        listed = listed if len(listed) <= _SHOWN else listed[: _SHOWN - 3] + "..."
+        raise CourseError(f"{at}: no pair of position columns among {listed}; name them x_m, y_m (metres) or lat, lon (degrees)")
+    for role in earth if len(plane) == 2 else plane:
+        del found[role]
+    for role, wanted in WANTED.items():
+        if role in found and columns[found[role]].unit not in ("", wanted):
+            name = {"x": "x_m", "y": "y_m", "speed": "speed_mps"}.get(role, role)
+            raise CourseError(f'{at}: column "{columns[found[role]].name}" is not in {wanted}; convert it and name it {name}')
+    if "time" in found and columns[found["time"]].unit not in TIME_SCALES:
+        del found["time"]
+    return found
 
 
 def _plain(text: str) -> str:

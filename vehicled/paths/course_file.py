@@ -13,12 +13,18 @@ from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.plausibility import curvature_remarks, heading_as_yaw
 from vehicled.paths.read_summary import ReadSummary
+from vehicled.paths.recorded import MOVING_MPS, WINDOW_M, Recorded, recorded, trace_speeds
 from vehicled.paths.smoothing import Array
 
 DEFAULT_SPEED_MPS = 1.0
 # Nobody drives a course here; a latitude beyond it is a longitude.
 POLAR_DEG = 85.0
 MAX_DISTANCE_M = 100_000.0
+TRACE_SPACING_M = 0.25
+"""Rows with times that are closer than this, in the median, are a recording; others are waypoints."""
+TRACE_WAYPOINT_M = 0.25
+TRACE_WINDOW_S = 0.5
+"""Shortest smoothing, as a time: a fast vehicle leaves few rows in each metre, and their noise would bend the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class CourseFile:
     heading_unit: str = ""
     """``rad`` or ``deg``; empty where the file does not say."""
     curvatures_per_m: Sequence[float] | None = None
+    times_s: Sequence[float] | None = None
+    """Time of each row; dense rows with times are a recorded trace and are smoothed."""
     closed: bool | None = None
     datum: Datum | None = None
     name: str = ""
@@ -61,23 +69,71 @@ class CourseFile:
             datum = self.datum or Datum.from_degrees(first_latitude, first_longitude)
             points = self._projected(datum)
         plane = np.array(points, dtype=float).reshape(-1, 2)
-        yaw, remarks = self._compared(plane)
-        course = course_from_waypoints(
-            self.file_name,
-            plane[:, 0],
-            plane[:, 1],
-            yaw=yaw,
-            speed=self.speeds_mps,
-            default_speed_mps=DEFAULT_SPEED_MPS,
-            closed=self.closed,
-            datum=datum,
-            speed_holds=self.speed_holds,
-            places=self.places,
-        )
-        remarks += self._remarks(course, plane)
+        trace, remarks = self._trace(plane)
+        if trace is not None:
+            course = course_from_waypoints(
+                self.file_name, trace.x_m, trace.y_m, speed=trace.speed_mps, closed=self.closed, datum=datum
+            )  # fmt: skip
+        else:
+            yaw, compared = self._compared(plane)
+            course = course_from_waypoints(
+                self.file_name,
+                plane[:, 0],
+                plane[:, 1],
+                yaw=yaw,
+                speed=self.speeds_mps,
+                default_speed_mps=DEFAULT_SPEED_MPS,
+                closed=self.closed,
+                datum=datum,
+                speed_holds=self.speed_holds,
+                places=self.places,
+            )
+            remarks += compared
+        remarks += self._remarks(course, plane, recorded=trace is not None)
         account = replace(self.account, remarks=(*self.account.remarks, *remarks))
         surveyed = self.geodetic or self.datum is not None
         return replace(course, name=self.name or self.file_name, account=account, surveyed=surveyed)
+
+    def _trace(self, plane: Array) -> tuple[Recorded | None, list[str]]:
+        """Return the smoothed path of a recorded trace, and what reading made of its times; None for waypoints."""
+        if self.times_s is None:
+            return None, []
+        undriven = [] if self.speeds_mps is not None else [f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along"]
+        times = np.array(self.times_s, dtype=float)
+        if not np.isfinite(times).all():
+            return None, ["times are not all numbers: the rows are waypoints, not a recording", *undriven]
+        steps = np.hypot(*np.diff(plane, axis=0).T)
+        moving = np.sort(steps[steps > 0.0])
+        if not np.isfinite(plane).all() or not len(moving) or moving[len(moving) // 2] > TRACE_SPACING_M:
+            return None, undriven
+        back = np.flatnonzero(np.diff(times) < 0.0)
+        if len(back):
+            k = int(back[0]) + 1
+            raise CourseError(
+                f"{self.file_name}, {self.places[k]}: time is {times[k]:g} s after {times[k - 1]:g} s: put the rows in order, or "
+                "delete those of another recording"
+            )
+        driven = trace_speeds(times, plane)
+        speeds = driven if self.speeds_mps is None else np.array(self.speeds_mps, dtype=float)
+        by_speed_m, by_place_m = (float(np.trapezoid(np.abs(column), times)) for column in (speeds, driven))
+        if not 0.8 * by_place_m <= by_speed_m <= 1.25 * by_place_m + 1.0:
+            raise CourseError(
+                f"{self.file_name}: the speeds come to {by_speed_m:.1f} m in {times[-1] - times[0]:.1f} s, the positions to "
+                f"{by_place_m:.1f} m: give speeds in m/s and times in s, or delete the column of the speeds"
+            )
+        driving = np.sort(driven[driven > MOVING_MPS])
+        window_m = max(WINDOW_M, TRACE_WINDOW_S * float(driving[len(driving) // 2])) if len(driving) else WINDOW_M
+        try:
+            path = recorded(
+                *(times, plane[:, 0], plane[:, 1], np.zeros_like(times), speeds),
+                spacing_m=TRACE_WAYPOINT_M,
+                window_m=window_m,
+            )
+        except CourseError as error:
+            raise CourseError(f"{self.file_name}: {error}") from None
+        rate_hz = (len(times) - 1) / (times[-1] - times[0])
+        remark = f"a recorded trace, {times[-1] - times[0]:.1f} s at {rate_hz:.0f} Hz: smoothed over {window_m:.1f} m"
+        return path, [remark + ("" if self.speeds_mps is not None else "; speeds from positions and times")]
 
     def _compared(self, plane: Array) -> tuple[Array | None, list[str]]:
         """Return the headings as yaw, and what headings and curvatures of the file say of the line."""
@@ -93,14 +149,15 @@ class CourseFile:
             remarks += curvature_remarks(plane, np.array(self.curvatures_per_m, dtype=float))
         return yaw, remarks
 
-    def _remarks(self, course: Course, plane: Array) -> list[str]:
+    def _remarks(self, course: Course, plane: Array, *, recorded: bool) -> list[str]:
         """Return what reading made of the waypoints."""
         gap_m = hypot(*(plane[-1] - plane[0]))
         meaning = "a lap: its ends meet" if course.closed else "an open line: it ends where the file ends"
-        remarks = [f"{len(plane)} waypoints, {meaning} ({gap_m:.2f} m apart)"]
+        kind = "rows" if recorded else "waypoints"
+        remarks = [f"{len(plane)} {kind}, {meaning} ({gap_m:.2f} m apart)"]
         # The last point of a lap may repeat the first.
         dropped = len(plane) - course.waypoints - (1 if course.closed and gap_m < 1e-3 else 0)
-        if dropped > 0:
+        if dropped > 0 and not recorded:
             remarks.append(f"{dropped} of them dropped: they repeat their neighbours or lie in a short spike")
         if self.datum is None:
             remarks.append(

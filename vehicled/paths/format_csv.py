@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from io import StringIO
 
-from vehicled.paths.columns import WANTED, Column, column_of
+from vehicled.paths.columns import DRIVEN, TIME_SCALES, Column, column_of, quantities
 from vehicled.paths.course_file import DEFAULT_SPEED_MPS, POLAR_DEG, CourseFile, check_count, shown, text_of
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
@@ -45,9 +45,8 @@ _REASONS = {
     "station": "arc length, computed from the line",
     "acceleration": "acceleration; the controller plans its own",
     "height": "height",
-    "time": "time",
+    "time": "time, which tells a recording from waypoints",
 }
-_DRIVEN = ("x", "y", "lat", "lon", "speed", "gear")
 
 Line = tuple[int, str]
 """Number and text of a line."""
@@ -123,7 +122,7 @@ class _Table:
         else:
             self._columns = self._unnamed(rows[0])
             self._place, self._where = f"{file_name}, line {rows[0][0]}", "no header: two columns are x and y"
-        self._found = self._roles()
+        self._found = self._quantities()
 
     def _holds_numbers(self, line: Line) -> bool:
         separator = _separator(line[1])
@@ -161,39 +160,14 @@ class _Table:
             f"them, such as x_m,y_m,speed_mps, or give the file as {self._file_name}:columns=x,y,... with - for one to ignore"
         )
 
-    def _roles(self) -> dict[str, int]:
+    def _quantities(self) -> dict[str, int]:
         """Return the column of each quantity of the course. Raises CourseError for ambiguous names."""
-        at, columns = self._place, self._columns
-        found: dict[str, int] = {}
-        for role in (*_DRIVEN, "heading", "curvature"):
-            places = [i for i, column in enumerate(columns) if column.role == role]
-            if len(places) > 1:
-                # A single n beside y is a count, an e beside x something else.
-                places = [i for i in places if columns[i].name.lower() not in ("e", "n")] or places
-            if len(places) > 1 and role in _DRIVEN:
-                both = f'"{columns[places[0]].name}" and "{columns[places[1]].name}"'
-                raise CourseError(f"{at}: columns {both} both mean {role}; keep one")
-            if places:
-                found[role] = places[0]
-        plane, earth = {"x", "y"} & found.keys(), {"lat", "lon"} & found.keys()
-        if len(plane) == 2 and len(earth) == 2:
-            raise CourseError(f"{at}: both x, y and lat, lon are given; keep one pair")
-        if len(plane) != 2 and len(earth) != 2:
-            listed = ", ".join(column.name for column in columns)
-            raise CourseError(
-                f"{at}: no pair of position columns among {shown(listed, 80)}; name them x_m, y_m (metres) or lat, lon (degrees)"
-            )
-        for role in earth if len(plane) == 2 else plane:
-            del found[role]
-        for role, wanted in WANTED.items():
-            if role in found and columns[found[role]].unit not in ("", wanted):
-                name = {"x": "x_m", "y": "y_m", "speed": "speed_mps"}.get(role, role)
-                raise CourseError(f'{at}: column "{columns[found[role]].name}" is not in {wanted}; convert it and name it {name}')
+        found, columns = quantities(self._place, self._columns), self._columns
         names = {column.name.lower() for column in columns}
         if "change_flag" in names and "speed" in found and not columns[found["speed"]].unit:
             raise CourseError(
-                f'{at}: column "{columns[found["speed"]].name}" beside change_flag is km/h in the files of Autoware.AI and m/s in '
-                "others; convert it if need be and name it speed_mps"
+                f'{self._place}: column "{columns[found["speed"]].name}" beside change_flag is km/h in the files of '
+                "Autoware.AI and m/s in others; convert it if need be and name it speed_mps"
             )
         return found
 
@@ -217,7 +191,7 @@ class _Table:
         geodetic = "lat" in values
         first, second = ("lat", "lon") if geodetic else ("x", "y")
         numbers = [line_number for line_number, _ in self._rows]
-        headings = self._found.get("heading")
+        headings, times = self._found.get("heading"), self._found.get("time")
         return CourseFile(
             file_name=self._file_name,
             points=list(zip(values[first], values[second], strict=True)),
@@ -228,6 +202,7 @@ class _Table:
             headings=values.get("heading"),
             heading_unit="" if headings is None else self._columns[headings].unit,
             curvatures_per_m=values.get("curvature"),
+            times_s=None if times is None else [TIME_SCALES[self._columns[times].unit] * t for t in values["time"]],
             closed=_closed(self._file_name, settings.get("closed")),
             datum=_datum(self._file_name, settings.get("datum_deg")),
             name=settings.get("name", "")[:60],
@@ -259,8 +234,8 @@ class _Table:
         elif self._separator != "," and _DECIMAL_COMMA.match(cell):
             decimals.add(",")
             cell = cell.replace(",", ".")
-        elif role in ("heading", "curvature"):
-            # The value is only used in comparisons.
+        elif role not in DRIVEN:
+            # Such a value never makes a row unusable.
             return float("nan")
         else:
             cure = "write decimals with a point" if "," in cell else "correct the value or delete the line"
@@ -271,14 +246,14 @@ class _Table:
         return float(cell)
 
     def _account(self, values: Mapping[str, list[float]]) -> ReadSummary:
-        columns, taken = self._columns, {i: role for role, i in self._found.items() if role in _DRIVEN}
+        columns, taken = self._columns, {i: role for role, i in self._found.items() if role in DRIVEN}
         meanings = {"x": "east, m", "y": "north, m", "lat": "latitude, deg", "lon": "longitude, deg", "gear": "direction"}
         used = []
         for i, role in taken.items():
             assumed = "" if role != "speed" or columns[i].unit else ": its name says no unit"
             used.append((columns[i].name, meanings.get(role, f"speed, m/s{assumed}")))
         remarks = list(self._remarks)
-        if "speed" not in self._found:
+        if "speed" not in self._found and "time" not in self._found:
             remarks.append(f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along")
         ignored = [(column.name, _REASONS.get(column.role, "")) for i, column in enumerate(columns) if i not in taken]
         form = f"a table separated by {_SEPARATORS[self._separator]}, {self._where}"

@@ -6,7 +6,7 @@ No I/O: the caller reads the file. The result is a Course, or a CourseError that
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from vehicled.paths import format_csv, format_geojson, format_gpx, format_mission
+from vehicled.paths import format_csv, format_geojson, format_gpx, format_mat, format_mission
 from vehicled.paths.course import Course
 from vehicled.paths.course_file import CourseFile
 from vehicled.paths.errors import CourseError
@@ -18,6 +18,7 @@ _READERS: dict[str, Callable[[bytes, str], CourseFile]] = {
     ".geojson": format_geojson.read,
     ".json": format_geojson.read,
     ".gpx": format_gpx.read,
+    ".mat": format_mat.read,
     ".plan": format_mission.read_plan,
     ".waypoints": format_mission.read_text,
     ".txt": format_csv.read,
@@ -42,8 +43,11 @@ def course_from_bytes(data: bytes, file_name: str, columns: Sequence[str] = ()) 
         reader = format_mission.read_text
     elif reader is format_geojson.read and b'"fileType"' in data[:2000] and b'"Plan"' in data[:2000]:
         reader = format_mission.read_plan
-    if columns and reader is not format_csv.read:
+    if columns and reader not in (format_csv.read, format_mat.read):
         raise CourseError(f"{label}: columns= is for tables, and this is none; leave it out")
-    drawing = format_csv.read(data, label, columns) if columns else reader(data, label)
+    if reader is format_mat.read:
+        drawing = format_mat.read(data, label, columns)
+    else:
+        drawing = format_csv.read(data, label, columns) if columns else reader(data, label)
     course = drawing.to_course()
     return course if drawing.name else course.renamed(PurePath(file_name).stem)

@@ -17,6 +17,7 @@ from vehicled.paths.smoothing import Array
 
 MOVING_MPS = 0.08
 """Slower than this the vehicle stands: an estimate at rest shows some centimetres a second."""
+SPEED_WINDOW_S = 0.5
 SHORTEST_LEG_M = 0.3
 """A part driven the other way that is shorter is rolling back, not driving."""
 SHORTEST_PATH_M = 1.0
@@ -45,12 +46,20 @@ class Recorded:
 
 
 def recorded(
-    t_s: Array, x_m: Array, y_m: Array, yaw_rad: Array, speed_mps: Array, *, spacing_m: float, constant_mps: float | None = None
+    t_s: Array,
+    x_m: Array,
+    y_m: Array,
+    yaw_rad: Array,
+    speed_mps: Array,
+    *,
+    spacing_m: float,
+    constant_mps: float | None = None,
+    window_m: float = WINDOW_M,
 ) -> Recorded:
     """Return waypoints about ``spacing_m`` apart of a driven path, from poses (n,) in the order of their times and signed speeds.
 
-    ``constant_mps``: its speed, forward and backward, instead of the one driven. Raises :class:`CourseError` where nothing was
-    driven, or the poses jump.
+    ``constant_mps``: its speed, forward and backward, instead of the one driven. ``window_m``: length of the smoothing. Raises
+    :class:`CourseError` where nothing was driven, or the poses jump.
     """
     finite = np.isfinite(x_m) & np.isfinite(y_m) & np.isfinite(yaw_rad) & np.isfinite(speed_mps)
     t, x, y, v = (column[finite] for column in (t_s, x_m, y_m, speed_mps))
@@ -63,7 +72,7 @@ def recorded(
         raise CourseError(f"nothing was driven: the vehicle moved {total:.2f} m in this time, a course needs {SHORTEST_PATH_M:g} m")
     _check_jumps(t, x, y, v)
     legs = [_leg(x, y, v, distance_m, first, last) for first, last in _legs(distance_m)]
-    lines = [_smoothed(leg, spacing_m, constant_mps) for leg in legs]
+    lines = [_smoothed(leg, spacing_m, constant_mps, window_m) for leg in legs]
     _meet([line for line, _ in lines])
     points = np.vstack([line[:-1] for line, _ in lines[:-1]] + [lines[-1][0]])
     speeds = np.concatenate([speed[:-1] for _, speed in lines[:-1]] + [lines[-1][1]])
@@ -71,12 +80,25 @@ def recorded(
     return Recorded(points[:, 0], points[:, 1], headings, speeds, len(lines))
 
 
+def trace_speeds(t_s: Array, points: Array) -> Array:
+    """Return the speed (n,) at each row of a trace: the distance between two places ``SPEED_WINDOW_S`` apart, so that the noise of
+    dense rows adds nothing. Times must not decrease."""
+    times, rows = np.unique(t_s, return_index=True)
+    if len(times) < 2:
+        return np.zeros(len(t_s))
+    early = np.maximum(t_s - 0.5 * SPEED_WINDOW_S, times[0])
+    late = np.minimum(t_s + 0.5 * SPEED_WINDOW_S, times[-1])
+    x, y = (np.interp(late, times, column[rows]) - np.interp(early, times, column[rows]) for column in points.T)
+    return np.asarray(np.hypot(x, y) / (late - early))
+
+
 def _check_jumps(t: Array, x: Array, y: Array, v: Array) -> None:
     jump = np.hypot(np.diff(x), np.diff(y)) - np.maximum(np.abs(v[1:]), np.abs(v[:-1])) * np.diff(t)
     worst = int(jump.argmax())
     if jump[worst] > MAX_JUMP_M:
         raise CourseError(
-            f"the position jumps by {jump[worst]:.1f} m at {t[worst + 1]:.1f} s: record a part without it by --from and --to"
+            f"the position jumps by {jump[worst]:.1f} m at {t[worst + 1]:.1f} s: leave out what lies before or after "
+            "(record-path: --from, --to)"
         )
 
 
@@ -114,12 +136,12 @@ def _leg(x: Array, y: Array, v: Array, distance_m: Array, first: int, last: int)
     return s[ahead], x[rows], y[rows], sign * np.maximum(sign * v[rows], 0.0)
 
 
-def _smoothed(leg: Leg, spacing_m: float, constant_mps: float | None) -> tuple[Array, Array]:
+def _smoothed(leg: Leg, spacing_m: float, constant_mps: float | None, window_m: float) -> tuple[Array, Array]:
     """Return waypoints (m, 2) and speeds (m,) of one part."""
     s, x, y, v = leg
     steps = max(8, round(float(s[-1]) / FINE_M))
     fine = np.linspace(0.0, float(s[-1]), steps + 1)
-    half = min(round(0.5 * WINDOW_M / (fine[1] - fine[0])), steps // 2)
+    half = min(round(0.5 * window_m / (fine[1] - fine[0])), steps // 2)
     line = np.column_stack([_local_cubic(np.interp(fine, s, column), half) for column in (x, y)])
     speed = _local_cubic(np.interp(fine, s, v), half)
     # Spaced along the line itself: the way by the speed is off by the wheel's scale.
