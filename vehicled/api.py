@@ -137,8 +137,8 @@ def simulate(
     ``profile`` and ``course`` are names or files; an empty course is the profile's. ``controller``, ``estimator`` and
     ``identifier`` are names, ``FILE.py:NAME``, or classes that are defined in a file. ``overrides``: values by dotted key.
     ``programme``, ``start``, ``failures``, ``latency`` and ``board``: as for ``--programme``, ``--start``, ``--fail``,
-    ``--latency`` and ``--board``. ``log``: folder that keeps the log; without it the log lives as long as the run object. Raises ProfileError, CourseError, PluginError, SetupError and
-    LogError, each with the place and the cure.
+    ``--latency`` and ``--board``. ``log``: folder that keeps the log; without it the log lives as long as the run object. Raises
+    ProfileError, CourseError, PluginError, SetupError and LogError, each with the place and the cure.
     """
     folder = tempfile.mkdtemp(prefix="vehicled_run_") if log is None else ""
     spec = _checked(
