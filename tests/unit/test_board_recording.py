@@ -17,7 +17,7 @@ from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
 from vehicled.run.plan import Plan
 from vehicled.run.spec import RunSpec
-from vehicled.runtime.board.recording import BoardRecording, BoardStopwatch, period_us, read
+from vehicled.runtime.board.recording import BoardRecording, BoardStopwatch, period_us, read, record
 from vehicled.tasks import PIPELINE
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "replay"
@@ -142,11 +142,11 @@ def test_file_and_recording_are_the_same(board: Callable[..., Path], art: Profil
 
 def test_a_long_run_is_cut_and_a_short_one_refused(art: Profile) -> None:
     ticks = bursty.run(art, bursty.Bursty(1, 0.0), bursty.START, 4.0)
-    cut = bursty.record(bursty.rows(ticks), bursty.empty_table(art), bursty.FACTS, 1.234)
+    cut = record(bursty.rows(ticks), bursty.empty_table(art), bursty.FACTS, 1.234)
     assert cut.duration_s == 1.23
     assert cut.tasks["ingestion"].runs == 492
     with pytest.raises(SetupError, match=r"too short for a recording: it needs more than 1\.02 s"):
-        bursty.record(bursty.rows(ticks[:100]), bursty.empty_table(art), bursty.FACTS)
+        record(bursty.rows(ticks[:100]), bursty.empty_table(art), bursty.FACTS)
 
 
 WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
