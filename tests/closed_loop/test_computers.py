@@ -1,5 +1,7 @@
 """Drives with added latency and with the task times of a recorded computer: reproducible, logged, and replayed bit for bit."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,14 +9,17 @@ from typing import Any
 import pytest
 
 from tests import bursty
+from tests.closed_loop.conftest import ROOT
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import BOARD_NAME
 from vehicled.messages import Cause, StateEstimate, TaskTick
+from vehicled.profile import load_profile
 from vehicled.replay.drive import IDENTICAL, Replay
 from vehicled.replay.journal import Journal
 from vehicled.run.plan import Plan
 from vehicled.run.spec import RunSpec
 from vehicled.run.stepwise import Stepwise
+from vehicled.runtime.board.recording import read
 
 Drive = Callable[..., tuple[int, dict[str, Any], str]]
 SHORT = ("--course", "circle_r5_ccw", "--duration", "3", "--quiet")
@@ -79,3 +84,15 @@ def test_a_simulation_in_this_process_has_the_digest_of_the_command(drive: Drive
     while not stepped.observe().over:
         stepped.step(until_s=stepped.observe().time_s + 1.0)
     assert stepped.digest == result["digest"]
+
+
+@pytest.mark.xdist_group("wall")
+def test_this_computer_is_measured_and_replayed(drive: Drive, tmp_path: Path) -> None:
+    file = tmp_path / "here.json"
+    command = [sys.executable, "-m", "vehicled", "doctor", "--measure-board", str(file), "--duration", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "missed or skipped" in done.stdout
+    recording, _ = read(file, load_profile("art").tasks)
+    assert 0.0 < recording.duration_s <= 1.0
+    assert drive(*SHORT, "--no-log", "--board", str(file))[1]["frames"] > 100

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from vehicled import __version__
@@ -46,7 +47,7 @@ def measure_board(arguments: Namespace) -> int:
         recording = drive(arguments.profile or "art", arguments.duration or DEFAULT_S)
     write_output(file, recording.to_text())
     show(recording)
-    print(f"written to {file}; replay it with: vehicled sim --profile {recording.profile} --board {file}")
+    print(f"written to {file}; replay it with: vehicled sim --profile {arguments.profile or recording.profile} --board {file}")
     return 0
 
 
@@ -65,14 +66,18 @@ def drive(profile: str, duration_s: float) -> BoardRecording:
         plan = Plan.of(spec)
         course = plan.course
         if course.closed:
-            way_m = spec.duration_s * max(course.speed_mps.max(), 0.1) if spec.duration_s else 0.0
-            laps = min(ceil(way_m / course.length_m) + 1, MAX_SAMPLES // len(course.x_m))
-            plan = Plan.of(RunSpec(**{name: getattr(spec, name) for name in spec.__struct_fields__} | {"laps": max(laps, 1)}))
+            way_m = (duration_s + WARM_UP_S) * float(course.speed_mps.max())
+            laps = min(1 + ceil(way_m / course.length_m), MAX_SAMPLES // len(course.x_m))
+            plan = Plan.of(msgspec.structs.replace(spec, laps=max(laps, 1)))
         print(f"drives {plan.loaded.profile.name} on {course.name} for {duration_s:g} s in real time ...", file=sys.stderr)
         done = simulate(plan, SimulationSpec())
         if not done.result.log:
             raise SetupError(f"the drive left no log to measure from: {done.result.log_problem or done.result.why}")
-        return from_log(done.result.log, duration_s)
+        recording = from_log(done.result.log, duration_s)
+        if done.result.driving_s < 0.5 * duration_s:
+            driven = f"drove for {done.result.driving_s:.1f} of {duration_s:g} s ({done.result.why})"
+            print(f"warning: the vehicle {driven}; in the rest the controller may have had less to do", file=sys.stderr)
+        return recording
 
 
 def from_log(log: str, longest_s: float = inf) -> BoardRecording:
