@@ -1,6 +1,7 @@
 """Recorded task times of a computer: what the file keeps, what its replay repeats, and which files are refused."""
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -260,3 +261,21 @@ def test_tables_are_of_the_recorded_part_only(art: Profile) -> None:
     assert n == {name: row.runs for name, row in recording.tasks.items()}
     assert all(row.execution_us == sorted(row.execution_us) for row in recording.tasks.values())
     assert replace(recording, computer="x").label.startswith("x, Linux, other, measured 2026")
+
+
+def test_a_file_with_wrong_bytes_is_refused_or_replayed(tmp_path: Path, art: Profile) -> None:
+    recording = bursty.recording(art, seconds=1.2)
+    sound, file, draw = recording.to_text().encode(), tmp_path / "board.json", random.Random(1)
+    refused = 0
+    for _ in range(400):
+        data = bytearray(sound)
+        for _ in range(draw.randrange(1, 4)):
+            data[draw.randrange(len(data))] = draw.choice(b'0123456789-.,[]{}"e\x00\xff x')
+        file.write_bytes(data)
+        try:
+            found, _ = read(file, art.tasks)
+        except SetupError:
+            refused += 1
+            continue
+        bursty.run(art, BoardStopwatch(found, PIPELINE, SECOND, draw.randrange(1000)), SECOND, 0.05)
+    assert refused > 50

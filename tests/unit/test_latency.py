@@ -136,3 +136,14 @@ def test_commands_act_later_by_the_latency_of_the_actuation_only() -> None:
     drawn = duty_times("actuation=5..90ms")
     assert drawn != plain
     assert drawn == duty_times("actuation=5..90ms")
+
+
+@pytest.mark.parametrize("wires", [False, True])
+def test_a_drawn_latency_keeps_the_order_of_the_bytes(wires: bool) -> None:
+    def received(latency: str) -> bytes:
+        made, names = world(latency, wires=wires)
+        return b"".join(data for _, port, data in made.advance(UNTIL) if names[port] == "imu")
+
+    plain, late = received(""), received("sensing=5..200ms")
+    assert len(late) > len(plain) // 2
+    assert plain.startswith(late)

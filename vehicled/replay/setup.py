@@ -78,7 +78,7 @@ class Parts:
             sink,
             fence=self.fence,
             setup_fault=self.header.setup_fault,
-            virtual=self.header.clock == "lockstep",
+            virtual=self.header.clock == "lockstep" and not self.header.board,
         )
         for port in machine.ports:
             device = machine.device(port)
