@@ -13,7 +13,7 @@ TURN = load_course("thesis_left15:straight_m=4,clothoid_m=6,run_up_m=20,run_out_
 LANES = load_course("thesis_dlc40:run_up_m=110,run_out_m=5")
 
 
-def published(rate_hz: float, course_name: str = "turn", delay_steps: int = 3, physics_hz: float | None = None) -> ExactDrive:
+def published(rate_hz: float, course_name: str = "turn", delay_steps: int = 2, physics_hz: float | None = None) -> ExactDrive:
     course = {"turn": TURN, "lanes": LANES}[course_name]
     return drive(THESIS, course, rate_hz, delay_steps=delay_steps, arm_m=ARM_M, physics_hz=physics_hz)
 
@@ -25,7 +25,7 @@ def test_the_published_controller_finishes_a_turn_at_any_rate() -> None:
     assert found[0].cross_track_m == pytest.approx(found[1].cross_track_m, rel=0.15)
 
 
-def test_at_a_low_rate_the_delay_of_three_steps_ends_the_fast_lane_change() -> None:
+def test_at_a_low_rate_the_delay_of_two_steps_ends_the_fast_lane_change() -> None:
     lost = published(60.0, "lanes")
     assert not lost.finished
     assert lost.why in ("missed a waypoint box", "left the corridor")
@@ -42,6 +42,6 @@ def test_physics_may_be_faster_than_control() -> None:
 def test_a_trace_of_a_drive_is_a_course_near_the_driven_one() -> None:
     trace = record_trace(THESIS, TURN)
     course = course_from_waypoints("trace", trace.x_m, trace.y_m, speed=trace.speed_mps, closed=False)
-    again = drive(THESIS, course, 100.0, delay_steps=3, arm_m=ARM_M)
+    again = drive(THESIS, course, 100.0, delay_steps=2, arm_m=ARM_M)
     assert again.finished
     assert again.cross_track_m < 0.1
