@@ -64,19 +64,22 @@ def _modules(root: Path, *packages: str) -> list[Path]:
 
 @cache
 def _tree(path: Path) -> ast.Module:
-    # Trees are no garbage: looking for some in all that were parsed before costs more than parsing.
-    gc.disable()
-    try:
-        return ast.parse(path.read_text(encoding="utf-8"))
-    finally:
-        gc.enable()
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _nodes(tree: ast.AST) -> list[ast.AST]:
+    return list(ast.walk(tree))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _trees() -> Iterator[None]:
-    """Forget the trees at the end, because every later search for garbage would visit them."""
+    """Forget the trees at the end. They are no garbage: looking for some in millions of nodes costs more than parsing."""
+    gc.disable()
     yield
     _tree.cache_clear()
+    _nodes.cache_clear()
+    gc.enable()
 
 
 def _lines(path: Path) -> int:
@@ -144,7 +147,7 @@ def test_no_file_depends_on_where_it_was_written(project_root: Path) -> None:
 def docstrings(tree: ast.Module) -> list[tuple[int, str]]:
     """Return line and text of every docstring: of modules, classes and functions, and below the assignment of an attribute."""
     found = []
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         for name in ("body", "orelse", "finalbody"):
             body = getattr(node, name, None)
@@ -167,7 +170,7 @@ def fragments(tree: ast.Module) -> list[tuple[int, str]]:
 def retired(tree: ast.Module, module: str = "") -> list[tuple[int, str]]:
     """Return line and name of the classes and functions that bear a retired word, and the module's own name if it is one."""
     found = [(1, module)] if module in RETIRED_FUNCTIONS else []
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.ClassDef):
             # At every capital a word begins: "PathLaw" is also found in "PurePursuitPathLaw", "Seat" not in "Seating".
             if re.search(rf"({'|'.join(sorted(RETIRED_CLASSES))})(?![a-z])", node.name):
@@ -257,7 +260,7 @@ def sentence_readers(tree: ast.AST) -> list[int]:
         return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) in SENTENCES
 
     found = []
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS_TEXT:
             found += [node.lineno] if bears(node.func.value) else []
         elif isinstance(node, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):

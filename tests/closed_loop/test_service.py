@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.closed_loop.conftest import ROOT
 from vehicled.profile import load
 
@@ -137,6 +139,7 @@ def test_a_profile_that_was_changed_since_its_installation_does_not_arm(tmp_path
         assert daemon.wait(20) == 130
 
 
+@pytest.mark.soak  # make test: the same refusal in test_run_own_ports.py
 def test_a_second_daemon_of_a_profile_is_refused_in_words(tmp_path: Path) -> None:
     with service(tmp_path, "art", "--set", 'devices.operator.port=""') as (_, manager):
         manager.recv(4096)

@@ -47,9 +47,10 @@ class Page:
 
     def listen(self, seconds: float) -> None:
         end_s = time.monotonic() + seconds
-        while (left_s := end_s - time.monotonic()) > 0:
+        while True:
+            # What has come is heard, as in a browser: on a busy computer its readings would be older with each turn otherwise.
             try:
-                message = json.loads(self.socket.recv(timeout=left_s))
+                message = json.loads(self.socket.recv(timeout=max(end_s - time.monotonic(), 0.0)))
             except TimeoutError:
                 return
             if message["k"] == "beat" and not self.frozen:
