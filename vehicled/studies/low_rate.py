@@ -139,7 +139,7 @@ def read_published(path: Path) -> list[Row]:
                         CROSS_TRACK: float(each["mean_cte_cm"]) / 100,
                         HEADING: float(each["mean_heading_error_deg"]) / _DEGREES,
                     }
-                levels = {MANOEUVRE: f"thesis_{each['maneuver'].lower()}", RATE: float(each["rate_hz"]), LAW: "published"}
+                levels = {MANOEUVRE: f"thesis_{each['maneuver'].lower()}", RATE: float(each["rate_hz"]), LAW: "as published"}
                 row = Row(key=str(i), number=i, levels=levels, outcome="finished" if finished else "failed", why="", metrics=values)
                 rows.append(row)
     except OSError as error:
@@ -158,7 +158,7 @@ def write_low_rate(study: Finished, output: Path, published: Path | None = None)
             raise StudyError(study.specification.path, [f"the report low_rate needs the factors {MANOEUVRE}, {RATE} and {LAW}"])
         groups.setdefault(str(row.levels[LAW]), []).append(row)
     if published is not None:
-        groups["published"] = read_published(published)
+        groups["as published"] = read_published(published)
     body = "".join(
         [
             _at_400(groups),
@@ -183,7 +183,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _at_400(groups: Mapping[str, Sequence[Row]]) -> str:
     """Return the errors at the highest rate, and the lowest rate at which each manoeuvre finishes, per law."""
-    rows = [["published, 400 Hz", *(f"{PUBLISHED_400_CM[name]:.1f}" for name in PUBLISHED_400_CM)]]
+    rows = [["as published, 400 Hz", *(f"{PUBLISHED_400_CM[name]:.1f}" for name in PUBLISHED_400_CM)]]
     lowest = []
     for law, group in groups.items():
         rates = sorted({row.levels[RATE] for row in group})
@@ -321,7 +321,7 @@ def _draw_manoeuvres(figure: Any, groups: Mapping[str, Sequence[Row]]) -> None:
                 made = curve(here, CROSS_TRACK, 100.0)
                 panel.plot(made.rates_hz, made.means, "o-", ms=2, lw=0.8, color=f"C{i}", label=law)
                 panel.fill_between(made.rates_hz, made.low, made.high, color=f"C{i}", alpha=0.2, lw=0)
-        panel.plot([400], [known_cm], "k*", ms=6, label="published, 400 Hz")
+        panel.plot([400], [known_cm], "k*", ms=6, label="as published, 400 Hz")
         panel.set_title(name.removeprefix("thesis_"))
         panel.set_ylim(bottom=0.0)
     panels[0].legend(frameon=False, fontsize=6)
