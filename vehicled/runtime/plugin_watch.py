@@ -60,7 +60,8 @@ class PluginWatch(ContextDecorator):
     def _watch(self) -> None:
         since_s, attempts = time.monotonic(), 0
         while not self._over.wait(self._limit_s / CHECKS_PER_LIMIT):
-            call = _plugin_call(sys._current_frames().get(self._watched))
+            # Looking into another thread's stack is a liberty that only a plugin justifies.
+            call = _plugin_call(sys._current_frames().get(self._watched)) if plugins.files() else None
             if call is None or call is not self._call:
                 self._call, since_s, attempts = call, time.monotonic(), 0
             elif time.monotonic() - since_s >= self._limit_s * (1 + attempts):
