@@ -135,6 +135,21 @@ def test_a_second_call_drives_nothing_and_a_changed_study_is_refused(
     assert len(after) == 12
 
 
+def test_a_level_that_was_removed_leaves_the_report_and_a_changed_metric_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def one(drive):\n    return 1\n")
+    text = "duration_s = 1\nmetrics = ['./own.py:one']\n[factors]\nseed = {}\n"
+    (tmp_path / "few.toml").write_text(text.format([1, 2, 3]))
+    assert len(v.study(tmp_path / "few.toml", output=tmp_path / "out").rows) == 3
+    (tmp_path / "few.toml").write_text(text.format([3, 1]))
+    fewer = v.study(tmp_path / "few.toml", output=tmp_path / "out", extend=True)
+    assert [(row.number, row.levels["seed"]) for row in fewer.rows] == [(1, 3), (2, 1)]
+    (tmp_path / "own.py").write_text("def one(drive):\n    return 2\n")
+    with pytest.raises(StudyError, match=r"own\.py.* has changed"):
+        v.study(tmp_path / "few.toml", output=tmp_path / "out")
+    again = v.study(tmp_path / "few.toml", output=tmp_path / "out", extend=True)
+    assert [row.metrics["one"] for row in again.rows] == [2, 2]
+
+
 def test_killed_and_resumed(tmp_path: Path) -> None:
     study = "duration_s = 2\n[factors]\nseed = {from = 1, to = 8}\n"
     (tmp_path / "many.toml").write_text(study)
@@ -159,9 +174,15 @@ def _records_if_any(folder: Path) -> dict[str, Any]:
         return {}
 
 
+def _mind_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text("duration_s = 2\n[factors]\nseed = {from = 1, to = 40}\n")
-    process = subprocess.Popen([*VEHICLED, "study", "many.toml"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    words = [*VEHICLED, "study", "many.toml", "--jobs", "1"]
+    # A test run in the background ignores Ctrl-C, and its children would, too.
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=_mind_ctrl_c)
     until = time.monotonic() + 60
     while not _records_if_any(tmp_path / "study_many") and time.monotonic() < until:
         time.sleep(0.05)

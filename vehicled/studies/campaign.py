@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from vehicled import plugins
 from vehicled.plugins import is_reference
 from vehicled.profile import ProfileError
 from vehicled.run.simulation import simulated_profile
@@ -47,6 +48,7 @@ class Campaign:
         Raises :class:`StudyError` if the study, its files or the software changed since the runs in the folder.
         """
         self.specification, self.folder = specification, folder
+        self._planned = False
         files = check_levels(specification)
         self.basis = hashlib.sha256(f"{software_digest()}\n{files}".encode()).hexdigest()
         facts = {
@@ -100,8 +102,10 @@ class Campaign:
         """Yield the rows of some points: first those that are known, then those that are driven now, as they come."""
         self.failed = self.driven = 0
         missing: dict[str, list[Point]] = {}
-        for point in points:
-            key = point.key(self.basis)
+        keyed = [(point, point.key(self.basis)) for point in points]
+        self._table.plan([(point.number, key, point.levels) for point, key in keyed], first=not self._planned)
+        self._planned = True
+        for point, key in keyed:
             row = self._known.get(key)
             if row is not None and row.outcome != "crashed":
                 yield self._counted(row, point)
@@ -156,6 +160,9 @@ def check_levels(specification: Specification) -> dict[str, str]:
         files |= dict.fromkeys(_files(named), "")
         for plugin in plan.plugins:
             files |= {f"{plugin.reference} {name}": digest for name, digest in plugin.hashes.items()}
+    for reference in filter(is_reference, specification.metrics):
+        hashes = plugins.load("metric", reference, plugins.CONTRACTS["metric"], {}, fresh=True).hashes
+        files |= {f"{reference} {name}": digest for name, digest in hashes.items()}
     if problems:
         raise StudyError(specification.path, list(problems.values()))
     for path, digest in files.items():

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import IO, Protocol
 
@@ -109,13 +110,8 @@ class LocalPool:
                 if following is None:
                     break
                 worker = idle.pop()
-                try:
+                with suppress(OSError):  # dead already, which reading its answer reports
                     worker.send(following[0])
-                except OSError:
-                    worker.receive()
-                    idle.append(worker)
-                    repeated.appendleft(following)
-                    continue
                 busy[worker.connection] = (worker, *following)
             if not busy:
                 return

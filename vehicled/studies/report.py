@@ -65,7 +65,7 @@ def read_study(folder: Path) -> Finished:
     """Read a study folder. Raises :class:`StudyError` if it holds none, or none that was finished or interrupted."""
     with Table(folder) as table:
         facts = table.facts()
-        rows = sorted(table.rows(), key=lambda row: row.number)
+        rows = list(table.belonging())
     if not facts or not rows:
         raise StudyError(str(folder), ["holds no finished run yet: call 'vehicled study' with this --output first"])
     return Finished(parse(facts["source"], Path(facts["path"])), rows, facts, folder)

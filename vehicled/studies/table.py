@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from vehicled.studies.conduct import Row
+from vehicled.studies.conduct import Row, renumbered
 from vehicled.studies.errors import StudyError
 
 FILE = "study.sqlite"
@@ -35,6 +35,7 @@ class Table:
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS record (key TEXT PRIMARY KEY, row TEXT NOT NULL)",
             )
+            self._db.execute("CREATE TABLE IF NOT EXISTS design (number INTEGER PRIMARY KEY, key TEXT, levels TEXT)")
             self._db.commit()
         except OSError as error:
             raise StudyError(str(folder), [f"cannot be written: {error.strerror or error}"]) from None
@@ -55,12 +56,26 @@ class Table:
         """Store facts of the study."""
         self._execute_many("INSERT OR REPLACE INTO study VALUES (?, ?)", list(facts.items()))
 
+    def plan(self, runs: Sequence[tuple[int, str, dict[str, Any]]], *, first: bool) -> None:
+        """Store number, key and levels of runs that belong to the study. ``first`` forgets what belonged to it before."""
+        if first:
+            self._execute_many("DELETE FROM design WHERE number >= ?", [(0,)])
+        rows = [(number, key, json.dumps(levels)) for number, key, levels in runs]
+        self._execute_many("INSERT OR REPLACE INTO design VALUES (?, ?, ?)", rows)
+
     def add(self, row: Row) -> None:
         """Add or replace a run. Raises :class:`StudyError` if the disk is full."""
         self._execute_many("INSERT OR REPLACE INTO record VALUES (?, ?)", [(row.key, msgspec.json.encode(row).decode())])
 
+    def belonging(self) -> Iterator[Row]:
+        """Iterate over the runs that belong to the study as it was last called, by number."""
+        known = {row.key: row for row in self.rows()}
+        for number, key, levels in self._execute("SELECT number, key, levels FROM design ORDER BY number"):
+            if key in known:
+                yield renumbered(known[key], number, json.loads(levels))
+
     def rows(self) -> Iterator[Row]:
-        """Iterate over all runs."""
+        """Iterate over all runs, also those that the study had before it was changed."""
         for (text,) in self._execute("SELECT row FROM record"):
             try:
                 yield msgspec.json.decode(text, type=Row)
