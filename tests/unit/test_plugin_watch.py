@@ -17,12 +17,12 @@ def test_the_stack_is_looked_at_only_for_the_sake_of_a_plugin(
     looks: list[int] = []
     frames = sys._current_frames
 
-    def look() -> object:
+    def counted() -> object:
         looks.append(1)
         return frames()
 
     monkeypatch.setattr(plugins, "files", lambda: frozenset([str(tmp_path / "law.py")] if loaded else []))
-    monkeypatch.setattr(sys, "_current_frames", look)
+    monkeypatch.setattr(sys, "_current_frames", counted)
     with PluginWatch(0.02):
         time.sleep(0.05)
     assert bool(looks) is loaded
