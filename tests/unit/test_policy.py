@@ -26,6 +26,7 @@ onnx: Any = pytest.importorskip("onnx")
 LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=3.0, corridor_m=2.0)
 COURSE = load_course("circle_r5_ccw")
 WIDE = ("cross_track_m", "heading_error_rad", "speed_mps", "yaw_rate_radps", "target_speed_mps", "curvature_per_m[1.5]", "scan_m[3]",
+        "course_left_m[0.5]", "course_heading_rad[2]",
         "previous_throttle", "previous_steering")  # fmt: skip
 EVERYTHING = (*WIDE, "reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps")
 
@@ -119,7 +120,9 @@ def test_a_network_without_description_needs_its_features_named(tmp_path: Path) 
     file.write_bytes(edited(lambda model: model.ClearField("metadata_props")))
     with pytest.raises(PolicyError, match="does not say what its inputs are"):
         make(file)
-    named = make(file, PolicyParams(features=["reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps"]))
+    named = make(
+        file, PolicyParams(features=["reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps"])
+    )
     named.step(estimate(5.0, 0.0, pi / 2, 1.0), 10**9)
 
 
@@ -213,7 +216,9 @@ def test_a_reverse_leg_is_driven_as_its_mirror_image(linear_file: Path) -> None:
     assert a.throttle == pytest.approx(b.throttle, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["", "speed", "scan_m", "scan_m[]", "scan_m[1.5]", "curvature_per_m[.]", "curvature_per_m[1e9]", "x" * 999])
+@pytest.mark.parametrize(
+    "name", ["", "speed", "scan_m", "scan_m[]", "scan_m[1.5]", "curvature_per_m[.]", "curvature_per_m[1e9]", "x" * 999]
+)
 def test_an_unknown_feature_is_refused(name: str) -> None:
     with pytest.raises(FeatureError):
         FeatureVector([name])

@@ -1,5 +1,6 @@
 """Behaviour cloning: fits a dense network to the rows of a data set. Whole drives are held back to judge it, never rows."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
@@ -15,7 +16,6 @@ from vehicled.learning.dataset import Dataset
 from vehicled.learning.errors import LearningError
 from vehicled.learning.policy_file import Layer
 from vehicled.paths.smoothing import Array
-import itertools
 
 LEAST_ROWS = 20
 MAX_PARAMETERS = 10_000_000

@@ -83,6 +83,14 @@ class FeatureInputs:
         """Curvature of the course that far ahead of the projection."""
         return self.direction * self.tracker.point_at(self.projection.s_m + self.direction * ahead_m).curvature_per_m
 
+    def course_ahead(self, ahead_m: float) -> tuple[float, float]:
+        """Offset to the left (m) and relative heading (rad) of the point of the course that far beyond the projection."""
+        turned = 0.0 if self.direction > 0 else pi
+        x, y, yaw, *_ = self.tracker.point_at(self.projection.s_m + self.direction * ahead_m)
+        pose = self.pose
+        there = error_state(pose.x_m, pose.y_m, pose.yaw_rad + turned, 0.0, x, y, yaw + turned, 0.0)
+        return there.left_m, there.heading_rad
+
     def sectors_m(self, count: int) -> Array:
         """Smallest range (count,) in equal sectors of the scanner's field of view, from right to left; the largest range of the
         scanner where nothing is seen, and everywhere without a scan."""
@@ -128,13 +136,21 @@ SCALARS: dict[str, tuple[str, Callable[[FeatureInputs], float]]] = {
 }
 """Meaning and computation of the features of one number."""
 PARAMETRISED = {
-    "curvature_per_m[D]": "curvature of the course D metres ahead of the nearest point, 1/m, positive left",
+    "course_left_m[D]": "point of the course D metres beyond the nearest one: left of the vehicle, m",
+    "course_heading_rad[D]": "the same point: heading of the course minus that of the vehicle, rad",
+    "curvature_per_m[D]": "the same point: curvature of the course, 1/m, positive left",
     "scan_m[N]": "smallest range in each of N equal sectors of the scanner's view, right to left, m",
 }
 """Meaning of the features with a number in their name."""
 PUBLISHED = ("reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps")
 """Error state of the published controllers."""
-_ARGUMENT = re.compile(r"(curvature_per_m|scan_m)\[([0-9.]+)\]")
+_AT: dict[str, Callable[[FeatureInputs, float], float]] = {
+    "course_left_m": lambda i, ahead_m: i.course_ahead(ahead_m)[0],
+    "course_heading_rad": lambda i, ahead_m: i.course_ahead(ahead_m)[1],
+    "curvature_per_m": lambda i, ahead_m: i.curvature_per_m(ahead_m),
+}
+"""Features of a point of the course by name."""
+_ARGUMENT = re.compile(r"(course_left_m|course_heading_rad|curvature_per_m|scan_m)\[([0-9.]+)\]")
 
 
 def feature(name: str) -> Feature:
@@ -146,9 +162,9 @@ def feature(name: str) -> Feature:
         if kind == "scan_m" and text.isdecimal() and 1 <= int(text) <= MAX_SECTORS:
             count = int(text)
             return Feature(name, count, lambda i: i.sectors_m(count))
-        if kind == "curvature_per_m" and text.count(".") <= 1 and text != "." and float(text) <= MAX_DISTANCE_M:
-            ahead_m = float(text)
-            return Feature(name, 1, lambda i: i.curvature_per_m(ahead_m))
+        if kind in _AT and text.count(".") <= 1 and text != "." and float(text) <= MAX_DISTANCE_M:
+            ahead_m, at = float(text), _AT[kind]
+            return Feature(name, 1, lambda i: at(i, ahead_m))
         limits = f"a whole number from 1 to {MAX_SECTORS}" if kind == "scan_m" else f"metres from 0 to {MAX_DISTANCE_M:g}"
         raise FeatureError(f'feature "{name[:64]}": the number in brackets is {limits}')
     known = [*SCALARS, *PARAMETRISED]
