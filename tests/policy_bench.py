@@ -29,7 +29,7 @@ def linear_law() -> list[Layer]:
 
 def policy_bytes(network: list[Layer] | None = None, **description: Any) -> bytes:
     """Return the file of a network; without one, of the linear law on the published error state."""
-    fields = {"features": list(PUBLISHED), "predicts": False} | description
+    fields: dict[str, Any] = {"features": list(PUBLISHED), "predicts": False} | description
     return onnx_bytes(network or linear_law(), PolicyDescription(**fields))
 
 

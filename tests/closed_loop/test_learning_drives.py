@@ -120,22 +120,8 @@ def test_from_nothing_to_a_driving_policy(
     assert main(["learn", "dataset", "drives", "-o", "data.parquet"]) == 0
     data = load(Path("data.parquet"))
     assert {note.course for note in data.meaning.drives} == {"circle_r2_ccw", "circle_r2_cw"}
-    arguments = [
-        "--epochs",
-        "60",
-        "--validation",
-        "0",
-        "--dagger",
-        "1",
-        "--disturb",
-        "0.1",
-        "--course",
-        "circle_r2_cw",
-        "--expert",
-        "pure_pursuit",
-        "--save-data",
-        "all.parquet",
-    ]
+    dagger = ["--dagger", "1", "--disturb", "0.1", "--course", "circle_r2_cw", "--expert", "pure_pursuit"]
+    arguments = ["--epochs", "60", "--validation", "0", *dagger, "--save-data", "all.parquet"]
     assert main(["learn", "train", "data.parquet", "-o", "policy.onnx", *arguments, "--plot", "curve.png"]) == 0
     assert Path("curve.png").stat().st_size > 10_000
     assert len(load(Path("all.parquet"))) > len(data)

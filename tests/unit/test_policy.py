@@ -25,14 +25,15 @@ onnx: Any = pytest.importorskip("onnx")
 
 LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=3.0, corridor_m=2.0)
 COURSE = load_course("circle_r5_ccw")
-WIDE = ("cross_track_m", "heading_error_rad", "speed_mps", "yaw_rate_radps", "target_speed_mps", "curvature_per_m[1.5]", "scan_m[3]",
-        "course_left_m[0.5]", "course_heading_rad[2]",
-        "previous_throttle", "previous_steering")  # fmt: skip
+WIDE = (
+    "cross_track_m", "heading_error_rad", "speed_mps", "yaw_rate_radps", "target_speed_mps", "curvature_per_m[1.5]",
+    "course_left_m[0.5]", "course_heading_rad[2]", "scan_m[3]", "previous_throttle", "previous_steering",
+)  # fmt: skip
 EVERYTHING = (*WIDE, "reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps")
 
 
-def make(file: Path, params: PolicyParams = PolicyParams(), vehicle: Vehicle = VEHICLE) -> Policy:
-    return policy_class(file)(params, vehicle, LIMITS, COURSE, 0.01)
+def make(file: Path, params: PolicyParams | None = None, vehicle: Vehicle = VEHICLE) -> Policy:
+    return policy_class(file)(params or PolicyParams(), vehicle, LIMITS, COURSE, 0.01)
 
 
 def estimate(x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0, t_ns: int = 10**9) -> StateEstimate:

@@ -1,5 +1,6 @@
 """Arguments of ``vehicled learn``."""
 
+import re
 from argparse import ArgumentTypeError, _ArgumentGroup, _SubParsersAction
 
 from vehicled.cli.argument_types import between, whole
@@ -22,6 +23,18 @@ def _sizes(text: str) -> tuple[int, ...]:
     if len(words) > 8 or not all(word.isdecimal() and 1 <= int(word) <= 4096 for word in words):
         raise ArgumentTypeError(f"expected up to eight sizes from 1 to 4096, separated by commas, not {text!r}")
     return tuple(int(word) for word in words)
+
+
+def _range(text: str) -> tuple[str, float, float]:
+    found = re.fullmatch(r"([\w.]+)=(.+)\.\.(.+)", text)
+    try:
+        assert found is not None
+        low, high = float(found[2]), float(found[3])
+    except (AssertionError, ValueError):
+        raise ArgumentTypeError(f"expected KEY=LOW..HIGH, such as sim.steering.gain_rad=0.25..0.42, not {text!r}") from None
+    if not low <= high:
+        raise ArgumentTypeError(f"the range of {found[1]} begins above its end: {text!r}")
+    return found[1], low, high
 
 
 def learn_commands(commands: "_SubParsersAction[CommandParser]") -> None:
@@ -135,8 +148,12 @@ def _drive_arguments(group: CommandParser | _ArgumentGroup, expert: str = "contr
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override a value of the profile; repeatable"
     )
     group.add_argument(
-        "--disturb", type=between(0.0, 1.5, "expected radians from 0 to 1.5"), default=0.15, metavar="RAD",
-        help="deviation of a wheel angle that is added in bursts, so that the way back is learnt; 0 for none (default 0.15)",
+        "--disturb", type=between(0.0, 1.5, "expected radians from 0 to 1.5"), default=0.0, metavar="RAD",
+        help="deviation of a wheel angle that is added in bursts, so that the way back is learnt; default none",
+    )  # fmt: skip
+    group.add_argument(
+        "--randomise", action="append", type=_range, default=[], metavar="KEY=LOW..HIGH",
+        help="draw this value of the profile for each drive, such as sim.steering.gain_rad=0.25..0.42; repeatable",
     )  # fmt: skip
     group.add_argument("--first-seed", type=_seed, default=1, metavar="N", help="seed of the first drive's noise (default 1)")
     group.add_argument(

@@ -57,6 +57,7 @@ def _drives(arguments: Namespace, expert: str) -> DriveSpec:
         controller=expert,
         disturbance_rad=arguments.disturb,
         overrides=tuple(arguments.set),
+        randomised=tuple(arguments.randomise),
         seed=arguments.first_seed,
         duration_s=arguments.duration,
     )

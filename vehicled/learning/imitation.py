@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 
 from vehicled.app import SetupError
@@ -38,9 +39,11 @@ class DriveSpec(Struct, frozen=True, kw_only=True):
     profile: str = "art"
     courses: tuple[str, ...] = COURSES
     controller: str = "mpc"
-    disturbance_rad: float = 0.15
+    disturbance_rad: float = 0.0
     """Standard deviation of the wheel angle that is added in bursts; 0 for none. See :mod:`vehicled.learning.exploring`."""
     overrides: tuple[str, ...] = ()
+    randomised: tuple[tuple[str, float, float], ...] = ()
+    """Keys of the profile with the range from which each drive draws a value (domain randomisation)."""
     seed: int = 1
     duration_s: float = 300.0
     """Longest drive."""
@@ -65,7 +68,7 @@ def requests(spec: DriveSpec, seeds: int, folder: Path) -> list[Request]:
             settings=Settings(
                 profile=spec.profile, course=course, seed=seed, duration_s=spec.duration_s,
                 controller=REFERENCE if spec.disturbance_rad else spec.controller,
-                overrides=overrides | dict(parse_overrides(_exploring(spec, spec.controller, seed))),
+                overrides=overrides | dict(parse_overrides(_of_drive(spec, spec.controller, course, seed))),
             ),
             keep_logs="all",
             logs=str(folder),
@@ -74,12 +77,14 @@ def requests(spec: DriveSpec, seeds: int, folder: Path) -> list[Request]:
     ]  # fmt: skip
 
 
-def _exploring(spec: DriveSpec, controller: str, seed: int) -> list[str]:
-    """Return the overrides for a disturbed drive of a controller; none if it is not to be disturbed."""
+def _of_drive(spec: DriveSpec, controller: str, course: str, seed: int) -> list[str]:
+    """Return the overrides of one drive: the vehicle drawn for it, and the disturbance of its controller."""
+    draws = np.random.default_rng([seed, *course.encode()])
+    drawn = [f"{key}={low + (high - low) * float(draws.random()):.6g}" for key, low, high in spec.randomised]
     if not spec.disturbance_rad:
-        return []
+        return drawn
     values = {"controller": absolute(controller, Path()), "disturbance_rad": spec.disturbance_rad, "seed": seed}
-    return [f"controller.{assignment(f'Exploring.{key}', value)}" for key, value in values.items()]
+    return [*drawn, *(f"controller.{assignment(f'Exploring.{key}', value)}" for key, value in values.items())]
 
 
 def parse_overrides(overrides: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -95,7 +100,7 @@ def _plan(spec: DriveSpec, course: str, seed: int, controller: str, log_folder: 
     return Plan.of(
         RunSpec(
             profile=spec.profile, course=course, controller=REFERENCE if spec.disturbance_rad else controller, seed=seed,
-            overrides=(*spec.overrides, *_exploring(spec, controller, seed)),
+            overrides=(*spec.overrides, *_of_drive(spec, controller, course, seed)),
             duration_s=spec.duration_s, start_timeout_s=START_TIMEOUT_S, log_folder=log_folder,
         )
     )  # fmt: skip

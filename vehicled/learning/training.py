@@ -104,7 +104,7 @@ def train(data: Dataset, spec: TrainingSpec, progress: Callable[[Epoch], None] |
     curve: list[Epoch] = []
     weights: list[Layer] = []
     for number, (error, weights) in enumerate(epochs, 1):
-        validation = float(((_forward(weights, x[judged]) - y[judged]) ** 2).mean()) if judged.any() else float("nan")
+        validation = float(((forward(weights, x[judged]) - y[judged]) ** 2).mean()) if judged.any() else float("nan")
         curve.append(Epoch(number, error, validation))
         if progress is not None:
             progress(curve[-1])
@@ -113,7 +113,7 @@ def train(data: Dataset, spec: TrainingSpec, progress: Callable[[Epoch], None] |
     layers = _folded(weights, inputs, outputs)
     # Without a drive held back it is judged by all rows.
     judged = judged if judged.any() else np.ones(len(X), bool)
-    computed = _forward(layers, X[judged])
+    computed = forward(layers, X[judged])
     squares = ((computed - Y[judged]) ** 2).mean(axis=0)
     rms = {name: float(value) for name, value in zip(spec.commands, np.sqrt(squares))}
     return Trained(
@@ -168,7 +168,8 @@ def _described(data: Dataset, spec: TrainingSpec, last: Epoch, rms: dict[str, fl
     )  # fmt: skip
 
 
-def _forward(layers: Sequence[Layer], x: Array) -> Array:
+def forward(layers: Sequence[Layer], x: Array) -> Array:
+    """Return the commands (n, outputs) of features (n, width)."""
     for layer in layers:
         x = x @ layer.weights + layer.bias
         if layer.activation == "relu":

@@ -8,7 +8,7 @@ text, as it was on the vehicle. How its heading was zeroed when it was placed, n
 spread over recorded drives (``HEADING_SIGMA_RAD``), at equal quantiles, and the mean is the prediction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import cos, sin
 from pathlib import Path
 from statistics import NormalDist
@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from msgspec import Struct
 
-from vehicled.control.error_state import error_state
+from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.linear import LinearParams, law
 from vehicled.lab.experiments.drive_response import DriveResponse, ResponseError, identify
 from vehicled.lab.published.mpc import (
@@ -31,9 +31,18 @@ from vehicled.lab.published.mpc import (
 from vehicled.lab.recordings import table
 from vehicled.lab.recordings.loading import sources
 from vehicled.lab.recordings.recording import Array, Recording
+from vehicled.learning.dataset import Dataset, DriveNote, Meaning
+from vehicled.learning.training import TrainingSpec, forward, train
 
-LAWS = {"mpc": "mpc", "pid": "linear"}
-"""Published laws by the word that the recorded files begin with."""
+LAWS = {"mpc": "mpc", "pid": "linear", "nn_mpc": "nn_mpc", "nn_mc": "nn_mc"}
+"""Published laws by the beginning of the names of the recorded files; ``nn_mpc`` is the network that imitates the MPC, ``nn_mc``
+the one that imitates a person."""
+STEERING_FACTOR = {"nn_mc": 1.75}
+"""Constant factor of the steering with which a network was driven, and which its recorded commands hold."""
+OTHER_FACTOR = {"syn_path/nn_mc_3": 1.5}
+"""Recorded drives with another one."""
+LAPS = {"lot17": "lot17_rtk_gps_2023/single_speed"}
+"""More drives of a path: those of the networks were logged with other columns."""
 COURSES = {
     "lot17": "lot17_sinsquare_sv.csv",
     "rd_path": "rd_path_reconstructed.csv",
@@ -47,6 +56,8 @@ WAITS_S = 1.3
 """The recorded vehicles stood for 11 to 16 rows first."""
 GRID_M = (0.01355, 0.01855)
 """Resolution of the positions: the receiver's text has five digits of an arc-minute."""
+LAW_TRAINING = TrainingSpec(hidden=(32, 32), epochs=150, batch=64, rate=2e-3, validation=0.0)
+"""Fit of a published network to its logged commands; larger than it was, so that the fit ends in no poor local minimum."""
 MOST_S = 600.0
 WITHIN = 0.25
 
@@ -121,11 +132,12 @@ def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive], li
             left_out.append(f"{file}: the course of {place.name} is missing")
             continue
         course = courses[place.name] = _waypoints(file)
-        for source in sources(place):
-            word = source.path.stem.split("_")[0]
-            if word not in LAWS or source.path.stem.startswith("nn"):
+        more = folder / LAPS[place.name] if place.name in LAPS else place
+        for source in [*sources(place), *(sources(more) if more != place and more.is_dir() else ())]:
+            word = source.path.stem.rpartition("_")[0]
+            if word not in LAWS:
                 continue
-            for recording in source.load(("path",)):
+            for recording in source.load(("path", "rtk")):
                 error = cross_track_m(course, recording.raw_x_m, recording.raw_y_m)
                 drives.append(Drive(place.name, LAWS[word], source.path.stem, float(error.mean()), recording))
     if not courses:
@@ -150,11 +162,58 @@ def cross_track_m(course: Waypoints, x_m: Array, y_m: Array) -> Array:
     return found
 
 
+Network = Callable[[ErrorState], tuple[float, float]]
+"""Throttle and steering, not limited, for an error state."""
+
+
+def recorded_pairs(folder: Path, word: str) -> tuple[Array, Array]:
+    """Return the error states (n, 4) and commands (n, 2) that a network was logged with, on the vehicle and in their simulation.
+
+    Rows of the simulation whose command is at a limit are left out, because there it was logged after the limit.
+    """
+    inputs, outputs = [], []
+    for file in sorted((folder / "path_following_2024").glob(f"*/*/{word}*.csv")):
+        rows = table.read(file)
+        errors = np.column_stack([rows[name] for name in ("e_ahead_m", "e_left_m", "e_heading_rad", "e_speed_mps")])
+        throttle, steering = rows["throttle_cmd"], rows["steering_cmd"]
+        factor = STEERING_FACTOR.get(word, 1.0)
+        free = np.isfinite(errors).all(axis=1) & np.isfinite(throttle) & np.isfinite(steering)
+        if file.parent.parent.name == "sim":
+            free &= (np.abs(steering) < 0.999) & (throttle < 0.999) & (throttle > 0.001)
+        steering = steering * factor / OTHER_FACTOR.get(f"{file.parent.name}/{file.stem}", factor)
+        inputs.append(errors[free])
+        outputs.append(np.column_stack([throttle, steering])[free])
+    if not inputs:
+        raise FileNotFoundError(f"{folder}/path_following_2024: no drive of the network {word}")
+    return np.concatenate(inputs), np.concatenate(outputs)
+
+
+def network_law(folder: Path, word: str) -> Network:
+    """Return the law of a published network, identified from its logged commands, because its weights are not published.
+
+    The logged commands are a function of the logged errors alone, so this is the law and knows nothing of the vehicle.
+    """
+    inputs, outputs = recorded_pairs(folder, word)
+    data = Dataset(
+        Meaning(drives=[DriveNote(name=word, rows=len(inputs))]), np.zeros(len(inputs), np.int64),
+        np.arange(len(inputs), dtype=np.float64), inputs,
+        {"throttle": outputs[:, 0], "steering": outputs[:, 1], "wheel_angle_rad": outputs[:, 1]},
+    )  # fmt: skip
+    layers = train(data, LAW_TRAINING).layers
+
+    def law(errors: ErrorState) -> tuple[float, float]:
+        throttle, steering = forward(layers, np.array([errors]))[0].tolist()
+        return throttle, steering
+
+    return law
+
+
 class PublishedLaw:
     """The laws as they ran: one error at the waypoint nearest to the point ahead, and the speed that never saw a measurement."""
 
-    def __init__(self, name: str, course: Waypoints, qp: PublishedQp) -> None:
-        self._name, self._course, self._qp = name, course, qp
+    def __init__(self, name: str, course: Waypoints, qp: PublishedQp, network: Network | None = None) -> None:
+        """``network`` computes the commands of a law that is one."""
+        self._name, self._course, self._qp, self._network = name, course, qp, network
         self._linear = LinearParams()
         self._speed_mps = self._throttle = self._throttle_before = self._steering = 0.0
 
@@ -169,6 +228,8 @@ class PublishedLaw:
         if self._name == "mpc":
             throttle, wheel, _ = self._qp.solve(errors, MAX_WHEEL_RAD * self._steering, speed_mps)
             steering = COMMAND_PER_RAD * wheel
+        elif self._network is not None:
+            throttle, steering = self._network(errors)
         else:
             throttle, steering = law(self._linear, errors)
         self._throttle, self._steering = min(max(throttle, 0.0), 1.0), min(max(steering, -1.0), 1.0)
@@ -201,6 +262,7 @@ def predict(
     drives: Sequence[Drive],
     make_twin: TwinMaker,
     progress: Callable[[str], None],
+    networks: Mapping[str, Network] | None = None,
 ) -> tuple[list[Prediction], list[str]]:
     """Every prediction there is to make, and what could not be used, in words."""
     qp = PublishedQp(4000)
@@ -213,6 +275,9 @@ def predict(
             unused.append(str(error))
             continue
         for name in LAWS.values():
+            network = (networks or {}).get(name)
+            if name.startswith("nn") and network is None:
+                continue
             others = [d.cross_track_m for d in drives if (d.path, d.law) == (known.path, name) and d is not known]
             if not others:
                 continue
@@ -221,7 +286,7 @@ def predict(
             for k in range(DRAWS):
                 error_rad = HEADING_SIGMA_RAD * NormalDist().inv_cdf((k + 0.5) / DRAWS)
                 start = float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])
-                places = drive(make_twin(response, *start), PublishedLaw(name, course, qp), course, error_rad)
+                places = drive(make_twin(response, *start), PublishedLaw(name, course, qp, network), course, error_rad)
                 means.append(float(cross_track_m(course, places[:, 0], places[:, 1]).mean()))
             found.append(
                 Prediction(

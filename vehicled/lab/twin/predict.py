@@ -15,7 +15,7 @@ from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Pose
 from vehicled.app import SetupError
 from vehicled.lab.experiments.drive_response import DRIVE_DELAY_S, SLEW_S, DriveResponse
-from vehicled.lab.experiments.twin_prediction import WITHIN, Prediction, Twin, predict, recorded_drives
+from vehicled.lab.experiments.twin_prediction import WITHIN, Prediction, Twin, network_law, predict, recorded_drives
 from vehicled.lab.recordings.errors import RecordingError
 from vehicled.lab.recordings.public_data import data_folder
 from vehicled.paths import CourseError
@@ -92,7 +92,8 @@ def predict_drives(arguments: Namespace) -> int:
 
     try:
         courses, drives, left_out = recorded_drives(folder)
-        predictions, unused = predict(courses, drives, make, progress.update)
+        networks = {name: network_law(folder, name) for name in sorted({d.law for d in drives}) if name.startswith("nn")}
+        predictions, unused = predict(courses, drives, make, progress.update, networks)
         unused = [*left_out, *unused]
     except (FileNotFoundError, RecordingError, CourseError) as error:
         raise SetupError(str(error)) from error
