@@ -71,7 +71,8 @@ class Policy(PathFollower):
         here, steering = state.here, self.vehicle.steering
         meaning = self._interface
         meaning.features.fill(FeatureInputs(self, state, self._look_ahead_m, self._scan), self._inputs[0])
-        made = self.network.run(((self._inputs - meaning.offset) * meaning.scale).astype(np.float32))[0].tolist()
+        inputs = self._inputs if meaning.offset is None else (self._inputs - meaning.offset) * meaning.scale
+        made = self.network.run(inputs.astype(np.float32))[0].tolist()
         command = dict(zip(meaning.commands, made, strict=True))
         turned, factor = here.direction, self._params.steering_factor
         if "steering" in command:

@@ -186,7 +186,8 @@ class FeatureVector:
         self.width = sum(each.width for each in self.features)
         if self.width > MAX_WIDTH:
             raise FeatureError(f"the features are {self.width} numbers; at most {MAX_WIDTH} are allowed")
-        self.needs_scan = any(name.startswith("scan_m") for name in names)
+        self._steps = [(each.value, each.width if each.name.startswith("scan_m") else 0) for each in self.features]
+        """Computation of each feature, with its width if it is an array."""
 
     @property
     def columns(self) -> list[str]:
@@ -196,6 +197,11 @@ class FeatureVector:
     def fill(self, inputs: FeatureInputs, out: Array) -> None:
         """Write the features into ``out`` (width,)."""
         at = 0
-        for each in self.features:
-            out[at : at + each.width] = each.value(inputs)
-            at += each.width
+        for value, width in self._steps:
+            if width:
+                out[at : at + width] = value(inputs)
+                at += width
+            else:
+                # A quarter of the time of a slice.
+                out[at] = value(inputs)
+                at += 1

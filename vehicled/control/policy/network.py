@@ -161,9 +161,9 @@ class Interface(Struct, frozen=True):
 
     features: FeatureVector
     commands: tuple[str, ...]
-    offset: Array
-    scale: Array
-    """Both (1, width)."""
+    offset: Array | None
+    """(1, width), as ``scale``; None if the network sees the features as they are."""
+    scale: Array | float
 
 
 def interface(network: Network, description: PolicyDescription) -> Interface:
@@ -188,4 +188,6 @@ def interface(network: Network, description: PolicyDescription) -> Interface:
     made = network.run(np.zeros((1, features.width), np.float32))
     if made.shape != (1, len(commands)):
         raise PolicyError(f"{name}: it returns an array of shape {list(made.shape)} for {len(commands)} commands")
+    if not description.offset and not description.scale:
+        return Interface(features, commands, None, 1.0)
     return Interface(features, commands, *(np.array([values], dtype=np.float64) for values in columns.values()))

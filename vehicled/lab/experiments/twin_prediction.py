@@ -1,11 +1,12 @@
 """Does the twin foretell the real drive? Identified from one recorded drive, it drives the published controllers; its cross-track
 error stands beside that of the drives it has not seen.
 
-For each path every recorded drive in turn is the one that is known: steering gain, offset, delay and the response of the speed come
-from it (:mod:`~vehicled.lab.experiments.drive_response`). The twin then drives the path under each published law, at 10 Hz, with
-the published speed estimate, which never sees a measurement, and with the position one row old and on the grid of the receiver's
-text, as it was on the vehicle. How its heading was zeroed when it was placed, no drive tells of the next: it is taken from the
-spread over recorded drives (``HEADING_SIGMA_RAD``), at equal quantiles, and the mean is the prediction.
+For each path every recorded drive in turn is the one that is known: steering gain, offset, delay, the response of the speed and the
+gaps of the receiver come from it (:mod:`~vehicled.lab.experiments.drive_response`). The twin then drives the path under each
+published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a measurement, and with the
+position one row old and on the grid of the receiver's text, as it was on the vehicle. How its heading was zeroed when it was
+placed, no drive tells of the next: it is taken from the spread over recorded drives (``HEADING_SIGMA_RAD``), at equal quantiles,
+and the mean is the prediction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.linear import LinearParams, law
@@ -31,6 +33,7 @@ from vehicled.lab.published.mpc import (
 from vehicled.lab.recordings import table
 from vehicled.lab.recordings.loading import sources
 from vehicled.lab.recordings.recording import Array, Recording
+from vehicled.lab.recordings.smoothing import is_new
 from vehicled.learning.dataset import Dataset, DriveNote, Meaning
 from vehicled.learning.training import TrainingSpec, forward, train
 
@@ -106,10 +109,12 @@ class Waypoints(NamedTuple):
 
 
 class Drive(Struct, frozen=True):
-    """A recorded drive: its path and law, its name, its mean cross-track error, and itself."""
+    """A recorded drive: its path and law, its campaign and name, its mean cross-track error, and itself."""
 
     path: str
     law: str
+    campaign: str
+    """Folder of the drives that were recorded together; the vehicle changed from one to the next."""
     name: str
     cross_track_m: float
     recording: Recording
@@ -139,7 +144,8 @@ def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive], li
                 continue
             for recording in source.load(("path", "rtk")):
                 error = cross_track_m(course, recording.raw_x_m, recording.raw_y_m)
-                drives.append(Drive(place.name, LAWS[word], source.path.stem, float(error.mean()), recording))
+                campaign = str(source.path.parent.relative_to(folder))
+                drives.append(Drive(place.name, LAWS[word], campaign, source.path.stem, float(error.mean()), recording))
     if not courses:
         raise FileNotFoundError("; ".join(left_out) or f"{real}: holds no drives")
     return courses, drives, left_out
@@ -215,6 +221,10 @@ class PublishedLaw:
         """``network`` computes the commands of a law that is one."""
         self._name, self._course, self._qp, self._network = name, course, qp, network
         self._linear = LinearParams()
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin another drive."""
         self._speed_mps = self._throttle = self._throttle_before = self._steering = 0.0
 
     def command(self, x_m: float, y_m: float, yaw_rad: float) -> tuple[float, float]:
@@ -236,25 +246,37 @@ class PublishedLaw:
         return self._throttle, self._steering
 
 
-def drive(twin: Twin, published: PublishedLaw, course: Waypoints, heading_error_rad: float) -> Array:
-    """Drive a course once; true positions (n, 2) every 0.1 s, to its end or to where time runs out."""
+def drive(twin: Twin, published: PublishedLaw, course: Waypoints, heading_error_rad: float, fresh: Sequence[bool]) -> Array:
+    """Drive a course once; positions (n, 2) as a receiver shows them every 0.1 s, to its end or to where time runs out.
+
+    ``fresh`` tells of each row whether the receiver gave a new position, repeated as often as needed.
+    """
     length_m = float(np.hypot(np.diff(course.x_m), np.diff(course.y_m)).sum())
     step_ns = round(STAGE_S * 1e9)
     x, y, yaw, _ = twin.advance(0)
-    seen = x, y
+    seen = shown = x, y
     places, way_m = [(x, y)], 0.0
     for k in range(round(MOST_S / STAGE_S)):
         now_ns = k * step_ns
         x, y, yaw, speed_mps = twin.advance(now_ns)
-        places.append((x, y))
+        if fresh[k % len(fresh)]:
+            shown = x, y
+        places.append(shown)
         way_m += speed_mps * STAGE_S
         if way_m > length_m - 1.0:
             break
         if now_ns >= WAITS_S * 1e9:
             seen_x, seen_y = (round(value / grid) * grid for value, grid in zip(seen, GRID_M, strict=True))
             twin.command(now_ns, *published.command(seen_x, seen_y, yaw - heading_error_rad))
-        seen = x, y
+        seen = shown
     return np.array(places)
+
+
+def _fresh(recording: Recording) -> list[bool]:
+    """Return of each row of a drive whether the receiver gave a new position; a vehicle that stands tells nothing."""
+    new = is_new(recording.raw_x_m, recording.raw_y_m)
+    moving = np.flatnonzero(new)
+    return [bool(each) for each in new[moving[0] : moving[-1] + 1]] if len(moving) else [True]
 
 
 def predict(
@@ -268,7 +290,6 @@ def predict(
     qp = PublishedQp(4000)
     found, unused = [], []
     for known in drives:
-        course = courses[known.path]
         try:
             response = identify(known.recording)
         except ResponseError as error:
@@ -278,20 +299,106 @@ def predict(
             network = (networks or {}).get(name)
             if name.startswith("nn") and network is None:
                 continue
-            others = [d.cross_track_m for d in drives if (d.path, d.law) == (known.path, name) and d is not known]
+            others = [
+                d.cross_track_m
+                for d in drives
+                if (d.path, d.law, d.campaign) == (known.path, name, known.campaign) and d is not known
+            ]
             if not others:
                 continue
             progress(f"{known.path}: known {known.name}, drives {name}")
-            means = []
-            for k in range(DRAWS):
-                error_rad = HEADING_SIGMA_RAD * NormalDist().inv_cdf((k + 0.5) / DRAWS)
-                start = float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])
-                places = drive(make_twin(response, *start), PublishedLaw(name, course, qp, network), course, error_rad)
-                means.append(float(cross_track_m(course, places[:, 0], places[:, 1]).mean()))
+            predicted_m = _mean_error_m(courses, known, PublishedLaw(name, courses[known.path], qp, network), make_twin, response)
             found.append(
                 Prediction(
-                    path=known.path, law=name, known=known.name, predicted_m=float(np.mean(means)),
+                    path=known.path, law=name, known=known.name, predicted_m=predicted_m,
                     real_m=float(np.mean(others)), others=len(others),
                 )
             )  # fmt: skip
     return found, unused
+
+
+def _mean_error_m(
+    courses: Mapping[str, Waypoints],
+    known: Drive,
+    law: PublishedLaw,
+    make_twin: TwinMaker,
+    response: DriveResponse,
+    heading_sigma_rad: float = HEADING_SIGMA_RAD,
+) -> float:
+    """Return the mean cross-track error of a law on a twin, over equal quantiles of the heading error."""
+    course, fresh, means = courses[known.path], _fresh(known.recording), []
+    draws = DRAWS if heading_sigma_rad else 1
+    for k in range(draws):
+        error_rad = heading_sigma_rad * NormalDist().inv_cdf((k + 0.5) / draws)
+        start = float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])
+        law.reset()
+        places = drive(make_twin(response, *start), law, course, error_rad, fresh)
+        means.append(float(cross_track_m(course, places[:, 0], places[:, 1]).mean()))
+    return float(np.mean(means))
+
+
+SIMULATED_GAIN_RAD = 0.4545
+"""Wheel angle per unit command of the published simulation."""
+SLACK_RAD = 0.02
+"""Slack of a worn steering linkage, as a test of it as a cause; the recorded drives do not tell theirs."""
+CAUSES = ("steering gain", "steering offset", "steering delay", "heading error", "slack")
+"""What may part a vehicle from its simulation: each is taken away from the identified twin, but the slack is added."""
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """Mean cross-track errors of one law on one path, with and without single causes."""
+
+    path: str
+    law: str
+    simulated_m: float
+    """In the published simulation; NaN if its drive is not there."""
+    real_m: float
+    identified_m: float
+    """On the twin identified from the first drive of the cell."""
+    changed_m: dict[str, float]
+    """On the same twin without one of ``CAUSES``, or with slack."""
+
+
+def explain(
+    folder: Path,
+    courses: Mapping[str, Waypoints],
+    drives: Sequence[Drive],
+    make_twin: Callable[[float], TwinMaker],
+    progress: Callable[[str], None],
+    networks: Mapping[str, Network],
+) -> list[Explanation]:
+    """Return which cause makes how much of each error. ``make_twin`` makes a maker of twins with a slack (rad)."""
+    qp, found = PublishedQp(4000), []
+    cells = {(known.path, known.law): known for known in reversed(drives)}
+    for (path, name), known in sorted(cells.items()):
+        progress(f"{path}, {name}")
+        response = identify(known.recording)
+        law = PublishedLaw(name, courses[path], qp, networks.get(name))
+
+        def error_m(changed: DriveResponse, slack_rad: float = 0.0, sigma_rad: float = HEADING_SIGMA_RAD) -> float:
+            return _mean_error_m(courses, known, law, make_twin(slack_rad), changed, sigma_rad)  # noqa: B023 - called at once
+
+        found.append(
+            Explanation(
+                path=path, law=name, simulated_m=_simulated_m(folder, courses[path], path, name),
+                real_m=float(np.mean([d.cross_track_m for d in drives if (d.path, d.law) == (path, name)])),
+                identified_m=error_m(response),
+                changed_m=dict(zip(CAUSES, (
+                    error_m(replace(response, gain_rad=SIMULATED_GAIN_RAD)),
+                    error_m(replace(response, offset_rad=0.0)),
+                    error_m(replace(response, delay_s=0.0)),
+                    error_m(response, sigma_rad=0.0),
+                    error_m(response, SLACK_RAD),
+                ))),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _simulated_m(folder: Path, course: Waypoints, path: str, law: str) -> float:
+    word = next(word for word, name in LAWS.items() if name == law)
+    file = folder / "path_following_2024" / "sim" / path / f"{word}.csv"
+    if not file.is_file():
+        return float("nan")
+    rows = table.read(file)
+    return float(cross_track_m(course, rows["x_m"], rows["y_m"]).mean())
