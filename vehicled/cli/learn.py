@@ -111,7 +111,7 @@ def train(arguments: Namespace) -> int:
     def show(epoch: Epoch) -> None:
         progress.update(f"epoch {epoch.number} of {spec.epochs}: error {epoch.training:.4f}, held back {epoch.validation:.4f}")
 
-    def drove(done: DaggerRound) -> None:
+    def show_drive(done: DaggerRound) -> None:
         progress.close()
         end = "finished" if done.finished else done.why
         print(
@@ -121,7 +121,7 @@ def train(arguments: Namespace) -> int:
     try:
         if arguments.dagger:
             trained, data = dagger(
-                data, spec, _drives(arguments, arguments.expert), arguments.dagger, on_drive=drove, on_epoch=show
+                data, spec, _drives(arguments, arguments.expert), arguments.dagger, on_drive=show_drive, on_epoch=show
             )
         else:
             trained = train_network(data, spec, show)

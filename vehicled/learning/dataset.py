@@ -37,7 +37,7 @@ SUFFIXES = (".mcap", ".csv", ".parquet")
 
 
 class DriveNote(Struct, frozen=True, kw_only=True):
-    """Where the rows of one drive come from."""
+    """Origin of the rows of one drive."""
 
     name: str
     rows: int
@@ -51,7 +51,7 @@ class DriveNote(Struct, frozen=True, kw_only=True):
 
 
 class Meaning(Struct, frozen=True, kw_only=True):
-    """What the columns of a data set mean."""
+    """Meaning of the columns of a data set."""
 
     features: list[str] = field(default_factory=lambda: list(PUBLISHED))
     look_ahead_m: float = 1.0
@@ -70,7 +70,7 @@ class Dataset(Struct, frozen=True):
     t_s: Array
     features: Array
     commands: dict[str, Array]
-    """By name: ``throttle``, ``steering``, ``wheel_angle_rad``."""
+    """Columns ``throttle``, ``steering`` and ``wheel_angle_rad``."""
 
     def __len__(self) -> int:
         return len(self.t_s)

@@ -22,7 +22,7 @@ REFERENCE = "vehicled.learning.exploring:Exploring"
 
 
 class ExploringParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which controller drives, and how it is disturbed."""
+    """The controller that drives, and its disturbance."""
 
     controller: str = "mpc"
     disturbance_rad: NonNegative = 0.15

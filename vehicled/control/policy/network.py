@@ -34,7 +34,7 @@ class PolicyError(Exception):
 
 
 class PolicyDescription(Struct, frozen=True, kw_only=True):
-    """What the numbers of a network mean, and where it comes from."""
+    """Meaning of the numbers of a network, and its origin."""
 
     features: list[str]
     """Names of its inputs, in order."""

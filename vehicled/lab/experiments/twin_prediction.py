@@ -342,7 +342,7 @@ SIMULATED_GAIN_RAD = 0.4545
 SLACK_RAD = 0.02
 """Slack of a worn steering linkage, as a test of it as a cause; the recorded drives do not tell theirs."""
 CAUSES = ("steering gain", "steering offset", "steering delay", "heading error", "slack")
-"""What may part a vehicle from its simulation: each is taken away from the identified twin, but the slack is added."""
+"""Possible causes of a difference between vehicle and simulation: each is taken from the identified twin, but the slack is added."""
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -351,12 +351,12 @@ class Explanation(Struct, frozen=True, kw_only=True):
     path: str
     law: str
     simulated_m: float
-    """In the published simulation; NaN if its drive is not there."""
+    """Error in the published simulation; NaN if its drive is not there."""
     real_m: float
     identified_m: float
-    """On the twin identified from the first drive of the cell."""
+    """Error on the twin identified from the first drive of the cell."""
     changed_m: dict[str, float]
-    """On the same twin without one of ``CAUSES``, or with slack."""
+    """Error on the same twin without one of ``CAUSES``, or with slack."""
 
 
 def explain(
