@@ -1,8 +1,8 @@
 """Many 4-DOF vehicles behind their actuators, stepped together as numpy arrays.
 
 The equations are those of :class:`sim_backend.plant.actuators.Actuators` and :class:`sim_backend.plant.four_dof.FourDof`.
-A command is held for a period of whole grid steps. Within a period each delay changes the acting command at most once, so the
-servo, the linkage and the path are closed forms over all grid steps; only the speed, which the sagging supply feeds back, is a loop.
+A command is held for a period of whole grid steps. Within a period each delay changes the acting command at most once, so servo,
+linkage and path are closed forms over all grid steps; only the speed, which the sagging supply feeds back, is a loop.
 
 Sums run step by step (``accumulate``), never pairwise, so that a row has the same bits in a batch of any size.
 """

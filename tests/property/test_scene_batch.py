@@ -1,5 +1,7 @@
 """Scans and collisions of many vehicles at once against those of one at a time."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ FIELDS = [(-2.356, 2.356), (2.0, -2.0), (-3.2, 3.2), (-0.5, 4.5)]
 
 def box(x: float, y: float, size: float) -> list[list[float]]:
     corners = [(x, y), (x + size, y), (x + size, y + size), (x, y + size), (x, y)]
-    return [[*a, *b] for a, b in zip(corners, corners[1:], strict=False)]
+    return [[*a, *b] for a, b in pairwise(corners)]
 
 
 @settings(deadline=None, max_examples=60)
@@ -31,7 +33,7 @@ def test_ranges_are_those_of_the_scene(seed: int, field: tuple[float, float], ra
     x, y, yaw = random.uniform(-9.0, 9.0, n), random.uniform(-9.0, 9.0, n), random.uniform(-7.0, 7.0, n)
     ranges, cosines = scanner.scan(x, y, yaw)
     for row in range(n):
-        bearings = yaw[row] + np.linspace(min(field) if rays > 1 else min(field), max(field), rays)
+        bearings = yaw[row] + np.linspace(min(field), max(field), rays)
         c, s = np.cos(yaw[row]), np.sin(yaw[row])
         ones = np.ones(rays)
         found = Rays((x[row] + 0.4 * c + 0.1 * s) * ones, (y[row] + 0.4 * s - 0.1 * c) * ones, bearings)
