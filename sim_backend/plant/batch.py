@@ -19,6 +19,10 @@ Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 
+FEW = 12
+"""Largest number of vehicles whose speeds are computed in plain floats."""
+
+
 class UnbatchedPlantError(ValueError):
     """The plant of a profile has no batched form."""
 
@@ -173,38 +177,75 @@ class BatchFourDof:
         ohm_a = p["battery.internal_resistance_ohm"] * p["battery.full_drive_current_a"] * magnitude
         sag = 1.0 / (1.0 + ohm_a * relative)
         draw = magnitude * p["battery.full_drive_current_a"] * dt_s
-        backward = bool((duty < 0.0).any() or (self.speed_mps < 0.0).any())
-        bridge = np.where(duty < 0.0, -1.0, 1.0)
-        forward = np.ones(shape)
-        """Direction of motion of each step."""
-        start, end = np.empty(shape), np.empty(shape)
-        speed, drawn = self.speed_mps, self._drawn_c
-        slope, full_v, no_load = self._volts_per_coulomb, p["battery.full_v"], 1.0 / self._no_load_mps
-        stall, decay, response = self._stall_mps2, self._decay, self._response_s
-        for j in range(self.steps):
-            open_v = np.maximum(full_v - slope * drawn, 0.0)
-            motor = speed * no_load
-            if backward:
-                forward[j] = np.where((speed < 0.0) | ((duty[j] < 0.0) & (speed == 0.0)), -1.0, 1.0)
-                motor = motor * bridge[j]
-                speed = speed * forward[j]
-            driven = relative[j] * ((open_v + ohm_a[j] * motor) * sag[j])
-            torque = driven - motor
-            # A motor faster than the duty asks for draws nothing: this controller does not regenerate.
-            driven = np.where(torque < 0.0, relative[j] * open_v, driven)
-            drawn = drawn + draw[j] * np.maximum(torque, 0.0)
-            if backward:
-                driven = driven * (bridge[j] * forward[j])
-            start[j] = speed
-            end[j] = raw = decay * speed + response * (stall * driven - loss[j])
-            speed = np.maximum(raw, 0.0)
-            if backward:
-                speed = speed * forward[j]
-        self.speed_mps, self._drawn_c = speed, drawn
+        inputs = np.stack((duty, relative, ohm_a, sag, draw, loss))
+        start, end, forward = np.empty(shape), np.empty(shape), np.ones(shape)
+        constants = np.stack(
+            (
+                self._volts_per_coulomb, p["battery.full_v"], 1.0 / self._no_load_mps, self._stall_mps2, self._decay,
+                self._response_s,
+            )
+        )  # fmt: skip
+        if len(self._all) <= FEW:
+            self._drive_few(inputs, constants, start, end, forward)
+        else:
+            self._drive_many(inputs, constants, start, end, forward)
         # A step that would end below 0 ends at standstill, inside the step.
         stopping = end <= 0.0
         fraction = np.divide(start, start - end, out=np.zeros(shape), where=stopping & (start > 0.0))
         return forward * dt_s * np.where(stopping, 0.5 * start * fraction, 0.5 * (start + end))
+
+    def _drive_many(self, inputs: Array, constants: Array, start: Array, end: Array, forward: Array) -> None:
+        """Solve supply and speed step by step. Fill, for each step (T, n), the speeds before and after it in the direction of the
+        motion, not yet limited to standstill, and that direction.
+        """
+        slope, full_v, no_load, stall, decay, response = constants
+        speed, drawn = self.speed_mps, self._drawn_c
+        backward = bool((inputs[0] < 0.0).any() or (speed < 0.0).any())
+        for j, (duty, relative, ohm_a, sag, draw, loss) in enumerate(inputs.transpose(1, 0, 2)):
+            open_v = np.maximum(full_v - slope * drawn, 0.0)
+            motor = speed * no_load
+            if backward:
+                forward[j] = np.where((speed < 0.0) | ((duty < 0.0) & (speed == 0.0)), -1.0, 1.0)
+                bridge = np.where(duty < 0.0, -1.0, 1.0)
+                motor, speed = motor * bridge, speed * forward[j]
+            driven = relative * ((open_v + ohm_a * motor) * sag)
+            torque = driven - motor
+            # A motor faster than the duty asks for draws nothing: this controller does not regenerate.
+            driven = np.where(torque < 0.0, relative * open_v, driven)
+            drawn = drawn + draw * np.maximum(torque, 0.0)
+            if backward:
+                driven = driven * (bridge * forward[j])
+            start[j] = speed
+            end[j] = raw = decay * speed + response * (stall * driven - loss)
+            speed = np.maximum(raw, 0.0)
+            if backward:
+                speed = speed * forward[j]
+        self.speed_mps, self._drawn_c = speed, drawn
+
+    def _drive_few(self, inputs: Array, constants: Array, start: Array, end: Array, forward: Array) -> None:
+        """Do what :meth:`_drive_many` does in plain floats, which cost less than short arrays and have the same bits."""
+        self.speed_mps, self._drawn_c = self.speed_mps.copy(), self._drawn_c.copy()
+        for row in range(len(self._all)):
+            slope, full_v, no_load, stall, decay, response = constants[:, row].tolist()
+            speed, drawn = float(self.speed_mps[row]), float(self._drawn_c[row])
+            steps = []
+            for duty, relative, ohm_a, sag, draw, loss in inputs[:, :, row].T.tolist():
+                open_v = full_v - slope * drawn
+                open_v = open_v if open_v > 0.0 else 0.0
+                bridge = -1.0 if duty < 0.0 else 1.0
+                direction = -1.0 if speed < 0.0 or (duty < 0.0 and speed == 0.0) else 1.0
+                motor, speed = speed * no_load * bridge, speed * direction
+                driven = relative * ((open_v + ohm_a * motor) * sag)
+                torque = driven - motor
+                if torque < 0.0:
+                    driven = relative * open_v
+                else:
+                    drawn += draw * torque
+                raw = decay * speed + response * (stall * (driven * (bridge * direction)) - loss)
+                steps.append((speed, raw, direction))
+                speed = (raw if raw > 0.0 else 0.0) * direction
+            start[:, row], end[:, row], forward[:, row] = np.array(steps).T
+            self.speed_mps[row], self._drawn_c[row] = speed, drawn
 
 
 def _slewed(start: Array, target: Array, most: Array) -> Array:

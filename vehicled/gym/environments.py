@@ -59,7 +59,11 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
     """Many vehicles on one course, each as :class:`VehicleEnv` with its own seed."""
 
     def __init__(
-        self, num_envs: int = 1, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, render_mode: None = None, **options: Any
+        self,
+        num_envs: int = 1,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: None = None,
+        **options: Any,
     ) -> None:
         """Raises like :class:`VehicleEnv`."""
         if num_envs < 1:
@@ -76,10 +80,8 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         self.action_space = batch_space(ACTION, num_envs)
         self._ended = np.zeros(num_envs, dtype=np.bool_)
 
-    def reset(
-        self, *, seed: int | list[int | None] | None = None, options: Info | None = None
-    ) -> tuple[Observations, Info]:
-        """Start new episodes. A number seeds row i with ``seed + i``; ``options={"reset_mask": ...}`` leaves other rows as they are.
+    def reset(self, *, seed: int | list[int | None] | None = None, options: Info | None = None) -> tuple[Observations, Info]:
+        """Start new episodes. A number seeds row i with ``seed + i``; with ``options={"reset_mask": ...}`` only some rows start.
 
         Raises :class:`GymError` for seeds or a mask of another length.
         """

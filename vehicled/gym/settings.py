@@ -80,7 +80,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     scene: str = ""
     """File of walls instead of the corridor's edges, for scans and collisions."""
     randomise: dict[str, Range] = {}
-    """Ranges of numbers of ``[sim]``, by dotted key below it, from which each episode draws: ``{"steering.delay_s": (0.3, 0.5)}``."""
+    """Ranges of numbers of ``[sim]`` from which each episode draws, by dotted key: ``{"steering.delay_s": (0.3, 0.5)}``."""
     noise: EstimateNoise | None = None
     """Error of the state in the observation; None: the truth."""
     scan_noise: bool = False

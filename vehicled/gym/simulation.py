@@ -77,7 +77,9 @@ class Simulation:
         if name:
             scene = load_scene(name, self.course)
             if not scene.only_segments:
-                raise GymError(f"{name}: circles and moving objects are not seen by many vehicles at once; use walls, bodies or a map")
+                raise GymError(
+                    f"{name}: circles and moving objects are not seen by many vehicles at once; use walls, bodies or a map"
+                )
             segments_m = scene.segments_m
         else:
             segments_m = corridor_walls(self.course, self._half_width_m)
@@ -122,7 +124,10 @@ class Simulation:
         # Not so near the end that the episode would be over at once.
         start_m = drawn[0] * 0.9 * self.course.length_m if anywhere else np.zeros(len(rows))
         place = self.tracker.points_at(start_m)
-        offset_m, heading_rad = (2.0 * drawn[1] - 1.0) * settings.start_offset_m, (2.0 * drawn[2] - 1.0) * settings.start_heading_rad
+        offset_m, heading_rad = (
+            (2.0 * drawn[1] - 1.0) * settings.start_offset_m,
+            (2.0 * drawn[2] - 1.0) * settings.start_heading_rad,
+        )
         speed_mps = drawn[3] * settings.start_speed * self.target_mps(start_m)
         changes = {key: low + drawn[4 + k] * (high - low) for k, (key, (low, high)) in enumerate(self._ranges.items())}
         self.plant.reset(
@@ -221,7 +226,7 @@ class Simulation:
 
 
 def _checked_ranges(settings: Settings, profile: Profile) -> dict[str, tuple[float, float]]:
-    """Return the ranges of the randomised numbers. Raises :class:`GymError`, and ProfileError for a bound beyond those of the key."""
+    """Return the ranges of the randomised numbers. Raises :class:`GymError`, and ProfileError for a bound that the key forbids."""
     known = parameters(profile.sim)
     for key, (low, high) in settings.randomise.items():
         if key not in known:

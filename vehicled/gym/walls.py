@@ -42,7 +42,7 @@ def _off_the_road(course: Course, x_m: float, y_m: float, sample: int, half_widt
     if float(along.max()) > 2.0 * np.pi * half_width_m:
         s_m = float(course.s_m[near[along.argmax()]])
         raise GymError(
-            f"{course.name}: the corridor of {half_width_m:g} m to either side meets itself at {s_m:.0f} m of the course, where its "
+            f"{course.name}: the corridor of {half_width_m:g} m to either side meets itself at {s_m:.0f} m of the course, where a "
             "wall would stand on the road; set a smaller half_width_m, or take a course that does not cross itself"
         )
     return False
