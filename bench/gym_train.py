@@ -89,8 +89,8 @@ def trained(name: str, options: dict[str, Any], steps: int, seed: int, count: in
     environment = VecNormalize(Sb3Vector(vector), gamma=0.99, clip_obs=100.0)
     environment.seed(seed)
     model = PPO(
-        "MlpPolicy", environment, n_steps=64, batch_size=1024, n_epochs=10, gamma=0.99, gae_lambda=0.95, learning_rate=lambda left: 6e-4 * left,
-        ent_coef=0.0, seed=seed, device="cpu", policy_kwargs={"log_std_init": -1.0, "net_arch": [64, 64]},
+        "MlpPolicy", environment, n_steps=64, batch_size=1024, n_epochs=10, gamma=0.99, gae_lambda=0.95, ent_coef=0.0,
+        learning_rate=lambda left: 6e-4 * left, seed=seed, device="cpu", policy_kwargs={"log_std_init": -1.0, "net_arch": [64, 64]},
     )  # fmt: skip
     model.learn(steps)
     return model, environment.obs_rms
@@ -141,7 +141,7 @@ def score(name: str, options: dict[str, Any], course: str, model: Any, meaning: 
     env = gymnasium.make(name, course=course, **kept)
     observation, _ = env.reset(seed=0)
     offset, scale = np.array(meaning["offset"]), np.array(meaning["scale"])
-    squares, ended, rewards, info = [], False, 0.0, {}
+    squares, ended, rewards = [], False, 0.0
     while not ended:
         action, _ = model.predict(((observation - offset) * scale).astype(np.float32), deterministic=True)
         observation, reward, terminated, truncated, info = env.step(action)

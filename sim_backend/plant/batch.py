@@ -19,6 +19,8 @@ Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 
+BATCHED = "four_dof"
+"""Name of the plant that has a batched form."""
 FEW = 12
 """Largest number of vehicles whose speeds are computed in plain floats."""
 
@@ -32,8 +34,8 @@ def parameters(sim: Sim) -> dict[str, float]:
 
     Raises :class:`UnbatchedPlantError`.
     """
-    if sim.plant != "four_dof":
-        raise UnbatchedPlantError(f'sim.plant "{sim.plant}" has no batched form; use a profile whose plant is four_dof')
+    if sim.plant != BATCHED:
+        raise UnbatchedPlantError(f'its plant "{sim.plant}" has no batched form; use a profile whose plant is "{BATCHED}"')
     assert sim.steering is not None, "the profile's own rules see to it"
     assert sim.drive is not None, "the profile's own rules see to it"
     assert sim.wheelbase_m is not None, "the profile's own rules see to it"

@@ -22,7 +22,7 @@ class BatchScanner:
         self._reach_m = model.range_max_m
         self._low_rad = low
         self._step_rad = (high - low) / max(model.rays - 1, 1)
-        self._bearings: Array = low + self._step_rad * np.arange(model.rays)
+        self._bearings: Array = low + self._step_rad * np.arange(model.rays, dtype=np.float64)
         self._lever_arm_m = lever_arm_m
         self._segments_m = segments_m
         self._middles_m = 0.5 * (segments_m[:, :2] + segments_m[:, 2:])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.batch import BatchFourDof, UnbatchedPlantError, parameters
+from sim_backend.plant.batch import FEW, BatchFourDof, UnbatchedPlantError, parameters
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Pose
 from vehicled.profile.loading import load_profile
@@ -91,10 +91,14 @@ def batch(sim: Sim, rows: list[dict[str, float]]) -> BatchFourDof:
     )
 )
 def test_every_row_moves_as_the_scalar_plant(cases: list[tuple[dict[str, float], list[tuple[float, float, float]]]]):
-    plant = batch(ART, [changes for changes, _ in cases])
-    states = batch_states(plant, np.array([commands for _, commands in cases]).transpose(1, 2, 0))
-    for row, (changes, commands) in enumerate(cases):
-        np.testing.assert_allclose(states[:, :, row], scalar_states(changed(ART, changes), commands), rtol=1e-9, atol=1e-10)
+    rows = [changes for changes, _ in cases]
+    commands = np.array([commands for _, commands in cases]).transpose(1, 2, 0)
+    states = batch_states(batch(ART, rows), commands)
+    # More rows than are computed in plain floats.
+    many = batch_states(batch(ART, rows * (FEW + 1)), np.tile(commands, FEW + 1))
+    assert np.ascontiguousarray(many[:, :, : len(rows)]).tobytes() == states.tobytes()
+    for row, (changes, driven) in enumerate(cases):
+        np.testing.assert_allclose(states[:, :, row], scalar_states(changed(ART, changes), driven), rtol=1e-9, atol=1e-10)
 
 
 def test_a_row_has_the_same_bits_in_a_batch_of_any_size():

@@ -15,7 +15,8 @@ from vehicled.profile.schema import LidarModel
 FIELDS = [(-2.356, 2.356), (2.0, -2.0), (-3.2, 3.2), (-0.5, 4.5)]
 
 
-def box(x: float, y: float, size: float) -> list[list[float]]:
+def box(corner: Array, size: float) -> list[list[float]]:
+    x, y = corner.tolist()
     corners = [(x, y), (x + size, y), (x + size, y + size), (x, y + size), (x, y)]
     return [[*a, *b] for a, b in pairwise(corners)]
 
@@ -25,7 +26,7 @@ def box(x: float, y: float, size: float) -> list[list[float]]:
 def test_ranges_are_those_of_the_scene(seed: int, field: tuple[float, float], rays: int):
     random = np.random.default_rng(seed)
     segments = np.array(
-        [line for _ in range(6) for line in box(*random.uniform(-9.0, 9.0, 2), random.uniform(0.1, 4.0))]
+        [line for _ in range(6) for line in box(random.uniform(-9.0, 9.0, 2), random.uniform(0.1, 4.0))]
         + random.uniform(-9.0, 9.0, (5, 4)).tolist()
     )
     model = LidarModel(rays=rays, angle_min_rad=field[0], angle_max_rad=field[1], range_max_m=8.0)

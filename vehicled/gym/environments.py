@@ -14,11 +14,11 @@ from vehicled.gym.settings import settings
 from vehicled.gym.simulation import Observations, Rows, Simulation
 
 Info = dict[str, Any]
-ACTION = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+ACTION: Any = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
 """Throttle, as a fraction of full drive, negative for the brake; steering, as a fraction of full steering, positive left."""
 
 
-def _observation_space(simulation: Simulation) -> gymnasium.spaces.Box:
+def _observation_space(simulation: Simulation) -> Any:
     return gymnasium.spaces.Box(simulation.features.low, simulation.features.high, dtype=np.float32)
 
 
@@ -29,7 +29,7 @@ class VehicleEnv(gymnasium.Env[Observations, npt.NDArray[np.float32]]):
 
     def __init__(self, render_mode: None = None, **options: Any) -> None:
         """Raises :class:`GymError` for an option, and ProfileError, CourseError or SceneError for what it names."""
-        self.render_mode = _no_rendering(render_mode)
+        _refuse_rendering(render_mode)
         self.simulation = Simulation(settings(options), 1)
         """State and truth of the vehicle."""
         self.observation_space = _observation_space(self.simulation)
@@ -68,7 +68,7 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         """Raises like :class:`VehicleEnv`."""
         if num_envs < 1:
             raise GymError(f"num_envs is {num_envs}; it must be 1 or more")
-        self.render_mode = _no_rendering(render_mode)
+        _refuse_rendering(render_mode)
         self.num_envs = num_envs
         self._autoreset = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self._autoreset}
@@ -134,6 +134,6 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         return facts | {f"_{key}": every for key in facts}
 
 
-def _no_rendering(render_mode: object) -> None:
+def _refuse_rendering(render_mode: object) -> None:
     if render_mode is not None:
         raise GymError(f"render_mode {render_mode!r}: there is none; draw simulation.plant, or drive the daemon with a live view")

@@ -9,7 +9,7 @@ from math import exp, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from sim_backend.plant.batch import BatchFourDof, parameters
+from sim_backend.plant.batch import BATCHED, BatchFourDof, UnbatchedPlantError, parameters
 from sim_backend.scene.batch import BatchScanner
 from sim_backend.scene.reading import load_scene
 from sim_backend.sensors.lidar import measured
@@ -22,7 +22,8 @@ from vehicled.paths.batch_tracking import BatchTracker, PathPoints
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.smoothing import Array
-from vehicled.profile.loading import load_profile
+from vehicled.profile.loading import load_profile, names
+from vehicled.profile.problems import ProfileError
 from vehicled.profile.schema import Profile
 
 Observations = npt.NDArray[np.float32]
@@ -34,7 +35,7 @@ class Simulation:
     """``count`` vehicles. Arrays (n,): ``reward``, ``terminated``, ``truncated``, ``time_s``, and those of :meth:`info`."""
 
     def __init__(self, settings: Settings, count: int) -> None:
-        """Raises :class:`GymError`, ProfileError, CourseError, SceneError and UnbatchedPlantError."""
+        """Raises :class:`GymError`, ProfileError, CourseError, and SceneError."""
         self.settings, self.count = settings, count
         profile = load_profile(settings.profile, settings.overrides)
         self.profile = profile
@@ -43,11 +44,13 @@ class Simulation:
             settings.course or profile.course,
             width_m=vehicle.width_m, centre_m=vehicle.centre_m, turn_radius_m=vehicle.min_turn_radius_m,
         )  # fmt: skip
-        self._ranges = _checked_ranges(settings, profile)
         period_ns = round(settings.period_s * 1e9)
-        longest_s = max([high for key, (_, high) in self._ranges.items() if key.endswith("delay_s")], default=0.0)
         try:
+            self._ranges = _checked_ranges(settings, profile)
+            longest_s = max([high for key, (_, high) in self._ranges.items() if key.endswith("delay_s")], default=0.0)
             self.plant = BatchFourDof(profile.sim, count, period_ns, longest_s)
+        except UnbatchedPlantError as error:
+            raise GymError(f"profile {profile.name}: {error}, such as {', '.join(_batched_profiles())}") from None
         except ValueError as error:
             raise GymError(f"{profile.name}: {error}") from None
         self.tracker = BatchTracker(course, count)
@@ -94,7 +97,8 @@ class Simulation:
 
     def target_mps(self, s_m: Array) -> Array:
         """Return the speed of the speed profile at arc lengths."""
-        return np.sqrt(np.interp(s_m, self._profile_s_m, self._profile_square))
+        speed: Array = np.sqrt(np.interp(s_m, self._profile_s_m, self._profile_square))
+        return speed
 
     @property
     def time_s(self) -> Array:
@@ -237,6 +241,18 @@ def _checked_ranges(settings: Settings, profile: Profile) -> dict[str, tuple[flo
         bounds = [f"sim.{key}={ends[end]!r}" for key, ends in settings.randomise.items()]
         load_profile(settings.profile, (*settings.overrides, *bounds))
     return dict(settings.randomise)
+
+
+def _batched_profiles() -> list[str]:
+    """Return the names of the profiles whose plant has a batched form."""
+    found = []
+    for name in names():
+        try:
+            if load_profile(name).sim.plant == BATCHED:
+                found.append(name)
+        except ProfileError:  # the user's own file may be broken
+            continue
+    return found
 
 
 def _speed_profile(profile: Profile, course: Course) -> tuple[Array, Array]:
