@@ -30,7 +30,7 @@ TRACKING: dict[str, Any] = {
         "reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps",
         "curvature_per_m[1]", "curvature_per_m[2]", *STATE,
     ),
-    "start": "anywhere", "start_offset_m": 0.3, "start_heading_rad": 0.3, "start_speed": 1.0, "max_time_s": 30.0,
+    "start": "anywhere", "start_offset_m": 1.0, "start_heading_rad": 1.2, "start_speed": 1.0, "max_time_s": 20.0,
     "randomise": {
         "steering.gain_rad": (0.3, 0.37), "steering.offset_rad": (0.0, 0.03), "steering.delay_s": (0.35, 0.45),
         "drive.stall_torque_nm": (0.08, 0.1), "drive.friction_nm": (0.015, 0.025),

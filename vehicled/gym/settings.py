@@ -34,7 +34,7 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     progress: NonNegative = 1.0
     """Per metre of course."""
     cross_track: NonNegative = 2.0
-    """Per second and square metre off the course."""
+    """Per second and metre off the course."""
     heading: NonNegative = 0.0
     """Per second and square radian of heading error."""
     speed: NonNegative = 1.0

@@ -97,8 +97,8 @@ class Simulation:
 
     def target_mps(self, s_m: Array) -> Array:
         """Return the speed of the speed profile at arc lengths."""
-        speed: Array = np.sqrt(np.interp(s_m, self._profile_s_m, self._profile_square))
-        return speed
+        square: Array = np.interp(s_m, self._profile_s_m, self._profile_square)
+        return np.sqrt(square)
 
     @property
     def time_s(self) -> Array:
@@ -184,7 +184,7 @@ class Simulation:
         self.lap_time_s = np.where(finished & (self._start_m == 0.0), self.time_s - passed_s, 0.0)
         rate = (action - self._previous) / dt_s
         errors = (
-            w.cross_track * np.square(points.cross_track_m)
+            w.cross_track * np.abs(points.cross_track_m)
             + w.heading * np.square(points.heading_error_rad)
             + w.speed * np.square(self.target_mps(points.s_m) - plant.speed_mps)
             + w.throttle_rate * np.square(rate[:, 0])
