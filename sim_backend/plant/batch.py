@@ -1,4 +1,4 @@
-"""Many 4-DOF vehicles behind their actuators, stepped together as numpy arrays.
+"""Many vehicles behind their actuators. Those of the 4-DOF plant are stepped together as numpy arrays.
 
 The equations are those of :class:`sim_backend.plant.actuators.Actuators` and :class:`sim_backend.plant.four_dof.FourDof`.
 A command is held for a period of whole grid steps. Within a period each delay changes the acting command at most once, so servo,
@@ -13,29 +13,26 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
+from sim_backend.plant.actuators import Actuators
+from sim_backend.plant.interface import Pose, VehicleLostError
+from sim_backend.plant.registry import plant_class
 from vehicled.profile.schema import Sim
 
 Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 
-BATCHED = "four_dof"
-"""Name of the plant that has a batched form."""
 FEW = 12
 """Largest number of vehicles whose speeds are computed in plain floats."""
-
-
-class UnbatchedPlantError(ValueError):
-    """The plant of a profile has no batched form."""
 
 
 def parameters(sim: Sim) -> dict[str, float]:
     """Return the numbers of ``[sim]`` that vehicles of a batch may differ in, by dotted key: geometry, steering, drive, battery.
 
-    Raises :class:`UnbatchedPlantError`.
+    Empty for another plant than the 4-DOF one.
     """
-    if sim.plant != BATCHED:
-        raise UnbatchedPlantError(f'its plant "{sim.plant}" has no batched form; use a profile whose plant is "{BATCHED}"')
+    if sim.plant != "four_dof":
+        return {}
     assert sim.steering is not None, "the profile's own rules see to it"
     assert sim.drive is not None, "the profile's own rules see to it"
     assert sim.wheelbase_m is not None, "the profile's own rules see to it"
@@ -45,22 +42,92 @@ def parameters(sim: Sim) -> dict[str, float]:
     }
 
 
-class BatchFourDof:
-    """``count`` vehicles. State arrays (n,): ``x_m``, ``y_m``, ``yaw_rad``, ``speed_mps``, ``yaw_rate_radps``, ``wheel_angle_rad``.
+def batch_of(sim: Sim, count: int, period_ns: int, longest_delay_s: float = 0.0) -> "BatchFourDof | BatchOfPlants":
+    """Return ``count`` vehicles of a profile that take commands once in a period. ``longest_delay_s`` bounds the delays that they
+    may be given. Raises ValueError for a period that the actuators cannot hold.
+    """
+    step_ns = round(sim.step_ms * 1e6)
+    if period_ns <= 0 or period_ns % step_ns:
+        raise ValueError(f"a period of {period_ns * 1e-9:g} s is not a whole number of steps of {sim.step_ms:g} ms")
+    if period_ns > round(sim.command_timeout_s * 1e9):
+        raise ValueError(
+            f"a period of {period_ns * 1e-9:g} s is longer than sim.command_timeout_s, {sim.command_timeout_s:g} s: the "
+            "actuators would time out between two commands; make it shorter"
+        )
+    if sim.plant == "four_dof":
+        return BatchFourDof(sim, count, period_ns, longest_delay_s)
+    return BatchOfPlants(sim, count, period_ns)
 
-    ``longest_delay_s`` bounds the delays that :meth:`reset` may be given.
+
+class BatchOfPlants:
+    """Vehicles of any plant, stepped one after another. State and methods are those of :class:`BatchFourDof`."""
+
+    def __init__(self, sim: Sim, count: int, period_ns: int) -> None:
+        """Use :func:`batch_of`."""
+        self._sim = sim
+        self._step_ns = round(sim.step_ms * 1e6)
+        self.steps = period_ns // self._step_ns
+        self._plant_class = plant_class(sim.plant)
+        self.parameters: dict[str, Array] = {}
+        self._show(np.zeros((6, count)))
+        self.lost: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
+        self._now_ns = [0] * count
+        pristine = Pose(0.0, 0.0, 0.0)
+        self._plants = [self._plant_class(sim, pristine, self._step_ns * 1e-9) for _ in range(count)]
+        self._actuators = [Actuators(sim, 0, self._step_ns) for _ in range(count)]
+
+    def reset(
+        self, rows: Rows, x_m: Array, y_m: Array, yaw_rad: Array, speed_mps: Array | float = 0.0,
+        changes: Mapping[str, Array] | None = None,
+    ) -> None:  # fmt: skip
+        """Start vehicles anew, at standstill as other plants do: ``speed_mps`` is ignored. ``changes`` must be empty."""
+        assert not changes, "parameters() offers none"
+        for row, *pose in zip(rows.tolist(), x_m.tolist(), y_m.tolist(), yaw_rad.tolist(), strict=True):
+            self._plants[row] = self._plant_class(self._sim, Pose(*pose), self._step_ns * 1e-9)
+            self._actuators[row] = Actuators(self._sim, 0, self._step_ns)
+            self._now_ns[row] = 0
+            self.lost[row] = False
+        self._read(rows.tolist())
+
+    def advance(self, throttle: Array, brake: Array, steering: Array) -> None:
+        """Command all vehicles and advance them one period. A vehicle that is lost stays as it is until its reset."""
+        commands = zip(throttle.tolist(), brake.tolist(), steering.tolist(), strict=True)
+        for row, (plant, actuators, command) in enumerate(zip(self._plants, self._actuators, commands, strict=True)):
+            if self.lost[row]:
+                continue
+            now_ns, sags = self._now_ns[row], actuators.sags
+            actuators.command(now_ns, *command)
+            try:
+                for _ in range(self.steps):
+                    actuators.step(now_ns, plant.motor_speed_radps if sags else 0.0)
+                    plant.step(actuators.throttle, actuators.brake, actuators.wheel_angle_rad)
+                    now_ns += self._step_ns
+            except VehicleLostError:
+                self.lost[row] = True
+            self._now_ns[row] = now_ns
+        self._read(np.flatnonzero(~self.lost).tolist())
+
+    def _read(self, rows: list[int]) -> None:
+        """Take over the motion of some vehicles, into new arrays: callers keep the former ones."""
+        state = self._state.copy()
+        for row in rows:
+            m = self._plants[row].motion()
+            state[:, row] = m.x_m, m.y_m, m.yaw_rad, m.speed_mps, m.yaw_rate_radps, self._actuators[row].wheel_angle_rad
+        self._show(state)
+
+    def _show(self, state: Array) -> None:
+        self._state = state
+        self.x_m, self.y_m, self.yaw_rad, self.speed_mps, self.yaw_rate_radps, self.wheel_angle_rad = state
+
+
+class BatchFourDof:
+    """``count`` vehicles. State arrays (n,): ``x_m``, ``y_m``, ``yaw_rad``, ``speed_mps``, ``yaw_rate_radps``, ``wheel_angle_rad``,
+    and ``lost``, true where the vehicle cannot go on.
     """
 
     def __init__(self, sim: Sim, count: int, period_ns: int, longest_delay_s: float = 0.0) -> None:
-        """Raises :class:`UnbatchedPlantError` for another plant, and ValueError for a period that the plant cannot hold."""
+        """Use :func:`batch_of`."""
         self._step_ns = round(sim.step_ms * 1e6)
-        if period_ns <= 0 or period_ns % self._step_ns:
-            raise ValueError(f"a period of {period_ns * 1e-9:g} s is not a whole number of steps of {sim.step_ms:g} ms")
-        if period_ns > round(sim.command_timeout_s * 1e9):
-            raise ValueError(
-                f"a period of {period_ns * 1e-9:g} s is longer than sim.command_timeout_s, {sim.command_timeout_s:g} s: the "
-                "actuators would time out between two commands; make it shorter"
-            )
         self.steps = period_ns // self._step_ns
         """Grid steps in a period."""
         self._dt_s = self._step_ns * 1e-9
@@ -71,6 +138,7 @@ class BatchFourDof:
         self._history: Array = np.zeros((3, kept, count))
         """Commands throttle, brake, servo target by age in periods."""
         self._all = np.arange(count)
+        self.lost: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
         self.x_m, self.y_m, self.yaw_rad, self.speed_mps, self.yaw_rate_radps, self.wheel_angle_rad = np.zeros((6, count))
         self._servo_rad, self._curvature_per_m, self._drawn_c = np.zeros((3, count))
         self.reset(self._all, self.x_m, self.y_m, self.yaw_rad)

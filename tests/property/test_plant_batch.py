@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.batch import FEW, BatchFourDof, UnbatchedPlantError, parameters
-from sim_backend.plant.four_dof import FourDof
+from sim_backend.plant.batch import FEW, BatchFourDof, BatchOfPlants, batch_of
 from sim_backend.plant.interface import Pose
+from sim_backend.plant.registry import plant_class
 from vehicled.profile.loading import load_profile
 from vehicled.profile.schema import Sim
 
@@ -54,7 +54,7 @@ def changed(sim: Sim, changes: dict[str, float]) -> Sim:
 
 
 def scalar_states(sim: Sim, commands: list[tuple[float, float, float]]) -> list[list[float]]:
-    plant, actuators = FourDof(sim, Pose(1.0, -2.0, 0.5), 1e-3), Actuators(sim, 0, MS)
+    plant, actuators = plant_class(sim.plant)(sim, Pose(1.0, -2.0, 0.5), 1e-3), Actuators(sim, 0, MS)
     states, now_ns = [], 0
     for command in commands:
         actuators.command(now_ns, *command)
@@ -67,7 +67,7 @@ def scalar_states(sim: Sim, commands: list[tuple[float, float, float]]) -> list[
     return states
 
 
-def batch_states(plant: BatchFourDof, commands: np.ndarray) -> np.ndarray:
+def batch_states(plant: BatchFourDof | BatchOfPlants, commands: np.ndarray) -> np.ndarray:
     """Drive commands (periods, 3, n); return the states (periods, 6, n)."""
     states = []
     for throttle, brake, steering in commands:
@@ -131,12 +131,31 @@ def test_a_reset_row_leaves_the_others_alone():
     assert after[:, :, 1].tobytes() == batch_states(batch(ART, [{"wheelbase_m": 0.5}]), commands[:, :, 1:])[:, :, 0].tobytes()
 
 
-def test_another_plant_is_refused_with_the_cure():
-    with pytest.raises(UnbatchedPlantError, match="four_dof"):
-        parameters(load_profile("f1tenth").sim)
+@pytest.mark.parametrize("name", ["art", "f1tenth"])
+def test_vehicles_of_any_plant_move_as_in_a_run(name: str):
+    """Also those that are stepped one after another."""
+    sim = load_profile(name).sim
+    commands = np.random.default_rng(2).uniform(0.0, 0.5, (15, 3, 2)) * np.array([1.0, 0.0, 1.0])[:, None]
+    plant = batch_of(sim, 2, PERIOD_NS)
+    plant.reset(np.arange(2), np.full(2, 1.0), np.full(2, -2.0), np.full(2, 0.5))
+    states = batch_states(plant, commands)
+    for row in range(2):
+        np.testing.assert_allclose(states[:, :, row], scalar_states(sim, commands[:, :, row].tolist()), rtol=1e-9, atol=1e-10)
+
+
+def test_a_vehicle_that_rolls_over_is_lost_until_its_reset():
+    sim = load_profile("f1tenth", ["sim.twin.changes={ 'bounds.roll_limit_rad' = 0.0001 }"]).sim
+    plant, start = batch_of(sim, 2, PERIOD_NS), np.zeros(2)
+    plant.reset(np.arange(2), start, start, start)
+    for _ in range(60):
+        plant.advance(np.array([1.0, 0.0]), start, np.array([1.0, 0.0]))
+    assert plant.lost.tolist() == [True, False]
+    plant.reset(np.array([0]), start[:1], start[:1], start[:1])
+    assert not plant.lost.any()
+    assert plant.speed_mps[0] == 0.0
 
 
 @pytest.mark.parametrize(("period_ns", "why"), [(500_000, "whole number"), (300_000_000, "time out")])
 def test_a_period_that_the_actuators_cannot_hold_is_refused(period_ns: int, why: str):
     with pytest.raises(ValueError, match=why):
-        BatchFourDof(ART, 1, period_ns)
+        batch_of(ART, 1, period_ns)

@@ -35,7 +35,14 @@ FULL: dict[str, Any] = {
 }  # fmt: skip
 """All that a row draws."""
 SCANS: dict[str, Any] = FULL | {"scan_noise": True, "overrides": FEW_RAYS, "features": ("scan_m[9]", "speed_mps")}
-CASES = [(TRACKING, {"course": "sine"} | FULL), (RACING, {"course": "square"} | SCANS)]
+F1TENTH: dict[str, Any] = {
+    "profile": "f1tenth",
+    "course": "circle_r5_ccw",
+    "start": "anywhere",
+    "overrides": FEW_RAYS,
+    "period_s": 0.05,
+}
+CASES = [(TRACKING, {"course": "sine"} | FULL), (RACING, {"course": "square"} | SCANS), (RACING, F1TENTH)]
 
 
 def driven(env: Any, actions: Iterable[Any], seed: int) -> list[Any]:
@@ -54,7 +61,8 @@ def driven(env: Any, actions: Iterable[Any], seed: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [(TRACKING, {}), (TRACKING, FULL), (RACING, {"course": "square"}), (RACING, {"course": "square"} | SCANS)]
+    ("name", "options"),
+    [(TRACKING, {}), (TRACKING, FULL), (RACING, {"course": "square"}), (RACING, {"course": "square"} | SCANS), (RACING, F1TENTH)],
 )
 def test_gymnasium_accepts_the_environment(name: str, options: dict[str, Any]):
     check_env(gymnasium.make(name, **options).unwrapped)
@@ -245,7 +253,7 @@ def test_a_throttle_below_zero_brakes():
     ("options", "kind", "says"),
     [
         ({"profile": "nobody"}, ProfileError, "no profile of that name"),
-        ({"profile": "f1tenth"}, GymError, "four_dof"),
+        ({"profile": "f1tenth", "randomise": {"steering.gain_rad": (0.3, 0.4)}}, GymError, "four_dof"),
         ({"course": "nowhere"}, CourseError, 'no course "nowhere"'),
         ({"course": "three_point_turn"}, CourseError, "forward only"),
         ({"features": ("speed",)}, GymError, 'did you mean "speed_mps"'),
@@ -259,6 +267,7 @@ def test_a_throttle_below_zero_brakes():
         ({"randomise": {"steering.gain": (0.1, 0.2)}}, GymError, "not a number of"),
         ({"randomise": {"steering.gain_rad": (0.4, 0.2)}}, GymError, "lower bound first"),
         ({"randomise": {"steering.gain_rad": (-0.4, 0.2)}}, ProfileError, "gain_rad"),
+        ({"profile": "f1tenth", "start_speed": 0.5}, GymError, "standstill"),
         ({"scene": "nothing.toml"}, Exception, "nothing.toml"),
         ({"render_mode": "human"}, GymError, "render_mode"),
     ],

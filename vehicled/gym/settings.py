@@ -37,8 +37,8 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Per second and metre off the course."""
     heading: NonNegative = 0.0
     """Per second and square radian of heading error."""
-    speed: NonNegative = 1.0
-    """Per second and (m/s)2 off the target speed."""
+    speed: NonNegative = 2.0
+    """Per second and m/s off the target speed; above the weight of progress, so that driving faster than that never pays."""
     steering_rate: NonNegative = 0.02
     """Per second and squared rate of the steering command, full steering per second."""
     throttle_rate: NonNegative = 0.005

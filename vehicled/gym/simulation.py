@@ -9,7 +9,7 @@ from math import exp, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from sim_backend.plant.batch import BATCHED, BatchFourDof, UnbatchedPlantError, parameters
+from sim_backend.plant.batch import BatchFourDof, batch_of, parameters
 from sim_backend.scene.batch import BatchScanner
 from sim_backend.scene.reading import load_scene
 from sim_backend.sensors.lidar import measured
@@ -22,8 +22,7 @@ from vehicled.paths.batch_tracking import BatchTracker, PathPoints
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.smoothing import Array
-from vehicled.profile.loading import load_profile, names
-from vehicled.profile.problems import ProfileError
+from vehicled.profile.loading import load_profile
 from vehicled.profile.schema import Profile
 
 Observations = npt.NDArray[np.float32]
@@ -44,15 +43,15 @@ class Simulation:
             settings.course or profile.course,
             width_m=vehicle.width_m, centre_m=vehicle.centre_m, turn_radius_m=vehicle.min_turn_radius_m,
         )  # fmt: skip
+        self._ranges = _checked_ranges(settings, profile)
+        longest_s = max([high for key, (_, high) in self._ranges.items() if key.endswith("delay_s")], default=0.0)
         period_ns = round(settings.period_s * 1e9)
         try:
-            self._ranges = _checked_ranges(settings, profile)
-            longest_s = max([high for key, (_, high) in self._ranges.items() if key.endswith("delay_s")], default=0.0)
-            self.plant = BatchFourDof(profile.sim, count, period_ns, longest_s)
-        except UnbatchedPlantError as error:
-            raise GymError(f"profile {profile.name}: {error}, such as {', '.join(_batched_profiles())}") from None
+            self.plant = batch_of(profile.sim, count, period_ns, longest_s)
         except ValueError as error:
             raise GymError(f"{profile.name}: {error}") from None
+        if settings.start_speed > 0.0 and not isinstance(self.plant, BatchFourDof):
+            raise GymError(f'start_speed: vehicles of the plant "{profile.sim.plant}" start at standstill; leave it at 0')
         self.tracker = BatchTracker(course, count)
         self._profile_s_m, self._profile_square = _speed_profile(profile, course)
         self._half_width_m = settings.half_width_m or limits.corridor_m
@@ -97,8 +96,8 @@ class Simulation:
 
     def target_mps(self, s_m: Array) -> Array:
         """Return the speed of the speed profile at arc lengths."""
-        square: Array = np.interp(s_m, self._profile_s_m, self._profile_square)
-        return np.sqrt(square)
+        speed: Array = np.sqrt(np.interp(s_m, self._profile_s_m, self._profile_square)).astype(np.float64)
+        return speed
 
     @property
     def time_s(self) -> Array:
@@ -177,7 +176,7 @@ class Simulation:
         if self._collides:
             assert self._scanner is not None
             self.collided = self._scanner.collides(plant.x_m, plant.y_m, plant.yaw_rad, self._box_m)
-        self.terminated = self.collided | (np.abs(points.cross_track_m) > self._half_width_m)
+        self.terminated = self.collided | plant.lost | (np.abs(points.cross_track_m) > self._half_width_m)
         finished = self.tracker.finished
         self.truncated = ~self.terminated & (finished | (self.time_s >= self.max_time_s - 0.5 * dt_s))
         passed_s = (points.s_m - self.course.length_m) / np.maximum(plant.speed_mps, 0.05)
@@ -186,7 +185,7 @@ class Simulation:
         errors = (
             w.cross_track * np.abs(points.cross_track_m)
             + w.heading * np.square(points.heading_error_rad)
-            + w.speed * np.square(self.target_mps(points.s_m) - plant.speed_mps)
+            + w.speed * np.abs(self.target_mps(points.s_m) - plant.speed_mps)
             + w.throttle_rate * np.square(rate[:, 0])
             + w.steering_rate * np.square(rate[:, 1])
         )
@@ -233,6 +232,8 @@ def _checked_ranges(settings: Settings, profile: Profile) -> dict[str, tuple[flo
     """Return the ranges of the randomised numbers. Raises :class:`GymError`, and ProfileError for a bound that the key forbids."""
     known = parameters(profile.sim)
     for key, (low, high) in settings.randomise.items():
+        if not known:
+            raise GymError(f'randomise: vehicles of the plant "{profile.sim.plant}" do not differ; those of "four_dof" may')
         if key not in known:
             raise GymError(f'randomise: "{key}" is not a number of [sim] that vehicles may differ in; known: {", ".join(known)}')
         if not low <= high:
@@ -241,18 +242,6 @@ def _checked_ranges(settings: Settings, profile: Profile) -> dict[str, tuple[flo
         bounds = [f"sim.{key}={ends[end]!r}" for key, ends in settings.randomise.items()]
         load_profile(settings.profile, (*settings.overrides, *bounds))
     return dict(settings.randomise)
-
-
-def _batched_profiles() -> list[str]:
-    """Return the names of the profiles whose plant has a batched form."""
-    found = []
-    for name in names():
-        try:
-            if load_profile(name).sim.plant == BATCHED:
-                found.append(name)
-        except ProfileError:  # the user's own file may be broken
-            continue
-    return found
 
 
 def _speed_profile(profile: Profile, course: Course) -> tuple[Array, Array]:
