@@ -14,8 +14,10 @@ import numpy.typing as npt
 from msgspec import structs
 
 from sim_backend.plant.actuators import Actuators
+from sim_backend.plant.double_track.plant import DoubleTrackPlant
 from sim_backend.plant.interface import Pose, VehicleLostError
 from sim_backend.plant.registry import plant_class
+from sim_backend.plant.wiring import wiring
 from vehicled.profile.schema import Sim
 
 Array = npt.NDArray[np.float64]
@@ -69,22 +71,30 @@ class BatchOfPlants:
         self.steps = period_ns // self._step_ns
         self._plant_class = plant_class(sim.plant)
         self.parameters: dict[str, Array] = {}
+        self.rolls = issubclass(self._plant_class, DoubleTrackPlant) if isinstance(self._plant_class, type) else False
+        """True if vehicles may start at a speed."""
         self._show(np.zeros((6, count)))
         self.lost: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
         self._now_ns = [0] * count
         pristine = Pose(0.0, 0.0, 0.0)
         self._plants = [self._plant_class(sim, pristine, self._step_ns * 1e-9) for _ in range(count)]
-        self._actuators = [Actuators(sim, 0, self._step_ns) for _ in range(count)]
+        self._wired = wiring(sim)
+        self._actuators = [Actuators(sim, 0, self._step_ns, self._wired) for _ in range(count)]
 
     def reset(
         self, rows: Rows, x_m: Array, y_m: Array, yaw_rad: Array, speed_mps: Array | float = 0.0,
         changes: Mapping[str, Array] | None = None,
     ) -> None:  # fmt: skip
-        """Start vehicles anew, at standstill as other plants do: ``speed_mps`` is ignored. ``changes`` must be empty."""
+        """Start vehicles anew. ``changes`` must be empty, and ``speed_mps`` 0 unless :attr:`rolls`."""
         assert not changes, "parameters() offers none"
+        speeds = dict(zip(rows.tolist(), np.broadcast_to(speed_mps, len(rows)).tolist(), strict=True))
         for row, *pose in zip(rows.tolist(), x_m.tolist(), y_m.tolist(), yaw_rad.tolist(), strict=True):
-            self._plants[row] = self._plant_class(self._sim, Pose(*pose), self._step_ns * 1e-9)
-            self._actuators[row] = Actuators(self._sim, 0, self._step_ns)
+            plant = self._plants[row]
+            if isinstance(plant, DoubleTrackPlant):
+                plant.reset(Pose(*pose), speeds[row])
+            else:
+                self._plants[row] = self._plant_class(self._sim, Pose(*pose), self._step_ns * 1e-9)
+            self._actuators[row] = Actuators(self._sim, 0, self._step_ns, self._wired)
             self._now_ns[row] = 0
             self.lost[row] = False
         self._read(rows.tolist())
@@ -130,6 +140,8 @@ class BatchFourDof:
         self._step_ns = round(sim.step_ms * 1e6)
         self.steps = period_ns // self._step_ns
         """Grid steps in a period."""
+        self.rolls = True
+        """True if vehicles may start at a speed."""
         self._dt_s = self._step_ns * 1e-9
         self.parameters: dict[str, Array] = {key: np.full(count, value) for key, value in parameters(sim).items()}
         """Numbers of each vehicle, by key of ``[sim]``; changed by :meth:`reset`."""

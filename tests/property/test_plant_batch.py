@@ -155,6 +155,17 @@ def test_a_vehicle_that_rolls_over_is_lost_until_its_reset():
     assert plant.speed_mps[0] == 0.0
 
 
+def test_a_reset_vehicle_of_another_plant_is_like_a_new_one():
+    sim, commands = load_profile("f1tenth").sim, np.full((10, 3, 1), 0.2)
+    plant, pose = batch_of(sim, 1, PERIOD_NS), (np.array([1.0]), np.array([-2.0]), np.array([0.5]))
+    plant.reset(np.array([0]), *pose)
+    first = batch_states(plant, commands)
+    plant.reset(np.array([0]), *pose)
+    assert batch_states(plant, commands).tobytes() == first.tobytes()
+    plant.reset(np.array([0]), *pose, np.array([2.0]))
+    assert plant.speed_mps[0] == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize(("period_ns", "why"), [(500_000, "whole number"), (300_000_000, "time out")])
 def test_a_period_that_the_actuators_cannot_hold_is_refused(period_ns: int, why: str):
     with pytest.raises(ValueError, match=why):

@@ -9,7 +9,7 @@ from math import exp, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from sim_backend.plant.batch import BatchFourDof, batch_of, parameters
+from sim_backend.plant.batch import batch_of, parameters
 from sim_backend.scene.batch import BatchScanner
 from sim_backend.scene.reading import load_scene
 from sim_backend.sensors.lidar import measured
@@ -50,7 +50,7 @@ class Simulation:
             self.plant = batch_of(profile.sim, count, period_ns, longest_s)
         except ValueError as error:
             raise GymError(f"{profile.name}: {error}") from None
-        if settings.start_speed > 0.0 and not isinstance(self.plant, BatchFourDof):
+        if settings.start_speed > 0.0 and not self.plant.rolls:
             raise GymError(f'start_speed: vehicles of the plant "{profile.sim.plant}" start at standstill; leave it at 0')
         self.tracker = BatchTracker(course, count)
         self._profile_s_m, self._profile_square = _speed_profile(profile, course)
