@@ -96,13 +96,12 @@ class Simulation:
 
     def target_mps(self, s_m: Array) -> Array:
         """Return the speed of the speed profile at arc lengths."""
-        speed: Array = np.sqrt(np.interp(s_m, self._profile_s_m, self._profile_square)).astype(np.float64)
-        return speed
+        return np.sqrt(np.interp(s_m, self._profile_s_m, self._profile_square))
 
     @property
     def time_s(self) -> Array:
         """Time (n,) since the start of each episode."""
-        return self._steps * self._period_s
+        return self._steps.astype(np.float64) * self._period_s
 
     def info(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return facts of the episodes (n,) beside the observations."""

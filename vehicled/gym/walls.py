@@ -9,6 +9,8 @@ from vehicled.paths.smoothing import Array
 CORNER_M = 0.3
 """Distance between the corners of a wall, along the course."""
 ROUNDING_M = 1e-6
+TOLERANCE_M = 0.005
+"""Largest distance between a wall and the edge that it stands for; fewer segments are scanned faster."""
 
 
 def corridor_walls(course: Course, half_width_m: float) -> Array:
@@ -26,8 +28,29 @@ def corridor_walls(course: Course, half_width_m: float) -> Array:
         corners = np.stack((x[kept], y[kept]), axis=1)
         if course.closed:
             corners = np.concatenate((corners, corners[:1]))
+        corners = _simplified(corners)
         walls.append(np.concatenate((corners[:-1], corners[1:]), axis=1))
     return np.concatenate(walls)
+
+
+def _simplified(corners: Array) -> Array:
+    """Leave out corners (n, 2) that lie within the tolerance of the line without them. Douglas and Peucker 1973."""
+    kept, parts = {0, len(corners) - 1}, [(0, len(corners) - 1)]
+    while parts:
+        first, last = parts.pop()
+        between = corners[first + 1 : last] - corners[first]
+        if not len(between):
+            continue
+        dx, dy = (corners[last] - corners[first]).tolist()
+        length_m = float(np.hypot(dx, dy))
+        # The ends of a lap are one point.
+        off_m = np.abs(dx * between[:, 1] - dy * between[:, 0]) / length_m if length_m > 0.0 else np.hypot(*between.T)
+        furthest = int(off_m.argmax())
+        if off_m[furthest] > TOLERANCE_M:
+            at = first + 1 + furthest
+            kept.add(at)
+            parts += [(first, at), (at, last)]
+    return corners[sorted(kept)]
 
 
 def _off_the_road(course: Course, x_m: float, y_m: float, sample: int, half_width_m: float) -> bool:
