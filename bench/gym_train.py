@@ -1,6 +1,6 @@
 """Trains a policy with stable-baselines3 in the environments of vehicled.gym, scores it, and writes it as ONNX: docs/gym.md.
 
-    python bench/gym_train.py --out policy.onnx
+    python bench/gym_train.py --out my_policy.onnx
     python bench/gym_train.py --task racing --out racer.onnx
 
 Needs pip install "vehicled[train]". The score is that of the deterministic policy on courses that it has not seen, driven from the
@@ -28,7 +28,7 @@ TRACKING: dict[str, Any] = {
     "course": "random:seed=5,length_m=600,speed_mps=1.2",
     "features": (
         "reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps",
-        "curvature_per_m[1]", "curvature_per_m[2]", *STATE,
+        "course_left_m[1.5]", "course_heading_rad[1.5]", "course_left_m[2.5]", "course_heading_rad[2.5]", *STATE,
     ),
     "start": "anywhere", "start_offset_m": 1.0, "start_heading_rad": 1.2, "start_speed": 1.0, "max_time_s": 20.0,
     "randomise": {
@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1_000_000, help="steps of the environments (default 1000000)")
     parser.add_argument("--envs", type=int, default=64, help="vehicles side by side (default 64)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("policy.onnx"), help="ONNX file to write (default policy.onnx)")
+    parser.add_argument("--out", type=Path, default=Path("my_policy.onnx"), help="ONNX file to write (default my_policy.onnx)")
     given = parser.parse_args()
     name, options, courses = TASKS[given.task]
     start = time.monotonic()

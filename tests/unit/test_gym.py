@@ -7,8 +7,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from math import remainder, tau
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,13 @@ gymnasium: Any = pytest.importorskip("gymnasium", reason="the extra gym is not i
 
 from gymnasium.utils.env_checker import check_env
 
-from vehicled.control.error_state import error_state
-from vehicled.control.speed import SpeedParams, SpeedProfile
+from vehicled.control.preview import Preview
+from vehicled.control.speed import Demand, SpeedParams, SpeedProfile
 from vehicled.gym import EstimateNoise, GymError, Weights
 from vehicled.gym.environments import VehicleEnv, VehicleVectorEnv
 from vehicled.gym.features import NAMES
 from vehicled.gym.walls import corridor_walls
+from vehicled.messages import LaserScan
 from vehicled.paths.catalog import load_course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.tracking import PathTracker
@@ -84,7 +85,7 @@ def test_importing_vehicled_leaves_gymnasium_alone():
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_a_row_of_a_vector_is_the_single_environment_with_its_seed(name: str, options: dict[str, Any]):
-    """To the bit, over the ends of episodes, and whichever way the speeds are computed."""
+    """Every bit, over the ends of episodes, and whichever way the speeds are computed."""
     n, steps = 14, 60
     actions = np.random.default_rng(4).uniform(-0.2, 1.0, (steps, n, 2)).astype(np.float32)
     vector: VehicleVectorEnv = gymnasium.make_vec(name, num_envs=n, max_time_s=2.5, **options)
@@ -151,26 +152,31 @@ def test_without_autoreset_only_the_masked_rows_start_anew():
 
 @pytest.mark.parametrize("course", ["sine", "square", "lot17"])
 def test_features_are_those_that_the_daemon_computes_one_vehicle_at_a_time(course: str):
-    ahead = ("curvature_per_m[0.5]", "curvature_per_m[3]")
-    names = (*(name for name in NAMES if "[" not in name), *ahead)
-    env = VehicleEnv(task="path_tracking", course=course, features=names, look_ahead_m=0.8)
+    daemon = pytest.importorskip("vehicled.control.policy.features", reason="this version has no policies")
+    names = tuple(re.sub(r"\[D\]", "[1.5]", name).replace("[N]", "[7]") for name in NAMES)
+    env = VehicleEnv(task="racing", course=course, features=names, look_ahead_m=0.8, half_width_m=2.0, overrides=FEW_RAYS)
     observation, _ = env.reset(seed=0)
-    profile, line = env.simulation.profile, env.simulation.course
-    tracker, plant = PathTracker(line), env.simulation.plant
-    speeds = SpeedProfile(SpeedParams(), profile.vehicle, profile.limits, line)
-    action = np.zeros(2, np.float32)
+    simulation, wanted = env.simulation, daemon.FeatureVector(names)
+    profile, plant, lidar = simulation.profile, simulation.plant, simulation.profile.sim.lidar
+    tracker = PathTracker(simulation.course)
+    speeds = SpeedProfile(SpeedParams(), profile.vehicle, profile.limits, simulation.course)
+    follower = SimpleNamespace(tracker=tracker, target=lambda s_m: speeds.at(s_m, 0), vehicle=profile.vehicle)
+    action, expected = np.zeros(2, np.float32), np.zeros(wanted.width)
     for k in range(60):
-        x, y, yaw, speed = (float(v[0]) for v in (plant.x_m, plant.y_m, plant.yaw_rad, plant.speed_mps))
-        here, target = tracker.update(x, y, yaw, speed), 0.0
-        target = speeds.at(here.s_m, 0).speed_mps
-        reference = tracker.point_at(tracker.locate(x + 0.8 * np.cos(yaw), y + 0.8 * np.sin(yaw), 0.0).s_m)
-        wanted = [
-            *error_state(x, y, yaw, speed, reference.x_m, reference.y_m, reference.yaw_rad, target),
-            here.cross_track_m, remainder(here.heading_error_rad, tau), speed, float(plant.yaw_rate_radps[0]), target,
-            *action.tolist(),
-            *(tracker.point_at(here.s_m + d).curvature_per_m for d in (0.5, 3.0)),
-        ]  # fmt: skip
-        np.testing.assert_allclose(observation, wanted, atol=2e-6)
+        x, y, yaw, speed, yaw_rate = (
+            float(v[0]) for v in (plant.x_m, plant.y_m, plant.yaw_rad, plant.speed_mps, plant.yaw_rate_radps)
+        )
+        follower.last_demand = Demand(float(action[0]), 0.0)
+        follower.command_rad = profile.vehicle.steering.wheel_angle_rad(float(action[1]))
+        assert simulation.scanner is not None
+        ranges = tuple(simulation.scanner.scan(plant.x_m, plant.y_m, plant.yaw_rad)[0][0].tolist())
+        step_rad = (lidar.angle_max_rad - lidar.angle_min_rad) / (lidar.rays - 1)
+        scan = LaserScan(0, 0, lidar.angle_min_rad, step_rad, 0.0, 0.1, lidar.range_min_m, lidar.range_max_m, 0.0, 0.0, ranges)
+        pose = Preview(x, y, yaw, speed, 0.0)
+        here = tracker.update(x, y, yaw, speed)
+        state = SimpleNamespace(estimate=SimpleNamespace(yaw_rate_radps=yaw_rate), here=here, ahead=pose)
+        wanted.fill(daemon.FeatureInputs(follower, state, 0.8, scan), expected)
+        np.testing.assert_allclose(observation, expected, rtol=1e-6, atol=2e-6)
         action = np.array([0.7, 0.3 * np.sin(0.2 * k)], np.float32)
         observation, *_ = env.step(action)
 

@@ -14,7 +14,7 @@ from vehicled.paths.smoothing import Array
 
 MAX_DISTANCE_M = 100.0
 MAX_SECTORS = 1080
-_PARAMETRISED = re.compile(r"(curvature_per_m|scan_m)\[([0-9]+(?:\.[0-9]*)?)\]")
+_PARAMETRISED = re.compile(r"(course_left_m|course_heading_rad|curvature_per_m|scan_m)\[([0-9.]+)\]")
 
 
 class FeatureInputs(NamedTuple):
@@ -49,25 +49,25 @@ class Feature(NamedTuple):
     """Returns (n,) or (n, width)."""
 
 
-def _ahead(i: FeatureInputs) -> Array:
+def _ahead(i: FeatureInputs, point: CoursePoints) -> Array:
     c, s = np.cos(i.yaw_rad), np.sin(i.yaw_rad)
-    return c * (i.reference.x_m - i.x_m) + s * (i.reference.y_m - i.y_m)
+    return c * (point.x_m - i.x_m) + s * (point.y_m - i.y_m)
 
 
-def _left(i: FeatureInputs) -> Array:
+def _left(i: FeatureInputs, point: CoursePoints) -> Array:
     c, s = np.cos(i.yaw_rad), np.sin(i.yaw_rad)
-    return c * (i.reference.y_m - i.y_m) - s * (i.reference.x_m - i.x_m)
+    return c * (point.y_m - i.y_m) - s * (point.x_m - i.x_m)
 
 
-def _heading(i: FeatureInputs) -> Array:
-    difference = i.reference.yaw_rad - i.yaw_rad
+def _heading(i: FeatureInputs, point: CoursePoints) -> Array:
+    difference = point.yaw_rad - i.yaw_rad
     return difference - 2.0 * np.pi * np.rint(difference / (2.0 * np.pi))
 
 
 _SCALARS: dict[str, tuple[float, Callable[[FeatureInputs], Array]]] = {
-    "reference_ahead_m": (1000.0, _ahead),
-    "reference_left_m": (1000.0, _left),
-    "reference_heading_rad": (np.pi, _heading),
+    "reference_ahead_m": (1000.0, lambda i: _ahead(i, i.reference)),
+    "reference_left_m": (1000.0, lambda i: _left(i, i.reference)),
+    "reference_heading_rad": (np.pi, lambda i: _heading(i, i.reference)),
     "reference_speed_mps": (200.0, lambda i: i.target_mps - i.speed_mps),
     "cross_track_m": (1000.0, lambda i: i.points.cross_track_m),
     "heading_error_rad": (np.pi, lambda i: i.points.heading_error_rad),
@@ -78,7 +78,13 @@ _SCALARS: dict[str, tuple[float, Callable[[FeatureInputs], Array]]] = {
     "previous_steering": (1.0, lambda i: i.previous[:, 1]),
 }
 """Bound and computation of the features of one number."""
-NAMES = (*_SCALARS, "curvature_per_m[D]", "scan_m[N]")
+_AHEAD: dict[str, tuple[float, Callable[[FeatureInputs, CoursePoints], Array]]] = {
+    "course_left_m": (1000.0, _left),
+    "course_heading_rad": (np.pi, _heading),
+    "curvature_per_m": (100.0, lambda i, point: point.curvature_per_m),
+}
+"""Bound and computation of the features of a point ahead on the course."""
+NAMES = (*_SCALARS, *(f"{name}[D]" for name in _AHEAD), "scan_m[N]")
 
 
 def feature(name: str, reach_m: float) -> Feature:
@@ -88,9 +94,9 @@ def feature(name: str, reach_m: float) -> Feature:
         return Feature(1, -bound, bound, values)
     if found := _PARAMETRISED.fullmatch(name):
         kind, text = found.groups()
-        if kind == "curvature_per_m" and float(text) <= MAX_DISTANCE_M:
-            ahead_m = float(text)
-            return Feature(1, -100.0, 100.0, lambda i: i.tracker.points_at(i.points.s_m + ahead_m).curvature_per_m)
+        if kind in _AHEAD and text.count(".") <= 1 and text != "." and float(text) <= MAX_DISTANCE_M:
+            (bound, of), ahead_m = _AHEAD[kind], float(text)
+            return Feature(1, -bound, bound, lambda i: of(i, i.tracker.points_at(i.points.s_m + ahead_m)))
         if kind == "scan_m" and text.isdecimal() and 1 <= int(text) <= MAX_SECTORS:
             count = int(text)
             return Feature(count, 0.0, reach_m, lambda i: sector_minima(i.ranges_m, count, i.reach_m))

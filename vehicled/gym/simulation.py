@@ -58,7 +58,7 @@ class Simulation:
         racing = settings.task == "racing"
         self.features = FeatureVectors(settings.features or (RACING if racing else PUBLISHED), profile.sim.lidar.range_max_m)
         self._weights = settings.weights or (RACING_WEIGHTS if racing else Weights())
-        self._scanner = self._scanner_among_walls() if racing or settings.scene or self.features.scans else None
+        self.scanner = self._scanner_among_walls() if racing or settings.scene or self.features.scans else None
         self._collides = racing or bool(settings.scene)
         overhang_m = 0.5 * (vehicle.length_m - vehicle.wheelbase_m) if not vehicle.skid_steer else 0.5 * vehicle.length_m
         self._box_m = (-overhang_m, vehicle.length_m - overhang_m, 0.5 * vehicle.width_m)
@@ -68,7 +68,7 @@ class Simulation:
         self._previous: Array = np.zeros((count, 2))
         self._noise: Array = np.zeros((5, count))
         """Errors of x, y, yaw, speed and yaw rate in the observation."""
-        self._scan_m: Array = np.full((count, self._scanner.rays if self._scanner else 0), np.inf)
+        self._scan_m: Array = np.full((count, self.scanner.rays if self.scanner else 0), np.inf)
         self._steps = np.zeros(count, dtype=np.int64)
         self._start_m, self.reward, self.lap_time_s = np.zeros((3, count))
         self.terminated, self.truncated, self.collided = np.zeros((3, count), dtype=np.bool_)
@@ -173,8 +173,8 @@ class Simulation:
         """Compute rewards and ends of the episodes."""
         points, plant, w, dt_s = self._points, self.plant, self._weights, self._period_s
         if self._collides:
-            assert self._scanner is not None
-            self.collided = self._scanner.collides(plant.x_m, plant.y_m, plant.yaw_rad, self._box_m)
+            assert self.scanner is not None
+            self.collided = self.scanner.collides(plant.x_m, plant.y_m, plant.yaw_rad, self._box_m)
         self.terminated = self.collided | plant.lost | (np.abs(points.cross_track_m) > self._half_width_m)
         finished = self.tracker.finished
         self.truncated = ~self.terminated & (finished | (self.time_s >= self.max_time_s - 0.5 * dt_s))
@@ -201,9 +201,9 @@ class Simulation:
                 self._noise[:, row] = kept * self._noise[:, row] + sqrt(1.0 - kept * kept) * sigma * normal
         if not self.features.scans or not len(rows):
             return
-        assert self._scanner is not None
+        assert self.scanner is not None
         plant, model = self.plant, self.profile.sim.lidar
-        ranges, cosines = self._scanner.scan(plant.x_m[rows], plant.y_m[rows], plant.yaw_rad[rows])
+        ranges, cosines = self.scanner.scan(plant.x_m[rows], plant.y_m[rows], plant.yaw_rad[rows])
         if self.settings.scan_noise:
             for k, row in enumerate(rows.tolist()):
                 ranges[k] = measured(model, self._generators[row], ranges[k], cosines[k])
