@@ -246,6 +246,15 @@ def test_episodes_draw_their_vehicle_from_the_ranges():
     assert (vector.simulation.plant.parameters["steering.gain_rad"] != drawn).all()
 
 
+def test_the_error_of_the_estimate_is_stationary_and_correlated():
+    noise, count = EstimateNoise(speed_mps=0.1, time_s=0.5), 500
+    vector = gymnasium.make_vec(TRACKING, num_envs=count, course="sine", noise=noise, features=("speed_mps",))
+    errors = [vector.reset(seed=2)[0][:, 0]] + [vector.step(np.zeros((count, 2), np.float32))[0][:, 0] for _ in range(20)]
+    # The vehicles stand.
+    assert [float(error.std()) for error in errors] == pytest.approx([0.1] * 21, rel=0.15)
+    assert np.corrcoef(errors[10], errors[11])[0, 1] == pytest.approx(np.exp(-0.1 / 0.5), abs=0.05)
+
+
 def test_a_throttle_below_zero_brakes():
     env = VehicleEnv(task="path_tracking", course="straight_20m", overrides=("sim.drive.brake_deceleration_mps2=4.0",))
     env.reset(seed=0)
