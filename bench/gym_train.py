@@ -38,7 +38,7 @@ TRACKING: dict[str, Any] = {
 }  # fmt: skip
 RACING: dict[str, Any] = {
     "course": "lot17", "features": ("scan_m[18]", *STATE), "overrides": ("sim.lidar.rays=181",),
-    "start": "anywhere", "start_offset_m": 0.5, "start_heading_rad": 0.3, "start_speed": 0.5, "max_time_s": 30.0,
+    "start": "anywhere", "start_offset_m": 0.5, "start_heading_rad": 0.3, "start_speed": 1.0, "max_time_s": 30.0,
 }  # fmt: skip
 TASKS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "path_tracking": ("vehicled.gym:vehicled/PathTracking-v0", TRACKING, ("lot17", "figure_eight", "sine")),

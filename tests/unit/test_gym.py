@@ -161,12 +161,12 @@ def test_features_are_those_that_the_daemon_computes_one_vehicle_at_a_time(cours
     tracker = PathTracker(simulation.course)
     speeds = SpeedProfile(SpeedParams(), profile.vehicle, profile.limits, simulation.course)
     follower = SimpleNamespace(tracker=tracker, target=lambda s_m: speeds.at(s_m, 0), vehicle=profile.vehicle)
-    action, expected = np.zeros(2, np.float32), np.zeros(wanted.width)
+    action, expected = np.array([-1.0, 0.0], np.float32), np.zeros(wanted.width)
     for k in range(60):
         x, y, yaw, speed, yaw_rate = (
             float(v[0]) for v in (plant.x_m, plant.y_m, plant.yaw_rad, plant.speed_mps, plant.yaw_rate_radps)
         )
-        follower.last_demand = Demand(float(action[0]), 0.0)
+        follower.last_demand = Demand(max(float(action[0]), 0.0), max(-float(action[0]), 0.0))
         follower.command_rad = profile.vehicle.steering.wheel_angle_rad(float(action[1]))
         assert simulation.scanner is not None
         ranges = tuple(simulation.scanner.scan(plant.x_m, plant.y_m, plant.yaw_rad)[0][0].tolist())
@@ -226,8 +226,8 @@ def test_finishing_truncates_and_gives_the_lap_time():
     assert (terminated, truncated, info["finished"]) == (False, True, True)
     assert info["lap_time_s"] == pytest.approx(info["time_s"], abs=0.15)
     assert 6.7 < info["lap_time_s"] < 10.0
-    # Progress, less one step of the throttle.
-    assert total == pytest.approx(info["progress_m"] - 0.1 * 0.005 * 10.0**2, abs=1e-6)
+    # Progress, less the step from the brake to full throttle.
+    assert total == pytest.approx(info["progress_m"] - 0.1 * 0.005 * 20.0**2, abs=1e-6)
 
 
 def test_the_time_limit_truncates():

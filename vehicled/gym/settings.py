@@ -72,7 +72,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     start_heading_rad: NonNegative = 0.0
     """Largest random heading error at the start."""
     start_speed: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
-    """Largest random speed at the start, as a fraction of the target speed there."""
+    """Largest random speed at the start, as a fraction of the target speed there; half of the episodes begin at standstill."""
     max_time_s: NonNegative = 0.0
     """Time limit of an episode; 0: twice the time of the speed profile, and 10 s."""
     half_width_m: NonNegative = 0.0

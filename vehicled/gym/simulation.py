@@ -130,7 +130,7 @@ class Simulation:
             (2.0 * drawn[1] - 1.0) * settings.start_offset_m,
             (2.0 * drawn[2] - 1.0) * settings.start_heading_rad,
         )
-        speed_mps = drawn[3] * settings.start_speed * self.target_mps(start_m)
+        speed_mps = np.maximum(2.0 * drawn[3] - 1.0, 0.0) * settings.start_speed * self.target_mps(start_m)
         changes = {key: low + drawn[4 + k] * (high - low) for k, (key, (low, high)) in enumerate(self._ranges.items())}
         self.plant.reset(
             rows, place.x_m - offset_m * np.sin(place.yaw_rad), place.y_m + offset_m * np.cos(place.yaw_rad),
@@ -138,7 +138,8 @@ class Simulation:
         )  # fmt: skip
         self.tracker.reset(rows, start_m)
         self._start_m[rows] = start_m
-        self._previous[rows] = 0.0
+        # Before a drive the daemon holds the vehicle by the brake.
+        self._previous[rows] = np.stack((np.where(speed_mps > 0.0, 0.0, -1.0), np.zeros(len(rows))), axis=1)
         self._steps[rows] = 0
         self.reward[rows] = 0.0
         self.terminated[rows] = self.truncated[rows] = self.collided[rows] = False
