@@ -281,6 +281,10 @@ def test_a_throttle_below_zero_brakes():
         ({"cource": "sine"}, GymError, 'did you mean "course"'),
         ({"period_s": "fast"}, GymError, "Expected `float`"),
         ({"period_s": 0.3}, GymError, "time out"),
+        ({"period_s": float("nan")}, GymError, "period_s"),
+        ({"look_ahead_m": float("inf")}, GymError, "look_ahead_m is inf"),
+        ({"randomise": {"steering.gain_rad": (0.2, float("nan"))}}, GymError, "gain_rad"),
+        ({"weights": {"progress": -1.0}}, GymError, "progress"),
         ({"period_s": 0.00123}, GymError, "whole number"),
         ({"randomise": {"steering.gain": (0.1, 0.2)}}, GymError, "not a number of"),
         ({"randomise": {"steering.gain_rad": (0.4, 0.2)}}, GymError, "lower bound first"),
@@ -315,6 +319,25 @@ def test_an_action_that_is_none_is_refused(action: np.ndarray):
     env.reset(seed=0)
     with pytest.raises(GymError, match="finite"):
         env.step(action)
+
+
+def test_a_step_before_the_reset_is_refused():
+    for env, action in (
+        (VehicleEnv(task="path_tracking", course="sine"), np.zeros(2, np.float32)),
+        (gymnasium.make_vec(TRACKING, num_envs=2, course="sine"), np.zeros((2, 2), np.float32)),
+    ):
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            env.step(action)
+
+
+def test_a_vector_tells_the_seeds_of_its_rows():
+    vector = gymnasium.make_vec(TRACKING, num_envs=3, course="sine")
+    vector.reset(seed=4)
+    assert vector.np_random_seed == (4, 5, 6)
+    vector.reset(seed=[None, 9, None])
+    assert vector.np_random_seed == (4, 9, 6)
+    vector.reset()
+    assert len(vector.np_random) == 3
 
 
 def test_as_many_seeds_as_rows_are_asked_for():

@@ -41,6 +41,8 @@ class VehicleEnv(gymnasium.Env[Observations, npt.NDArray[np.float32]]):
         return self.simulation.observe()[0], self._info()
 
     def step(self, action: npt.NDArray[np.float32]) -> tuple[Observations, float, bool, bool, Info]:
+        if self._np_random is None:
+            raise gymnasium.error.ResetNeeded("call reset() before the first step")
         simulation = self.simulation
         simulation.step(np.asarray(action)[None])
         return (
@@ -79,6 +81,18 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(ACTION, num_envs)
         self._ended = np.zeros(num_envs, dtype=np.bool_)
+        self._generators: list[np.random.Generator] = []
+        self._seeds: list[int] = []
+
+    @property  # type: ignore[misc]  # no setter: seeds come by reset()
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]  # one for each row, as gymnasium's own
+        """Random streams of the rows."""
+        return tuple(self._generators)
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Seeds of the rows."""
+        return tuple(self._seeds)
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: Info | None = None) -> tuple[Observations, Info]:
         """Start new episodes. A number seeds row i with ``seed + i``; with ``options={"reset_mask": ...}`` only some rows start.
@@ -89,26 +103,26 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         mask = np.asarray((options or {}).get("reset_mask", np.ones(n, dtype=np.bool_)))
         if mask.shape != (n,) or mask.dtype != np.bool_ or not mask.any():
             raise GymError(f"reset_mask must hold {n} booleans, at least one of them true")
-        seeds = seed if isinstance(seed, list) else [None if seed is None else seed + row for row in range(n)]
+        seeds = [None if seed is None else seed + row for row in range(n)] if seed is None or isinstance(seed, int) else [*seed]
         if len(seeds) != n:
             raise GymError(f"{len(seeds)} seeds for {n} environments; give one each, or one number")
-        self._seed(seeds, first=not hasattr(self, "_generators"))
+        if not self._generators or None not in seeds:
+            drawn = [seeding.np_random(each) for each in seeds]
+            self._generators, self._seeds = [generator for generator, _ in drawn], [number for _, number in drawn]
+        else:
+            for row, each in enumerate(seeds):
+                if each is not None:
+                    self._generators[row], self._seeds[row] = seeding.np_random(each)
         rows = np.flatnonzero(mask)
         self.simulation.reset(rows, [self._generators[row] for row in rows.tolist()])
         self._ended[rows] = False
         return self.simulation.observe(), self._info()
 
-    def _seed(self, seeds: list[int | None], *, first: bool) -> None:
-        if first:
-            self._generators = [seeding.np_random(seed)[0] for seed in seeds]
-            return
-        for row, seed in enumerate(seeds):
-            if seed is not None:
-                self._generators[row] = seeding.np_random(seed)[0]
-
     def step(
         self, actions: npt.NDArray[np.float32]
     ) -> tuple[Observations, npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], Info]:
+        if not self._generators:
+            raise gymnasium.error.ResetNeeded("call reset() before the first step")
         simulation = self.simulation
         new: Rows | None = None
         if self._autoreset == AutoresetMode.NEXT_STEP:

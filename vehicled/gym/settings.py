@@ -1,6 +1,8 @@
 """Options of the environments, checked as they are given."""
 
+from collections.abc import Iterator
 from difflib import get_close_matches
+from math import isfinite
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -98,6 +100,22 @@ def settings(options: dict[str, Any]) -> Settings:
             hint = f' did you mean "{close[0]}"?' if close else ""
             raise GymError(f'unknown option "{name}";{hint} known: {", ".join(key for key in known if key != "task")}')
     try:
-        return msgspec.convert(options, Settings)
+        found = msgspec.convert(options, Settings)
     except msgspec.ValidationError as error:
         raise GymError(f"option of the environment: {error}") from None
+    for path, number in _numbers("", msgspec.to_builtins(found)):
+        if not isfinite(number):
+            raise GymError(f"option of the environment: {path.lstrip('.')} is {number}; give a finite number")
+    return found
+
+
+def _numbers(path: str, value: Any) -> Iterator[tuple[str, float]]:
+    """Iterate over the numbers in a value, each with its path."""
+    if isinstance(value, float):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _numbers(f"{path}.{key}", each)
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(value):
+            yield from _numbers(f"{path}[{index}]", each)
