@@ -66,8 +66,9 @@ class Supply:
 class Actuators:
     """Path from received commands to the plant's inputs: ``throttle``, ``brake`` and ``wheel_angle_rad`` after each step."""
 
-    def __init__(self, sim: Sim, start_ns: int, step_ns: int) -> None:
-        wired = wiring(sim)
+    def __init__(self, sim: Sim, start_ns: int, step_ns: int, wired: Wiring | None = None) -> None:
+        """``wired`` is the wiring of ``sim``, where it is known already: reading a twin file takes milliseconds."""
+        wired = wired or wiring(sim)
         self._start_ns = start_ns
         self._step_ns = step_ns
         self._angle_rad = wired.angle_rad

@@ -38,6 +38,16 @@ class Scene:
         """True if the scene has no objects."""
         return not (len(self._walls) or len(self._circles) or self._moving)
 
+    @property
+    def segments_m(self) -> Array:
+        """Walls, edges of bodies and faces of the grid (m, 4)."""
+        return self._walls.ends_m
+
+    @property
+    def only_segments(self) -> bool:
+        """True if nothing stands or moves there but what :attr:`segments_m` holds."""
+        return not (len(self._circles) or self._moving)
+
     def add_circle(self, x_m: float, y_m: float, radius_m: float) -> None:
         """Add a circle, visible from now on."""
         self._circles = Circles(np.vstack((self._circles.middles_m, [[x_m, y_m, radius_m]])))

@@ -79,7 +79,7 @@ class Tiled:
     def __init__(self, ends_m: Array) -> None:
         whole = Segments(ends_m)
         x1, y1, x2, y2 = whole.ends_m.T
-        self._ends_m = whole.ends_m
+        self.ends_m = whole.ends_m
         long = np.maximum(np.abs(x2 - x1), np.abs(y2 - y1)) > TILE_M
         self._long = np.flatnonzero(long)
         self._tiles: dict[tuple[int, int], list[int]] = {}
@@ -89,7 +89,7 @@ class Tiled:
         self._cached: tuple[tuple[int, int, float], Segments] | None = None
 
     def __len__(self) -> int:
-        return len(self._ends_m)
+        return len(self.ends_m)
 
     def cast(self, rays: Rays, reach_m: float, hits: Hits) -> None:
         """Shorten the hits, see :meth:`Segments.cast`."""
@@ -109,7 +109,7 @@ class Tiled:
                 places = [p for p in self._tiles if max(abs(p[0] - column), abs(p[1] - row)) <= tiles]
             for place in places:
                 found += self._tiles.get(place, ())
-            self._cached = key, Segments(self._ends_m[np.array(sorted(found), dtype=np.intp)])
+            self._cached = key, Segments(self.ends_m[np.array(sorted(found), dtype=np.intp)])
         return self._cached[1]
 
 

@@ -49,7 +49,7 @@ class Lidar:
         c, s = np.cos(yaw), np.sin(yaw)
         rays = Rays(x + c * self._x_m - s * self._y_m, y + s * self._x_m + c * self._y_m, yaw + self._bearings)
         hits = self._scene.cast(rays, (first_ns - self._start_ns) * 1e-9 + since_s, model.range_max_m)
-        ranges = self._measured(hits.range_m, hits.cosine)
+        ranges = measured(self._model, self._generator, hits.range_m, hits.cosine)
         scan = LaserScan(
             first_ns,
             0,
@@ -65,25 +65,6 @@ class Lidar:
         )
         return t_ns + self._latency_ns, scan
 
-    def _measured(self, true_m: Array, cosine: Array) -> Array:
-        """Return the measured ranges of true ranges. Draws the same number of random values for any scene."""
-        model, generator = self._model, self._generator
-        normal, loss, drop = generator.standard_normal(len(true_m)), generator.random(len(true_m)), generator.random(len(true_m))
-        met = np.isfinite(true_m)
-        ranges_m = np.where(met, true_m, 0.0)
-        reported = ranges_m + np.hypot(model.sigma_m, model.sigma_share * ranges_m) * normal
-        if model.step_m > 0.0:
-            reported = np.round(reported / model.step_m) * model.step_m
-        reach = model.reach_m * np.sqrt(cosine)
-        with np.errstate(over="ignore"):
-            probability = 1.0 / (1.0 + np.exp(np.minimum((ranges_m - reach) / (model.fade_share * np.maximum(reach, 1e-9)), 700.0)))
-        reported[~met | (loss > probability) | (reported > model.range_max_m)] = inf
-        reported[met & (ranges_m < model.range_min_m)] = -inf
-        # Noise alone must not turn a measurable range into one below the minimum.
-        reported = np.where(np.isfinite(reported), np.maximum(reported, model.range_min_m), reported)
-        reported[drop < model.drop_share] = np.nan
-        return reported
-
     def _poses(self, after_s: Array, t_ns: int, motion: Motion) -> tuple[Array, Array, Array]:
         """Return the rear axle's poses at times (n,) <= 0 relative to ``t_ns``, by the cubic since the previous sample."""
         if self._before is None:
@@ -98,6 +79,25 @@ class Lidar:
             _hermite(u, span_s, before.y_m, vy0, motion.y_m, vy1),
             _hermite(u, span_s, before.yaw_rad, before.yaw_rate_radps, motion.yaw_rad, motion.yaw_rate_radps),
         )
+
+
+def measured(model: LidarModel, generator: np.random.Generator, true_m: Array, cosine: Array) -> Array:
+    """Return the measured ranges of true ranges. Draws the same number of random values for any scene."""
+    normal, loss, drop = generator.standard_normal(len(true_m)), generator.random(len(true_m)), generator.random(len(true_m))
+    met = np.isfinite(true_m)
+    ranges_m = np.where(met, true_m, 0.0)
+    reported = ranges_m + np.hypot(model.sigma_m, model.sigma_share * ranges_m) * normal
+    if model.step_m > 0.0:
+        reported = np.round(reported / model.step_m) * model.step_m
+    reach = model.reach_m * np.sqrt(cosine)
+    with np.errstate(over="ignore"):
+        probability = 1.0 / (1.0 + np.exp(np.minimum((ranges_m - reach) / (model.fade_share * np.maximum(reach, 1e-9)), 700.0)))
+    reported[~met | (loss > probability) | (reported > model.range_max_m)] = inf
+    reported[met & (ranges_m < model.range_min_m)] = -inf
+    # Noise alone must not turn a measurable range into one below the minimum.
+    reported = np.where(np.isfinite(reported), np.maximum(reported, model.range_min_m), reported)
+    reported[drop < model.drop_share] = np.nan
+    return reported
 
 
 def _velocity(motion: Motion) -> tuple[float, float]:

@@ -44,7 +44,7 @@ FOREIGN |= {f"vehicled.{kind}" for kind in ("controllers", "estimators", "identi
 FOREIGN |= {"[controller.MyLaw]", "controller.policy", "run.metrics", "run.messages", "run.frame", "run.plot", "run.path"}
 READERS_FILE = re.compile(r"(test_)?my_|FILE\.|other\.")
 """Files that the reader writes."""
-FOREIGN |= {"study.sqlite", "art.sha256", "drive.ubx.times", "[message.fields]"}
+FOREIGN |= {"vehicled/PathTracking-v0", "vehicled/Racing-v0", "study.sqlite", "art.sha256", "drive.ubx.times", "[message.fields]"}
 
 
 @cache

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.closed_loop.conftest import ROOT
 
-OFFLINE = ("sim_backend", "vehicled.analysis", "vehicled.lab", "vehicled.replay", "vehicled.view")
-OFFLINE_LIBRARIES = ("cyclonedds", "matplotlib", "pandas", "scipy", "websockets")
+OFFLINE = ("sim_backend", "vehicled.analysis", "vehicled.gym", "vehicled.lab", "vehicled.replay", "vehicled.view")
+OFFLINE_LIBRARIES = ("cyclonedds", "gymnasium", "matplotlib", "pandas", "scipy", "websockets")
 PROGRAM = """
 import atexit, json, sys
 atexit.register(lambda: print(json.dumps(sorted(sys.modules)), flush=True))

@@ -27,9 +27,14 @@ class DoubleTrackPlant:
         constants = self._vehicle.constants
         # Of a vehicle without wheels that turn it is the middle that does not slip sideways.
         self._reference_m = 0.5 * (constants.front.arm_m + constants.rear.arm_m) if constants.sides else constants.rear.arm_m
+        self.reset(pose)
+
+    def reset(self, pose: Pose, speed_mps: float = 0.0) -> None:
+        """Place the vehicle anew, rolling straight ahead without slip."""
         self._vehicle.reset(
-            pose.x_m - self._reference_m * cos(pose.yaw_rad), pose.y_m - self._reference_m * sin(pose.yaw_rad), pose.yaw_rad
-        )
+            pose.x_m - self._reference_m * cos(pose.yaw_rad), pose.y_m - self._reference_m * sin(pose.yaw_rad), pose.yaw_rad,
+            speed_mps,
+        )  # fmt: skip
         self._slope = self._slope_before = self._tilt()
         self._slope_rates = self._slope_rates_before = (0.0, 0.0)
 

@@ -1,0 +1,127 @@
+"""Features of many vehicles at once, by the names that policies have in the daemon."""
+
+import re
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+import numpy as np
+
+from sim_backend.scene.batch import sector_minima
+from vehicled.gym.errors import GymError
+from vehicled.paths.batch_tracking import BatchTracker, CoursePoints, PathPoints
+from vehicled.paths.smoothing import Array
+
+MAX_DISTANCE_M = 100.0
+MAX_SECTORS = 1080
+_PARAMETRISED = re.compile(r"(course_left_m|course_heading_rad|curvature_per_m|scan_m)\[([0-9.]+)\]")
+
+
+class FeatureInputs(NamedTuple):
+    """State of all vehicles as a policy sees it, arrays (n,)."""
+
+    tracker: BatchTracker
+    points: PathPoints
+    """Projections of the poses."""
+    reference: CoursePoints
+    """Points of the course nearest to those ahead of the vehicles."""
+    x_m: Array
+    y_m: Array
+    yaw_rad: Array
+    speed_mps: Array
+    yaw_rate_radps: Array
+    target_mps: Array
+    previous: Array
+    """Last actions (n, 2): throttle, negative for the brake, and steering."""
+    ranges_m: Array
+    """Scans (n, rays) within the scanner's range, from the right to the left; invalid rays are the largest range."""
+    reach_m: float
+    """Largest range of the scanner."""
+
+
+class Feature(NamedTuple):
+    """A feature: how many numbers it gives, their bounds, and how they are computed."""
+
+    width: int
+    low: float
+    high: float
+    values: Callable[[FeatureInputs], Array]
+    """Returns (n,) or (n, width)."""
+
+
+def _ahead(i: FeatureInputs, point: CoursePoints) -> Array:
+    c, s = np.cos(i.yaw_rad), np.sin(i.yaw_rad)
+    return c * (point.x_m - i.x_m) + s * (point.y_m - i.y_m)
+
+
+def _left(i: FeatureInputs, point: CoursePoints) -> Array:
+    c, s = np.cos(i.yaw_rad), np.sin(i.yaw_rad)
+    return c * (point.y_m - i.y_m) - s * (point.x_m - i.x_m)
+
+
+def _heading(i: FeatureInputs, point: CoursePoints) -> Array:
+    difference = point.yaw_rad - i.yaw_rad
+    return difference - 2.0 * np.pi * np.rint(difference / (2.0 * np.pi))
+
+
+_SCALARS: dict[str, tuple[float, Callable[[FeatureInputs], Array]]] = {
+    "reference_ahead_m": (1000.0, lambda i: _ahead(i, i.reference)),
+    "reference_left_m": (1000.0, lambda i: _left(i, i.reference)),
+    "reference_heading_rad": (np.pi, lambda i: _heading(i, i.reference)),
+    "reference_speed_mps": (200.0, lambda i: i.target_mps - i.speed_mps),
+    "cross_track_m": (1000.0, lambda i: i.points.cross_track_m),
+    "heading_error_rad": (np.pi, lambda i: i.points.heading_error_rad),
+    "speed_mps": (100.0, lambda i: i.speed_mps),
+    "yaw_rate_radps": (100.0, lambda i: i.yaw_rate_radps),
+    "target_speed_mps": (100.0, lambda i: i.target_mps),
+    "previous_throttle": (1.0, lambda i: i.previous[:, 0]),
+    "previous_steering": (1.0, lambda i: i.previous[:, 1]),
+}
+"""Bound and computation of the features of one number."""
+_AHEAD: dict[str, tuple[float, Callable[[FeatureInputs, CoursePoints], Array]]] = {
+    "course_left_m": (1000.0, _left),
+    "course_heading_rad": (np.pi, _heading),
+    "curvature_per_m": (100.0, lambda i, point: point.curvature_per_m),
+}
+"""Bound and computation of the features of a point ahead on the course."""
+NAMES = (*_SCALARS, *(f"{name}[D]" for name in _AHEAD), "scan_m[N]")
+
+
+def feature(name: str, reach_m: float) -> Feature:
+    """Return the feature of a name, for a scanner of a largest range. Raises :class:`GymError`."""
+    if name in _SCALARS:
+        bound, values = _SCALARS[name]
+        return Feature(1, -bound, bound, values)
+    if found := _PARAMETRISED.fullmatch(name):
+        kind, text = found.groups()
+        if kind in _AHEAD and text.count(".") <= 1 and text != "." and float(text) <= MAX_DISTANCE_M:
+            (bound, of), ahead_m = _AHEAD[kind], float(text)
+            return Feature(1, -bound, bound, lambda i: of(i, i.tracker.points_at(i.points.s_m + ahead_m)))
+        if kind == "scan_m" and text.isdecimal() and 1 <= int(text) <= MAX_SECTORS:
+            count = int(text)
+            return Feature(count, 0.0, reach_m, lambda i: sector_minima(i.ranges_m, count, i.reach_m))
+        limits = f"a whole number from 1 to {MAX_SECTORS}" if kind == "scan_m" else f"metres from 0 to {MAX_DISTANCE_M:g}"
+        raise GymError(f'feature "{name[:64]}": the number in brackets is {limits}')
+    close = get_close_matches(name[:64], NAMES, n=1, cutoff=0.5)
+    hint = f'; did you mean "{close[0]}"?' if close else ""
+    raise GymError(f'unknown feature "{name[:64]}"{hint} (known: {", ".join(NAMES)})')
+
+
+class FeatureVectors:
+    """The features of an observation, in order."""
+
+    def __init__(self, names: Sequence[str], reach_m: float) -> None:
+        """Raises :class:`GymError` for an unknown name, and for one that is given twice."""
+        if twice := sorted({name for name in names if list(names).count(name) > 1}):
+            raise GymError(f'feature "{twice[0]}" is named twice; name it once')
+        self._features = [feature(name, reach_m) for name in names]
+        self.scans = any(name.startswith("scan_m") for name in names)
+        widths = [each.width for each in self._features]
+        self.low = np.repeat([each.low for each in self._features], widths).astype(np.float32)
+        self.high = np.repeat([each.high for each in self._features], widths).astype(np.float32)
+
+    def observe(self, inputs: FeatureInputs) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+        """Return the observations (n, width), within their bounds."""
+        columns = [np.reshape(each.values(inputs), (len(inputs.x_m), each.width)) for each in self._features]
+        values: np.ndarray[tuple[int, int], np.dtype[np.float32]] = np.concatenate(columns, axis=1).astype(np.float32)
+        return np.clip(values, self.low, self.high)

@@ -1,0 +1,172 @@
+"""Tracks many vehicles on one course as numpy arrays: :class:`~vehicled.paths.tracking.PathTracker` row by row.
+
+For courses of one leg that is driven forward.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vehicled.paths.course import Course
+from vehicled.paths.errors import CourseError
+from vehicled.paths.smoothing import Array
+from vehicled.paths.tracking import AHEAD_M, BEHIND_M, END_TOLERANCE_M, MAX_WINDOW_M, MAX_WINDOW_S, RUN_OUT_M
+
+Rows = npt.NDArray[np.intp]
+
+
+class PathPoints(NamedTuple):
+    """Reference points (n,) of poses; fields as in :class:`~vehicled.paths.tracking.PathPoint`."""
+
+    s_m: Array
+    cross_track_m: Array
+    heading_error_rad: Array
+    curvature_per_m: Array
+    x_m: Array
+    y_m: Array
+    yaw_rad: Array
+
+
+class CoursePoints(NamedTuple):
+    """Places (n,) on the course; fields as in :class:`~vehicled.paths.tracking.CoursePoint`."""
+
+    x_m: Array
+    y_m: Array
+    yaw_rad: Array
+    curvature_per_m: Array
+
+
+class BatchTracker:
+    """Progress of ``count`` runs along a course. Arrays (n,): ``at_m``, ``progress_m``."""
+
+    def __init__(self, course: Course, count: int) -> None:
+        """Raises CourseError for a course that is driven backward anywhere."""
+        if course.reverses:
+            raise CourseError(f"{course.name}: a part of it is driven backward; choose a course that is driven forward only")
+        s, x, y, yaw, curvature = course.s_m, course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m
+        self._end = len(s) - 1
+        if course.closed:
+            # The lap goes on past its start, as in the scalar tracker: at least one sample, and all within the run-out.
+            n, length = len(s), course.length_m
+            more = max(1, int(np.searchsorted(np.concatenate([s + k * length for k in range(_laps(length))]), RUN_OUT_M, "right")))
+            again = np.arange(more)
+            s = np.concatenate((s, s[again % n] + (again // n + 1) * length))
+            x, y, curvature = (np.concatenate((a, a[again % n])) for a in (x, y, curvature))
+            ahead = np.diff(np.concatenate((yaw[-1:], yaw[again % n])))
+            yaw = np.concatenate((yaw, yaw[-1] + np.cumsum(_wrapped(ahead))))
+            self._end = len(s) - 1
+        self._s, self._x, self._y, self._yaw, self._curvature = s, x, y, yaw, curvature
+        self._dx, self._dy, self._ds = np.diff(x), np.diff(y), np.diff(s)
+        self._dyaw, self._dcurvature = np.diff(yaw), np.diff(curvature)
+        self._inverse = 1.0 / (self._dx * self._dx + self._dy * self._dy)
+        self.course = course
+        self._finish_m = course.length_m - min(END_TOLERANCE_M, course.length_m / 4.0)
+        self.at_m, self.progress_m, self._cross_track_m, self._seen_x_m, self._seen_y_m = np.zeros((5, count))
+        self._window_m = np.full(count, MAX_WINDOW_M)
+        self._fresh = np.ones(count, dtype=np.bool_)
+
+    def reset(self, rows: Rows, s_m: Array) -> None:
+        """Start runs anew at arc lengths."""
+        self.at_m[rows] = self.progress_m[rows] = s_m
+        self._cross_track_m[rows] = 0.0
+        self._window_m[rows] = MAX_WINDOW_M
+        self._fresh[rows] = True
+
+    @property
+    def finished(self) -> npt.NDArray[np.bool_]:
+        """True (n,) for runs that have reached the end of the course, or of the lap."""
+        return self.progress_m >= self._finish_m
+
+    def update(self, x_m: Array, y_m: Array, yaw_rad: Array, speed_mps: Array) -> PathPoints:
+        """Follow all vehicles to finite poses (n,)."""
+        self._window_m = np.maximum(MAX_WINDOW_M, MAX_WINDOW_S * np.abs(speed_mps))
+        points = self.locate(x_m, y_m, yaw_rad)
+        self._fresh[:] = False
+        self._seen_x_m, self._seen_y_m = x_m.copy(), y_m.copy()
+        self.at_m, self._cross_track_m = points.s_m, points.cross_track_m
+        self.progress_m = np.maximum(self.progress_m, points.s_m)
+        return points
+
+    def locate(self, x_m: Array, y_m: Array, yaw_rad: Array) -> PathPoints:
+        """Return the reference points of poses (n,) near the current progress without changing it."""
+        moved = np.where(self._fresh, 0.0, np.hypot(x_m - self._seen_x_m, y_m - self._seen_y_m))
+        low = self.at_m - np.minimum(BEHIND_M + moved, self._window_m)
+        high = self.at_m + np.minimum(AHEAD_M + 2.0 * (np.abs(self._cross_track_m) + moved), self._window_m)
+        first = np.clip(np.searchsorted(self._s, low, "right") - 1, 0, self._end)
+        stop = np.minimum(self._end + 1, np.maximum(np.searchsorted(self._s, high), first) + 1)
+        return self._reference(*self._nearest(x_m, y_m, first, stop), x_m, y_m, yaw_rad)
+
+    def _nearest(self, x_m: Array, y_m: Array, first: Rows, stop: Rows) -> tuple[Rows, Array]:
+        """Return segment and fraction of it of the points nearest to (x, y), among samples ``first`` to before ``stop``."""
+        columns = first[:, None] + np.arange(int((stop - first).max()))
+        within = np.minimum(columns, self._end)
+        dx, dy = self._x[within] - x_m[:, None], self._y[within] - y_m[:, None]
+        square = np.where(columns < stop[:, None], dx * dx + dy * dy, np.inf)
+        nearest = first + square.argmin(axis=1)
+        behind, fraction_behind, square_behind = self._on_segment(np.maximum(nearest - 1, 0), x_m, y_m)
+        ahead, fraction_ahead, square_ahead = self._on_segment(np.minimum(nearest, self._end - 1), x_m, y_m)
+        forward = square_ahead < square_behind
+        return np.where(forward, ahead, behind), np.where(forward, fraction_ahead, fraction_behind)
+
+    def _on_segment(self, i: Rows, x_m: Array, y_m: Array) -> tuple[Rows, Array, Array]:
+        px, py, dx, dy = self._x[i], self._y[i], self._dx[i], self._dy[i]
+        t = np.clip(((x_m - px) * dx + (y_m - py) * dy) * self._inverse[i], 0.0, 1.0)
+        off_x, off_y = px + t * dx - x_m, py + t * dy - y_m
+        return i, t, off_x * off_x + off_y * off_y
+
+    def _reference(self, i: Rows, t: Array, x_m: Array, y_m: Array, yaw_rad: Array) -> PathPoints:
+        dx, dy = self._dx[i], self._dy[i]
+        px, py, yaw = self._x[i] + t * dx, self._y[i] + t * dy, self._yaw[i] + t * self._dyaw[i]
+        off_x, off_y = x_m - px, y_m - py
+        inside = (dx * off_y - dy * off_x) * np.sqrt(self._inverse[i])
+        corner = np.cos(yaw) * off_y - np.sin(yaw) * off_x
+        # Outside a corner the distance counts, not its share across the mean heading.
+        inner = (i + t > 0.0) & (i + t < self._end)
+        corner = np.where(inner, np.copysign(np.hypot(off_x, off_y), corner), corner)
+        return PathPoints(
+            self._s[i] + t * self._ds[i],
+            np.where((t > 0.0) & (t < 1.0), inside, corner),
+            _wrapped(yaw - yaw_rad),
+            self._curvature[i] + t * self._dcurvature[i],
+            px,
+            py,
+            _wrapped(yaw),
+        )
+
+    def points_at(self, s_m: Array) -> CoursePoints:
+        """Return the points at arc lengths (n,). A lap repeats; an open course goes on straight beyond its ends."""
+        beyond = np.zeros_like(s_m)
+        if self.course.closed:
+            s_m = np.mod(s_m, self.course.length_m)
+        else:
+            inside = np.clip(s_m, self._s[0], self._s[-1])
+            beyond, s_m = s_m - inside, inside
+        i = np.clip(np.searchsorted(self._s, s_m, "right") - 1, 0, self._end - 1)
+        t = (s_m - self._s[i]) / self._ds[i]
+        yaw = self._yaw[i] + t * self._dyaw[i]
+        return CoursePoints(
+            self._x[i] + t * self._dx[i] + beyond * np.cos(yaw),
+            self._y[i] + t * self._dy[i] + beyond * np.sin(yaw),
+            _wrapped(yaw),
+            np.where(beyond == 0.0, self._curvature[i] + t * self._dcurvature[i], 0.0),
+        )
+
+    def references_ahead(self, x_m: Array, y_m: Array, yaw_rad: Array, look_ahead_m: float) -> CoursePoints:
+        """Return the points nearest to those ``look_ahead_m`` ahead of vehicles; an open course goes on straight beyond its end."""
+        near_x, near_y = x_m + look_ahead_m * np.cos(yaw_rad), y_m + look_ahead_m * np.sin(yaw_rad)
+        s_m = self.locate(near_x, near_y, yaw_rad).s_m
+        if not self.course.closed:
+            end_m, end_yaw = self._s[-1], self._yaw[-1]
+            along_m = (near_x - self._x[-1]) * np.cos(end_yaw) + (near_y - self._y[-1]) * np.sin(end_yaw)
+            s_m = np.where(s_m >= end_m, end_m + np.maximum(along_m, 0.0), s_m)
+        return self.points_at(s_m)
+
+
+def _laps(length_m: float) -> int:
+    return int(RUN_OUT_M / length_m) + 2
+
+
+def _wrapped(angle_rad: Array) -> Array:
+    """Return angles in -pi..pi."""
+    return angle_rad - 2.0 * np.pi * np.rint(angle_rad / (2.0 * np.pi))
