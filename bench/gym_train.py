@@ -15,13 +15,19 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import onnx
-import torch
-from onnx import TensorProto, helper, numpy_helper
-from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from vehicled.gym.environments import VehicleVectorEnv
+
+try:
+    import onnx
+    import torch
+    from onnx import TensorProto, helper, numpy_helper
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+except ImportError as error:
+    # No failure among the other measurements, which do without.
+    print(f'{error.name} is not installed; training needs pip install "vehicled[train]"')
+    raise SystemExit from None
 
 STATE = ("speed_mps", "yaw_rate_radps", "previous_throttle", "previous_steering")
 TRACKING: dict[str, Any] = {
