@@ -342,7 +342,7 @@ SIMULATED_GAIN_RAD = 0.4545
 SLACK_RAD = 0.02
 """Slack of a worn steering linkage, as a test of it as a cause; the recorded drives do not tell theirs."""
 CAUSES = ("steering gain", "steering offset", "steering delay", "heading error", "slack")
-"""Possible causes of a difference between vehicle and simulation: each is taken from the identified twin, but the slack is added."""
+"""Possible causes of a difference between vehicle and simulation: each is taken from the identified twin; the slack is added."""
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
