@@ -1,12 +1,12 @@
 """Does the twin foretell the real drive? Identified from one recorded drive, it drives the published controllers; its cross-track
 error stands beside that of the drives it has not seen.
 
-For each path every recorded drive in turn is the one that is known: steering gain, offset, delay, the response of the speed and the
-gaps of the receiver come from it (:mod:`~vehicled.lab.experiments.drive_response`). The twin then drives the path under each
-published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a measurement, and with the
-position one row old and on the grid of the receiver's text, as it was on the vehicle. How its heading was zeroed when it was
-placed, no drive tells of the next: it is taken from the spread over recorded drives (``HEADING_SIGMA_RAD``), at equal quantiles,
-and the mean is the prediction.
+For each path every recorded drive in turn is the one that is known: steering gain, offset, delay, the response of the speed
+(:mod:`~vehicled.lab.experiments.drive_response`), the drift of the heading and the gaps of the receiver come from it. The twin then
+drives the path under each published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a
+measurement, and with the position one row old and on the grid of the receiver's text, as it was on the vehicle. How its heading was
+zeroed when it was placed, no drive tells of the next: it is taken from the spread over recorded drives (``HEADING_SIGMA_RAD``), at
+equal quantiles, and the mean is the prediction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.linear import LinearParams, law
-from vehicled.lab.experiments.drive_response import DriveResponse, ResponseError, identify
+from vehicled.lab.experiments.drive_response import MIN_ROWS, MIN_SPEED_MPS, DriveResponse, ResponseError, identify
 from vehicled.lab.published.mpc import (
     COMMAND_PER_RAD,
     LOOK_AHEAD_M,
@@ -32,7 +32,7 @@ from vehicled.lab.published.mpc import (
 )
 from vehicled.lab.recordings import table
 from vehicled.lab.recordings.loading import sources
-from vehicled.lab.recordings.recording import Array, Recording
+from vehicled.lab.recordings.recording import Array, Recording, seconds
 from vehicled.lab.recordings.smoothing import is_new
 from vehicled.learning.dataset import Dataset, DriveNote, Meaning
 from vehicled.learning.training import TrainingSpec, forward, train
@@ -246,10 +246,29 @@ class PublishedLaw:
         return self._throttle, self._steering
 
 
-def drive(twin: Twin, published: PublishedLaw, course: Waypoints, heading_error_rad: float, fresh: Sequence[bool]) -> Array:
+def heading_drift_radps(recording: Recording) -> float:
+    """Return the rate at which the heading on board leaves the true one; 0 for a drive without a heading on board."""
+    truth, yaw = recording.truth, recording.published.yaw_rad
+    if yaw is None:
+        rows = table.read(Path(recording.source)) if recording.source else None
+        yaw = rows["heading_rad"] if rows is not None and "heading_rad" in rows else None
+    if yaw is None or len(yaw) != len(truth.t_ns):
+        return 0.0
+    error = np.unwrap(np.asarray(yaw) - truth.yaw_rad)
+    moves = np.isfinite(error) & (truth.speed_mps > MIN_SPEED_MPS)
+    if int(moves.sum()) < MIN_ROWS:
+        return 0.0
+    rate, _ = np.polyfit(seconds(truth.t_ns)[moves], error[moves], 1)
+    return float(rate)
+
+
+def drive(
+    twin: Twin, published: PublishedLaw, course: Waypoints, heading_error_rad: float, drift_radps: float, fresh: Sequence[bool]
+) -> Array:
     """Drive a course once; positions (n, 2) as a receiver shows them every 0.1 s, to its end or to where time runs out.
 
-    ``fresh`` tells of each row whether the receiver gave a new position, repeated as often as needed.
+    The heading seen is the true one plus an error that grows with ``drift_radps``. ``fresh`` tells of each row whether the receiver
+    gave a new position, repeated as often as needed.
     """
     length_m = float(np.hypot(np.diff(course.x_m), np.diff(course.y_m)).sum())
     step_ns = round(STAGE_S * 1e9)
@@ -267,7 +286,8 @@ def drive(twin: Twin, published: PublishedLaw, course: Waypoints, heading_error_
             break
         if now_ns >= WAITS_S * 1e9:
             seen_x, seen_y = (round(value / grid) * grid for value, grid in zip(seen, GRID_M, strict=True))
-            twin.command(now_ns, *published.command(seen_x, seen_y, yaw - heading_error_rad))
+            seen_yaw = yaw + heading_error_rad + drift_radps * now_ns * 1e-9
+            twin.command(now_ns, *published.command(seen_x, seen_y, seen_yaw))
         seen = shown
     return np.array(places)
 
@@ -323,16 +343,19 @@ def _mean_error_m(
     law: PublishedLaw,
     make_twin: TwinMaker,
     response: DriveResponse,
-    heading_sigma_rad: float = HEADING_SIGMA_RAD,
+    *,
+    heading_errors: bool = True,
 ) -> float:
-    """Return the mean cross-track error of a law on a twin, over equal quantiles of the heading error."""
+    """Return the mean cross-track error of a law on a twin, over equal quantiles of the heading error at the start."""
     course, fresh, means = courses[known.path], _fresh(known.recording), []
+    heading_sigma_rad = HEADING_SIGMA_RAD if heading_errors else 0.0
+    drift_radps = heading_drift_radps(known.recording) if heading_errors else 0.0
     draws = DRAWS if heading_sigma_rad else 1
     for k in range(draws):
         error_rad = heading_sigma_rad * NormalDist().inv_cdf((k + 0.5) / draws)
         start = float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])
         law.reset()
-        places = drive(make_twin(response, *start), law, course, error_rad, fresh)
+        places = drive(make_twin(response, *start), law, course, error_rad, drift_radps, fresh)
         means.append(float(cross_track_m(course, places[:, 0], places[:, 1]).mean()))
     return float(np.mean(means))
 
@@ -375,8 +398,9 @@ def explain(
         response = identify(known.recording)
         law = PublishedLaw(name, courses[path], qp, networks.get(name))
 
-        def error_m(changed: DriveResponse, slack_rad: float = 0.0, sigma_rad: float = HEADING_SIGMA_RAD) -> float:
-            return _mean_error_m(courses, known, law, make_twin(slack_rad), changed, sigma_rad)  # noqa: B023 - called at once
+        def error_m(changed: DriveResponse, slack_rad: float = 0.0, *, heading_errors: bool = True) -> float:
+            twin = make_twin(slack_rad)
+            return _mean_error_m(courses, known, law, twin, changed, heading_errors=heading_errors)  # noqa: B023 - called at once
 
         found.append(
             Explanation(
@@ -387,7 +411,7 @@ def explain(
                     error_m(replace(response, gain_rad=SIMULATED_GAIN_RAD)),
                     error_m(replace(response, offset_rad=0.0)),
                     error_m(replace(response, delay_s=0.0)),
-                    error_m(response, sigma_rad=0.0),
+                    error_m(response, heading_errors=False),
                     error_m(response, SLACK_RAD),
                 ))),
             )
