@@ -71,7 +71,7 @@ class BatchOfPlants:
         self.steps = period_ns // self._step_ns
         self._plant_class = plant_class(sim.plant)
         self.parameters: dict[str, Array] = {}
-        self.rolls = issubclass(self._plant_class, DoubleTrackPlant) if isinstance(self._plant_class, type) else False
+        self.rolls = self._plant_class is DoubleTrackPlant
         """True if vehicles may start at a speed."""
         self._show(np.zeros((6, count)))
         self.lost: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)

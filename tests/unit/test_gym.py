@@ -313,6 +313,14 @@ def test_walls_keep_off_the_road_where_a_bend_is_tighter_than_the_corridor():
     assert distance.max() < 4.2
 
 
+def test_the_middle_of_a_circle_smaller_than_the_road_has_no_wall():
+    env = VehicleEnv(task="racing", course="circle_r2_ccw", half_width_m=2.5, features=("scan_m[3]",), overrides=FEW_RAYS)
+    observation, _ = env.reset(seed=0)
+    # To the left lies the wall beyond the middle.
+    assert observation[0] == pytest.approx(4.5 - np.hypot(2.0, 0.5), abs=0.02)
+    assert observation[2] > 4.0
+
+
 @pytest.mark.parametrize("action", [np.array([np.nan, 0.0]), np.zeros(3)])
 def test_an_action_that_is_none_is_refused(action: np.ndarray):
     env = VehicleEnv(task="path_tracking", course="sine")

@@ -103,17 +103,16 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         mask = np.asarray((options or {}).get("reset_mask", np.ones(n, dtype=np.bool_)))
         if mask.shape != (n,) or mask.dtype != np.bool_ or not mask.any():
             raise GymError(f"reset_mask must hold {n} booleans, at least one of them true")
-        seeds = [None if seed is None else seed + row for row in range(n)] if seed is None or isinstance(seed, int) else [*seed]
+        seeds = [None] * n if seed is None else [*seed] if isinstance(seed, list | tuple) else [int(seed) + row for row in range(n)]
         if len(seeds) != n:
             raise GymError(f"{len(seeds)} seeds for {n} environments; give one each, or one number")
-        if not self._generators or None not in seeds:
-            drawn = [seeding.np_random(each) for each in seeds]
+        if not self._generators:
+            drawn = [seeding.np_random() for _ in range(n)]
             self._generators, self._seeds = [generator for generator, _ in drawn], [number for _, number in drawn]
-        else:
-            for row, each in enumerate(seeds):
-                if each is not None:
-                    self._generators[row], self._seeds[row] = seeding.np_random(each)
         rows = np.flatnonzero(mask)
+        for row in rows.tolist():
+            if seeds[row] is not None:
+                self._generators[row], self._seeds[row] = seeding.np_random(seeds[row])
         self.simulation.reset(rows, [self._generators[row] for row in rows.tolist()])
         self._ended[rows] = False
         return self.simulation.observe(), self._info()

@@ -35,6 +35,8 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     progress: NonNegative = 1.0
     """Per metre of course."""
+    time: NonNegative = 0.0
+    """Cost per second, so that standing before a wall is no way to avoid it."""
     cross_track: NonNegative = 2.0
     """Per second and metre off the course."""
     heading: NonNegative = 0.0
@@ -48,7 +50,7 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Once, for leaving the corridor or for a collision."""
 
 
-RACING_WEIGHTS = Weights(cross_track=0.0, speed=0.0, steering_rate=0.005, throttle_rate=0.0)
+RACING_WEIGHTS = Weights(time=1.0, cross_track=0.0, speed=0.0, steering_rate=0.005, throttle_rate=0.0)
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

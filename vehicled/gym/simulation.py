@@ -182,14 +182,15 @@ class Simulation:
         passed_s = (points.s_m - self.course.length_m) / np.maximum(plant.speed_mps, 0.05)
         self.lap_time_s = np.where(finished & (self._start_m == 0.0), self.time_s - passed_s, 0.0)
         rate = (action - self._previous) / dt_s
-        errors = (
-            w.cross_track * np.abs(points.cross_track_m)
+        costs = (
+            w.time
+            + w.cross_track * np.abs(points.cross_track_m)
             + w.heading * np.square(points.heading_error_rad)
             + w.speed * np.abs(self.target_mps(points.s_m) - plant.speed_mps)
             + w.throttle_rate * np.square(rate[:, 0])
             + w.steering_rate * np.square(rate[:, 1])
         )
-        self.reward = w.progress * (self.tracker.progress_m - before_m) - dt_s * errors - w.failure * self.terminated
+        self.reward = w.progress * (self.tracker.progress_m - before_m) - dt_s * costs - w.failure * self.terminated
 
     def _sense(self, rows: Rows, first: bool = False) -> None:
         """Advance the errors of the observation of some rows, and take their scans."""

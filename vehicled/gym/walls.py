@@ -25,12 +25,15 @@ def corridor_walls(course: Course, half_width_m: float) -> Array:
     for left_m in (half_width_m, -half_width_m):
         x, y = course.x_m[at] - left_m * np.sin(course.yaw_rad[at]), course.y_m[at] + left_m * np.cos(course.yaw_rad[at])
         kept = [k for k in range(len(at)) if _off_the_road(course, float(x[k]), float(y[k]), int(at[k]), half_width_m)]
+        if len(kept) < 2:
+            # The inside of a circle that is smaller than the road is road.
+            continue
         corners = np.stack((x[kept], y[kept]), axis=1)
         if course.closed:
             corners = np.concatenate((corners, corners[:1]))
         corners = _simplified(corners)
         walls.append(np.concatenate((corners[:-1], corners[1:]), axis=1))
-    return np.concatenate(walls)
+    return np.concatenate([np.empty((0, 4)), *walls])
 
 
 def _simplified(corners: Array) -> Array:
