@@ -64,8 +64,7 @@ class _TrialRecorder:
 def run_trial(injection: Injection, link: str, seed: int, course: Course | None = None) -> TrialResult:
     """Drive, inject at a random phase and observe; on ``COURSE`` if no course is given."""
     at_s = injection_s(injection, link, seed)
-    failures = [parse_failure(f"{injection.fail}@{at_s:.6f}+{injection.fail_s:g}")] if injection.fail else []
-    drive = TrialDrive(profile_of(injection), course or _course(), injection.scene, link, failures, seed)
+    drive = TrialDrive(profile_of(injection), course or _course(), injection.scene, link, failures_of(injection, at_s), seed)
     if injection.prepare is not None:
         injection.prepare(drive.stage)
     return drive.inject(injection, at_s)
@@ -74,6 +73,11 @@ def run_trial(injection: Injection, link: str, seed: int, course: Course | None 
 def injection_s(injection: Injection, link: str, seed: int) -> float:
     """Return the time from the start to the injection, s."""
     return BEGIN_S + DRIVE_S + Random(f"{seed} {injection.key} {link}").random()
+
+
+def failures_of(injection: Injection, at_s: float) -> list[Failure]:
+    """Return the failures of devices that the injection needs, at that time from the start."""
+    return [parse_failure(f"{injection.fail}@{at_s:.6f}+{injection.fail_s:g}")] if injection.fail else []
 
 
 class TrialDrive:
