@@ -27,7 +27,9 @@ def finished(tmp_path: Path, second: str = "vehicle") -> Finished:
     ):
         lost = (controller, vehicle, seed) == ("linear", "other", 3)
         error_m = (0.01 if controller == "mpc" else 0.1) * (2.0 if vehicle == "other" else 1.0) + 0.001 * seed
-        metrics = {} if lost else {"cross_track_mean_m": error_m, "place.00_m": error_m, "place.01_m": 2 * error_m}
+        metrics: dict[str, float | None] = (
+            {} if lost else {"cross_track_mean_m": error_m, "place.00_m": error_m, "place.01_m": 2 * error_m}
+        )
         rows.append(
             Row(
                 key=str(number), number=number, levels={"controller": controller, second: vehicle, "seed": seed},

@@ -139,11 +139,18 @@ def learn_commands(commands: "_SubParsersAction[CommandParser]") -> None:
 
 
 def _drive_arguments(group: CommandParser | _ArgumentGroup, expert: str = "controller") -> None:
-    group.add_argument("--profile", default="art", metavar="NAME", help="profile name or file (default art)")
+    of_data = expert == "expert"
+    group.add_argument(
+        "--profile", default="" if of_data else "art", metavar="NAME",
+        help=f"profile name or file (default {'that of the data' if of_data else 'art'})",
+    )  # fmt: skip
     group.add_argument(
         "--course", action="append", metavar="NAME", help="course to drive; repeatable (default: circles and a straight)"
     )
-    group.add_argument(f"--{expert}", default="mpc", metavar="NAME", help="controller to imitate (default mpc)")
+    group.add_argument(
+        f"--{expert}", default="" if of_data else "mpc", metavar="NAME",
+        help=f"controller to imitate (default {'that of the data' if of_data else 'mpc'})",
+    )  # fmt: skip
     group.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override a value of the profile; repeatable"
     )

@@ -22,7 +22,7 @@ INTERRUPTED_STATUS = 130
 def collect(arguments: Namespace) -> int:
     """Drive every course with every seed; the logs stay."""
     folder = Path(arguments.output)
-    wanted = requests(_drives(arguments, arguments.controller), arguments.seeds, folder)
+    wanted = requests(_drives(arguments, arguments.profile, arguments.controller), arguments.seeds, folder)
     progress, rows = Progress(), []
     pool = LocalPool(arguments.jobs)
     try:
@@ -50,9 +50,17 @@ def collect(arguments: Namespace) -> int:
     return 0 if all(row.outcome == "finished" or row.run_s >= arguments.duration for row in rows) else 1
 
 
-def _drives(arguments: Namespace, expert: str) -> DriveSpec:
+def _only(found: set[str], what: str, option: str) -> str:
+    """Return the one name that all drives of the data have. Raises :class:`LearningError`."""
+    if len(found) == 1:
+        return found.pop()
+    which = ", ".join(sorted(found)) or "none"
+    raise LearningError(f"--dagger: the data name {len(found)} {what} ({which}); say which with {option}")
+
+
+def _drives(arguments: Namespace, profile: str, expert: str) -> DriveSpec:
     return DriveSpec(
-        profile=arguments.profile,
+        profile=profile,
         courses=tuple(arguments.course or COURSES),
         controller=expert,
         disturbance_rad=arguments.disturb,

@@ -2,7 +2,7 @@
 
 import csv
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,6 @@ def _from_log(path: Path, meaning: Meaning, vector: FeatureVector, expert: str) 
     files = run_parts(str(path))
     with LogReader(files[0]) as log:
         header = log.header
-        # Plugins of the run are not needed: only its vehicle, limits and rates are.
         profile = parse(log.attachment("profile.toml").decode(), f"profile of {path.name}").profile
         course = from_json(log.attachment("course.json"))
     driver = header.controller
@@ -178,13 +177,11 @@ def _from_log(path: Path, meaning: Meaning, vector: FeatureVector, expert: str) 
         expert=expert,
     )  # fmt: skip
     wanted: tuple[type[Message], ...] = (*TYPES, CourseCommand)
-    for file in files:
-        with LogReader(file) as log:
-            for each in log.messages(*wanted):
-                if isinstance(each.message, CourseCommand):
-                    notes.append(f"{path.name}: the course was changed during the run; the rows after that are left out")
-                    break
-                recorder.record(each.message, each.t_ns)
+    for message, t_ns in _messages(files, wanted):
+        if isinstance(message, CourseCommand):
+            notes.append(f"{path.name}: the course was changed during the run; the rows after that are left out")
+            break
+        recorder.record(message, t_ns)
     if recorder.far:
         notes.append(f"{path.name}: {recorder.far} rows far from the course are left out")
     note = DriveNote(
@@ -192,6 +189,14 @@ def _from_log(path: Path, meaning: Meaning, vector: FeatureVector, expert: str) 
         expert=expert, seed=header.seed or 0,
     )  # fmt: skip
     return from_recorder(meaning, note, recorder, vector.width), notes
+
+
+def _messages(files: Sequence[str], kinds: tuple[type[Message], ...]) -> Iterator[tuple[Message, int]]:
+    """Iterate over the messages of all parts of a run, each with its time."""
+    for file in files:
+        with LogReader(file) as log:
+            for each in log.messages(*kinds):
+                yield each.message, each.t_ns
 
 
 def _from_table(path: Path, meaning: Meaning, vector: FeatureVector) -> Dataset:

@@ -93,7 +93,7 @@ class FeatureInputs:
 
     def sectors_m(self, count: int) -> Array:
         """Smallest range (count,) in equal sectors of the scanner's field of view, from right to left; the largest range of the
-        scanner where nothing is seen, and everywhere without a scan."""
+        scanner where nothing is seen. Infinite before the first scan, which makes no finite command: the vehicle brakes."""
         scan = self.scan
         if scan is None:
             return np.full(count, np.inf)
