@@ -122,15 +122,16 @@ def train(arguments: Namespace) -> int:
     def show_drive(done: DaggerRound) -> None:
         progress.close()
         end = "finished" if done.finished else done.why
-        print(
-            f"drive {done.number}, {done.course}: {end}, mean cross-track error {done.cross_track_mean_m:.3f} m, {done.rows} rows"
-        )
+        error = f"mean cross-track error {done.cross_track_mean_m:.3f} m"
+        print(f"drive {done.number}, {done.course}: {end}, {error}, {done.rows} rows")
 
     try:
         if arguments.dagger:
-            trained, data = dagger(
-                data, spec, _drives(arguments, arguments.expert), arguments.dagger, on_drive=show_drive, on_epoch=show
-            )
+            notes = data.meaning.drives
+            profile = arguments.profile or _only({note.profile for note in notes} - {""}, "vehicles", "--profile")
+            expert = arguments.expert or _only({note.expert or note.driver for note in notes} - {"person"}, "experts", "--expert")
+            drives = _drives(arguments, profile, expert)
+            trained, data = dagger(data, spec, drives, arguments.dagger, on_drive=show_drive, on_epoch=show)
         else:
             trained = train_network(data, spec, show)
     finally:
