@@ -2,11 +2,11 @@
 error stands beside that of the drives it has not seen.
 
 For each path every recorded drive in turn is the one that is known: steering gain, offset, delay, the response of the speed
-(:mod:`~vehicled.lab.experiments.drive_response`), the drift of the heading and the gaps of the receiver come from it. The twin then
-drives the path under each published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a
-measurement, and with the position one row old and on the grid of the receiver's text, as it was on the vehicle. How its heading was
-zeroed when it was placed, no drive tells of the next: it is taken from the spread over recorded drives (``HEADING_SIGMA_RAD``), at
-equal quantiles, and the mean is the prediction.
+(:mod:`~vehicled.lab.experiments.drive_response`) and the gaps of the receiver come from it. The twin then drives the path under
+each published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a measurement, and with the
+position one row old and on the grid of the receiver's text, as it was on the vehicle. How its heading was zeroed when it was
+placed, no drive tells of the next: it is taken from the spread over recorded drives (``HEADING_SIGMA_RAD``), at equal quantiles,
+and the mean is the prediction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -343,13 +343,11 @@ def _mean_error_m(
     law: PublishedLaw,
     make_twin: TwinMaker,
     response: DriveResponse,
-    *,
-    heading_errors: bool = True,
+    heading_sigma_rad: float = HEADING_SIGMA_RAD,
+    drift_radps: float = 0.0,
 ) -> float:
     """Return the mean cross-track error of a law on a twin, over equal quantiles of the heading error at the start."""
     course, fresh, means = courses[known.path], _fresh(known.recording), []
-    heading_sigma_rad = HEADING_SIGMA_RAD if heading_errors else 0.0
-    drift_radps = heading_drift_radps(known.recording) if heading_errors else 0.0
     draws = DRAWS if heading_sigma_rad else 1
     for k in range(draws):
         error_rad = heading_sigma_rad * NormalDist().inv_cdf((k + 0.5) / draws)
@@ -364,8 +362,11 @@ SIMULATED_GAIN_RAD = 0.4545
 """Wheel angle per unit command of the published simulation."""
 SLACK_RAD = 0.02
 """Slack of a worn steering linkage, as a test of it as a cause; the recorded drives do not tell theirs."""
-CAUSES = ("steering gain", "steering offset", "steering delay", "heading error", "slack")
-"""Possible causes of a difference between vehicle and simulation: each is taken from the identified twin; the slack is added."""
+CAUSES = ("steering gain", "steering offset", "steering delay", "heading error", "slack", "heading drift")
+"""Possible causes of a difference between vehicle and simulation: each is taken from the twin, and the last two are added."""
+ADDED = 2
+"""Causes, the last, that the prediction leaves out: slack, which no drive tells, and the drift of the heading, which no two
+drives share."""
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -379,7 +380,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     identified_m: float
     """Error on the twin identified from the first drive of the cell."""
     changed_m: dict[str, float]
-    """Error on the same twin without one of ``CAUSES``, or with slack."""
+    """Error on the same twin without one of ``CAUSES``, or with one of the last."""
 
 
 def explain(
@@ -398,9 +399,11 @@ def explain(
         response = identify(known.recording)
         law = PublishedLaw(name, courses[path], qp, networks.get(name))
 
-        def error_m(changed: DriveResponse, slack_rad: float = 0.0, *, heading_errors: bool = True) -> float:
+        def error_m(
+            changed: DriveResponse, slack_rad: float = 0.0, sigma_rad: float = HEADING_SIGMA_RAD, drift_radps: float = 0.0
+        ) -> float:
             twin = make_twin(slack_rad)
-            return _mean_error_m(courses, known, law, twin, changed, heading_errors=heading_errors)  # noqa: B023 - called at once
+            return _mean_error_m(courses, known, law, twin, changed, sigma_rad, drift_radps)  # noqa: B023 - called at once
 
         found.append(
             Explanation(
@@ -411,8 +414,8 @@ def explain(
                     error_m(replace(response, gain_rad=SIMULATED_GAIN_RAD)),
                     error_m(replace(response, offset_rad=0.0)),
                     error_m(replace(response, delay_s=0.0)),
-                    error_m(response, heading_errors=False),
-                    error_m(response, SLACK_RAD),
+                    error_m(response, sigma_rad=0.0),
+                    error_m(response, SLACK_RAD), error_m(response, drift_radps=heading_drift_radps(known.recording)),
                 ))),
             )
         )  # fmt: skip
