@@ -168,9 +168,7 @@ def _show_causes(found: list[Explanation], *, json: bool) -> int:
         *(f"with {c}" for c in CAUSES[-ADDED:]),
     ]
     print_table("mean cross-track error (m): recorded, on the identified twin, and on that twin with one change", heads, rows)
-    print(
-        "'without steering gain': with that of the published simulation. Slack: 0.02 rad, to see what it would do. Drift: the drive's own."
-    )
+    print("'without steering gain': with that of the published simulation. Slack: 0.02 rad. Drift: the drive's own.")
     return 0
 
 
