@@ -42,6 +42,17 @@ sim-live: $(VENV)/runtime.stamp ## The same lap in wall time, as on the road: 3.
 	@# Status 130 is an operator's stop, and no failure; the shell must outlive it to say so.
 	@trap : INT; $(BIN)/vehicled sim --profile art --course lot17 --clock wall --seed $(SEED) --plot $(PLOT) $(ARGS) || test $$? -eq 130
 
+LEARN := $(VENV)/learn
+.PHONY: learn
+learn: $(VENV)/dev.stamp ## Train a network on drives of the MPC, and drive the same lap with both and with a linear law
+	@rm -rf $(LEARN); mkdir -p $(LEARN)
+	@$(BIN)/vehicled learn collect -o $(LEARN)/drives
+	@$(BIN)/vehicled learn dataset $(LEARN)/drives -o $(LEARN)/data.parquet
+	@$(BIN)/vehicled learn train $(LEARN)/data.parquet -o policy.onnx --plot policy.png \
+		--dagger 6 --course circle_r2_cw --course square --course sine_tight
+	@for controller in ./policy.onnx mpc linear; do \
+		$(BIN)/vehicled sim --controller $$controller --quiet --log $(LEARN) --seed $(SEED) || exit 1; done
+
 # One failed check does not hide the next: all run, in this order, and the verdict names every one that failed.
 RUN_CHECKS = failed=; for check in $$checks; do \
 	echo "== $$check"; $(MAKE) --no-print-directory --silent check-$$check || failed="$$failed $$check"; done; \

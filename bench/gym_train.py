@@ -3,8 +3,8 @@
     python bench/gym_train.py --out my_policy.onnx
     python bench/gym_train.py --task racing --out my_racer.onnx
 
-Needs pip install "vehicled[train]". The score is that of the deterministic policy on courses that it has not seen, driven from the
-beginning, one episode each, with the vehicle as the profile describes it.
+Needs pip install "vehicled[gym,learn]" stable-baselines3. The score is that of the deterministic policy on courses that it has not
+seen, driven from the beginning, one episode each, with the vehicle as the profile describes it.
 """
 
 import argparse

@@ -61,6 +61,8 @@ gc.disable()
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the collected tests: they live to the end, and every full collection would visit them."""
     gc.enable()
+    # Few objects of the tests are in cycles; at the usual threshold the collector visits every drive some thousand times.
+    gc.set_threshold(20000, 20, 20)
     gc.collect()
     gc.freeze()
     # A drive in this process freezes its own objects, and at its end it would thaw all.

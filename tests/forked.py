@@ -2,11 +2,14 @@
 
 Simulator and log writer are processes with pipes, signals and an exit status as in a real run; each costs some milliseconds instead
 of half a second of processor time. Tests of the processes themselves start them as users do.
+
+Tests that differ only after the vehicle drives share the way there: :func:`branch` goes on in a copy of the process.
 """
 
 import gc
 import inspect
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -15,7 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,6 +26,9 @@ import sim_backend.__main__
 from vehicled.log import pipe, writer
 from vehicled.run import session
 from vehicled.runtime import simulator
+
+State = TypeVar("State")
+Result = TypeVar("Result")
 
 FREEZE = gc.freeze
 """Function of the interpreter, which :mod:`tests.conftest` replaces: the children must not look for garbage in the whole copy."""
@@ -111,3 +117,44 @@ def _one_processor(simulator_pid: int | None) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+_BEGUN: dict[Any, Any] = {}
+"""Drives that are under way, by the function that began them and its arguments."""
+
+
+def branch(begin: Callable[..., State], arguments: tuple[Any, ...], go_on: Callable[[State], Result]) -> Result:
+    """Return ``go_on(begin(*arguments))``: ``begin`` runs once for all calls with the same arguments, ``go_on`` in a copy.
+
+    The copy is one of this process. The result must be picklable. If ``go_on`` raises, the caller fails with its traceback as text.
+    """
+    if sys.platform != "linux":
+        return go_on(begin(*arguments))
+    key = (begin, *arguments)
+    if key not in _BEGUN:
+        _BEGUN[key] = begin(*arguments)
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        try:
+            FREEZE()
+            os.close(reader)
+            try:
+                outcome = pickle.dumps((go_on(_BEGUN[key]), None))
+            except BaseException:  # noqa: BLE001 - nothing of the tests may run in the child
+                outcome = pickle.dumps((None, traceback.format_exc()))
+            with os.fdopen(writer, "wb") as file:
+                file.write(outcome)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        outcome = file.read()
+    os.waitpid(pid, 0)
+    assert outcome, "the copy of the process ended without a result"
+    result: Result
+    result, failure = pickle.loads(outcome)
+    assert failure is None, failure
+    return result

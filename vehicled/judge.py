@@ -69,6 +69,8 @@ class TracePoint(Struct, frozen=True, gc=False):
     cross_track_m: float
     estimate_x_m: float
     estimate_y_m: float
+    wheel_angle_rad: float = nan
+    """Commanded."""
 
 
 class _Instant(NamedTuple):
@@ -95,7 +97,7 @@ class Judge:
         """Last projection of the true pose on the course."""
         self._estimates: deque[StateEstimate] = deque(maxlen=_RING)
         self._waiting: deque[_Instant] = deque(maxlen=_RING)
-        self._target_speed_mps = nan
+        self._target_speed_mps = self._wheel_rad = nan
         self._modes = [(0, Mode.INIT)] * 2
         """The last two modes, each with the time of its first command: a truth may arrive after the command that it precedes."""
         self._asked: CourseCommand | None = None
@@ -149,8 +151,10 @@ class Judge:
                 self._judge_estimates()
         elif isinstance(message, ControlCommand):
             self._target_speed_mps = message.target_speed_mps
-        elif isinstance(message, ActuatorCommand) and message.mode is not self._modes[1][1]:
-            self._modes = [self._modes[1], (message.t_ns, message.mode)]
+        elif isinstance(message, ActuatorCommand):
+            self._wheel_rad = message.wheel_angle_rad
+            if message.mode is not self._modes[1][1]:
+                self._modes = [self._modes[1], (message.t_ns, message.mode)]
         elif isinstance(message, CourseCommand):
             self._asked = message
         elif isinstance(message, Event) and message.name == COURSE_SET and self._asked is not None:
@@ -178,8 +182,19 @@ class Judge:
                 self.estimate_yaw_rad.add(remainder(yaw - truth.yaw_rad, 2 * pi))
                 self.estimate_speed_mps.add(speed - truth.speed_mps)
             if self.trace is not None:
-                t_s = truth.t_ns * 1e-9
-                self.trace.append(TracePoint(t_s, truth.x_m, truth.y_m, truth.speed_mps, target_speed_mps, cross_track_m, x, y))
+                self.trace.append(
+                    TracePoint(
+                        truth.t_ns * 1e-9,
+                        truth.x_m,
+                        truth.y_m,
+                        truth.speed_mps,
+                        target_speed_mps,
+                        cross_track_m,
+                        x,
+                        y,
+                        self._wheel_rad,
+                    )
+                )
 
     def _estimate_at(self, t_ns: int) -> tuple[float, float, float, float]:
         """Interpolate the estimate at a time; yaw from the nearer neighbour."""

@@ -126,6 +126,8 @@ class Pipeline:
         self.estimate: Latest[StateEstimate] = Latest()
         self.newest_command: Latest[ControlCommand] = Latest()
         self._sent: ActuatorCommand | None = None
+        self._scan: LaserScan | None = None
+        """Newest scan that the controller has not seen."""
         self.command_override: Callable[[ActuatorCommand], ActuatorCommand] | None = None
         """Open-loop replay: returns the recorded command instead of the one made here; None otherwise."""
         self._mode_seen = supervisor.mode
@@ -157,6 +159,8 @@ class Pipeline:
                 self._accepted.put(message)
             elif kind in RANGES:
                 monitors.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
+                if kind is LaserScan:
+                    self._scan = message  # type: ignore[assignment]
             elif kind is OperatorCommand:
                 self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
             monitors.on_message(message, now_ns)
@@ -184,6 +188,9 @@ class Pipeline:
             return
         # Otherwise only the gate would hold the cap, and the speed would oscillate around it.
         self._controller.limit_speed(self._cap_mps)
+        if self._scan is not None:
+            self._controller.on_scan(self._scan)
+            self._scan = None
         command = self._controller.step(self._frame.step(estimate), now_ns)
         self.newest_command.put(command, now_ns)
         self._sink.record(command, now_ns)

@@ -1,4 +1,5 @@
-"""Plugins: classes and functions of the user's, named in a profile or command as ``FILE.py:NAME`` or ``package.module:NAME``.
+"""Plugins: classes and functions of the user's, named in a profile or command as ``FILE.py:NAME`` or ``package.module:NAME``, and
+trained networks as controllers, named as ``FILE.onnx``.
 
 A plugin is checked when it is loaded: its base class, its methods and their arguments, its parameters. Its returned messages are
 checked at every call, because their values go into commands and logs. Errors name the file and the line. The text of its file, and
@@ -28,6 +29,10 @@ from vehicled.messages import Fault, Message, Reaction
 
 MAX_BYTES = 1024 * 1024
 """Largest source file that is loaded."""
+NETWORK = ".onnx"
+"""Ending of the file of a trained network."""
+NETWORK_CLASS = "policy"
+"""Name that a network has instead of a class: its table in the profile."""
 OURS = ("vehicled", "drivers", "sim_backend")
 """Packages whose version is in the header of the log, so that their text need not be kept."""
 
@@ -102,7 +107,7 @@ class Plugin(Struct, frozen=True):
 
     kind: str
     reference: str
-    """File with its whole path, or module; then a colon and the name."""
+    """File with its whole path, or module; then a colon and the name. A network has no name."""
     implementation: Any
     files: dict[str, bytes]
     """Source texts by path relative to the plugin's folder: its own file first, then the modules beside it that it imports."""
@@ -120,12 +125,28 @@ _modules: dict[str, tuple[dict[Path, bytes], ModuleType]] = {}
 
 def is_reference(name: object) -> bool:
     """Return True if the name is a plugin's, not a registered one."""
-    return isinstance(name, str) and ":" in name
+    return isinstance(name, str) and (":" in name or name.endswith(NETWORK))
+
+
+def is_network(name: str) -> bool:
+    """Return True if the name is the file of a trained network."""
+    return name.endswith(NETWORK)
+
+
+def source_file(reference: str) -> str:
+    """Return the file of a plugin; empty for one in a module."""
+    place = reference if is_network(reference) else reference.rpartition(":")[0]
+    return place if place.endswith((".py", NETWORK)) else ""
 
 
 def table_name(name: str) -> str:
     """Return the key of the parameter table of an implementation: the name, of a plugin the name behind the colon."""
-    return name.rpartition(":")[2]
+    return NETWORK_CLASS if is_network(name) else name.rpartition(":")[2]
+
+
+def renamed(reference: str, file: Path) -> str:
+    """Return the reference with another file."""
+    return str(file) if is_network(reference) else f"{file}:{table_name(reference)}"
 
 
 def label(name: str) -> str:
@@ -137,8 +158,8 @@ def absolute(name: Any, folder: Path) -> Any:
     """Return the reference with the whole path of its file; anything else as it is."""
     if not is_reference(name):
         return name
-    place, _, attribute = name.rpartition(":")
-    return f"{(folder / Path(place).expanduser()).resolve()}:{attribute}" if place.endswith(".py") else name
+    file = source_file(name)
+    return renamed(name, (folder / Path(file).expanduser()).resolve()) if file else name
 
 
 def load(kind: str, reference: str, contract: Contract, taken: Mapping[str, str], *, fresh: bool = False) -> Plugin:
@@ -149,6 +170,8 @@ def load(kind: str, reference: str, contract: Contract, taken: Mapping[str, str]
     known = _loaded.get((kind, reference))
     if known is not None and not fresh:
         return known
+    if is_network(reference):
+        return _network(kind, reference, known)
     place, _, attribute = reference.rpartition(":")
     module, sources = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
     if known is not None and known.files == sources:
@@ -161,6 +184,24 @@ def load(kind: str, reference: str, contract: Contract, taken: Mapping[str, str]
         raise PluginError(f'{place} has no "{attribute}"; it defines {", ".join(own) or "no class and no function"}')
     plugin = Plugin(kind, reference, _checked(found, f"{label(place)}:{attribute}", kind, contract), sources)
     _loaded[kind, reference] = plugin
+    return plugin
+
+
+def _network(kind: str, reference: str, known: Plugin | None) -> Plugin:
+    """Return the controller of a network. Raises :class:`PluginError`."""
+    if kind != "controller":
+        raise PluginError(f"{reference}: a network is a controller, not a {kind}")
+    try:
+        if known is not None and known.files == {Path(reference).name: Path(reference).read_bytes()}:
+            return known
+    except OSError:
+        pass  # reading it below says what is wrong
+    module = import_module("vehicled.control.policy.controller")
+    try:
+        made = module.policy_class(Path(reference))
+    except module.PolicyError as error:
+        raise PluginError(str(error)) from None
+    plugin = _loaded[kind, reference] = Plugin(kind, reference, made, {Path(reference).name: made.network.data})
     return plugin
 
 

@@ -2,9 +2,9 @@
 
 Each table maps a name to ``"module:attribute"``. A module is imported only when its name is resolved, so that a vehicle that drives
 by pure pursuit never loads a solver. Adding an implementation is one line here. A name with a colon is a plugin
-(:mod:`vehicled.plugins`). Installed packages may offer names by entry points of the groups ``vehicled.controllers``,
-``vehicled.estimators``, ``vehicled.identifiers``, ``vehicled.drivers`` and ``vehicled.decoders``; they are looked up when a profile
-names them, never before.
+(:mod:`vehicled.plugins`), and so is the ``.onnx`` file of a trained network. Installed packages may offer names by entry points of
+the groups ``vehicled.controllers``, ``vehicled.estimators``, ``vehicled.identifiers``, ``vehicled.drivers`` and
+``vehicled.decoders``; they are looked up when a profile names them, never before.
 
 The simulator's plants have their own registry in ``sim_backend``, because the daemon must not know the plant it drives.
 """
@@ -109,7 +109,7 @@ def reference(kind: Kind, name: str) -> str:
     """Return the plugin's reference behind a name; empty for a registered one. Raises :class:`UnknownNameError`."""
     if name in _TABLES[kind]:
         return ""
-    found = name if ":" in name else offered(kind).get(name)
+    found = name if ":" in name or name.endswith(".onnx") else offered(kind).get(name)
     if found is None:
         raise UnknownNameError(kind, name)
     return found

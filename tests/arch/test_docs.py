@@ -41,7 +41,7 @@ FOREIGN_OPTIONS = {"--man", "--offline", "--root", "--now", "--nthreads", "--nwo
 FOREIGN = {"motor_driver.py", "documentation/comm_can.md", "foxglove.sdk.v1", "foxglove.websocket.v1"}
 """Files of other projects, and names that only look like code of this one."""
 FOREIGN |= {f"vehicled.{kind}" for kind in ("controllers", "estimators", "identifiers", "drivers", "decoders")}
-FOREIGN |= {"[controller.MyLaw]", "run.metrics", "run.messages", "run.frame", "run.plot", "run.path"}
+FOREIGN |= {"[controller.MyLaw]", "controller.policy", "run.metrics", "run.messages", "run.frame", "run.plot", "run.path"}
 READERS_FILE = re.compile(r"(test_)?my_|FILE\.|other\.")
 """Files that the reader writes."""
 FOREIGN |= {"vehicled/PathTracking-v0", "vehicled/Racing-v0", "study.sqlite", "art.sha256", "drive.ubx.times", "[message.fields]"}
@@ -174,7 +174,7 @@ def _profile(name: str, *changes: str) -> Profile:
 
 def _load(arguments: dict[str, Any]) -> None:
     """Load what a command drives, unless it names files or values of the reader: capitals, shell variables, file endings."""
-    own = re.compile(r"\$|[A-Z]{2}|\.(toml|csv|py:)|^my_")
+    own = re.compile(r"\$|[A-Z]{2}|\.(toml|csv|onnx|py:)|^my_")
     profile = arguments.get("profile") or "art"
     # The parameters of a class of the reader's own begin with its name.
     changes = [key for key in arguments.get("set") or () if "$" not in key and not re.match(r"\w+\.[A-Z]", key)]

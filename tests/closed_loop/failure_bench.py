@@ -11,7 +11,10 @@ from math import hypot, inf, isfinite
 from msgspec import Struct
 
 from sim_backend.connection import START_NS
-from sim_backend.emulators.failures import parse_failure
+from sim_backend.emulators.failing import FailingEmulator
+from sim_backend.emulators.failures import Failure, parse_failure
+from sim_backend.world import port_names
+from tests.forked import branch
 from vehicled.lab.failsafe.bench import Pair
 from vehicled.machine import Machine
 from vehicled.messages import (
@@ -42,6 +45,8 @@ TRACKED_S = 1.0
 REST_S = 0.5
 """Pause before arming, after the standstill or the end of the failure."""
 SECOND_NS = 1_000_000_000
+SHORTLY_NS = SECOND_NS // 2
+"""Time before a failure up to which the drives with different failures are the same."""
 
 
 class Outcome(Struct, kw_only=True):
@@ -132,18 +137,53 @@ class _Recorder:
         return known and command.mode is Mode.AUTO and command.reaction is Reaction.NONE and truth.speed_mps > 0.8
 
 
+class _Drive:
+    """A drive on ``COURSE`` without failures, so far, of which effects are recorded from ``since_ns`` on."""
+
+    def __init__(self, profile_name: str, since_ns: int, seed: int) -> None:
+        self.profile, self.seed = _profile(profile_name), seed
+        self.recorder = _Recorder(_course(), since_ns)
+        self.pair = Pair(self.profile, _course(), (), self.recorder, seed)
+        self.before = _counters(self.pair.machine)
+        self.pair.grant()
+
+    def until(self, at_ns: int) -> "_Drive":
+        """Go on to a time."""
+        while self.pair.now_ns < at_ns:
+            self.pair.reply()
+            self.pair.grant()
+        return self
+
+
+def will_fail(pair: Pair, profile: Profile, failure: Failure, seed: int) -> None:
+    """Let a device of a drive that is under way fail, later."""
+    world, port = pair.world, port_names(profile).index(failure.port)
+    messages = profile.devices[failure.port].messages
+    world._emulators[port] = FailingEmulator(world.emulator(port), (failure,), messages, seed, START_NS)
+    world._collect(port)
+
+
+def _under_way(profile_name: str, since_ns: int, seed: int) -> _Drive:
+    return _Drive(profile_name, since_ns, seed).until(since_ns - SHORTLY_NS)
+
+
 def inject(profile_name: str, text: str, *, watch_s: float = AFTER_S, stop_s: float | None = None, seed: int = 0) -> Outcome:
     """Drive ``COURSE`` with a failure. ``watch_s``: time watched if endless. ``stop_s``: time of the stop request."""
-    profile, course, failure = _profile(profile_name), _course(), parse_failure(text)
+    failure = parse_failure(text)
+    start_ns = START_NS + round(failure.start_s * SECOND_NS)
+    return branch(_under_way, (profile_name, start_ns, seed), lambda drive: _go_on(drive, failure, watch_s, stop_s))
+
+
+def _go_on(drive: _Drive, failure: Failure, watch_s: float, stop_s: float | None) -> Outcome:
+    pair, recorder, before = drive.pair, drive.recorder, drive.before
+    will_fail(pair, drive.profile, failure, drive.seed)
+    machine = pair.machine
     start_ns = START_NS + round(failure.start_s * SECOND_NS)
     over_s = failure.start_s + (failure.duration_s if isfinite(failure.duration_s) else watch_s)
     over_ns = START_NS + round(over_s * SECOND_NS)
     end_ns = over_ns + (round(AFTER_S * SECOND_NS) if isfinite(failure.duration_s) else 0)
     stop_ns = None if stop_s is None else START_NS + round(stop_s * SECOND_NS)
-    recorder = _Recorder(course, start_ns)
-    pair = Pair(profile, course, [failure], recorder, seed)
-    machine = pair.machine
-    before = _counters(machine)
+    pair.reply()
     digest, rearm_ns, tracked_ns = "", 0, START_NS
     while True:
         pair.grant()

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 import vehicled.safety
 from tests.closed_loop.conftest import ROOT
+from tests.closed_loop.failure_bench import will_fail
+from tests.forked import branch
 from tests.grid import sampled
 from vehicled.cli import main
 from vehicled.journal import NullSink
@@ -19,7 +21,8 @@ from vehicled.lab.failsafe.bench import Pair
 from vehicled.lab.failsafe.document import markdown
 from vehicled.lab.failsafe.injections import BOTH, INJECTIONS, Injection
 from vehicled.lab.failsafe.report import TrialResult, again, lines
-from vehicled.lab.failsafe.trial import run_trial
+from vehicled.lab.failsafe.stage import Scene
+from vehicled.lab.failsafe.trial import BEGIN_S, COURSE, TrialDrive, failures_of, injection_s, run_trial
 from vehicled.lab.failsafe.wall import WALL
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
@@ -53,6 +56,17 @@ def in_suite(case: tuple[Injection, str]) -> bool:
     return injection.row % 4 == 0
 
 
+SOON_S = 1.0
+"""Driving time before the injections of this test, s."""
+
+
+def under_way(profile: str, overrides: tuple[str, ...], scene: Scene, link: str) -> TrialDrive:
+    """A drive shortly before any injection."""
+    drive = TrialDrive(load_profile(profile, overrides), load_course(COURSE), scene, link, (), seed=0)
+    drive.until(BEGIN_S + SOON_S - 0.2)
+    return drive
+
+
 @pytest.mark.parametrize(
     ("injection", "link"),
     sampled(CASES, in_suite),
@@ -64,8 +78,16 @@ def test_a_row_is_detected_by_its_rule_and_answered_in_time(
     # The command drives for longer before the injection. A second is enough to have its speed, but not for the course over ground:
     # it says where the vehicle heads only after some metres.
     if injection.code != "gyro_against_course":
-        monkeypatch.setattr("vehicled.lab.failsafe.trial.DRIVE_S", 1.0)
-    trial = run_trial(injection, link, seed=0)
+        monkeypatch.setattr("vehicled.lab.failsafe.trial.DRIVE_S", SOON_S)
+    at_s = injection_s(injection, link, seed=0)
+
+    def go_on(drive: TrialDrive) -> TrialResult:
+        for failure in failures_of(injection, at_s):
+            will_fail(drive.stage.pair, drive.stage.profile, failure, seed=0)
+        return drive.inject(injection, at_s)
+
+    shared = injection.profile, injection.overrides, injection.scene, link
+    trial = run_trial(injection, link, seed=0) if injection.prepare is not None else branch(under_way, shared, go_on)
     assert trial.problem == "", trial
     assert isfinite(trial.react_ms)
     assert trial.react_ms <= trial.limit_ms

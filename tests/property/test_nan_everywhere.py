@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf, isfinite, nan
 from typing import Any, get_args, get_type_hints
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from drivers.msglink.codec import Decoder, encode
+from tests.forked import branch
 from tests.grid import sampled
 from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import (
@@ -189,18 +190,26 @@ def poisoned(drive: Drive, kind: type[Message], values: dict[str, Any]) -> Messa
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 def test_each_field_alone(kind: type[Message], every: int) -> None:
     """Tell the drive every bad value of every field, twice; or every third one, once: no number, and one that is too large."""
-    drive = Drive()
-    for field in msgspec.structs.fields(kind):
-        for bad in bad_values(kind, field.name)[::every]:
+    told = [(field.name, bad) for field in msgspec.structs.fields(kind) for bad in bad_values(kind, field.name)[::every]]
+
+    def tell_from(first: int, drive: Drive) -> int:
+        """Go on until the drive does not drive again; return the number of the next value."""
+        for number in range(first, len(told)):
+            name, bad = told[number]
             for _ in range(1 if every > 1 else 2):
-                drive.tell(poisoned(drive, kind, {field.name: bad}))
+                drive.tell(poisoned(drive, kind, {name: bad}))
                 drive.until(AFTER_MS)
                 drive.sound()
             if not drive.go():
                 # What it was told lasts, such as a fault that nobody takes back.
                 drive.sound()
                 assert drive.pair.machine.why
-                drive = Drive()
+                return number + 1
+        return len(told)
+
+    following = 0
+    while following < len(told):
+        following = branch(Drive, (), partial(tell_from, following))
 
 
 @st.composite
@@ -215,13 +224,15 @@ def poison(draw: st.DrawFn) -> tuple[type[Message], dict[str, Any], float]:
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(poison(), min_size=1, max_size=8))
 def test_any_fields_of_any_messages_in_any_order(poisons: list[tuple[type[Message], dict[str, Any], float]]) -> None:
-    drive = Drive()
-    for kind, values, after_ms in poisons:
-        drive.tell(poisoned(drive, kind, values))
-        drive.until(after_ms)
+    def tell(drive: Drive) -> None:
+        for kind, values, after_ms in poisons:
+            drive.tell(poisoned(drive, kind, values))
+            drive.until(after_ms)
+            drive.sound()
+        drive.until(300.0)
         drive.sound()
-    drive.until(300.0)
-    drive.sound()
+
+    branch(Drive, (), tell)
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -236,6 +247,24 @@ def test_any_fields_of_any_messages_in_any_order(poisons: list[tuple[type[Messag
     )
 )
 def test_by_hand_a_bad_reading_keeps_nothing_alive(readings: list[dict[str, Any]]) -> None:
+    def tell(drive: Drive) -> None:
+        for values in readings:
+            drive.tell(poisoned(drive, TeleopCommand, values))
+            drive.until(20.0)
+            drive.sound()
+        # The stick has been let go, whatever its last stamp says.
+        drive.until(300.0)
+        drive.sound()
+        assert drive.pair.machine.mode is not Mode.TELEOP
+        command = drive.log.newest[ActuatorCommand]
+        assert isinstance(command, ActuatorCommand)
+        assert command.throttle == 0.0
+
+    branch(by_hand, (), tell)
+
+
+def by_hand() -> Drive:
+    """A drive that a stick has taken over."""
     drive = Drive()
     reading = TeleopCommand(0, 0, 0.0, 0.0, 0.0, True, "a stick", 0)
     drive.tell(OperatorCommand(drive.pair.now_ns, drive.pair.now_ns, OperatorAction.TELEOP, "the test"))
@@ -244,15 +273,7 @@ def test_by_hand_a_bad_reading_keeps_nothing_alive(readings: list[dict[str, Any]
         drive.tell(reading_at(drive, replace(reading, throttle=throttle, sequence=sequence)))
         drive.until(50.0)
     assert drive.pair.machine.mode is Mode.TELEOP
-    for values in readings:
-        drive.tell(poisoned(drive, TeleopCommand, values))
-        drive.until(20.0)
-        drive.sound()
-    # The stick has been let go, whatever its last stamp says.
-    drive.until(300.0)
-    drive.sound()
-    assert drive.pair.machine.mode is not Mode.TELEOP
-    assert drive.log.newest[ActuatorCommand].throttle == 0.0
+    return drive
 
 
 def reading_at(drive: Drive, reading: TeleopCommand) -> TeleopCommand:

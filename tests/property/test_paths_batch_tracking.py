@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vehicled.control.error_state import reference_ahead
 from vehicled.control.linear import Linear, LinearParams
 from vehicled.paths.batch_tracking import BatchTracker
 from vehicled.paths.catalog import load_course
@@ -64,8 +65,7 @@ def test_the_reference_ahead_is_that_of_the_linear_controller(name: str):
         for row in range(n):
             law.tracker.reset(start)
             law.tracker.update(float(x[row]), float(y[row]), float(yaw[row]), 1.0)
-            near = float(x[row] + np.cos(yaw[row])), float(y[row] + np.sin(yaw[row]))
-            point = law.tracker.point_at(law._reference_m(*near))
+            point = reference_ahead(law.tracker, float(x[row]), float(y[row]), float(yaw[row]), 1.0)
             np.testing.assert_allclose(
                 [found.x_m[row], found.y_m[row], found.yaw_rad[row], found.curvature_per_m[row]],
                 [point.x_m, point.y_m, point.yaw_rad, point.curvature_per_m], atol=1e-8,

@@ -80,7 +80,7 @@ def test_the_prediction_is_the_drive_of_the_law_and_the_same_each_time() -> None
     def twin(response: DriveResponse, x: float, y: float, yaw: float) -> FourDofTwin:
         return FourDofTwin(twin_of(profile.sim, response), x, y, yaw)
 
-    drives = [Drive("sine", "linear", f"pid_{k}", 0.2, made) for k in (1, 2)]
+    drives = [Drive("sine", "linear", "made", f"pid_{k}", 0.2, made) for k in (1, 2)]
     found, unused = predict({"sine": course}, drives, twin, lambda _: None)
     assert not unused
     assert [(p.law, p.known, p.others) for p in found] == [("linear", "pid_1", 1), ("linear", "pid_2", 1)]

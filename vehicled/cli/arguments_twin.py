@@ -92,7 +92,8 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "predict",
         help="identify the twin from one recorded drive and predict the cross-track error of the others",
         description="For each recorded drive of a path: identify steering gain, offset, delay and speed response, "
-        "simulate the twin with the published controllers, and compare its mean cross-track error with that of the other drives.",
+        "simulate the twin with the published controllers, and compare its mean cross-track error with that of the other drives "
+        "of the campaign.",
         epilog="Exit status: 0 every prediction is within 25 percent; 1 at least one is not; 2 invalid arguments.",
     )
     predict.add_argument(
@@ -100,5 +101,8 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         help="folder with path_following_2024 and reference_paths (default ~/vehicled/data, filled by vehicled data fetch)",
     )  # fmt: skip
     predict.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle, with a 4-DOF twin (default art)")
+    predict.add_argument(
+        "--explain", action="store_true", help="instead: how each error changes without one cause, such as the steering delay"
+    )
     predict.add_argument("--json", action="store_true", help="print JSON")
     predict.set_defaults(run="vehicled.lab.twin.predict:predict_drives")

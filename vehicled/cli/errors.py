@@ -8,6 +8,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.control_socket.client import ControlError
     from vehicled.control_socket.socket_path import SocketPathError
     from vehicled.lab.recordings.errors import RecordingError
+    from vehicled.learning.errors import LearningError
     from vehicled.link import LinkError
     from vehicled.log.errors import LogError
     from vehicled.paths.errors import CourseError
@@ -18,4 +19,4 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.teleop.mapping import MappingError
 
     ours = (SetupError, ControlError, SocketPathError, LinkError, LogError, CourseError, ProfileError, RecordingError)
-    return (*ours, PluginError, UnknownNameError, MappingError, BridgeError, StudyError)
+    return (*ours, PluginError, UnknownNameError, MappingError, BridgeError, StudyError, LearningError)

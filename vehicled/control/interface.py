@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from vehicled.messages import ControlCommand, StateEstimate
+from vehicled.messages import ControlCommand, LaserScan, StateEstimate
 from vehicled.vehicle import Vehicle
 
 
@@ -52,6 +52,9 @@ class Controller(ABC):
     def limit_speed(self, cap_mps: float) -> None:  # noqa: B027
         """Set the speed cap before each step; infinite means no cap. Above it the command gate removes the drive. Ignored by
         default."""
+
+    def on_scan(self, scan: LaserScan) -> None:  # noqa: B027
+        """Receive the newest laser scan before the next step, for controllers that look around. Ignored by default."""
 
     def on_command_sent(self, throttle: float, brake: float) -> None:  # noqa: B027
         """Receive the actuator command that the gate derived from the last step, for controllers that learn. Ignored by default."""

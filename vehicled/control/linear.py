@@ -14,12 +14,12 @@ kept: no prediction, no integral, no brake except at the end, and no steering of
 """
 
 from collections.abc import Mapping
-from math import cos, pi, sin
+from math import pi
 from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
 
-from vehicled.control.error_state import ErrorState, error_state
+from vehicled.control.error_state import ErrorState, error_state, reference_ahead
 from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
@@ -72,15 +72,13 @@ class Linear(PathFollower):
 
     def __init__(self, params: LinearParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
         self._params = params
-        self._open = not course.closed
         super().__init__(params.speed, vehicle, limits, course, period_s)
 
     def steer(self, state: FollowerState) -> SteeringDemand:
         p, here, pose = self._params, state.here, state.ahead
         turned = 0.0 if here.direction > 0 else pi
         yaw = pose.yaw_rad + turned
-        near_x, near_y = pose.x_m + p.look_ahead_m * cos(yaw), pose.y_m + p.look_ahead_m * sin(yaw)
-        reference = self.tracker.point_at(self._reference_m(near_x, near_y))
+        reference = reference_ahead(self.tracker, pose.x_m, pose.y_m, yaw, p.look_ahead_m)
         wanted_mps = abs(self.target(here.s_m).speed_mps)
         speed_mps = here.direction * pose.speed_mps
         errors = error_state(
@@ -89,14 +87,4 @@ class Linear(PathFollower):
         throttle, steering = law(p, errors)
         # The command gate inverts this angle, which reproduces the command.
         wheel = self.vehicle.steering.wheel_angle_rad(here.direction * min(max(steering, -1.0), 1.0))
-        return SteeringDemand(wheel - (self.vehicle.steering.offset_rad if p.trim else 0.0), throttle=throttle)
-
-    def _reference_m(self, x_m: float, y_m: float) -> float:
-        """Return the arc length of the nearest point on the current leg, or on its straight extension."""
-        tracker = self.tracker
-        s_m, end_m = tracker.locate(x_m, y_m, 0.0).s_m, tracker.leg_end_m
-        if self._open and s_m >= end_m:
-            end = tracker.point_at(end_m)
-            along_m = (x_m - end.x_m) * cos(end.yaw_rad) + (y_m - end.y_m) * sin(end.yaw_rad)
-            s_m = end_m + max(tracker.direction * along_m, 0.0)
-        return s_m
+        return SteeringDemand(wheel - (self.vehicle.steering.offset_rad if p.trim else 0.0), throttle=max(throttle, 0.0))

@@ -16,6 +16,7 @@ from vehicled.estimation.history import CommandHistory
 from vehicled.messages import ControlCommand, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathPoint, PathTracker
+from vehicled.ports import NEVER_NS
 from vehicled.vehicle import MAX_DELAY_NS, Limits, Vehicle
 
 MAX_ESTIMATE_AGE_NS = 200_000_000
@@ -47,7 +48,7 @@ class SteeringDemand(NamedTuple):
     speed_cap_mps: float = inf
     """Largest speed magnitude, whatever the speed profile allows."""
     throttle: float | None = None
-    """Fraction of full drive in the direction of the leg, from a law that controls the speed itself."""
+    """Fraction of full drive in the direction of the leg, from a law that controls the speed itself; negative brakes."""
 
 
 SPEED_RANGES: Mapping[str, tuple[float, float]] = {
@@ -157,8 +158,20 @@ class PathFollower(Controller):
             here.s_m, here.cross_track_m, here.heading_error_rad, here.curvature_per_m,
         )  # fmt: skip
 
+    @property
+    def last_demand(self) -> Demand:
+        """Throttle and brake last commanded."""
+        return self._demands.at(NEVER_NS)
+
     def on_command_sent(self, throttle: float, brake: float) -> None:
         if self._stepped_ns is not None:
+            self._demands.append(self._stepped_ns, Demand(throttle, brake))
+
+    def overrule(self, wheel_rad: float, throttle: float, brake: float) -> None:
+        """Record that another command than that of the last step was sent, so that the next prediction starts from it."""
+        if self._stepped_ns is not None:
+            self.command_rad = wheel_rad
+            self._wheels.append(self._stepped_ns, wheel_rad)
             self._demands.append(self._stepped_ns, Demand(throttle, brake))
 
     def _brake(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
@@ -244,7 +257,7 @@ class PathFollower(Controller):
         forward = self.tracker.direction > 0
         limit = 1.0 if forward else self.vehicle.drive.reverse_share
         magnitude = min(max(throttle, 0.0), limit)
-        return Demand(magnitude if forward else -magnitude, 0.0)
+        return Demand(magnitude if forward else -magnitude, min(max(-throttle, 0.0), 1.0))
 
     def _drive(
         self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float

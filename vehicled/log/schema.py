@@ -119,15 +119,15 @@ class PluginRow(Struct, frozen=True, kw_only=True):
 
     kind: str
     reference: str
-    """File with its whole path, or module; then a colon and the name."""
+    """File with its whole path, or module; then a colon and the name. A network has no name."""
     hashes: dict[str, str]
     """SHA-256 of its source files by path relative to its folder, its own first. Attachments: :func:`plugin_attachment`."""
 
     @property
     def text_file(self) -> str:
         """Path of its own source file; empty for a module."""
-        place = self.reference.rpartition(":")[0]
-        return place if place.endswith(".py") else ""
+        place = self.reference if self.reference.endswith(".onnx") else self.reference.rpartition(":")[0]
+        return place if place.endswith((".py", ".onnx")) else ""
 
 
 def plugin_attachment(row: int, file: str) -> str:

@@ -24,7 +24,7 @@ from vehicled.log.schema import FENCE_NAME, PluginRow, RunHeader, plugin_attachm
 from vehicled.machine import Machine
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_json
-from vehicled.plugins import label, table_name
+from vehicled.plugins import label, renamed
 from vehicled.ports import TakesSecret
 from vehicled.profile import Loaded, ProfileError, load, names, parse
 from vehicled.replay.journal import Journal
@@ -108,7 +108,7 @@ def plugin_files(journal: Journal, code: Code) -> Callable[[str], str]:
             for file in row.hashes:
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 (folder / file).write_bytes(journal.attachment(plugin_attachment(number, file)))
-            return f"{folder / Path(row.text_file).name}:{table_name(name)}"
+            return renamed(name, folder / Path(row.text_file).name)
         if code == "same":
             _refuse_other_code(row)
         return row.reference

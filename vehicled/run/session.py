@@ -34,7 +34,7 @@ from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
 from vehicled.messages import Message
 from vehicled.paths.stored import to_json
-from vehicled.plugins import PluginError, label
+from vehicled.plugins import PluginError, is_network, label
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.plan import Plan
@@ -439,7 +439,8 @@ def _attachments(plan: Plan) -> list[Attachment]:
     if plan.board is not None:
         files.append(Attachment(BOARD_NAME, "application/json", plan.board_text))
     for row, plugin in enumerate(plan.plugins):
-        files += [Attachment(plugin_attachment(row, name), "text/x-python", text) for name, text in plugin.files.items()]
+        kind = "application/octet-stream" if is_network(plugin.reference) else "text/x-python"
+        files += [Attachment(plugin_attachment(row, name), kind, text) for name, text in plugin.files.items()]
     return files
 
 

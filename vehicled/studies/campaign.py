@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from vehicled import plugins
-from vehicled.plugins import is_reference
+from vehicled.plugins import is_reference, source_file
 from vehicled.profile import ProfileError
 from vehicled.run.simulation import simulated_profile
 from vehicled.studies.conduct import REFUSALS, Request, Row, plan_of, renumbered
@@ -179,7 +179,7 @@ def _files(data: Any) -> Iterator[str]:
         for value in data:
             yield from _files(value)
     elif isinstance(data, str) and data.startswith("/") and len(data) < _LONGEST_PATH:
-        path = data.rpartition(":")[0] if is_reference(data) else data
+        path = source_file(data) if is_reference(data) else data
         if Path(path).is_file():
             yield path
 

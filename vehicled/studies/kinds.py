@@ -17,11 +17,15 @@ def write_page(study: Finished, output: Path, published: Path | None = None) -> 
         from vehicled.studies.low_rate import write_low_rate
 
         write_low_rate(study, output, published)
+    elif kind == "matrix":
+        from vehicled.studies.matrix import write_matrix
+
+        write_matrix(study, output)
     elif published is not None:
         raise StudyError(study.specification.path, ["--published needs a study with a report of its own, such as low_rate"])
     else:
         write_report(study, output)
 
 
-KINDS = ("low_rate",)
+KINDS = ("low_rate", "matrix")
 """Kinds of reports besides the general one."""

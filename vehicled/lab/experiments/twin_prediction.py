@@ -1,14 +1,15 @@
 """Does the twin foretell the real drive? Identified from one recorded drive, it drives the published controllers; its cross-track
 error stands beside that of the drives it has not seen.
 
-For each path every recorded drive in turn is the one that is known: steering gain, offset, delay and the response of the speed come
-from it (:mod:`~vehicled.lab.experiments.drive_response`). The twin then drives the path under each published law, at 10 Hz, with
-the published speed estimate, which never sees a measurement, and with the position one row old and on the grid of the receiver's
-text, as it was on the vehicle. How its heading was zeroed when it was placed, no drive tells of the next: it is taken from the
-spread over recorded drives (``HEADING_SIGMA_RAD``), at equal quantiles, and the mean is the prediction.
+For each path every recorded drive in turn is the one that is known: steering gain, offset, delay, the response of the speed
+(:mod:`~vehicled.lab.experiments.drive_response`), the drift of the heading and the gaps of the receiver come from it. The twin then
+drives the path under each published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a
+measurement, and with the position one row old and on the grid of the receiver's text, as it was on the vehicle. How its heading was
+zeroed when it was placed, no drive tells of the next: it is taken from the spread over recorded drives (``HEADING_SIGMA_RAD``), at
+equal quantiles, and the mean is the prediction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import cos, sin
 from pathlib import Path
 from statistics import NormalDist
@@ -16,10 +17,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from vehicled.control.error_state import error_state
+from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.linear import LinearParams, law
-from vehicled.lab.experiments.drive_response import DriveResponse, ResponseError, identify
+from vehicled.lab.experiments.drive_response import MIN_ROWS, MIN_SPEED_MPS, DriveResponse, ResponseError, identify
 from vehicled.lab.published.mpc import (
     COMMAND_PER_RAD,
     LOOK_AHEAD_M,
@@ -30,10 +32,20 @@ from vehicled.lab.published.mpc import (
 )
 from vehicled.lab.recordings import table
 from vehicled.lab.recordings.loading import sources
-from vehicled.lab.recordings.recording import Array, Recording
+from vehicled.lab.recordings.recording import Array, Recording, seconds
+from vehicled.lab.recordings.smoothing import is_new
+from vehicled.learning.dataset import Dataset, DriveNote, Meaning
+from vehicled.learning.training import TrainingSpec, forward, train
 
-LAWS = {"mpc": "mpc", "pid": "linear"}
-"""Published laws by the word that the recorded files begin with."""
+LAWS = {"mpc": "mpc", "pid": "linear", "nn_mpc": "nn_mpc", "nn_mc": "nn_mc"}
+"""Published laws by the beginning of the names of the recorded files; ``nn_mpc`` is the network that imitates the MPC, ``nn_mc``
+the one that imitates a person."""
+STEERING_FACTOR = {"nn_mc": 1.75}
+"""Constant factor of the steering with which a network was driven, and which its recorded commands hold."""
+OTHER_FACTOR = {"syn_path/nn_mc_3": 1.5}
+"""Recorded drives with another one."""
+LAPS = {"lot17": "lot17_rtk_gps_2023/single_speed"}
+"""More drives of a path: those of the networks were logged with other columns."""
 COURSES = {
     "lot17": "lot17_sinsquare_sv.csv",
     "rd_path": "rd_path_reconstructed.csv",
@@ -47,6 +59,8 @@ WAITS_S = 1.3
 """The recorded vehicles stood for 11 to 16 rows first."""
 GRID_M = (0.01355, 0.01855)
 """Resolution of the positions: the receiver's text has five digits of an arc-minute."""
+LAW_TRAINING = TrainingSpec(hidden=(32, 32), epochs=150, batch=64, rate=2e-3, validation=0.0)
+"""Fit of a published network to its logged commands; larger than it was, so that the fit ends in no poor local minimum."""
 MOST_S = 600.0
 WITHIN = 0.25
 
@@ -95,10 +109,12 @@ class Waypoints(NamedTuple):
 
 
 class Drive(Struct, frozen=True):
-    """A recorded drive: its path and law, its name, its mean cross-track error, and itself."""
+    """A recorded drive: its path and law, its campaign and name, its mean cross-track error, and itself."""
 
     path: str
     law: str
+    campaign: str
+    """Folder of the drives that were recorded together; the vehicle changed from one to the next."""
     name: str
     cross_track_m: float
     recording: Recording
@@ -121,13 +137,15 @@ def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive], li
             left_out.append(f"{file}: the course of {place.name} is missing")
             continue
         course = courses[place.name] = _waypoints(file)
-        for source in sources(place):
-            word = source.path.stem.split("_")[0]
-            if word not in LAWS or source.path.stem.startswith("nn"):
+        more = folder / LAPS[place.name] if place.name in LAPS else place
+        for source in [*sources(place), *(sources(more) if more != place and more.is_dir() else ())]:
+            word = source.path.stem.rpartition("_")[0]
+            if word not in LAWS:
                 continue
-            for recording in source.load(("path",)):
+            for recording in source.load(("path", "rtk")):
                 error = cross_track_m(course, recording.raw_x_m, recording.raw_y_m)
-                drives.append(Drive(place.name, LAWS[word], source.path.stem, float(error.mean()), recording))
+                campaign = str(source.path.parent.relative_to(folder))
+                drives.append(Drive(place.name, LAWS[word], campaign, source.path.stem, float(error.mean()), recording))
     if not courses:
         raise FileNotFoundError("; ".join(left_out) or f"{real}: holds no drives")
     return courses, drives, left_out
@@ -150,12 +168,63 @@ def cross_track_m(course: Waypoints, x_m: Array, y_m: Array) -> Array:
     return found
 
 
+Network = Callable[[ErrorState], tuple[float, float]]
+"""Throttle and steering, not limited, for an error state."""
+
+
+def recorded_pairs(folder: Path, word: str) -> tuple[Array, Array]:
+    """Return the error states (n, 4) and commands (n, 2) that a network was logged with, on the vehicle and in their simulation.
+
+    Rows of the simulation whose command is at a limit are left out, because there it was logged after the limit.
+    """
+    inputs, outputs = [], []
+    for file in sorted((folder / "path_following_2024").glob(f"*/*/{word}*.csv")):
+        rows = table.read(file)
+        errors = np.column_stack([rows[name] for name in ("e_ahead_m", "e_left_m", "e_heading_rad", "e_speed_mps")])
+        throttle, steering = rows["throttle_cmd"], rows["steering_cmd"]
+        factor = STEERING_FACTOR.get(word, 1.0)
+        free = np.isfinite(errors).all(axis=1) & np.isfinite(throttle) & np.isfinite(steering)
+        if file.parent.parent.name == "sim":
+            free &= (np.abs(steering) < 0.999) & (throttle < 0.999) & (throttle > 0.001)
+        steering = steering * factor / OTHER_FACTOR.get(f"{file.parent.name}/{file.stem}", factor)
+        inputs.append(errors[free])
+        outputs.append(np.column_stack([throttle, steering])[free])
+    if not inputs:
+        raise FileNotFoundError(f"{folder}/path_following_2024: no drive of the network {word}")
+    return np.concatenate(inputs), np.concatenate(outputs)
+
+
+def network_law(folder: Path, word: str) -> Network:
+    """Return the law of a published network, identified from its logged commands, because its weights are not published.
+
+    The logged commands are a function of the logged errors alone, so this is the law and knows nothing of the vehicle.
+    """
+    inputs, outputs = recorded_pairs(folder, word)
+    data = Dataset(
+        Meaning(drives=[DriveNote(name=word, rows=len(inputs))]), np.zeros(len(inputs), np.int64),
+        np.arange(len(inputs), dtype=np.float64), inputs,
+        {"throttle": outputs[:, 0], "steering": outputs[:, 1], "wheel_angle_rad": outputs[:, 1]},
+    )  # fmt: skip
+    layers = train(data, LAW_TRAINING).layers
+
+    def law(errors: ErrorState) -> tuple[float, float]:
+        throttle, steering = forward(layers, np.array([errors]))[0].tolist()
+        return throttle, steering
+
+    return law
+
+
 class PublishedLaw:
     """The laws as they ran: one error at the waypoint nearest to the point ahead, and the speed that never saw a measurement."""
 
-    def __init__(self, name: str, course: Waypoints, qp: PublishedQp) -> None:
-        self._name, self._course, self._qp = name, course, qp
+    def __init__(self, name: str, course: Waypoints, qp: PublishedQp, network: Network | None = None) -> None:
+        """``network`` computes the commands of a law that is one."""
+        self._name, self._course, self._qp, self._network = name, course, qp, network
         self._linear = LinearParams()
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin another drive."""
         self._speed_mps = self._throttle = self._throttle_before = self._steering = 0.0
 
     def command(self, x_m: float, y_m: float, yaw_rad: float) -> tuple[float, float]:
@@ -169,31 +238,65 @@ class PublishedLaw:
         if self._name == "mpc":
             throttle, wheel, _ = self._qp.solve(errors, MAX_WHEEL_RAD * self._steering, speed_mps)
             steering = COMMAND_PER_RAD * wheel
+        elif self._network is not None:
+            throttle, steering = self._network(errors)
         else:
             throttle, steering = law(self._linear, errors)
         self._throttle, self._steering = min(max(throttle, 0.0), 1.0), min(max(steering, -1.0), 1.0)
         return self._throttle, self._steering
 
 
-def drive(twin: Twin, published: PublishedLaw, course: Waypoints, heading_error_rad: float) -> Array:
-    """Drive a course once; true positions (n, 2) every 0.1 s, to its end or to where time runs out."""
+def heading_drift_radps(recording: Recording) -> float:
+    """Return the rate at which the heading on board leaves the true one; 0 for a drive without a heading on board."""
+    truth, yaw = recording.truth, recording.published.yaw_rad
+    if yaw is None:
+        rows = table.read(Path(recording.source)) if recording.source else None
+        yaw = rows["heading_rad"] if rows is not None and "heading_rad" in rows else None
+    if yaw is None or len(yaw) != len(truth.t_ns):
+        return 0.0
+    error = np.unwrap(np.asarray(yaw) - truth.yaw_rad)
+    moves = np.isfinite(error) & (truth.speed_mps > MIN_SPEED_MPS)
+    if int(moves.sum()) < MIN_ROWS:
+        return 0.0
+    rate, _ = np.polyfit(seconds(truth.t_ns)[moves], error[moves], 1)
+    return float(rate)
+
+
+def drive(
+    twin: Twin, published: PublishedLaw, course: Waypoints, heading_error_rad: float, drift_radps: float, fresh: Sequence[bool]
+) -> Array:
+    """Drive a course once; positions (n, 2) as a receiver shows them every 0.1 s, to its end or to where time runs out.
+
+    The heading seen is the true one plus an error that grows with ``drift_radps``. ``fresh`` tells of each row whether the receiver
+    gave a new position, repeated as often as needed.
+    """
     length_m = float(np.hypot(np.diff(course.x_m), np.diff(course.y_m)).sum())
     step_ns = round(STAGE_S * 1e9)
     x, y, yaw, _ = twin.advance(0)
-    seen = x, y
+    seen = shown = x, y
     places, way_m = [(x, y)], 0.0
     for k in range(round(MOST_S / STAGE_S)):
         now_ns = k * step_ns
         x, y, yaw, speed_mps = twin.advance(now_ns)
-        places.append((x, y))
+        if fresh[k % len(fresh)]:
+            shown = x, y
+        places.append(shown)
         way_m += speed_mps * STAGE_S
         if way_m > length_m - 1.0:
             break
         if now_ns >= WAITS_S * 1e9:
             seen_x, seen_y = (round(value / grid) * grid for value, grid in zip(seen, GRID_M, strict=True))
-            twin.command(now_ns, *published.command(seen_x, seen_y, yaw - heading_error_rad))
-        seen = x, y
+            seen_yaw = yaw + heading_error_rad + drift_radps * now_ns * 1e-9
+            twin.command(now_ns, *published.command(seen_x, seen_y, seen_yaw))
+        seen = shown
     return np.array(places)
+
+
+def _fresh(recording: Recording) -> list[bool]:
+    """Return of each row of a drive whether the receiver gave a new position; a vehicle that stands tells nothing."""
+    new = is_new(recording.raw_x_m, recording.raw_y_m)
+    moving = np.flatnonzero(new)
+    return [bool(each) for each in new[moving[0] : moving[-1] + 1]] if len(moving) else [True]
 
 
 def predict(
@@ -201,32 +304,125 @@ def predict(
     drives: Sequence[Drive],
     make_twin: TwinMaker,
     progress: Callable[[str], None],
+    networks: Mapping[str, Network] | None = None,
 ) -> tuple[list[Prediction], list[str]]:
     """Every prediction there is to make, and what could not be used, in words."""
     qp = PublishedQp(4000)
     found, unused = [], []
     for known in drives:
-        course = courses[known.path]
         try:
             response = identify(known.recording)
         except ResponseError as error:
             unused.append(str(error))
             continue
         for name in LAWS.values():
-            others = [d.cross_track_m for d in drives if (d.path, d.law) == (known.path, name) and d is not known]
+            network = (networks or {}).get(name)
+            if name.startswith("nn") and network is None:
+                continue
+            others = [
+                d.cross_track_m
+                for d in drives
+                if (d.path, d.law, d.campaign) == (known.path, name, known.campaign) and d is not known
+            ]
             if not others:
                 continue
             progress(f"{known.path}: known {known.name}, drives {name}")
-            means = []
-            for k in range(DRAWS):
-                error_rad = HEADING_SIGMA_RAD * NormalDist().inv_cdf((k + 0.5) / DRAWS)
-                start = float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])
-                places = drive(make_twin(response, *start), PublishedLaw(name, course, qp), course, error_rad)
-                means.append(float(cross_track_m(course, places[:, 0], places[:, 1]).mean()))
+            predicted_m = _mean_error_m(courses, known, PublishedLaw(name, courses[known.path], qp, network), make_twin, response)
             found.append(
                 Prediction(
-                    path=known.path, law=name, known=known.name, predicted_m=float(np.mean(means)),
+                    path=known.path, law=name, known=known.name, predicted_m=predicted_m,
                     real_m=float(np.mean(others)), others=len(others),
                 )
             )  # fmt: skip
     return found, unused
+
+
+def _mean_error_m(
+    courses: Mapping[str, Waypoints],
+    known: Drive,
+    law: PublishedLaw,
+    make_twin: TwinMaker,
+    response: DriveResponse,
+    *,
+    heading_errors: bool = True,
+) -> float:
+    """Return the mean cross-track error of a law on a twin, over equal quantiles of the heading error at the start."""
+    course, fresh, means = courses[known.path], _fresh(known.recording), []
+    heading_sigma_rad = HEADING_SIGMA_RAD if heading_errors else 0.0
+    drift_radps = heading_drift_radps(known.recording) if heading_errors else 0.0
+    draws = DRAWS if heading_sigma_rad else 1
+    for k in range(draws):
+        error_rad = heading_sigma_rad * NormalDist().inv_cdf((k + 0.5) / draws)
+        start = float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])
+        law.reset()
+        places = drive(make_twin(response, *start), law, course, error_rad, drift_radps, fresh)
+        means.append(float(cross_track_m(course, places[:, 0], places[:, 1]).mean()))
+    return float(np.mean(means))
+
+
+SIMULATED_GAIN_RAD = 0.4545
+"""Wheel angle per unit command of the published simulation."""
+SLACK_RAD = 0.02
+"""Slack of a worn steering linkage, as a test of it as a cause; the recorded drives do not tell theirs."""
+CAUSES = ("steering gain", "steering offset", "steering delay", "heading error", "slack")
+"""Possible causes of a difference between vehicle and simulation: each is taken from the identified twin; the slack is added."""
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """Mean cross-track errors of one law on one path, with and without single causes."""
+
+    path: str
+    law: str
+    simulated_m: float
+    """Error in the published simulation; NaN if its drive is not there."""
+    real_m: float
+    identified_m: float
+    """Error on the twin identified from the first drive of the cell."""
+    changed_m: dict[str, float]
+    """Error on the same twin without one of ``CAUSES``, or with slack."""
+
+
+def explain(
+    folder: Path,
+    courses: Mapping[str, Waypoints],
+    drives: Sequence[Drive],
+    make_twin: Callable[[float], TwinMaker],
+    progress: Callable[[str], None],
+    networks: Mapping[str, Network],
+) -> list[Explanation]:
+    """Return which cause makes how much of each error. ``make_twin`` makes a maker of twins with a slack (rad)."""
+    qp, found = PublishedQp(4000), []
+    cells = {(known.path, known.law): known for known in reversed(drives)}
+    for (path, name), known in sorted(cells.items()):
+        progress(f"{path}, {name}")
+        response = identify(known.recording)
+        law = PublishedLaw(name, courses[path], qp, networks.get(name))
+
+        def error_m(changed: DriveResponse, slack_rad: float = 0.0, *, heading_errors: bool = True) -> float:
+            twin = make_twin(slack_rad)
+            return _mean_error_m(courses, known, law, twin, changed, heading_errors=heading_errors)  # noqa: B023 - called at once
+
+        found.append(
+            Explanation(
+                path=path, law=name, simulated_m=_simulated_m(folder, courses[path], path, name),
+                real_m=float(np.mean([d.cross_track_m for d in drives if (d.path, d.law) == (path, name)])),
+                identified_m=error_m(response),
+                changed_m=dict(zip(CAUSES, (
+                    error_m(replace(response, gain_rad=SIMULATED_GAIN_RAD)),
+                    error_m(replace(response, offset_rad=0.0)),
+                    error_m(replace(response, delay_s=0.0)),
+                    error_m(response, heading_errors=False),
+                    error_m(response, SLACK_RAD),
+                ))),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _simulated_m(folder: Path, course: Waypoints, path: str, law: str) -> float:
+    word = next(word for word, name in LAWS.items() if name == law)
+    file = folder / "path_following_2024" / "sim" / path / f"{word}.csv"
+    if not file.is_file():
+        return float("nan")
+    rows = table.read(file)
+    return float(cross_track_m(course, rows["x_m"], rows["y_m"]).mean())

@@ -1,14 +1,15 @@
 """One failsafe trial in lockstep: a drive, one injection, and its result."""
 
+from collections.abc import Sequence
 from math import nan
 from random import Random
 
 from sim_backend.connection import START_NS
-from sim_backend.emulators.failures import parse_failure
+from sim_backend.emulators.failures import Failure, parse_failure
 from sim_backend.emulators.registry import emulator
 from vehicled.lab.failsafe.injections import Injection
 from vehicled.lab.failsafe.report import TrialResult
-from vehicled.lab.failsafe.stage import SECOND_NS, Stage
+from vehicled.lab.failsafe.stage import SECOND_NS, Scene, Stage
 from vehicled.messages import ActuatorCommand, Direction, Fault, Message, Mode, Reaction, WireChunk
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
@@ -62,24 +63,52 @@ class _TrialRecorder:
 
 def run_trial(injection: Injection, link: str, seed: int, course: Course | None = None) -> TrialResult:
     """Drive, inject at a random phase and observe; on ``COURSE`` if no course is given."""
-    profile, course = profile_of(injection), course or _course()
-    at_s = BEGIN_S + DRIVE_S + Random(f"{seed} {injection.key} {link}").random()
-    evidence_source = _TrialRecorder(profile, link, seed)
-    failures = [parse_failure(f"{injection.fail}@{at_s:.6f}+{injection.fail_s:g}")] if injection.fail else []
-    stage = Stage(profile, course, injection.scene, link, failures, evidence_source, seed)
+    at_s = injection_s(injection, link, seed)
+    drive = TrialDrive(profile_of(injection), course or _course(), injection.scene, link, failures_of(injection, at_s), seed)
     if injection.prepare is not None:
-        injection.prepare(stage)
-    at_ns = START_NS + round(at_s * SECOND_NS)
-    while stage.now_ns < at_ns:
-        stage.step()
-    judge = _Judge(injection, link, seed, stage, evidence_source)
-    if not stage.ready or evidence_source.command is None or evidence_source.command.reaction > Reaction.WARN:
-        return judge.trial(f"the vehicle was not in the required state: {stage.pair.machine.mode.name}, {stage.pair.machine.why}")
-    evidence_source.since_ns = at_ns
-    judge.begin(at_ns)
-    if injection.act is not None:
-        injection.act(stage)
-    return judge.watch()
+        injection.prepare(drive.stage)
+    return drive.inject(injection, at_s)
+
+
+def injection_s(injection: Injection, link: str, seed: int) -> float:
+    """Return the time from the start to the injection, s."""
+    return BEGIN_S + DRIVE_S + Random(f"{seed} {injection.key} {link}").random()
+
+
+def failures_of(injection: Injection, at_s: float) -> list[Failure]:
+    """Return the failures of devices that the injection needs, at that time from the start."""
+    return [parse_failure(f"{injection.fail}@{at_s:.6f}+{injection.fail_s:g}")] if injection.fail else []
+
+
+class TrialDrive:
+    """Drive up to the injection, and what is recorded of it."""
+
+    def __init__(self, profile: Profile, course: Course, scene: Scene, link: str, failures: Sequence[Failure], seed: int) -> None:
+        self._link, self._seed = link, seed
+        self._evidence_source = _TrialRecorder(profile, link, seed)
+        self.stage = Stage(profile, course, scene, link, failures, self._evidence_source, seed)
+
+    def until(self, at_s: float) -> None:
+        """Drive up to a time from the start."""
+        at_ns = START_NS + round(at_s * SECOND_NS)
+        while self.stage.now_ns < at_ns:
+            self.stage.step()
+
+    def inject(self, injection: Injection, at_s: float) -> TrialResult:
+        """Drive up to the injection, inject and observe."""
+        stage, evidence_source = self.stage, self._evidence_source
+        self.until(at_s)
+        judge = _Judge(injection, self._link, self._seed, stage, evidence_source)
+        command = evidence_source.command
+        if not stage.ready or command is None or command.reaction > Reaction.WARN:
+            machine = stage.pair.machine
+            return judge.trial(f"the vehicle was not in the required state: {machine.mode.name}, {machine.why}")
+        at_ns = START_NS + round(at_s * SECOND_NS)
+        evidence_source.since_ns = at_ns
+        judge.begin(at_ns)
+        if injection.act is not None:
+            injection.act(stage)
+        return judge.watch()
 
 
 class _Judge:

@@ -1,0 +1,1 @@
+"""Learning from drives: data sets, training by imitation, and the files of policies."""
