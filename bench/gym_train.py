@@ -1,7 +1,7 @@
 """Trains a policy with stable-baselines3 in the environments of vehicled.gym, scores it, and writes it as ONNX: docs/gym.md.
 
     python bench/gym_train.py --out my_policy.onnx
-    python bench/gym_train.py --task racing --out racer.onnx
+    python bench/gym_train.py --task racing --out my_racer.onnx
 
 Needs pip install "vehicled[gym,learn]" stable-baselines3. The score is that of the deterministic policy on courses that it has not
 seen, driven from the beginning, one episode each, with the vehicle as the profile describes it.
@@ -48,7 +48,7 @@ RACING: dict[str, Any] = {
 }  # fmt: skip
 TASKS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "path_tracking": ("vehicled.gym:vehicled/PathTracking-v0", TRACKING, ("lot17", "figure_eight", "sine")),
-    "racing": ("vehicled.gym:vehicled/Racing-v0", RACING, ("lot17", "square", "rectangle_20x45")),
+    "racing": ("vehicled.gym:vehicled/Racing-v0", RACING, ("square", "rectangle_20x45")),
 }
 
 
