@@ -71,5 +71,7 @@ def list_names(arguments: Namespace) -> int:
         print(json.dumps([dict(zip(("name", "where", "from"), row, strict=True)) for row in rows], indent=2))
     else:
         print_table(arguments.kind, ["name", "where", "from"], [list(row) for row in rows])
+        if arguments.kind == "controllers":
+            print("a trained network: FILE.onnx, see docs/learning.md")
         print(f"your own: FILE.py:NAME, see docs/plugins.md; begin with: vehicled new {arguments.kind[:-1]} NAME")
     return 0
