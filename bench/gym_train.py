@@ -8,7 +8,6 @@ seen, driven from the beginning, one episode each, with the vehicle as the profi
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from vehicled.control.policy.network import PolicyDescription
 from vehicled.gym.environments import VehicleVectorEnv
+from vehicled.learning.policy_file import Layer, write_policy
 
 try:
-    import onnx
     import torch
-    from onnx import TensorProto, helper, numpy_helper
     from stable_baselines3 import PPO
     from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 except ImportError as error:
@@ -102,51 +101,34 @@ def trained(name: str, options: dict[str, Any], steps: int, seed: int, count: in
     return model, environment.obs_rms
 
 
-def description(options: dict[str, Any], normal: Any) -> dict[str, Any]:
+def layers_of(model: Any) -> list[Layer]:
+    """Return the deterministic actor."""
+    dense = [part for part in [*model.policy.mlp_extractor.policy_net, model.policy.action_net] if hasattr(part, "weight")]
+    return [
+        Layer(part.weight.detach().numpy().T, part.bias.detach().numpy(), "none" if part is dense[-1] else "tanh") for part in dense
+    ]
+
+
+def described(options: dict[str, Any], normal: Any, steps: int) -> PolicyDescription:
     """Return what the daemon must know of the network."""
-    return {
-        "features": list(options["features"]),
-        "commands": ["throttle", "steering"],
-        "look_ahead_m": 1.0,
-        "predicts": False,
-        "period_s": 0.1,
-        "offset": normal.mean.tolist(),
-        "scale": (1.0 / np.sqrt(normal.var + 1e-8)).tolist(),
-    }
+    return PolicyDescription(
+        features=list(options["features"]),
+        # The environments observe the present state.
+        predicts=False,
+        period_s=0.1,
+        offset=normal.mean.tolist(),
+        scale=(1.0 / np.sqrt(normal.var + 1e-8)).tolist(),
+        profile="art",
+        training={"algorithm": "PPO", "course": options["course"], "steps": steps},
+    )
 
 
-def onnx_bytes(model: Any, meaning: dict[str, Any]) -> bytes:
-    """Return the deterministic actor as an ONNX file, limited to -1..1 as the actions are."""
-    layers = [layer for layer in [*model.policy.mlp_extractor.policy_net, model.policy.action_net] if hasattr(layer, "weight")]
-    nodes, weights, source = [], [], "features"
-    for k, layer in enumerate(layers):
-        weights += [
-            numpy_helper.from_array(layer.weight.detach().numpy().T.copy(), f"weight{k}"),
-            numpy_helper.from_array(layer.bias.detach().numpy(), f"bias{k}"),
-        ]
-        nodes.append(helper.make_node("Gemm", [source, f"weight{k}", f"bias{k}"], [f"sum{k}"]))
-        source = f"sum{k}"
-        if k < len(layers) - 1:
-            nodes.append(helper.make_node("Tanh", [source], [f"layer{k}"]))
-            source = f"layer{k}"
-    weights += [numpy_helper.from_array(np.array(value, np.float32), name) for name, value in (("low", -1.0), ("high", 1.0))]
-    nodes.append(helper.make_node("Clip", [source, "low", "high"], ["command"]))
-    inputs = [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", len(meaning["offset"])])]
-    outputs = [helper.make_tensor_value_info("command", TensorProto.FLOAT, ["batch", 2])]
-    graph = helper.make_graph(nodes, "policy", inputs, outputs, weights)
-    file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    helper.set_model_props(file, {"vehicled": json.dumps(meaning)})
-    onnx.checker.check_model(file)
-    data: bytes = file.SerializeToString()
-    return data
-
-
-def score(name: str, options: dict[str, Any], course: str, model: Any, meaning: dict[str, Any]) -> dict[str, float]:
+def score(name: str, options: dict[str, Any], course: str, model: Any, meaning: PolicyDescription) -> dict[str, float]:
     """Drive a course from its beginning with the deterministic policy; return what came of it."""
     kept = {key: options[key] for key in ("features", "overrides") if key in options}
     env = gymnasium.make(name, course=course, **kept)
     observation, _ = env.reset(seed=0)
-    offset, scale = np.array(meaning["offset"]), np.array(meaning["scale"])
+    offset, scale = np.array(meaning.offset), np.array(meaning.scale)
     squares, ended, rewards = [], False, 0.0
     while not ended:
         action, _ = model.predict(((observation - offset) * scale).astype(np.float32), deterministic=True)
@@ -177,8 +159,8 @@ def main() -> None:
     start = time.monotonic()
     model, normal = trained(name, options, given.steps, given.seed, given.envs)
     print(f"{given.steps} steps in {time.monotonic() - start:.0f} s")
-    meaning = description(options, normal)
-    given.out.write_bytes(onnx_bytes(model, meaning))
+    meaning = described(options, normal, given.steps)
+    write_policy(given.out, layers_of(model), meaning)
     for course in courses:
         found = score(name, options, course, model, meaning)
         print(f"{course:14s}", "  ".join(f"{key} {value:.3f}" for key, value in found.items()))

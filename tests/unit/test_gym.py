@@ -18,11 +18,11 @@ gymnasium: Any = pytest.importorskip("gymnasium", reason="the extra gym is not i
 
 from gymnasium.utils.env_checker import check_env
 
+from vehicled.control.policy import features as daemon
 from vehicled.control.preview import Preview
 from vehicled.control.speed import Demand, SpeedParams, SpeedProfile
 from vehicled.gym import EstimateNoise, GymError, Weights
 from vehicled.gym.environments import VehicleEnv, VehicleVectorEnv
-from vehicled.gym.features import NAMES
 from vehicled.gym.walls import corridor_walls
 from vehicled.messages import LaserScan
 from vehicled.paths.catalog import load_course
@@ -152,15 +152,15 @@ def test_without_autoreset_only_the_masked_rows_start_anew():
 
 @pytest.mark.parametrize("course", ["sine", "square", "lot17"])
 def test_features_are_those_that_the_daemon_computes_one_vehicle_at_a_time(course: str):
-    daemon = pytest.importorskip("vehicled.control.policy.features", reason="this version has no policies")
-    names = tuple(re.sub(r"\[D\]", "[1.5]", name).replace("[N]", "[7]") for name in NAMES)
+    known = (*daemon.SCALARS, *daemon.PARAMETRISED)
+    names = tuple(name.replace("[D]", "[1.5]").replace("[N]", "[7]") for name in known)
     env = VehicleEnv(task="racing", course=course, features=names, look_ahead_m=0.8, half_width_m=2.0, overrides=FEW_RAYS)
     observation, _ = env.reset(seed=0)
     simulation, wanted = env.simulation, daemon.FeatureVector(names)
     profile, plant, lidar = simulation.profile, simulation.plant, simulation.profile.sim.lidar
     tracker = PathTracker(simulation.course)
     speeds = SpeedProfile(SpeedParams(), profile.vehicle, profile.limits, simulation.course)
-    follower = SimpleNamespace(tracker=tracker, target=lambda s_m: speeds.at(s_m, 0), vehicle=profile.vehicle)
+    follower: Any = SimpleNamespace(tracker=tracker, target=lambda s_m: speeds.at(s_m, 0), vehicle=profile.vehicle)
     action, expected = np.array([-1.0, 0.0], np.float32), np.zeros(wanted.width)
     for k in range(60):
         x, y, yaw, speed, yaw_rate = (
@@ -174,7 +174,7 @@ def test_features_are_those_that_the_daemon_computes_one_vehicle_at_a_time(cours
         scan = LaserScan(0, 0, lidar.angle_min_rad, step_rad, 0.0, 0.1, lidar.range_min_m, lidar.range_max_m, 0.0, 0.0, ranges)
         pose = Preview(x, y, yaw, speed, 0.0)
         here = tracker.update(x, y, yaw, speed)
-        state = SimpleNamespace(estimate=SimpleNamespace(yaw_rate_radps=yaw_rate), here=here, ahead=pose)
+        state: Any = SimpleNamespace(estimate=SimpleNamespace(yaw_rate_radps=yaw_rate), here=here, ahead=pose)
         wanted.fill(daemon.FeatureInputs(follower, state, 0.8, scan), expected)
         np.testing.assert_allclose(observation, expected, rtol=1e-6, atol=2e-6)
         action = np.array([0.7, 0.3 * np.sin(0.2 * k)], np.float32)

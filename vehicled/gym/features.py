@@ -1,20 +1,15 @@
 """Features of many vehicles at once, by the names that policies have in the daemon."""
 
-import re
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
 
 from sim_backend.scene.batch import sector_minima
+from vehicled.control.policy.features import FeatureError, FeatureVector
 from vehicled.gym.errors import GymError
 from vehicled.paths.batch_tracking import BatchTracker, CoursePoints, PathPoints
 from vehicled.paths.smoothing import Array
-
-MAX_DISTANCE_M = 100.0
-MAX_SECTORS = 1080
-_PARAMETRISED = re.compile(r"(course_left_m|course_heading_rad|curvature_per_m|scan_m)\[([0-9.]+)\]")
 
 
 class FeatureInputs(NamedTuple):
@@ -84,27 +79,20 @@ _AHEAD: dict[str, tuple[float, Callable[[FeatureInputs, CoursePoints], Array]]] 
     "curvature_per_m": (100.0, lambda i, point: point.curvature_per_m),
 }
 """Bound and computation of the features of a point ahead on the course."""
-NAMES = (*_SCALARS, *(f"{name}[D]" for name in _AHEAD), "scan_m[N]")
 
 
-def feature(name: str, reach_m: float) -> Feature:
-    """Return the feature of a name, for a scanner of a largest range. Raises :class:`GymError`."""
-    if name in _SCALARS:
-        bound, values = _SCALARS[name]
+def feature(name: str, width: int, reach_m: float) -> Feature:
+    """Return a feature of the daemon by name, for a scanner of a largest range. Raises :class:`GymError` for another."""
+    kind, _, argument = name.removesuffix("]").partition("[")
+    if kind in _SCALARS:
+        bound, values = _SCALARS[kind]
         return Feature(1, -bound, bound, values)
-    if found := _PARAMETRISED.fullmatch(name):
-        kind, text = found.groups()
-        if kind in _AHEAD and text.count(".") <= 1 and text != "." and float(text) <= MAX_DISTANCE_M:
-            (bound, of), ahead_m = _AHEAD[kind], float(text)
-            return Feature(1, -bound, bound, lambda i: of(i, i.tracker.points_at(i.points.s_m + ahead_m)))
-        if kind == "scan_m" and text.isdecimal() and 1 <= int(text) <= MAX_SECTORS:
-            count = int(text)
-            return Feature(count, 0.0, reach_m, lambda i: sector_minima(i.ranges_m, count, i.reach_m))
-        limits = f"a whole number from 1 to {MAX_SECTORS}" if kind == "scan_m" else f"metres from 0 to {MAX_DISTANCE_M:g}"
-        raise GymError(f'feature "{name[:64]}": the number in brackets is {limits}')
-    close = get_close_matches(name[:64], NAMES, n=1, cutoff=0.5)
-    hint = f'; did you mean "{close[0]}"?' if close else ""
-    raise GymError(f'unknown feature "{name[:64]}"{hint} (known: {", ".join(NAMES)})')
+    if kind in _AHEAD:
+        (bound, of), ahead_m = _AHEAD[kind], float(argument)
+        return Feature(1, -bound, bound, lambda i: of(i, i.tracker.points_at(i.points.s_m + ahead_m)))
+    if kind == "scan_m":
+        return Feature(width, 0.0, reach_m, lambda i: sector_minima(i.ranges_m, width, i.reach_m))
+    raise GymError(f'feature "{name}" is not computed for many vehicles at once; leave it out')
 
 
 class FeatureVectors:
@@ -112,9 +100,11 @@ class FeatureVectors:
 
     def __init__(self, names: Sequence[str], reach_m: float) -> None:
         """Raises :class:`GymError` for an unknown name, and for one that is given twice."""
-        if twice := sorted({name for name in names if list(names).count(name) > 1}):
-            raise GymError(f'feature "{twice[0]}" is named twice; name it once')
-        self._features = [feature(name, reach_m) for name in names]
+        try:
+            known = FeatureVector(names)
+        except FeatureError as error:
+            raise GymError(str(error)) from None
+        self._features = [feature(each.name, each.width, reach_m) for each in known.features]
         self.scans = any(name.startswith("scan_m") for name in names)
         widths = [each.width for each in self._features]
         self.low = np.repeat([each.low for each in self._features], widths).astype(np.float32)

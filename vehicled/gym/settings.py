@@ -11,8 +11,6 @@ from msgspec import Meta, Struct
 from vehicled.gym.errors import GymError
 from vehicled.vehicle import NonNegative, Positive
 
-PUBLISHED = ("reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps")
-"""Error state of the published controllers."""
 RACING = ("scan_m[36]", "speed_mps", "yaw_rate_radps", "previous_throttle", "previous_steering")
 """Default observation of the race."""
 Range = Annotated[tuple[float, float], Meta(description="lowest and highest value")]

@@ -13,10 +13,11 @@ from sim_backend.plant.batch import batch_of, parameters
 from sim_backend.scene.batch import BatchScanner
 from sim_backend.scene.reading import load_scene
 from sim_backend.sensors.lidar import measured
+from vehicled.control.policy.features import PUBLISHED
 from vehicled.control.speed import SpeedParams, SpeedProfile
 from vehicled.gym.errors import GymError
 from vehicled.gym.features import FeatureInputs, FeatureVectors
-from vehicled.gym.settings import PUBLISHED, RACING, RACING_WEIGHTS, Settings, Weights
+from vehicled.gym.settings import RACING, RACING_WEIGHTS, Settings, Weights
 from vehicled.gym.walls import corridor_walls
 from vehicled.paths.batch_tracking import BatchTracker, PathPoints
 from vehicled.paths.catalog import load_course
