@@ -25,7 +25,7 @@ try:
     from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 except ImportError as error:
     # No failure among the other measurements, which do without.
-    print(f'{error.name} is not installed; training needs pip install "vehicled[train]"')
+    print(f'{error.name} is not installed; training needs pip install "vehicled[gym,learn]" stable-baselines3')
     raise SystemExit from None
 
 STATE = ("speed_mps", "yaw_rate_radps", "previous_throttle", "previous_steering")
