@@ -22,7 +22,6 @@ from vehicled.learning.training import TrainingSpec, train
 for module in ("onnx", "sklearn", "pyarrow"):
     pytest.importorskip(module)
 
-RECORDED = Path(__file__).parents[3] / "shared" / "data" / "nn_training_2023"
 GAIN = np.array([[0.37, 0.005, 0.15, 1.02], [0.02, 0.73, 0.78, -0.01]])
 
 
@@ -183,13 +182,15 @@ def test_a_missing_place_is_refused(tmp_path: Path) -> None:
         read_drives([str(tmp_path)], Meaning())
 
 
-@pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded training data are not here")
 @pytest.mark.parametrize("kind", ["mpc", "manual"])
-def test_the_recorded_training_data_are_read_and_learnt(kind: str) -> None:
-    data, notes = read_drives([str(RECORDED / kind)], Meaning(predicts=False))
+def test_the_recorded_training_data_are_read_and_learnt(kind: str, shared_data: Path) -> None:
+    recorded = shared_data / "nn_training_2023" / kind
+    if not recorded.is_dir():
+        pytest.skip("the recorded training data are not here")
+    data, notes = read_drives([str(recorded)], Meaning(predicts=False))
     assert not notes
     assert len(data.meaning.drives) >= 4
-    with next((RECORDED / kind).glob("*.csv")).open() as file:
+    with next(recorded.glob("*.csv")).open() as file:
         columns = next(csv.reader(file))
     assert "e_ahead_m" in columns
     trained = train(data, TrainingSpec(epochs=30))
