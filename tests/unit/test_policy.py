@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.policy_bench import layers, policy_bytes, write_policy
 from tests.vehicles import VEHICLE, make_drive, make_vehicle
+from vehicled import shipped
 from vehicled.control.linear import Linear, LinearParams
 from vehicled.control.policy.controller import Policy, PolicyParams, policy_class
 from vehicled.control.policy.features import FeatureError, FeatureVector, sector_ranges
@@ -253,3 +254,13 @@ def test_a_scan_reaches_the_features(tmp_path: Path) -> None:
     controller.on_scan(scan)
     seen = controller.step(state, 10**9).wheel_angle_rad
     assert seen == pytest.approx(VEHICLE.steering.wheel_angle_rad(0.03), rel=1e-5)
+
+
+@pytest.mark.parametrize("file", sorted(shipped.folder("profiles/policies").glob("*.onnx")), ids=lambda file: file.stem)
+def test_the_shipped_policies_can_drive(file: Path) -> None:
+    controller = make(file)
+    command = controller.step(estimate(5.0, 0.0, pi / 2, 1.0), 10**9)
+    assert 0.02 < command.wheel_angle_rad < VEHICLE.steering.max_wheel_rad  # a left circle
+    about = controller.network.description
+    assert about is not None
+    assert (about.profile, about.expert) == ("art", "mpc")
