@@ -1,7 +1,7 @@
 """Policies: what is refused before it drives, and what drives."""
 
 import json
-from math import inf, nan, pi
+from math import cos, inf, nan, pi, sin
 from pathlib import Path
 from typing import Any
 
@@ -259,8 +259,11 @@ def test_a_scan_reaches_the_features(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", sorted(shipped.folder("profiles/policies").glob("*.onnx")), ids=lambda file: file.stem)
 def test_the_shipped_policies_can_drive(file: Path) -> None:
     controller = make(file)
-    command = controller.step(estimate(5.0, 0.0, pi / 2, 1.0), 10**9)
-    assert 0.02 < command.wheel_angle_rad < VEHICLE.steering.max_wheel_rad  # a left circle
+    x, y, yaw = (float(column[0]) for column in (COURSE.x_m, COURSE.y_m, COURSE.yaw_rad))
+    for step in range(30):  # the wheels are slewed
+        t_ns = 10**9 + step * 10**7
+        command = controller.step(estimate(x + 0.01 * step * cos(yaw), y + 0.01 * step * sin(yaw), yaw, 1.0, 0.0, t_ns), t_ns)
+    assert 0.03 < command.wheel_angle_rad < VEHICLE.steering.max_wheel_rad  # a left circle
     about = controller.network.description
     assert about is not None
     assert (about.profile, about.expert) == ("art", "mpc")
