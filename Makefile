@@ -47,9 +47,9 @@ LEARN := $(VENV)/learn
 learn: $(VENV)/dev.stamp ## Train a network on drives of the MPC, and drive the same lap with both and with a linear law
 	@rm -rf $(LEARN); mkdir -p $(LEARN)
 	@$(BIN)/vehicled learn collect -o $(LEARN)/drives
-	@$(BIN)/vehicled learn dataset $(LEARN)/drives -o $(LEARN)/data.parquet
-	@$(BIN)/vehicled learn train $(LEARN)/data.parquet -o policy.onnx --plot policy.png \
-		--dagger 6 --course circle_r2_cw --course square --course sine_tight
+	@$(BIN)/vehicled learn dataset $(LEARN)/drives -o $(LEARN)/data.parquet --features preview
+	@$(BIN)/vehicled learn train $(LEARN)/data.parquet -o policy.onnx --plot policy.png --commands wheel_angle_rad --hidden 32,32 \
+		--dagger 8 --course circle_r2_ccw --course circle_r2_cw --course square --course sine_tight
 	@for controller in ./policy.onnx mpc linear; do \
 		$(BIN)/vehicled sim --controller $$controller --quiet --log $(LEARN) --seed $(SEED) || exit 1; done
 

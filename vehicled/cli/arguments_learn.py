@@ -44,7 +44,7 @@ def learn_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         help="train a network on drives, and use it as a controller",
         description="Collect drives, make a data set of them, train a network that imitates their driver, drive with it.",
         examples=(
-            "vehicled learn collect -o drives                 the MPC on circles and a straight",
+            "vehicled learn collect -o drives        the MPC on circles and a straight",
             "vehicled learn dataset drives -o data.parquet",
             "vehicled learn train data.parquet -o policy.onnx",
             "vehicled sim --controller ./policy.onnx",
@@ -75,7 +75,7 @@ def learn_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "--features",
         type=_words,
         metavar="NAMES",
-        help="inputs by name, separated by commas (default: the published error state; see vehicled learn features)",
+        help="inputs by name, separated by commas, or the name of a set: published (default), preview; see vehicled learn features",
     )
     dataset.add_argument(
         "--look-ahead",

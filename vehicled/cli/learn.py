@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 
-from vehicled.control.policy.features import PARAMETRISED, PUBLISHED, SCALARS, FeatureVector
+from vehicled.control.policy.features import PARAMETRISED, SCALARS, SETS, FeatureVector
 from vehicled.learning.dataset import Dataset, Meaning, load, read_drives, save
 from vehicled.learning.errors import LearningError
 from vehicled.learning.imitation import COURSES, DaggerRound, DriveSpec, dagger, requests
@@ -75,7 +75,7 @@ def dataset(arguments: Namespace) -> int:
     """Write the rows of all drives named."""
     file = _output(arguments.output, ".parquet")
     meaning = Meaning(
-        features=list(arguments.features or PUBLISHED),
+        features=[name for word in arguments.features or ("published",) for name in SETS.get(word, (word,))],
         look_ahead_m=arguments.look_ahead,
         predicts=not arguments.no_prediction,
         period_s=arguments.period,
@@ -167,4 +167,6 @@ def features(arguments: Namespace) -> int:
     """Print the features by name."""
     rows = [[name, about] for name, (about, _) in SCALARS.items()] + [[name, about] for name, about in PARAMETRISED.items()]
     print_table("", ["feature", "meaning"], rows)
+    for name, names in SETS.items():
+        print(f"set {name}: {', '.join(names)}")
     return 0

@@ -144,6 +144,14 @@ PARAMETRISED = {
 """Meaning of the features with a number in their name."""
 PUBLISHED = ("reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps")
 """Error state of the published controllers."""
+PREVIEW = (
+    *(f"course_left_m[{ahead}]" for ahead in (0.5, 1.0, 2.0)),
+    *(f"course_heading_rad[{ahead}]" for ahead in (0.5, 1.0, 2.0)),
+    "reference_speed_mps",
+)
+"""Three points of the course ahead, for a vehicle of about a metre that drives at about 1 m/s."""
+SETS = {"published": PUBLISHED, "preview": PREVIEW}
+"""Sets of features by name."""
 _AT: dict[str, Callable[[FeatureInputs, float], float]] = {
     "course_left_m": lambda i, ahead_m: i.course_ahead(ahead_m)[0],
     "course_heading_rad": lambda i, ahead_m: i.course_ahead(ahead_m)[1],
