@@ -154,6 +154,17 @@ def test_mistakes_are_told(
     assert "Traceback" not in said
 
 
+def test_a_network_without_description_is_refused_with_the_cure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], policy: Path
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(policy)
+    model.ClearField("metadata_props")
+    onnx.save(model, tmp_path / "bare.onnx")
+    assert main(["sim", "--controller", str(tmp_path / "bare.onnx"), "--duration", "1", "--log", str(tmp_path)]) == 2
+    assert "controller.policy.features" in capsys.readouterr().err
+
+
 def test_the_features_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn", "features"]) == 0
     said = capsys.readouterr().out

@@ -5,6 +5,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     """Return the exception types whose text names the place of the error and the remedy."""
     from vehicled.app import SetupError
     from vehicled.bridges.process import BridgeError
+    from vehicled.control.policy.network import PolicyError
     from vehicled.control_socket.client import ControlError
     from vehicled.control_socket.socket_path import SocketPathError
     from vehicled.lab.recordings.errors import RecordingError
@@ -19,4 +20,4 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.teleop.mapping import MappingError
 
     ours = (SetupError, ControlError, SocketPathError, LinkError, LogError, CourseError, ProfileError, RecordingError)
-    return (*ours, PluginError, UnknownNameError, MappingError, BridgeError, StudyError, LearningError)
+    return (*ours, PluginError, UnknownNameError, MappingError, BridgeError, StudyError, LearningError, PolicyError)

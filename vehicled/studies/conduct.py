@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.app import SetupError
+from vehicled.control.policy.network import PolicyError
 from vehicled.link import LinkError
 from vehicled.log.errors import LogError
 from vehicled.paths import CourseError
@@ -29,7 +30,7 @@ from vehicled.studies.exact_drive import drive
 from vehicled.studies.metrics import StudyDrive, measure, measure_own
 from vehicled.studies.specification import ExactLoop, Settings
 
-REFUSALS = (ProfileError, CourseError, SetupError, PluginError, UnknownNameError, LinkError, LogError)
+REFUSALS = (ProfileError, CourseError, SetupError, PluginError, PolicyError, UnknownNameError, LinkError, LogError)
 """Errors of a run that are the user's to mend; their text has place and cure."""
 
 
