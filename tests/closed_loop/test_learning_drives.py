@@ -165,6 +165,16 @@ def test_a_network_without_description_is_refused_with_the_cure(
     assert "controller.policy.features" in capsys.readouterr().err
 
 
+def test_a_policy_that_reads_scans_needs_a_scanner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_policy(tmp_path / "scan.onnx", layers(3, 2), features=["scan_m[3]"])
+    drive = ["sim", "--controller", str(file), "--duration", "3", "--log", str(tmp_path), "--quiet"]
+    assert main(drive) == 2
+    assert "no device has the message LaserScan" in capsys.readouterr().err
+    scanner = ["--set", "devices.scanner.driver=msglink", "--set", 'devices.scanner.messages=["LaserScan"]']
+    assert main([*drive, *scanner]) == 1  # ended by the time limit
+    assert "no device" not in capsys.readouterr().err
+
+
 def test_the_features_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn", "features"]) == 0
     said = capsys.readouterr().out

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from vehicled.live_changes import FENCE_SAMPLES, outside_fence
 from vehicled.paths.course import Course
+from vehicled.plugins import is_network
 from vehicled.profile import Loaded, Note, ProfileError
 from vehicled.profile.notes import devices_of
 from vehicled.profile.problems import by_line
 from vehicled.profile.toml_text import Places
+from vehicled.registry import resolve
 from vehicled.runtime.ports.sharing import judge_ports
 from vehicled.safety.fence import Fence
 
@@ -18,7 +20,7 @@ def findings(loaded: Loaded, course: Course | None = None, fence: Fence | None =
 
     ``on_road`` includes the ports, which a simulation does not open.
     """
-    found = [*loaded.findings, *placed(loaded, devices_of(loaded.profile, simulated=not on_road))]
+    found = [*loaded.findings, *placed(loaded, devices_of(loaded.profile, simulated=not on_road)), *placed(loaded, _scans(loaded))]
     if on_road:
         found += placed(loaded, judge_ports(loaded.profile.devices))
     if course is not None and fence is not None:
@@ -45,6 +47,18 @@ def print_warnings(found: Sequence[Note]) -> None:
     for note in found:
         if note.level == "warning":
             print(f"warning: {note}", file=sys.stderr)
+
+
+def _scans(loaded: Loaded) -> Iterator[Note]:
+    """Yield an error if the policy reads laser scans and no device sends any: it would brake for ever."""
+    chosen = loaded.profile.controller
+    if not is_network(chosen.name):
+        return
+    network = resolve("controller", chosen.name).network
+    names = chosen.selected.features or (network.description.features if network.description is not None else [])
+    needs = [name for name in names if name.startswith("scan_m")]
+    if needs and not any("LaserScan" in device.messages for device in loaded.profile.devices.values()):
+        yield Note("controller.name", f"{chosen.label} reads {needs[0]}, and no device has the message LaserScan", level="error")
 
 
 def _fence(loaded: Loaded, course: Course, fence: Fence) -> Iterator[Note]:
