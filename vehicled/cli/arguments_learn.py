@@ -11,7 +11,7 @@ _seed = whole(0, 2**32 - 1, "expected a whole number from 0")
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Split at commas outside brackets."""
+    """Return the names between commas."""
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     if not words:
         raise ArgumentTypeError("expected names, separated by commas")
@@ -156,7 +156,7 @@ def _drive_arguments(group: CommandParser | _ArgumentGroup, expert: str = "contr
     )
     group.add_argument(
         "--disturb", type=between(0.0, 1.5, "expected radians from 0 to 1.5"), default=0.0, metavar="RAD",
-        help="deviation of a wheel angle that is added in bursts, so that the way back is learnt; default none",
+        help="deviation of the angle by which the wheels are turned and held in bursts, to learn the way back (default none)",
     )  # fmt: skip
     group.add_argument(
         "--randomise", action="append", type=_range, default=[], metavar="KEY=LOW..HIGH",

@@ -40,7 +40,7 @@ class DriveSpec(Struct, frozen=True, kw_only=True):
     courses: tuple[str, ...] = COURSES
     controller: str = "mpc"
     disturbance_rad: float = 0.0
-    """Standard deviation of the wheel angle that is added in bursts; 0 for none. See :mod:`vehicled.learning.exploring`."""
+    """Standard deviation of the angle by which the wheels are turned and held in bursts; 0 for none."""
     overrides: tuple[str, ...] = ()
     randomised: tuple[tuple[str, float, float], ...] = ()
     """Keys of the profile with the range from which each drive draws a value (domain randomisation)."""
