@@ -39,8 +39,8 @@ from drivers.ublox import codec as ublox
 from drivers.ublox import layouts
 from drivers.ublox.device import UbloxDevice
 from drivers.vesc.canbus import Status, decode_can, encode_can
-from vehicled.lab.recordings.public_data import DATA_FOLDER
 from vehicled.messages import GnssFix, Heading, ImuSample, Message, PortState, Vector3
+from vehicled.recordings.public_data import DATA_FOLDER
 from vehicled.wire.can import RECORD_BYTES, pack, unpack_all
 from vehicled.wire.framing import Framer
 

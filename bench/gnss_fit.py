@@ -26,8 +26,8 @@ from scipy.optimize import least_squares
 
 from sim_backend.sensors.gnss_errors import RecordedGnssError
 from sim_backend.sensors.noise import Normals, stream
-from vehicled.lab.recordings.public_data import DATA_FOLDER
 from vehicled.profile.gnss import GnssModel, RecordedError
+from vehicled.recordings.public_data import DATA_FOLDER
 
 RATE_HZ = 4.0
 LAGS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256])

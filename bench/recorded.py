@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from vehicled.lab.recordings.benchmark import Task, chosen, default_identifier, run_all
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.public_data import DATA_FOLDER
-from vehicled.lab.recordings.report import Overall, overall, sheets, to_raw
-from vehicled.lab.recordings.scores import Score
-from vehicled.lab.recordings.table import header
+from vehicled.recordings.benchmark import Task, chosen, default_identifier, run_all
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.public_data import DATA_FOLDER
+from vehicled.recordings.report import Overall, overall, sheets, to_raw
+from vehicled.recordings.scores import Score
+from vehicled.recordings.table import header
 from vehicled.registry import names
 from vehicled.terminal import Progress, print_table
 

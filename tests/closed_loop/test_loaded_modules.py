@@ -8,7 +8,10 @@ from pathlib import Path
 
 from tests.closed_loop.conftest import ROOT
 
-OFFLINE = ("sim_backend", "vehicled.analysis", "vehicled.gym", "vehicled.lab", "vehicled.replay", "vehicled.view")
+OFFLINE = (
+    "sim_backend", "vehicled.analysis", "vehicled.gym", "vehicled.lab", "vehicled.reality_gap", "vehicled.recordings",
+    "vehicled.replay", "vehicled.view",
+)  # fmt: skip
 OFFLINE_LIBRARIES = ("cyclonedds", "gymnasium", "matplotlib", "pandas", "scipy", "websockets")
 PROGRAM = """
 import atexit, json, sys

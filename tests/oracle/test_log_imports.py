@@ -13,13 +13,13 @@ import pytest
 from tests import log_bench as bench
 from vehicled import cli
 from vehicled.analysis.export.exporting import export
-from vehicled.lab.recordings import mcap
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.foreign.importing import import_log
 from vehicled.log.cat import lines
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader
 from vehicled.messages import ActuatorCommand, CarrierSolution, FixType, GnssFix, ImuSample, Message, WheelSpeed
+from vehicled.recordings import mcap
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.importing import import_log
 
 WALK = "gnss_imu__walk_gnss_1730.ubx"
 

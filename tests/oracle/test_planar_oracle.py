@@ -7,8 +7,8 @@ import pytest
 
 from tests import recordings_bench as bench
 from tests.grid import sampled
-from vehicled.lab.recordings.recording import Recording, Track
-from vehicled.lab.recordings.runner import make_estimator, run
+from vehicled.recordings.recording import Recording, Track
+from vehicled.recordings.runner import make_estimator, run
 
 
 def _run(recording: Recording) -> Track:

@@ -17,10 +17,10 @@ from vehicled.lab.calibration.four_dof_model import FourDofModel
 from vehicled.lab.calibration.quantity import Group
 from vehicled.lab.calibration.run import CalibrationRunError, Run, RunSegment, checked, pieces
 from vehicled.lab.calibration.twin_model import TwinModel, friction_of
-from vehicled.lab.recordings import smoothing
 from vehicled.lab.twin.calibrate import _read
 from vehicled.lab.twin.calibrate_plot import plot
 from vehicled.profile import load_profile
+from vehicled.recordings import smoothing
 
 pytest.importorskip("scipy")
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tests import recordings_bench as bench
 from vehicled.cli import main
-from vehicled.lab.recordings import public_data, table
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.public_data import DATA_SETS, DataSet, PublicFile, download, fetch, with_header
+from vehicled.recordings import public_data, table
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.public_data import DATA_SETS, DataSet, PublicFile, download, fetch, with_header
 
 
 class Server:

@@ -9,8 +9,6 @@ import pytest
 
 from tests import recordings_bench as bench
 from vehicled import shipped
-from vehicled.lab.recordings import loading, mcap, rosbag, runner, scores
-from vehicled.lab.recordings.errors import RecordingError
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import Attachment, RunHeader, TaskRow
 from vehicled.messages import (
@@ -26,6 +24,8 @@ from vehicled.messages import (
     StateEstimate,
 )
 from vehicled.paths.datum import LOT_17
+from vehicled.recordings import loading, mcap, rosbag, runner, scores
+from vehicled.recordings.errors import RecordingError
 
 SPEED_MPS, RADIUS_M, LEVER_M = 1.5, 8.0, 0.25
 START_NS = 2_000_000_000

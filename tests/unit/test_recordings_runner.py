@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from tests import recordings_bench as bench
 from vehicled import registry
-from vehicled.lab.recordings import runner
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.recording import Recording
 from vehicled.messages import ActuatorCommand, EstimatorStatus, GnssFix, Identification, Message, StateEstimate
+from vehicled.recordings import runner
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.recording import Recording
 
 STEP_NS = 100_000_000
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
-from vehicled.lab.recordings import least_squares, scores, smoothing
-from vehicled.lab.recordings.outages import outages, withheld
-from vehicled.lab.recordings.prediction import Commands, predict
-from vehicled.lab.recordings.recording import Recording, Track
-from vehicled.lab.recordings.report import overall, sheets, short_names, to_raw
-from vehicled.lab.recordings.scores import Bridge, Errors, Score, Spread
 from vehicled.messages import ActuatorCommand, Identification
+from vehicled.recordings import least_squares, scores, smoothing
+from vehicled.recordings.outages import outages, withheld
+from vehicled.recordings.prediction import Commands, predict
+from vehicled.recordings.recording import Recording, Track
+from vehicled.recordings.report import overall, sheets, short_names, to_raw
+from vehicled.recordings.scores import Bridge, Errors, Score, Spread
 from vehicled.vehicle import Vehicle
 
 

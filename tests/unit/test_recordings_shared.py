@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
-from vehicled.lab.recordings import least_squares, runner, scores
-from vehicled.lab.recordings.recording import Recording
+from vehicled.recordings import least_squares, runner, scores
+from vehicled.recordings.recording import Recording
 
 
 def folder(shared_data: Path, name: str) -> Path:

@@ -9,11 +9,11 @@ import pytest
 from vehicled.cli import main
 from vehicled.lab.experiments.drive_response import DriveResponse, ResponseError, identify
 from vehicled.lab.experiments.twin_prediction import Drive, Waypoints, cross_track_m, predict
-from vehicled.lab.recordings.recording import Recording, Truth
 from vehicled.lab.twin.predict import FourDofTwin, twin_of
 from vehicled.messages import ActuatorCommand, Mode
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
+from vehicled.recordings.recording import Recording, Truth
 
 TRUE = DriveResponse(
     gain_rad=0.24, offset_rad=0.012, delay_s=0.3, r2=1.0, reach_mps=2.1, friction_mps=0.3, time_constant_s=1.0, speed_rms_mps=0.0

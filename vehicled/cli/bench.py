@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from vehicled.lab.recordings.benchmark import Task, chosen, default_identifier, run_all
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.public_data import data_folder
-from vehicled.lab.recordings.report import overall, sheets
-from vehicled.lab.recordings.scores import Score
 from vehicled.output import check_plot_file
 from vehicled.profile import load_profile
+from vehicled.recordings.benchmark import Task, chosen, default_identifier, run_all
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.public_data import data_folder
+from vehicled.recordings.report import overall, sheets
+from vehicled.recordings.scores import Score
 from vehicled.registry import resolve
 from vehicled.terminal import Progress, print_table
 
@@ -49,7 +49,7 @@ def recorded(arguments: Namespace) -> int:
     if last is None:
         raise RecordingError(f"{folder}: none of its {len(found)} recordings is of kind {', '.join(task.kinds)}")
     if arguments.plot:
-        from vehicled.lab.recordings.plots import plot_overview, plot_track
+        from vehicled.recordings.plots import plot_overview, plot_track
 
         if len(scores) == 1:
             plot_track(*last, arguments.plot)

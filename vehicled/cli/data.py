@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from vehicled.lab.recordings import public_data
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.public_data import DATA_SETS, DataSet
+from vehicled.recordings import public_data
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.public_data import DATA_SETS, DataSet
 from vehicled.terminal import Progress, print_table
 
 UNKNOWN = "none stated"

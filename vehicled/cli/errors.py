@@ -8,13 +8,13 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.control.policy.network import PolicyError
     from vehicled.control_socket.client import ControlError
     from vehicled.control_socket.socket_path import SocketPathError
-    from vehicled.lab.recordings.errors import RecordingError
     from vehicled.learning.errors import LearningError
     from vehicled.link import LinkError
     from vehicled.log.errors import LogError
     from vehicled.paths.errors import CourseError
     from vehicled.plugins import PluginError
     from vehicled.profile import ProfileError
+    from vehicled.recordings.errors import RecordingError
     from vehicled.registry import UnknownNameError
     from vehicled.studies.errors import StudyError
     from vehicled.teleop.mapping import MappingError

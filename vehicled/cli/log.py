@@ -84,7 +84,7 @@ def export(arguments: Namespace) -> int:
 
 def import_(arguments: Namespace) -> int:
     """Convert a foreign log into a vehicled log."""
-    from vehicled.lab.recordings.foreign.importing import import_log
+    from vehicled.recordings.foreign.importing import import_log
 
     done = import_log(
         arguments.source, arguments.output, mapping=arguments.map, profile=arguments.profile, format_name=arguments.format

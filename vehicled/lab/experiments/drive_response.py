@@ -10,8 +10,8 @@ at almost constant throttle say little of reach and friction apart: a weak prior
 import numpy as np
 from msgspec import Struct
 
-from vehicled.lab.recordings.recording import Array, Recording, seconds
 from vehicled.messages import ActuatorCommand
+from vehicled.recordings.recording import Array, Recording, seconds
 
 SLEW_S = 0.5
 """Steering actuator of the ART, straight to full, as seen on it."""

@@ -30,12 +30,12 @@ from vehicled.lab.published.mpc import (
     PublishedQp,
     published_speed_mps,
 )
-from vehicled.lab.recordings import table
-from vehicled.lab.recordings.loading import sources
-from vehicled.lab.recordings.recording import Array, Recording, seconds
-from vehicled.lab.recordings.smoothing import is_new
 from vehicled.learning.dataset import Dataset, DriveNote, Meaning
 from vehicled.learning.training import TrainingSpec, forward, train
+from vehicled.recordings import table
+from vehicled.recordings.loading import sources
+from vehicled.recordings.recording import Array, Recording, seconds
+from vehicled.recordings.smoothing import is_new
 
 LAWS = {"mpc": "mpc", "pid": "linear", "nn_mpc": "nn_mpc", "nn_mc": "nn_mc"}
 """Published laws by the beginning of the names of the recorded files; ``nn_mpc`` is the network that imitates the MPC, ``nn_mc``
@@ -123,7 +123,7 @@ class Drive(Struct, frozen=True):
 def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive], list[str]]:
     """Return waypoints by path, the drives of ``folder/path_following_2024/real/PATH/LAW_N.csv``, and why a path is left out.
 
-    Raises FileNotFoundError where no path has its waypoints, and :class:`~vehicled.lab.recordings.errors.RecordingError`.
+    Raises FileNotFoundError where no path has its waypoints, and :class:`~vehicled.recordings.errors.RecordingError`.
     """
     real = folder / "path_following_2024" / "real"
     if not real.is_dir():

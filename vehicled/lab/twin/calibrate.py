@@ -25,13 +25,13 @@ from vehicled.lab.calibration.quantity import GROUPS, CalibratedNumber, Calibrat
 from vehicled.lab.calibration.result import Calibration, RunResult
 from vehicled.lab.calibration.run import Run
 from vehicled.lab.calibration.twin_model import TwinModel, friction_of
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.loading import sources
-from vehicled.lab.recordings.recording import Recording
 from vehicled.log.reader import LogReader
 from vehicled.messages import ActuatorCommand
 from vehicled.output import check_output, check_plot_file, write_output
 from vehicled.profile import ProfileError, load_profile, loading, parse
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.loading import sources
+from vehicled.recordings.recording import Recording
 from vehicled.terminal import Progress, print_table
 
 ORIGIN = "calibration"

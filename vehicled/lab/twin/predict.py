@@ -28,11 +28,11 @@ from vehicled.lab.experiments.twin_prediction import (
     predict,
     recorded_drives,
 )
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.public_data import data_folder
 from vehicled.paths import CourseError
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Battery, Sim, TwinSteering
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.public_data import data_folder
 from vehicled.terminal import Progress, print_table
 
 STEP_NS = 1_000_000

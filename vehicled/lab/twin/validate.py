@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from vehicled.app import SetupError
-from vehicled.lab.recordings.public_data import DATA_FOLDER
 from vehicled.lab.twin.page import errors_cells, render
 from vehicled.lab.validation.result import RunComparison, TheoryCheck, Validation
 from vehicled.output import check_output, write_output
+from vehicled.recordings.public_data import DATA_FOLDER
 from vehicled.terminal import Progress, print_table
 
 _MARKS = {True: "yes", False: "NO", None: "-"}

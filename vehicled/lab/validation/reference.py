@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from vehicled.lab.recordings import table
-from vehicled.lab.recordings.errors import RecordingError
 from vehicled.lab.validation.families import FAMILIES, Family
+from vehicled.recordings import table
+from vehicled.recordings.errors import RecordingError
 
 
 class ReferenceRunError(Exception):

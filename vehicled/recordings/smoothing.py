@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from vehicled.lab.recordings.recording import Array
+from vehicled.recordings.recording import Array
 
 HALF_WINDOW_S = 0.5
 """Half width of the local quadratic: the truth for speed is defined by it."""

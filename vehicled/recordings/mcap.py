@@ -8,9 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from vehicled.lab.recordings import track_truth
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.recording import Array, Poses, Recording, Times, Truth, seconds
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.messages import (
@@ -28,6 +25,9 @@ from vehicled.messages import (
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import datum_of
 from vehicled.profile import parse
+from vehicled.recordings import track_truth
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.recording import Array, Poses, Recording, Times, Truth, seconds
 
 INPUTS = (GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, ActuatorCommand)
 STEP_NS = 20_000_000

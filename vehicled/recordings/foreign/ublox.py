@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.foreign.source import Foreign, Stamped
 from vehicled.messages import GnssFix, Heading, Message, PortState
 from vehicled.ports import NEVER_NS
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.source import Foreign, Stamped
 from vehicled.registry import resolve
 
 _START_NS = 1_000_000_000

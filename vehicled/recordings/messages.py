@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from vehicled.lab.recordings.recording import Array, Times
 from vehicled.messages import (
     NAN,
     ActuatorCommand,
@@ -18,6 +17,7 @@ from vehicled.messages import (
     Mode,
 )
 from vehicled.paths.datum import Datum
+from vehicled.recordings.recording import Array, Times
 from vehicled.vehicle import Vehicle
 
 START_NS = 1_000_000_000

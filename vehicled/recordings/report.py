@@ -5,7 +5,7 @@ from math import degrees, isfinite, sqrt
 
 from msgspec import Struct
 
-from vehicled.lab.recordings.scores import Score, Spread
+from vehicled.recordings.scores import Score, Spread
 
 Figure = Callable[[Score], float | None]
 """One number of a score; None where it is not known."""

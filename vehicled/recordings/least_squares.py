@@ -7,9 +7,9 @@ the truth. It is explained by the steering command, delayed: a line is fitted at
 import numpy as np
 from msgspec import Struct
 
-from vehicled.lab.recordings import smoothing
-from vehicled.lab.recordings.recording import Array, Recording, seconds
 from vehicled.messages import ActuatorCommand
+from vehicled.recordings import smoothing
+from vehicled.recordings.recording import Array, Recording, seconds
 
 MIN_SPEED_MPS = 0.3
 MIN_ROWS = 30

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from math import pi
 
-from vehicled.lab.recordings.foreign.source import yaw_of_compass
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
+from vehicled.recordings.foreign.source import yaw_of_compass
 
 _LINEAR: dict[str, dict[str, float]] = {
     "m": {"m": 1.0, "cm": 0.01, "mm": 0.001, "km": 1000.0, "ft": 0.3048},

@@ -8,10 +8,10 @@ from heapq import merge
 from pathlib import Path
 from typing import IO, Any
 
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.foreign.mapping import EmptyCellError, MappedMessage, Mapping, MapTime, load_mapping
-from vehicled.lab.recordings.foreign.source import Foreign, Stamped
 from vehicled.messages import ALL
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.mapping import EmptyCellError, MappedMessage, Mapping, MapTime, load_mapping
+from vehicled.recordings.foreign.source import Foreign, Stamped
 from vehicled.ros.fields import fields_of
 
 _NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}

@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.loading import Source, known_kinds, sources
-from vehicled.lab.recordings.outages import withheld
-from vehicled.lab.recordings.recording import Recording, Track
-from vehicled.lab.recordings.runner import make_estimator, make_identifier, run
-from vehicled.lab.recordings.scores import Score, ahead_of, score
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.loading import Source, known_kinds, sources
+from vehicled.recordings.outages import withheld
+from vehicled.recordings.recording import Recording, Track
+from vehicled.recordings.runner import make_estimator, make_identifier, run
+from vehicled.recordings.scores import Score, ahead_of, score
 from vehicled.registry import names
 from vehicled.vehicle import Vehicle
 

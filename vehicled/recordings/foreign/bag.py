@@ -1,12 +1,12 @@
-"""ROS 1 and ROS 2 bags, by the conversions of :mod:`vehicled.lab.recordings.rosbag`, message by message."""
+"""ROS 1 and ROS 2 bags, by the conversions of :mod:`vehicled.recordings.rosbag`, message by message."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vehicled.lab.recordings import rosbag
-from vehicled.lab.recordings.foreign.source import Foreign, Stamped
 from vehicled.messages import WheelSpeed
+from vehicled.recordings import rosbag
+from vehicled.recordings.foreign.source import Foreign, Stamped
 from vehicled.vehicle import Vehicle
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from msgspec import Struct
 
 from vehicled.estimation.four_dof import drive_rate
-from vehicled.lab.recordings.recording import Array, Times
 from vehicled.messages import ActuatorCommand
+from vehicled.recordings.recording import Array, Times
 from vehicled.vehicle import Vehicle
 
 SETTLE_S = 1.0

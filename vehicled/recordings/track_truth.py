@@ -3,10 +3,10 @@
 import numpy as np
 
 from vehicled.estimation.measurements import enu_m
-from vehicled.lab.recordings import smoothing
-from vehicled.lab.recordings.recording import Array, Times, Truth, seconds
 from vehicled.messages import CarrierSolution, GnssFix
 from vehicled.paths.datum import Datum
+from vehicled.recordings import smoothing
+from vehicled.recordings.recording import Array, Times, Truth, seconds
 
 MAX_GAP_S = 0.3
 """Between fixes further apart the truth is not known."""

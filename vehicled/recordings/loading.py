@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from vehicled.lab.recordings import art
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.recording import KINDS, Recording
+from vehicled.recordings import art
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.recording import KINDS, Recording
 from vehicled.vehicle import Vehicle
 
 
@@ -71,7 +71,7 @@ def _source(file: Path, name: str, vehicle: Vehicle | None) -> Source | None:
         reader = art.reader_of(file)
         return None if reader is None else Source(name, file, art.KINDS[reader], partial(art.read, file, name))
     if suffix == ".mcap" and file.is_file():
-        from vehicled.lab.recordings import mcap
+        from vehicled.recordings import mcap
 
         if mcap.is_ours(file):
             # A later part of a rotated log belongs to the first, where that is there.
@@ -83,13 +83,13 @@ def _source(file: Path, name: str, vehicle: Vehicle | None) -> Source | None:
 
 
 def _log(file: Path, name: str, kinds: Collection[str] | None) -> list[Recording]:
-    from vehicled.lab.recordings import mcap
+    from vehicled.recordings import mcap
 
     return [mcap.load(file, name)] if kinds is None or "log" in kinds else []
 
 
 def _bag(file: Path, name: str, vehicle: Vehicle | None, kinds: Collection[str] | None) -> list[Recording]:
-    from vehicled.lab.recordings import rosbag
+    from vehicled.recordings import rosbag
 
     return [rosbag.load(file, vehicle, name)] if kinds is None or "rosbag" in kinds else []
 

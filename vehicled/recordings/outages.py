@@ -7,8 +7,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from vehicled.lab.recordings.recording import Array, Recording, seconds
 from vehicled.messages import CarrierSolution, GnssFix
+from vehicled.recordings.recording import Array, Recording, seconds
 
 MIN_OUTAGE_S = 0.25
 """Shorter gaps are a row that came late."""

@@ -16,7 +16,7 @@ from typing import IO
 
 from msgspec import Struct
 
-from vehicled.lab.recordings.errors import RecordingError
+from vehicled.recordings.errors import RecordingError
 
 DATA_FOLDER = "~/vehicled/data"
 """Default folder of fetched data, and of the commands that read it."""

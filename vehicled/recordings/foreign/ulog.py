@@ -11,9 +11,9 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.foreign.source import Foreign, Stamped, diagonal, flu, place, positive
 from vehicled.messages import ActuatorCommand, CarrierSolution, FixType, GnssFix, ImuSample, Mode
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.source import Foreign, Stamped, diagonal, flu, place, positive
 from vehicled.vehicle import Vehicle
 
 _FIXES = {

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vehicled.lab.recordings import messages, smoothing, table
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.recording import Array, Poses, Recording, Times, Truth, arrival_ns
-from vehicled.lab.recordings.table import Table
 from vehicled.messages import CarrierSolution, HeadingKind, Message
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
+from vehicled.recordings import messages, smoothing, table
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.recording import Array, Poses, Recording, Times, Truth, arrival_ns
+from vehicled.recordings.table import Table
 from vehicled.vehicle import Vehicle
 
 RTK_SIGMA_M = 0.02

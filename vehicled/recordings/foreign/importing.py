@@ -18,8 +18,6 @@ import msgspec
 from msgspec import Struct
 
 import vehicled
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.foreign.source import Foreign, Stamped
 from vehicled.log.errors import LogError
 from vehicled.log.offline import LogFile
 from vehicled.log.schema import CHANNELS, Attachment, RunHeader
@@ -27,6 +25,8 @@ from vehicled.messages import FixType, GnssFix
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.profile.loading import load
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.source import Foreign, Stamped
 from vehicled.vehicle import Vehicle
 
 FORMATS = ("rosbag", "csv", "ublox", "ardupilot", "px4")
@@ -128,7 +128,7 @@ def format_of(path: Path, mapped: bool) -> str:
         if start.startswith(magic):
             return name
     if start.startswith(b"\x89MCAP"):
-        from vehicled.lab.recordings.mcap import is_ours
+        from vehicled.recordings.mcap import is_ours
 
         if is_ours(path):
             raise RecordingError(f"{path}: is a log of ours already")
@@ -146,25 +146,25 @@ def _open(name: str, path: Path, mapping: str | os.PathLike[str] | None, vehicle
         raise RecordingError(f"{path}: is read as {name}, for which there is no mapping; --map is for CSV")
     # Imported here: each wants a library of its own.
     if name == "rosbag":
-        from vehicled.lab.recordings.foreign import bag
+        from vehicled.recordings.foreign import bag
 
         return bag.read(path, vehicle)
     if name == "csv":
-        from vehicled.lab.recordings.foreign import table
+        from vehicled.recordings.foreign import table
 
         if mapping is None:
             raise RecordingError(f"{path}: CSV needs --map MAP.toml, which says what its columns are: see docs/logs.md")
         return table.read(path, Path(mapping))
     if name == "ublox":
-        from vehicled.lab.recordings.foreign import ublox
+        from vehicled.recordings.foreign import ublox
 
         return ublox.read(path)
     if name == "ardupilot":
-        from vehicled.lab.recordings.foreign import dataflash
+        from vehicled.recordings.foreign import dataflash
 
         return dataflash.read(path, vehicle)
     if name == "px4":
-        from vehicled.lab.recordings.foreign import ulog
+        from vehicled.recordings.foreign import ulog
 
         return ulog.read(path, vehicle)
     raise RecordingError(f'unknown format "{name[:40]}": there are {", ".join(FORMATS)}')

@@ -4,13 +4,13 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from vehicled.lab.recordings import least_squares, smoothing
-from vehicled.lab.recordings.least_squares import SteeringFit
-from vehicled.lab.recordings.outages import outages
-from vehicled.lab.recordings.prediction import Commands, predict
-from vehicled.lab.recordings.recording import Array, Poses, Recording, Times, Track, Truth, seconds
-from vehicled.lab.recordings.smoothing import wrapped
 from vehicled.messages import Heading
+from vehicled.recordings import least_squares, smoothing
+from vehicled.recordings.least_squares import SteeringFit
+from vehicled.recordings.outages import outages
+from vehicled.recordings.prediction import Commands, predict
+from vehicled.recordings.recording import Array, Poses, Recording, Times, Track, Truth, seconds
+from vehicled.recordings.smoothing import wrapped
 
 HORIZON_NS = 1_000_000_000
 MOVING_MPS = 0.3

@@ -14,10 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.lab.recordings import track_truth
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.recording import Poses, Recording, Times, Truth, arrival_ns, seconds
-from vehicled.lab.recordings.smoothing import wrapped
 from vehicled.messages import (
     ActuatorCommand,
     CarrierSolution,
@@ -33,6 +29,10 @@ from vehicled.messages import (
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.profile import load_profile
+from vehicled.recordings import track_truth
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.recording import Poses, Recording, Times, Truth, arrival_ns, seconds
+from vehicled.recordings.smoothing import wrapped
 from vehicled.vehicle import Vehicle
 
 STEP_NS = 20_000_000

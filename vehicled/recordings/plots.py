@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from vehicled.lab.recordings.recording import Array, Recording, Track
-from vehicled.lab.recordings.report import short_names
-from vehicled.lab.recordings.scores import Score, measured_yaw
-from vehicled.lab.recordings.smoothing import wrapped
 from vehicled.output import save_figure
+from vehicled.recordings.recording import Array, Recording, Track
+from vehicled.recordings.report import short_names
+from vehicled.recordings.scores import Score, measured_yaw
+from vehicled.recordings.smoothing import wrapped
 
 _TRUTH, _ESTIMATE, _RAW, _PUBLISHED = "#0b6e4f", "#d1495b", "#9aa5b1", "#edae49"
 

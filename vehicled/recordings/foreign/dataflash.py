@@ -9,10 +9,10 @@ from math import cos, isfinite, nan, radians, sin
 from pathlib import Path
 from typing import Any
 
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.foreign.source import Foreign, Stamped, diagonal, flu, place, positive
 from vehicled.messages import NAN3, NAN9, ActuatorCommand, CarrierSolution, FixType, GnssFix, ImuSample, Mode
 from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.source import Foreign, Stamped, diagonal, flu, place, positive
 from vehicled.vehicle import Vehicle
 
 _GPS_EPOCH_S = 315_964_800

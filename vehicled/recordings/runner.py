@@ -7,10 +7,10 @@ import msgspec
 import numpy as np
 
 from vehicled.estimation.interface import Estimator, Identifier
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.recording import Recording, Track, arrival_ns
-from vehicled.lab.recordings.setups import parameters_of
 from vehicled.messages import NAN, ActuatorCommand, GnssFix, Identification, Message, StateEstimate
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.recording import Recording, Track, arrival_ns
+from vehicled.recordings.setups import parameters_of
 from vehicled.registry import resolve
 from vehicled.vehicle import Vehicle
 

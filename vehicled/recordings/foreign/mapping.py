@@ -10,9 +10,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from vehicled.lab.recordings.errors import RecordingError
-from vehicled.lab.recordings.foreign.units import SIGMA_OF, converter, dimension_of
 from vehicled.messages import ALL, Message
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.units import SIGMA_OF, converter, dimension_of
 from vehicled.ros.fields import SCALAR, Field, fields_of
 
 _TYPES = {kind.__name__: kind for kind in ALL}
