@@ -8,7 +8,8 @@ from typing import Any
 __version__ = "0.1.0"
 
 _API = (
-    "Action", "Log", "Observation", "Run", "Simulation", "Study", "load_profile", "open_log", "open_study", "simulate", "study",
+    "Action", "Log", "Observation", "Run", "Simulation", "Study",
+    "gap", "load_profile", "open_log", "open_study", "simulate", "study",
 )  # fmt: skip
 
 

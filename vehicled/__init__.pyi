@@ -4,6 +4,7 @@ from vehicled.api import Observation as Observation
 from vehicled.api import Run as Run
 from vehicled.api import Simulation as Simulation
 from vehicled.api import Study as Study
+from vehicled.api import gap as gap
 from vehicled.api import load_profile as load_profile
 from vehicled.api import open_log as open_log
 from vehicled.api import open_study as open_study

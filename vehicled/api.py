@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 import numpy as np
@@ -36,6 +36,9 @@ from vehicled.studies.pool import LocalPool, Pool
 from vehicled.studies.report import Finished, read_study
 from vehicled.studies.statistics import Effect, effects
 from vehicled.studies.table import flat_table
+
+if TYPE_CHECKING:
+    from vehicled.reality_gap.gap import Gap
 
 Spec = TypeVar("Spec", RunSpec, SimulationSpec)
 
@@ -273,6 +276,43 @@ def open_study(folder: str | Path) -> Study:
     return Study(read_study(Path(folder)))
 
 
+def gap(
+    real: Sequence[str | Path],
+    simulated: Mapping[str, Sequence[str | Path]] | Sequence[str | Path],
+    *,
+    judge: str | type = "ekf4",
+    overrides: Mapping[str, Any] | None = None,
+    profile: str = "",
+    kinds: Sequence[str] = (),
+    mapping: str | Path = "",
+    manoeuvres: Sequence[str] = (),
+    quantities: Sequence[str] = ("E", "S"),
+    distance: str = "wasserstein",
+    jobs: int = 1,
+    progress: Callable[[str], None] | None = None,
+) -> "Gap":
+    """Compare simulated with real runs, as ``vehicled gap`` does.
+
+    ``real`` and ``simulated``: files and folders; of several models by label. The others are as the options of the command;
+    ``overrides`` are parameters of the judge. Raises GapError, RecordingError, UnknownNameError and ProfileError.
+    """
+    from vehicled.reality_gap.gap import gap as measure
+    from vehicled.reality_gap.runs import Task
+
+    task = Task(
+        judge=_reference(judge),
+        overrides=tuple(_overrides(overrides)),
+        profile=profile,
+        kinds=tuple(kinds),
+        mapping=str(mapping),
+        manoeuvres=tuple(manoeuvres),
+    )
+    models = simulated if isinstance(simulated, Mapping) else {"simulated": simulated}
+    return measure(
+        real, models, task, quantities=quantities, distance=distance, jobs=jobs, progress=progress or (lambda text: None)
+    )
+
+
 def open_log(path: str) -> Log:
     """Open a log of a simulation or a vehicle. Raises LogError."""
     return Log(path)
@@ -352,5 +392,5 @@ def _array(values: list[Any]) -> Any:
 
 __all__ = [
     "Action", "Log", "Observation", "Run", "Simulation", "Study",
-    "load_profile", "open_log", "open_study", "replay", "simulate", "study",
+    "gap", "load_profile", "open_log", "open_study", "replay", "simulate", "study",
 ]  # fmt: skip

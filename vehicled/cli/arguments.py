@@ -18,7 +18,7 @@ _GROUPS = (
     ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "doctor", "devices", "service")),
     ("Examine a drive", ("log", "replay")),
     ("Write your own code", ("new", "list")),
-    ("Test and evaluate", ("study", "learn", "failsafe", "twin", "bench", "experiment", "data")),
+    ("Test and evaluate", ("study", "gap", "learn", "failsafe", "twin", "bench", "experiment", "data")),
     ("Your shell", ("completion",)),
 )
 
@@ -33,6 +33,7 @@ _duration = between(0.0, 1e6, "expected a number of seconds up to 1e6, or 0 for 
 def build_parser() -> GroupedParser:
     """Return the parser of the whole command line."""
     from vehicled import __version__
+    from vehicled.cli.arguments_gap import gap_command
     from vehicled.cli.arguments_learn import learn_commands
     from vehicled.cli.arguments_live import live_commands
     from vehicled.cli.arguments_log import log_commands
@@ -224,6 +225,7 @@ def build_parser() -> GroupedParser:
 
     service_commands(commands)
     study_commands(commands)
+    gap_command(commands)
     learn_commands(commands)
     twin_commands(commands)
     _data_commands(commands)

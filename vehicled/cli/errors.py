@@ -14,10 +14,11 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from vehicled.paths.errors import CourseError
     from vehicled.plugins import PluginError
     from vehicled.profile import ProfileError
+    from vehicled.reality_gap.errors import GapError
     from vehicled.recordings.errors import RecordingError
     from vehicled.registry import UnknownNameError
     from vehicled.studies.errors import StudyError
     from vehicled.teleop.mapping import MappingError
 
     ours = (SetupError, ControlError, SocketPathError, LinkError, LogError, CourseError, ProfileError, RecordingError)
-    return (*ours, PluginError, UnknownNameError, MappingError, BridgeError, StudyError, LearningError, PolicyError)
+    return (*ours, PluginError, UnknownNameError, MappingError, BridgeError, StudyError, LearningError, PolicyError, GapError)

@@ -43,6 +43,7 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
     truths: list[GroundTruth] = []
     with LogReader(path) as log:
         imported = bool(log.header.imported)
+        course = "" if imported else log.header.course
         loaded = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml")
         try:
             datum = datum_of(log.attachment("course.json"))
@@ -87,6 +88,7 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
         published=Poses(*(_column(kept, name) for name in ("x_m", "y_m", "yaw_rad", "speed_mps"))) if kept else Poses(),
         lever_arm_m=lever_arm,
         source=os.fspath(path),
+        course=course,
     )
 
 

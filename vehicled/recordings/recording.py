@@ -97,6 +97,8 @@ class Recording:
     """Antenna, or the marker that stands for it, from the rear axle: forward, left, up."""
     source: str = ""
     """File it comes from."""
+    course: str = ""
+    """Name of the course it was driven on; empty if nothing says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

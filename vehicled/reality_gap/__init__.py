@@ -1,0 +1,1 @@
+"""Distance of simulated runs from real ones: the judges, the quantities and the statistics."""

@@ -1,0 +1,212 @@
+"""Finds the runs of a set, judges each, and says which could not be judged and why."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from fnmatch import fnmatchcase
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from msgspec import Struct, field
+
+from vehicled.log.errors import LogError
+from vehicled.messages import ActuatorCommand, Message
+from vehicled.profile import load_profile
+from vehicled.profile.problems import ProfileError
+from vehicled.reality_gap.errors import GapError
+from vehicled.reality_gap.judges import Judge, driven_ns, make_judge
+from vehicled.reality_gap.quantities import Measured, measure
+from vehicled.recordings import mcap
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.importing import import_log
+from vehicled.recordings.loading import Source, known_kinds, sources
+from vehicled.recordings.recording import Recording, seconds
+
+CSV = (".csv", ".tsv")
+_CONTINUOUS_S = 10.0
+"""Messages of a type further apart are events, which have no rate."""
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """Instructions for judging runs; the same for every set."""
+
+    judge: str = "ekf4"
+    overrides: tuple[str, ...] = ()
+    profile: str = ""
+    """Profile whose vehicle is assumed of every run; empty: of each run its own."""
+    kinds: tuple[str, ...] = ()
+    mapping: str = ""
+    """Mapping file for CSV files."""
+    manoeuvres: tuple[str, ...] = ()
+    """Patterns ``NAME`` or ``NAME=PATTERN``."""
+
+
+class RunFile(Struct, frozen=True):
+    """One run of a set, not yet read."""
+
+    name: str
+    path: str
+    folder: str
+    """First folder of its path below the folder that was given; empty for a run directly in it."""
+    kind: str
+    """Kind of recording; empty for a CSV file that is read by a mapping."""
+
+
+class JudgedRun(Struct, frozen=True, kw_only=True):
+    """One run with its quantities."""
+
+    name: str
+    path: str
+    manoeuvre: str
+    measured: Measured
+    truth_hz: float
+    rates_hz: dict[str, float]
+    """Rate of each type of input."""
+
+
+class RunSet(Struct, frozen=True):
+    """The judged runs of one side, and those that could not be judged, with the reason."""
+
+    label: str
+    runs: list[JudgedRun]
+    refused: dict[str, str] = field(default_factory=dict)
+    """Reason by file."""
+
+
+def find(paths: Sequence[str | os.PathLike[str]], task: Task) -> list[RunFile]:
+    """Return the runs in files and folders. Raises :class:`GapError` and RecordingError."""
+    known_kinds(task.kinds)
+    found: dict[str, RunFile] = {}
+    for path in paths:
+        for run in _mapped(Path(path), task) if task.mapping else _read_as_they_are(Path(path), task):
+            found.setdefault(f"{os.path.realpath(run.path)} {run.kind}", run)
+    return list(found.values())
+
+
+def _mapped(path: Path, task: Task) -> Iterable[RunFile]:
+    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix.lower() in CSV)
+    if not path.exists():
+        raise RecordingError(f"{path}: there is no such file or folder; name one that holds runs")
+    if not files:
+        raise RecordingError(f"{path}: holds no CSV file, which --map is for")
+    for file in files:
+        yield RunFile(file.stem, str(file), _folder(file, path), "")
+
+
+def _read_as_they_are(path: Path, task: Task) -> Iterable[RunFile]:
+    for source in sources(path):
+        kinds = [kind for kind in source.kinds if not task.kinds or kind in task.kinds]
+        if len(kinds) > 1:
+            raise GapError(f"{source.path}: can be read as {', '.join(kinds)}; choose with --kind {kinds[0]}")
+        for kind in kinds:
+            yield RunFile(source.name, str(source.path), _folder(source.path, path), kind)
+
+
+def _folder(file: Path, root: Path) -> str:
+    parts = file.relative_to(root).parts if root.is_dir() and file != root else ()
+    return parts[0] if len(parts) > 1 else ""
+
+
+def judge_set(
+    label: str,
+    files: Sequence[RunFile],
+    task: Task,
+    *,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda _: None,
+) -> RunSet:
+    """Judge all runs of a set in ``jobs`` processes. Raises what makes the judge itself impossible, not what a run lacks."""
+    make_judge(task.judge, task.overrides)  # a wrong name or parameter is no fault of the runs
+    result = RunSet(label, [])
+    if jobs > 1 and len(files) > 1:
+        with ProcessPoolExecutor(min(jobs, len(files)), mp_context=get_context("spawn")) as pool:
+            judged = zip(files, pool.map(_judge_file, files, [task] * len(files)))
+            _collect(judged, result, len(files), progress)
+    else:
+        _collect(((file, _judge_file(file, task)) for file in files), result, len(files), progress)
+    return result
+
+
+def _collect(
+    judged: Iterable[tuple[RunFile, JudgedRun | str]], result: RunSet, total: int, progress: Callable[[str], None]
+) -> None:
+    progress(f"{result.label}: 0 of {total} runs judged")
+    for number, (file, outcome) in enumerate(judged, start=1):
+        if isinstance(outcome, str):
+            result.refused[file.path] = outcome
+        else:
+            result.runs.append(outcome)
+        progress(f"{result.label}: {number} of {total} runs judged")
+
+
+def _judge_file(file: RunFile, task: Task) -> JudgedRun | str:
+    """Return the judged run, or why it cannot be judged."""
+    try:
+        vehicle = load_profile(task.profile).vehicle if task.profile else None
+        judge = make_judge(task.judge, task.overrides, vehicle)
+        return judge_run(_load(file, task), judge, _manoeuvre(file, task))
+    except (GapError, RecordingError, LogError, ProfileError) as error:
+        return str(error).removeprefix(f"{file.path}: ")
+
+
+def judge_run(recording: Recording, judge: Judge, manoeuvre: str | None = None) -> JudgedRun:
+    """Judge one run. Its manoeuvre is by default the course in its log. Raises :class:`GapError`."""
+    measured = measure(recording.truth, judge.track(recording), driven_ns(recording))
+    known = recording.truth.t_ns[np.isfinite(recording.truth.speed_mps)]
+    return JudgedRun(
+        name=recording.name,
+        path=recording.source,
+        manoeuvre=recording.course if manoeuvre is None else manoeuvre,
+        measured=measured,
+        truth_hz=_rate_hz(seconds(known)),
+        rates_hz=_rates(recording.inputs),
+    )
+
+
+def _load(file: RunFile, task: Task) -> Recording:
+    if file.kind:
+        source: Source = next(each for each in sources(file.path) if file.kind in each.kinds)
+        return source.load((file.kind,))[0]
+    with tempfile.TemporaryDirectory(prefix="vehicled_gap_") as folder:
+        log = Path(folder) / "run.mcap"
+        import_log(file.path, log, mapping=task.mapping, profile=task.profile or "art")
+        return mcap.load(log, file.name)
+
+
+def _manoeuvre(file: RunFile, task: Task) -> str | None:
+    """Return the manoeuvre by the patterns, else by the folder; None: by the log."""
+    if not task.manoeuvres:
+        return file.folder or None
+    path = Path(file.path).as_posix()
+    course = _course(file)
+    for text in task.manoeuvres:
+        name, _, pattern = text.partition("=")
+        wanted = pattern or name
+        if wanted in path or fnmatchcase(path, f"*{wanted}*") or (course and fnmatchcase(course, wanted)):
+            return name
+    raise GapError(f"belongs to none of the manoeuvres {', '.join(text.partition('=')[0] for text in task.manoeuvres)}")
+
+
+def _course(file: RunFile) -> str:
+    if file.kind != "log":
+        return ""
+    from vehicled.log.reader import LogReader
+
+    with LogReader(file.path) as log:
+        return log.header.course
+
+
+def _rates(inputs: Sequence[Message]) -> dict[str, float]:
+    times: dict[str, list[int]] = {}
+    for message in inputs:
+        if not isinstance(message, ActuatorCommand):
+            times.setdefault(type(message).__name__, []).append(message.t_ns)  # type: ignore[attr-defined]
+    return {name: rate for name, t_ns in sorted(times.items()) if (rate := _rate_hz(np.array(t_ns) * 1e-9)) > 0.0}
+
+
+def _rate_hz(t_s: np.ndarray) -> float:
+    steps = np.diff(np.unique(t_s))
+    median = float(np.median(steps)) if len(steps) else 0.0
+    return 1.0 / median if 0.0 < median < _CONTINUOUS_S else 0.0
