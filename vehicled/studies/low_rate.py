@@ -342,5 +342,6 @@ def _draw_unfinished(figure: Any, groups: Mapping[str, Sequence[Row]]) -> None:
         step = max(1, len(rates) // 6)
         panel.set_xticks(range(0, len(rates), step), [f"{rate:g}" for rate in rates[::step]])
         panel.set_yticks(range(len(names)), [name.removeprefix("thesis_") for name in names])
-        panel.set_title(law)
+        # One long name must not run into the next.
+        panel.set_title(law.replace(", ", ",\n"))
         panel.set_xlabel("rate, Hz")

@@ -110,7 +110,8 @@ def _summary(study: Finished) -> str:
     facts = [
         f"{len(rows)} of {specification.size} runs: {count['finished']} finished{bad}",
         f"not finished: {100 * low:.1f} to {100 * high:.1f} % (95 % interval)",
-        f"{simulated_h:.2f} h simulated in {cpu_h:.2f} h of processor time",
+        # Drives with the exact state keep no time.
+        (f"{simulated_h:.2f} h simulated in " if simulated_h else "") + f"{cpu_h:.2f} h of processor time",
     ]
     seeds = {row.levels.get(statistics.REPLICATE) for row in rows} - {None}
     what = f"{len(seeds)} seeds, resampled whole" if len(seeds) > 1 else "the runs of a level, because there is one seed only"
