@@ -162,7 +162,8 @@ def _model(real: RunSet, simulated: RunSet, names: Sequence[str], distance: str)
     if real_runs and runs and not groups:
         listed = [", ".join(sorted({run.manoeuvre or "-" for run in each})) for each in (real_runs, runs)]
         notes.append(
-            f"no manoeuvre is named alike in both sets (real: {listed[0]}; here: {listed[1]}): all runs are compared together; name manoeuvres with --manoeuvre"
+            f"no manoeuvre is named alike in both sets (real: {listed[0]}; here: {listed[1]}): all runs are compared together; "
+            "name manoeuvres with --manoeuvre"
         )
         groups = {""}
         real_runs, runs = ([structs.replace(run, manoeuvre="") for run in each] for each in (real_runs, runs))
