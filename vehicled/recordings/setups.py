@@ -3,11 +3,6 @@
 from collections.abc import Mapping
 
 MOCAP_2023: dict[str, float] = {
-    "error_at_start": 0.0,
-    "error_walk_m": 0.0,
-    "error_rate_mps": 0.19,
-    "error_damping": 0.4,
-    "error_white_sigma_m": 0.02,
     "heading_misalignment_rad": -0.12,
     "misalignment_sigma_rad": 0.02,
     "authority_scale": 0.8,
@@ -21,7 +16,7 @@ MOCAP_2023: dict[str, float] = {
 }
 """Calibration of the ART vehicle's indoor set-up of spring 2023, on top of the profile ``art``.
 
-The noise there is a known law, a random walk in the second derivative that begins at zero. The rigid body of the motion capture is
+The noise there is a known law, a random walk in the second derivative, but the filter is better with its default noise. The rigid body of the motion capture is
 turned by 0.12 rad and stands 0.22 m ahead of the rear axle. Drive and scrub are those of the throttle ramps of the month before:
 2.03 m/s2 of full drive, 0.71 m/s2 of friction, 0.2 m/s2 more per 1/m of curvature.
 """

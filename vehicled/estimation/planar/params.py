@@ -22,7 +22,7 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
     """Jitter of the stamps, which adds an along-track error of this times the speed."""
     error_white_sigma_m: Positive = 0.03
     """White part of the error of solutions without fixed carrier phase; the rest is correlated."""
-    error_rate_mps: Positive = 0.05
+    error_rate_mps: Positive = 0.07
     """Sigma of the derivative of that correlated error. The receiver declares its size."""
     error_damping: Annotated[float, Meta(gt=0.05, le=1.0)] = 1.0
     """Damping ratio of that second-order process."""
@@ -45,7 +45,7 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
     """White part of the error of a heading that reports no sigma. Its drift is a state."""
     heading_misalignment_rad: Annotated[float, Meta(ge=-3.2, le=3.2)] = 0.0
     """Known part of the measured yaw minus that of the body."""
-    misalignment_sigma_rad: Positive = 0.15
+    misalignment_sigma_rad: Positive = 0.25
     """Initial sigma of the mounting angle of a heading sensor."""
     inertial_start_sigma_rad: Positive = 0.02
     """Initial sigma of the yaw from which an integrated gyro starts."""
@@ -69,9 +69,9 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
     wheel_scale_sigma: Positive = 0.05
     steering_density_rad: Positive = 0.05
     """Error of the wheel angle as white noise (rad per root Hz)."""
-    gain_spread: Positive = 0.3
+    gain_spread: Positive = 0.2
     """Relative uncertainty of the steering gain."""
-    offset_spread_rad: Positive = 0.03
+    offset_spread_rad: Positive = 0.015
 
     # ---- longitudinal motion
     speed_density_mps: Positive = 0.15
@@ -82,7 +82,7 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
     """Time constant of the drive, after its delay."""
     authority_scale: Positive = 1.0
     """Initial acceleration at full drive over that of the vehicle parameters."""
-    authority_spread: Positive = 0.2
+    authority_spread: Positive = 0.35
     authority_walk: NonNegative = 0.005
     friction_extra_mps2: Annotated[float, Meta(ge=-5.0, le=5.0)] = 0.0
     """Initial friction beyond that of the vehicle parameters."""
