@@ -16,9 +16,9 @@ MOCAP_2023: dict[str, float] = {
 }
 """Calibration of the ART vehicle's indoor set-up of spring 2023, on top of the profile ``art``.
 
-The noise there is a known law, a random walk in the second derivative, but the filter is better with its default noise. The rigid body of the motion capture is
-turned by 0.12 rad and stands 0.22 m ahead of the rear axle. Drive and scrub are those of the throttle ramps of the month before:
-2.03 m/s2 of full drive, 0.71 m/s2 of friction, 0.2 m/s2 more per 1/m of curvature.
+The noise there is a known law, a random walk in the second derivative, but the filter is better with its default noise. The rigid
+body of the motion capture is turned by 0.12 rad and stands 0.22 m ahead of the rear axle. Drive and scrub are those of the throttle
+ramps of the month before: 2.03 m/s2 of full drive, 0.71 m/s2 of friction, 0.2 m/s2 more per 1/m of curvature.
 """
 
 OUTDOOR_RTK: dict[str, float] = {
