@@ -103,6 +103,24 @@ def test_a_double_track_finds_its_dead_zone_delay_and_gain_again() -> None:
         assert run.after.place_at_speed_m < 0.05
 
 
+def test_a_circle_without_heading_gives_the_gain_though_its_first_course_is_wrong() -> None:
+    """A receiver that jumps while the vehicle sets off shows a course of its own."""
+    model = FourDofModel(load_profile("art"))
+    circle = blank("circle/1", lambda t: 0.7, lambda t: 0.3, 12.0)
+    run = driven(model, circle, {"gain": 0.45}, 5)
+    yaw = run.yaw_rad.copy()
+    yaw[:8] += np.linspace(1.5, 0.0, 8)
+    x, y = run.x_m.copy(), run.y_m.copy()
+    x[:4] -= 0.4
+    run = msgspec.structs.replace(run, x_m=x, y_m=y, yaw_rad=yaw, course_only=True)
+    found = calibrate(model, [run], groups=STEERING, friction=0.8)
+    gain = next(one for one in found.found if one.name == "gain")
+    assert gain.value == pytest.approx(0.45, abs=max(0.01, 3.0 * gain.sigma))
+    assert found.runs[0].after.place_at_speed_m < 0.3
+    wrong = calibrate(model, [msgspec.structs.replace(run, course_only=False)], groups=STEERING, friction=0.8)
+    assert wrong.runs[0].after.place_at_speed_m > 2.0 * found.runs[0].after.place_at_speed_m
+
+
 def test_folds_foretell_every_drive_by_a_fit_without_it() -> None:
     model = FourDofModel(load_profile("art"))
     truth = {"torque": 0.4, "friction": 0.03}

@@ -13,6 +13,8 @@ STANDSTILL_MPS = 0.1
 LEAST_STANDING = 3
 MOVES_MPS = 0.2
 REST_S = 1.5
+ALIGN_S = 5.0
+"""First part of a piece from which place and heading of its start are found if only a course was measured."""
 
 
 class CalibrationRunError(ValueError):
@@ -39,6 +41,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """False if only the distance along a straight was measured; ``yaw_rad`` and ``y_m`` are then assumed."""
     rig: str = ""
     """Measuring rig. Drives of one rig share their heading misalignment."""
+    course_only: bool = False
+    """True if ``yaw_rad`` is the course over ground, which says nothing of the heading until the vehicle has moved."""
 
     def known(self) -> NDArray[np.bool_]:
         """True for rows (m,) with complete motion."""
@@ -79,13 +83,40 @@ class SimulatedMotion(Struct, frozen=True):
 
 
 def as_measured(motion: SimulatedMotion, piece: RunSegment, misaligned_rad: float) -> SimulatedMotion:
-    """Rotate the motion by a vehicle heading that is ``misaligned_rad`` larger than the measured one, about its start."""
+    """Rotate the motion by a vehicle heading that is ``misaligned_rad`` larger than the measured one, about its start.
+
+    If only a course was measured, move and rotate it onto the first :data:`ALIGN_S` of the measured path instead.
+    """
+    if piece.run.course_only:
+        return _onto_path(motion, piece)
     x_m, y_m, _, _ = piece.start
     along, across = np.cos(misaligned_rad), np.sin(misaligned_rad)
     east, north = motion.x_m - x_m, motion.y_m - y_m
     return SimulatedMotion(
         x_m + along * east - across * north, y_m + across * east + along * north, motion.yaw_rad, motion.speed_mps
     )
+
+
+def _onto_path(motion: SimulatedMotion, piece: RunSegment) -> SimulatedMotion:
+    run, rows = piece.run, piece.rows
+    simulated, measured = motion.x_m + 1j * motion.y_m, run.x_m[rows] + 1j * run.y_m[rows]
+    early = np.isfinite(measured) & (piece.after_s() <= ALIGN_S)
+    if early.sum() < LEAST_STANDING:
+        return motion
+    here, there = simulated[early].mean(), measured[early].mean()
+    # Least squares over a rotation (Umeyama 1991).
+    turn = np.vdot(simulated[early] - here, measured[early] - there)
+    turn = turn / abs(turn) if abs(turn) > 0.0 else 1.0
+    moved = there + turn * (simulated - here)
+    return SimulatedMotion(
+        moved.real, moved.imag, motion.yaw_rad + _nearest_turn(motion, piece, float(np.angle(turn))), motion.speed_mps
+    )
+
+
+def _nearest_turn(motion: SimulatedMotion, piece: RunSegment, angle_rad: float) -> float:
+    """Return the angle plus the whole turns by which the measured yaw is ahead of the simulated one."""
+    off = np.nanmedian(piece.run.yaw_rad[piece.rows] - motion.yaw_rad)
+    return angle_rad + 2.0 * np.pi * float(np.round((off - angle_rad) / (2.0 * np.pi)))
 
 
 def checked(run: Run) -> Run:

@@ -223,7 +223,7 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
             )
         )  # fmt: skip
 
-    add("gain", "", 1.0, (0.2, 4.0), 0.3, "turns")
+    add("gain", "", 1.0, (0.2, 4.0), 0.6, "turns")
     if s.map_command[0] < 0.0 < s.map_command[-1]:
         add("right_ratio", "", 1.0, (0.5, 2.0), 0.1, "left", "right")
     ends = (s.map_command[0], s.map_command[-1])

@@ -36,6 +36,8 @@ from vehicled.terminal import Progress, print_table
 
 ORIGIN = "calibration"
 FOUR_DOF_FRICTION = 0.8
+COURSE_ONLY = ("bare_rtk", "bare_plain", "rosbag")
+"""Kinds of recordings whose true yaw is the course over ground, with no gyro or heading in it."""
 
 
 def run(arguments: Namespace) -> int:
@@ -92,7 +94,7 @@ def drive_of(recording: Recording, name: str) -> Run:
         steering=np.array([message.steering for message in commands]),
         t_s=np.asarray((truth.t_ns - begin_ns) * 1e-9, dtype=np.float64),
         x_m=truth.x_m, y_m=truth.y_m, yaw_rad=_unwrapped(truth.yaw_rad), speed_mps=truth.speed_mps,
-        turns=recording.kind != "acceleration", rig=recording.kind,
+        turns=recording.kind != "acceleration", rig=recording.kind, course_only=recording.kind in COURSE_ONLY,
     )  # fmt: skip
 
 
