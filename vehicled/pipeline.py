@@ -444,6 +444,7 @@ class Pipeline:
             task_raised=self.raised,
             measured_speed_mps=self.monitors.motion.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),
             entry=self._entry,
+            lateral_offset=self._controller.lateral_offset,
             setup_fault=self.setup_fault,
         )
 

@@ -33,6 +33,7 @@ CONTROLLERS: dict[str, str] = {
     "pure_pursuit": "vehicled.control.pure_pursuit:PurePursuit",
     "pure_pursuit_published": "vehicled.lab.published.pure_pursuit:PurePursuitPublished",
     "regulated_pure_pursuit": "vehicled.control.regulated_pure_pursuit:RegulatedPurePursuit",
+    "rollout": "vehicled.control.rollout.controller:Rollout",
     "stanley": "vehicled.control.stanley:Stanley",
 }
 DRIVERS: dict[str, str] = {

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from vehicled.messages import ControlCommand, LaserScan, StateEstimate
+from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.vehicle import Vehicle
 
 
@@ -43,6 +44,11 @@ class Controller(ABC):
 
         ``wheel_rad`` is the wheel angle commanded now.
         """
+
+    @property
+    def lateral_offset(self) -> LateralOffset | None:
+        """Path beside the course that is being driven, along which obstacles are judged; None for the course itself."""
+        return None
 
     # Optional hooks: a controller overrides those it needs.
 

@@ -19,6 +19,7 @@ from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFoll
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
 from vehicled.paths.course import Course
+from vehicled.paths.tracking import CoursePoint, PathPoint
 from vehicled.vehicle import Limits, Positive, Vehicle
 
 
@@ -65,6 +66,14 @@ class PurePursuit(PathFollower):
     def steer(self, state: FollowerState) -> SteeringDemand:
         return SteeringDemand(atan(self.vehicle.effective_wheelbase_m(state.ahead.speed_mps) * self._pursue(state.ahead)))
 
+    def point_at(self, s_m: float) -> CoursePoint:
+        """Return the point to pursue at an arc length: that of the course."""
+        return self.tracker.point_at(s_m)
+
+    def projected(self, on_course: PathPoint) -> PathPoint:
+        """Return the projection on the pursued path for the one on the course: the same."""
+        return on_course
+
     def _pursue(self, ahead: Preview) -> float:
         """Return the curvature to steer at the predicted pose."""
         p, tracker = self._params, self.tracker
@@ -72,17 +81,17 @@ class PurePursuit(PathFollower):
         shortest = min(max(p.look_ahead_min_s * speed_mps, p.look_ahead_min_m), p.look_ahead_max_m)
         longest = min(max(p.look_ahead_max_s * speed_mps, shortest), p.look_ahead_max_m)
         step_m = (longest - shortest) / max(p.candidates - 1, 1)
-        projection = tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        projection = self.projected(tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad))
         sign, turned = (1.0, 0.0) if projection.direction > 0 else (-1.0, pi)
         ahead = ahead._replace(yaw_rad=ahead.yaw_rad + turned)
         start_m = projection.s_m
         s_m = start_m + shortest
-        place = tracker.point_at(s_m)
+        place = self.point_at(s_m)
         curvature, bearing = arc_to(ahead, place.x_m, place.y_m)
         for _ in range(p.candidates - 1):
             if abs(bearing) >= p.turn_threshold_rad:
                 break
-            further = tracker.point_at(s_m + step_m)
+            further = self.point_at(s_m + step_m)
             arc, bearing = arc_to(ahead, further.x_m, further.y_m)
             if abs(bearing) >= p.turn_threshold_rad:
                 break
@@ -91,7 +100,7 @@ class PurePursuit(PathFollower):
         radius_m = self.vehicle.min_turn_radius_m
         corner_m = self._corners.next_m(start_m, radius_m)
         if self._corners.near(start_m, radius_m):
-            return sign * turn_in(tracker.point_at, ahead, start_m, curvature, radius_m, p.turn_in_share)
+            return sign * turn_in(self.point_at, ahead, start_m, curvature, radius_m, p.turn_in_share)
         if not p.feed_forward or corner_m <= s_m:
             return sign * curvature
         # Pursuit without error steers the chord, which cuts every bend. The difference to it leaves the feedback unchanged.

@@ -201,28 +201,38 @@ RELATIONS: tuple[Relation, ...] = (
             "controller.pure_pursuit.look_ahead_max_s", ("vehicle.steering.delay_s",), lambda t, delay: t - delay,
             "longest look-ahead minus the steering's delay, s", (0.05, 10.0), (0.0, 120.0), "it must reach beyond the delay",
         ),
-        Relation(
-            "controller.pure_pursuit.look_ahead_min_s", ("vehicle.steering.delay_s",), lambda t, delay: t - delay,
-            "shortest look-ahead minus the steering's delay, s", (0.0, 10.0), (-2.0, 120.0), "it must reach beyond the delay",
-        ),
-        Relation(
-            "controller.pure_pursuit.look_ahead_max_s", ("controller.pure_pursuit.look_ahead_min_s",), ratio,
-            "longest over shortest look-ahead", (0.75, 30.0), (0.0, inf),
-        ),
-        Relation(
-            "controller.pure_pursuit.look_ahead_max_m", ("controller.pure_pursuit.look_ahead_min_m",), ratio,
-            "longest over shortest look-ahead", (0.75, 200.0), (0.0, inf),
+        *(
+            relation
+            for name in ("pure_pursuit", "rollout")
+            for relation in (
+                Relation(
+                    f"controller.{name}.look_ahead_min_s", ("vehicle.steering.delay_s",), lambda t, delay: t - delay,
+                    "shortest look-ahead minus the steering's delay, s", (0.0, 10.0), (-2.0, 120.0),
+                    "it must reach beyond the delay",
+                ),
+                Relation(
+                    f"controller.{name}.look_ahead_max_s", (f"controller.{name}.look_ahead_min_s",), ratio,
+                    "longest over shortest look-ahead", (0.75, 30.0), (0.0, inf),
+                ),
+                Relation(
+                    f"controller.{name}.look_ahead_max_m", (f"controller.{name}.look_ahead_min_m",), ratio,
+                    "longest over shortest look-ahead", (0.75, 200.0), (0.0, inf),
+                ),
+            )
         ),
         *(
             Relation(f"controller.{key}", (_WHEELBASE,), ratio, "shortest look-ahead in wheelbases", (0.2, 15.0), (0.01, 200.0))
-            for key in ("pure_pursuit.look_ahead_min_m", "regulated_pure_pursuit.look_ahead_min_m", "flat.response_min_m")
+            for key in (
+                "pure_pursuit.look_ahead_min_m", "regulated_pure_pursuit.look_ahead_min_m", "rollout.look_ahead_min_m",
+                "flat.response_min_m",
+            )
         ),
         *(
             Relation(
                 f"controller.{key}", (_MAX_SPEED,), ratio, "look-ahead in seconds at max_speed_mps", (0.15, 120.0),
                 (0.02, 5000.0), "the vehicle passes the look-ahead point before it can steer towards it",
             )
-            for key in ("pure_pursuit.look_ahead_max_m", "regulated_pure_pursuit.look_ahead_max_m")
+            for key in ("pure_pursuit.look_ahead_max_m", "regulated_pure_pursuit.look_ahead_max_m", "rollout.look_ahead_max_m")
         ),
         Relation(
             "controller.regulated_pure_pursuit.look_ahead_s", ("vehicle.steering.delay_s",), lambda t, delay: t - delay,
@@ -245,6 +255,7 @@ RELATIONS: tuple[Relation, ...] = (
         *speed("controller.flat.speed"),
         *speed("controller.stanley.speed"),
         *speed("controller.regulated_pure_pursuit.speed"),
+        *speed("controller.rollout.speed"),
         *steering("sim.steering", "sim.wheelbase_m"),
         *drive("sim.drive"),
         Relation(

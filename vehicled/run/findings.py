@@ -50,14 +50,17 @@ def print_warnings(found: Sequence[Note]) -> None:
 
 
 def _scans(loaded: Loaded) -> Iterator[Note]:
-    """Yield an error if the policy reads laser scans and no device sends any: it would brake for ever."""
+    """Yield a note if the controller reads laser scans and no device sends any: a policy would brake for ever."""
     chosen = loaded.profile.controller
+    scans = any("LaserScan" in device.messages for device in loaded.profile.devices.values())
+    if chosen.name == "rollout" and not scans:
+        yield Note("controller.name", "rollout sees no obstacle, because no device has the message LaserScan", level="warning")
     if not is_network(chosen.name):
         return
     network = resolve("controller", chosen.name).network
     names = chosen.selected.features or (network.description.features if network.description is not None else [])
     needs = [name for name in names if name.startswith("scan_m")]
-    if needs and not any("LaserScan" in device.messages for device in loaded.profile.devices.values()):
+    if needs and not scans:
         yield Note("controller.name", f"{chosen.label} reads {needs[0]}, and no device has the message LaserScan", level="error")
 
 

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from vehicled.messages import ActuatorCommand, ControlCommand, EstimatorStatus, Mode, StateEstimate
+from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.safety.entry import CourseEntry
 from vehicled.vehicle import Limits
 
@@ -28,6 +29,8 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     """Entry point of the next drive; None without a course."""
     measured_speed_mps: float = float("nan")
     """Speed by wheels and GNSS without the estimate, m/s, negative backward; NaN without a measurement."""
+    lateral_offset: LateralOffset | None = None
+    """Path that the controller plans beside the course; None for the course itself."""
     setup_fault: str = ""
     """Reason why profile or calibration are not fit to drive with; empty if they are."""
 

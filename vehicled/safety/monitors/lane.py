@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vehicled.paths.course import Course
+from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.vehicle import Vehicle
 
 Array = npt.NDArray[np.float64]
@@ -50,22 +51,24 @@ class CourseLane:
         self._cusps_m = [float(course.s_m[k]) for k in course.cusps]
         self._backward = [bool(course.speed_mps[k] < 0.0) for k in (0, *course.cusps)]
 
-    def ahead(self, progress_m: float, cross_track_m: float, horizon_m: float) -> Stations:
-        """Return the stations from an arc length on, over at most ``horizon_m``. ``cross_track_m`` is the vehicle's offset."""
+    def ahead(self, progress_m: float, cross_track_m: float, horizon_m: float, offset: LateralOffset | None = None) -> Stations:
+        """Return the stations from an arc length on, over at most ``horizon_m``. ``cross_track_m`` is the vehicle's offset.
+
+        With ``offset`` they are those of the path that the controller plans beside the course.
+        """
         at_m = progress_m % self._length_m if self._closed else min(max(progress_m, 0.0), self._length_m)
         # A vehicle at a cusp already belongs to the next leg.
         leg = sum(at_m >= cusp_m for cusp_m in self._cusps_m)
         end_m = self._cusps_m[leg] if leg < len(self._cusps_m) else float(self._s_m[-1]) if self._closed else self._length_m
         way = _ways(min(horizon_m, end_m - at_m))
         s = at_m + way
-        return Stations(
-            way,
-            np.interp(s, self._s_m, self._x_m),
-            np.interp(s, self._s_m, self._y_m),
-            np.interp(s, self._s_m, self._yaw_rad),
-            cross_track_m,
-            -1 if self._backward[leg] else 1,
-        )
+        x, y, yaw = (np.interp(s, self._s_m, column) for column in (self._x_m, self._y_m, self._yaw_rad))
+        if offset is not None:
+            aside = offset.at(s)
+            x, y, yaw = x - aside * np.sin(yaw), y + aside * np.cos(yaw), yaw + np.arctan(offset.slope(s))
+            way = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
+            cross_track_m -= float(aside[0])
+        return Stations(way, x, y, yaw, cross_track_m, -1 if self._backward[leg] else 1)
 
 
 def arc(x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, direction: int, horizon_m: float) -> Stations:
@@ -91,7 +94,7 @@ class Body:
         self.half_m = 0.5 * vehicle.width_m
         self.reach_m = hypot(max(self.front_m, self.rear_m), self.half_m)
         """Distance from the rear axle to the farthest corner, m."""
-        self._side_m = side_m
+        self.side_m = side_m
 
     def holds(self, forward_m: Array, left_m: Array) -> npt.NDArray[np.bool_]:
         """Return a mask of the points, in the body frame, that lie inside the rectangle without side clearance."""
@@ -103,7 +106,7 @@ class Body:
         Points within the side clearance at the vehicle's present place are beside it, not ahead, and do not count.
         """
         lead, tail = (self.front_m, self.rear_m) if lane.direction > 0 else (self.rear_m, self.front_m)
-        reach = float(lane.way_m[-1]) + lead + 2.0 * self.half_m + self._side_m + abs(lane.aside_m)
+        reach = float(lane.way_m[-1]) + lead + 2.0 * self.half_m + self.side_m + abs(lane.aside_m)
         near = np.hypot(x_m - lane.x_m[0], y_m - lane.y_m[0]) <= reach
         if not near.any():
             return float("inf")
@@ -111,7 +114,7 @@ class Body:
         c, s = np.cos(lane.yaw_rad)[:, None], np.sin(lane.yaw_rad)[:, None]
         ahead, left = lane.direction * (c * dx + s * dy), c * dy - s * dx
         aside = lane.aside_m * np.exp(-lane.way_m / CONVERGE_M)[:, None]
-        half = self.half_m + self._side_m
+        half = self.half_m + self.side_m
         inside = (
             (ahead <= lead) & (ahead >= -tail) & (left <= half + np.maximum(aside, 0.0)) & (left >= np.minimum(aside, 0.0) - half)
         )

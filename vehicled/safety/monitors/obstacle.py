@@ -16,7 +16,8 @@ from vehicled.messages import EstimatorStatus, LaserScan, Mode, ObstacleRange, S
 from vehicled.paths.course import Course
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.monitors.lane import Array, Body, CourseLane, Stations, arc
+from vehicled.safety.monitors.lane import Body, CourseLane, Stations, arc
+from vehicled.safety.monitors.scans import scan_points
 from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.vehicle import Limits, Vehicle
 
@@ -159,7 +160,7 @@ class ObstacleMonitor:
         self._unseen[source] = (self._unseen.get(source, (0, ""))[0] + 1 if wrong else 0), wrong
         if not wrong:
             with np.errstate(over="ignore", invalid="ignore"):
-                points = self._points(scan, ranges, near, estimate)
+                points = scan_points(scan, estimate, self._body)
                 self._add(source, self._body.free_m(self._lane_ahead(s, estimate), *points))
 
     def _wrong_with(self, scan: LaserScan, blind_share: float, now_ns: int) -> str:
@@ -173,23 +174,6 @@ class ObstacleMonitor:
             return f"the scanner tells what it saw {age_s:.2f} s ago"
         return f"{100 * blind_share:.0f} % of the scanner's rays tell nothing" if blind_share > BLIND_SHARE else ""
 
-    def _points(self, scan: LaserScan, ranges: Array, near: Mask, estimate: StateEstimate) -> tuple[Array, Array]:
-        """Return the points of a scan in the map frame, each from the pose at its ray's time, without the vehicle's own body."""
-        hit = np.flatnonzero((np.isfinite(ranges) & (ranges <= scan.range_max_m)) | near)
-        range_m = np.maximum(ranges[hit], scan.range_min_m)
-        bearing = scan.angle_min_rad + scan.angle_increment_rad * hit
-        forward, left = scan.x_m + range_m * np.cos(bearing), scan.y_m + range_m * np.sin(bearing)
-        foreign = ~self._body.holds(forward, left)
-        forward, left, hit = forward[foreign], left[foreign], hit[foreign]
-        age_s = (estimate.t_ns - scan.t_ns) * 1e-9 - scan.time_increment_s * hit
-        rate = estimate.yaw_rate_radps if isfinite(estimate.yaw_rate_radps) else 0.0
-        yaw = estimate.yaw_rad - rate * age_s
-        way, course = estimate.speed_mps * age_s, estimate.yaw_rad - 0.5 * rate * age_s
-        c, s = np.cos(yaw), np.sin(yaw)
-        x = estimate.x_m - way * np.cos(course) + c * forward - s * left
-        y = estimate.y_m - way * np.sin(course) + s * forward + c * left
-        return x, y
-
     def _lane_ahead(self, s: SafetyInputs, estimate: StateEstimate) -> Stations:
         horizon_m = self._stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE + self._limits.obstacle_gap_m
         control = s.control
@@ -198,7 +182,7 @@ class ObstacleMonitor:
         follows = self._lane is not None and not self._by_hand
         if follows and control is not None and isfinite(control.progress_m + control.cross_track_m):
             assert self._lane is not None
-            return self._lane.ahead(control.progress_m, control.cross_track_m, horizon_m)
+            return self._lane.ahead(control.progress_m, control.cross_track_m, horizon_m, s.lateral_offset)
         wheel = s.sent.wheel_angle_rad if s.sent is not None else 0.0
         curvature = tan(copysign(min(abs(wheel), 1.5), wheel)) / self._vehicle.effective_wheelbase_m(estimate.speed_mps)
         return arc(estimate.x_m, estimate.y_m, estimate.yaw_rad, curvature, self._direction, horizon_m)
