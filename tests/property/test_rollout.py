@@ -109,7 +109,7 @@ def clearance(drive, px: float, py: float, *, only_first: bool = False) -> float
 
 
 def test_the_prediction_is_what_a_pure_pursuit_drives() -> None:
-    """In steady motion the predicted vehicle stays on its path."""
+    """The predicted vehicle stays on its path in steady motion."""
     x, y, yaw = on_circle(5.0, 0.6)
     start = Preview(x, y, yaw, 1.0, atan(0.5 / 4.4))
     path = LateralOffset(np.array([4.0]), np.array([1.0]), np.array([0.6]), np.array([0.0]), np.array([0.6]), COURSE.length_m)
