@@ -95,14 +95,15 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     @property
     def top_speed_mps(self) -> float:
         """Steady speed at full throttle."""
-        return self._steady_speed_mps(1.0)
+        return self.steady_speed_mps(1.0)
 
     @property
     def top_reverse_speed_mps(self) -> float:
         """Steady reverse speed at ``reverse_share``, as a magnitude; 0 for a vehicle that cannot reverse."""
-        return max(0.0, self._steady_speed_mps(self.reverse_share))
+        return max(0.0, self.steady_speed_mps(self.reverse_share))
 
-    def _steady_speed_mps(self, throttle: float) -> float:
+    def steady_speed_mps(self, throttle: float) -> float:
+        """Return the forward speed that a throttle 0..1 holds; below 0 if it does not overcome friction."""
         slope = self.stall_torque_nm / self.no_load_speed_radps + self.viscous_nms
         torque_nm = self.stall_torque_nm * throttle - self.friction_nm
         return torque_nm * self.wheel_radius_m * self.gear_ratio / slope

@@ -36,7 +36,7 @@ def gap_command(commands: "_SubParsersAction[CommandParser]") -> None:
         "--judge",
         default="ekf4",
         metavar="NAME",
-        help="state estimator that judges: ekf4 (default), planar, ins, or a plugin FILE.py:NAME",
+        help="state estimator that judges: ekf4 (default), planar, ins, robot_localization=FILE.yaml, or a plugin FILE.py:NAME",
     )
     gap.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override a parameter of the judge; repeatable"

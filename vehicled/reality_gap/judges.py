@@ -50,21 +50,16 @@ class EstimatorJudge:
         return JudgeTrack(found.t_ns, found.x_m, found.y_m, found.yaw_rad, found.speed_mps, found.nis)
 
 
-def make_judge(text: str, overrides: Sequence[str] = (), vehicle: Vehicle | None = None) -> Judge:
-    """Return the judge that an option names. Raises :class:`GapError` and UnknownNameError."""
-    return EstimatorJudge(text, overrides, vehicle)
-
-
-def steps_of(recording: Recording) -> Times:
-    """Return the times at which the judge is stepped: 35 Hz from the first to the last input. Raises :class:`GapError`."""
+def steps_of(recording: Recording, rate_hz: float = RATE_HZ) -> Times:
+    """Return the times at which the judge is stepped, from the first to the last input. Raises :class:`GapError`."""
     if not recording.inputs:
         raise GapError("holds no measurement")
     arrivals = [arrival_ns(message) for message in recording.inputs]
     first_ns, last_ns = min(arrivals), max(arrivals)
     if last_ns - first_ns > MAX_SPAN_S * 1e9:
         raise GapError(f"lasts {(last_ns - first_ns) * 1e-9:.0f} s by its stamps, more than {MAX_SPAN_S:.0f} s: cut it")
-    count = int((last_ns - first_ns) * 1e-9 * RATE_HZ) + 1
-    return first_ns + np.round(np.arange(count) * (1e9 / RATE_HZ)).astype(np.int64)
+    count = int((last_ns - first_ns) * 1e-9 * rate_hz) + 1
+    return first_ns + np.round(np.arange(count) * (1e9 / rate_hz)).astype(np.int64)
 
 
 def driven_ns(recording: Recording) -> tuple[int, int] | None:

@@ -16,7 +16,8 @@ from vehicled.messages import ActuatorCommand, Message
 from vehicled.profile import load_profile
 from vehicled.profile.problems import ProfileError
 from vehicled.reality_gap.errors import GapError
-from vehicled.reality_gap.judges import Judge, driven_ns, make_judge
+from vehicled.reality_gap.judges import Judge, driven_ns
+from vehicled.reality_gap.making import make_judge
 from vehicled.reality_gap.quantities import Measured, measure
 from vehicled.recordings import mcap
 from vehicled.recordings.errors import RecordingError
