@@ -54,6 +54,7 @@ def is_the_line(course: Course) -> None:
         ("a.mat", mat(run={**NOISY, "time_ms": 1e3 * T}), ()),
         ("a.mat", mat(M=np.column_stack([T, NOISY["x"], NOISY["y"], SPEED_OF_LINE]).T), ("t", "x", "y", "speed")),
     ],
+    ids=["wgs84", "metres", "vectors", "struct", "matrix"],
 )
 def test_a_noisy_trace_is_smoothed(name: str, data: bytes, columns: tuple[str, ...]) -> None:
     is_the_line(course_from_bytes(data, name, columns))
@@ -80,6 +81,8 @@ def test_sparse_rows_with_times_stay_waypoints() -> None:
         ("a.mat", b"no such file", ["no readable MAT-file", "-v7"]),
         ("a.mat", b"MATLAB 7.3 MAT-file".ljust(512) + b"\x89HDF\r\n\x1a\n", ["version 7.3", "save(..., '-v7')"]),
     ],
+    # A MAT-file holds the second of its writing: named after it, a test would have another name in each process.
+    ids=["order", "speeds", "jump", "lengths", "names", "unit", "matrix", "no vectors", "no file", "version"],
 )  # fmt: skip
 def test_what_cannot_be_read_names_the_cure(name: str, data: bytes, words: list[str]) -> None:
     with pytest.raises(CourseError) as error:
