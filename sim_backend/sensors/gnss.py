@@ -5,6 +5,7 @@ from math import cos, exp, inf, sin, sqrt
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.attitude import lever_velocity, to_level
 from sim_backend.sensors.gnss_errors import MODELS_THAT_SETTLE, position_error
+from sim_backend.sensors.gnss_interruptions import interruptions
 from sim_backend.sensors.gnss_reception import CARRIERS, CORRECTION_LATENCY_S, CORRECTION_PERIOD_NS, EpochReception, ReceptionModel
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.messages import NAN, NAN3, NAN9, CarrierSolution, FixType, GnssFix
@@ -49,6 +50,7 @@ class Gnss:
         self._normals = Normals(stream(seed, entity), 10)
         self._error = position_error(model, seed, entity, self._normals())
         self._sky = ReceptionModel(model, seed, entity) if model.zones else None
+        self._interruptions = interruptions(model, seed, entity)
         self._settles = model.model in MODELS_THAT_SETTLE
         vertical = model.vdop / model.hdop
         speed = model.velocity_sigma_mps
@@ -83,11 +85,17 @@ class Gnss:
             if not reception.fix:
                 return arrival_ns, self._nothing(t_ns, reception.satellites)
             extra_e, extra_n, extra_u = reception.error_m
-        latitude_rad, longitude_rad, height_m = self._to_geodetic(
+        place_m = (
             x_m + white_e + coloured_e + extra_e,
             y_m + white_n + coloured_n + extra_n,
             motion.z_m + up + white_u + coloured_u + extra_u,
         )
+        if self._interruptions is not None:
+            kept = self._interruptions.step(place_m)
+            if kept is None:
+                return arrival_ns, self._nothing(t_ns, 0)
+            place_m = kept
+        latitude_rad, longitude_rad, height_m = self._to_geodetic(*place_m)
         sigma_e, sigma_n, sigma_u = self._velocity_sigma_mps
         velocity_enu_mps = (
             c * ahead_mps - s * left_mps + sigma_e * n[6],

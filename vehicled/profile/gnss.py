@@ -8,6 +8,7 @@ from vehicled.profile.table import Rate, Table
 from vehicled.vehicle import NonNegative, Positive
 
 Point = Annotated[list[float], Meta(min_length=2, max_length=2)]
+HoldShare = Annotated[float, Meta(ge=0.0, le=0.95)]
 Seconds = Annotated[float, Meta(ge=0.0, le=1e6)]
 ErrorModel = Literal[
     "walk", "gauss", "random_walk", "airsim", "gauss_airsim", "random_walk_airsim", "art_inner", "art_simulator", "art_judge",
@@ -76,15 +77,24 @@ class Settling(Table, frozen=True, kw_only=True):
 
 
 class RecordedError(Table, frozen=True, kw_only=True):
-    """``recorded``: plain GNSS as it was against RTK on the ART vehicle. White, plus a first-order Gauss-Markov process, plus one
-    of second order (autocorrelation ``(1 + t / T) exp(-t / T)``). Fitted by ``bench/gnss_fit.py`` to the increments on twelve laps,
-    except ``wander_time_s``, which laps of 150 s do not show."""
+    """``recorded``: a receiver as ``vehicled sensors fit`` finds it. White noise, plus a first-order Gauss-Markov process, plus
+    one of second order (autocorrelation ``(1 + t / T) exp(-t / T)``), and what interrupts the fixes. The numbers are those of plain
+    GNSS against RTK on twelve laps of the ART vehicle, except ``wander_time_s``, which laps of 150 s do not show."""
 
     white_sigma_m: NonNegative = 0.016
     wander_sigma_m: NonNegative = 0.95
     wander_time_s: Positive = 100.0
     smooth_sigma_m: NonNegative = 1.05
     smooth_time_s: Positive = 16.4
+    step_m: NonNegative = 0.0
+    """Step to which east and north are rounded; 0: none."""
+    hold_share: HoldShare = 0.0
+    """Part of the fixes that repeat the position of the one before, until it jumps to where it should be."""
+    hold_s: Positive = 1.0
+    """Mean duration of such a hold."""
+    outages_per_hour: NonNegative = 0.0
+    outage_s: Positive = 1.0
+    """Mean duration of an outage; durations are exponential."""
 
 
 class Rtk(Table, frozen=True, kw_only=True):
