@@ -39,6 +39,7 @@ def build_parser() -> GroupedParser:
     from vehicled.cli.arguments_log import log_commands
     from vehicled.cli.arguments_own_code import own_code_commands
     from vehicled.cli.arguments_replay import replay_command
+    from vehicled.cli.arguments_sensors import sensors_commands
     from vehicled.cli.arguments_service import service_commands
     from vehicled.cli.arguments_study import study_commands
     from vehicled.cli.arguments_teleop import teleop_commands
@@ -228,6 +229,7 @@ def build_parser() -> GroupedParser:
     gap_command(commands)
     learn_commands(commands)
     twin_commands(commands)
+    sensors_commands(commands)
     _data_commands(commands)
 
     devices = commands.add_parser("devices", help="list ports, record a port, decode a recording").add_subparsers(

@@ -1,6 +1,6 @@
 """Writer of calibrated profiles: replaces numbers in the text and keeps all other lines, including comments."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vehicled.lab.calibration.quantity import CalibratedNumber
 from vehicled.profile import Problem, ProfileError
@@ -12,21 +12,34 @@ def written_profile(source: str, figures: Sequence[CalibratedNumber], text: str)
 
     A number that has only a default is added below the header of its table. Raises ProfileError if that header is missing.
     """
+    shown = {figure.key: f"{figure.value:.7g}  # calibrated, sigma {figure.sigma:.2g}" for figure in figures}
+    return f"# Numbers marked calibrated: {text}\n" + with_values(source, shown)
+
+
+def with_values(source: str, values: Mapping[str, str], *, appends: bool = False) -> str:
+    """Return the text of a profile with values, as TOML by dotted key, replaced or added below the header of their table.
+
+    A missing table is appended if ``appends``, else it raises ProfileError.
+    """
     lines = source.split("\n")
     places = Places(source, ())
     problems = []
-    for figure in figures:
-        line = places.line(tuple(figure.key.split(".")))
-        table, _, name = figure.key.rpartition(".")
-        shown = f"{name} = {figure.value:.7g}  # calibrated, sigma {figure.sigma:.2g}"
+    appended: dict[str, list[str]] = {}
+    for key, value in values.items():
+        line = places.line(tuple(key.split(".")))
+        table, _, name = key.rpartition(".")
+        shown = f"{name} = {value}"
         if line is not None and lines[line - 1].lstrip().startswith(name):
             lines[line - 1] = shown
             continue
         header = places.line(tuple(table.split(".")))
-        if header is None or not lines[header - 1].lstrip().startswith(f"[{table}]"):
-            problems.append(Problem(figure.key, f"the profile has no header [{table}]; add it"))
-            continue
-        lines[header - 1] += f"\n{shown}"
+        if header is not None and lines[header - 1].lstrip().startswith(f"[{table}]"):
+            lines[header - 1] += f"\n{shown}"
+        elif appends:
+            appended.setdefault(table, []).append(shown)
+        else:
+            problems.append(Problem(key, f"the profile has no header [{table}]; add it"))
     if problems:
         raise ProfileError(problems, "the profile")
-    return f"# Numbers marked calibrated: {text}\n" + "\n".join(lines)
+    tables = [f"\n[{table}]\n" + "\n".join(shown) for table, shown in appended.items()]
+    return "\n".join([*lines, *tables]) + ("\n" if tables else "")

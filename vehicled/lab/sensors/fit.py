@@ -1,0 +1,131 @@
+"""Command ``vehicled sensors fit``: a model of your own receiver and inertial unit."""
+
+from argparse import Namespace
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from vehicled.app import SetupError
+from vehicled.lab.calibration.profile_write import with_values
+from vehicled.lab.sensors import inertial, model, positions
+from vehicled.lab.sensors.allan import TERMS
+from vehicled.lab.sensors.inertial import InertialFit
+from vehicled.lab.sensors.positions import PositionFit
+from vehicled.lab.sensors.reading import read
+from vehicled.output import check_output, check_plot_file, write_output
+from vehicled.profile import loading, parse
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.loading import known_kinds
+from vehicled.terminal import print_table
+
+SENSORS = ("gnss", "imu")
+_POOR = 1.5
+"""Factor of held-out increments from which the fit is called poor."""
+
+
+def run(arguments: Namespace) -> int:
+    """Fit, print, write. Raises SetupError, RecordingError, LogError and ProfileError."""
+    if find_spec("scipy") is None:
+        raise SetupError("sensors fit needs scipy: pip install 'vehicled[calibrate]'")
+    if arguments.plot:
+        check_plot_file(Path(arguments.plot))
+    if arguments.output:
+        check_output("-o", Path(arguments.output))
+    known_kinds(arguments.kind)
+    source = loading.read(loading.find(arguments.profile))
+    drives = read(arguments.run_files, tuple(arguments.kind), arguments.map)
+    receiver: PositionFit | None = None
+    unit: InertialFit | None = None
+    reasons = []
+    for sensor in dict.fromkeys(arguments.sensor or SENSORS):
+        try:
+            if sensor == "gnss":
+                receiver = positions.fit(drives)
+            else:
+                unit = inertial.fit(drives)
+        except RecordingError as error:
+            reasons.append(f"{sensor}: {error}")
+    if receiver is None and unit is None:
+        raise RecordingError("\n".join(reasons))
+    values = (model.of_positions(receiver) if receiver else {}) | (model.of_inertial(unit) if unit else {})
+    if arguments.plot:
+        from vehicled.lab.sensors.picture import draw
+
+        draw(Path(arguments.plot), receiver, unit)
+    if arguments.output:
+        text = with_values(source, values, appends=True)
+        parse(text, arguments.output)
+        write_output(Path(arguments.output), f"# Sensors fitted to {', '.join(map(str, arguments.run_files))}\n{text}")
+    if arguments.json:
+        print(msgspec.json.encode(_summary(receiver, unit, values), enc_hook=lambda array: array.tolist()).decode())
+        return 0
+    if receiver is not None:
+        _print_positions(receiver)
+    if unit is not None:
+        _print_inertial(unit)
+    for reason in reasons:
+        print(f"note: {reason}")
+    if arguments.plot:
+        print(f"picture: {arguments.plot}")
+    if arguments.output:
+        print(f"profile: {arguments.output}   vehicled sim --profile {arguments.output}")
+    else:
+        print(model.tables(values), end="")
+    return 0
+
+
+def _print_positions(found: PositionFit) -> None:
+    rows = []
+    for name, unit, text in (
+        ("white_m", "m", "white noise"),
+        ("wander_m", "m", "first-order Gauss-Markov"),
+        ("wander_s", "s", "its time"),
+        ("smooth_m", "m", "second-order Gauss-Markov"),
+        ("smooth_s", "s", "its time"),
+    ):
+        value, low, high = (getattr(form, name) for form in (found.form, found.low, found.high))
+        if name.startswith("smooth") and found.form.smooth_m == 0.0:
+            continue
+        fixed = name == "wander_s" and found.wander_fixed
+        rows.append((text, f"{value:.3g} {unit}", "fixed: the runs are too short" if fixed else f"{low:.3g} to {high:.3g}"))
+    rows.append(("standard deviation", f"{found.form.sigma_m:.3g} m", ""))
+    title = f"Positions: {found.runs} runs, {found.hours * 60.0:.0f} min, {found.rate_hz:.3g} fixes per second"
+    print_table(title, ("part", "value", "5 to 95 %"), rows)
+    print(f"increments of one half of the runs differ from the fit to the other by a factor of {found.held_out:.2f}")
+    if found.autocorrelation:
+        pairs = ", ".join(f"{lag:g} s: {a:.2f} and {b:.2f}" for lag, (a, b) in found.autocorrelation.items())
+        print(f"autocorrelation within a run, recorded and simulated: {pairs}")
+    print(f"standard deviation within a run, recorded and simulated: {found.deviation_m[0]:.3g} and {found.deviation_m[1]:.3g} m")
+    cut = found.interrupted
+    print(
+        f"outages: {cut.outages_per_hour:.1f} per hour of {cut.outage_s:.1f} s; held positions: {100.0 * cut.hold_share:.1f} % for "
+        f"{cut.hold_s:.1f} s; rounded to {cut.step_m:.3g} m"
+    )
+    if found.delay_s is not None:
+        print(f"the fixes are {found.delay_s:.2f} s later than the truth")
+    if found.settling is not None:
+        print("dilution settles from {:.3g} to {:.3g} in {:.3g} s".format(*found.settling))
+    if not found.held_out < _POOR:
+        print("note: the halves disagree: record longer, or more runs")
+
+
+def _print_inertial(found: InertialFit) -> None:
+    name, begin_s, end_s = found.stretches[0]
+    rows = []
+    for axis in (*found.gyro, *found.accelerometer):
+        parts = []
+        for term in TERMS:
+            value, low, high = (getattr(each, term) for each in (axis.terms, axis.low, axis.high))
+            parts.append(f"{value:.2e} ({low:.0e}-{high:.0e})" if value > 0.0 else "-")
+        rows.append((axis.name, *parts, f"{axis.mean:.3g}", f"{axis.step:.2g}" if axis.step else "-"))
+    head = ("axis", "quantisation", "white /rtHz", "instability", "walk /rts", "mean", "step")
+    print_table(f"Inertial unit: {name}, {begin_s:.0f} to {end_s:.0f} s, {found.rate_hz:.4g} Hz; SI units", head, rows)
+    if found.assumed:
+        print("note: no speed was recorded; that the vehicle stands is taken from the quietness of the unit")
+    if found.missing > 0.001:
+        print(f"note: {100.0 * found.missing:.1f} % of the samples are missing and were interpolated")
+
+
+def _summary(receiver: PositionFit | None, unit: InertialFit | None, values: model.Values) -> dict[str, object]:
+    return {"gnss": receiver, "imu": unit, "profile": values}

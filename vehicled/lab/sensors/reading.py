@@ -1,0 +1,156 @@
+"""Reads what a sensor measured, and what it should have measured, from a recording of any format."""
+
+import os
+import tempfile
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+from msgspec import Struct, field
+
+from vehicled.log.reader import LogReader, run_parts
+from vehicled.messages import ActuatorCommand, GnssFix, GroundTruth, ImuSample, WheelSpeed
+from vehicled.paths.datum import Datum
+from vehicled.paths.errors import CourseError
+from vehicled.paths.stored import datum_of
+from vehicled.profile import parse
+from vehicled.recordings import track_truth
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.importing import import_log
+from vehicled.recordings.loading import Source, sources
+from vehicled.recordings.recording import Array, Recording, Truth, seconds
+
+TRUE_APART = ("plain", "bare_plain", "mocap", "plain_start", "path_sim", "ramp", "acceleration")
+"""Kinds of recordings whose truth comes from another sensor than their fixes."""
+
+
+class Drive(Struct, frozen=True, kw_only=True):
+    """Measurements of one recording. Times are s since its first message."""
+
+    name: str
+    fixes: list[GnssFix]
+    samples: list[ImuSample]
+    truth: Truth | None
+    """Truth by another sensor than the fixes; None if no sensor gives it."""
+    datum: Datum
+    lever_arm_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    speeds: list[tuple[int, float]] = field(default_factory=list)
+    """Time and speed by wheels."""
+    driven: bool = False
+    """True if a throttle was given."""
+
+
+def read(paths: Collection[str | os.PathLike[str]], kinds: Collection[str] = (), mapping: str = "") -> list[Drive]:
+    """Read files and folders. Raises RecordingError and LogError."""
+    found: list[Drive] = []
+    for path in paths:
+        if mapping:
+            found.append(_imported(Path(path), mapping))
+            continue
+        try:
+            listed = sources(path)
+        except RecordingError:
+            if not Path(path).is_file():
+                raise
+            found.append(_imported(Path(path), ""))
+            continue
+        found += [drive for source in listed if (drive := _drive(source, kinds)) is not None]
+    if not found:
+        raise RecordingError(f"{', '.join(map(str, paths))}: no recording of the kinds {', '.join(kinds) or ', '.join(TRUE_APART)}")
+    return found
+
+
+def _drive(source: Source, kinds: Collection[str]) -> Drive | None:
+    if source.kinds == ("log",):
+        return None if kinds and "log" not in kinds else _own(source.path, source.name)
+    if source.kinds == ("rosbag",):
+        return None if kinds and "rosbag" not in kinds else _imported(source.path, "")
+    wanted = next((kind for kind in (kinds or TRUE_APART) if kind in source.kinds), None)
+    return None if wanted is None else _of_recording(source.load((wanted,)), source.name)
+
+
+def _of_recording(recordings: list[Recording], name: str) -> Drive | None:
+    if not recordings:
+        return None
+    recording = recordings[0]
+    return Drive(
+        name=name,
+        fixes=[m for m in recording.inputs if isinstance(m, GnssFix)],
+        samples=[m for m in recording.inputs if isinstance(m, ImuSample)],
+        truth=recording.truth if recording.kind in TRUE_APART else None,
+        datum=recording.datum,
+        lever_arm_m=recording.lever_arm_m,
+        driven=any(isinstance(m, ActuatorCommand) and m.throttle != 0.0 for m in recording.inputs),
+    )
+
+
+def _imported(path: Path, mapping: str) -> Drive:
+    with tempfile.TemporaryDirectory(prefix="vehicled_sensors_") as folder:
+        log = Path(folder) / "run.mcap"
+        import_log(path, log, mapping=mapping or None)
+        return _own(log, path.stem)
+
+
+def _own(path: Path, name: str) -> Drive:
+    fixes: list[GnssFix] = []
+    samples: list[ImuSample] = []
+    truths: list[GroundTruth] = []
+    speeds: list[tuple[int, float]] = []
+    driven = False
+    with LogReader(path) as log:
+        profile = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml").profile
+        course = log.attachment("course.json")
+    for part in run_parts(path):
+        with LogReader(part) as log:
+            for record in log.messages(GnssFix, ImuSample, GroundTruth, WheelSpeed, ActuatorCommand):
+                message = record.message
+                if isinstance(message, GnssFix):
+                    fixes.append(message)
+                elif isinstance(message, ImuSample):
+                    samples.append(message)
+                elif isinstance(message, GroundTruth):
+                    truths.append(message)
+                elif isinstance(message, WheelSpeed):
+                    speeds.append((message.t_ns, message.speed_mps))
+                elif isinstance(message, ActuatorCommand):
+                    driven = driven or message.throttle != 0.0
+    try:
+        datum = datum_of(course)
+    except CourseError:  # an imported log without fixes has none
+        datum = Datum(0.0, 0.0)
+    arm = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
+    return Drive(
+        name=name,
+        fixes=fixes,
+        samples=samples,
+        truth=_truth(truths) if len(truths) > 1 else None,
+        datum=datum,
+        lever_arm_m=(arm[0], arm[1], arm[2]),
+        speeds=speeds,
+        driven=driven,
+    )
+
+
+def _truth(truths: list[GroundTruth]) -> Truth:
+    def column(name: str) -> Array:
+        return np.array([getattr(m, name) for m in truths], dtype=np.float64)
+
+    t_ns = np.array([m.t_ns for m in truths], dtype=np.int64)
+    return Truth(t_ns, column("x_m"), column("y_m"), np.unwrap(column("yaw_rad")), column("speed_mps"))
+
+
+def shortened(reasons: Sequence[str]) -> str:
+    """Return the first reasons, and how many more there are."""
+    more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+    return "; ".join(reasons[:3]) + more
+
+
+def antenna_m(truth: Truth, at_s: Array, lever_arm_m: tuple[float, float, float], start_ns: int) -> Array:
+    """Return the true place of the antenna (n, 2) at times since ``start_ns``; NaN where the truth is not known."""
+    truth_s = seconds(truth.t_ns - start_ns)
+    known = np.isfinite(truth.x_m) & np.isfinite(truth.y_m)
+    turned: Array = np.unwrap(np.nan_to_num(truth.yaw_rad))
+    x, y, yaw = (track_truth.between(at_s, truth_s[known], values[known]) for values in (truth.x_m, truth.y_m, turned))
+    ahead, left = lever_arm_m[:2]
+    c, s = np.cos(yaw), np.sin(yaw)
+    return np.column_stack([x + c * ahead - s * left, y + s * ahead + c * left])
