@@ -176,7 +176,8 @@ def test_one_processor_can_be_had():
 @linux
 def test_blas_threads_are_counted_after_the_import_and_asked_for_before():
     before, early, late = in_child(
-        "before = rt._blas()\nearly = rt.limit_blas_threads()\nimport numpy\nlate = rt._blas()\n"
+        "before = rt._blas()\nos.environ.update(dict.fromkeys(rt.BLAS_VARIABLES, '1'))\nearly = rt._blas()\n"
+        "import numpy\nlate = rt._blas()\n"
         "result = [[r.got, r.cure] for r in (before, early, late)]"
     )
     assert "not loaded yet" in before[0]
@@ -188,9 +189,7 @@ def test_blas_threads_are_counted_after_the_import_and_asked_for_before():
 @linux
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor gets one BLAS thread whatever is asked")
 def test_a_pool_that_exists_cannot_be_talked_away():
-    got, cure = in_child(
-        "import numpy\nrow = rt.limit_blas_threads()\nresult = [row.got, row.cure]", environ={"OPENBLAS_NUM_THREADS": "2"}
-    )
+    got, cure = in_child("import numpy\nrow = rt._blas()\nresult = [row.got, row.cure]", environ={"OPENBLAS_NUM_THREADS": "2"})
     assert "1 that Python did not start" in got
     assert "OPENBLAS_NUM_THREADS=1" in cure
 

@@ -107,13 +107,6 @@ def setup(request: RealtimeRequest | None = None) -> RealtimeReport:
     return RealtimeReport(tuple(rows))
 
 
-def limit_blas_threads() -> RealtimeSetting:
-    """Request one BLAS thread. Has an effect only before numpy is imported; the row says if that was in time."""
-    for name in BLAS_VARIABLES:
-        os.environ.setdefault(name, "1")
-    return _blas()
-
-
 def _memory(request: RealtimeRequest) -> RealtimeSetting:
     what = "memory"
     if not request.lock_memory:
@@ -215,11 +208,9 @@ def _blas() -> RealtimeSetting:
         unset = [name for name in BLAS_VARIABLES if os.environ.get(name) != "1"]
         if not unset:
             return RealtimeSetting(what, wanted, "1 requested, numpy not loaded yet")
-        return RealtimeSetting(
-            what, wanted, f"numpy not loaded yet, {unset[0]} is not 1", "call limit_blas_threads() before importing numpy"
-        )
+        return RealtimeSetting(what, wanted, f"numpy not loaded yet, {unset[0]} is not 1", f"set {unset[0]}=1 before the start")
     # The number requested at import is unknown by now, so count the threads of the pool, which is created at import.
-    cure = "set OPENBLAS_NUM_THREADS=1 in the unit, or import nothing that imports numpy before limit_blas_threads()"
+    cure = "set OPENBLAS_NUM_THREADS=1 in the unit, or before the start"
     native = _native_threads()
     if native is None:
         asked = os.environ.get("OPENBLAS_NUM_THREADS", "default")
