@@ -28,6 +28,7 @@ from sim_backend.sensors.lidar import Lidar
 from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.motor_status import MotorStatusSensor
 from sim_backend.sensors.obstacle import ObstacleSensor
+from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.steering_feedback import SteeringFeedbackSensor
 from sim_backend.sensors.truth import Truth
 from sim_backend.sensors.wheel_encoders import WheelEncoders
@@ -338,6 +339,8 @@ def _sensors(
             sensors.append(WheelEncoders(sim.wheel_encoders, seed, entity))
         elif message == "SteeringFeedback" and sim.steering_feedback is not None:
             sensors.append(SteeringFeedbackSensor(sim.steering_feedback, actuators, seed, entity))
+        elif message == "ReferenceState":
+            sensors.append(Reference(sim.reference, (forward, left, up), course.datum, seed, entity))
         elif message == "ObstacleRange":
             sensors.append(ObstacleSensor(device.rate_hz, profile.vehicle, course, scene, start_ns))
         elif message == "LaserScan":

@@ -13,12 +13,13 @@ from vehicled.executive import DeclaredStopwatch, Stopwatch
 from vehicled.journal import Sink
 from vehicled.live_changes import ControllerBuilder
 from vehicled.machine import Machine, RateRow
-from vehicled.messages import GnssFix, GroundTruth, Message, Path
+from vehicled.messages import GnssFix, GroundTruth, Message, Path, ReferenceState
 from vehicled.paths.course import Course
 from vehicled.pipeline import Pipeline
 from vehicled.ports import Device
 from vehicled.profile.schema import Device as DeviceTable
 from vehicled.profile.schema import Profile, Task
+from vehicled.reference import ReferenceFrame
 from vehicled.registry import resolve
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
@@ -37,7 +38,7 @@ OWN_WIRE = frozenset({"OperatorCommand", "TeleopCommand", "Heartbeat", "Obstacle
 """Messages that have no device protocol and pass a port as they are, also with ``--link wires``."""
 
 TRUTH_PORT = "truth"
-"""Port of the simulator's ground truth, which is logged and scored, never given to a task."""
+"""Port of the simulator's ground truth, which is logged and scored, never given to a task. On a vehicle it stays closed."""
 
 
 class SetupError(Exception):
@@ -162,6 +163,12 @@ def build(
         evidence_source=evidence_source,
         virtual=virtual,
         corrections=corrections_routes(profile, devices),
+        references={
+            name: ReferenceFrame(course.datum, table.lever_arm_m).truth
+            for name, table in profile.devices.items()
+            if ReferenceState.__name__ in table.messages
+        },
+        truth_port=TRUTH_PORT,
     )
 
 
@@ -195,6 +202,8 @@ def sources(profile: Profile) -> list[Source]:
         if device.capabilities is not None or device.rate_hz is None:
             continue
         for message in _types(device):
+            if message is ReferenceState:
+                continue  # the drive does not depend on who judges it
             silence_s = explicit.get(message, 10.0 / device.rate_hz)
             found.append(Source(name=name, message=message, silence_ns=round(silence_s * 1e9), rate_hz=device.rate_hz))
     return found

@@ -35,6 +35,7 @@ from vehicled.messages import (
     OperatorCommand,
     PortEvent,
     PortState,
+    ReferenceState,
     StateEstimate,
     TaskTick,
     Verb,
@@ -117,9 +118,13 @@ class Machine:
         evidence_source: EvidenceSource | None = None,
         virtual: bool = False,
         corrections: Mapping[str, Collection[str]] | None = None,
+        references: Mapping[str, Callable[[ReferenceState], GroundTruth]] | None = None,
+        truth_port: str = "",
     ) -> None:
         """``devices`` by port name; ``actuator`` is the port of the actuator; ``rates`` by task name of ``PIPELINE``.
-        ``corrections``: ports of the correction sources by receiver port; None routes every source to every receiver."""
+        ``corrections``: ports of the correction sources by receiver port; None routes every source to every receiver.
+        ``references``: conversion to ground truth by port of a reference system; a simulator's own truth at ``truth_port``
+        takes its place."""
         self._devices = dict(devices)
         self._actuator = actuator
         self._pipeline = pipeline
@@ -130,6 +135,8 @@ class Machine:
         self._raised_ns: list[int] = []
         self._measure_ns = 0
         self._pending: list[str] = []
+        self._references = dict(references or {})
+        self._truth_port = truth_port
         self._consumers = _consumers(devices, corrections)
         self._outgoing: list[Outgoing] = []
         self._device_due_ns = NEVER_NS
@@ -379,12 +386,20 @@ class Machine:
         for message in messages:
             kind = type(message)
             self._sink.record(message, t_ns)
-            if kind is not GroundTruth:
+            if isinstance(message, ReferenceState):
+                self._refer(origin, message, t_ns)
+            elif kind is not GroundTruth:
                 self._pipeline.inbox.put(message)
             for port in self._consumers.get((origin, kind), ()):
                 device = self._devices[port]
                 device.on_command(message, t_ns)
                 self._after_device(port, device)
+
+    def _refer(self, origin: str, state: ReferenceState, t_ns: int) -> None:
+        """Record the ground truth by a reference system, unless a simulator gives the true one."""
+        simulated, _ = self.port_states.get(self._truth_port, (None, ""))
+        if origin in self._references and simulated is not PortState.OPENED:
+            self._sink.record(self._references[origin](state), t_ns)
 
     def _send(self, command: ActuatorCommand, now_ns: int) -> None:
         self._sink.record(command, now_ns)

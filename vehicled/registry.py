@@ -47,6 +47,7 @@ DRIVERS: dict[str, str] = {
     "xsens": "drivers.imu.xsens:XsensDevice",
     "vectornav": "drivers.imu.vectornav:VectorNavDevice",
     "mip": "drivers.imu.mip:MipDevice",
+    "sbg": "drivers.sbg.device:SbgDevice",
     "vesc_can": "drivers.vesc.device:VescCan",
     "vesc_uart": "drivers.vesc.device:VescUart",
     "pwm_board": "drivers.pwm_board.device:PwmBoard",
@@ -61,6 +62,7 @@ DECODERS: dict[str, str] = {
     "xsens": "drivers.imu.xsens:decode",
     "vectornav": "drivers.imu.vectornav:decode",
     "mip": "drivers.imu.mip:decode",
+    "sbg": "drivers.sbg.codec:decode",
     "vesc": "drivers.vesc.uart:decode",
 }
 """Recording formats. Each decoder takes the bytes of a recording and yields (message name, content) in order."""

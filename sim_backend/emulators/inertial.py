@@ -100,7 +100,12 @@ class InertialUnit(LineDevice, ABC):
         found = quaternion_product(
             _about(3, self._heading_rad + (self._turned_rad if turned_rad is None else turned_rad)), self._mounting
         )
-        return quaternion_product(quaternion_product(_EAST_NORTH, found), _UPSIDE_DOWN) if ned else found
+        return _in_ned(found) if ned else found
+
+    def case_in_ned(self, roll_rad: float, pitch_rad: float, yaw_rad: float) -> Quaternion:
+        """Return the rotation from case to north, east, down for an attitude of the vehicle, nose down positive."""
+        body = quaternion_product(quaternion_product(_about(3, yaw_rad), _about(2, pitch_rad)), _about(1, roll_rad))
+        return _in_ned(quaternion_product(body, self._mounting))
 
     def send(self, frame: bytes) -> None:
         self._tx.append(frame)
@@ -224,6 +229,11 @@ def frd(flu: Vector) -> Vector:
 def clockwise_from_north(yaw_rad: float) -> float:
     """Convert a yaw counter-clockwise from east to clockwise from north, 0 to 2 pi."""
     return (pi / 2 - yaw_rad) % (2 * pi)
+
+
+def _in_ned(flu_to_enu: Quaternion) -> Quaternion:
+    """Return the same rotation from forward, right, down to north, east, down."""
+    return quaternion_product(quaternion_product(_EAST_NORTH, flu_to_enu), _UPSIDE_DOWN)
 
 
 def _about(axis: int, angle_rad: float) -> Quaternion:

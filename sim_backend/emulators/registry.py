@@ -18,6 +18,7 @@ EMULATORS: dict[str, str] = {
     "msglink": "sim_backend.emulators.msglink:MsgLinkEmulator",
     "n100": "sim_backend.emulators.n100:n100",
     "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
+    "sbg": "sim_backend.emulators.sbg:sbg",
     "ublox": "sim_backend.emulators.ublox:ublox",
     "vectornav": "sim_backend.emulators.vectornav:vectornav",
     "vesc_can": "sim_backend.emulators.vesc:VescCanEmulator",

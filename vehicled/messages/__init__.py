@@ -76,6 +76,7 @@ from vehicled.messages.sensors import (
     LaserScan,
     MotorStatus,
     ObstacleRange,
+    ReferenceState,
     SteeringFeedback,
     WheelSpeed,
 )
@@ -125,6 +126,7 @@ __all__ = [
     "PortEvent",
     "PortState",
     "Reaction",
+    "ReferenceState",
     "Setpoint",
     "SpeedCommand",
     "StateEstimate",
@@ -146,6 +148,6 @@ ALL: tuple[type[Message], ...] = (
     GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, OperatorCommand, StateEstimate, ControlCommand,
     ActuatorCommand, WireChunk, Corrections, TaskTick, Fault, Event, PortEvent, Path, GroundTruth,
     Identification, TeleopCommand, Heartbeat, ObstacleRange, HostHealth, MachineCall, LaserScan, GarbageCollection,
-    ModeChange, Setpoint, CourseCommand, SpeedCommand, ParameterCommand,
+    ModeChange, Setpoint, CourseCommand, SpeedCommand, ParameterCommand, ReferenceState,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""

@@ -1,4 +1,4 @@
-"""Inputs: sensor measurements, GNSS corrections, and the simulator's ground truth."""
+"""Inputs: sensor measurements, GNSS corrections, and ground truth."""
 
 from enum import IntEnum
 
@@ -120,8 +120,38 @@ class Corrections(Message, frozen=True):
     data: bytes
 
 
+class ReferenceState(Message, frozen=True):
+    """State of a reference system, such as an INS with RTK, at its output point. It is logged and becomes GroundTruth; no task
+    receives it. Standard deviations are NaN where unknown."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    latitude_rad: float
+    longitude_rad: float
+    height_m: float
+    """Height above the ellipsoid."""
+    velocity_enu_mps: Vector3
+    roll_rad: float
+    """Roll of the body, right side down positive."""
+    pitch_rad: float
+    """Pitch of the body, nose down positive."""
+    yaw_rad: float
+    """Yaw of the body, counter-clockwise from east."""
+    yaw_rate_radps: float = NAN
+    position_sigma_m: Vector3 = NAN3
+    """Standard deviations east, north, up."""
+    velocity_sigma_mps: Vector3 = NAN3
+    """Standard deviations east, north, up."""
+    yaw_sigma_rad: float = NAN
+    carrier: CarrierSolution = CarrierSolution.NONE
+    """State of the RTK solution that the positions rest on."""
+
+
 class GroundTruth(Message, frozen=True):
-    """True state of the simulated vehicle. It is logged and used for scoring; no task receives it."""
+    """True state of the vehicle, by a simulator or by a reference system. It is logged and used for scoring; no task receives it.
+
+    The standard deviations are those that the reference system claims; 0 for a simulator.
+    """
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -131,7 +161,12 @@ class GroundTruth(Message, frozen=True):
     speed_mps: float
     yaw_rate_radps: float
     wheel_angle_rad: float
+    """NaN where only a simulator could know it."""
     battery_v: float = NAN
+    position_sigma_m: float = 0.0
+    """Standard deviation of the position per axis, in the worse one."""
+    yaw_sigma_rad: float = 0.0
+    speed_sigma_mps: float = 0.0
 
 
 class ObstacleRange(Message, frozen=True):

@@ -72,6 +72,23 @@ def _profile(profile: View) -> Found:
     yield from _reverse(profile)
     yield from _refusals(profile)
     yield from _corrections(profile)
+    yield from _references(profile)
+
+
+def _references(profile: View) -> Found:
+    """Check that one device judges the vehicle, and does nothing else: an estimate cannot be judged by what it is made of."""
+    tables = _devices(profile)
+    judges = [name for name, table in tables.items() if "ReferenceState" in _listed(table)]
+    for name in judges:
+        others = [message for message in _listed(tables[name]) if message not in ("ReferenceState", "Corrections")]
+        if others:
+            text = f"a reference gives nothing to the daemon that it judges; remove {', '.join(map(str, others))}"
+            yield ("devices", name, "messages"), text
+        driver = _driver(tables[name])
+        if driver is not None and "ReferenceState" not in _names(getattr(driver, "produces", ())) and driver.produces:
+            yield ("devices", name, "messages"), f"the driver {_chosen(tables[name])} gives no ReferenceState; sbg does"
+    for name in judges[1:]:
+        yield ("devices", name, "messages"), f'a second reference beside "{judges[0]}": one device is the truth'
 
 
 def _corrections(profile: View) -> Found:

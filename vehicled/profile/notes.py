@@ -155,6 +155,7 @@ def _twin(profile: Profile) -> Iterator[Note]:
         "GnssFix": ("gnss", sim.gnss), "ImuSample": ("imu", sim.imu), "Heading": ("heading", sim.heading),
         "MotorStatus": ("motor_status", sim.motor_status), "WheelSpeed": ("wheel_encoders", sim.wheel_encoders),
         "SteeringFeedback": ("steering_feedback", sim.steering_feedback), "LaserScan": ("lidar", sim.lidar),
+        "ReferenceState": ("reference", sim.reference),
     }  # fmt: skip
     for name, device in profile.devices.items():
         for message in device.messages:

@@ -15,7 +15,7 @@ from vehicled.profile.latency import LatencyModel
 from vehicled.profile.sensors import HeadingModel as HeadingModel
 from vehicled.profile.sensors import ImuModel as ImuModel
 from vehicled.profile.sensors import MotorStatusModel as MotorStatusModel
-from vehicled.profile.sensors import SteeringFeedbackModel, WheelEncodersModel
+from vehicled.profile.sensors import ReferenceModel, SteeringFeedbackModel, WheelEncodersModel
 from vehicled.profile.table import Rate, Vector3
 from vehicled.profile.table import Table as Table
 from vehicled.vehicle import (
@@ -37,7 +37,7 @@ PortName = Annotated[
 ]
 Carried = Literal[
     "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback", "Corrections", "OperatorCommand",
-    "ActuatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange", "LaserScan",
+    "ActuatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange", "LaserScan", "ReferenceState",
 ]  # fmt: skip
 """Message types that may pass a device; all others live inside the daemon or in its log."""
 
@@ -266,6 +266,7 @@ class Sim(Table, frozen=True, kw_only=True):
     motor_status: MotorStatusModel | None = None
     wheel_encoders: WheelEncodersModel | None = None
     steering_feedback: SteeringFeedbackModel | None = None
+    reference: ReferenceModel = field(default_factory=ReferenceModel)
     scene: str = ""
     """File of what stands and moves round the course (.toml, .geojson, or the .yaml of a map); its path counts from the profile."""
     lidar: LidarModel = field(default_factory=LidarModel)

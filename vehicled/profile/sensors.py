@@ -1,6 +1,7 @@
 """Sensors of the twin except the GNSS receiver.
 
-Tables ``[sim.imu]``, ``[sim.heading]``, ``[sim.motor_status]``, ``[sim.wheel_encoders]`` and ``[sim.steering_feedback]``."""
+Tables ``[sim.imu]``, ``[sim.heading]``, ``[sim.motor_status]``, ``[sim.wheel_encoders]``, ``[sim.steering_feedback]`` and
+``[sim.reference]``."""
 
 from typing import Annotated, Literal
 
@@ -125,3 +126,28 @@ class SteeringFeedbackModel(Table, frozen=True, kw_only=True):
     sigma_rad: NonNegative = 0.002
     step_rad: NonNegative = 0.0015
     """0.09 degree: twelve bits over a turn. 0: none."""
+
+
+class ReferenceModel(Table, frozen=True, kw_only=True):
+    """Reference system of the twin: an INS with RTK that judges the vehicle. Errors per axis: white noise, a first-order
+    Gauss-Markov process, and a constant."""
+
+    rate_hz: Rate = 50.0
+    latency_ms: NonNegative = 5.0
+    position_sigma_m: NonNegative = 0.005
+    """White noise of the position; twice as much upwards, like the drift."""
+    position_drift_m: NonNegative = 0.01
+    """Standard deviation of the Gauss-Markov process of the position."""
+    position_drift_s: Positive = 100.0
+    lever_arm_error_m: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    """True output point minus the one in ``lever_arm_m``: forward, left, up."""
+    velocity_sigma_mps: NonNegative = 0.01
+    heading_sigma_rad: NonNegative = 0.001
+    """White noise of the yaw."""
+    heading_drift_rad: NonNegative = 0.001
+    heading_drift_s: Positive = 100.0
+    misalignment_rad: Angle = 0.0
+    """Constant error of the yaw: the unit's mounting."""
+    declared_share: Positive = 1.0
+    """Declared standard deviations over those of noise and drift together."""
+    carrier: Literal["none", "float", "fixed"] = "fixed"

@@ -162,6 +162,15 @@ class DeviceClock:
             self._close_block(t_rx_ns)
         return t_ns
 
+    def time_of(self, counter: int) -> int | None:
+        """Return the time of a counter near that of the newest sample, without learning from it; None before the first sample."""
+        if not self._samples:
+            return None
+        step = counter - self._raw
+        if self._modulus is not None:
+            step = (step + self._modulus // 2) % self._modulus - self._modulus // 2
+        return self._t + round(step * self._tick * (1.0 + self._rate))
+
     def _start(self, counter: int, t_rx_ns: int) -> None:
         """Start counting at a device's first sample. The rate belongs to the crystal and survives a restart."""
         if self._modulus is not None:

@@ -50,6 +50,15 @@ def crc16_xmodem(data: Buffer) -> int:
     return crc_hqx(data, 0)
 
 
+def crc16_kermit(data: Buffer) -> int:
+    """Return CRC-16/KERMIT (polynomial 0x1021 reflected, that is 0x8408), used by sbgECom. Check value 0x2189.
+
+    It is CRC-16/XMODEM of the bytes with their bits reversed, and that one runs in C.
+    """
+    crc = crc_hqx(bytes(data).translate(_REVERSED), 0)
+    return _REVERSED[crc >> 8] | _REVERSED[crc & 0xFF] << 8
+
+
 def crc8(data: Buffer, start: int = 0) -> int:
     """Return CRC-8/MAXIM-DOW (polynomial 0x31, reflected), used in FDILink headers. Check value 0xA1."""
     crc = start
@@ -88,5 +97,7 @@ def _table24() -> tuple[int, ...]:
     return tuple(table)
 
 
+_REVERSED = bytes([int(f"{byte:08b}"[::-1], 2) for byte in range(256)])
+"""Bytes with their bits in reverse order."""
 _CRC8 = _table8()
 _CRC24Q = _table24()

@@ -19,7 +19,7 @@ from vehicled.runtime.ports.address import (
 from vehicled.runtime.ports.contract import AddressError
 
 SAMPLE_BYTES = {
-    "ublox": 160, "n100": 64, "witmotion": 33, "bno08x": 19, "xsens": 45, "vectornav": 40, "mip": 45, "pwm_board": 12,
+    "ublox": 160, "n100": 64, "witmotion": 33, "bno08x": 19, "xsens": 45, "vectornav": 40, "mip": 45, "sbg": 41, "pwm_board": 12,
 }  # fmt: skip
 """Fewest bytes per message at ``rate_hz``, by driver."""
 BITS_PER_BYTE = 10

@@ -1,0 +1,1 @@
+"""Drivers of inertial navigation systems by SBG Systems."""
