@@ -6,8 +6,15 @@ from math import cos, hypot, isfinite, pi, remainder, sin
 from vehicled.messages import NAN, GroundTruth, ReferenceState
 from vehicled.paths.datum import Datum
 
+JUDGE_SHARE = 1.0 / 3.0
+"""A truth is good enough to judge an error if its own standard deviation is a smaller part of it than this."""
 STEP_NS = 200_000_000
 """Longest time between two states of which the yaw rate is computed."""
+
+
+def too_coarse(sigma: float, error: float) -> bool:
+    """True if a truth of this standard deviation cannot judge an error of this size. False for an exact truth or no error."""
+    return sigma > 0.0 and sigma > JUDGE_SHARE * error
 
 
 class ReferenceFrame:

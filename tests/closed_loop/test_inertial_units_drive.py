@@ -29,6 +29,7 @@ UNITS = {
     "xsens": imu("xsens", 400),
     "vectornav": imu("vectornav", 400),
     "mip": imu("mip", 250),
+    "sbg": imu("sbg", 200),
     "witmotion": imu("witmotion", 200, configure="true"),
     # It has no gyro, so it is the vehicle's heading, beside another unit.
     "bno08x": [
@@ -90,6 +91,6 @@ def test_a_drive_repeats(unit: str, course: Course) -> None:
 def test_the_course_is_driven(unit: str, course: Course) -> None:
     _, journal, pair = drive(UNITS[unit], course)
     assert pair.machine.course_driven, pair.machine.why
-    assert journal.told.count("imu_configured") == (unit in ("xsens", "vectornav", "mip"))
+    assert journal.told.count("imu_configured") == (unit in ("xsens", "vectornav", "mip", "sbg"))
     assert set(journal.told) <= {"gnss_configured", "imu_configured", "rtk_state", "receiver_ready", "substitutes", "commands_cut"}
     assert journal.off_m < 0.1

@@ -15,6 +15,8 @@ from drivers.ntrip.params import NtripParams
 from drivers.pwm_board.device import PwmBoard, PwmParams
 from drivers.rtcm.codec import encode as rtcm_frame
 from drivers.rtcm.device import RtcmDevice, RtcmParams
+from drivers.sbg import codec as sbg
+from drivers.sbg.device import SbgDevice, SbgParams
 from drivers.ublox.codec import encode as ublox_frame
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.layouts import NavEoe, NavPvt
@@ -34,6 +36,7 @@ from vehicled.messages import (
     Message,
     MotorStatus,
     PortState,
+    ReferenceState,
     WheelSpeed,
 )
 from vehicled.ports import NEVER_NS, Device, Reopen, Send, SetBaud
@@ -84,6 +87,19 @@ def mip_frame(i: int) -> bytes:
     return mip.encode(0x80, mip.write(0x80, 0xD5, 10**7 * i), force, rate, mip.write(0x80, 0x0C, (0.0, 0.0, 0.1)))
 
 
+def sbg_frames(i: int) -> bytes:
+    us, sound = 20_000 * i, 0xF0 | sbg.MODE_NAV_POSITION
+    place = (43.07, -89.4, 260.0, -33.5)
+    logs: list[sbg.Log] = [
+        sbg.ImuShort(us, 0x3FF, 1000 * i, 0, -10_283_000, 0, 0, 6_710_886, 256 * 30),
+        sbg.EkfEuler(us, 0.0, 0.0, 1.0, 0.01, 0.01, 0.01, sound),
+        sbg.EkfNav(us, 1.0, 0.5, 0.0, 0.1, 0.1, 0.1, *place, 0.01, 0.01, 0.02, sound),
+        sbg.GpsVelocity(us, 2 << 6, 200 * i, 1.0, 0.5, 0.0, 0.1, 0.1, 0.1, 26.6, 1.0),
+        sbg.GpsPosition(us, 7 << 6, 200 * i, *place, 0.01, 0.01, 0.02, 20),
+    ]
+    return b"".join(map(sbg.encode_log, logs))
+
+
 IMU_OUTPUT: list[type[Message]] = [ImuSample, Heading]
 MOTOR_OUTPUT: list[type[Message]] = [MotorStatus, WheelSpeed]
 LIFETIME_NS = 50_000_000
@@ -111,6 +127,8 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
         b"".join(map(vectornav_frame, range(3))),
     ),
     "mip": (lambda: mip.MipDevice(mip.MipDevice.Params(), IMU_OUTPUT, LIFETIME_NS), b"".join(map(mip_frame, range(3)))),
+    "sbg": (lambda: SbgDevice(SbgParams(), [*IMU_OUTPUT, GnssFix], LIFETIME_NS), b"".join(map(sbg_frames, range(3)))),
+    "sbg_reference": (lambda: SbgDevice(SbgParams(), [ReferenceState], LIFETIME_NS), b"".join(map(sbg_frames, range(3)))),
     "vesc_can": (lambda: VescCan(CanParams(), MOTOR_OUTPUT, LIFETIME_NS), b"".join(map(pack, VESC_FRAMES)) * 3),
     "vesc_uart": (lambda: VescUart(UartParams(), MOTOR_OUTPUT, LIFETIME_NS), frame_uart(VESC) * 3),
     "pwm_board": (lambda: PwmBoard(PwmParams(), [ActuatorCommand], LIFETIME_NS), b""),

@@ -1,13 +1,13 @@
 """Check sums against libraries that others wrote."""
 
-from crccheck.crc import Crc8Maxim, Crc16Xmodem, Crc24
+from crccheck.crc import Crc8Maxim, Crc16Kermit, Crc16Xmodem, Crc24
 from hypothesis import given
 from hypothesis import strategies as st
 from pynmeagps import calc_checksum as nmea_checksum
 from pyrtcm import calc_crc24q
 from pyubx2 import calc_checksum as ubx_checksum
 
-from vehicled.wire.crc import crc8, crc16_xmodem, crc24q, fletcher8, xor8
+from vehicled.wire.crc import crc8, crc16_kermit, crc16_xmodem, crc24q, fletcher8, xor8
 
 
 class Crc24Q(Crc24):  # type: ignore[misc]  # crccheck has no types
@@ -20,6 +20,7 @@ class Crc24Q(Crc24):  # type: ignore[misc]  # crccheck has no types
 def test_crcs_of_crccheck(data: bytes) -> None:
     assert crc8(data) == Crc8Maxim.calc(data)
     assert crc16_xmodem(data) == Crc16Xmodem.calc(data)
+    assert crc16_kermit(data) == Crc16Kermit.calc(data)
     assert crc24q(data) == Crc24Q.calc(data)
 
 

@@ -14,8 +14,11 @@ from drivers.imu import witmotion as wit_driver
 from drivers.imu import xsens as xsens_driver
 from drivers.imu.set_up import ConfigurableParams
 from drivers.imu.vectornav_fields import NAMES, masks, names_of
+from drivers.sbg import codec as sbg_codec
+from drivers.sbg.device import SbgParams
 from sim_backend.emulators.line import LineDevice
 from sim_backend.emulators.mip import MipUnit
+from sim_backend.emulators.sbg import SbgUnit
 from sim_backend.emulators.vectornav import VectorNavUnit
 from sim_backend.emulators.witmotion import WitMotionUnit
 from sim_backend.emulators.xsens import XsensUnit
@@ -43,6 +46,10 @@ UNITS: dict[str, tuple[Make, bytes]] = {
         _unit(MipUnit, "mip", ConfigurableParams()),
         mip_driver.encode(1, (2, b"")) + mip_driver.encode(0x0C, (0x0E, b"\x80"), (0x0F, b"\x01\x80\x01\x04\x00\x04"))
         + mip_driver.encode(0x0C, (0x11, b"\x01\x80\x01")) + mip_driver.encode(1, (6, b"")),
+    ),
+    "sbg": (
+        _unit(SbgUnit, "sbg", SbgParams()),
+        sbg_codec.command(4) + sbg_codec.command(30, b"\0\x2c\0\2\0") + sbg_codec.command(30, b"\0\x2c\0") + sbg_codec.command(99),
     ),
     "witmotion": (
         _unit(WitMotionUnit, "witmotion", wit_driver.WitMotionParams()),

@@ -30,13 +30,16 @@ from vehicled.messages import (
     OperatorCommand,
     PortState,
     Reaction,
+    ReferenceState,
     StateEstimate,
     TaskTick,
     WheelSpeed,
     WireChunk,
 )
+from vehicled.paths.datum import LOT_17
 from vehicled.pipeline import STOP_TIMEOUT_NS, Pipeline
 from vehicled.ports import Send
+from vehicled.reference import ReferenceFrame
 from vehicled.run.session import NoLog
 from vehicled.runtime.ending import EndConditions
 from vehicled.safety.gate import Gate
@@ -113,7 +116,7 @@ class SteadyController(Controller):
 class Rig:
     """A machine with its log, driven by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, simulated: bool = True) -> None:
         self.log = Recorder()
         self.estimator, self.controller = Estimator(), SteadyController()
         accepts: dict[str, Sequence[type[Message]]] = {
@@ -122,6 +125,7 @@ class Rig:
             "drive": [ActuatorCommand],
             "operator": [OperatorCommand],
             "truth": [GroundTruth],
+            "ins": [ReferenceState],
         }
         self.machine = Machine(
             devices={port: MsgLinkDevice(MsgLinkParams(), types, COMMAND_LIFETIME_NS) for port, types in accepts.items()},
@@ -137,9 +141,11 @@ class Rig:
             stopwatch=DeclaredStopwatch([COST] * 4),
             sink=self.log,
             virtual=True,
+            references={"ins": ReferenceFrame(LOT_17, (0.0, 0.0, 0.0)).truth},
+            truth_port="truth",
         )
         self.machine.start(START)
-        for port in accepts:
+        for port in accepts if simulated else accepts.keys() - {"truth"}:
             self.machine.on_port(port, PortState.OPENED, "test", START)
         self.frames: list[tuple[int, str, bytes]] = []
 
@@ -228,6 +234,24 @@ def test_truth_is_logged_and_given_to_no_task() -> None:
     rig.run(START, START + 20 * MS)
     assert rig.log.of(GroundTruth)
     assert not any(isinstance(m, GroundTruth) for m in rig.estimator.seen)
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_reference_becomes_the_truth_unless_a_simulator_gives_it(simulated: bool) -> None:
+    rig = Rig(simulated=simulated)
+    place = LOT_17.to_geodetic(3.0, 4.0, 0.0)
+    state = ReferenceState(START, 0, *place, (0.6, 0.8, 0.0), 0.0, 0.0, 0.5, 0.1, (0.01, 0.02, 0.03), (0.1, 0.1, 0.2), 0.003)
+    rig.machine.on_rx("ins", encode(state), START + MS)
+    rig.run(START, START + 20 * MS)
+    assert [type(m) for m in rig.log.of(ReferenceState)] == [ReferenceState]
+    truths = rig.log.of(GroundTruth)
+    assert len(truths) == (not simulated)
+    if truths:
+        (truth,) = truths
+        assert isinstance(truth, GroundTruth)
+        assert (truth.x_m, truth.y_m) == pytest.approx((3.0, 4.0), abs=1e-6)
+        assert (truth.position_sigma_m, truth.yaw_sigma_rad, truth.speed_sigma_mps) == (0.02, 0.003, 0.1)
+    assert not any(isinstance(m, ReferenceState | GroundTruth) for m in rig.estimator.seen)
 
 
 def test_a_message_on_the_wrong_port_is_refused() -> None:

@@ -185,3 +185,17 @@ def test_a_counter_that_runs_backwards_tells_no_rate() -> None:
 def test_what_cannot_be_a_clock_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"bits|modulus|tick|window"):
         DeviceClock(**{"tick_ns": 1_000.0, **options})  # type: ignore[arg-type]
+
+
+def test_a_counter_near_the_newest_is_mapped_without_learning() -> None:
+    clock = DeviceClock(tick_ns=1000.0, bits=32)
+    assert clock.time_of(5) is None
+    begin = 2**32 - 400_000
+    times = feed(clock, begin, 100, 10**9)
+    newest = (begin + 99 * 10_000) % 2**32
+    before, resets = clock.time_of(newest), clock.resets
+    assert before == times[-1]
+    # A receiver's stamp lies 150 ms before, on the other side of the wrap.
+    assert clock.time_of((begin + 84 * 10_000) % 2**32) == pytest.approx(times[84], abs=1000)
+    assert clock.time_of((newest + 5_000) % 2**32) == pytest.approx(times[-1] + 5_000_000, abs=1000)
+    assert (clock.time_of(newest), clock.resets) == (before, resets)

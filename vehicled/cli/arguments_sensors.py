@@ -12,9 +12,9 @@ _seed = whole(0, 2**32, "expected a whole number from 0 to 2^32")
 
 def sensors_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add the group ``sensors``."""
-    sensors = commands.add_parser("sensors", help="fit sensor models to recordings, and simulate a sensor in them").add_subparsers(
-        dest="sensors_command", metavar="COMMAND", required=True
-    )
+    sensors = commands.add_parser(
+        "sensors", help="fit sensor models to recordings, simulate a sensor in them, check a reference system"
+    ).add_subparsers(dest="sensors_command", metavar="COMMAND", required=True)
     fit = sensors.add_parser(
         "fit",
         help="fit the models of a GNSS receiver and an inertial unit to recordings",
@@ -64,6 +64,23 @@ def sensors_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     )
     simulate.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the logs")
     simulate.set_defaults(run="vehicled.lab.sensors.simulate:run")
+    truth = sensors.add_parser(
+        "check-truth",
+        help="say how accurate a reference system is, before it judges an estimator",
+        description="Check the reference states of logs against rest, marked places, their own velocity, the course over ground "
+        "and the fixes of another receiver. Print the accuracy of position, speed and heading that may be claimed, and what stays "
+        "unknown.",
+        examples=(
+            "vehicled sensors check-truth protocol.mcap --plot truth.png",
+            "vehicled sensors check-truth morning.mcap noon.mcap",
+        ),
+        epilog="Exit status: 0 all three accuracies can be claimed; 1 some stay unknown; 2 invalid arguments or logs. "
+        "The drive that shows them all: docs/sensors.md.",
+    )
+    truth.add_argument("run_files", nargs="+", type=log_name, metavar="LOG", help="logs with reference states; one place and unit")
+    truth.add_argument("--plot", metavar="FILE", help="draw the drives and the accuracies (.png, .svg, .pdf)")
+    truth.add_argument("--json", action="store_true", help="print JSON")
+    truth.set_defaults(run="vehicled.lab.sensors.check_truth:run")
 
 
 def _files(command: CommandParser) -> None:

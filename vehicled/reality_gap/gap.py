@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from math import isnan
+from math import isfinite, isnan
 from statistics import median
 
 import numpy as np
@@ -13,6 +13,7 @@ from vehicled.reality_gap.quantities import MEANINGS, PUBLISHED, RATE_HZ, UNITS
 from vehicled.reality_gap.runs import JudgedRun, RunSet, Task, find, judge_set
 from vehicled.reality_gap.statistics import CONFIDENCE, DISTANCES, ENOUGH_REAL, Comparison, compare
 from vehicled.recordings.recording import Array
+from vehicled.reference import too_coarse
 
 ALL = "all"
 """Name of the comparison over all manoeuvres."""
@@ -221,6 +222,25 @@ def _notes_of_set(runs: RunSet) -> list[str]:
             f"the true speed of {len(slow)} runs is known at {median(slow):.3g} Hz, below the {RATE_HZ:g} Hz at "
             "which it is compared: S sees less of its spectrum"
         )
+    return notes + _notes_of_truth(runs)
+
+
+def _notes_of_truth(runs: RunSet) -> list[str]:
+    """Name the quantities that a reference system is not accurate enough to judge."""
+    notes = []
+    for name in UNITS:
+        coarse = [
+            (run.truth_sigmas[name], run.measured.values[name])
+            for run in runs.runs
+            if name in run.truth_sigmas and too_coarse(run.truth_sigmas[name], run.measured.values[name])
+        ]
+        if coarse:
+            sigma, error = (median(pair[k] for pair in coarse) for k in (0, 1))
+            claim = f"claims {sigma:.2g} {UNITS[name]}" if isfinite(sigma) else "claims no accuracy"
+            notes.append(
+                f"the truth of {len(coarse)} runs {claim}, more than a third of their {name} of {error:.2g} {UNITS[name]}: "
+                "it cannot judge that"
+            )
     return notes
 
 

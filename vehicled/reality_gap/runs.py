@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from fnmatch import fnmatchcase
+from math import sqrt
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -65,6 +66,8 @@ class JudgedRun(Struct, frozen=True, kw_only=True):
     truth_hz: float
     rates_hz: dict[str, float]
     """Rate of each type of input."""
+    truth_sigmas: dict[str, float] = field(default_factory=dict)
+    """Part of the truth's own error in a quantity, by name; only of a truth that claims an accuracy."""
 
 
 class RunSet(Struct, frozen=True):
@@ -163,7 +166,15 @@ def judge_run(recording: Recording, judge: Judge, manoeuvre: str | None = None) 
         measured=measured,
         truth_hz=_rate_hz(seconds(known)),
         rates_hz=_rates(recording.inputs),
+        truth_sigmas=_truth_sigmas(recording),
     )
+
+
+def _truth_sigmas(recording: Recording) -> dict[str, float]:
+    position, yaw, speed = recording.truth_sigma
+    # A distance in the plane has the errors of two axes.
+    sigmas = {"E": speed, "position": position * sqrt(2.0), "heading": yaw}
+    return {name: value for name, value in sigmas.items() if value > 0.0}
 
 
 def _load(file: RunFile, task: Task) -> Recording:

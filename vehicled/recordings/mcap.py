@@ -1,6 +1,7 @@
 """Our own logs as recordings: what the devices sent and what the actuators got, to be estimated anew.
 
-The truth is that of the simulator, where there was one, else the RTK track. What the daemon believed is the published estimate.
+The truth is that of a simulator or of a reference system, where there was one, else the RTK track. What the daemon believed is the
+published estimate.
 """
 
 import os
@@ -82,13 +83,14 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
         datum=datum,
         inputs=inputs,
         steps_ns=steps.tolist(),
-        truth=_simulated(steps, truths) if len(truths) > 1 else track_truth.of_fixes(steps, fixes, datum, lever_arm),
+        truth=_told(steps, truths) if len(truths) > 1 else track_truth.of_fixes(steps, fixes, datum, lever_arm),
         raw_x_m=track_truth.held(steps, arrivals, east),
         raw_y_m=track_truth.held(steps, arrivals, north),
         published=Poses(*(_column(kept, name) for name in ("x_m", "y_m", "yaw_rad", "speed_mps"))) if kept else Poses(),
         lever_arm_m=lever_arm,
         source=os.fspath(path),
         course=course,
+        truth_sigma=_sigma(truths),
     )
 
 
@@ -109,7 +111,7 @@ def _thinned(estimates: list[StateEstimate]) -> list[StateEstimate]:
     return kept
 
 
-def _simulated(steps_ns: Times, truths: list[GroundTruth]) -> Truth:
+def _told(steps_ns: Times, truths: list[GroundTruth]) -> Truth:
     t_s = np.array([m.t_ns for m in truths]) * 1e-9
     at = seconds(steps_ns)
 
@@ -118,6 +120,13 @@ def _simulated(steps_ns: Times, truths: list[GroundTruth]) -> Truth:
         return track_truth.between(at, t_s, np.unwrap(values) if name == "yaw_rad" else values)
 
     return Truth(steps_ns, column("x_m"), column("y_m"), column("yaw_rad"), column("speed_mps"))
+
+
+def _sigma(truths: list[GroundTruth]) -> tuple[float, float, float]:
+    """Return the medians of what the truth claims of position, yaw and speed; infinite where it claims nothing."""
+    claimed = np.array([(m.position_sigma_m, m.yaw_sigma_rad, m.speed_sigma_mps) for m in truths] or [(0.0, 0.0, 0.0)])
+    position, yaw, speed = np.median(np.nan_to_num(claimed, nan=np.inf), axis=0).tolist()
+    return position, yaw, speed
 
 
 def _column(estimates: list[StateEstimate], name: str) -> Array:

@@ -35,7 +35,7 @@ kind             inputs                                                     trut
 ``path_sim``     true positions and heading of a simulation, commands       the simulation
 ``ramp``         motion capture as fixes and gyro, commands                 motion capture
 ``acceleration`` motion capture as fixes along a straight, commands         motion capture
-``log``          whatever a log of ours holds                               simulated truth, else RTK
+``log``          whatever a log of ours holds                               a simulator or reference system, else RTK
 ``rosbag``       whatever a ROS bag holds                                   RTK or odometry
 ===============  =========================================================  ===================================================
 """
@@ -99,6 +99,8 @@ class Recording:
     """File it comes from."""
     course: str = ""
     """Name of the course it was driven on; empty if nothing says so."""
+    truth_sigma: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Standard deviations that the truth claims: position per axis (m), yaw (rad), speed (m/s). 0 if exact, infinite if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,7 +124,7 @@ def _estimation(f: Findings) -> PanelOrMissing:
         ]  # fmt: skip
         return _lines(f, name, title, "cm", wanted, "", at_least=(0.0, 0.0), note="The error while driving by itself.")
     wanted = [("sigma.position_m", "the filter's own sigma", 1, "", 100.0)]
-    note = "There is no ground truth in this log, as on any real vehicle: only what the filter believes of itself can be shown."
+    note = "There is no ground truth in this log: only what the filter believes of itself can be shown."
     return _lines(
         f, name, "Sigma of the estimated position", "cm", wanted, "The log has no estimates.", note=note, at_least=(0.0, 0.0)
     )

@@ -66,7 +66,9 @@ FIELDS: dict[type[Message], tuple[str, ...]] = {
     ),
     ActuatorCommand: ("throttle", "brake", "wheel_angle_rad"),
     StateEstimate: ("speed_mps", "rejected", "rejected_in_a_row"),
-    GroundTruth: ("speed_mps", "wheel_angle_rad", "battery_v"),
+    GroundTruth: (
+        "speed_mps", "wheel_angle_rad", "battery_v", "position_sigma_m", "yaw_sigma_rad", "speed_sigma_mps",
+    ),
     GnssFix: ("satellites", "hdop", "correction_age_s"),
     HostHealth: ("disk_free_share", "memory_free_share", "cpu_busy_share", "log_backlog_share", "temperature_k"),
     MotorStatus: ("motor_current_a", "input_current_a", "input_voltage_v", "controller_temperature_k", "motor_temperature_k"),

@@ -1,6 +1,6 @@
 """Verdict of a run: did it finish, why did it stop, what led to that, were the timing budgets met."""
 
-from math import isfinite, isnan
+from math import degrees, isfinite, isnan, nan, sqrt
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -9,6 +9,7 @@ from vehicled.analysis.course import COURSE_CHANGED
 from vehicled.analysis.report.chart import moment
 from vehicled.analysis.report.scan import Findings
 from vehicled.messages import Event, Fault, Mode, ModeChange, Reaction
+from vehicled.reference import too_coarse
 
 _STOPS = (Mode.STOPPING, Mode.FAULT)
 _DRIVES = (Mode.ARMED, Mode.AUTO, Mode.TELEOP)
@@ -123,10 +124,33 @@ def _figures(f: Findings) -> list[tuple[bool | None, str]]:
         series = f.series["error.position_m"]
         text = f"Estimated position off by {series.mean_magnitude:.3f} m in the mean, {series.max:.3f} m at most."
         told.append((None, text))
+    told += _reference(f)
     if f.timing is not None and f.timing.wire_to_actuator is not None:
         age = f.timing.wire_to_actuator
         text = f"Newest measurement to actuator: median {age.p50_us / 1e3:.2f} ms, 99 % within {age.p99_us / 1e3:.2f} ms."
         told.append((None, text))
+    return told
+
+
+def _reference(f: Findings) -> list[tuple[bool | None, str]]:
+    """Say how accurate the truth is, where a reference system gives it, and what it cannot judge."""
+    sigmas = [
+        f.series[f"ground_truth.{name}"].mean_magnitude if f.has(f"ground_truth.{name}") else nan
+        for name in ("position_sigma_m", "yaw_sigma_rad", "speed_sigma_mps")
+    ]
+    position, yaw, speed = sigmas
+    if not any(sigma > 0.0 for sigma in sigmas):
+        return []
+    told: list[tuple[bool | None, str]] = [
+        (None, f"Truth by a reference system, one sigma: {position:.3f} m, {degrees(yaw):.2f} degrees, {speed:.3f} m/s.")
+    ]
+    # A distance in the plane has the errors of two axes.
+    judged = (("position_m", sqrt(2.0) * position, "m"), ("yaw_rad", yaw, "rad"), ("speed_mps", speed, "m/s"))
+    for name, sigma, unit in judged:
+        if f.has(f"error.{name}") and too_coarse(sigma, error := f.series[f"error.{name}"].mean_magnitude):
+            what = name.rpartition("_")[0].replace("yaw", "heading")
+            sizes = f"{sigma:.3g} {unit} against a mean error of {error:.3g} {unit}"
+            told.append((False, f"The truth is too coarse to judge the estimated {what}: {sizes}."))
     return told
 
 
