@@ -12,6 +12,7 @@ reaction and passes the command through the gate to the actuator's device. ``doc
 import traceback
 from binascii import crc32
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import isfinite
 
 import msgspec
 from msgspec import Struct
@@ -398,7 +399,8 @@ class Machine:
     def _refer(self, origin: str, state: ReferenceState, t_ns: int) -> None:
         """Record the ground truth by a reference system, unless a simulator gives the true one."""
         simulated, _ = self.port_states.get(self._truth_port, (None, ""))
-        if origin in self._references and simulated is not PortState.OPENED:
+        known = isfinite(state.latitude_rad + state.longitude_rad + state.yaw_rad + sum(state.velocity_enu_mps))
+        if origin in self._references and known and simulated is not PortState.OPENED:
             self._sink.record(self._references[origin](state), t_ns)
 
     def _send(self, command: ActuatorCommand, now_ns: int) -> None:

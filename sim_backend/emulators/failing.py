@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import cos, exp, isnan, nan, pi, sin, tau
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -21,6 +22,7 @@ from vehicled.messages import (
     ImuSample,
     Message,
     MotorStatus,
+    ReferenceState,
     SteeringFeedback,
     WheelSpeed,
 )
@@ -30,13 +32,19 @@ HOLD_NS = 50_000_000
 """Interval at which a stuck actuator board repeats its pulse, so that no timeout behind it triggers."""
 DRIFT_S = 5.0
 """Time constant of the drift of a float solution."""
-WRONG = {GnssFix: 10.0, ImuSample: 0.5, Heading: 0.5, MotorStatus: 0.5, WheelSpeed: 0.5, SteeringFeedback: 0.2, DriveCommand: 0.3}
-"""Default errors of a wrong value: m, rad/s of yaw, rad, ratio, ratio, rad, fraction of full steering."""
+WRONG = {
+    GnssFix: 10.0, ImuSample: 0.5, Heading: 0.5, MotorStatus: 0.5, WheelSpeed: 0.5, SteeringFeedback: 0.2, DriveCommand: 0.3,
+    ReferenceState: 10.0,
+}  # fmt: skip
+"""Default errors of a wrong value: m, rad/s of yaw, rad, ratio, ratio, rad, fraction of full steering, m."""
 FULL_SCALE_MPS2 = 16 * STANDARD_GRAVITY_MPS2
 FULL_SCALE_RADPS = 2000 * pi / 180
 _EARTH_RADIUS_M = 6_371_000.0
 _GONE = frozenset({"off", "usb", "brownout"})
 _BLIND = frozenset({"no_fix", "cold_start"})
+
+
+Positioned = TypeVar("Positioned", GnssFix, ReferenceState)
 
 
 class _Episode:
@@ -257,8 +265,8 @@ def _spoilt_bytes(data: bytes, episode: _Episode, t_ns: int) -> bytes:
     return episode.chance.bytes(len(data)) if episode.kind == "garbage" else data
 
 
-def _aside(fix: GnssFix, distance_m: float, direction_rad: float) -> GnssFix:
-    """Shift the position horizontally; the covariance does not change."""
+def _aside(fix: Positioned, distance_m: float, direction_rad: float) -> Positioned:
+    """Shift the position horizontally; what is reported of its accuracy does not change."""
     north, east = distance_m * sin(direction_rad) / _EARTH_RADIUS_M, distance_m * cos(direction_rad) / _EARTH_RADIUS_M
     return replace(
         fix, latitude_rad=fix.latitude_rad + north, longitude_rad=fix.longitude_rad + east / max(cos(fix.latitude_rad), 1e-6)
@@ -267,6 +275,8 @@ def _aside(fix: GnssFix, distance_m: float, direction_rad: float) -> GnssFix:
 
 def _wrong(message: Message, off: float, direction_rad: float) -> Message:
     if isinstance(message, GnssFix):
+        return _aside(message, off, direction_rad)
+    if isinstance(message, ReferenceState):
         return _aside(message, off, direction_rad)
     if isinstance(message, ImuSample):
         x, y, z = message.angular_rate_radps
@@ -287,6 +297,8 @@ def _blind(message: Message, *, knows_time: bool) -> Message:
         return GnssFix(message.t_ns, message.t_rx_ns, nan, nan, nan, utc_ns=message.utc_ns if knows_time else 0)
     if isinstance(message, Heading):
         return replace(message, yaw_rad=nan, sigma_rad=nan)
+    if isinstance(message, ReferenceState):
+        return replace(message, latitude_rad=nan, longitude_rad=nan, height_m=nan)
     return message
 
 

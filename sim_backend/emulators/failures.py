@@ -54,7 +54,7 @@ class FailureKind(NamedTuple):
     """Unit of the value."""
 
 
-_POSITIONED = frozenset({"GnssFix", "Heading"})
+_POSITIONED = frozenset({"GnssFix", "Heading", "ReferenceState"})
 _WHEELS = frozenset({"MotorStatus", "WheelSpeed"})
 _MOTOR = frozenset({"MotorStatus"})
 _ACTUATOR = frozenset({"ActuatorCommand"})

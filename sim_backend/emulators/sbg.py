@@ -24,6 +24,7 @@ from drivers.sbg.codec import (
     INFO,
     LOGS,
     MAIN_LOOP_HZ,
+    MODE_AHRS,
     MODE_NAV_POSITION,
     NEW_DATA,
     OUTPUT_CONF,
@@ -63,7 +64,10 @@ OUTPUT_MODES = frozenset((0, NEW_DATA, *DIVISORS))
 IN_RANGE = codec.ACCELS_IN_RANGE | codec.GYROS_IN_RANGE
 SOUND = MODE_NAV_POSITION | GPS1_POS_USED | 0xF0
 """Status of a filter that navigates, all of its solution valid."""
+LOST = MODE_AHRS | codec.ATTITUDE_VALID | codec.HEADING_VALID
+"""Status of a filter without position."""
 ATTITUDE_SIGMA_RAD = 0.002
+NOWHERE = (0.0, 0.0, 0.0)
 NO_SOLUTION = 1
 """Status of a position and of a heading: too few satellites."""
 DOPPLER = 2
@@ -129,6 +133,11 @@ class SbgUnit(InertialUnit):
     # ---------------------------------------------------------------- logs
 
     def on_message(self, message: Message, now_ns: int) -> None:
+        # Logs of one main loop have one stamp. Only the receiver's are older, and they alone give a unit no loop.
+        if not isinstance(message, GnssFix):
+            self._status(getattr(message, "t_ns", now_ns))
+        elif not self._senses:
+            self._status(now_ns)
         if isinstance(message, ReferenceState):
             self._state(message)
         elif isinstance(message, GnssFix):
@@ -157,17 +166,19 @@ class SbgUnit(InertialUnit):
         us = self._us(measured.t_ns)
         self._put(codec.ImuShort(us, status, *force, *rate, round(measured.celsius * TEMPERATURE_LSB)), measured.t_ns)
         self._put(codec.ImuData(us, status, fx, fy, fz, rx, ry, rz, measured.celsius, fx, fy, fz, rx, ry, rz), measured.t_ns)
-        if self._seconds.due(measured.t_ns):
-            general = sum(1 << bit for bit in GENERAL_OK)
-            self._put(codec.Status(us, general, 0, 0, 0, uptime_s=self.clock_ns(measured.t_ns) // 1_000_000_000), measured.t_ns)
 
-    def _attitude(self, t_ns: int, body: tuple[float, float, float], sigma_rad: float) -> None:
+    def _status(self, t_ns: int) -> None:
+        if self._seconds.due(t_ns):
+            general, uptime_s = sum(1 << bit for bit in GENERAL_OK), self.clock_ns(t_ns) // 1_000_000_000
+            self._put(codec.Status(self._us(t_ns), general, 0, 0, 0, uptime_s=uptime_s), t_ns)
+
+    def _attitude(self, t_ns: int, body: tuple[float, float, float], sigma_rad: float, solution: int = SOUND) -> None:
         """Send the attitude as angles and as a quaternion; ``body``: roll, pitch, yaw of the vehicle."""
         q = self.case_in_ned(*body)
         doubts = (ATTITUDE_SIGMA_RAD, ATTITUDE_SIGMA_RAD, sigma_rad)
         us = self._us(t_ns)
-        self._put(codec.EkfEuler(us, *euler(q), *doubts, SOUND), t_ns)
-        self._put(codec.EkfQuat(us, *q, *doubts, SOUND), t_ns)
+        self._put(codec.EkfEuler(us, *euler(q), *doubts, solution), t_ns)
+        self._put(codec.EkfQuat(us, *q, *doubts, solution), t_ns)
 
     def _heading(self, heading: Heading) -> None:
         yaw_rad = heading.yaw_rad - self.params.yaw_offset_rad
@@ -188,16 +199,15 @@ class SbgUnit(InertialUnit):
         se, sn, su = state.velocity_sigma_mps
         east, north, up = state.position_sigma_m
         yaw_rad = state.yaw_rad - self.params.yaw_offset_rad
+        found = isfinite(state.latitude_rad)
+        solution = SOUND if found else LOST
+        place = (degrees(state.latitude_rad), degrees(state.longitude_rad), state.height_m - UNDULATION_M) if found else NOWHERE
         if self.outputs.get(GPS1_POS) and self._gps_due(state.t_ns):
-            self._position(state.t_ns, state, (east, north, up), _TYPES.get(state.carrier, SINGLE), 20, UNKNOWN_16)
-        self._attitude(state.t_ns, (state.roll_rad, state.pitch_rad, yaw_rad), state.yaw_sigma_rad)
-        self._put(
-            codec.EkfNav(
-                self._us(state.t_ns), vn, ve, -vu, sn, se, su, degrees(state.latitude_rad), degrees(state.longitude_rad),
-                state.height_m - UNDULATION_M, UNDULATION_M, north, east, up, SOUND,
-            ),
-            state.t_ns,
-        )  # fmt: skip
+            kind = _TYPES.get(state.carrier, SINGLE) if found else 0
+            self._position(state.t_ns, state, (east, north, up), kind, 20, UNKNOWN_16)
+        self._attitude(state.t_ns, (state.roll_rad, state.pitch_rad, yaw_rad), state.yaw_sigma_rad, solution)
+        us = self._us(state.t_ns)
+        self._put(codec.EkfNav(us, vn, ve, -vu, sn, se, su, *place, UNDULATION_M, north, east, up, solution), state.t_ns)
 
     def _gps_due(self, t_ns: int) -> bool:
         return self._paces.setdefault(-1, OutputSchedule(5.0)).due(t_ns)
@@ -241,7 +251,7 @@ class SbgUnit(InertialUnit):
         tow_ms: int | None = None,
     ) -> None:
         """Send the position of the receiver; ``kind`` 0 for none."""
-        place = (degrees(at.latitude_rad), degrees(at.longitude_rad), at.height_m - UNDULATION_M) if kind else (0.0, 0.0, 0.0)
+        place = (degrees(at.latitude_rad), degrees(at.longitude_rad), at.height_m - UNDULATION_M) if kind else NOWHERE
         east, north, up = sigmas
         self._put(
             codec.GpsPosition(

@@ -52,6 +52,7 @@ SAMPLES: tuple[Message, ...] = (
     messages.CourseCommand(29, 30, "planner", "yard", b"\x00\xff"),
     messages.SpeedCommand(30, 31, "planner", math.inf),
     messages.ParameterCommand(31, 32, "planner", "speed.p", 0.5),
+    messages.ReferenceState(33, 34, 0.7, -1.5, 280.0, (1.0, 2.0, 0.0), 0.0, 0.01, 0.5, 0.1, (0.01, 0.01, 0.02)),
     messages.LaserScan(25, 26, -0.5, 0.25, 1e-4, 0.1, 0.05, 30.0, 0.4, 0.0, (1.0, math.inf, -math.inf, 2.5)),
 )
 

@@ -35,7 +35,7 @@ LAYOUTS = {
     " latitude_sigma_m:40f longitude_sigma_m:44f altitude_sigma_m:48f satellites_used:52B station:53H correction_age_cs:55H",
     codec.GPS1_HDT: "32 status:4H tow_ms:6I heading_deg:10f heading_sigma_deg:14f pitch_deg:18f pitch_sigma_deg:22f baseline_m:26f",
 }
-"""By log: the length that a unit sends, then place and format of the fields."""
+"""Layout by log: the length that a unit sends, then place and format of the fields."""
 VALUES: dict[str, Any] = {"B": 201, "H": 51_234, "I": 3_000_000_123, "h": -1234, "i": -123_456_789, "f": -1.5, "d": 43.070512345}
 
 

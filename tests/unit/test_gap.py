@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from math import exp, log
+from math import exp, inf, log, nan
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import vehicled as v
 from tests import recordings_bench as bench
@@ -20,6 +21,7 @@ from vehicled.reality_gap.quantities import JudgeTrack, Measured, flatness, meas
 from vehicled.reality_gap.runs import JudgedRun, RunSet
 from vehicled.reality_gap.statistics import DISTANCES, compare, labellings, wasserstein
 from vehicled.recordings.recording import Truth
+from vehicled.reference import too_coarse
 
 SECOND = 1_000_000_000
 
@@ -323,3 +325,21 @@ def test_a_log_without_truth_is_left_out_with_the_reason(
     assert command("--real", folders["real"], "--sim", tmp_path) == 2
     printed = capsys.readouterr().out
     assert "blind.csv is left out" in printed
+
+
+def test_a_truth_that_is_too_coarse_is_named() -> None:
+    real, other = (
+        RunSet(label, [run_of(np.array([0.2, 0.1]), name=f"{label}{k}") for k in range(6)]) for label in ("real", "model")
+    )
+    assert "cannot judge" not in compare_sets(real, [other]).text()
+    coarse = "the truth of 6 runs claims 0.08 m/s, more than a third of their E of 0.2"
+    for sigma, said in ((0.05, ""), (0.08, coarse), (inf, "no accuracy")):
+        runs = [replace(run, truth_sigmas={"E": sigma}) for run in real.runs]
+        text = compare_sets(RunSet("real", runs), [other]).text()
+        assert ("cannot judge" in text) == bool(said)
+        assert said in text
+
+
+@pytest.mark.parametrize(("sigma", "error", "coarse"), [(0.0, 0.0, False), (0.3, 1.0, False), (0.34, 1.0, True), (nan, 1.0, False)])
+def test_a_truth_must_be_three_times_better(sigma: float, error: float, coarse: bool) -> None:
+    assert too_coarse(sigma, error) is coarse

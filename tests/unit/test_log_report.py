@@ -279,6 +279,24 @@ def test_errors_against_the_truth(found):
     assert found.series["error.position_m"].n < SECONDS * 100  # not while stopping
 
 
+@pytest.mark.parametrize(("sigma_m", "coarse"), [(0.0, False), (0.005, False), (0.02, True)])
+def test_a_truth_by_a_reference_says_how_good_it_is(tmp_path, sigma_m, coarse):
+    writer = start(tmp_path)
+    for k in range(300):
+        t = START + k * TICK
+        writer.sink.record(m.ActuatorCommand(t, t, 0.5, 0.0, 0.3, 0.1, m.Mode.AUTO), t)
+        writer.sink.record(m.GroundTruth(t, t, 0.01 * k, 0.0, 0.0, 1.0, 0.0, nan, nan, sigma_m, 0.1 * sigma_m, sigma_m), t)
+        estimate = m.StateEstimate(t, t, 0.01 * k, 0.05, 0.02, 1.1, 0.0, covariance(4e-4), m.EstimatorStatus.RUNNING)
+        writer.sink.record(estimate, t)
+    sentences = [text for _, text in verdict(Findings(finish(writer))).sentences]
+    told = [text for text in sentences if text.startswith("Truth by a reference system")]
+    sizes = f"{sigma_m:.3f} m, {5.7296 * sigma_m:.2f} degrees, {sigma_m:.3f} m/s"
+    assert told == ([f"Truth by a reference system, one sigma: {sizes}."] if sigma_m else [])
+    judgement = "too coarse to judge the estimated position: 0.0283 m against a mean error of 0.05 m"
+    assert any(judgement in text for text in sentences) == coarse
+    assert not any("estimated heading" in text or "estimated speed" in text for text in sentences)
+
+
 def test_the_way_of_a_measurement(found):
     for name, latency_ms in (("GNSS epoch", 60.0), ("IMU sample", 0.5)):
         assert found.journey.stages[name]["arrival"].quantile_ns(0.5) / 1e6 == pytest.approx(latency_ms, rel=0.03)

@@ -89,6 +89,7 @@ def test_art_is_silent_about_nothing() -> None:
         "sim.motor_status",
         "sim.wheel_encoders",
         "sim.steering_feedback",
+        "sim.reference",
         "sim.latency",
     ]
     assert missing(schema.Sim, data["sim"], "sim") == others

@@ -284,6 +284,18 @@ def test_a_tunnel_is_told_by_the_receiver() -> None:
     kinds = [message.fix_type for message in of(found, GnssFix) if START + 2.3e9 < message.t_ns < START + 3.7e9]
     assert kinds
     assert set(kinds) == {FixType.NONE}
+    late = [message.t_ns % (200 * MS) for message in of(found, GnssFix) if message.t_ns > START + 4 * SECOND]
+    assert late
+    assert all(min(each, 200 * MS - each) < 2 * MS for each in late), "stamped by the status alone, without an inertial log"
+
+
+def test_a_reference_in_a_tunnel_is_withheld() -> None:
+    found = bench(("ReferenceState",), rate_hz=50, fail="ins:no_fix@1+1")
+    found.run(START + 4 * SECOND, [(START + k * 20 * MS, state(START + k * 20 * MS)) for k in range(1, 190)])
+    told = [json.loads(event.fields)["lacking"] for event in of(found, Event) if event.name == "reference_state"]
+    assert told == ["", "velocity, position", ""]
+    gap = [message for message in of(found, ReferenceState) if START + 1.1e9 < message.t_ns < START + 1.9e9]
+    assert not gap
 
 
 # ---------------------------------------------------------------- reference

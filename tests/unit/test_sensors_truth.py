@@ -1,4 +1,4 @@
-"""What a reference system may claim, from simulated drives whose errors are known."""
+"""Claims of a reference system, from simulated drives whose errors are known."""
 
 import json
 from collections.abc import Sequence

@@ -120,7 +120,7 @@ class TruthCheck(Struct, frozen=True, kw_only=True):
     independent: dict[str, float]
     """Independent observations behind each claim."""
     unknown: list[str]
-    """What the runs do not tell."""
+    """Errors that the runs do not show."""
     yaw_offset_rad: float = nan
     """Correction of the mounting angle, to be added to ``yaw_offset_rad`` of the driver."""
     runs: list[str] = field(default_factory=list)

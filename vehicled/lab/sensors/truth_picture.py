@@ -1,7 +1,7 @@
 """Picture of a check of a reference system: the drives with their rests, and what each check shows against the claim."""
 
 from collections.abc import Sequence
-from math import isfinite
+from math import degrees, isfinite
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -25,19 +25,22 @@ def draw(file: Path, runs: Sequence[Series], found: TruthCheck) -> None:
     area.set_aspect("equal", adjustable="datalim")
     for row, (quantity, unit) in enumerate(QUANTITIES.items()):
         part = figure.add_subplot(grid[row, 1])
+        scale, shown_in = (degrees(1.0), "degrees") if unit == "rad" else (1.0, unit)
         mine = [each for each in found.evidence if each.quantity == quantity]
         for k, each in enumerate(mine):
-            part.plot(each.sigma, k, "o", color=_SHOWN, mfc=_SHOWN if each.proves else "none")
+            part.plot(scale * each.sigma, k, "o", color=_SHOWN, mfc=_SHOWN if each.proves else "none")
             if each.proves and isfinite(each.upper):
-                part.plot([each.sigma, each.upper], [k, k], color=_SHOWN, lw=1.4)
+                part.plot([scale * each.sigma, scale * each.upper], [k, k], color=_SHOWN, lw=1.4)
         for value, colour, label in ((found.declared[quantity], _DECLARED, "declared"), (found.claims[quantity], _CLAIM, "claim")):
             if isfinite(value):
-                part.axvline(value, color=colour, lw=1.2, ls="--", label=label)
-        part.set_yticks(range(len(mine)), [each.check for each in mine])
+                part.axvline(scale * value, color=colour, lw=1.2, ls="--", label=label)
+        part.set_yticks(range(len(mine)), [each.check for each in mine], fontsize=8)
         part.set_ylim(len(mine) - 0.5, -0.5)
         part.set_xlim(left=0.0)
-        claim = found.claims[quantity]
-        part.set_title(f"{quantity}, one sigma in {unit}: " + (f"{claim:.3g} may be claimed" if isfinite(claim) else "unknown"))
+        part.margins(x=0.1)
+        claim = scale * found.claims[quantity]
+        result = f"{claim:.3g} may be claimed" if isfinite(claim) else "unknown"
+        part.set_title(f"{quantity}, {shown_in}: {result}", fontsize=10)
         if part.get_legend_handles_labels()[0]:
             part.legend(fontsize=7, loc="best")
     figure.supxlabel("points: shown by a check, with the upper 95 % limit; hollow: the check sees a part of the errors", fontsize=8)
