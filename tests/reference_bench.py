@@ -22,20 +22,30 @@ RAMP_MPS2 = 1.0
 
 
 class Leg(NamedTuple):
-    """A closed circle from the mark back to it, or a rest at the mark."""
+    """A way from the mark back to it, or a rest on it."""
 
     duration_s: float = 0.0
     radius_m: float = 0.0
-    """Positive to the left."""
+    """Radius of a circle, positive to the left; 0: a rest."""
     speed_mps: float = 0.0
     rounds: int = 1
+    turns_round: bool = False
+    """Leave the mark and come back to it from the other side: 60 degrees of a circle, 300 of the opposite one, 60 of the first."""
+
+    @property
+    def arcs(self) -> list[tuple[float, float]]:
+        """Arcs as (angle, radius)."""
+        if self.turns_round:
+            return [(pi / 3, self.radius_m), (5 * pi / 3, -self.radius_m), (pi / 3, self.radius_m)]
+        return [(2.0 * pi * self.rounds, self.radius_m)]
 
 
+REST = Leg(15.0)
 PROTOCOL = [
-    Leg(20.0), Leg(0.0, 8.0, 1.5), Leg(15.0), Leg(0.0, -8.0, 1.5), Leg(15.0), Leg(0.0, 6.0, 2.5, 2), Leg(15.0),
-    Leg(0.0, -6.0, 2.5, 2), Leg(15.0), Leg(0.0, 12.0, 3.0), Leg(15.0), Leg(0.0, -12.0, 3.0), Leg(20.0),
+    REST, Leg(0.0, 6.0, 1.5, turns_round=True), REST, Leg(0.0, 8.0, 1.5), REST, Leg(0.0, -6.0, 2.5, turns_round=True), REST,
+    Leg(0.0, -8.0, 3.0), REST, Leg(0.0, 8.0, 2.5, turns_round=True), REST, Leg(0.0, 8.0, 3.0), REST,
 ]  # fmt: skip
-"""Both ways, slow and fast, seven visits to one mark."""
+"""Both ways, slow and fast, seven visits to one mark from both sides."""
 
 
 def motions(legs: Sequence[Leg], slip_rad_per_mps2: float = 0.0) -> list[Motion]:
@@ -46,19 +56,23 @@ def motions(legs: Sequence[Leg], slip_rad_per_mps2: float = 0.0) -> list[Motion]
         if not leg.radius_m:
             found += [_motion(x, y, yaw, 0.0, 0.0, 0.0)] * round(leg.duration_s / STEP_S)
             continue
-        length = 2.0 * pi * abs(leg.radius_m) * leg.rounds
-        centre = x - leg.radius_m * sin(yaw), y + leg.radius_m * cos(yaw)
-        start, at, speed = yaw, 0.0, 0.0
-        while at < length:
-            # Brake so that it stands where it began.
-            speed = min(leg.speed_mps, speed + RAMP_MPS2 * STEP_S, (2.0 * RAMP_MPS2 * max(length - at, 1e-4)) ** 0.5)
-            at += speed * STEP_S
-            yaw = start + at / leg.radius_m
-            beta = slip_rad_per_mps2 * speed**2 / leg.radius_m
-            place = centre[0] + leg.radius_m * sin(yaw), centre[1] - leg.radius_m * cos(yaw)
-            # The path of the axle is the circle; the body is turned out of it by the slip.
-            found.append(_motion(*place, yaw - beta, speed * cos(beta), speed * sin(beta), speed / leg.radius_m))
-        yaw = start + length / leg.radius_m
+        length = sum(angle * abs(radius) for angle, radius in leg.arcs)
+        at = begin = speed = 0.0
+        for angle, radius in leg.arcs:
+            end, start = begin + angle * abs(radius), yaw
+            centre = x - radius * sin(yaw), y + radius * cos(yaw)
+            while at < min(end, length - 1e-9):
+                # Brake so that it stands where it began.
+                speed = min(leg.speed_mps, speed + RAMP_MPS2 * STEP_S, (2.0 * RAMP_MPS2 * max(length - at, 1e-4)) ** 0.5)
+                at += speed * STEP_S
+                yaw = start + (at - begin) / radius
+                beta = slip_rad_per_mps2 * speed**2 / radius
+                place = centre[0] + radius * sin(yaw), centre[1] - radius * cos(yaw)
+                # The path of the axle is the circle; the body is turned out of it by the slip.
+                found.append(_motion(*place, yaw - beta, speed * cos(beta), speed * sin(beta), speed / radius))
+            yaw = start + angle * (1.0 if radius > 0.0 else -1.0)
+            x, y = centre[0] + radius * sin(yaw), centre[1] - radius * cos(yaw)
+            begin = end
     return found
 
 

@@ -19,6 +19,13 @@ CONTRADICTIONS = [
     (["devices.drive={driver='msglink', messages=['ActuatorCommand']}"], "devices.drive.capabilities", "missing table"),
     (["devices.drive={driver='msglink', messages=['MotorStatus']}"], "devices", "no device is the actuator"),
     (["devices.truth={driver='msglink'}"], "devices.truth", "is a port of the simulator link"),
+    (["devices.ins={driver='sbg', messages=['ReferenceState', 'GnssFix']}"], "devices.ins.messages", "judges; remove GnssFix"),
+    (["devices.ins={driver='n100', messages=['ReferenceState']}"], "devices.ins.messages", "n100 gives no ReferenceState"),
+    (
+        ["devices.a={driver='sbg', messages=['ReferenceState']}", "devices.b={driver='sbg', messages=['ReferenceState']}"],
+        "devices.b.messages",
+        'a second reference beside "a"',
+    ),
     (["limits.estimate_silence_s=0.005"], "limits.estimate_silence_s", "one period of tasks.fusion (0.005 s at 200 Hz)"),
     (["limits.gnss_silence_s=0.1"], "limits.gnss_silence_s", "one period of devices.gnss (0.1 s at 10 Hz)"),
     (["limits.gnss_refusals=6"], "limits.gnss_refusals", "more than estimator.ekf4.max_rejections = 5"),

@@ -69,6 +69,16 @@ def test_marks_alone_carry_a_claim_of_the_position(sigma: float, sees: bool) -> 
     assert (found.claims["position"] > 0.02) == sees
 
 
+def test_visits_that_face_the_same_way_hide_a_wrong_lever_arm() -> None:
+    circle = [Leg(0.0, 8.0, 1.5), Leg(15.0)] * 3
+    model = ReferenceModel(lever_arm_error_m=[0.2, 0.0, 0.0])
+    hidden, _ = judged(model, [Leg(15.0), *circle])
+    assert isnan(hidden.claims["position"])
+    assert any("from the other side" in text for text in hidden.unknown)
+    shown, true = judged(model)
+    assert shown.claims["position"] > true["position"] > 0.1
+
+
 def test_too_few_visits_carry_nothing() -> None:
     found, _ = judged(ReferenceModel(), PROTOCOL[:3])
     assert isnan(found.claims["position"])

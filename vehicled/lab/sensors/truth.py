@@ -30,6 +30,8 @@ TRIM_S = 1.0
 """Time left out at both ends of a rest: the vehicle rocks."""
 PLACE_M = 0.5
 """Rests that are nearer to each other are at the same marked place."""
+OTHER_WAY = 1.0
+"""Spread of the cosine of the yaw over visits: more than a quarter turn between two of them."""
 AWAY_M = 2.0
 """Distance that the vehicle must have been away from a place to have come back to it."""
 WINDOW_S = 5.0
@@ -239,6 +241,12 @@ def check(runs: Sequence[Series]) -> TruthCheck:
         best = min(carrying, key=lambda each: each.upper)
         known = [each.sigma for each in mine] + ([declared[quantity]] if isfinite(declared[quantity]) else [])
         claims[quantity], counts[quantity] = max([best.upper, *known]), best.independent
+    # A lever arm that is wrong to the side adds the yaw rate times the error to the speed. No check but the position's sees it.
+    turning = _rms(np.concatenate([run.rate_radps for run in runs]))
+    if isfinite(claims["position"]):
+        claims["speed"] = hypot(claims["speed"], turning * claims["position"])
+    else:
+        unknown.append("the part of a wrong lever arm in the speed of turns, because the position is unknown")
     unknown += [f"{each.name}: {each.lacking}" for each in checks if each.lacking]
     fixed = float(np.mean(np.concatenate([run.fixed for run in runs])))
     if fixed < ALL_FIXED:
@@ -317,10 +325,10 @@ def _rest(rests: list[tuple[Series, int, int]], evidence: list[Evidence]) -> Che
 def _marks(rests: list[tuple[Series, int, int]], evidence: list[Evidence]) -> Check:
     """Compare rests at the same marked place."""
     name = "return to a mark"
-    places: list[list[tuple[float, float]]] = []
+    places: list[list[tuple[float, float, float]]] = []
     newest: list[tuple[Series, int]] = []
     for run, a, b in rests:
-        at = float(run.x_m[a:b].mean()), float(run.y_m[a:b].mean())
+        at = float(run.x_m[a:b].mean()), float(run.y_m[a:b].mean()), float(run.yaw_rad[a:b].mean())
         home = next((k for k, visits in enumerate(places) if hypot(at[0] - visits[0][0], at[1] - visits[0][1]) < PLACE_M), None)
         if home is None:
             places.append([at])
@@ -333,18 +341,25 @@ def _marks(rests: list[tuple[Series, int, int]], evidence: list[Evidence]) -> Ch
             if not len(away) or away.max() < AWAY_M:
                 continue  # it has not been away
         places[home].append(at)
-    errors = [np.array(visits) - np.mean(visits, axis=0) for visits in places if len(visits) > 1]
-    free = 2.0 * sum(len(each) - 1 for each in errors)
-    if not errors:
+    visited = [np.array(visits) for visits in places if len(visits) > 1]
+    if not visited:
         return Check(name, [], "no place was visited twice: stop on a mark, drive, and stop on it again")
+    errors = [visits[:, :2] - visits[:, :2].mean(axis=0) for visits in visited]
+    free = 2.0 * sum(len(each) - 1 for each in errors)
     sigma = sqrt(sum(float(np.sum(each * each)) for each in errors) / free)
-    evidence.append(Evidence(quantity="position", check=name, sigma=sigma, independent=free))
-    visits = sum(len(each) for each in errors)
+    # A wrong lever arm moves every visit alike, as long as the vehicle stands the same way.
+    spread = max(float(np.ptp(np.cos(visits[:, 2] - visits[0, 2]))) for visits in visited)
+    evidence.append(Evidence(quantity="position", check=name, sigma=sigma, independent=free, proves=spread > OTHER_WAY))
+    count = sum(len(each) for each in errors)
     far = max(float(np.hypot(*(a - b))) for each in errors for a in each for b in each)
     where = "one place" if len(errors) == 1 else f"{len(errors)} places"
-    text = f"{visits} visits to {where} differ by {sigma:.4f} m per axis, {far:.4f} m at most, your placing included"
-    few = f"{visits} visits are few: at least {int(FEW / 2) + 1} to one place are needed" if free < FEW else ""
-    return Check(name, [text], few)
+    text = f"{count} visits to {where} differ by {sigma:.4f} m per axis, {far:.4f} m at most, your placing included"
+    lacking = ""
+    if free < FEW:
+        lacking = f"{count} visits are few: at least {int(FEW / 2) + 1} to one place are needed"
+    elif spread <= OTHER_WAY:
+        lacking = "every visit faced the same way, which hides a wrong lever arm: come to the mark from the other side too"
+    return Check(name, [text], lacking)
 
 
 # ---------------------------------------------------------------- velocity, course
