@@ -252,7 +252,7 @@ def check(runs: Sequence[Series]) -> TruthCheck:
     if fixed < ALL_FIXED:
         unknown.append(f"the claim holds for the conditions of these runs: {fixed:.0%} of the states rest on fixed RTK")
     minutes = sum(float(run.t_s[-1] - run.t_s[0]) for run in runs) / 60.0
-    unknown.append(f"errors that change more slowly than these {minutes:.0f} min: add a log of another hour or day")
+    unknown.append(f"errors that change more slowly than these {minutes:.1f} min: add a log of another hour or day")
     unknown.append("an offset of the whole map, such as wrong coordinates of the base station, shows in none of these checks")
     return TruthCheck(
         checks=checks, evidence=evidence, declared=declared, claims=claims, independent=counts, unknown=unknown,
