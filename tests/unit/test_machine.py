@@ -242,6 +242,7 @@ def test_a_reference_becomes_the_truth_unless_a_simulator_gives_it(simulated: bo
     place = LOT_17.to_geodetic(3.0, 4.0, 0.0)
     state = ReferenceState(START, 0, *place, (0.6, 0.8, 0.0), 0.0, 0.0, 0.5, 0.1, (0.01, 0.02, 0.03), (0.1, 0.1, 0.2), 0.003)
     rig.machine.on_rx("ins", encode(state), START + MS)
+    assert len(rig.machine._pipeline.inbox) == 0
     rig.run(START, START + 20 * MS)
     assert [type(m) for m in rig.log.of(ReferenceState)] == [ReferenceState]
     truths = rig.log.of(GroundTruth)

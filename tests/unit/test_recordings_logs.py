@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ from vehicled.messages import (
     StateEstimate,
 )
 from vehicled.paths.datum import LOT_17
+from vehicled.reality_gap.making import make_judge
+from vehicled.reality_gap.runs import judge_run
 from vehicled.recordings import loading, mcap, rosbag, runner, scores
 from vehicled.recordings.errors import RecordingError
 
@@ -40,7 +43,9 @@ def pose(t_ns: int) -> tuple[float, float, float]:
     return RADIUS_M * math.sin(yaw), RADIUS_M * (1.0 - math.cos(yaw)), yaw
 
 
-def write_log(folder: Path, *, truth: bool, course: str = COURSE, moving: bool = True) -> Path:
+def write_log(
+    folder: Path, *, truth: bool, course: str = COURSE, moving: bool = True, sigmas: Sequence[float] = (0.0, 0.0, 0.0)
+) -> Path:
     """A log of 12 s on a circle: RTK at 10 Hz with 60 ms latency, gyro and commands at 50 Hz, estimates 0.1 m beside the truth."""
     header = RunHeader(
         run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000, start_monotonic_ns=START_NS, profile="art",
@@ -66,7 +71,8 @@ def write_log(folder: Path, *, truth: bool, course: str = COURSE, moving: bool =
         estimate = StateEstimate(t_ns, t_ns, x + 0.1, y, yaw, SPEED_MPS, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
         writer.sink.record(estimate, t_ns)
         if truth:
-            writer.sink.record(GroundTruth(t_ns, t_ns, x, y, math.remainder(yaw, math.tau), SPEED_MPS, 0.0, 0.0), t_ns)
+            true = GroundTruth(t_ns, t_ns, x, y, math.remainder(yaw, math.tau), SPEED_MPS, 0.0, 0.0, math.nan, *sigmas)
+            writer.sink.record(true, t_ns)
         writer.pump(t_ns)
     assert writer.close({"reason": "done"}, 10**11).finished
     (file,) = folder.glob("*.mcap")
@@ -94,6 +100,14 @@ def test_a_log_is_a_recording_with_the_simulators_truth(log_file: Path) -> None:
     assert {type(m).__name__ for m in recording.inputs} == {"GnssFix", "Heading", "ImuSample", "ActuatorCommand"}
     assert recording.raw_x_m[3] == pytest.approx(0.25, abs=1e-6), "the first fix, once it has arrived"
     assert np.isnan(recording.raw_x_m[2])
+
+
+def test_what_a_reference_claims_goes_with_the_recording(log_file: Path, tmp_path: Path) -> None:
+    assert mcap.load(log_file).truth_sigma == (0.0, 0.0, 0.0)
+    recording = mcap.load(write_log(tmp_path, truth=True, sigmas=(0.1, math.nan, 0.3)))
+    assert recording.truth_sigma == (0.1, math.inf, 0.3)
+    found = judge_run(recording, make_judge("ekf4"))
+    assert found.truth_sigmas == {"E": 0.3, "position": pytest.approx(0.1 * math.sqrt(2.0)), "heading": math.inf}
 
 
 def test_an_estimator_runs_anew_over_a_log(log_file: Path) -> None:
