@@ -93,7 +93,7 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         help="identify the twin from one recorded drive and predict the cross-track error of the others",
         description="For each recorded drive of a path: identify steering gain, offset, delay and speed response, "
         "simulate the twin with the published controllers, and compare its mean cross-track error with that of the other drives "
-        "of the campaign.",
+        "of the campaign. Each prediction has an interval, its largest causes, and its growth with the steering delay.",
         epilog="Exit status: 0 every prediction is within 25 percent; 1 at least one is not; 2 invalid arguments.",
     )
     predict.add_argument(

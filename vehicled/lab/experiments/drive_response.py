@@ -25,6 +25,8 @@ MIN_ROWS = 100
 PRIOR = np.array([2.0, 1.2, 0.1])
 PRIOR_SIGMA = np.array([0.8, 1.0, 0.3])
 SPEED_SIGMA_MPS = 0.1
+CORRELATED_ROWS = 40
+"""Rows over which errors of the fits are correlated, 4 s."""
 
 
 class ResponseError(ValueError):
@@ -47,6 +49,14 @@ class DriveResponse(Struct, frozen=True, kw_only=True):
     time_constant_s: float
     speed_rms_mps: float
     """Free run against truth, over the drive."""
+    gain_sigma_rad: float = 0.0
+    """Standard deviation of the identification, as are the next four; 0 for a response that is known exactly."""
+    offset_sigma_rad: float = 0.0
+    delay_sigma_s: float = 0.0
+    speed_sigma: float = 0.0
+    """Relative standard deviation of the speed at the mean throttle."""
+    time_constant_sigma: float = 0.0
+    """Relative standard deviation."""
 
 
 def identify(recording: Recording) -> DriveResponse:
@@ -65,12 +75,17 @@ def identify(recording: Recording) -> DriveResponse:
     if float(np.std(steering)) < 0.02:
         raise ResponseError(f"{recording.name}: the steering was hardly moved; record a drive with turns to both sides")
     fine_speed = np.interp(fine_s, t_s, speed)
-    gain, offset, delay_s, r2 = _steering(recording, fine_s, fine_speed, t_s, yaw, command_s, steering)
+    gain, offset, delay_s, r2, steering_sigma = _steering(recording, fine_s, fine_speed, t_s, yaw, command_s, steering)
     throttle = _held(fine_s - DRIVE_DELAY_S, command_s, np.clip([m.throttle for m in commands], 0.0, 1.0))
-    (reach, tau, friction), rms = _speed(throttle, fine_speed, fine_speed[0])
+    (reach, tau, friction), rms, covariance = _speed(throttle, fine_speed, fine_speed[0])
+    mean_throttle = float(throttle[fine_speed > MIN_SPEED_MPS].mean())
+    level = np.array([mean_throttle, 0.0, -1.0])
     return DriveResponse(
         gain_rad=gain, offset_rad=offset, delay_s=delay_s, r2=r2,
         reach_mps=reach, friction_mps=friction, time_constant_s=tau, speed_rms_mps=rms,
+        gain_sigma_rad=steering_sigma[0], offset_sigma_rad=steering_sigma[1], delay_sigma_s=steering_sigma[2],
+        speed_sigma=float(np.sqrt(level @ covariance @ level)) / max(reach * mean_throttle - friction, MIN_SPEED_MPS),
+        time_constant_sigma=float(np.sqrt(covariance[1, 1])) / tau,
     )  # fmt: skip
 
 
@@ -81,18 +96,23 @@ def _held(at_s: Array, t_s: Array, values: Array) -> Array:
 
 def _steering(
     recording: Recording, fine_s: Array, speed: Array, t_s: Array, yaw: Array, command_s: Array, steering: Array
-) -> tuple[float, float, float, float]:
+) -> tuple[float, float, float, float, tuple[float, float, float]]:
+    """Gain, offset, delay, explained share of the variance, and standard deviations of the first three."""
     inside = (t_s > t_s[0] + 1.0) & (t_s < t_s[-1] - 1.0) & (np.interp(t_s, fine_s, speed) > MIN_SPEED_MPS)
     rate = (np.interp(t_s + RATE_HALF_S, t_s, yaw) - np.interp(t_s - RATE_HALF_S, t_s, yaw)) / (2.0 * RATE_HALF_S)
     wheelbase_m = recording.vehicle.wheelbase_m
     window = np.ones(2 * round(RATE_HALF_S / FINE_S) + 1)
     window /= len(window)
     straight = np.convolve(speed / wheelbase_m, window, "same")
-    best = (np.inf, 0.0, 0.0, 0.0)
-    for delay_s in DELAYS_S:
+
+    def basis_at(delay_s: float) -> Array:
         wheel = _slewed(_held(fine_s - delay_s, command_s, steering))
         turning = np.convolve(wheel * speed / wheelbase_m, window, "same")
-        basis = np.stack([np.interp(t_s, fine_s, turning), np.interp(t_s, fine_s, straight)], axis=1)[inside]
+        return np.asarray(np.stack([np.interp(t_s, fine_s, turning), np.interp(t_s, fine_s, straight)], axis=1)[inside])
+
+    best = (np.inf, 0.0, 0.0, 0.0)
+    for delay_s in DELAYS_S:
+        basis = basis_at(delay_s)
         (gain, offset), *_ = np.linalg.lstsq(basis, rate[inside], rcond=None)
         left = float((rate[inside] - basis @ np.array([gain, offset])).var())
         if left < best[0]:
@@ -103,7 +123,13 @@ def _steering(
         raise ResponseError(
             f"{recording.name}: the commands explain {max(r2, 0.0):.0%} of its turning: not the drive of these commands"
         )
-    return gain, offset, delay, r2
+    step_s = float(DELAYS_S[1] - DELAYS_S[0])
+    basis = basis_at(delay)
+    by_delay = gain * (basis_at(delay + step_s)[:, 0] - basis_at(delay - step_s)[:, 0]) / (2.0 * step_s)
+    residual = rate[inside] - basis @ np.array([gain, offset])
+    jacobian = np.column_stack([basis, by_delay])
+    sigma = np.sqrt(np.diag(_covariance(jacobian, residual)) + np.array([0.0, 0.0, step_s**2 / 12.0]))
+    return gain, offset, delay, r2, (float(sigma[0]), float(sigma[1]), float(sigma[2]))
 
 
 def _slewed(command: Array) -> Array:
@@ -115,8 +141,10 @@ def _slewed(command: Array) -> Array:
     return out
 
 
-def _speed(throttle: Array, speed: Array, start_mps: float) -> tuple[tuple[float, float, float], float]:
-    """(reach, time constant, friction), and the RMS of the free run; Gauss-Newton with the prior, numerical Jacobian."""
+def _speed(throttle: Array, speed: Array, start_mps: float) -> tuple[tuple[float, float, float], float, Array]:
+    """(reach, time constant, friction), the RMS of the free run, and the covariance (3, 3); Gauss-Newton with the prior, numerical
+    Jacobian.
+    """
     every = slice(None, None, round(0.1 / FINE_S))
 
     def run(p: Array) -> Array:
@@ -148,4 +176,23 @@ def _speed(throttle: Array, speed: Array, start_mps: float) -> tuple[tuple[float
             damping *= 5.0
             if damping > 1e9:
                 break
-    return (float(p[0]), float(p[1]), float(p[2])), float(np.sqrt(np.mean((run(p) - speed[every]) ** 2)))
+    missed = run(p) - speed[every]
+    rms = float(np.sqrt(np.mean(missed**2)))
+    jacobian = np.stack([(run(p + step) - run(p)) / 1e-4 for step in 1e-4 * np.eye(3)], axis=1)
+    return (float(p[0]), float(p[1]), float(p[2])), rms, _covariance(jacobian, missed, PRIOR_SIGMA / SPEED_SIGMA_MPS)
+
+
+def _covariance(jacobian: Array, residual: Array, prior_sigma: Array | None = None) -> Array:
+    """Return the covariance (p, p) of a least-squares fit whose rows are correlated (Newey & West 1987, Econometrica 55, 703-708).
+    ``prior_sigma`` (p,), in units of the rows' error, is that of a fit with priors.
+    """
+    normal = jacobian.T @ jacobian
+    if prior_sigma is not None:
+        normal = normal + np.diag(prior_sigma**-2.0)
+    scores = jacobian * residual[:, None]
+    meat = scores.T @ scores
+    for lag in range(1, min(CORRELATED_ROWS, len(residual) // 4)):
+        both = scores[lag:].T @ scores[:-lag]
+        meat = meat + (1.0 - lag / CORRELATED_ROWS) * (both + both.T)
+    bread = np.linalg.inv(normal)
+    return np.asarray(bread @ meat @ bread)

@@ -4,15 +4,14 @@ error stands beside that of the drives it has not seen.
 For each path every recorded drive in turn is the one that is known: steering gain, offset, delay, the response of the speed
 (:mod:`~vehicled.lab.experiments.drive_response`) and the gaps of the receiver come from it. The twin then drives the path under
 each published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a measurement, and with the
-position one row old and on the grid of the receiver's text, as it was on the vehicle. How its heading was zeroed when it was
-placed, no drive tells of the next: it is taken from the spread over recorded drives (``HEADING_SIGMA_RAD``), at equal quantiles,
-and the mean is the prediction.
+position one row old and on the grid of the receiver's text, as it was on the vehicle. What no drive tells of the next, such as
+the zero of its heading, is taken from the spread over recorded drives (:mod:`~vehicled.lab.experiments.prediction_spread`): the
+prediction is a mean and an interval.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from math import cos, sin
 from pathlib import Path
-from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ from msgspec.structs import replace
 from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.linear import LinearParams, law
 from vehicled.lab.experiments.drive_response import MIN_ROWS, MIN_SPEED_MPS, DriveResponse, ResponseError, identify
+from vehicled.lab.experiments.prediction_spread import HEADING_SIGMA_RAD, NODE, Deviation, Interval, interval, sigmas
 from vehicled.lab.published.mpc import (
     COMMAND_PER_RAD,
     LOOK_AHEAD_M,
@@ -52,9 +52,6 @@ COURSES = {
     "syn_path": "syn_path_reconstructed.csv",
 }
 """Waypoint files in ``reference_paths`` by path; another path's is looked for under its own name."""
-HEADING_SIGMA_RAD = 0.035
-"""Standard deviation, over eighteen recorded drives, of the mean difference between course over ground and the heading on board."""
-DRAWS = 8
 WAITS_S = 1.3
 """The recorded vehicles stood for 11 to 16 rows first."""
 GRID_M = (0.01355, 0.01855)
@@ -82,21 +79,30 @@ TwinMaker = Callable[[DriveResponse, float, float, float], Twin]
 
 
 class Prediction(Struct, frozen=True, kw_only=True):
-    """One law on one path, foretold from one drive."""
+    """One law on one path, predicted from one drive. Figures are mean cross-track errors in m."""
 
     path: str
     law: str
     known: str
     """Recorded drive that it was identified from."""
-    predicted_m: float
-    real_m: float
-    """Mean over the other recorded drives of this law on this path."""
-    others: int
+    predicted: Interval
+    real_m: list[float]
+    """The other recorded drives of this law on this path."""
+
+    @property
+    def mean_real_m(self) -> float:
+        """Mean over the recorded drives."""
+        return float(np.mean(self.real_m))
 
     @property
     def ratio(self) -> float:
         """Predicted over real."""
-        return self.predicted_m / self.real_m
+        return self.predicted.expected / self.mean_real_m
+
+    @property
+    def covered(self) -> int:
+        """Number of recorded drives inside the interval."""
+        return sum(self.predicted.low <= real <= self.predicted.high for real in self.real_m)
 
 
 class Waypoints(NamedTuple):
@@ -309,12 +315,13 @@ def predict(
     """Every prediction there is to make, and what could not be used, in words."""
     qp = PublishedQp(4000)
     found, unused = [], []
-    for known in drives:
+    for number, known in enumerate(drives, start=1):
         try:
             response = identify(known.recording)
         except ResponseError as error:
             unused.append(str(error))
             continue
+        sigma = sigmas(response, heading_drift_radps(known.recording))
         for name in LAWS.values():
             network = (networks or {}).get(name)
             if name.startswith("nn") and network is None:
@@ -326,15 +333,28 @@ def predict(
             ]
             if not others:
                 continue
-            progress(f"{known.path}: known {known.name}, drives {name}")
-            predicted_m = _mean_error_m(courses, known, PublishedLaw(name, courses[known.path], qp, network), make_twin, response)
-            found.append(
-                Prediction(
-                    path=known.path, law=name, known=known.name, predicted_m=predicted_m,
-                    real_m=float(np.mean(others)), others=len(others),
-                )
-            )  # fmt: skip
+            progress(f"{number} of {len(drives)} known drives: {known.path} {known.name}, drives {name}")
+            law = PublishedLaw(name, courses[known.path], qp, network)
+            predicted = interval(
+                response,
+                sigma,
+                lambda changed: _error_m(courses, known, law, make_twin, changed),  # noqa: B023 - called at once
+            )
+            found.append(Prediction(path=known.path, law=name, known=known.name, predicted=predicted, real_m=others))
     return found, unused
+
+
+def _error_m(courses: Mapping[str, Waypoints], known: Drive, law: PublishedLaw, make_twin: TwinMaker, changed: Deviation) -> float:
+    """Return the mean cross-track error of a law on a twin."""
+    course = courses[known.path]
+    truth = known.recording.truth
+    moves = seconds(truth.t_ns)[np.nan_to_num(truth.speed_mps) > MIN_SPEED_MPS]
+    start = float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])
+    law.reset()
+    # The mean heading error is that of the middle of the drive.
+    first_rad = changed.heading_rad - 0.5 * changed.drift_radps * float(moves[-1] - moves[0])
+    places = drive(make_twin(changed.response, *start), law, course, first_rad, changed.drift_radps, _fresh(known.recording))
+    return float(cross_track_m(course, places[:, 0], places[:, 1]).mean())
 
 
 def _mean_error_m(
@@ -342,20 +362,16 @@ def _mean_error_m(
     known: Drive,
     law: PublishedLaw,
     make_twin: TwinMaker,
-    response: DriveResponse,
+    changed: Deviation,
     heading_sigma_rad: float = HEADING_SIGMA_RAD,
-    drift_radps: float = 0.0,
 ) -> float:
-    """Return the mean cross-track error of a law on a twin, over equal quantiles of the heading error at the start."""
-    course, fresh, means = courses[known.path], _fresh(known.recording), []
-    draws = DRAWS if heading_sigma_rad else 1
-    for k in range(draws):
-        error_rad = heading_sigma_rad * NormalDist().inv_cdf((k + 0.5) / draws)
-        start = float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])
-        law.reset()
-        places = drive(make_twin(response, *start), law, course, error_rad, drift_radps, fresh)
-        means.append(float(cross_track_m(course, places[:, 0], places[:, 1]).mean()))
-    return float(np.mean(means))
+    """Return the mean over the heading zero, by the rule of :func:`~vehicled.lab.experiments.prediction_spread.interval`."""
+
+    def error_m(nodes: float) -> float:
+        return _error_m(courses, known, law, make_twin, replace(changed, heading_rad=nodes * NODE * heading_sigma_rad))
+
+    middle_m = error_m(0.0)
+    return middle_m if heading_sigma_rad == 0.0 else (4.0 * middle_m + error_m(-1.0) + error_m(1.0)) / 6.0
 
 
 SIMULATED_GAIN_RAD = 0.4545
@@ -402,8 +418,8 @@ def explain(
         def error_m(
             changed: DriveResponse, slack_rad: float = 0.0, sigma_rad: float = HEADING_SIGMA_RAD, drift_radps: float = 0.0
         ) -> float:
-            twin = make_twin(slack_rad)
-            return _mean_error_m(courses, known, law, twin, changed, sigma_rad, drift_radps)  # noqa: B023 - called at once
+            deviation = Deviation(changed, drift_radps=drift_radps)
+            return _mean_error_m(courses, known, law, make_twin(slack_rad), deviation, sigma_rad)  # noqa: B023 - called at once
 
         found.append(
             Explanation(
