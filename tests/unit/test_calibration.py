@@ -6,13 +6,15 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.twin_file import load_twin, parse
 from sim_backend.plant.twin_write import NewValue, write_twin
 from tests.grid import sampled
 from vehicled.lab.calibration import excitation, shaping, twin_model
-from vehicled.lab.calibration.calibrate import CalibrationError, calibrate
+from vehicled.lab.calibration.calibrate import CalibrationError, _found, calibrate
+from vehicled.lab.calibration.fit import Stage
 from vehicled.lab.calibration.four_dof_model import FourDofModel
 from vehicled.lab.calibration.quantity import Group
 from vehicled.lab.calibration.run import CalibrationRunError, Run, RunSegment, checked, pieces
@@ -119,6 +121,20 @@ def test_a_circle_without_heading_gives_the_gain_though_its_first_course_is_wron
     assert found.runs[0].after.place_at_speed_m < 0.3
     wrong = calibrate(model, [msgspec.structs.replace(run, course_only=False)], groups=STEERING, friction=0.8)
     assert wrong.runs[0].after.place_at_speed_m > 2.0 * found.runs[0].after.place_at_speed_m
+
+
+def test_a_prior_that_moves_a_quantity_is_stated_with_the_move() -> None:
+    model = FourDofModel(load_profile("art"))
+    run = driven(model, blank("circle/1", lambda t: 0.7, lambda t: 0.3, 12.0), {"gain": 0.45}, 5)
+    gain = next(quantity for quantity in model.quantities([0.3], 1.0) if quantity.name == "gain")
+    tight = Stage(model, pieces([run]), [replace(gain, sigma=0.01)], {}, by_speed=False).solve(lambda text: None)
+    free = Stage(model, pieces([run]), [replace(gain, sigma=10.0)], {}, by_speed=False).solve(lambda text: None)
+    moved = tight.values["gain"] - free.values["gain"]
+    assert moved < -1e-4
+    assert tight.pulls["gain"] == pytest.approx(moved, rel=0.3)
+    assert abs(free.pulls["gain"]) < 1e-5
+    fixed = Stage(model, pieces([run]), [replace(gain, sigma=1e-5)], {}, by_speed=False).solve(lambda text: None)
+    assert [_found([stage], [])[0].by_prior for stage in (free, tight, fixed)] == [False, False, True]
 
 
 def test_folds_foretell_every_drive_by_a_fit_without_it() -> None:

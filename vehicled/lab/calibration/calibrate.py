@@ -197,6 +197,8 @@ def _found(stages: Sequence[Fitted], others: Sequence[dict[str, float]]) -> list
                 FittedQuantity(
                     name=quantity.name, group=quantity.group, unit=quantity.unit, before=quantity.start, value=value, sigma=sigma,
                     fold_spread=spread, prior_sigma=quantity.sigma,
+                    prior_share=min(float(stage.covariance[k, k]) / quantity.sigma**2, 1.0),
+                    prior_pull=stage.pulls.get(quantity.name, 0.0),
                     at_bound=not quantity.lower + room < value < quantity.upper - room,
                 )
             )  # fmt: skip

@@ -37,6 +37,8 @@ class Fitted(Struct, frozen=True, kw_only=True):
     values: dict[str, float]
     covariance: Array
     """Covariance (q, q) of the quantities, in their units; it accounts for correlation along a drive."""
+    pulls: dict[str, float]
+    """Distance by which the priors move each quantity, in its unit and to first order."""
     levels: dict[int, float]
     """Charge by index of the run; empty if no throttle is fitted."""
     misaligned_rad: dict[str, float]
@@ -90,6 +92,7 @@ class Stage:
             quantities=q,
             values=self._values(z),
             covariance=covariance,
+            pulls=self._pulls(z, *self._linear) if self._linear else {},
             levels={key: 1.0 + LEVEL_SIGMA * nuisance[key] for key in nuisance if isinstance(key, int)},
             misaligned_rad={key: MISALIGNED_SIGMA_RAD * nuisance[key] for key in nuisance if isinstance(key, str)},
             stopped=stopped,
@@ -213,6 +216,12 @@ class Stage:
             jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved, motion) - base[n]) / DIFFERENCE
         self._linear = base, jacobian
         return jacobian
+
+    def _pulls(self, z: Array, residuals: Sequence[Array], jacobian: Array) -> dict[str, float]:
+        """Return the move of each quantity by the priors, whose gradient of the cost is ``z``."""
+        weighted = jacobian * _weights(np.concatenate([*residuals, z]), len(z))[:, None]
+        moved = -np.linalg.solve(weighted.T @ weighted, z)
+        return {quantity.name: float(quantity.sigma * moved[k]) for k, quantity in enumerate(self._quantities)}
 
     def _covariance(self, residuals: Sequence[Array], jacobian: Array) -> Array:
         """Return the covariance of the quantities. The data's weight is reduced by the correlation length of its residuals, one

@@ -44,7 +44,16 @@ class FittedQuantity(Struct, frozen=True, kw_only=True):
     """One standard deviation: of the fit, or the spread over the folds if larger."""
     fold_spread: float | None
     prior_sigma: float
+    prior_share: float
+    """Fraction of the knowledge that is the prior's, 0..1: near 1 the drives say nothing, and the value is the vehicle's own."""
+    prior_pull: float
+    """Distance by which the priors move the value, also those of quantities that the drives do not separate from it."""
     at_bound: bool
+
+    @property
+    def by_prior(self) -> bool:
+        """True if the prior decides the value rather than the drives."""
+        return self.prior_share > 0.5
 
 
 class Calibration(Struct, frozen=True, kw_only=True):

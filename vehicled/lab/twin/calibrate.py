@@ -236,9 +236,16 @@ def _show(found: Calibration) -> None:
     for q in found.found:
         notes = " at its bound" if q.at_bound else ""
         spread = f"{q.fold_spread:.2g}" if q.fold_spread is not None else "-"
-        rows.append([q.name, q.group, f"{q.before:.4g}", f"{q.value:.4g}{notes}", f"{q.sigma:.2g}", spread, q.unit])
-    heads = ["parameter", "group", "before", "fitted", "sigma", "over folds", "unit"]
+        rows.append([
+            q.name, q.group, f"{q.before:.4g}", f"{q.value:.4g}{notes}", f"{q.sigma:.2g}", spread,
+            f"{q.prior_sigma:.2g}", f"{q.prior_share:.0%}", f"{q.prior_pull:+.2g}", q.unit,
+        ])  # fmt: skip
+    heads = ["parameter", "group", "before", "fitted", "sigma", "over folds", "prior", "it decides", "it moves", "unit"]
     print_table(f"{found.vehicle}: fitted parameters", heads, rows)
+    if held := [q.name for q in found.found if q.by_prior]:
+        print(
+            f"decided by the prior: {', '.join(held)}: the drives say little of them, so they stay near the vehicle's own numbers"
+        )
     for unseen in found.unseen:
         print(f"not fitted: {unseen.name}: {unseen.why}; {unseen.cure}")
     for first, second, share in found.correlated:
