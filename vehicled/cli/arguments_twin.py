@@ -18,8 +18,10 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "validate",
         help="compare our vehicle models with published reference runs and with theory",
         description="Simulate every reference run in a folder with our model: same commands, open loop, same start. "
-        "Show the deviations from the reference with their targets, and check every vehicle against theory.",
-        epilog="Exit status: 0 all targets met and all checks passed; 1 at least one failed; 2 invalid arguments.",
+        "Show the deviations from the reference with their targets, the parameters that all runs together show to be off, and "
+        "check every vehicle against theory.",
+        epilog="Exit status: 0 all targets met and all checks passed; 1 at least one failed; 2 invalid arguments. With --mutants: "
+        "0 no false alarm; 1 otherwise.",
     )
     validate.add_argument("folder", nargs="?", metavar="DIR", help="folder of reference runs (default ~/vehicled/data)")
     validate.add_argument(
@@ -28,6 +30,11 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         help="only this vehicle: its twin file, such as hmmwv_lfdm, or the reference's name, such as hmmwv",
     )
     validate.add_argument("--run", dest="only", metavar="GLOB", help="only runs of this name, such as 'lfdm/*dlc*'")
+    validate.add_argument(
+        "--mutants",
+        action="store_true",
+        help="instead: change each parameter by 5 and 10 percent and count the runs that show it (2 minutes of processor time)",
+    )
     validate.add_argument("--no-theory", action="store_true", help="skip the checks against theory")
     validate.add_argument("--json", action="store_true", help="print JSON")
     validate.add_argument("-o", "--output", metavar="HTML", help="write a page with the errors of every run")

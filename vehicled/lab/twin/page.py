@@ -6,51 +6,49 @@ from importlib.resources import files
 
 from vehicled import __version__
 from vehicled.lab.twin.figures import figures, legend
+from vehicled.lab.validation.evidence import Finding
 from vehicled.lab.validation.families import FAMILIES
 from vehicled.lab.validation.result import RunComparison, TheoryCheck, Validation
+from vehicled.lab.validation.targets import FIGURES
 
 _MARKS = {True: "good", False: "bad", None: "open"}
 
 
 def render(validation: Validation) -> str:
     """Return the page as HTML."""
-    style = files("vehicled.analysis.report").joinpath("page.css").read_text(encoding="utf-8")
-    style += files("vehicled.lab.twin").joinpath("page.css").read_text(encoding="utf-8")
     parts = [
         _header(validation),
         _families(validation),
         _runs(validation.comparisons),
+        _together(validation.findings),
         _theory(validation.checks),
         _origins(validation),
         _figures(validation.comparisons),
     ]
+    return page("Vehicle model beside its references", validation.folder, parts)
+
+
+def page(title: str, folder: str, parts: Sequence[str]) -> str:
+    """Return a page of the commands that validate."""
+    style = files("vehicled.analysis.report").joinpath("page.css").read_text(encoding="utf-8")
+    style += files("vehicled.lab.twin").joinpath("page.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
-        f"<title>Vehicle model beside its references</title>\n<style>\n{style}</style></head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style></head>\n<body>\n"
         + "\n".join(part for part in parts if part)
-        + f"\n<footer>Made by vehicled {escape(__version__)} from {escape(validation.folder)}.</footer></body></html>\n"
+        + f"\n<footer>Made by vehicled {escape(__version__)} from {escape(folder)}.</footer></body></html>\n"
     )
 
 
 def errors_cells(comparison: RunComparison) -> list[tuple[str, str]]:
-    """Return the errors of a run as texts (value, limit): position, yaw rate, lateral speed, roll, speed. The limit may be
-    empty.
-    """
-    errors, target = comparison.errors, comparison.target
+    """Return the errors of a run in percent as texts (value, limit), in the order of :data:`FIGURES`. Both may be empty."""
+    errors, limits = comparison.errors, comparison.limits
     return [
-        _cell(errors.position_pct, target.position_pct, "%"),
-        _cell(errors.yaw_rate_pct, target.yaw_rate_pct, "%"),
-        _cell(errors.lateral_speed_mps, target.lateral_speed_mps, " m/s", 3),
-        _cell(errors.roll_deg, target.roll_deg, " deg"),
-        _cell(errors.speed_mps, None, " m/s", 3),
+        (f"{errors[name]:.2f}" if name in errors else "\N{EN DASH}", f"{limits[name]:.3g}" if name in limits else "")
+        for name in FIGURES
     ]
-
-
-def _cell(value: float, limit: float | None, unit: str, digits: int = 2) -> tuple[str, str]:
-    text = f"{value:.{digits}f}{unit}" if value == value else "\N{EN DASH}"
-    return text, f"{limit:g}" if limit is not None else ""
 
 
 def _header(validation: Validation) -> str:
@@ -61,7 +59,8 @@ def _header(validation: Validation) -> str:
         f'<header><p class="run">Vehicle model beside its references</p><h1 class="{_MARKS[validation.passed]}">'
         f"{escape(validation.headline())}</h1>"
         '<p class="facts">Our model simulates every run with the commands of the reference, open loop, from the same start. '
-        "Position: RMS distance as percent of the path. Yaw rate: RMS as percent of the maximum. Others: RMS.</p>"
+        "Errors are RMS in percent: position of the path, loads of the weight, slip as it is, others of the reference's maximum. "
+        "They are judged until the reference's tyres slide, lock, spin or lift.</p>"
         f'<ul class="verdict">{told}</ul></header>'
     )
 
@@ -75,7 +74,7 @@ def _families(validation: Validation) -> str:
         judged = [run for run in runs if run.judgement.passed is not None]
         missed = sum(run.judgement.passed is False for run in judged)
         worst = runs[0]
-        positions = sorted(run.errors.position_pct for run in runs if run.errors.position_pct == run.errors.position_pct)
+        positions = sorted(run.errors["position"] for run in runs if "position" in run.errors)
         median = f"{positions[len(positions) // 2]:.2f}%" if positions else "\N{EN DASH}"
         mark = "open" if not judged else _MARKS[not missed]
         rows.append(
@@ -84,20 +83,46 @@ def _families(validation: Validation) -> str:
             f'<td class="n">{_share(worst)}</td></tr>'
         )
     heads = ("reference", "", "passed", "runs", "median position", "worst run", "of its limit")
-    return _table("families", "By reference", heads, rows, numeric=(2, 3, 4, 6))
+    return table("families", "By reference", heads, rows, numeric=(2, 3, 4, 6))
 
 
 def _runs(comparisons: Sequence[RunComparison]) -> str:
     rows = []
     for run in comparisons:
         cells = "".join(_figure(value, limit) for value, limit in errors_cells(run))
-        reasons = "; ".join(run.judgement.reasons)
+        notes = [run.target.name, *run.judgement.reasons]
+        if run.judged.limit:
+            notes.append(f"judged to {judged_s(run):.1f} s: {run.judged.limit}")
         rows.append(
-            f'<tr><td>{_link(run)}</td><td class="{_MARKS[run.judgement.passed]}"></td>{cells}<td class="n">{_share(run)}</td>'
-            f"<td>{escape(run.target.name)}{': ' + escape(reasons) if reasons else ''}</td></tr>"
+            f'<tr><td>{_link(run)}</td><td class="{_MARKS[run.judgement.passed]}"></td><td class="n">{_share(run)}</td>{cells}'
+            f"<td>{escape('; '.join(notes))}</td></tr>"
         )
-    heads = ("run", "", "position", "yaw rate", "lateral speed", "roll", "speed", "of its limit", "kind of run")
-    return _table("runs", "Runs, worst first", heads, rows, numeric=(2, 3, 4, 5, 6, 7))
+    heads = ("run", "", "of its limit", *(f"{name} %" for name in FIGURES), "kind of run")
+    return table("runs", "Runs, worst first", heads, rows, numeric=range(2, 3 + len(FIGURES)))
+
+
+def judged_s(run: RunComparison) -> float:
+    """Return the time up to which the figures of a run are judged."""
+    t = run.reference.t_s
+    return float(t[min(run.judged.rows, len(t)) - 1] - t[0])
+
+
+def _together(findings: Sequence[Finding]) -> str:
+    """Return the estimated deviations of the parameters, a row per vehicle and model."""
+    rows = []
+    for group in dict.fromkeys(finding.group for finding in findings):
+        cells = ""
+        for finding in findings:
+            if finding.group == group:
+                text = f"{finding.deviation_pct:+.1f}" if finding.passed is not None else "\N{EN DASH}"
+                title = f"10 % move the figures by {finding.strength:.2f} of their limits"
+                cells += f'<td class="n{" off" if finding.passed is False else ""}" title="{title}">{text}</td>'
+        rows.append(f"<tr><td>{_breakable(group)}</td>{cells}</tr>")
+    heads = ["vehicle and model", *dict.fromkeys(finding.parameter for finding in findings)]
+    section = table(
+        "together", "All runs together: deviation of a parameter that explains them, %", heads, rows, range(1, len(heads))
+    )
+    return section + '<p class="legend">A dash: the runs do not show the parameter.</p>' if section else ""
 
 
 def _figure(value: str, limit: str) -> str:
@@ -123,8 +148,10 @@ def _theory(checks: Sequence[TheoryCheck]) -> str:
     )
     wanted = {check.name: check.wanted for check in reversed(checks) if check.passed is not None}
     terms = "".join(f"<li><b>{escape(name)}</b>: {escape(wanted.get(name, 'does not apply'))}</li>" for name in names)
-    table = _table("theory", "Against theory, without data", ["vehicle", *names], rows)
-    return table + f'<ul class="verdict">{failed}</ul><details><summary>Condition of each check</summary><ul>{terms}</ul></details>'
+    section = table("theory", "Against theory, without data", ["vehicle", *names], rows)
+    return (
+        section + f'<ul class="verdict">{failed}</ul><details><summary>Condition of each check</summary><ul>{terms}</ul></details>'
+    )
 
 
 def _origins(validation: Validation) -> str:
@@ -134,13 +161,13 @@ def _origins(validation: Validation) -> str:
         cells = "".join(f'<td class="n">{count}</td>' for count in (*numbers, sum(numbers)))
         rows.append(f"<tr><td>{escape(counts.vehicle)}</td>{cells}</tr>")
     heads = ("vehicle", "published", "calibrated", "derived", "assumed", "numbers")
-    return _table("origins", "Origin of the parameters", heads, rows, numeric=(1, 2, 3, 4, 5))
+    return table("origins", "Origin of the parameters", heads, rows, numeric=(1, 2, 3, 4, 5))
 
 
 def _figures(comparisons: Sequence[RunComparison]) -> str:
     parts = []
     for run in comparisons:
-        texts = [f"{name} {value}" for name, (value, _) in zip(("position", "yaw rate"), errors_cells(run))]
+        texts = [f"{name} {run.errors[name]:.2f}%" for name in ("position", "yaw rate") if name in run.errors]
         opened = " open" if run.judgement.passed is False else ""
         mark = _MARKS[run.judgement.passed]
         parts.append(
@@ -173,7 +200,8 @@ def _share(run: RunComparison) -> str:
     return f'<span class="share{bad}"><i style="width:{100 * min(share, 1.0):.0f}%"></i></span> {text}'
 
 
-def _table(name: str, title: str, heads: Sequence[str], rows: Sequence[str], numeric: Sequence[int] = ()) -> str:
+def table(name: str, title: str, heads: Sequence[str], rows: Sequence[str], numeric: Sequence[int] = ()) -> str:
+    """Return a section with a table; empty without rows."""
     if not rows:
         return ""
     head = "".join(f"<th{' class=n' if k in numeric else ''}>{escape(text)}</th>" for k, text in enumerate(heads))

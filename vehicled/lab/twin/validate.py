@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from vehicled.app import SetupError
-from vehicled.lab.twin.page import errors_cells, render
+from vehicled.lab.twin.page import errors_cells, judged_s, render
+from vehicled.lab.validation.evidence import Finding
 from vehicled.lab.validation.result import RunComparison, TheoryCheck, Validation
+from vehicled.lab.validation.targets import FIGURES
 from vehicled.output import check_output, write_output
 from vehicled.recordings.public_data import DATA_FOLDER
 from vehicled.terminal import Progress, print_table
@@ -21,6 +23,8 @@ _MARKS = {True: "yes", False: "NO", None: "-"}
 
 def validate(arguments: Namespace) -> int:
     """Validate, print and write the requested outputs. Return 0 if all targets are met, else 1. Raises :class:`SetupError`."""
+    from vehicled.lab.twin import detection
+    from vehicled.lab.validation.mutants import detect
     from vehicled.lab.validation.reference import ReferenceRunError
     from vehicled.lab.validation.runner import Selection, run_all
 
@@ -32,6 +36,8 @@ def validate(arguments: Namespace) -> int:
         raise SetupError(f"{folder}: folder not found; give a folder of reference runs, see docs/twin_validation.md")
     selection = Selection(str(folder), arguments.vehicle or "", arguments.only or "", not arguments.no_theory)
     try:
+        if arguments.mutants:
+            return detection.show(detect(selection, jobs=arguments.jobs, progress=progress.update), arguments)
         validation = run_all(selection, jobs=arguments.jobs, progress=progress.update)
     except ReferenceRunError as error:
         raise SetupError(str(error)) from error
@@ -61,6 +67,7 @@ def as_data(validation: Validation) -> dict[str, Any]:
         "problems": validation.problems,
         "runs": [_run_data(run) for run in validation.comparisons],
         "failures": [{"run": failure.source.name, "reason": failure.reason} for failure in validation.failures],
+        "parameters": msgspec.to_builtins(validation.findings),
         "checks": msgspec.to_builtins(validation.checks),
         "provenance": msgspec.to_builtins(validation.provenance),
     }
@@ -73,8 +80,11 @@ def _run_data(run: RunComparison) -> dict[str, Any]:
         "passed": run.judgement.passed,
         "share_of_limit": run.judgement.share,
         "reasons": run.judgement.reasons,
-        "errors": msgspec.to_builtins(run.errors),
-        "target": msgspec.to_builtins(run.target),
+        "kind": run.target.name,
+        "errors_pct": run.errors,
+        "limits_pct": run.limits,
+        "judged_s": judged_s(run),
+        "judged_to": run.judged.limit or "the end",
     }
 
 
@@ -95,19 +105,31 @@ def _check_outputs(arguments: Namespace) -> None:
 def _show(validation: Validation) -> None:
     rows = []
     for run in validation.comparisons:
-        cells = [f"{value.split()[0]} / {limit}" if limit else value.split()[0] for value, limit in errors_cells(run)]
+        cells = [f"{value} / {limit}" if limit else value for value, limit in errors_cells(run)]
         share = run.judgement.share
         part = f"{100 * share:.0f}%" if isfinite(share) else "-" if run.judgement.passed is None else "beyond"
         rows.append([run.source.name, _MARKS[run.judgement.passed], part, *cells])
-    heads = ["run", "passed", "of limit", "position", "yaw rate", "v lateral", "roll deg", "v m/s"]
     if rows:
-        print_table("our model against the reference, worst first (value / limit)", heads, rows)
+        heads = ["run", "passed", "of limit", *FIGURES]
+        print_table("our model against the reference, worst first (RMS error / limit, percent)", heads, rows)
+    _show_findings(validation.findings)
     _show_checks(validation.checks)
     for failure in validation.failures:
         print(f"not compared: {failure.source.name}: {failure.reason}", file=sys.stderr)
     for problem in validation.problems:
         print(f"note: {problem}", file=sys.stderr)
     print(("PASS: " if validation.passed else "FAIL: ") + validation.headline())
+
+
+def _show_findings(findings: list[Finding]) -> None:
+    rows = [
+        [finding.group, finding.parameter, _MARKS[finding.passed], f"{finding.deviation_pct:+.1f}%", f"{finding.strength:.2f}"]
+        for finding in findings
+        if finding.passed is not None
+    ]
+    if rows:
+        heads = ["vehicle and model", "parameter", "passed", "estimate", "effect of 10 %"]
+        print_table("all runs together: deviation of a parameter that explains them (effect in units of the limits)", heads, rows)
 
 
 def _show_checks(checks: list[TheoryCheck]) -> None:

@@ -57,9 +57,18 @@ def drive(reference: Reference, parameters: TwinParameters, maker: Callable[[Twi
         yaw_rate_radps=columns["yaw_rate"],
         roll_rad=columns["roll"],
         wheel_angle_rad=np.interp(t[:n], STEP_S * np.arange(len(orders)), orders[:, 0]),
-        wheelbase_m=body.wheelbase_m,
-        ended=_ended(model, table),
+        body=body,
+        wheel_radps=np.stack([np.interp(t[:n], table["t"], table[f"w_{wheel}"]) for wheel in _WHEELS]),
+        load_n=np.stack([np.interp(t[:n], table["t"], table[f"fz_{wheel}"]) for wheel in _WHEELS]),
+        rolling_radius_m=np.repeat((parameters.front.rolling_radius_m, parameters.rear.rolling_radius_m), 2)[:, np.newaxis],
+        load_factor=_load_factor(parameters) if family.light_loads else 1.0,
+        ended=_ended(model, table, tips=reference.source.model not in family.single_track),
     )
+
+
+def _load_factor(parameters: TwinParameters) -> float:
+    """Return our loads over those of a model that counts the unsprung masses twice in its inertia and once in its loads."""
+    return 1.0 + (parameters.front.unsprung_mass_kg + parameters.rear.unsprung_mass_kg) / parameters.body.mass_kg
 
 
 def _whole_rows(table: dict[str, Any]) -> dict[str, Any]:
@@ -180,19 +189,21 @@ def _speed_wanted(reference: Reference, steps: int) -> Any:
 
 def _held_to_speed(model: DoubleTrack, orders: Any, speed_mps: Any, parameters: TwinParameters, point_m: float) -> dict[str, Any]:
     """Drive with the speed held to a programme, because the reference has no losses that slow it down in a turn."""
-    names = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll")
     rows = []
     rates = np.gradient(speed_mps, STEP_S)
     for order, wanted, rate in zip(orders, speed_mps.tolist(), rates.tolist()):
         state = model.state
-        rows.append([getattr(state, _STATE[name]) for name in names])
+        moved = [getattr(state, name) for name in _STATE.values()]
+        rows.append(moved + [getattr(model.outputs, name) for name in _LOADS.values()])
         speed = hypot(state.forward_mps, state.lateral_mps + point_m * state.yaw_rate_radps)
         throttle, brake = accelerated(parameters, rate + _SPEED_GAIN_PS * (wanted - speed))
         model.step(float(order[0]), float(throttle), float(brake))
     values = np.array(rows)
-    return {"t": STEP_S * np.arange(len(rows))} | {name: values[:, k] for k, name in enumerate(names)}
+    return {"t": STEP_S * np.arange(len(rows))} | {name: values[:, k] for k, name in enumerate((*_STATE, *_LOADS))}
 
 
+_WHEELS = ("fl", "fr", "rl", "rr")
+_LOADS = {f"fz_{wheel}": f"load_{wheel}_n" for wheel in _WHEELS}
 _STATE = {
     "x": "x_m",
     "y": "y_m",
@@ -201,11 +212,13 @@ _STATE = {
     "vy": "lateral_mps",
     "yaw_rate": "yaw_rate_radps",
     "roll": "roll_rad",
+    **{f"w_{wheel}": f"spin_{wheel}_radps" for wheel in _WHEELS},
 }
 
 
-def _ended(model: DoubleTrack, table: dict[str, Any]) -> str:
+def _ended(model: DoubleTrack, table: dict[str, Any], *, tips: bool) -> str:
     last = float(table["t"][-1])
     if model.diverged:
         return f"ours diverged at {last:.2f} s"
-    return "ours rolled over" if model.rolled_over else ""
+    # A model with one wheel per axle cannot tip.
+    return "ours rolled over" if tips and model.rolled_over else ""

@@ -24,6 +24,12 @@ class Columns(Struct, frozen=True, kw_only=True):
     """Magnitude of the velocity, if ``vx`` and ``vy`` are missing."""
     sideslip: str = ""
     """Angle of the velocity in the body, used with ``speed``."""
+    wheels: tuple[tuple[str, str, str, str], ...] = ()
+    """Wheel speeds in rad/s: front left, front right, rear left, rear right. Alternatives; a single-track model names each of its
+    two wheels twice.
+    """
+    loads: tuple[str, ...] = ()
+    """Wheel loads in N in the same order."""
 
 
 class Commands(Struct, frozen=True, kw_only=True):
@@ -86,10 +92,28 @@ class Family(Struct, frozen=True, kw_only=True):
     """
     sprung_point: tuple[str, ...] = ()
     """Models whose positions and velocities are those of the sprung mass, which moves sideways as the body rolls."""
+    light_loads: bool = False
+    """True if the reference's wheel loads count the unsprung masses once and its inertia counts them twice."""
+    limit_slip_rad: float = inf
+    """Slip angle of an axle at which its tyres slide; figures are judged up to there."""
 
 
-_COMMONROAD = Columns(time="t", x="x", y="y", yaw="yaw", vx="vx", vy="vy", yaw_rate="yaw_rate", roll="roll")
-_BODY = Columns(time="t", x="x", y="y", yaw="yaw", vx="vx", vy="vy", yaw_rate="yaw_rate")
+_WHEELS = ("w_fl", "w_fr", "w_rl", "w_rr")
+_LOADS = ("fz_fl", "fz_fr", "fz_rl", "fz_rr")
+_COMMONROAD = Columns(
+    time="t",
+    x="x",
+    y="y",
+    yaw="yaw",
+    vx="vx",
+    vy="vy",
+    yaw_rate="yaw_rate",
+    roll="roll",
+    wheels=(_WHEELS, ("w_f", "w_f", "w_r", "w_r")),
+    loads=_LOADS,
+)
+_BODY = Columns(time="t", x="x", y="y", yaw="yaw", vx="vx", vy="vy", yaw_rate="yaw_rate", wheels=(_WHEELS,), loads=_LOADS)
+
 
 FAMILIES = (
     Family(
@@ -102,6 +126,8 @@ FAMILIES = (
         twins={"hmmwv": "hmmwv_lfdm", "art": "art_lfdm"},
         at_rest=True,
         cut_below_mps=0.5,
+        light_loads=True,
+        limit_slip_rad=0.2,
     ),
     Family(
         name="commonroad",
@@ -114,6 +140,7 @@ FAMILIES = (
         # One wheel per axle has the inertia of one: 3 m/s2 commanded are 2.92 there, and 2.85 on four wheels.
         single_track={"std": 0.5},
         sprung_point=("mb",),
+        limit_slip_rad=0.1,
     ),
     Family(
         name="f1tenth_gym",
@@ -141,6 +168,7 @@ FAMILIES = (
         # Clipped at 1.1 of the load, which the first wheels reach here.
         linear_tyres={"l1": 9.5},
         single_track={"l1": 1.0},
+        limit_slip_rad=0.12,
     ),
     Family(
         name="chrono",

@@ -1,21 +1,29 @@
 """Differences between two drives of the same commands, and their evaluation against targets."""
 
-from math import degrees, hypot
+from math import hypot
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
+from sim_backend.plant.double_track.parameters import Body
 from vehicled.lab.validation.reference import Reference
 from vehicled.lab.validation.targets import Target
 
 _TURNS_RADPS = 0.02
-"""Largest yaw rate of a reference below which it is not compared."""
+"""Largest yaw rate of a reference below which its lateral motion is not compared."""
 _SPIN_RAD = 0.6
 """Sideslip of a vehicle that spins."""
 _MOVES_MPS = 0.5
 _NEUTRAL_RAD = 0.01
 """Understeer below which a vehicle counts as neutral."""
+_SLIDES = 0.15
+"""Longitudinal slip beyond which a wheel locks or spins; the tyres' force is largest at 0.1 to 0.12."""
+_LIFTED = 0.02
+"""Load of a lifted wheel over the mean load."""
+_LEAST_SIDESLIP_RAD = 0.01
+"""Least scale of the lateral speed, as an angle: some tyres pull to one side by as much without slip."""
+_FEWEST_ROWS = 20
 
 
 class ModelDrive(Struct, frozen=True, eq=False):
@@ -30,24 +38,17 @@ class ModelDrive(Struct, frozen=True, eq=False):
     roll_rad: Any
     wheel_angle_rad: Any
     """Angle of the virtual front wheel."""
-    wheelbase_m: float
+    body: Body
+    wheel_radps: Any
+    """Wheel speeds (4, n): front left, front right, rear left, rear right."""
+    load_n: Any
+    """Wheel loads (4, n)."""
+    rolling_radius_m: Any
+    """Radii (4, 1) by which a wheel's speed is compared with the vehicle's."""
+    load_factor: float
+    """Our weight over that of the reference's wheel loads."""
     ended: str = ""
     """Reason of an early end; the arrays are then shorter than the reference's."""
-
-
-class MotionErrors(Struct, frozen=True):
-    """RMS differences; NaN if the reference lacks the quantity or the divisor is 0."""
-
-    position_m: float
-    position_pct: float
-    """Position error, percent of the path's length."""
-    path_m: float
-    yaw_rate_radps: float
-    yaw_rate_pct: float
-    """Yaw rate error, percent of the reference's largest yaw rate."""
-    lateral_speed_mps: float
-    speed_mps: float
-    roll_deg: float
 
 
 class TargetResult(Struct, frozen=True):
@@ -58,59 +59,119 @@ class TargetResult(Struct, frozen=True):
     reasons: list[str]
 
 
-def rows_judged(reference: Reference) -> int:
-    """Return the number of rows to compare; a creeping end is left out."""
+class JudgedRows(Struct, frozen=True):
+    """Rows of a run whose figures are judged."""
+
+    rows: int
+    limit: str
+    """Reason why later rows are not: what the reference's tyres do there. Empty if it stays below its limit."""
+
+
+def judged_rows(reference: Reference, drive: ModelDrive) -> JudgedRows:
+    """Find the rows before the reference reaches its limit or creeps to its end.
+
+    At the limit tyres slide, wheels lock, spin or lift. What follows depends on the reference's own step.
+    """
+    rows, reason = min([(_moving_rows(reference), ""), *_limits(reference, drive)])
+    return JudgedRows(rows, reason)
+
+
+def _moving_rows(reference: Reference) -> int:
+    """Return the number of rows up to a creeping end."""
     slow = reference.family.cut_below_mps
-    if not slow:
-        return len(reference.t_s)
     fast = np.flatnonzero(np.abs(reference.vx_mps) >= slow)
-    return int(fast[-1]) + 1 if len(fast) else len(reference.t_s)
+    return int(fast[-1]) + 1 if slow and len(fast) else len(reference.t_s)
 
 
-def errors_of(reference: Reference, drive: ModelDrive) -> MotionErrors:
-    """Compare the common rows. Never raises; NaN for what cannot be compared."""
-    n = min(rows_judged(reference), len(drive.x_m))
-    if n < 2:
-        nothing = float("nan")
-        return MotionErrors(nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
-    dx, dy = drive.x_m[:n] - reference.x_m[:n], drive.y_m[:n] - reference.y_m[:n]
+def _limits(reference: Reference, drive: ModelDrive) -> list[tuple[int, str]]:
+    """Return for each limit that is reached its first row and its name."""
+    if reference.vy_mps is None or not np.isfinite(reference.family.limit_slip_rad):
+        return []
+    n = min(len(reference.t_s), len(drive.x_m))
+    vx, vy, yaw_rate = reference.vx_mps[:n], reference.vy_mps[:n], reference.yaw_rate_radps[:n]
+    ahead, behind = drive.body.cg_to_front_m, drive.body.wheelbase_m - drive.body.cg_to_front_m
+    moving = vx > _MOVES_MPS * max(1.0, drive.body.wheelbase_m)
+    speed = np.maximum(vx, 0.1)
+    front = drive.wheel_angle_rad[:n] - np.arctan2(vy + ahead * yaw_rate, speed)
+    rear = np.arctan2(vy - behind * yaw_rate, speed)
+    slides = reference.family.limit_slip_rad
+    events = [("front axle slides", np.abs(front) > slides), ("rear axle slides", np.abs(rear) > slides)]
+    if reference.wheel_radps is not None:
+        slip = reference.wheel_radps[:, :n] * drive.rolling_radius_m / speed - 1.0
+        # A vehicle that starts with spinning wheels recovers.
+        turning = (np.abs(yaw_rate) > _TURNS_RADPS) | (not reference.family.at_rest)
+        events += [("wheel locks", (slip < -_SLIDES).any(axis=0)), ("wheel spins", (slip > _SLIDES).any(axis=0) & turning)]
+    if reference.load_n is not None:
+        load = reference.load_n[:, :n]
+        # Some models have no loads in their first row.
+        events.append(("wheel lifts", (load < _LIFTED * load.mean(axis=0)).any(axis=0) & (np.arange(n) > 0)))
+    found = [(np.flatnonzero(happens & moving), name) for name, happens in events]
+    return [(int(rows[0]), name) for rows, name in found if len(rows)]
+
+
+def deviations(reference: Reference, drive: ModelDrive, rows: int) -> dict[str, Any]:
+    """Return ours minus theirs by figure, in percent of its scale; the RMS of an array is the error. Never raises.
+
+    Figures of which the reference has no signal are left out, as are those of lateral motion if it does not turn.
+    """
+    n = min(rows, len(drive.x_m))
+    if n < _FEWEST_ROWS:
+        return {}
     path = float(np.hypot(np.diff(reference.x_m[:n]), np.diff(reference.y_m[:n])).sum())
-    position = float(np.sqrt(np.mean(dx * dx + dy * dy)))
-    yaw_rate = _rms(drive.yaw_rate_radps[:n] - reference.yaw_rate_radps[:n])
-    peak = float(np.abs(reference.yaw_rate_radps[:n]).max())
+    theirs = reference.vx_mps[:n]
     ours = drive.vx_mps[:n] if reference.vy_mps is not None else np.hypot(drive.vx_mps[:n], drive.vy_mps[:n])
-    return MotionErrors(
-        position_m=position,
-        position_pct=100.0 * position / path if path > 0 else float("nan"),
-        path_m=path,
-        yaw_rate_radps=yaw_rate,
-        yaw_rate_pct=100.0 * yaw_rate / peak if peak > _TURNS_RADPS else float("nan"),
-        lateral_speed_mps=_rms(drive.vy_mps[:n] - reference.vy_mps[:n]) if reference.vy_mps is not None else float("nan"),
-        speed_mps=_rms(ours - reference.vx_mps[:n]),
-        roll_deg=degrees(_rms(drive.roll_rad[:n] - reference.roll_rad[:n])) if reference.roll_rad is not None else float("nan"),
-    )
+    fastest = float(np.abs(theirs).max())
+    if path <= 0.0 or fastest <= 0.0:
+        return {}
+    off = np.concatenate((drive.x_m[:n] - reference.x_m[:n], drive.y_m[:n] - reference.y_m[:n]))
+    found = {"position": np.sqrt(2.0) / path * off, "speed": (ours - theirs) / fastest}
+    peak = float(np.abs(reference.yaw_rate_radps[:n]).max())
+    if peak > _TURNS_RADPS:
+        found["yaw rate"] = (drive.yaw_rate_radps[:n] - reference.yaw_rate_radps[:n]) / peak
+        if reference.vy_mps is not None:
+            sideways = float(np.abs(reference.vy_mps[:n]).max())
+            across = max(sideways, 0.5 * drive.body.wheelbase_m * peak, _LEAST_SIDESLIP_RAD * fastest)
+            found["lateral speed"] = (drive.vy_mps[:n] - reference.vy_mps[:n]) / across
+        if reference.roll_rad is not None and (lean := float(np.abs(reference.roll_rad[:n]).max())) > 0.0:
+            found["roll"] = (drive.roll_rad[:n] - reference.roll_rad[:n]) / lean
+    if reference.wheel_radps is not None:
+        found["slip"] = _slip_deviation(reference, drive, ours, n)
+    if reference.load_n is not None:
+        load, own = reference.load_n[:, 1:n], drive.load_n[:, 1:n]
+        theirs_sum, own_sum = (np.maximum(loads.sum(axis=0), 1e-9) for loads in (load, own))
+        found["load shares"] = (own / own_sum - load / theirs_sum).ravel()
+        # The mean: bodies that heave have more weight than m g now and then.
+        found["weight"] = np.array([own_sum.sum() / (drive.load_factor * theirs_sum.sum()) - 1.0])
+    return {name: 100.0 * values for name, values in found.items()}
 
 
-def check_target(reference: Reference, drive: ModelDrive, errors: MotionErrors, target: Target) -> TargetResult:
-    """Compare the errors with the target. Never raises."""
+def _slip_deviation(reference: Reference, drive: ModelDrive, ours: Any, n: int) -> Any:
+    """Return the difference of the longitudinal slips, each bounded, so that a spinning wheel does not outweigh the rest."""
+    theirs, wheels, own = reference.vx_mps[:n], reference.wheel_radps[:, :n], drive.wheel_radps[:, :n]
+    if np.array_equal(wheels[0], wheels[1]) and np.array_equal(wheels[2], wheels[3]):
+        own = np.repeat((own[:2].mean(axis=0), own[2:].mean(axis=0)), 2, axis=0)
+    floor = 0.1 * float(np.abs(theirs).max())
+    slips = ((w * drive.rolling_radius_m - v) / np.maximum(np.abs(theirs), floor) for w, v in ((own, ours), (wheels, theirs)))
+    mine, wanted = (np.clip(slip, -_SLIDES, _SLIDES) for slip in slips)
+    return (mine - wanted).ravel()
+
+
+def rms(values: Any) -> float:
+    """Return the root mean square."""
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+def check_target(
+    reference: Reference, drive: ModelDrive, errors: dict[str, float], limits: dict[str, float], target: Target
+) -> TargetResult:
+    """Compare the errors with the limits of this run, and the behaviour if the target wants it. Never raises."""
     if not target.judged:
         return TargetResult(None, float("nan"), [drive.ended] if drive.ended else [])
-    reasons: list[str] = []
-    shares: list[float] = []
-    if drive.ended:
-        reasons.append(drive.ended)
-    figures = (
-        ("position", errors.position_pct, target.position_pct, "%"),
-        ("yaw rate", errors.yaw_rate_pct, target.yaw_rate_pct, "%"),
-        ("lateral speed", errors.lateral_speed_mps, target.lateral_speed_mps, "m/s"),
-        ("roll", errors.roll_deg, target.roll_deg, "deg"),
-    )
-    for name, value, limit, unit in figures:
-        if limit is None or (value != value and not drive.ended and name != "position"):
-            continue
-        shares.append(value / limit)
-        if not value <= limit:
-            reasons.append(f"{name} {value:.3g} {unit}, limit {limit:g}")
+    reasons: list[str] = [drive.ended] if drive.ended else []
+    shares = [errors[name] / limits[name] for name in limits if name in errors]
+    reasons += [
+        f"{name} {errors[name]:.3g} %, limit {limit:.3g}" for name, limit in limits.items() if not errors.get(name, 0.0) <= limit
+    ]
     if target.behaviour and not drive.ended:
         theirs, ours = behaviour(reference, drive)
         opposed = theirs != ours and "is neutral" not in (theirs, ours)
@@ -123,11 +184,11 @@ def check_target(reference: Reference, drive: ModelDrive, errors: MotionErrors, 
 
 def behaviour(reference: Reference, drive: ModelDrive) -> tuple[str, str]:
     """Classify reference and our model in the last fifth: spins, ploughs, turns in, is neutral. Uses signs only."""
-    n = min(rows_judged(reference), len(drive.x_m))
+    n = min(_moving_rows(reference), len(drive.x_m))
     last = slice(n - max(2, n // 5), n)
     delta = drive.wheel_angle_rad[last]
     theirs, ours = (
-        _behaviour(vx[last], None if vy is None else vy[last], yaw_rate[last], delta, drive.wheelbase_m)
+        _behaviour(vx[last], None if vy is None else vy[last], yaw_rate[last], delta, drive.body.wheelbase_m)
         for vx, vy, yaw_rate in (
             (reference.vx_mps, reference.vy_mps, reference.yaw_rate_radps),
             (drive.vx_mps, drive.vy_mps, drive.yaw_rate_radps),
@@ -147,7 +208,3 @@ def _behaviour(vx: Any, vy: Any, yaw_rate: Any, delta: Any, wheelbase_m: float) 
     if abs(understeer) < _NEUTRAL_RAD:
         return "is neutral"
     return "ploughs" if understeer > 0 else "turns in"
-
-
-def _rms(values: Any) -> float:
-    return float(np.sqrt(np.mean(np.square(values))))

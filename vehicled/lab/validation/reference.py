@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from vehicled.lab.validation.families import FAMILIES, Family
 from vehicled.recordings import table
@@ -34,6 +33,11 @@ class ReferenceSource(Struct, frozen=True):
         """Family and file name without its ending: unique in a report."""
         return f"{self.family}/{Path(self.path).stem}"
 
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """Family, model and our vehicle: runs that are judged together."""
+        return self.family, self.model, self.twin
+
 
 class Reference(Struct, frozen=True, eq=False):
     """Run of a reference model. Arrays of shape (n,), SI, ISO 8855 signs; a missing quantity is None."""
@@ -55,6 +59,10 @@ class Reference(Struct, frozen=True, eq=False):
     brake: Any
     lateral_acceleration_mps2: Any
     """vx times yaw rate, plus the derivative of vy."""
+    wheel_radps: Any = None
+    """Wheel speeds (4, n): front left, front right, rear left, rear right."""
+    load_n: Any = None
+    """Wheel loads (4, n)."""
 
     @property
     def family(self) -> Family:
@@ -122,7 +130,8 @@ def _has_columns(path: Path, family: Family) -> bool:
         names = table.header(path)
     except RecordingError:
         return False
-    wanted = {name for name in asdict(family.columns).values() if name and name != family.columns.roll} | set(family.marks)
+    c = family.columns
+    wanted = {c.time, c.x, c.y, c.yaw, c.vx, c.vy, c.yaw_rate, c.speed, c.sideslip, *family.marks} - {""}
     return wanted <= set(names)
 
 
@@ -167,6 +176,8 @@ def read(source: ReferenceSource) -> Reference:
         throttle,
         brake,
         lateral,
+        next((_four(path, motion, names) for names in columns.wheels if names[0] in motion), None),
+        _four(path, motion, columns.loads) if columns.loads and columns.loads[0] in motion else None,
     )
 
 
@@ -189,6 +200,10 @@ def _column(path: Path, table: dict[str, Any], name: str) -> Any:
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ReferenceRunError(f"{path}: line {row + 2}, column {name!r} is not a finite number; download the file again")
     return values
+
+
+def _four(path: Path, table: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return np.stack([_column(path, table, name) for name in names])
 
 
 def _rising(path: Path, table: dict[str, Any], name: str) -> Any:

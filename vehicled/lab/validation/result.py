@@ -4,7 +4,8 @@ from collections import Counter
 
 from msgspec import Struct
 
-from vehicled.lab.validation.metrics import ModelDrive, MotionErrors, TargetResult
+from vehicled.lab.validation.evidence import LARGEST_PCT, Effect, Finding
+from vehicled.lab.validation.metrics import JudgedRows, ModelDrive, TargetResult
 from vehicled.lab.validation.reference import Reference, ReferenceSource
 from vehicled.lab.validation.targets import Target
 
@@ -14,9 +15,15 @@ class RunComparison(Struct, frozen=True, eq=False):
 
     reference: Reference
     drive: ModelDrive
-    errors: MotionErrors
+    judged: JudgedRows
+    errors: dict[str, float]
+    """RMS deviation by figure over the judged rows, percent of its scale."""
+    limits: dict[str, float]
+    """Limits of this run by figure."""
     target: Target
     judgement: TargetResult
+    effects: list[Effect]
+    """Effects of the parameters on this run; empty if it is not judged."""
 
     @property
     def source(self) -> ReferenceSource:
@@ -61,6 +68,13 @@ class Validation(Struct, frozen=True, eq=False):
     """Messages about the folder: missing or unrecognised files. They do not fail a validation, but reduce it."""
     checks: list[TheoryCheck]
     provenance: list[StatusCounts]
+    findings: list[Finding]
+    """Parameters estimated from all runs of a vehicle and model."""
+
+    @property
+    def deviating(self) -> list[Finding]:
+        """Parameters that the runs show to be off."""
+        return [finding for finding in self.findings if finding.passed is False]
 
     @property
     def missed(self) -> list[RunComparison]:
@@ -79,13 +93,16 @@ class Validation(Struct, frozen=True, eq=False):
 
     @property
     def passed(self) -> bool:
-        """True if all targets are met, all checks hold and at least one run or check was evaluated."""
-        return not (self.missed or self.failures or self.failed_checks) and bool(self.judged or self.checks)
+        """True if all targets are met, no parameter is off, all checks hold and at least one run or check was evaluated."""
+        return not (self.missed or self.failures or self.failed_checks or self.deviating) and bool(self.judged or self.checks)
 
     def headline(self) -> str:
         """Verdict in one sentence."""
         kept = self.judged - len(self.missed)
         text = f"{kept} of {self.judged} reference runs within their target"
+        if self.findings:
+            shown = sum(finding.passed is not None for finding in self.findings)
+            text += f", {shown - len(self.deviating)} of {shown} parameters that the runs show within {LARGEST_PCT:g} %"
         if self.checks:
             holding = sum(check.passed is True for check in self.checks)
             text += f", {holding} of {holding + len(self.failed_checks)} checks against theory hold"
@@ -100,8 +117,7 @@ def worst_first(comparisons: list[RunComparison]) -> list[RunComparison]:
     def place(comparison: RunComparison) -> tuple[int, float, str]:
         passed, share = comparison.judgement.passed, comparison.judgement.share
         if passed is None:
-            position = comparison.errors.position_pct
-            return 2, -position if position == position else 0.0, comparison.source.name
+            return 2, -comparison.errors.get("position", 0.0), comparison.source.name
         return int(passed), -share, comparison.source.name
 
     return sorted(comparisons, key=place)

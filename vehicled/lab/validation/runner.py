@@ -1,18 +1,19 @@
 """Validation runner: all reference runs of a folder, and every vehicle against theory."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
-from multiprocessing import get_context
 
 import numpy as np
 from msgspec import Struct
 
 from sim_backend.plant.double_track.native_model import double_track
+from sim_backend.plant.double_track.parameters import TwinParameters
 from sim_backend.plant.twin_file import load_twin, names
 from vehicled.lab.validation.drive import drive
-from vehicled.lab.validation.metrics import check_target, errors_of
-from vehicled.lab.validation.reference import ReferenceRunError, ReferenceSource, find, read
+from vehicled.lab.validation.evidence import Deviations, Finding, effects_of, judge, weigh, widened
+from vehicled.lab.validation.metrics import check_target, deviations, judged_rows, rms
+from vehicled.lab.validation.processes import mapped
+from vehicled.lab.validation.reference import Reference, ReferenceRunError, ReferenceSource, find, read
 from vehicled.lab.validation.result import (
     FailedRun,
     RunComparison,
@@ -42,18 +43,16 @@ class Selection(Struct, frozen=True):
 
 def run_all(selection: Selection, *, jobs: int, progress: Progress) -> Validation:
     """Validate. Raises :class:`ReferenceRunError` for an empty selection. The result does not depend on the number of processes."""
-    found = find(selection.folder)
-    sources = [source for source in found.sources if _chosen(source, selection)]
+    sources, problems = chosen_sources(selection)
     shipped = [name for name in names() if selection.vehicle in ("", name)]
     vehicles = shipped if selection.theory and not selection.run else []
     if not sources and not vehicles:
-        known = ", ".join(sorted({source.twin for source in found.sources} | set(names()))) or "none"
-        raise ReferenceRunError(f"{selection.folder}: no run matches --vehicle and --run; known vehicles: {known}")
+        raise nothing_chosen(selection)
     comparisons: list[RunComparison] = []
     failures: list[FailedRun] = []
     checks: list[TheoryCheck] = []
     tasks: list[ReferenceSource | str] = [*sources, *vehicles]
-    for number, (task, outcome) in enumerate(zip(tasks, _mapped(tasks, jobs)), start=1):
+    for number, (task, outcome) in enumerate(zip(tasks, mapped(_do, tasks, jobs)), start=1):
         progress(f"{number} of {len(tasks)}: {task if isinstance(task, str) else task.name}")
         if isinstance(outcome, RunComparison):
             comparisons.append(outcome)
@@ -62,20 +61,21 @@ def run_all(selection: Selection, *, jobs: int, progress: Progress) -> Validatio
         else:
             checks += outcome
     used = sorted({comparison.source.twin for comparison in comparisons} | set(vehicles))
+    provenance, findings = list(_provenances(used)), findings_of(comparisons)
+    return Validation(selection.folder, worst_first(comparisons), failures, problems, checks, provenance, findings)
+
+
+def chosen_sources(selection: Selection) -> tuple[list[ReferenceSource], list[str]]:
+    """Return the selected runs, and the messages about the folder if all of it is selected."""
+    found = find(selection.folder)
     problems = found.problems if not (selection.vehicle or selection.run) else []
-    return Validation(selection.folder, worst_first(comparisons), failures, problems, checks, list(_provenances(used)))
+    return [source for source in found.sources if _chosen(source, selection)], problems
 
 
-def _mapped(tasks: list[ReferenceSource | str], jobs: int) -> Iterable[RunComparison | FailedRun | list[TheoryCheck]]:
-    if jobs == 1 or len(tasks) < 2:
-        return map(_do, tasks)
-    return _in_processes(tasks, min(jobs, len(tasks)))
-
-
-def _in_processes(tasks: list[ReferenceSource | str], jobs: int) -> Iterator[RunComparison | FailedRun | list[TheoryCheck]]:
-    # Spawn, because a fork of a process with numpy threads may hang.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_do, tasks, chunksize=4)
+def nothing_chosen(selection: Selection) -> ReferenceRunError:
+    """Return the error of an empty selection, with the vehicles that can be chosen."""
+    known = ", ".join(sorted({source.twin for source in find(selection.folder).sources} | set(names()))) or "none"
+    return ReferenceRunError(f"{selection.folder}: no run matches --vehicle and --run; known vehicles: {known}")
 
 
 def _do(task: ReferenceSource | str) -> RunComparison | FailedRun | list[TheoryCheck]:
@@ -89,11 +89,39 @@ def compare(source: ReferenceSource) -> RunComparison | FailedRun:
         reference = read(source)
     except (ProfileError, ReferenceRunError) as error:
         return FailedRun(source, str(error))
-    ours = drive(reference, twin.parameters, double_track)
+    return judge_reference(reference, twin.parameters).comparison
+
+
+class JudgedRun(Struct, frozen=True, eq=False):
+    """A comparison with the effects of the parameters as arrays by parameter and figure."""
+
+    comparison: RunComparison
+    effects: dict[str, Deviations]
+
+
+def judge_reference(reference: Reference, parameters: TwinParameters) -> JudgedRun:
+    """Drive a run with a vehicle and compare it with its target."""
+    source = reference.source
     peak = float(np.abs(reference.lateral_acceleration_mps2).max())
     target = target_of(source.family, source.vehicle, source.model, source.manoeuvre, peak)
-    errors = errors_of(reference, ours)
-    return RunComparison(reference, ours, errors, target, check_target(reference, ours, errors, target))
+    ours = drive(reference, parameters, double_track)
+    rows = judged_rows(reference, ours)
+
+    def deviate(changed: TwinParameters) -> Deviations:
+        return deviations(reference, drive(reference, changed, double_track), rows.rows)
+
+    base = deviations(reference, ours, rows.rows)
+    errors = {name: rms(values) for name, values in base.items()}
+    effects = effects_of(parameters, deviate, base) if target.limits and base else {}
+    limits = widened({name: limit for name, limit in target.limits.items() if name in base}, effects)
+    judgement = check_target(reference, ours, errors, limits, target)
+    weighed = weigh(base, effects, limits)
+    return JudgedRun(RunComparison(reference, ours, rows, errors, limits, target, judgement, weighed), effects)
+
+
+def findings_of(comparisons: list[RunComparison]) -> list[Finding]:
+    """Estimate the parameters of every vehicle and model from all its judged runs."""
+    return judge((comparison.source.group, comparison.effects, len(comparison.limits)) for comparison in comparisons)
 
 
 def _check(vehicle: str) -> list[TheoryCheck]:
