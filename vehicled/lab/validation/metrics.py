@@ -24,6 +24,7 @@ _LIFTED = 0.02
 _LEAST_SIDESLIP_RAD = 0.01
 """Least scale of the lateral speed, as an angle: some tyres pull to one side by as much without slip."""
 _FEWEST_ROWS = 20
+"""Fewest rows that are compared, and fewest that turn for the lateral motion to be."""
 
 
 class ModelDrive(Struct, frozen=True, eq=False):
@@ -125,8 +126,9 @@ def deviations(reference: Reference, drive: ModelDrive, rows: int) -> dict[str, 
         return {}
     off = np.concatenate((drive.x_m[:n] - reference.x_m[:n], drive.y_m[:n] - reference.y_m[:n]))
     found = {"position": np.sqrt(2.0) / path * off, "speed": (ours - theirs) / fastest}
-    peak = float(np.abs(reference.yaw_rate_radps[:n]).max())
-    if peak > _TURNS_RADPS:
+    turning = np.abs(reference.yaw_rate_radps[:n])
+    peak = float(turning.max())
+    if np.count_nonzero(turning > _TURNS_RADPS) >= _FEWEST_ROWS:
         found["yaw rate"] = (drive.yaw_rate_radps[:n] - reference.yaw_rate_radps[:n]) / peak
         if reference.vy_mps is not None:
             sideways = float(np.abs(reference.vy_mps[:n]).max())
