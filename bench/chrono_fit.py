@@ -9,7 +9,7 @@ all else, fits all runs, then each half of them (``FOLDS``), and prints the numb
 
 import sys
 from collections.abc import Sequence
-from math import degrees
+from math import degrees, nan
 from pathlib import Path
 
 import numpy as np
@@ -108,11 +108,11 @@ def show(title: str, p: TwinParameters, references: Sequence[Reference], fitted:
     print(f"\n{title}\n| run | position (%) | yaw rate (%) | end (m) | end (degrees) |\n|---|---|---|---|---|")
     for reference in references:
         ours, name = drive(reference, p, double_track), reference.source.manoeuvre
-        e, k = errors_of(reference, ours), len(ours.x_m) - 1
+        e, k = errors_of(reference, ours, len(ours.x_m)), len(ours.x_m) - 1
         end_m = np.hypot(ours.x_m[k] - reference.x_m[k], ours.y_m[k] - reference.y_m[k])
         mark = " (fitted)" if any(name.startswith(one) for one in fitted) else ""
         turn = degrees(ours.yaw_rad[k] - reference.yaw_rad[k])
-        print(f"| {name}{mark} | {e.position_pct:.2f} | {e.yaw_rate_pct:.1f} | {end_m:.1f} | {turn:.1f} |")
+        print(f"| {name}{mark} | {e['position']:.2f} | {e.get('yaw rate', nan):.1f} | {end_m:.1f} | {turn:.1f} |")
 
 
 def main(folder: Path) -> None:

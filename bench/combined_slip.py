@@ -28,7 +28,6 @@ from sim_backend.plant.twin_file import load_twin
 from vehicled.lab.validation.drive import drive
 from vehicled.lab.validation.metrics import errors_of
 from vehicled.lab.validation.reference import find, read
-from vehicled.recordings import table
 
 STEP_S, ROW_S, END_S = 5e-4, 0.01, 6.5
 VEHICLES = {1: "ford_escort", 2: "bmw_320i", 3: "vw_vanagon"}
@@ -37,7 +36,7 @@ RUNS = (
     ("brake", 22, 0.03, 6), ("accel", 6, 0.10, 2), ("accel", 7, 0.09, 3), ("accel", 10, 0.06, 4), ("accel", 12, 0.05, 2),
 )  # fmt: skip
 """Kind, speed (m/s), wheel angle (rad), acceleration (m/s2)."""
-HEAD = "t,steer_rate_cmd,accel_cmd,delta,x,y,yaw,vx,vy,yaw_rate,roll,w_slowest,w_fastest"
+HEAD = "t,steer_rate_cmd,accel_cmd,delta,x,y,yaw,vx,vy,yaw_rate,roll,w_fr,w_fl,w_rr,w_rl"
 
 
 def run(number: int, kind: str, speed_mps: float, angle_rad: float, mps2: float) -> list[list[float]]:
@@ -56,7 +55,7 @@ def run(number: int, kind: str, speed_mps: float, angle_rad: float, mps2: float)
         if k % every == 0:
             if x[3] < 2.2 or lightest_n(p, x) < -150.0:
                 break  # The model is not usable at walking pace, and its wheels do not lift.
-            rows.append([t, *inputs, x[2], x[0], x[1], x[4], x[3], x[10], x[5], -x[6], min(x[23:27]), max(x[23:27])])
+            rows.append([t, *inputs, x[2], x[0], x[1], x[4], x[3], x[10], x[5], -x[6], *x[23:27]])
 
         def rates(state: np.ndarray, inputs: list[float] = inputs) -> np.ndarray:
             return np.array(vehicle_dynamics_mb(state.tolist(), inputs, p))
@@ -149,14 +148,14 @@ def compare(folder: str) -> None:
     print("| run | to (s) | slowest, fastest wheel | position (%), yaw rate (%) | on the library's tyres |\n|---|---|---|---|---|")
     for source in find(folder).sources:
         reference, twin = read(source), load_twin(source.twin).parameters
-        rows = table.read(Path(source.path))
         rolling = reference.vx_mps / twin.front.rolling_radius_m
         cells = []
         for law in (contact, theirs):
             with patch.object(equations, "contact", law):
-                e = errors_of(reference, drive(reference, twin, DoubleTrack))
-            cells.append(f"{e.position_pct:.2f}, {e.yaw_rate_pct:.1f}")
-        spins = f"{(rows['w_slowest'] / rolling).min():.2f}, {(rows['w_fastest'] / rolling).max():.2f}"
+                e = errors_of(reference, drive(reference, twin, DoubleTrack), len(reference.t_s))
+            cells.append(f"{e['position']:.2f}, {e['yaw rate']:.1f}")
+        wheels = reference.wheel_radps / rolling
+        spins = f"{wheels.min():.2f}, {wheels.max():.2f}"
         print(f"| {source.name[11:]} | {reference.t_s[-1]:.1f} | {spins} | {' | '.join(cells)} |", flush=True)
 
 

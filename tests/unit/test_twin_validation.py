@@ -266,7 +266,7 @@ def test_figures_are_judged_until_the_reference_reaches_its_limit(tmp_path, colu
         (("lfdm", "hmmwv", "lf18", "dlc_35mph"), 4.0, "LFDM steer"),
         (("lfdm", "hmmwv", "lf18", "brake_in_turn_9mps_b05"), 4.0, "LFDM combined slip"),
         (("lfdm", "hmmwv", "lf18", "brake_straight_12mps_b06"), 0.0, "LFDM straight"),
-        (("lfdm", "sedan", "lf18", "ramp_steer_16mps"), 6.6, "LFDM sedan, to the limit"),
+        (("lfdm", "sedan", "lf18", "ramp_steer_16mps"), 6.6, "LFDM sedan ramp, to the limit"),
         (("lfdm", "art", "lf18", "ramp_steer_2mps"), 2.0, "LFDM ART"),
         (("chrono", "hmmwv_chrono", "chrono", "st8_left"), 6.0, "Chrono steer"),
         (("chrono", "hmmwv_chrono", "chrono", "double_lane9"), 6.0, "Chrono lanes"),
@@ -450,7 +450,7 @@ def test_a_wrong_parameter_is_named_by_all_runs_together(made_up, monkeypatch):
     assert estimate.deviation_pct == pytest.approx(9.0, abs=1.5)
 
 
-def test_the_detection_table_counts_runs_that_show_a_wrong_parameter(made_up, tmp_path, capsys):
+def test_the_detection_table_counts_runs_that_show_a_wrong_parameter(made_up, tmp_path, monkeypatch, capsys):
     page = tmp_path / "mutants.html"
     assert main(["twin", "validate", str(made_up), "--mutants", "--json", "-o", str(page)]) == 0
     data = msgspec.json.decode(capsys.readouterr().out)
@@ -466,12 +466,15 @@ def test_the_detection_table_counts_runs_that_show_a_wrong_parameter(made_up, tm
     text = page.read_text()
     assert "unchanged" in text
     assert "<script" not in text
+    assert main(["twin", "validate", str(made_up), "--mutants", "--plot-dir", str(tmp_path)]) == 2
+    assert "leave out --plot-dir" in capsys.readouterr().err
+    monkeypatch.setattr(mutants, "PARAMETERS", (parameter("steering ratio"),))
     assert main(["twin", "validate", str(made_up), "--mutants"]) == 0
     assert "none; needs a run that commands the steering" in " ".join(capsys.readouterr().out.split())
 
 
 def test_two_odd_runs_do_not_name_a_parameter():
-    """Of five runs, two explain themselves by 40 % more mass."""
+    """Two of five runs would be explained by 40 % more mass."""
     runs = [("mb", [Effect("mass", 4.0, 4.0 * deviation)], 4) for deviation in (4.0, 0.05, -0.05, 0.1, 4.0)]
     judged = [(("commonroad", model, "bmw_320i"), effects, figures) for model, effects, figures in runs]
     mass = next(finding for finding in judge(judged) if finding.parameter == "mass")

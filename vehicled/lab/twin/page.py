@@ -46,7 +46,7 @@ def errors_cells(comparison: RunComparison) -> list[tuple[str, str]]:
     """Return the errors of a run in percent as texts (value, limit), in the order of :data:`FIGURES`. Both may be empty."""
     errors, limits = comparison.errors, comparison.limits
     return [
-        (f"{errors[name]:.2f}" if name in errors else "\N{EN DASH}", f"{limits[name]:.3g}" if name in limits else "")
+        (f"{errors[name]:.2f}" if name in errors else "\N{EN DASH}", f"{limits[name]:.2g}" if name in limits else "")
         for name in FIGURES
     ]
 

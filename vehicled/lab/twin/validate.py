@@ -92,6 +92,8 @@ def _check_outputs(arguments: Namespace) -> None:
     """Check the output files before the work."""
     if arguments.output:
         check_output("--output", Path(arguments.output))
+    if arguments.plot_dir and arguments.mutants:
+        raise SetupError("--mutants draws no runs; leave out --plot-dir, or write its page with -o")
     if arguments.plot_dir:
         folder = Path(arguments.plot_dir)
         if find_spec("matplotlib") is None:

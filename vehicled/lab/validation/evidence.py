@@ -1,4 +1,4 @@
-"""What many runs together say about a parameter: how far it would have to be off to explain the deviations.
+"""Evidence of many runs about a parameter: how far it would have to be off to explain the deviations.
 
 A tyre that is 10 % too stiff moves many figures a little, each within its limit, and all in one direction. For each parameter the
 model drives every run once more with the parameter changed. The projection of the deviations on that effect is the deviation of the

@@ -147,6 +147,11 @@ def deviations(reference: Reference, drive: ModelDrive, rows: int) -> dict[str, 
     return {name: 100.0 * values for name, values in found.items()}
 
 
+def errors_of(reference: Reference, drive: ModelDrive, rows: int) -> dict[str, float]:
+    """Return the errors by figure: the RMS of the deviations."""
+    return {name: rms(values) for name, values in deviations(reference, drive, rows).items()}
+
+
 def _slip_deviation(reference: Reference, drive: ModelDrive, ours: Any, n: int) -> Any:
     """Return the difference of the longitudinal slips, each bounded, so that a spinning wheel does not outweigh the rest."""
     theirs, wheels, own = reference.vx_mps[:n], reference.wheel_radps[:, :n], drive.wheel_radps[:, :n]

@@ -32,7 +32,7 @@ class MutantRun(Struct, frozen=True):
     share: float
     """Largest ratio of a figure to its limit; above 1 the run fails."""
     figure: str
-    """That figure."""
+    """Name of the figure with that ratio."""
     effects: list[Effect]
 
 
@@ -45,7 +45,7 @@ class MutatedRun(Struct, frozen=True):
 
 
 class Detection(Struct, frozen=True):
-    """What the runs of one vehicle say to one mutant."""
+    """Judgement of one mutant by all runs of its vehicle."""
 
     vehicle: str
     parameter: str

@@ -84,7 +84,10 @@ PARAMETERS = (
     Parameter("CG height", "body.cg_height_m", _body("cg_height_m"), "roll angle or wheel loads in a turn"),
     Parameter("lateral slope", "tyre.lateral.slope_n", _tyre("lateral", _slope), "lateral speed in a turn at speed"),
     Parameter(
-        "longitudinal slope", "tyre.longitudinal.slope_n", _tyre("longitudinal", _slope), "wheel speeds under hard acceleration"
+        "longitudinal slope",
+        "tyre.longitudinal.slope_n",
+        _tyre("longitudinal", _slope),
+        "wheel speeds to 0.1 % under hard acceleration or braking",
     ),
     Parameter("lateral peak", "tyre.lateral.peak_force_n, sliding_force_n", _tyre("lateral", _peak), "steering up to the limit"),
     Parameter(
@@ -97,7 +100,7 @@ PARAMETERS = (
         "relaxation",
         "tyre.lateral.carcass_stiffness_npm",
         _tyre("lateral", _carcass),
-        "steering at 2 Hz or more at walking pace, where the relaxation length is a long way",
+        "steering at 3 Hz at a low speed, where the relaxation length takes a long time",
     ),
     Parameter("steering ratio", "steering.map_angle_rad", _steering, "a run that commands the steering, not the wheel's angle"),
     Parameter("drive torque", "powertrain torque", _drive, _PEDALS),

@@ -68,9 +68,9 @@ _FAST = r"(sine_(1p[2-9]|[2-9])\w*|chirp\w*)"
 
 RULES = (
     # Columns: position, speed, yaw rate, lateral speed, roll, slip, load shares, weight.
-    _rule("Chrono steer", "chrono", 1.5, 4.0, 5.0, 8.0, 22.0, manoeuvre=r"st\d\w*"),
-    _rule("Chrono lanes", "chrono", 2.5, 4.0, 4.0, 8.0, 22.0, manoeuvre=r"double_lane\w*"),
-    _rule("Chrono mixed", "chrono", 2.5, 4.0, 5.0, 8.0, 22.0),
+    _rule("Chrono steer", "chrono", 1.5, 4.0, 4.0, 12.0, 22.0, manoeuvre=r"st\d\w*"),
+    _rule("Chrono lanes", "chrono", 2.0, 4.0, 2.5, 12.0, 22.0, manoeuvre=r"double_lane\w*"),
+    _rule("Chrono mixed", "chrono", 2.5, 4.0, 3.0, 12.0, 22.0),
     _rule("LFDM ART", "lfdm .* art", 1.0, 1.2, 2.0, 4.0, 4.0, 5.0, 0.1, 0.1),
     _rule("LFDM straight", "lfdm", 0.3, 0.4, None, None, None, 1.5, 0.6, 0.1, manoeuvre=_STRAIGHT),
     # The radii of its wheels change with the load, which switches the sedan's limited-slip differential; ours do not.
