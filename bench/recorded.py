@@ -1,6 +1,6 @@
 """Recorded drives against their targets: required and reached accuracy of each estimator.
 
-    python bench/recorded.py [--data ~/vehicled/data] [--estimator NAME]... [--identifier NAME|none] [--json]
+    python bench/recorded.py [--data ~/vehicled/data] [--estimator NAME]... [--identifier NAME|none] [--calibrated] [--json]
 
 Every figure is computed on all recordings of its kind. Means are over runs; speed, yaw and turn (change of yaw) are RMS. "Out" is
 RTK taken away for 3.7 s every 15 s, judged by the predictions of the first two fixes after it. Steering is the median over the runs
@@ -123,13 +123,17 @@ def main() -> int:
     parser.add_argument("--data", default=str(Path(DATA_FOLDER).expanduser()))
     parser.add_argument("--estimator", action="append", default=[], help="repeatable (default: all that are registered)")
     parser.add_argument("--identifier", help="name, or none (default: the registered one)")
+    parser.add_argument(
+        "--calibrated", action="store_true", help="planar with the constants found in the other recordings of a kind"
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--runs", action="store_true", help="also print every recording")
     arguments = parser.parse_args()
     identifier = arguments.identifier or default_identifier()
     results: dict[str, list[Verdict]] = {}
     for estimator in arguments.estimator or names("estimator"):
-        task = Task(estimator=estimator, identifier=None if identifier == "none" else identifier, kinds=KINDS)
+        folds = 4 if arguments.calibrated and estimator == "planar" else 0
+        task = Task(estimator=estimator, identifier=None if identifier == "none" else identifier, kinds=KINDS, folds=folds)
         progress = Progress()
         try:
             found = chosen(arguments.data, task)

@@ -95,14 +95,24 @@ def path_following(path: Path, *, grid_m: float = 0.018553) -> Path:
     )  # fmt: skip
 
 
-def mocap(path: Path, *, misalignment_rad: float = 0.12) -> Path:
-    """Write a drive indoors: noisy positions, a heading with a constant error."""
+def mocap(path: Path, *, misalignment_rad: float = 0.12, seed: int | None = None) -> Path:
+    """Write a drive indoors: noisy positions, a heading with a constant error. The noise grows; with a ``seed`` it wanders, and the
+    positions are of the body, 0.22 m ahead of the axle, as on the vehicle.
+    """
     d = drive(seconds=15.0, standing_s=1.0)
     t = d["t"]
+    x, y = d["x"], d["y"]
+    east, north = 0.05 * t, -0.02 * t
+    if seed is not None:
+        ahead_m = art.BODY_LEVER_ARM_M[0]
+        x, y = x + ahead_m * np.cos(d["yaw"]), y + ahead_m * np.sin(d["yaw"])
+        east, north = np.zeros((2, len(t)))
+        for k, normal in enumerate(np.random.default_rng(seed).standard_normal((len(t) - 1, 2))):
+            east[k + 1], north[k + 1] = 0.97 * np.array((east[k], north[k])) + 0.05 * normal
     return write(
         path,
         {
-            "time_s": t, "noisy_x_m": d["x"] + 0.05 * t, "noisy_y_m": d["y"] - 0.02 * t, "mocap_x_m": d["x"], "mocap_y_m": d["y"],
+            "time_s": t, "noisy_x_m": x + east, "noisy_y_m": y + north, "mocap_x_m": x, "mocap_y_m": y,
             "ekf_x_m": d["x"] + 1.0, "ekf_y_m": d["y"], "mocap_heading_rad": d["yaw"] - misalignment_rad,
             "throttle_cmd": d["throttle"], "steering_cmd": d["steering"],
         },

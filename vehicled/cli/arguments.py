@@ -33,6 +33,7 @@ _duration = between(0.0, 1e6, "expected a number of seconds up to 1e6, or 0 for 
 def build_parser() -> GroupedParser:
     """Return the parser of the whole command line."""
     from vehicled import __version__
+    from vehicled.cli.arguments_estimator import estimator_commands
     from vehicled.cli.arguments_gap import gap_command
     from vehicled.cli.arguments_learn import learn_commands
     from vehicled.cli.arguments_live import live_commands
@@ -229,6 +230,7 @@ def build_parser() -> GroupedParser:
     gap_command(commands)
     learn_commands(commands)
     twin_commands(commands)
+    estimator_commands(commands)
     sensors_commands(commands)
     _data_commands(commands)
 
@@ -428,6 +430,11 @@ def _bench_arguments(bench: CommandParser) -> None:
         default=3.7,
         metavar="S",
         help="simulate an RTK outage of S seconds every 15 s; 0: none (default 3.7)",
+    )
+    recorded.add_argument(
+        "--calibrated",
+        action="store_true",
+        help="run planar on each recording with the constants that vehicled estimator calibrate finds in others of its kind",
     )
     recorded.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle for ROS bags (default art)")
     recorded.add_argument("--json", action="store_true", help="print JSON")

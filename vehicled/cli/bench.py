@@ -16,6 +16,8 @@ from vehicled.recordings.scores import Score
 from vehicled.registry import resolve
 from vehicled.terminal import Progress, print_table
 
+CALIBRATION_FOLDS = 4
+
 
 def recorded(arguments: Namespace) -> int:
     """Run an estimator over recordings and print its errors."""
@@ -28,6 +30,7 @@ def recorded(arguments: Namespace) -> int:
         only=arguments.only,
         period_ns=round(1e9 / arguments.rate) if arguments.rate else 0,
         outage_s=arguments.outage,
+        folds=CALIBRATION_FOLDS if arguments.calibrated else 0,
     )
     if arguments.plot:
         check_plot_file(Path(arguments.plot))

@@ -29,6 +29,8 @@ class ColouredError(Struct, frozen=True, gc=False):
     """Stationary standard deviation per axis."""
     carrier: int
     """Carrier solution that the error belongs to; another solution has another error."""
+    drift_m: float = 0.0
+    """Density of the random walk of the predicted position beside this error, m per root second."""
 
 
 def begin(sigma_m: float, carrier: int) -> ColouredError:
@@ -46,7 +48,7 @@ def continued(error: ColouredError | None, sigma_m: float, carrier: int) -> Colo
     if error.sigma_m == sigma_m:
         return error
     more_m2 = max(sigma_m * sigma_m - error.sigma_m * error.sigma_m, 0.0)
-    return ColouredError(error.mean_m, error.cross, error.own + more_m2 * np.eye(2), sigma_m, carrier)
+    return ColouredError(error.mean_m, error.cross, error.own + more_m2 * np.eye(2), sigma_m, carrier, error.drift_m)
 
 
 def predicted(error: ColouredError, transition: Array, time_s: float, dt_s: float) -> ColouredError:
@@ -60,6 +62,7 @@ def predicted(error: ColouredError, transition: Array, time_s: float, dt_s: floa
         decay * decay * error.own + renewed_m2 * np.eye(2),
         error.sigma_m,
         error.carrier,
+        error.drift_m,
     )
 
 
@@ -74,7 +77,12 @@ def corrected(error: ColouredError, shift: Array, P: Array) -> ColouredError:
     """Return the error after a measurement that shifts it by ``shift`` (2,) and leaves the covariance ``P`` (6, 6)."""
     east_m, north_m = error.mean_m
     return ColouredError(
-        (east_m + float(shift[0]), north_m + float(shift[1])), P[:4, 4:].copy(), P[4:, 4:].copy(), error.sigma_m, error.carrier
+        (east_m + float(shift[0]), north_m + float(shift[1])),
+        P[:4, 4:].copy(),
+        P[4:, 4:].copy(),
+        error.sigma_m,
+        error.carrier,
+        error.drift_m,
     )
 
 

@@ -211,7 +211,8 @@ def predict(
     """
     s = transition(vehicle, state, command, dt_s, track)
     p = propagate(state.covariance, s)
-    q_position = noise.position_m * noise.position_m * dt_s
+    position_m = noise.position_m if state.coloured is None else max(noise.position_m, state.coloured.drift_m)
+    q_position = position_m * position_m * dt_s
     q_yaw = noise.yaw_rad * noise.yaw_rad
     if not isfinite(command.yaw_rate_radps):
         slip = noise.wheel_rad * state.speed_mps / vehicle.wheelbase_m

@@ -10,7 +10,6 @@ from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.messages import NAN, ActuatorCommand, GnssFix, Identification, Message, StateEstimate
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.recording import Recording, Track, arrival_ns
-from vehicled.recordings.setups import parameters_of
 from vehicled.registry import resolve
 from vehicled.vehicle import Vehicle
 
@@ -21,10 +20,8 @@ def make_estimator(name: str, overrides: Mapping[str, Any] | Sequence[str], reco
     Raises :class:`~vehicled.registry.UnknownNameError` and :class:`RecordingError`, the latter naming the parameter.
     """
     kind = resolve("estimator", name)
-    known = parameters_of(recording.kind, name)
-    estimator: Estimator = kind(
-        parameters(kind, "estimator", name, overrides, known), recording.vehicle, recording.datum, recording.lever_arm_m
-    )
+    given = parameters(kind, "estimator", name, overrides)
+    estimator: Estimator = kind(given, recording.vehicle, recording.datum, recording.lever_arm_m)
     return estimator
 
 
@@ -37,12 +34,9 @@ def make_identifier(name: str | None, overrides: Mapping[str, Any] | Sequence[st
     return identifier
 
 
-def parameters(
-    kind: Any, table: str, name: str, overrides: Mapping[str, Any] | Sequence[str], known: Mapping[str, Any] | None = None
-) -> Any:
-    """Parameters of an implementation: what is ``known`` of the set-up, then overrides. Texts of another table are passed over."""
-    given = dict(overrides) if isinstance(overrides, Mapping) else dict(_texts(table, name, overrides))
-    values = {**(known or {}), **given}
+def parameters(kind: Any, table: str, name: str, overrides: Mapping[str, Any] | Sequence[str]) -> Any:
+    """Return the parameters of an implementation: its defaults, then overrides. Texts of another table are passed over."""
+    values = dict(overrides) if isinstance(overrides, Mapping) else dict(_texts(table, name, overrides))
     names = [spec.name for spec in msgspec.structs.fields(kind.Params)]
     for key in values:
         if key not in names:

@@ -116,6 +116,9 @@ def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: Pose, z: Po
     coloured = None
     if z.coloured_sigma_m > 0.0:
         coloured = coloured_error.continued(filter_state.state.coloured, z.coloured_sigma_m, z.carrier)
+        drift_m = config.params.gnss_coloured_drift * z.coloured_sigma_m if z.velocity_mps is None else 0.0
+        if coloured.drift_m != drift_m:
+            coloured = replace(coloured, drift_m=drift_m)
         east_m, north_m = east_m - coloured.mean_m[0], north_m - coloured.mean_m[1]
     if coloured is not filter_state.state.coloured:
         filter_state = replace(filter_state, state=replace(filter_state.state, coloured=coloured))

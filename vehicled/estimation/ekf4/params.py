@@ -41,6 +41,10 @@ class Ekf4Params(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=
     """White part of the error of a solution without fixed carrier phase; the rest is a slow error of the declared size."""
     gnss_coloured_time_s: Positive = 60.0
     """Correlation time of that slow error; 30 s and more on recorded plain GNSS."""
+    gnss_coloured_drift: NonNegative = 1.0
+    """Random walk of the predicted position beside such an error, over its size, per root second, if the receiver measures no
+    velocity. Heading and drive may be wrong for a whole drive, and only the positions show it; without this the filter takes their
+    error for the slow one of GNSS."""
     gnss_velocity_sigma_floor_mps: Positive = 0.05
     use_gnss_velocity: bool = True
     course_min_speed_mps: Positive = 0.5

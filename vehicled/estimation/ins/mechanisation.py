@@ -180,6 +180,9 @@ class Predictor:
         renewed = 1.0 - self._decay * self._decay
         c = s.colour_variance
         noise[15], noise[16], noise[17] = renewed * c[0], renewed * c[1], renewed * c[2]
+        drift = self._params.gnss.coloured_drift
+        walk = 0.0 if mode[0] or s.colour < 0 else drift * drift * dt_s
+        noise[0], noise[1] = walk * c[0], walk * c[1]
         if not mode[1]:
             slip = self._params.wheel_density_rad * (s.R[0] * s.x[3] + s.R[3] * s.x[4]) / self.wheelbase_m
             noise[8] = self._turn_noise + slip * slip * dt_s

@@ -22,12 +22,12 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
     """Jitter of the stamps, which adds an along-track error of this times the speed."""
     error_white_sigma_m: Positive = 0.03
     """White part of the error of solutions without fixed carrier phase; the rest is correlated."""
-    error_rate_mps: Positive = 0.07
-    """Sigma of the derivative of that correlated error. The receiver declares its size."""
+    error_walk_m: Positive = 0.22
+    """Random walk of that correlated error, m per root second. The receiver declares its size, and both give its time."""
+    error_min_time_s: Positive = 2.0
+    """Shortest time of that error: a small one walks less than the above."""
     error_damping: Annotated[float, Meta(gt=0.05, le=1.0)] = 1.0
     """Damping ratio of that second-order process."""
-    error_walk_m: NonNegative = 0.22
-    """Random walk added to that error: multipath, changes of satellites."""
     error_at_start: Share = 1.0
     """Initial sigma of that error over its stationary one: 1 for a receiver, 0 for noise that starts with the drive."""
     error_jump_probability: Annotated[float, Meta(ge=0.5, le=0.999999)] = 0.99

@@ -25,6 +25,7 @@ from vehicled.estimation.planar.state import (
     V,
     X,
     Y,
+    error_frequency,
 )
 from vehicled.estimation.planar.update import (
     MAX_SPEED_MPS,
@@ -100,7 +101,7 @@ class Start:
         chord_m = hypot(dx, dy)
         sigma = error_sigma_m(z.fix)
         if is_coloured(z.fix):
-            sigma = min(sigma, self._params.error_rate_mps * (z.fix.t_ns - first.fix.t_ns) * 1e-9)
+            sigma = min(sigma, self._params.error_walk_m * sqrt(0.5e-9 * (z.fix.t_ns - first.fix.t_ns)))
         sigma = sqrt(2.0) * max(sigma, self._params.gnss_sigma_floor_m)
         if chord_m < max(MIN_CHORD_M, CHORD_SIGMAS * sigma):
             return None
@@ -130,7 +131,7 @@ class Start:
                 P[e, e] = variance
                 P[at, at] = variance
                 P[at, e] = P[e, at] = -variance
-                P[rate, rate] = (p.error_at_start * p.error_rate_mps) ** 2 + 1e-8
+                P[rate, rate] = variance * error_frequency(p, sigma) ** 2 + 1e-8
         else:
             P[EX, EX] = P[EY, EY] = P[RATE_X, RATE_X] = P[RATE_Y, RATE_Y] = 1.0
         P[np.ix_((X, Y), (X, Y))] += R

@@ -5,11 +5,11 @@ GNSS position and its rate. Vehicle: acceleration of the full drive, friction, s
 
     dx/dt = v cos(yaw)    dy/dt = v sin(yaw)    dyaw/dt = gyro - bias, or v tan(gain u + offset) / wheelbase without a gyro
     dv/dt = authority throttle - damping v - sign(v) (friction + scrub |curvature| + brake)
-    d2e/dt2 = -w^2 e - 2 z w de/dt + noise, w = rate / size of the error
+    d2e/dt2 = -w^2 e - 2 z w de/dt + noise, w = 2 (walk / size)^2
 
 The drive is that of :class:`vehicled.vehicle.Drive`, whose damping is kept, because driving data cannot separate it from friction.
-The error of GNSS is a second-order Gauss-Markov process per axis (Brown and Hwang 2012, 5.3), smooth over seconds and bounded over
-minutes, with a random walk on top of it.
+The error of GNSS is a second-order Gauss-Markov process per axis (Brown and Hwang 2012, 5.3) with a random walk on top of it.
+Errors of 0.2 m and of 2 m walk alike over seconds; the first turns back within seconds, the second within minutes.
 """
 
 from math import ceil, copysign, cos, exp, remainder, sin, tan, tau
@@ -54,6 +54,8 @@ class PlanarState(NamedTuple):
     heading_kind: int
     """Kind of heading that the misalignment belongs to; -1 for none."""
     counters: GateCounters
+    log_likelihood: float = 0.0
+    """Log of the probability density of all measurements so far; one beyond its gate counts as if it were at the gate."""
 
 
 class Inputs(NamedTuple):
@@ -195,9 +197,14 @@ def _rest_bias(p: PlanarParams, state: PlanarState, gyro_radps: float, dt_s: flo
     return state._replace(x=state.x + gain * (gyro_radps - state.x[GYRO_BIAS]), P=0.5 * (P + P.T))
 
 
+def error_frequency(p: PlanarParams, sigma_m: float) -> float:
+    """Return the natural frequency, 1/s, of an error of the GNSS position with this stationary sigma."""
+    return min(2.0 * (p.error_walk_m / sigma_m) ** 2, 1.0 / p.error_min_time_s)
+
+
 def _wander(p: PlanarParams, sigma_m: float, dt_s: float) -> tuple[float, float, float, float, float, float, float]:
-    """Return transition (2, 2) and covariance of the second-order Gauss-Markov process over ``dt_s``, to third order in time."""
-    w = p.error_rate_mps / sigma_m
+    """Return transition (2, 2) and covariance of that process over ``dt_s``, to third order in time."""
+    w = error_frequency(p, sigma_m)
     k, c = w * w, 2.0 * p.error_damping * w
     h = dt_s
     # Columns of I + A h + (A h)^2 / 2 + (A h)^3 / 6 for A = [[0, 1], [-k, -c]].
@@ -206,8 +213,10 @@ def _wander(p: PlanarParams, sigma_m: float, dt_s: float) -> tuple[float, float,
     e_r = h - c * h2 + (c * c - k) * h3
     r_e = -k * e_r
     r_r = e_e - c * e_r
-    q = 2.0 * c * p.error_rate_mps**2
-    return e_e, e_r, r_e, r_r, q * h * h * h / 3.0 + p.error_walk_m**2 * h, q * h2, q * h
+    size_m2 = sigma_m * sigma_m
+    walk_m2 = min(p.error_walk_m * p.error_walk_m, 2.0 * size_m2 / p.error_min_time_s)
+    q = 2.0 * c * k * size_m2
+    return e_e, e_r, r_e, r_r, q * h * h * h / 3.0 + walk_m2 * h, q * h2, q * h
 
 
 def substeps(t0_ns: int, t1_ns: int) -> int:

@@ -4,7 +4,7 @@ Each function takes the :class:`~vehicled.estimation.planar.state.PlanarState` a
 one. None raises.
 """
 
-from math import cos, hypot, isfinite, remainder, sin, tau
+from math import cos, hypot, isfinite, log, remainder, sin, tau
 
 import numpy as np
 from msgspec import Struct
@@ -37,6 +37,7 @@ from vehicled.estimation.planar.state import (
     V,
     X,
     Y,
+    error_frequency,
 )
 from vehicled.messages import GnssFix, Heading, HeadingKind
 
@@ -85,14 +86,18 @@ def fuse(
     """
     P = state.P
     PHt = P @ H.T
-    inverse = _inverse(H @ PHt + R)
+    inverse, determinant = _inverse(H @ PHt + R)
     nis = float(residual @ inverse @ residual)
-    if not nis <= (c.limits[len(residual) - 1] if limit is None else limit):
+    gate = c.limits[len(residual) - 1]
+    if isfinite(nis):
+        density = -0.5 * (min(nis, gate) + log((tau ** len(residual)) * determinant))
+        state = state._replace(log_likelihood=state.log_likelihood + density)
+    if not nis <= (gate if limit is None else limit):
         if inflation is None or not isfinite(nis):
             return state, nis, False
         P = P + np.diag(inflation)
         PHt = P @ H.T
-        inverse = _inverse(H @ PHt + R)
+        inverse, _ = _inverse(H @ PHt + R)
     K = PHt @ inverse
     A = _IDENTITY - K @ H
     P = A @ P @ A.T + K @ R @ K.T
@@ -113,12 +118,14 @@ def _bound(x: Array, reverses: bool) -> None:
     x[WHEEL_SCALE] = min(max(x[WHEEL_SCALE], 0.5), 2.0)
 
 
-def _inverse(S: Array) -> Array:
+def _inverse(S: Array) -> tuple[Array, float]:
+    """Return the inverse and the determinant of a covariance (1, 1) or (2, 2)."""
     if S.shape[0] == 1:
-        return 1.0 / S
+        return 1.0 / S, float(S[0, 0])
     a, b, c, d = S.ravel().tolist()
-    scale = 1.0 / (a * d - b * c)
-    return np.array(((d * scale, -b * scale), (-c * scale, a * scale)))
+    determinant = a * d - b * c
+    scale = 1.0 / determinant
+    return np.array(((d * scale, -b * scale), (-c * scale, a * scale))), determinant
 
 
 def _settled(state: PlanarState, source: int, t_ns: int, accepted: bool) -> PlanarState:
@@ -150,7 +157,8 @@ def wandering(p: PlanarParams, state: PlanarState, fix: GnssFix) -> PlanarState:
         P[EY, EY] += more_m2
         return state._replace(P=P, error_sigma_m=sigma)
     x, P = state.x.copy(), state.P.copy()
-    for i, variance in ((EX, sigma * sigma), (EY, sigma * sigma), (RATE_X, p.error_rate_mps**2), (RATE_Y, p.error_rate_mps**2)):
+    rate = error_frequency(p, sigma) * sigma
+    for i, variance in ((EX, sigma * sigma), (EY, sigma * sigma), (RATE_X, rate * rate), (RATE_Y, rate * rate)):
         x[i] = 0.0
         P[i, :] = P[:, i] = 0.0
         P[i, i] = variance
