@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.gnss import Gnss
+from sim_backend.sensors.gnss_errors import RandomWalkError
 from sim_backend.sensors.imu_detailed import imu_sensor
+from sim_backend.sensors.noise import Normals, stream
 from tests import log_bench
 from vehicled.cli import main
 from vehicled.lab.sensors import inertial, positions
@@ -23,8 +25,9 @@ from vehicled.lab.sensors.reading import Drive, read
 from vehicled.messages import GnssFix, ImuSample
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
-from vehicled.profile.gnss import GnssModel, RecordedError
+from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
 from vehicled.profile.sensors import ImuModel
+from vehicled.recordings.recording import Truth
 
 STILL = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 START_NS = log_bench.START_NS
@@ -175,6 +178,52 @@ def test_white_noise_alone_is_no_walk() -> None:
     assert found.form.sigma_m == pytest.approx(0.3, rel=0.1)
 
 
+def test_the_walk_is_found_again() -> None:
+    """A walk that was stretched in size and time has its numbers again."""
+    true = replace(
+        RandomWalk(), sigma=0.235, pull=0.1414, pull_range_m=10.0, acceleration_cut=0.76, speed_cut=0.08, settled_sigma_m=1.03
+    )  # fmt: skip
+    lags = np.geomspace(0.25, 60.0, 16)
+    places = positions.walk_places(true, 200.0, 150, np.random.default_rng(2))[8_000:]
+    rows = (lags * true.rate_hz).astype(int).tolist()
+    found, factor = positions.nearest_walk(lags, np.array([np.mean((places[k:] - places[:-k]) ** 2) for k in rows]))
+    assert found.sigma == pytest.approx(true.sigma, rel=0.3)
+    assert found.pull * found.sigma / found.pull_range_m == pytest.approx(true.pull * true.sigma / true.pull_range_m, rel=0.3)
+    assert found.speed_cut == pytest.approx(true.speed_cut, rel=0.15)
+    assert found.settled_sigma_m == pytest.approx(places.std(), rel=0.15)
+    assert factor < 1.1
+
+
+def test_the_walk_of_the_simulator_is_the_walk_that_is_fitted() -> None:
+    walk = RandomWalkError(RandomWalk(), 1.0, Normals(stream(1, "walk"), 3))
+    one = np.array([walk.step(k * 0.1, [])[3] for k in range(6000)])[600:]
+    many = positions.walk_places(RandomWalk(), 60.0, 300, np.random.default_rng(1))[3000:]
+    for lag in (1, 10, 40):
+        single, all_axes = (np.sqrt(np.mean((each[k:] - each[:-k]) ** 2)) for each, k in ((one, lag), (many, 10 * lag)))
+        assert single == pytest.approx(all_axes, rel=0.25)
+
+
+def test_a_lateness_counts_only_if_it_shows() -> None:
+    """At 8 m/s along a circle of 10 m, fixes that are 0.2 s late are 1.6 m behind, and turn with the vehicle."""
+
+    def motion(t_s: float) -> Motion:
+        angle = 0.8 * t_s
+        return replace(STILL, x_m=10.0 * np.cos(angle), y_m=10.0 * np.sin(angle), yaw_rad=angle + np.pi / 2.0, speed_mps=8.0)
+
+    t_s = np.arange(0.0, 60.0, 0.1)
+    truth = Truth(
+        (START_NS + t_s * 1e9).astype(np.int64),
+        10.0 * np.cos(0.8 * t_s),
+        10.0 * np.sin(0.8 * t_s),
+        0.8 * t_s + np.pi / 2.0,
+        0.0 * t_s,
+    )
+    model = GnssModel(model="gauss", rate_hz=5.0)
+    late = drive(fixes=fixes(model, 55.0, 1, lambda t: motion(t - 0.2)), truth=truth)
+    assert positions._delay([late]) == pytest.approx(0.2)
+    assert positions._delay([drive(fixes=fixes(model, 55.0, 1, motion), truth=truth)]) == 0.0
+
+
 def test_what_interrupts_the_fixes_is_found_again() -> None:
     table = RecordedError(
         white_sigma_m=0.3, wander_sigma_m=0.0, smooth_sigma_m=0.0, hold_share=0.3, hold_s=2.0, outages_per_hour=60.0, outage_s=3.0,
@@ -264,7 +313,7 @@ def test_without_output_the_tables_are_printed(tmp_path: Path, capsys: pytest.Ca
     [
         (lambda: samples(ImuModel(rate_hz=50.0), 8.0), "at least 20 s are needed"),
         (lambda: samples(ImuModel(rate_hz=5.0), 10.0), "has 50 samples"),
-        (lambda: fixes(GnssModel(rate_hz=5.0), 10.0), "at least 20 s are needed"),
+        (lambda: fixes(GnssModel(rate_hz=5.0), 5.0), "at least 10 s are needed"),
         (lambda: fixes(GnssModel(rate_hz=5.0), 1.0), "has 5 fixes"),
         (
             lambda: fixes(GnssModel(rate_hz=5.0), 60.0, 1, lambda t: replace(STILL, x_m=2.0 * t, speed_mps=2.0)),
@@ -279,6 +328,16 @@ def test_what_tells_nothing_is_refused_with_the_reason(
     file = log(tmp_path / "run.mcap", messages())
     assert main(["sensors", "fit", file]) == 2
     assert reason in capsys.readouterr().err
+
+
+def test_a_folder_of_receiver_files_is_read(shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("ublox-neo-m9n-nmea", "ublox-neo-m8u"):
+        (tmp_path / f"{name}.log").write_bytes((shared_data / f"captures2/gnss/gpsd__{name}.log").read_bytes())
+    (tmp_path / "notes.log").write_text("nothing")
+    assert main(["sensors", "fit", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "Positions: 1 runs, 1 min" in text
+    assert "record longer" in text
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

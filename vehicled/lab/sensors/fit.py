@@ -85,27 +85,35 @@ def _print_positions(found: PositionFit) -> None:
         ("smooth_s", "s", "its time"),
     ):
         value, low, high = (getattr(form, name) for form in (found.form, found.low, found.high))
-        if name.startswith("smooth") and found.form.smooth_m == 0.0:
+        if getattr(found.form, f"{name.split('_')[0]}_m") == 0.0:
             continue
         fixed = name == "wander_s" and found.wander_fixed
         rows.append((text, f"{value:.3g} {unit}", "fixed: the runs are too short" if fixed else f"{low:.3g} to {high:.3g}"))
     rows.append(("standard deviation", f"{found.form.sigma_m:.3g} m", ""))
+    rows.append(("random walk: sigma", f"{found.walk.sigma:.3g}", ""))
+    rows.append(("random walk: p_max", f"{found.walk.pull_range_m / (found.walk.pull * found.walk.sigma):.3g}", ""))
     title = f"Positions: {found.runs} runs, {found.hours * 60.0:.0f} min, {found.rate_hz:.3g} fixes per second"
     print_table(title, ("part", "value", "5 to 95 %"), rows)
+    print(
+        f"increments were measured over {found.lags_s[0]:.2g} to {found.lags_s[-1]:.3g} s; those of the random walk differ by a "
+        f"factor of {found.walk_factor:.2f}"
+    )
     print(f"increments of one half of the runs differ from the fit to the other by a factor of {found.held_out:.2f}")
     if found.autocorrelation:
         pairs = ", ".join(f"{lag:g} s: {a:.2f} and {b:.2f}" for lag, (a, b) in found.autocorrelation.items())
         print(f"autocorrelation within a run, recorded and simulated: {pairs}")
+    if found.smooth_unknown:
+        print(f"note: the time of the second-order part may be longer than {found.lags_s[-1]:.3g} s: record longer")
     print(f"standard deviation within a run, recorded and simulated: {found.deviation_m[0]:.3g} and {found.deviation_m[1]:.3g} m")
     cut = found.interrupted
     print(
         f"outages: {cut.outages_per_hour:.1f} per hour of {cut.outage_s:.1f} s; held positions: {100.0 * cut.hold_share:.1f} % for "
-        f"{cut.hold_s:.1f} s; rounded to {cut.step_m:.3g} m"
+        f"{cut.hold_s:.1f} s" + (f"; rounded to {cut.step_m:.3g} m" if cut.step_m else "")
     )
-    if found.delay_s is not None:
-        print(f"the fixes are {found.delay_s:.2f} s later than the truth")
+    if found.delay_s:
+        print(f"the fixes are {abs(found.delay_s):.2f} s {'later' if found.delay_s > 0.0 else 'earlier'} than the truth")
     if found.settling is not None:
-        print("dilution settles from {:.3g} to {:.3g} in {:.3g} s".format(*found.settling))
+        print("dilution settles from {:.3g} to {:.3g}, time constant {:.3g} s".format(*found.settling))
     if not found.held_out < _POOR:
         print("note: the halves disagree: record longer, or more runs")
 

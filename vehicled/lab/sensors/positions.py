@@ -7,6 +7,7 @@ position, and nobody knows where exactly a vehicle stands.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from math import hypot
 from typing import NamedTuple
 
@@ -19,19 +20,21 @@ from sim_backend.sensors.gnss_errors import RecordedGnssError
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.lab.sensors.reading import Drive, antenna_m, shortened
 from vehicled.messages import CarrierSolution
-from vehicled.profile.gnss import GnssModel, RecordedError
+from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
 from vehicled.recordings import track_truth
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.recording import Array
 
 LAGS = 16
 LONGEST_LAG_S = 300.0
-LEAST_S = 20.0
+LEAST_S = 10.0
 WANDER_S = 100.0
 """Time of the first-order part where runs are too short to show one."""
 LONG_S = 1000.0
 """Runs at least so long show the time of the first-order part."""
 DELAYS_S = np.arange(-0.3, 0.61, 0.05)
+DELAY_PAYS = 0.95
+"""A lateness counts if it makes the squared change from fix to fix smaller by this factor; else chance picks it."""
 GAP = 2.5
 """Fixes further apart than so many periods have an outage between them."""
 STILL_MPS = 0.1
@@ -102,6 +105,10 @@ class PositionFit(Struct, frozen=True, kw_only=True):
     increments_m2: Array
     held_out: float
     """Geometric mean of the factor between D of one half of the runs and the fit to the other."""
+    walk: RandomWalk
+    """The published random walk with the sizes and times that come nearest to D."""
+    walk_factor: float
+    """Geometric mean of the factor between D and that of the walk."""
     autocorrelation: dict[float, tuple[float, float]]
     """Recorded autocorrelation by lag in s, and that of simulated runs of the same lengths, about the mean of each run."""
     deviation_m: tuple[float, float]
@@ -110,6 +117,11 @@ class PositionFit(Struct, frozen=True, kw_only=True):
     dilution: tuple[float, float] | None
     settling: tuple[float, float, float] | None
     """First and last dilution and its time constant in s; None if it does not settle in any run."""
+
+    @property
+    def smooth_unknown(self) -> bool:
+        """True if the time of the second-order part is as long as the lags allow, so that it may be any longer one."""
+        return self.form.smooth_m > 0.0 and self.form.smooth_s > 0.9 * float(self.lags_s[-1])
 
 
 def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
@@ -143,6 +155,7 @@ def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
     held_out = [_factor(_fit(t_s, _pooled(a), wander_s), t_s, _pooled(b)) for a, b in (halves, halves[::-1]) if len(a) and len(b)]
     simulated = _simulated(form, period_s, [len(run.error_m) for run in runs], seed)
     recorded = [run.error_m for run in runs]
+    walk, walk_factor = nearest_walk(t_s, _pooled(sums))
     correlation = {
         lag_s: (_correlation(recorded, lag), _correlation(simulated, lag))
         for lag_s in CHECKED_S
@@ -152,7 +165,7 @@ def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
     hdop = [(fix.hdop, fix.vdop) for fix in fixes if np.isfinite(fix.hdop) and np.isfinite(fix.vdop)]
     return PositionFit(
         runs=len(runs),
-        hours=sum(len(run.error_m) for run in runs) * period_s / 3600.0,
+        hours=sum(int(np.isfinite(run.error_m[:, 0]).sum()) for run in runs) * period_s / 3600.0,
         rate_hz=1.0 / period_s,
         delay_s=delay_s,
         form=form,
@@ -163,6 +176,8 @@ def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
         lags_s=t_s,
         increments_m2=_pooled(sums),
         held_out=float(np.exp(np.mean(np.log(held_out)))) if held_out else float("nan"),
+        walk=walk,
+        walk_factor=walk_factor,
         autocorrelation=correlation,
         deviation_m=(_deviation(recorded), _deviation(simulated)),
         carrier=_carrier(drives),
@@ -183,7 +198,7 @@ def errors(drive: Drive, delay_s: float) -> Errors:
         keep = np.concatenate([[True], np.diff(np.maximum.accumulate(t_s)) > 0.0])
         t_s, east, north = t_s[keep], east[keep], north[keep]
     if t_s[-1] < LEAST_S:
-        raise RecordingError(f"{drive.name}: lasts {t_s[-1]:.0f} s; at least {LEAST_S:.0f} s are needed")
+        raise RecordingError(f"{drive.name}: lasts {t_s[-1]:.1f} s; at least {LEAST_S:.0f} s are needed")
     place = np.column_stack([east, north])
     if drive.truth is not None:
         error = place - antenna_m(drive.truth, t_s - delay_s, drive.lever_arm_m, start_ns)
@@ -195,7 +210,10 @@ def errors(drive: Drive, delay_s: float) -> Errors:
             "capture or a simulator, or one of a standing vehicle"
         )
     if np.isfinite(error).all(axis=1).sum() < 8:
-        raise RecordingError(f"{drive.name}: where it was is known at fewer than 8 fixes")
+        raise RecordingError(
+            f"{drive.name}: where it was is known at fewer than 8 fixes; the truth must last as long as the fixes, without gaps of "
+            f"{track_truth.MAX_GAP_S:g} s"
+        )
     period_s = _period(t_s)
     cell = np.round(t_s / period_s).astype(int)
     grid = np.full((cell[-1] + 1, 2), np.nan)
@@ -222,7 +240,7 @@ def _stands(drive: Drive, t_s: Array, place: Array) -> bool:
 
 
 def _delay(drives: Sequence[Drive]) -> float:
-    """Return the lateness with which the errors change least from fix to fix."""
+    """Return the lateness with which the errors change least from fix to fix; 0 if none makes them much smoother."""
 
     def roughness(delay_s: float) -> float:
         total, count = 0.0, 0
@@ -236,7 +254,8 @@ def _delay(drives: Sequence[Drive]) -> float:
             total, count = total + float(np.nansum(steps**2)), count + int(np.isfinite(steps).sum())
         return total / count if count else np.inf
 
-    return float(min(DELAYS_S, key=roughness))
+    best_s = float(min(DELAYS_S, key=roughness))
+    return best_s if roughness(best_s) < DELAY_PAYS * roughness(0.0) else 0.0
 
 
 def _sums(runs: Sequence[Errors], lags: Array) -> Array:
@@ -274,6 +293,11 @@ def _fit(t_s: Array, found: Array, wander_s: float | None, near: Form | None = N
         smooth, smooth_s = rest or (0.0, 1.0)
         return Form(white, wander, time_s, smooth, smooth_s)
 
+    def shown(found: Form) -> Form:
+        # A part at its lower bound is not in the increments.
+        small = {name: 0.0 for name in ("white_m", "wander_m", "smooth_m") if getattr(found, name) < 1.01 * least}
+        return msgspec.structs.replace(found, **small)
+
     best: tuple[float, Form] | None = None
     for with_smooth in (False, True) if near is None else (near.smooth_m > 0.0,):
         low, high = [least, least], [most, most]
@@ -289,17 +313,70 @@ def _fit(t_s: Array, found: Array, wander_s: float | None, near: Form | None = N
             starts = [[*given[: 4 if with_smooth else 2], *([] if wander_s else given[4:])]]
         bounds = np.log([low, high])
         for start in starts:
-            begin = np.clip(np.log(start), bounds[0] + 1e-6, bounds[1] - 1e-6)
+            begin = np.clip(np.log(np.maximum(start, least)), bounds[0] + 1e-6, bounds[1] - 1e-6)
             done = least_squares(residuals, begin, bounds=bounds, max_nfev=400)
             score = len(t_s) * float(np.log(2.0 * done.cost / len(t_s) + 1e-12)) + 2.0 * len(begin)
             if best is None or score < best[0]:
                 best = score, form(done.x)
     assert best is not None
-    return best[1]
+    return shown(best[1])
 
 
 def _factor(form: Form, t_s: Array, found: Array) -> float:
     return float(np.exp(np.abs(np.log(form.increments(t_s) / found)).mean()))
+
+
+def nearest_walk(t_s: Array, found: Array) -> tuple[RandomWalk, float]:
+    """Return the published random walk stretched in size and time until its D is nearest to the measured one, and their factor.
+
+    With sizes times L and times times T, speeds grow by L / T. The drawn acceleration, one per step of constant length, by
+    L / T^1.5, and the pull of the place by L / T^2. In the published notation, a from N(-p / p_max, sigma), that is a fit of sigma
+    and p_max; the cuts keep their relation to them.
+    """
+    walk = RandomWalk()
+    base_s, base = _walk_increments()
+    times = np.geomspace(0.05, 1000.0, 400)
+    logs = np.log(found) - np.log(np.array([np.interp(t_s / time, base_s, base) for time in times]))
+    spread = logs.std(axis=1)
+    k = int(np.argmin(spread))
+    size, time = float(np.exp(0.5 * logs[k].mean())), float(times[k])
+    scale, speed = size * time**-1.5, size / time
+    found_walk = msgspec.structs.replace(
+        walk,
+        sigma=walk.sigma * scale,
+        pull=walk.pull * time**-0.5,
+        pull_range_m=walk.pull_range_m * size,
+        acceleration_cut=walk.acceleration_cut * scale,
+        speed_cut=walk.speed_cut * speed,
+        settled_sigma_m=walk.settled_sigma_m * size,
+    )
+    return found_walk, float(np.exp(np.abs(logs[k] - logs[k].mean()).mean()))
+
+
+def walk_places(walk: RandomWalk, length_s: float, axes: int, chance: np.random.Generator) -> Array:
+    """Return the places (steps, axes) of a walk from switch-on, a row for each of its steps."""
+    steps = int(length_s * walk.rate_hz)
+    place, speed, places = np.zeros(axes), np.zeros(axes), np.empty((steps, axes))
+    pull, most, fastest = walk.pull * walk.sigma, walk.acceleration_cut, walk.speed_cut
+    for k in range(steps):
+        mean = -pull * np.clip(place / walk.pull_range_m, -1.0, 1.0)
+        drawn = np.clip(mean + walk.sigma * chance.standard_normal(axes), -most, most)
+        speed = np.clip(speed + drawn * walk.step_s, -fastest, fastest)
+        place = place + speed * walk.step_s
+        places[k] = place
+    return places
+
+
+@cache
+def _walk_increments() -> tuple[Array, Array]:
+    """Return lags and D of the published walk when it has settled, by simulation."""
+    walk = RandomWalk()
+    places = walk_places(walk, 160.0, 200, np.random.default_rng(1))
+    settled = places[len(places) // 4 :]
+    lags = np.unique(np.geomspace(1, len(settled) // 2, 60).astype(int))
+    found = [float(np.mean((settled[lag:] - settled[:-lag]) ** 2)) for lag in lags]
+    # Beyond these lags the places have nothing in common.
+    return np.append(lags, 2 * lags[-1]) / walk.rate_hz, np.array([*found, 2.0 * settled.var()])
 
 
 def _simulated(form: Form, period_s: float, lengths: Sequence[int], seed: int) -> list[Array]:
@@ -365,7 +442,7 @@ def _step(values: Array) -> float:
     distinct = np.unique(np.round(values, 5))
     apart = np.diff(distinct)
     apart = apart[apart > 1.5e-5]
-    if len(apart) < 4 or len(distinct) > 0.7 * len(values):
+    if len(apart) < 8:
         return 0.0
     step = float(apart.min())
     counts = apart / step

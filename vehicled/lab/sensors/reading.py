@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct, field
 
+from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.messages import ActuatorCommand, GnssFix, GroundTruth, ImuSample, WheelSpeed
 from vehicled.paths.datum import Datum
@@ -22,6 +23,10 @@ from vehicled.recordings.recording import Array, Recording, Truth, seconds
 
 TRUE_APART = ("plain", "bare_plain", "mocap", "plain_start", "path_sim", "ramp", "acceleration")
 """Kinds of recordings whose truth comes from another sensor than their fixes."""
+
+
+RECEIVER_FILES = (".ubx", ".nmea", ".log", ".bin", ".ulg")
+"""Files of other programs that are looked for in folders."""
 
 
 class Drive(Struct, frozen=True, kw_only=True):
@@ -50,13 +55,28 @@ def read(paths: Collection[str | os.PathLike[str]], kinds: Collection[str] = (),
         try:
             listed = sources(path)
         except RecordingError:
-            if not Path(path).is_file():
-                raise
-            found.append(_imported(Path(path), ""))
+            found += _foreign(Path(path))
             continue
         found += [drive for source in listed if (drive := _drive(source, kinds)) is not None]
     if not found:
         raise RecordingError(f"{', '.join(map(str, paths))}: no recording of the kinds {', '.join(kinds) or ', '.join(TRUE_APART)}")
+    return found
+
+
+def _foreign(path: Path) -> list[Drive]:
+    """Read one file of another program, or those in a folder that are receiver files or logs of ArduPilot and PX4."""
+    if not path.is_dir():
+        return [_imported(path, "")]
+    found, refused = [], []
+    for file in sorted(each for each in path.rglob("*") if each.suffix.lower() in RECEIVER_FILES and each.is_file()):
+        try:
+            found.append(_imported(file, ""))
+        except (RecordingError, LogError) as error:
+            refused.append(str(error))
+    if not found:
+        raise RecordingError(
+            shortened(refused) if refused else f"{path}: holds no recording that can be read here; see docs/logs.md"
+        )
     return found
 
 
@@ -140,9 +160,9 @@ def _truth(truths: list[GroundTruth]) -> Truth:
 
 
 def shortened(reasons: Sequence[str]) -> str:
-    """Return the first reasons, and how many more there are."""
-    more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
-    return "; ".join(reasons[:3]) + more
+    """Return the first reason, and how many more there are."""
+    more = f" (and {len(reasons) - 1} more runs)" if len(reasons) > 1 else ""
+    return reasons[0] + more
 
 
 def antenna_m(truth: Truth, at_s: Array, lever_arm_m: tuple[float, float, float], start_ns: int) -> Array:
