@@ -61,7 +61,8 @@ def walk(form: RandomWalk) -> Draw:
         settle_s = 0.0 if from_zero else SETTLE_S
         places = walk_places(form, settle_s + length * period_s + 1.0, axes, chance)
         at = ((settle_s + np.arange(length) * period_s) * form.rate_hz + 1e-6).astype(int)
-        return np.vstack([np.zeros((1, axes)), places])[at]
+        found: Array = np.vstack([np.zeros((1, axes)), places])[at]
+        return found
 
     return draw
 

@@ -21,12 +21,13 @@ from vehicled.cli import main
 from vehicled.lab.sensors import inertial, positions
 from vehicled.lab.sensors.allan import Terms, allan, fit, overlapping
 from vehicled.lab.sensors.positions import Form
-from vehicled.lab.sensors.reading import Drive, read
+from vehicled.lab.sensors.reading import Drive, inertial_samples, read
 from vehicled.messages import GnssFix, ImuSample
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
 from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
 from vehicled.profile.sensors import ImuModel
+from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.recording import Truth
 
 STILL = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -57,7 +58,9 @@ def fixes(model: GnssModel, seconds: float, seed: int = 1, motion: Callable[[flo
 
 
 def drive(**parts: Any) -> Drive:
-    given: dict[str, Any] = {"name": "run", "fixes": [], "samples": [], "truth": None, "datum": LOT_17}
+    given: dict[str, Any] = {"name": "run", "fixes": [], "truth": None, "datum": LOT_17}
+    if "samples" in parts:
+        parts["sample_ns"], parts["samples"] = inertial_samples(parts["samples"])
     return Drive(**given | parts)
 
 
@@ -172,6 +175,13 @@ def test_the_simulated_receiver_is_found_again() -> None:
         assert recorded == pytest.approx(simulated, abs=0.1)
 
 
+def test_a_run_of_another_rate_is_left_out() -> None:
+    both = [drive(name=str(rate), fixes=fixes(GnssModel(model="gauss", rate_hz=rate), 60.0)) for rate in (4.0, 1.0, 4.0)]
+    found = positions.fit(both)
+    assert found.runs == 2
+    assert found.left_out == ["1.0: has 1 fixes per second, not 4; fit it apart"]
+
+
 def test_white_noise_alone_is_no_walk() -> None:
     found = positions.fit(made(Form(0.3, 1e-6, 100.0, 1e-6, 10.0), 2000, 4, 1))
     assert found.form.white_m == pytest.approx(0.3, rel=0.05)
@@ -181,10 +191,10 @@ def test_white_noise_alone_is_no_walk() -> None:
 def test_the_walk_is_found_again() -> None:
     """A walk that was stretched in size and time has its numbers again."""
     true = replace(
-        RandomWalk(), sigma=0.235, pull=0.1414, pull_range_m=10.0, acceleration_cut=0.76, speed_cut=0.08, settled_sigma_m=1.03
+        RandomWalk(), sigma=1.33, pull=0.283, pull_range_m=10.0, acceleration_cut=4.3, speed_cut=0.32, settled_sigma_m=1.03
     )  # fmt: skip
     lags = np.geomspace(0.25, 60.0, 16)
-    places = positions.walk_places(true, 200.0, 150, np.random.default_rng(2))[8_000:]
+    places = positions.walk_places(true, 160.0, 150, np.random.default_rng(2))[4_000:]
     rows = (lags * true.rate_hz).astype(int).tolist()
     found, factor = positions.nearest_walk(lags, np.array([np.mean((places[k:] - places[:-k]) ** 2) for k in rows]))
     assert found.sigma == pytest.approx(true.sigma, rel=0.3)
@@ -328,6 +338,28 @@ def test_what_tells_nothing_is_refused_with_the_reason(
     file = log(tmp_path / "run.mcap", messages())
     assert main(["sensors", "fit", file]) == 2
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda m: replace(m, angular_rate_radps=(0.1, 0.0, 0.0), specific_force_mps2=(0.0, 0.0, 9.8)), "never change"),
+        (lambda m: replace(m, angular_rate_radps=(np.nan,) * 3, specific_force_mps2=(np.nan,) * 3), "never change"),
+        (lambda m: replace(m, t_ns=START_NS + (m.t_ns - START_NS) * 40), "too few to see it stand"),
+    ],
+)
+def test_samples_that_tell_nothing_are_refused(change: Callable[[ImuSample], ImuSample], reason: str) -> None:
+    with pytest.raises(RecordingError, match=reason):
+        inertial.fit([drive(samples=[change(m) for m in samples(ImuModel(rate_hz=50.0), 60.0)])])
+
+
+def test_a_receiver_that_wanders_by_metres_stands() -> None:
+    """Errors as large as on the recorded laps, with every second fix lost and no velocity known."""
+    nan3 = (np.nan, np.nan, np.nan)
+    for seed in range(1, 9):
+        found = fixes(GnssModel(model="recorded", rate_hz=1.0, carrier="none"), 300.0, seed)
+        lost = [replace(m, latitude_rad=np.nan if k % 2 else m.latitude_rad, velocity_enu_mps=nan3) for k, m in enumerate(found)]
+        assert positions.errors(drive(fixes=lost), 0.0).period_s == pytest.approx(2.0)
 
 
 def test_a_folder_of_receiver_files_is_read(shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

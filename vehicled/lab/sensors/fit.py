@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from vehicled.app import SetupError
 from vehicled.lab.calibration.profile_write import with_values
@@ -12,7 +13,7 @@ from vehicled.lab.sensors import inertial, model, positions
 from vehicled.lab.sensors.allan import TERMS
 from vehicled.lab.sensors.inertial import InertialFit
 from vehicled.lab.sensors.positions import PositionFit
-from vehicled.lab.sensors.reading import read
+from vehicled.lab.sensors.reading import read, shortened
 from vehicled.output import check_output, check_plot_file, write_output
 from vehicled.profile import loading, parse
 from vehicled.recordings.errors import RecordingError
@@ -32,6 +33,8 @@ def run(arguments: Namespace) -> int:
         check_plot_file(Path(arguments.plot))
     if arguments.output:
         check_output("-o", Path(arguments.output))
+    if arguments.errors:
+        check_output("--errors", Path(arguments.errors))
     known_kinds(arguments.kind)
     source = loading.read(loading.find(arguments.profile))
     drives = read(arguments.run_files, tuple(arguments.kind), arguments.map)
@@ -53,6 +56,8 @@ def run(arguments: Namespace) -> int:
         from vehicled.lab.sensors.picture import draw
 
         draw(Path(arguments.plot), receiver, unit)
+    if arguments.errors and receiver is not None:
+        write_output(Path(arguments.errors), _errors(receiver))
     if arguments.output:
         text = with_values(source, values, appends=True)
         parse(text, arguments.output)
@@ -68,6 +73,9 @@ def run(arguments: Namespace) -> int:
         print(f"note: {reason}")
     if arguments.plot:
         print(f"picture: {arguments.plot}")
+    if arguments.errors and receiver is not None:
+        file = Path(arguments.errors).resolve()
+        print(f"errors: {file}   vehicled sim --set sim.gnss.model=replayed --set sim.gnss.replayed.file={file}")
     if arguments.output:
         print(f"profile: {arguments.output}   vehicled sim --profile {arguments.output}")
     else:
@@ -102,8 +110,9 @@ def _print_positions(found: PositionFit) -> None:
     if found.autocorrelation:
         pairs = ", ".join(f"{lag:g} s: {a:.2f} and {b:.2f}" for lag, (a, b) in found.autocorrelation.items())
         print(f"autocorrelation within a run, recorded and simulated: {pairs}")
-    if found.smooth_unknown:
-        print(f"note: the time of the second-order part may be longer than {found.lags_s[-1]:.3g} s: record longer")
+    if found.smooth_beyond:
+        cure = "record longer" if found.smooth_beyond == "longer" else "record more fixes per second"
+        print(f"note: the time of the second-order part may be {found.smooth_beyond} than {found.form.smooth_s:.3g} s: {cure}")
     print(f"standard deviation within a run, recorded and simulated: {found.deviation_m[0]:.3g} and {found.deviation_m[1]:.3g} m")
     cut = found.interrupted
     print(
@@ -114,6 +123,8 @@ def _print_positions(found: PositionFit) -> None:
         print(f"the fixes are {abs(found.delay_s):.2f} s {'later' if found.delay_s > 0.0 else 'earlier'} than the truth")
     if found.settling is not None:
         print("dilution settles from {:.3g} to {:.3g}, time constant {:.3g} s".format(*found.settling))
+    if found.left_out:
+        print(f"note: left out: {shortened(found.left_out)}")
     if not found.held_out < _POOR:
         print("note: the halves disagree: record longer, or more runs")
 
@@ -135,5 +146,17 @@ def _print_inertial(found: InertialFit) -> None:
         print(f"note: {100.0 * found.missing:.1f} % of the samples are missing and were interpolated")
 
 
+def _errors(found: PositionFit) -> str:
+    """Return the errors of all runs as the CSV file of the model ``replayed``."""
+    lines = ["run,t_s,east_m,north_m"]
+    for run in found.errors:
+        for k in np.flatnonzero(np.isfinite(run.error_m).all(axis=1)).tolist():
+            east, north = run.error_m[k]
+            lines.append(f"{run.name},{k * run.period_s:.3f},{east:.4f},{north:.4f}")
+    return "\n".join(lines) + "\n"
+
+
 def _summary(receiver: PositionFit | None, unit: InertialFit | None, values: model.Values) -> dict[str, object]:
+    if receiver is not None:
+        receiver = msgspec.structs.replace(receiver, errors=[])  # they have a file of their own
     return {"gnss": receiver, "imu": unit, "profile": values}

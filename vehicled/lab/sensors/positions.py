@@ -35,9 +35,12 @@ LONG_S = 1000.0
 DELAYS_S = np.arange(-0.3, 0.61, 0.05)
 DELAY_PAYS = 0.95
 """A lateness counts if it makes the squared change from fix to fix smaller by this factor; else chance picks it."""
+RATES_ALIKE = 0.1
+"""Runs whose rates differ by more are of receivers that are set differently."""
 GAP = 2.5
 """Fixes further apart than so many periods have an outage between them."""
 STILL_MPS = 0.1
+STILL_M = 2.0
 BLOCKS = 8
 DRAWS = 60
 CHECKED_S = (1.0, 5.0, 10.0, 20.0)
@@ -87,20 +90,14 @@ class Interrupted(Struct, frozen=True):
     outage_s: float
 
 
-class PositionFit(Struct, frozen=True, kw_only=True):
-    """The model of a receiver's positions, and how good it is."""
+class Growth(Struct, frozen=True, kw_only=True):
+    """The model of the growth of errors with time, fitted to their increments."""
 
-    runs: int
-    hours: float
-    rate_hz: float
-    delay_s: float | None
-    """Lateness of the fixes against the truth; None for a standing vehicle."""
     form: Form
     low: Form
     high: Form
     """5 and 95 % over resampled runs or parts of them."""
     wander_fixed: bool
-    interrupted: Interrupted
     lags_s: Array
     increments_m2: Array
     held_out: float
@@ -109,6 +106,29 @@ class PositionFit(Struct, frozen=True, kw_only=True):
     """The published random walk with the sizes and times that come nearest to D."""
     walk_factor: float
     """Geometric mean of the factor between D and that of the walk."""
+
+    @property
+    def smooth_beyond(self) -> str:
+        """``longer`` or ``shorter`` if the time of the second-order part is at the end of what the lags show; else empty."""
+        if self.form.smooth_m == 0.0:
+            return ""
+        if self.form.smooth_s > 0.9 * self.lags_s[-1]:
+            return "longer"
+        return "shorter" if self.form.smooth_s < 2.2 * self.lags_s[0] else ""
+
+
+class PositionFit(Growth, frozen=True, kw_only=True):
+    """The model of a receiver's positions, and how good it is."""
+
+    runs: int
+    left_out: list[str]
+    """Runs that tell nothing, with the reason."""
+    errors: list[Errors]
+    hours: float
+    rate_hz: float
+    delay_s: float | None
+    """Lateness of the fixes against the truth; None for a standing vehicle."""
+    interrupted: Interrupted
     autocorrelation: dict[float, tuple[float, float]]
     """Recorded autocorrelation by lag in s, and that of simulated runs of the same lengths, about the mean of each run."""
     deviation_m: tuple[float, float]
@@ -117,11 +137,6 @@ class PositionFit(Struct, frozen=True, kw_only=True):
     dilution: tuple[float, float] | None
     settling: tuple[float, float, float] | None
     """First and last dilution and its time constant in s; None if it does not settle in any run."""
-
-    @property
-    def smooth_unknown(self) -> bool:
-        """True if the time of the second-order part is as long as the lags allow, so that it may be any longer one."""
-        return self.form.smooth_m > 0.0 and self.form.smooth_s > 0.9 * float(self.lags_s[-1])
 
 
 def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
@@ -135,8 +150,44 @@ def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
             refused.append(str(error))
     if not runs:
         raise RecordingError("no run tells errors of positions: " + shortened(refused))
-    period_s = float(np.median([run.period_s for run in runs]))
-    longest_s = max(len(run.error_m) for run in runs) * period_s
+    period_s = sorted(run.period_s for run in runs)[len(runs) // 2]
+    refused += [
+        f"{run.name}: has {1.0 / run.period_s:.3g} fixes per second, not {1.0 / period_s:.3g}; fit it apart"
+        for run in runs
+        if abs(run.period_s / period_s - 1.0) > RATES_ALIKE
+    ]
+    runs = [run for run in runs if abs(run.period_s / period_s - 1.0) <= RATES_ALIKE]
+    growth = growth_of([run.error_m for run in runs], period_s, seed)
+    recorded = [run.error_m for run in runs]
+    simulated = _simulated(growth.form, period_s, [len(error) for error in recorded], seed)
+    longest = max(map(len, recorded))
+    correlation = {
+        lag_s: (_correlation(recorded, lag), _correlation(simulated, lag))
+        for lag_s in CHECKED_S
+        if 0 < (lag := round(lag_s / period_s)) < longest / 3.0
+    }
+    fixes = [fix for drive in drives for fix in drive.fixes]
+    hdop = [(fix.hdop, fix.vdop) for fix in fixes if np.isfinite(fix.hdop) and np.isfinite(fix.vdop)]
+    return PositionFit(
+        **{name: getattr(growth, name) for name in Growth.__struct_fields__},
+        runs=len(runs),
+        left_out=refused,
+        errors=runs,
+        hours=sum(int(np.isfinite(error[:, 0]).sum()) for error in recorded) * period_s / 3600.0,
+        rate_hz=1.0 / period_s,
+        delay_s=delay_s,
+        interrupted=_interrupted(drives, period_s),
+        autocorrelation=correlation,
+        deviation_m=(_deviation(recorded), _deviation(simulated)),
+        carrier=_carrier(drives),
+        dilution=None if not hdop else (float(np.median([h for h, _ in hdop])), float(np.median([v for _, v in hdop]))),
+        settling=next((found for drive in drives if (found := _settling(drive)) is not None), None),
+    )
+
+
+def growth_of(runs: Sequence[Array], period_s: float, seed: int = 1) -> Growth:
+    """Fit the growth of errors (n, 2) of runs. Raises RecordingError if they never change."""
+    longest_s = max(map(len, runs)) * period_s
     most = max(2, int(min(longest_s / 3.0, LONGEST_LAG_S) / period_s))
     lags = np.unique(np.round(np.logspace(0.0, np.log10(most), LAGS)).astype(int))
     sums = _sums(runs, lags)
@@ -153,36 +204,17 @@ def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
     low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
     halves = sums[0::2], sums[1::2]
     held_out = [_factor(_fit(t_s, _pooled(a), wander_s), t_s, _pooled(b)) for a, b in (halves, halves[::-1]) if len(a) and len(b)]
-    simulated = _simulated(form, period_s, [len(run.error_m) for run in runs], seed)
-    recorded = [run.error_m for run in runs]
     walk, walk_factor = nearest_walk(t_s, _pooled(sums))
-    correlation = {
-        lag_s: (_correlation(recorded, lag), _correlation(simulated, lag))
-        for lag_s in CHECKED_S
-        if 0 < (lag := round(lag_s / period_s)) < longest_s / period_s / 3.0
-    }
-    fixes = [fix for drive in drives for fix in drive.fixes]
-    hdop = [(fix.hdop, fix.vdop) for fix in fixes if np.isfinite(fix.hdop) and np.isfinite(fix.vdop)]
-    return PositionFit(
-        runs=len(runs),
-        hours=sum(int(np.isfinite(run.error_m[:, 0]).sum()) for run in runs) * period_s / 3600.0,
-        rate_hz=1.0 / period_s,
-        delay_s=delay_s,
+    return Growth(
         form=form,
         low=Form(*low.tolist()),
         high=Form(*high.tolist()),
         wander_fixed=wander_s is not None,
-        interrupted=_interrupted(drives, period_s),
         lags_s=t_s,
         increments_m2=_pooled(sums),
         held_out=float(np.exp(np.mean(np.log(held_out)))) if held_out else float("nan"),
         walk=walk,
         walk_factor=walk_factor,
-        autocorrelation=correlation,
-        deviation_m=(_deviation(recorded), _deviation(simulated)),
-        carrier=_carrier(drives),
-        dilution=None if not hdop else (float(np.median([h for h, _ in hdop])), float(np.median([v for _, v in hdop]))),
-        settling=next((found for drive in drives if (found := _settling(drive)) is not None), None),
     )
 
 
@@ -233,10 +265,12 @@ def _stands(drive: Drive, t_s: Array, place: Array) -> bool:
     velocities = [hypot(*fix.velocity_enu_mps[:2]) for fix in drive.fixes if np.isfinite(fix.velocity_enu_mps[:2]).all()]
     if velocities and np.median(velocities) > STILL_MPS:
         return False
-    later = np.searchsorted(t_s, t_s + 10.0)
+    # Positions of a standing receiver wander by metres, so they must be seen to go somewhere.
+    lag_s = min(60.0, 0.5 * float(t_s[-1]))
+    later = np.searchsorted(t_s, t_s + lag_s)
     pairs = later < len(t_s)
-    moved = np.linalg.norm(place[later[pairs]] - place[pairs], axis=1) / 10.0
-    return not len(moved) or bool(np.median(moved) <= STILL_MPS)
+    moved = np.linalg.norm(place[later[pairs]] - place[pairs], axis=1)
+    return not len(moved) or bool(np.median(moved) <= max(STILL_M, STILL_MPS * lag_s))
 
 
 def _delay(drives: Sequence[Drive]) -> float:
@@ -258,14 +292,14 @@ def _delay(drives: Sequence[Drive]) -> float:
     return best_s if roughness(best_s) < DELAY_PAYS * roughness(0.0) else 0.0
 
 
-def _sums(runs: Sequence[Errors], lags: Array) -> Array:
+def _sums(runs: Sequence[Array], lags: Array) -> Array:
     """Return sum and count of squared increments (blocks, 2, lags). Few runs are cut, so that there are blocks to draw from."""
     parts = 1 if len(runs) >= BLOCKS // 2 else -(-BLOCKS // len(runs))
     found = []
-    for run in runs:
-        squares = [(run.error_m[lag:] - run.error_m[:-lag]) ** 2 for lag in lags.tolist()]
+    for error in runs:
+        squares = [(error[lag:] - error[:-lag]) ** 2 for lag in lags.tolist()]
         # A block holds the increments that begin in it.
-        for begins in np.array_split(np.arange(len(run.error_m)), parts):
+        for begins in np.array_split(np.arange(len(error)), parts):
             rows = [each[begins[0] : begins[-1] + 1] if len(begins) else each[:0] for each in squares]
             found.append([[np.nansum(each) for each in rows], [np.isfinite(each).sum() for each in rows]])
     return np.array(found)

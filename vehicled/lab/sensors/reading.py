@@ -2,7 +2,8 @@
 
 import os
 import tempfile
-from collections.abc import Collection, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from vehicled.recordings import track_truth
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.importing import import_log
 from vehicled.recordings.loading import Source, sources
-from vehicled.recordings.recording import Array, Recording, Truth, seconds
+from vehicled.recordings.recording import Array, Recording, Times, Truth, seconds
 
 TRUE_APART = ("plain", "bare_plain", "mocap", "plain_start", "path_sim", "ramp", "acceleration")
 """Kinds of recordings whose truth comes from another sensor than their fixes."""
@@ -34,10 +35,12 @@ class Drive(Struct, frozen=True, kw_only=True):
 
     name: str
     fixes: list[GnssFix]
-    samples: list[ImuSample]
     truth: Truth | None
     """Truth by another sensor than the fixes; None if no sensor gives it."""
     datum: Datum
+    sample_ns: Times = field(default_factory=lambda: np.zeros(0, np.int64))
+    samples: Array = field(default_factory=lambda: np.zeros((0, 6)))
+    """Angular rates and specific forces (n, 6) of the inertial unit at ``sample_ns``, rad/s and m/s^2."""
     lever_arm_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     speeds: list[tuple[int, float]] = field(default_factory=list)
     """Time and speed by wheels."""
@@ -93,10 +96,12 @@ def _of_recording(recordings: list[Recording], name: str) -> Drive | None:
     if not recordings:
         return None
     recording = recordings[0]
+    sample_ns, samples = inertial_samples(m for m in recording.inputs if isinstance(m, ImuSample))
     return Drive(
         name=name,
         fixes=[m for m in recording.inputs if isinstance(m, GnssFix)],
-        samples=[m for m in recording.inputs if isinstance(m, ImuSample)],
+        sample_ns=sample_ns,
+        samples=samples,
         truth=recording.truth if recording.kind in TRUE_APART else None,
         datum=recording.datum,
         lever_arm_m=recording.lever_arm_m,
@@ -113,21 +118,19 @@ def _imported(path: Path, mapping: str) -> Drive:
 
 def _own(path: Path, name: str) -> Drive:
     fixes: list[GnssFix] = []
-    samples: list[ImuSample] = []
     truths: list[GroundTruth] = []
     speeds: list[tuple[int, float]] = []
     driven = False
     with LogReader(path) as log:
         profile = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml").profile
         course = log.attachment("course.json")
+    sample_ns, samples = inertial_samples(_samples_of(path))
     for part in run_parts(path):
         with LogReader(part) as log:
-            for record in log.messages(GnssFix, ImuSample, GroundTruth, WheelSpeed, ActuatorCommand):
+            for record in log.messages(GnssFix, GroundTruth, WheelSpeed, ActuatorCommand):
                 message = record.message
                 if isinstance(message, GnssFix):
                     fixes.append(message)
-                elif isinstance(message, ImuSample):
-                    samples.append(message)
                 elif isinstance(message, GroundTruth):
                     truths.append(message)
                 elif isinstance(message, WheelSpeed):
@@ -142,6 +145,7 @@ def _own(path: Path, name: str) -> Drive:
     return Drive(
         name=name,
         fixes=fixes,
+        sample_ns=sample_ns,
         samples=samples,
         truth=_truth(truths) if len(truths) > 1 else None,
         datum=datum,
@@ -149,6 +153,23 @@ def _own(path: Path, name: str) -> Drive:
         speeds=speeds,
         driven=driven,
     )
+
+
+def _samples_of(path: Path) -> Iterator[ImuSample]:
+    for part in run_parts(path):
+        with LogReader(part) as log:
+            for record in log.messages(ImuSample):
+                yield record.message
+
+
+def inertial_samples(messages: Iterable[ImuSample]) -> tuple[Times, Array]:
+    """Return times (n,) and values (n, 6). They are packed, because a night of standing holds millions."""
+    times, values = array("q"), array("d")
+    for message in messages:
+        times.append(message.t_ns)
+        values.extend(message.angular_rate_radps)
+        values.extend(message.specific_force_mps2)
+    return np.array(times, np.int64), np.array(values).reshape(-1, 6)
 
 
 def _truth(truths: list[GroundTruth]) -> Truth:
