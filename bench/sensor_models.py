@@ -4,7 +4,7 @@
 
 Each recorded run is simulated again with every model. All but that sensor stays as recorded. ``fitted``, ``gauss, fitted`` and
 ``walk, fitted`` have the numbers that ``vehicled sensors fit`` finds in the other half of the runs, so that no run is judged by a
-model that saw it. ``real fixes, gyro`` is the reverse: a simulated gyro, and all else real. The judges are ``ekf4``, ``planar`` and
+model that saw it. The judges are ``ekf4``, ``planar`` and
 the filter of robot_localization with the parameter file of docs/gap.md. Distances are VEPD of E and S, and that of the error of the
 position. The last lines tell how far the orders of the published models agree between sets, manoeuvres and judges (Kendall's tau).
 Recordings that are not there are named, and left out; without any the status is 0.
@@ -38,8 +38,6 @@ from vehicled.recordings.recording import Recording
 
 PUBLISHED = ("gauss", "random_walk", "airsim", "gauss_airsim", "random_walk_airsim")
 FITTED = {"fitted": "recorded", "gauss, fitted": "gauss", "walk, fitted": "random_walk"}
-GYRO = "real fixes, gyro"
-GYRO_SETTINGS = ("sim.heading.kind=inertial", "sim.heading.walk_rad_per_root_s=0.02")
 JUDGES = ("ekf4", "planar", "robot_localization")
 QUANTITIES = (("E", "S"), ("position",))
 MANUAL = Path(__file__).parents[1] / "docs" / "gap.md"
@@ -52,12 +50,11 @@ class DataSet(NamedTuple):
     kind: str
     from_first_fix: bool
     """True if the recorded error begins at zero: that of a walk that somebody added to motion capture."""
-    gyro: bool
 
 
 SETS = {
-    "lot17": DataSet("lot17_rtk_gps_2023", "plain", from_first_fix=False, gyro=True),
-    "mocap": DataSet("mocap_ekf_mpc_2023", "mocap", from_first_fix=True, gyro=False),
+    "lot17": DataSet("lot17_rtk_gps_2023", "plain", from_first_fix=False),
+    "mocap": DataSet("mocap_ekf_mpc_2023", "mocap", from_first_fix=True),
 }
 
 
@@ -77,9 +74,8 @@ def judged(job: Job) -> tuple[str, str, str, JudgedRun]:
     which = SETS[job.data]
     recording = of(job.path, which.kind)
     if job.settings:
-        replaced = ("imu", "heading") if job.label == GYRO else ("gnss",)
         profile = load_profile("art", list(job.settings))
-        inputs = simulated(recording, profile, replaced, job.seed, from_first_fix=which.from_first_fix)
+        inputs = simulated(recording, profile, ("gnss",), job.seed, from_first_fix=which.from_first_fix)
         recording = replace(recording, inputs=inputs)
     return job.data, job.judge.partition("=")[0], job.label, judge_run(recording, make_judge(job.judge), job.path.parent.name)
 
@@ -110,8 +106,6 @@ def jobs_of(data: str, root: Path, judges: Sequence[str], runs: int) -> list[Job
     found = []
     for file in files:
         models = {name: (f"sim.gnss.model={name}",) for name in PUBLISHED} | settings[file]
-        if which.gyro:
-            models[GYRO] = GYRO_SETTINGS
         found += [Job(data, file, "real", (), 0, judge) for judge in judges]
         found += [
             Job(data, file, label, given, seed, judge)

@@ -19,7 +19,8 @@ from sim_backend.sensors.noise import Normals, stream
 from tests import log_bench
 from vehicled.cli import main
 from vehicled.lab.sensors import inertial, positions
-from vehicled.lab.sensors.allan import Terms, allan, fit, overlapping
+from vehicled.lab.sensors.allan import Terms, allan, fit, fit_with_doubt, overlapping
+from vehicled.lab.sensors.allan import samples as samples_of
 from vehicled.lab.sensors.positions import Form
 from vehicled.lab.sensors.reading import Drive, inertial_samples, read
 from vehicled.messages import GnssFix, ImuSample
@@ -124,6 +125,26 @@ def test_the_simulated_unit_is_found_again() -> None:
     assert found.accelerometer[0].step == 0.0
     for axis in (*found.gyro, *found.accelerometer):
         assert axis.low.white <= axis.terms.white <= axis.high.white
+
+
+def test_the_instability_is_the_floor_that_the_twin_has() -> None:
+    """What is fitted and what ``[sim.imu]`` takes have the same meaning."""
+    model = ImuModel(rate_hz=50.0, gyro_density=2e-4, gyro_instability_radps=1e-4, gyro_bias_walk=0.0)
+    found = inertial.fit([drive(samples=samples(model, 900.0))])
+    assert found.root_mean_square("gyro", "instability") == pytest.approx(1e-4, rel=0.25)
+    assert found.root_mean_square("gyro", "quantisation") == 0.0
+    drawn = samples_of(Terms(0.0, 2e-4, 1e-4, 0.0), 45_000, 50.0, np.random.default_rng(1))
+    assert fit(allan(drawn, 50.0), ["white", "instability"]).instability == pytest.approx(1e-4, rel=0.25)
+
+
+def test_intervals_hold_the_true_terms() -> None:
+    """Of ten stands with a walk of the rate, nine in the mean."""
+    true, inside = Terms(0.0, 2e-4, 0.0, 2e-5), 0
+    for seed in range(10):
+        values = samples_of(true, 30_000, 50.0, np.random.default_rng(seed))
+        _, low, high = fit_with_doubt(allan(values, 50.0), 30_000, 50.0)
+        inside += (low.white <= true.white <= high.white) + (low.walk <= true.walk <= high.walk)
+    assert inside >= 14
 
 
 def test_only_the_time_of_standing_counts() -> None:

@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 from scipy.optimize import least_squares
+from scipy.stats import norm as normal
+from scipy.stats import t as student
 
 from sim_backend.sensors.gnss_errors import RecordedGnssError
 from sim_backend.sensors.noise import Normals, stream
@@ -201,14 +203,14 @@ def growth_of(runs: Sequence[Array], period_s: float, seed: int = 1) -> Growth:
     chance = np.random.default_rng(seed)
     draws = (sums[chance.integers(len(sums), size=len(sums))] for _ in range(DRAWS))
     drawn = [msgspec.structs.astuple(_fit(t_s, _pooled(draw), wander_s, form)) for draw in draws]
-    low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
+    low, high = _ends(msgspec.structs.astuple(form), drawn, len(sums))
     halves = sums[0::2], sums[1::2]
     held_out = [_factor(_fit(t_s, _pooled(a), wander_s), t_s, _pooled(b)) for a, b in (halves, halves[::-1]) if len(a) and len(b)]
     walk, walk_factor = nearest_walk(t_s, _pooled(sums))
     return Growth(
         form=form,
-        low=Form(*low.tolist()),
-        high=Form(*high.tolist()),
+        low=Form(*low),
+        high=Form(*high),
         wander_fixed=wander_s is not None,
         lags_s=t_s,
         increments_m2=_pooled(sums),
@@ -290,6 +292,17 @@ def _delay(drives: Sequence[Drive]) -> float:
 
     best_s = float(min(DELAYS_S, key=roughness))
     return best_s if roughness(best_s) < DELAY_PAYS * roughness(0.0) else 0.0
+
+
+def _ends(values: Sequence[float], drawn: Sequence[Sequence[float]], blocks: int) -> tuple[list[float], list[float]]:
+    """Return 5 and 95 % of the draws, made wider as Student's distribution is wider for so few blocks."""
+    wider = float(student.ppf(0.95, blocks - 1) / normal.ppf(0.95)) * (blocks / (blocks - 1)) ** 0.5
+    low, high = np.quantile(drawn, [0.05, 0.95], axis=0).tolist()
+    for ends in (low, high):
+        for k, value in enumerate(values):
+            if value > 0.0 and ends[k] > 0.0:
+                ends[k] = value * (ends[k] / value) ** wider
+    return low, high
 
 
 def _sums(runs: Sequence[Array], lags: Array) -> Array:
