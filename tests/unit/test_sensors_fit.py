@@ -128,7 +128,7 @@ def test_the_simulated_unit_is_found_again() -> None:
 
 
 def test_the_instability_is_the_floor_that_the_twin_has() -> None:
-    """What is fitted and what ``[sim.imu]`` takes have the same meaning."""
+    """The fitted floor and that of ``[sim.imu]`` have the same meaning."""
     model = ImuModel(rate_hz=50.0, gyro_density=2e-4, gyro_instability_radps=1e-4, gyro_bias_walk=0.0)
     found = inertial.fit([drive(samples=samples(model, 900.0))])
     assert found.root_mean_square("gyro", "instability") == pytest.approx(1e-4, rel=0.25)
@@ -138,7 +138,7 @@ def test_the_instability_is_the_floor_that_the_twin_has() -> None:
 
 
 def test_intervals_hold_the_true_terms() -> None:
-    """Of ten stands with a walk of the rate, nine in the mean."""
+    """Nine of ten stands with a walk of the rate, in the mean."""
     true, inside = Terms(0.0, 2e-4, 0.0, 2e-5), 0
     for seed in range(10):
         values = samples_of(true, 30_000, 50.0, np.random.default_rng(seed))
@@ -235,7 +235,7 @@ def test_the_walk_of_the_simulator_is_the_walk_that_is_fitted() -> None:
 
 
 def test_a_lateness_counts_only_if_it_shows() -> None:
-    """At 8 m/s along a circle of 10 m, fixes that are 0.2 s late are 1.6 m behind, and turn with the vehicle."""
+    """Fixes that are 0.2 s late at 8 m/s are 1.6 m behind, and on a circle that turns with the vehicle."""
 
     def motion(t_s: float) -> Motion:
         angle = 0.8 * t_s
