@@ -1,6 +1,6 @@
 """Distance of sensor models from real sensors: recorded runs against the same runs with a simulated sensor, under three judges.
 
-    python bench/sensor_models.py [--data ~/vehicled/data] [--set lot17 mocap] [--runs 1] [--jobs 2] [--json FILE]
+    python bench/sensor_models.py [--data ~/vehicled/data] [--set lot17 mocap] [--judge ekf4] [--runs 1] [--jobs 2] [--json FILE]
 
 Each recorded run is simulated again with every model. All but that sensor stays as recorded. ``fitted``, ``gauss, fitted`` and
 ``walk, fitted`` have the numbers that ``vehicled sensors fit`` finds in the other half of the runs, so that no run is judged by a
@@ -102,7 +102,8 @@ def jobs_of(data: str, root: Path, judges: Sequence[str], runs: int) -> list[Job
     which = SETS[data]
     files = sorted(source.path for source in sources(root / which.folder) if source.load((which.kind,)))
     halves = files[0::2], files[1::2]
-    settings = {file: fitted(halves[1 - k], which.kind) for k in (0, 1) for file in halves[k]}
+    other = [fitted(halves[1 - k], which.kind) for k in (0, 1)]
+    settings = {file: other[k] for k in (0, 1) for file in halves[k]}
     found = []
     for file in files:
         models = {name: (f"sim.gnss.model={name}",) for name in PUBLISHED} | settings[file]
@@ -172,6 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=Path, default=Path(DATA_FOLDER).expanduser())
     parser.add_argument("--set", nargs="+", choices=tuple(SETS), default=list(SETS))
+    parser.add_argument("--judge", nargs="+", choices=JUDGES, default=list(JUDGES))
     parser.add_argument("--runs", type=int, default=1, help="simulated runs per recorded one and model")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", type=Path, help="write all rows")
@@ -182,7 +184,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(arguments.jobs) as pool:
         yaml = Path(folder) / "ekf.yaml"
         yaml.write_text(MANUAL.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0], encoding="utf-8")
-        judges = [f"{judge}={yaml}" if judge == JUDGES[2] else judge for judge in JUDGES]
+        judges = [f"{judge}={yaml}" if judge == JUDGES[2] else judge for judge in arguments.judge]
         jobs = [job for name in there for job in jobs_of(name, arguments.data, judges, arguments.runs)]
         sets: dict[tuple[str, str], dict[str, RunSet]] = {}
         for number, (data, judge, label, run) in enumerate(pool.map(judged, jobs, chunksize=4), start=1):
