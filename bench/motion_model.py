@@ -102,14 +102,12 @@ def errors(recording: Recording, judge: str, vehicle: Vehicle) -> tuple[float, f
 
 
 def threshold(sigmas: Sequence[float], gains: Sequence[float]) -> float:
-    """Return the noise from which on every gain is above 1, between two levels on logarithms; infinite if the last is not."""
-    below = [k for k, gain in enumerate(gains) if not gain > 1.0]
-    if not below:
-        return 0.0
-    k = below[-1]
-    if k + 1 == len(gains):
-        return float("inf")
-    return float(np.exp(np.interp(0.0, np.log([gains[k], gains[k + 1]]), np.log([sigmas[k], sigmas[k + 1]]))))
+    """Return the least noise at which the gain is 1, between two levels on logarithms; infinite if no gain is above 1."""
+    first = next((k for k, gain in enumerate(gains) if gain > 1.0), None)
+    if not first:
+        return float("inf") if first is None else 0.0
+    pair = slice(first - 1, first + 1)
+    return float(np.exp(np.interp(0.0, np.log(gains[pair]), np.log(sigmas[pair]))))
 
 
 def _rms(values: Sequence[float]) -> float:
@@ -144,12 +142,12 @@ def main() -> None:
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     print("gain over raw positions by noise per axis; threshold below which the model only adds noise")
-    print(f"  {'':34}" + "".join(f"{sigma:>8g}" for sigma in SIGMAS_M) + "  threshold")
+    print(f"  {'':37}" + "".join(f"{sigma:>8g}" for sigma in SIGMAS_M) + "  threshold")
     for name, kind, judge in dict.fromkeys((row["vehicle"], row["noise"], row["judge"]) for row in rows):
         gains = _gains(rows, name, kind, judge)
         from_m = threshold(SIGMAS_M, gains)
-        text = "none" if from_m == 0.0 else "above all" if np.isinf(from_m) else f"{from_m:.3g} m"
-        print(f"  {name:12} {kind:5} {judge:15}" + "".join(f"{gain:8.2f}" for gain in gains) + f"  {text}")
+        text = "below all" if from_m == 0.0 else "above all" if np.isinf(from_m) else f"{from_m:.3g} m"
+        print(f"  {name:12} {kind:5} {judge:18}" + "".join(f"{gain:8.2f}" for gain in gains) + f"  {text}")
     if arguments.plot:
         draw(arguments.plot, rows)
 
@@ -179,7 +177,7 @@ def draw(file: Path, rows: Sequence[dict[str, Any]]) -> None:
         panel.grid(which="both", alpha=0.2)
         if k == 0:
             panel.set_ylabel("error of raw positions / error of estimate")
-            panel.text(0.0012, 0.65, "the model only adds noise", fontsize=8, color="#d1495b")
+            panel.text(0.012, 0.0045, "the model only adds noise", fontsize=8, color="#d1495b")
     handles = figure.axes[0].get_legend_handles_labels()
     figure.legend(*handles, fontsize=8, loc="outside lower center", ncols=len(JUDGES))
     save_figure(figure, file)

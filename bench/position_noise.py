@@ -219,14 +219,11 @@ def draw_picture(file: Path, loaded: Sequence[Recorded], models: dict[str, Array
         t_s = np.array(lags) * 0.25
         for panel, values in zip(panels, (np.sqrt(increments([errors], lags)), deviation([errors], lags))):
             panel.loglog(t_s, values, ls="--", lw=1.4, color=colour, label=f"model {name}")
-    for panel, label, title in zip(
-        panels,
-        ("time between two fixes, s", "averaging time, s"),
-        ("root mean square change of the error, m", "Allan deviation, m"),
-    ):
-        panel.set(xlabel=label, ylabel=title)
+    panels[0].set(xlabel="time between two fixes, s", ylabel="root mean square change of the error, m")
+    panels[1].set(xlabel="averaging time, s", ylabel="Allan deviation, m")
+    for panel in panels:
         panel.grid(which="both", alpha=0.2)
-    panels[0].legend(fontsize=7.5, loc="lower right")
+    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=8, loc="outside right center")
     save_figure(figure, file)
     print(f"picture: {file}")
 
