@@ -1,13 +1,13 @@
 """Distance of sensor models from real sensors: recorded runs against the same runs with a simulated sensor, under three judges.
 
-    python bench/sensor_models.py [--data ~/vehicled/data] [--set lot17 mocap] [--judge ekf4] [--runs 1] [--jobs 2] [--json FILE]
+    python bench/sensor_models.py [--data ~/vehicled/data] [--set lot17 mocap] [--judge ekf4] [--model fitted] [--json FILE]
 
 Each recorded run is simulated again with every model. All but that sensor stays as recorded. ``fitted``, ``gauss, fitted`` and
 ``walk, fitted`` have the numbers that ``vehicled sensors fit`` finds in the other half of the runs, so that no run is judged by a
-model that saw it. The judges are ``ekf4``, ``planar`` and
-the filter of robot_localization with the parameter file of docs/gap.md. Distances are VEPD of E and S, and that of the error of the
-position. The last lines tell how far the orders of the published models agree between sets, manoeuvres and judges (Kendall's tau).
-Recordings that are not there are named, and left out; without any the status is 0.
+model that saw it. The judges are ``ekf4``, ``planar`` and the filter of robot_localization with the parameter file of docs/gap.md.
+Distances are VEPD of E and S, and that of the error of the position. The last lines tell how far the orders of the published models
+agree between sets, manoeuvres and judges (Kendall's tau). Recordings that are not there are named, and left out; without any the
+status is 0.
 """
 
 import argparse
@@ -88,16 +88,15 @@ def of(path: Path, kind: str) -> Recording:
 def fitted(files: Sequence[Path], kind: str) -> dict[str, tuple[str, ...]]:
     """Return the settings of the models fitted to files, by their names here."""
     values = model.of_positions(positions.fit(read(files, (kind,))))
-    return {
-        label: (
-            f"sim.gnss.model={name}",
-            *(f"{key}={value}" for key, value in values.items() if key.startswith(f"sim.gnss.{name}.")),
-        )
-        for label, name in FITTED.items()
-    }
+    found = {}
+    for label, name in FITTED.items():
+        keys = [f"sim.gnss.{key}" for key in ("hdop", "vdop", "covariance", "user_range_error_m")]
+        keys += [key for key in values if key.startswith(f"sim.gnss.{name}.")]
+        found[label] = (f"sim.gnss.model={name}", *(f"{key}={values[key]}" for key in keys if key in values))
+    return found
 
 
-def jobs_of(data: str, root: Path, judges: Sequence[str], runs: int) -> list[Job]:
+def jobs_of(data: str, root: Path, judges: Sequence[str], labels: Sequence[str], runs: int) -> list[Job]:
     """Return all runs of a set to be judged."""
     which = SETS[data]
     files = sorted(source.path for source in sources(root / which.folder) if source.load((which.kind,)))
@@ -107,6 +106,7 @@ def jobs_of(data: str, root: Path, judges: Sequence[str], runs: int) -> list[Job
     found = []
     for file in files:
         models = {name: (f"sim.gnss.model={name}",) for name in PUBLISHED} | settings[file]
+        models = {label: models[label] for label in labels}
         found += [Job(data, file, "real", (), 0, judge) for judge in judges]
         found += [
             Job(data, file, label, given, seed, judge)
@@ -174,6 +174,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(DATA_FOLDER).expanduser())
     parser.add_argument("--set", nargs="+", choices=tuple(SETS), default=list(SETS))
     parser.add_argument("--judge", nargs="+", choices=JUDGES, default=list(JUDGES))
+    parser.add_argument("--model", nargs="+", choices=(*PUBLISHED, *FITTED), default=[*PUBLISHED, *FITTED])
     parser.add_argument("--runs", type=int, default=1, help="simulated runs per recorded one and model")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", type=Path, help="write all rows")
@@ -185,7 +186,7 @@ def main() -> None:
         yaml = Path(folder) / "ekf.yaml"
         yaml.write_text(MANUAL.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0], encoding="utf-8")
         judges = [f"{judge}={yaml}" if judge == JUDGES[2] else judge for judge in arguments.judge]
-        jobs = [job for name in there for job in jobs_of(name, arguments.data, judges, arguments.runs)]
+        jobs = [job for name in there for job in jobs_of(name, arguments.data, judges, arguments.model, arguments.runs)]
         sets: dict[tuple[str, str], dict[str, RunSet]] = {}
         for number, (data, judge, label, run) in enumerate(pool.map(judged, jobs, chunksize=4), start=1):
             sets.setdefault((data, judge), {}).setdefault(label, RunSet(label, [])).runs.append(run)
@@ -204,7 +205,7 @@ def main() -> None:
                     low, high = row["interval"]
                     cells.append(f"{row['distance']:.3f} ({low:.3f}-{high:.3f}) {row['floors']:5.1f} p {row['p']:.3f}")
                 print(f"  {label:20} " + "   ".join(cells))
-    if rows:
+    if rows and {*PUBLISHED} <= {*arguments.model}:
         agreement(rows)
 
 

@@ -98,6 +98,8 @@ def _print_positions(found: PositionFit) -> None:
         fixed = name == "wander_s" and found.wander_fixed
         rows.append((text, f"{value:.3g} {unit}", "fixed: the runs are too short" if fixed else f"{low:.3g} to {high:.3g}"))
     rows.append(("standard deviation", f"{found.form.sigma_m:.3g} m", ""))
+    if found.reported_m is not None:
+        rows.append(("as the receiver reports it", f"{found.reported_m:.3g} m", ""))
     rows.append(("random walk: sigma", f"{found.walk.sigma:.3g}", ""))
     rows.append(("random walk: p_max", f"{found.walk.pull_range_m / (found.walk.pull * found.walk.sigma):.3g}", ""))
     title = f"Positions: {found.runs} runs, {found.hours * 60.0:.0f} min, {found.rate_hz:.3g} fixes per second"

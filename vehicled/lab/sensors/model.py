@@ -4,6 +4,7 @@ from math import sqrt
 
 from vehicled.lab.sensors.inertial import InertialFit, gravity_error_mps2
 from vehicled.lab.sensors.positions import PositionFit
+from vehicled.profile.gnss import GnssModel
 
 Values = dict[str, str]
 
@@ -29,10 +30,13 @@ def of_positions(found: PositionFit) -> Values:
     }
     for name in ("sigma", "pull", "pull_range_m", "acceleration_cut", "speed_cut", "settled_sigma_m"):
         values[f"random_walk.{name}"] = _number(getattr(found.walk, name))
-    if found.dilution is not None:
-        hdop, vdop = found.dilution
-        values |= {"hdop": _number(hdop), "vdop": _number(vdop), "user_range_error_m": _number(sigma_m / hdop)}
-        values["airsim.user_range_error_m"] = values["user_range_error_m"]
+    usual = GnssModel()
+    hdop, vdop = found.dilution or (usual.hdop, usual.vdop)
+    if found.dilution is not None or found.reported_m is not None:
+        values |= {"hdop": _number(hdop), "vdop": _number(vdop)}
+        values["user_range_error_m"] = values["airsim.user_range_error_m"] = _number((found.reported_m or sigma_m) / hdop)
+    if found.reported_m is not None:
+        values["covariance"] = '"hdop"'
     if found.settling is not None:
         first, last, time_s = found.settling
         values |= {

@@ -21,7 +21,7 @@ from scipy.stats import t as student
 from sim_backend.sensors.gnss_errors import RecordedGnssError
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.lab.sensors.reading import Drive, antenna_m, shortened
-from vehicled.messages import CarrierSolution
+from vehicled.messages import CarrierSolution, GnssFix
 from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
 from vehicled.recordings import track_truth
 from vehicled.recordings.errors import RecordingError
@@ -136,6 +136,8 @@ class PositionFit(Growth, frozen=True, kw_only=True):
     deviation_m: tuple[float, float]
     """Standard deviation within a run: recorded, simulated."""
     carrier: str
+    reported_m: float | None
+    """Standard deviation that the receiver reports, per horizontal axis, in the median; None if it reports none."""
     dilution: tuple[float, float] | None
     settling: tuple[float, float, float] | None
     """First and last dilution and its time constant in s; None if it does not settle in any run."""
@@ -182,6 +184,7 @@ def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
         autocorrelation=correlation,
         deviation_m=(_deviation(recorded), _deviation(simulated)),
         carrier=_carrier(drives),
+        reported_m=_reported(fixes),
         dilution=None if not hdop else (float(np.median([h for h, _ in hdop])), float(np.median([v for _, v in hdop]))),
         settling=next((found for drive in drives if (found := _settling(drive)) is not None), None),
     )
@@ -500,6 +503,12 @@ def _step(values: Array) -> float:
 def _carrier(drives: Sequence[Drive]) -> str:
     found = [fix.carrier for drive in drives for fix in drive.fixes]
     return max(CarrierSolution, key=found.count).name.lower()
+
+
+def _reported(fixes: Sequence[GnssFix]) -> float | None:
+    variances = [0.5 * (fix.position_covariance_m2[0] + fix.position_covariance_m2[4]) for fix in fixes]
+    known = [variance for variance in variances if np.isfinite(variance) and variance > 0.0]
+    return float(np.sqrt(np.median(known))) if known else None
 
 
 def _settling(drive: Drive) -> tuple[float, float, float] | None:
