@@ -1,4 +1,4 @@
-"""How noisy positions must be before a motion model helps: the gain of estimators over raw positions, per vehicle.
+"""Noise of positions from which on a motion model helps: the gain of estimators over raw positions, per vehicle.
 
     python bench/motion_model.py [--seeds 2] [--plot gain.png] [--json FILE]
 
