@@ -1,12 +1,13 @@
-"""Distance of GNSS models from a real receiver: recorded laps against the same laps with a simulated receiver, under three judges.
+"""Distance of sensor models from real sensors: recorded runs against the same runs with a simulated sensor, under three judges.
 
-    python bench/sensor_models.py [--data ~/vehicled/data/lot17_rtk_gps_2023] [--kind plain] [--runs 2] [--jobs 2] [--json]
+    python bench/sensor_models.py [--data ~/vehicled/data] [--set lot17 mocap] [--judge ekf4] [--model fitted] [--json FILE]
 
-Each recorded run with its truth apart is simulated again with every model: the published five of VEPD, and the one that
-``vehicled sensors fit`` finds in the other half of the runs, so that no run is judged by a model that saw it. Everything but the
-fixes stays as recorded. The judges are ``ekf4``, ``planar`` and the filter of robot_localization with the parameter file of
-docs/gap.md. The published quantities E and S count, and VEPD is their mean distance; the error of the position is beside them.
-Without the recordings it says so and ends with status 0.
+Each recorded run is simulated again with every model. All but that sensor stays as recorded. ``fitted``, ``gauss, fitted`` and
+``walk, fitted`` have the numbers that ``vehicled sensors fit`` finds in the other half of the runs, so that no run is judged by a
+model that saw it. The judges are ``ekf4``, ``planar`` and the filter of robot_localization with the parameter file of docs/gap.md.
+Distances are VEPD of E and S, and that of the error of the position. The last lines tell how far the orders of the published models
+agree between sets, manoeuvres and judges (Kendall's tau). Recordings that are not there are named, and left out; without any the
+status is 0.
 """
 
 import argparse
@@ -17,8 +18,12 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import kendalltau
 
 from vehicled.lab.sensors import model, positions
 from vehicled.lab.sensors.reading import read
@@ -32,32 +37,47 @@ from vehicled.recordings.public_data import DATA_FOLDER
 from vehicled.recordings.recording import Recording
 
 PUBLISHED = ("gauss", "random_walk", "airsim", "gauss_airsim", "random_walk_airsim")
-FITTED = "fitted"
+FITTED = {"fitted": "recorded", "gauss, fitted": "gauss", "walk, fitted": "random_walk"}
 JUDGES = ("ekf4", "planar", "robot_localization")
 QUANTITIES = (("E", "S"), ("position",))
 MANUAL = Path(__file__).parents[1] / "docs" / "gap.md"
 
 
-class Job(NamedTuple):
-    """One recorded run, judged as it is (no model) or simulated."""
+class DataSet(NamedTuple):
+    """Recorded runs whose truth comes from another sensor than their fixes."""
 
-    path: Path
+    folder: str
     kind: str
-    model: str
+    from_first_fix: bool
+    """True if the recorded error begins at zero: that of a walk that somebody added to motion capture."""
+
+
+SETS = {
+    "lot17": DataSet("lot17_rtk_gps_2023", "plain", from_first_fix=False),
+    "mocap": DataSet("mocap_ekf_mpc_2023", "mocap", from_first_fix=True),
+}
+
+
+class Job(NamedTuple):
+    """One recorded run, judged as it is (no settings) or simulated."""
+
+    data: str
+    path: Path
+    label: str
     settings: tuple[str, ...]
     seed: int
     judge: str
 
 
-def judged(job: Job) -> tuple[str, str, JudgedRun]:
+def judged(job: Job) -> tuple[str, str, str, JudgedRun]:
     """Judge one run."""
-    recording = of(job.path, job.kind)
-    if job.model:
-        profile = load_profile("art", [f"sim.gnss.model={job.model}", *job.settings])
-        # The recorded receivers count from their own first position.
-        recording = replace(recording, inputs=simulated(recording, profile, ("gnss",), job.seed, from_first_fix=True))
-    label = "real" if not job.model else FITTED if job.settings else job.model
-    return job.judge, label, judge_run(recording, make_judge(job.judge), "")
+    which = SETS[job.data]
+    recording = of(job.path, which.kind)
+    if job.settings:
+        profile = load_profile("art", list(job.settings))
+        inputs = simulated(recording, profile, ("gnss",), job.seed, from_first_fix=which.from_first_fix)
+        recording = replace(recording, inputs=inputs)
+    return job.data, job.judge.partition("=")[0], job.label, judge_run(recording, make_judge(job.judge), job.path.parent.name)
 
 
 def of(path: Path, kind: str) -> Recording:
@@ -65,81 +85,128 @@ def of(path: Path, kind: str) -> Recording:
     return sources(path)[0].load((kind,))[0]
 
 
-def fitted(files: Sequence[Path], kind: str) -> tuple[str, ...]:
-    """Return the settings of a receiver fitted to files."""
+def fitted(files: Sequence[Path], kind: str) -> dict[str, tuple[str, ...]]:
+    """Return the settings of the models fitted to files, by their names here."""
     values = model.of_positions(positions.fit(read(files, (kind,))))
-    return tuple(f"{key}={value}" for key, value in values.items() if key.startswith("sim.gnss.recorded."))
+    found = {}
+    for label, name in FITTED.items():
+        keys = [f"sim.gnss.{key}" for key in ("hdop", "vdop", "covariance", "user_range_error_m")]
+        keys += [key for key in values if key.startswith(f"sim.gnss.{name}.")]
+        found[label] = (f"sim.gnss.model={name}", *(f"{key}={values[key]}" for key in keys if key in values))
+    return found
+
+
+def jobs_of(data: str, root: Path, judges: Sequence[str], labels: Sequence[str], runs: int) -> list[Job]:
+    """Return all runs of a set to be judged."""
+    which = SETS[data]
+    files = sorted(source.path for source in sources(root / which.folder) if source.load((which.kind,)))
+    halves = files[0::2], files[1::2]
+    other = [fitted(halves[1 - k], which.kind) for k in (0, 1)]
+    settings = {file: other[k] for k in (0, 1) for file in halves[k]}
+    found = []
+    for file in files:
+        models = {name: (f"sim.gnss.model={name}",) for name in PUBLISHED} | settings[file]
+        models = {label: models[label] for label in labels}
+        found += [Job(data, file, "real", (), 0, judge) for judge in judges]
+        found += [
+            Job(data, file, label, given, seed, judge)
+            for judge in judges
+            for label, given in models.items()
+            for seed in range(1, runs + 1)
+        ]
+    return found
+
+
+def rows_of(data: str, judge: str, by_label: dict[str, RunSet]) -> list[dict[str, Any]]:
+    """Return a row for each model, choice of quantities and manoeuvre."""
+    real, rows = by_label["real"], []
+    others = [each for label, each in by_label.items() if label != "real"]
+    for names in QUANTITIES:
+        for each in compare_sets(real, others, quantities=names, judge=judge).models:
+            for manoeuvre, found in each.manoeuvres.items():
+                rows.append(
+                    {
+                        "set": data,
+                        "judge": judge,
+                        "quantities": "+".join(names),
+                        "manoeuvre": manoeuvre,
+                        "model": each.simulated.label,
+                        "distance": found.total,
+                        "interval": [found.interval.low, found.interval.high],
+                        "floors": found.floors,
+                        "p": found.p,
+                    }
+                )
+    return rows
+
+
+def order_of(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[tuple[str, ...], list[float]]:
+    """Return the distances of models by set, manoeuvre and judge."""
+    found: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in rows:
+        if row["model"] in names:
+            key = (row["set"], row["manoeuvre"], row["judge"])
+            found.setdefault(key, {})[row["model"]] = row["distance"]
+    return {key: [by_model[name] for name in names] for key, by_model in found.items()}
+
+
+def agreement(rows: Sequence[dict[str, Any]]) -> None:
+    """Print how far the orders agree if one thing changes: judge, manoeuvre, set."""
+    for quantities in dict.fromkeys(row["quantities"] for row in rows):
+        orders = order_of([row for row in rows if row["quantities"] == quantities], PUBLISHED)
+        for place, what in enumerate(("set", "manoeuvre", "judge")):
+            pairs = [
+                float(kendalltau(orders[a], orders[b]).statistic)
+                for a, b in combinations(orders, 2)
+                if all((a[k] == b[k]) != (k == place) for k in range(3)) and (place == 1 or a[1] == "all")
+                if place != 1 or "all" not in (a[1], b[1])
+            ]
+            if pairs:
+                text = f"{np.mean(pairs):+.2f} (least {min(pairs):+.2f}, {len(pairs)} pairs)"
+                print(f"{quantities}: Kendall's tau of the published models' orders, if the {what} changes: {text}")
+        firsts = {PUBLISHED[int(np.argmin(found))] for key, found in orders.items() if key[1] == "all"}
+        print(f"{quantities}: nearest of the published models: {', '.join(sorted(firsts))}")
 
 
 def main() -> None:
     """Simulate, judge, compare and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--data", type=Path, default=Path(DATA_FOLDER).expanduser() / "lot17_rtk_gps_2023")
-    parser.add_argument("--kind", default="plain")
-    parser.add_argument("--runs", type=int, default=2, help="simulated runs per recorded one and model")
+    parser.add_argument("--data", type=Path, default=Path(DATA_FOLDER).expanduser())
+    parser.add_argument("--set", nargs="+", choices=tuple(SETS), default=list(SETS))
+    parser.add_argument("--judge", nargs="+", choices=JUDGES, default=list(JUDGES))
+    parser.add_argument("--model", nargs="+", choices=(*PUBLISHED, *FITTED), default=[*PUBLISHED, *FITTED])
+    parser.add_argument("--runs", type=int, default=1, help="simulated runs per recorded one and model")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", type=Path, help="write all rows")
     arguments = parser.parse_args()
-    if not arguments.data.is_dir():
-        sys.stdout.write(f"skipped: no recordings in {arguments.data}: vehicled data fetch lot17_rtk_gps_2023\n")
-        return
-    files = sorted(source.path for source in sources(arguments.data) if source.load((arguments.kind,)))
-    halves = files[0::2], files[1::2]
-    settings = {file: fitted(halves[1 - k], arguments.kind) for k in (0, 1) for file in halves[k]}
+    there = [name for name in arguments.set if (arguments.data / SETS[name].folder).is_dir()]
+    for name in sorted({*arguments.set} - {*there}):
+        sys.stdout.write(f"skipped: no {arguments.data / SETS[name].folder}: vehicled data fetch {SETS[name].folder}\n")
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(arguments.jobs) as pool:
         yaml = Path(folder) / "ekf.yaml"
         yaml.write_text(MANUAL.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0], encoding="utf-8")
-        judges = [f"{judge}={yaml}" if judge == JUDGES[2] else judge for judge in JUDGES]
-        seeds = range(1, arguments.runs + 1)
-        jobs = [Job(file, arguments.kind, "", (), 0, judge) for judge in judges for file in files]
-        jobs += [
-            Job(file, arguments.kind, *which, seed, judge)
-            for judge in judges
-            for file in files
-            for which in [*((name, ()) for name in PUBLISHED), ("recorded", settings[file])]
-            for seed in seeds
-        ]
-        sets: dict[str, dict[str, RunSet]] = {}
-        for number, (judge, label, run) in enumerate(pool.map(judged, jobs, chunksize=4), start=1):
-            sets.setdefault(judge.partition("=")[0], {}).setdefault(label, RunSet(label, [])).runs.append(run)
-            if sys.stderr.isatty():
+        judges = [f"{judge}={yaml}" if judge == JUDGES[2] else judge for judge in arguments.judge]
+        jobs = [job for name in there for job in jobs_of(name, arguments.data, judges, arguments.model, arguments.runs)]
+        sets: dict[tuple[str, str], dict[str, RunSet]] = {}
+        for number, (data, judge, label, run) in enumerate(pool.map(judged, jobs, chunksize=4), start=1):
+            sets.setdefault((data, judge), {}).setdefault(label, RunSet(label, [])).runs.append(run)
+            if sys.stderr.isatty() or number % 50 == 0:
                 sys.stderr.write(f"\r{number} of {len(jobs)} runs judged")
-    rows: list[dict[str, Any]] = []
-    for judge, by_label in sets.items():
-        real = by_label.pop("real")
-        for names in QUANTITIES:
-            found = compare_sets(real, list(by_label.values()), quantities=names, judge=judge)
-            for each in found.models:
-                whole = each.manoeuvres["all"]
-                rows.append(
-                    {
-                        "judge": judge,
-                        "quantities": "+".join(names),
-                        "model": each.simulated.label,
-                        "distance": whole.total,
-                        "interval": [whole.interval.low, whole.interval.high],
-                        "floors": whole.floors,
-                        "p": whole.p,
-                    }
-                )
+    rows = [row for (data, judge), by_label in sets.items() for row in rows_of(data, judge, by_label)]
     if arguments.json:
-        print(json.dumps({"runs": len(files), "rows": rows}, indent=2))
-        return
-    print(f"\n{len(files)} recorded runs; the fitted model never saw the run that it simulates")
-    for names in QUANTITIES:
-        text = "+".join(names)
-        orders = []
-        for judge in sets:
-            mine = [row for row in rows if row["judge"] == judge and row["quantities"] == text]
-            mine.sort(key=lambda row: float(row["distance"]))
-            print(f"{text}, judge {judge}")
-            for row in mine:
-                low, high = row["interval"]
-                span = f"({low:.4f} to {high:.4f})"
-                print(f"  {row['model']:20} {row['distance']:.4f}  {span}  {row['floors']:5.1f} floors  p {row['p']:.3f}")
-            orders.append([row["model"] for row in mine])
-        same = all(order == orders[0] for order in orders)
-        print(f"{text}: the order is {'the same' if same else 'not the same'} under all judges")
+        arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    for data, names in ((data, "+".join(names)) for data in there for names in QUANTITIES):
+        for manoeuvre in dict.fromkeys(row["manoeuvre"] for row in rows if row["set"] == data):
+            print(f"\n{data}, {manoeuvre}, {names}: distance (95 %) in floors, p")
+            mine = [row for row in rows if (row["set"], row["quantities"], row["manoeuvre"]) == (data, names, manoeuvre)]
+            for label in dict.fromkeys(row["model"] for row in mine):
+                cells = []
+                for row in (row for row in mine if row["model"] == label):
+                    low, high = row["interval"]
+                    cells.append(f"{row['distance']:.3f} ({low:.3f}-{high:.3f}) {row['floors']:5.1f} p {row['p']:.3f}")
+                print(f"  {label:20} " + "   ".join(cells))
+    if rows and {*PUBLISHED} <= {*arguments.model}:
+        agreement(rows)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from sim_backend.plant.twin_file import load_twin
 from sim_backend.scene.anchor import anchored as anchored_world
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.reading import load_scene
+from sim_backend.sensors.gnss_replayed import ReplayedGnssError
 from sim_backend.sensors.gnss_zones import with_zones
 from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.reading import load_terrain
@@ -25,6 +26,8 @@ def resolved_profile(loaded: Loaded, course: Course) -> Profile:
     sim = profile.sim
     load_scene(sim.scene, course)
     with_zones(sim.gnss, course.datum)
+    if sim.gnss.model == "replayed":
+        ReplayedGnssError(sim.gnss, 0)
     load_terrain(sim.terrain)
     plant_class(sim.plant)
     if sim.twin is not None:

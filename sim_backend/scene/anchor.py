@@ -17,14 +17,16 @@ def expanded(name: str) -> Path:
 
 
 def anchored(profile: Profile, path: str) -> Profile:
-    """Return the profile read from the file ``path``, with the relative paths of scene, terrain and zones resolved against it."""
+    """Return the profile read from the file ``path``, with the relative paths of scene, terrain, zones and errors resolved
+    against it."""
 
     def place(name: str) -> str:
         return str(Path(path).parent / expanded(name)) if name and path else name
 
     sim = profile.sim
     terrain = replace(sim.terrain, height=place(sim.terrain.height), friction=place(sim.terrain.friction))
-    gnss = replace(sim.gnss, zones_file=place(sim.gnss.zones_file))
+    replayed = replace(sim.gnss.replayed, file=place(sim.gnss.replayed.file))
+    gnss = replace(sim.gnss, zones_file=place(sim.gnss.zones_file), replayed=replayed)
     return replace(profile, sim=replace(sim, scene=place(sim.scene), terrain=terrain, gnss=gnss))
 
 

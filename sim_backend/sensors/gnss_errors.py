@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import exp, sqrt
 from typing import Protocol
 
+from sim_backend.sensors.gnss_replayed import ReplayedGnssError
 from sim_backend.sensors.noise import GaussMarkov, Normals, stream
 from vehicled.profile.gnss import GnssModel, RandomWalk
 
@@ -184,6 +185,8 @@ def position_error(model: GnssModel, seed: int, entity: str, start: list[float])
         return WhiteNoise(model.gauss.sigma_m, vertical)
     if model.model == "recorded":
         return RecordedGnssError(model, dt_s, vertical, Normals(stream(seed, f"{entity}/error"), 12))
+    if model.model == "replayed":
+        return ReplayedGnssError(model, seed)
     if model.model == "airsim":
         return NoError()
     return GaussMarkovError(model, dt_s, vertical, start)

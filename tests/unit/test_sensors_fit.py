@@ -13,18 +13,23 @@ from msgspec.structs import replace
 
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.gnss import Gnss
+from sim_backend.sensors.gnss_errors import RandomWalkError
 from sim_backend.sensors.imu_detailed import imu_sensor
+from sim_backend.sensors.noise import Normals, stream
 from tests import log_bench
 from vehicled.cli import main
 from vehicled.lab.sensors import inertial, positions
-from vehicled.lab.sensors.allan import Terms, allan, fit, overlapping
+from vehicled.lab.sensors.allan import Terms, allan, fit, fit_with_doubt, overlapping
+from vehicled.lab.sensors.allan import samples as samples_of
 from vehicled.lab.sensors.positions import Form
-from vehicled.lab.sensors.reading import Drive, read
+from vehicled.lab.sensors.reading import Drive, inertial_samples, read
 from vehicled.messages import GnssFix, ImuSample
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
-from vehicled.profile.gnss import GnssModel, RecordedError
+from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
 from vehicled.profile.sensors import ImuModel
+from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.recording import Truth
 
 STILL = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 START_NS = log_bench.START_NS
@@ -54,7 +59,9 @@ def fixes(model: GnssModel, seconds: float, seed: int = 1, motion: Callable[[flo
 
 
 def drive(**parts: Any) -> Drive:
-    given: dict[str, Any] = {"name": "run", "fixes": [], "samples": [], "truth": None, "datum": LOT_17}
+    given: dict[str, Any] = {"name": "run", "fixes": [], "truth": None, "datum": LOT_17}
+    if "samples" in parts:
+        parts["sample_ns"], parts["samples"] = inertial_samples(parts["samples"])
     return Drive(**given | parts)
 
 
@@ -120,6 +127,26 @@ def test_the_simulated_unit_is_found_again() -> None:
         assert axis.low.white <= axis.terms.white <= axis.high.white
 
 
+def test_the_instability_is_the_floor_that_the_twin_has() -> None:
+    """The fitted floor and that of ``[sim.imu]`` have the same meaning."""
+    model = ImuModel(rate_hz=50.0, gyro_density=2e-4, gyro_instability_radps=1e-4, gyro_bias_walk=0.0)
+    found = inertial.fit([drive(samples=samples(model, 900.0))])
+    assert found.root_mean_square("gyro", "instability") == pytest.approx(1e-4, rel=0.25)
+    assert found.root_mean_square("gyro", "quantisation") == 0.0
+    drawn = samples_of(Terms(0.0, 2e-4, 1e-4, 0.0), 45_000, 50.0, np.random.default_rng(1))
+    assert fit(allan(drawn, 50.0), ["white", "instability"]).instability == pytest.approx(1e-4, rel=0.25)
+
+
+def test_intervals_hold_the_true_terms() -> None:
+    """Nine of ten stands with a walk of the rate, in the mean."""
+    true, inside = Terms(0.0, 2e-4, 0.0, 2e-5), 0
+    for seed in range(10):
+        values = samples_of(true, 30_000, 50.0, np.random.default_rng(seed))
+        _, low, high = fit_with_doubt(allan(values, 50.0), 30_000, 50.0)
+        inside += (low.white <= true.white <= high.white) + (low.walk <= true.walk <= high.walk)
+    assert inside >= 14
+
+
 def test_only_the_time_of_standing_counts() -> None:
     model = ImuModel(rate_hz=100.0)
     moving = [
@@ -169,10 +196,63 @@ def test_the_simulated_receiver_is_found_again() -> None:
         assert recorded == pytest.approx(simulated, abs=0.1)
 
 
+def test_a_run_of_another_rate_is_left_out() -> None:
+    both = [drive(name=str(rate), fixes=fixes(GnssModel(model="gauss", rate_hz=rate), 60.0)) for rate in (4.0, 1.0, 4.0)]
+    found = positions.fit(both)
+    assert found.runs == 2
+    assert found.left_out == ["1.0: has 1 fixes per second, not 4; fit it apart"]
+
+
 def test_white_noise_alone_is_no_walk() -> None:
     found = positions.fit(made(Form(0.3, 1e-6, 100.0, 1e-6, 10.0), 2000, 4, 1))
     assert found.form.white_m == pytest.approx(0.3, rel=0.05)
     assert found.form.sigma_m == pytest.approx(0.3, rel=0.1)
+
+
+def test_the_walk_is_found_again() -> None:
+    """A walk that was stretched in size and time has its numbers again."""
+    true = replace(
+        RandomWalk(), sigma=1.33, pull=0.283, pull_range_m=10.0, acceleration_cut=4.3, speed_cut=0.32, settled_sigma_m=1.03
+    )  # fmt: skip
+    lags = np.geomspace(0.25, 60.0, 16)
+    places = positions.walk_places(true, 160.0, 150, np.random.default_rng(2))[4_000:]
+    rows = (lags * true.rate_hz).astype(int).tolist()
+    found, factor = positions.nearest_walk(lags, np.array([np.mean((places[k:] - places[:-k]) ** 2) for k in rows]))
+    assert found.sigma == pytest.approx(true.sigma, rel=0.3)
+    assert found.pull * found.sigma / found.pull_range_m == pytest.approx(true.pull * true.sigma / true.pull_range_m, rel=0.3)
+    assert found.speed_cut == pytest.approx(true.speed_cut, rel=0.15)
+    assert found.settled_sigma_m == pytest.approx(places.std(), rel=0.15)
+    assert factor < 1.1
+
+
+def test_the_walk_of_the_simulator_is_the_walk_that_is_fitted() -> None:
+    walk = RandomWalkError(RandomWalk(), 1.0, Normals(stream(1, "walk"), 3))
+    one = np.array([walk.step(k * 0.1, [])[3] for k in range(6000)])[600:]
+    many = positions.walk_places(RandomWalk(), 60.0, 300, np.random.default_rng(1))[3000:]
+    for lag in (1, 10, 40):
+        single, all_axes = (np.sqrt(np.mean((each[k:] - each[:-k]) ** 2)) for each, k in ((one, lag), (many, 10 * lag)))
+        assert single == pytest.approx(all_axes, rel=0.25)
+
+
+def test_a_lateness_counts_only_if_it_shows() -> None:
+    """Fixes that are 0.2 s late at 8 m/s are 1.6 m behind, and on a circle that turns with the vehicle."""
+
+    def motion(t_s: float) -> Motion:
+        angle = 0.8 * t_s
+        return replace(STILL, x_m=10.0 * np.cos(angle), y_m=10.0 * np.sin(angle), yaw_rad=angle + np.pi / 2.0, speed_mps=8.0)
+
+    t_s = np.arange(0.0, 60.0, 0.1)
+    truth = Truth(
+        (START_NS + t_s * 1e9).astype(np.int64),
+        10.0 * np.cos(0.8 * t_s),
+        10.0 * np.sin(0.8 * t_s),
+        0.8 * t_s + np.pi / 2.0,
+        0.0 * t_s,
+    )
+    model = GnssModel(model="gauss", rate_hz=5.0)
+    late = drive(fixes=fixes(model, 55.0, 1, lambda t: motion(t - 0.2)), truth=truth)
+    assert positions._delay([late]) == pytest.approx(0.2)
+    assert positions._delay([drive(fixes=fixes(model, 55.0, 1, motion), truth=truth)]) == 0.0
 
 
 def test_what_interrupts_the_fixes_is_found_again() -> None:
@@ -264,7 +344,7 @@ def test_without_output_the_tables_are_printed(tmp_path: Path, capsys: pytest.Ca
     [
         (lambda: samples(ImuModel(rate_hz=50.0), 8.0), "at least 20 s are needed"),
         (lambda: samples(ImuModel(rate_hz=5.0), 10.0), "has 50 samples"),
-        (lambda: fixes(GnssModel(rate_hz=5.0), 10.0), "at least 20 s are needed"),
+        (lambda: fixes(GnssModel(rate_hz=5.0), 5.0), "at least 10 s are needed"),
         (lambda: fixes(GnssModel(rate_hz=5.0), 1.0), "has 5 fixes"),
         (
             lambda: fixes(GnssModel(rate_hz=5.0), 60.0, 1, lambda t: replace(STILL, x_m=2.0 * t, speed_mps=2.0)),
@@ -279,6 +359,38 @@ def test_what_tells_nothing_is_refused_with_the_reason(
     file = log(tmp_path / "run.mcap", messages())
     assert main(["sensors", "fit", file]) == 2
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda m: replace(m, angular_rate_radps=(0.1, 0.0, 0.0), specific_force_mps2=(0.0, 0.0, 9.8)), "never change"),
+        (lambda m: replace(m, angular_rate_radps=(np.nan,) * 3, specific_force_mps2=(np.nan,) * 3), "never change"),
+        (lambda m: replace(m, t_ns=START_NS + (m.t_ns - START_NS) * 40), "too few to see it stand"),
+    ],
+)
+def test_samples_that_tell_nothing_are_refused(change: Callable[[ImuSample], ImuSample], reason: str) -> None:
+    with pytest.raises(RecordingError, match=reason):
+        inertial.fit([drive(samples=[change(m) for m in samples(ImuModel(rate_hz=50.0), 60.0)])])
+
+
+def test_a_receiver_that_wanders_by_metres_stands() -> None:
+    """Errors as large as on the recorded laps, with every second fix lost and no velocity known."""
+    nan3 = (np.nan, np.nan, np.nan)
+    for seed in range(1, 9):
+        found = fixes(GnssModel(model="recorded", rate_hz=1.0, carrier="none"), 300.0, seed)
+        lost = [replace(m, latitude_rad=np.nan if k % 2 else m.latitude_rad, velocity_enu_mps=nan3) for k, m in enumerate(found)]
+        assert positions.errors(drive(fixes=lost), 0.0).period_s == pytest.approx(2.0)
+
+
+def test_a_folder_of_receiver_files_is_read(shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("ublox-neo-m9n-nmea", "ublox-neo-m8u"):
+        (tmp_path / f"{name}.log").write_bytes((shared_data / f"captures2/gnss/gpsd__{name}.log").read_bytes())
+    (tmp_path / "notes.log").write_text("nothing")
+    assert main(["sensors", "fit", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "Positions: 1 runs, 1 min" in text
+    assert "record longer" in text
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,23 +87,44 @@ def test_a_simulated_unit_turns_with_the_truth(recording: Recording) -> None:
 
 def test_the_command_writes_logs_that_the_gap_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drives, out = tmp_path / "drives", tmp_path / "sim"
-    bench.outdoor(drives / "run.csv")
-    words = ["sensors", "simulate", str(drives), "--kind", "plain", "--sensor", "gnss", "--runs", "4", "-o", str(out)]
+    bench.outdoor(drives / "lap" / "run.csv")
+    words = ["sensors", "simulate", str(drives), "--sensor", "gnss", "--runs", "4", "-o", str(out)]
     assert main([*words, "--set", "sim.gnss.model=recorded"]) == 0
+    assert f"vehicled gap --real {drives} --kind plain --sim {out}" in capsys.readouterr().out
     logs = sorted(out.iterdir())
-    assert len(logs) == 4
+    assert [log.name for log in logs] == ["lap"]
+    logs = sorted(logs[0].iterdir())
+    assert [log.name for log in logs] == [f"run_plain_{seed}.mcap" for seed in (1, 2, 3, 4)]
     read = mcap.load(logs[0])
-    original = bench.load(drives / "run.csv", ("plain",))[0]
+    original = bench.load(drives / "lap" / "run.csv", ("plain",))[0]
     known = np.isfinite(original.truth.speed_mps)
     assert np.isfinite(read.truth.speed_mps).sum() > known.sum()
     ends = slice(None, None, max(1, known.sum() // 7))
     again = np.interp(original.truth.t_ns[known][ends], read.truth.t_ns, read.truth.x_m)
     assert again == pytest.approx(original.truth.x_m[known][ends], abs=0.05)
-    gap = ["gap", "--real", str(drives), "--sim", str(out), "--kind", "plain", "--kind", "log", "--jobs", "1"]
+    gap = ["gap", "--real", str(drives), "--sim", str(out), "--kind", "plain", "--jobs", "1"]
     assert main(gap) in (0, 1, 2)
-    assert "simulated against 1 real runs" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "simulated against 1 real runs" in text
+    assert "no manoeuvre is named alike" not in text
     assert main(words) == 2
     assert "not overwritten" in capsys.readouterr().err
+
+
+def test_outages_of_the_recording_are_not_doubled(recording: Recording) -> None:
+    settings = ("sim.gnss.model=recorded", "sim.gnss.recorded.outages_per_hour=3000")
+    fixes = [m for m in simulated(recording, profile(*settings), ["gnss"], 1) if isinstance(m, GnssFix)]
+    assert not any(isnan(m.latitude_rad) for m in fixes)
+
+
+def test_nothing_is_left_behind_where_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.outdoor(tmp_path / "run.csv")
+    words = ["sensors", "simulate", str(tmp_path / "run.csv"), "--sensor", "gnss", "-o"]
+    assert main([*words, str(tmp_path / "out"), "--kind", "mocap"]) == 2
+    assert not (tmp_path / "out").exists()
+    capsys.readouterr()
+    assert main([*words, str(tmp_path / "run.csv")]) == 2
+    assert "choose another folder" in capsys.readouterr().err
 
 
 def test_what_cannot_be_simulated_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

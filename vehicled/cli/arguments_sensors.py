@@ -34,6 +34,7 @@ def sensors_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     fit.add_argument("--map", default="", metavar="FILE", help="mapping that says what the columns of CSV files are: docs/logs.md")
     fit.add_argument("--profile", default="art", metavar="P", help="profile into which the numbers are written (default art)")
     fit.add_argument("-o", "--output", metavar="TOML", help="write the profile with the fitted sensors (default: print tables)")
+    fit.add_argument("--errors", metavar="CSV", help="write the errors of the positions, for sim.gnss.model = replayed")
     fit.add_argument("--plot", metavar="FILE", help="draw measured and fitted deviations (.png, .svg, .pdf)")
     fit.add_argument("--json", action="store_true", help="print JSON")
     fit.set_defaults(run="vehicled.lab.sensors.fit:run")

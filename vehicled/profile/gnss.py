@@ -12,7 +12,7 @@ HoldShare = Annotated[float, Meta(ge=0.0, le=0.95)]
 Seconds = Annotated[float, Meta(ge=0.0, le=1e6)]
 ErrorModel = Literal[
     "walk", "gauss", "random_walk", "airsim", "gauss_airsim", "random_walk_airsim", "art_inner", "art_simulator", "art_judge",
-    "recorded",
+    "recorded", "replayed",
 ]  # fmt: skip
 
 
@@ -97,6 +97,15 @@ class RecordedError(Table, frozen=True, kw_only=True):
     """Mean duration of an outage; durations are exponential."""
 
 
+class ReplayedError(Table, frozen=True, kw_only=True):
+    """``replayed``: the error of a recorded receiver itself, as ``vehicled sensors fit --errors FILE`` writes it."""
+
+    file: str = ""
+    """CSV file with the columns run, t_s, east_m, north_m. The path is relative to the profile."""
+    run: str = ""
+    """Run of the file; empty: the seed chooses one."""
+
+
 class Rtk(Table, frozen=True, kw_only=True):
     """Loss and recovery of the carrier solution in zones, and the larger position error meanwhile."""
 
@@ -177,6 +186,7 @@ class GnssModel(Table, frozen=True, kw_only=True):
     art_judge: RandomWalk = field(default_factory=RandomWalk)
     airsim: Settling = field(default_factory=Settling)
     recorded: RecordedError = field(default_factory=RecordedError)
+    replayed: ReplayedError = field(default_factory=ReplayedError)
     rtk: Rtk = field(default_factory=Rtk)
     zones: list[GnssZone] = field(default_factory=list)
     zones_file: str = ""

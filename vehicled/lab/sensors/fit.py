@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from vehicled.app import SetupError
 from vehicled.lab.calibration.profile_write import with_values
@@ -12,7 +13,7 @@ from vehicled.lab.sensors import inertial, model, positions
 from vehicled.lab.sensors.allan import TERMS
 from vehicled.lab.sensors.inertial import InertialFit
 from vehicled.lab.sensors.positions import PositionFit
-from vehicled.lab.sensors.reading import read
+from vehicled.lab.sensors.reading import read, shortened
 from vehicled.output import check_output, check_plot_file, write_output
 from vehicled.profile import loading, parse
 from vehicled.recordings.errors import RecordingError
@@ -32,6 +33,8 @@ def run(arguments: Namespace) -> int:
         check_plot_file(Path(arguments.plot))
     if arguments.output:
         check_output("-o", Path(arguments.output))
+    if arguments.errors:
+        check_output("--errors", Path(arguments.errors))
     known_kinds(arguments.kind)
     source = loading.read(loading.find(arguments.profile))
     drives = read(arguments.run_files, tuple(arguments.kind), arguments.map)
@@ -53,6 +56,8 @@ def run(arguments: Namespace) -> int:
         from vehicled.lab.sensors.picture import draw
 
         draw(Path(arguments.plot), receiver, unit)
+    if arguments.errors and receiver is not None:
+        write_output(Path(arguments.errors), _errors(receiver))
     if arguments.output:
         text = with_values(source, values, appends=True)
         parse(text, arguments.output)
@@ -68,6 +73,9 @@ def run(arguments: Namespace) -> int:
         print(f"note: {reason}")
     if arguments.plot:
         print(f"picture: {arguments.plot}")
+    if arguments.errors and receiver is not None:
+        file = Path(arguments.errors).resolve()
+        print(f"errors: {file}   vehicled sim --set sim.gnss.model=replayed --set sim.gnss.replayed.file={file}")
     if arguments.output:
         print(f"profile: {arguments.output}   vehicled sim --profile {arguments.output}")
     else:
@@ -85,27 +93,40 @@ def _print_positions(found: PositionFit) -> None:
         ("smooth_s", "s", "its time"),
     ):
         value, low, high = (getattr(form, name) for form in (found.form, found.low, found.high))
-        if name.startswith("smooth") and found.form.smooth_m == 0.0:
+        if getattr(found.form, f"{name.split('_')[0]}_m") == 0.0:
             continue
         fixed = name == "wander_s" and found.wander_fixed
         rows.append((text, f"{value:.3g} {unit}", "fixed: the runs are too short" if fixed else f"{low:.3g} to {high:.3g}"))
     rows.append(("standard deviation", f"{found.form.sigma_m:.3g} m", ""))
+    if found.reported_m is not None:
+        rows.append(("as the receiver reports it", f"{found.reported_m:.3g} m", ""))
+    rows.append(("random walk: sigma", f"{found.walk.sigma:.3g}", ""))
+    rows.append(("random walk: p_max", f"{found.walk.pull_range_m / (found.walk.pull * found.walk.sigma):.3g}", ""))
     title = f"Positions: {found.runs} runs, {found.hours * 60.0:.0f} min, {found.rate_hz:.3g} fixes per second"
     print_table(title, ("part", "value", "5 to 95 %"), rows)
+    print(
+        f"increments were measured over {found.lags_s[0]:.2g} to {found.lags_s[-1]:.3g} s; those of the random walk differ by a "
+        f"factor of {found.walk_factor:.2f}"
+    )
     print(f"increments of one half of the runs differ from the fit to the other by a factor of {found.held_out:.2f}")
     if found.autocorrelation:
         pairs = ", ".join(f"{lag:g} s: {a:.2f} and {b:.2f}" for lag, (a, b) in found.autocorrelation.items())
         print(f"autocorrelation within a run, recorded and simulated: {pairs}")
+    if found.smooth_beyond:
+        cure = "record longer" if found.smooth_beyond == "longer" else "record more fixes per second"
+        print(f"note: the time of the second-order part may be {found.smooth_beyond} than {found.form.smooth_s:.3g} s: {cure}")
     print(f"standard deviation within a run, recorded and simulated: {found.deviation_m[0]:.3g} and {found.deviation_m[1]:.3g} m")
     cut = found.interrupted
     print(
         f"outages: {cut.outages_per_hour:.1f} per hour of {cut.outage_s:.1f} s; held positions: {100.0 * cut.hold_share:.1f} % for "
-        f"{cut.hold_s:.1f} s; rounded to {cut.step_m:.3g} m"
+        f"{cut.hold_s:.1f} s" + (f"; rounded to {cut.step_m:.3g} m" if cut.step_m else "")
     )
-    if found.delay_s is not None:
-        print(f"the fixes are {found.delay_s:.2f} s later than the truth")
+    if found.delay_s:
+        print(f"the fixes are {abs(found.delay_s):.2f} s {'later' if found.delay_s > 0.0 else 'earlier'} than the truth")
     if found.settling is not None:
-        print("dilution settles from {:.3g} to {:.3g} in {:.3g} s".format(*found.settling))
+        print("dilution settles from {:.3g} to {:.3g}, time constant {:.3g} s".format(*found.settling))
+    if found.left_out:
+        print(f"note: left out: {shortened(found.left_out)}")
     if not found.held_out < _POOR:
         print("note: the halves disagree: record longer, or more runs")
 
@@ -127,5 +148,17 @@ def _print_inertial(found: InertialFit) -> None:
         print(f"note: {100.0 * found.missing:.1f} % of the samples are missing and were interpolated")
 
 
+def _errors(found: PositionFit) -> str:
+    """Return the errors of all runs as the CSV file of the model ``replayed``."""
+    lines = ["run,t_s,east_m,north_m"]
+    for run in found.errors:
+        for k in np.flatnonzero(np.isfinite(run.error_m).all(axis=1)).tolist():
+            east, north = run.error_m[k]
+            lines.append(f"{run.name},{k * run.period_s:.3f},{east:.4f},{north:.4f}")
+    return "\n".join(lines) + "\n"
+
+
 def _summary(receiver: PositionFit | None, unit: InertialFit | None, values: model.Values) -> dict[str, object]:
+    if receiver is not None:
+        receiver = msgspec.structs.replace(receiver, errors=[])  # they have a file of their own
     return {"gnss": receiver, "imu": unit, "profile": values}

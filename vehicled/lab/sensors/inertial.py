@@ -10,9 +10,10 @@ from vehicled.lab.sensors.allan import Allan, Terms, allan, fit_with_doubt
 from vehicled.lab.sensors.reading import Drive, shortened
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.recording import Array
+from vehicled.recordings.recording import Array, seconds
 
 LEAST_S = 20.0
+LEAST_HZ = 4.0
 WINDOW_S = 1.0
 QUIET = 3.0
 """A window is quiet if it varies at most so many times as the quietest fifth."""
@@ -81,12 +82,16 @@ def fit(drives: Sequence[Drive]) -> InertialFit:
         if known.sum() < 0.5 * len(values):
             continue
         even = np.interp(even_s, t_s[known], values[known, k])
+        if np.ptp(even) == 0.0:
+            continue
         found = allan(even, rate_hz)
-        terms, low, high = fit_with_doubt(found)
+        terms, low, high = fit_with_doubt(found, len(even), rate_hz)
         name = ("gyro ", "accelerometer ")[k // 3] + AXES[k % 3]
         axes.append(
             AxisFit(name=name, allan=found, terms=terms, low=low, high=high, mean=float(even.mean()), step=_step(values[known, k]))
         )
+    if not axes:
+        raise RecordingError(f"{drive.name}: the samples of the inertial unit never change while it stands, which tells no noise")
     return InertialFit(
         rate_hz=rate_hz,
         gyro=[axis for axis in axes if axis.name.startswith("gyro")],
@@ -104,11 +109,9 @@ def gravity_error_mps2(found: InertialFit) -> float:
 
 
 def _columns(drive: Drive) -> tuple[Array, Array]:
-    start_ns = drive.samples[0].t_ns
-    t_s = np.array([m.t_ns - start_ns for m in drive.samples]) * 1e-9
-    values = np.array([[*m.angular_rate_radps, *m.specific_force_mps2] for m in drive.samples])
+    t_s = seconds(drive.sample_ns - drive.sample_ns[0])
     keep = np.concatenate([[True], np.diff(np.maximum.accumulate(t_s)) > 0.0])
-    return t_s[keep], values[keep]
+    return t_s[keep], drive.samples[keep]
 
 
 def _rate_hz(t_s: Array) -> float:
@@ -121,6 +124,10 @@ def _still(drive: Drive) -> tuple[float, float]:
     if len(drive.samples) < 100:
         raise RecordingError(f"{drive.name}: has {len(drive.samples)} samples of an inertial unit")
     t_s, values = _columns(drive)
+    if len(t_s) > 1 and not _rate_hz(t_s) > LEAST_HZ:
+        raise RecordingError(
+            f"{drive.name}: has {_rate_hz(t_s):.2g} samples of an inertial unit per second, too few to see it stand"
+        )
     count = int(t_s[-1] / WINDOW_S)
     window = np.minimum((t_s / WINDOW_S).astype(int), max(count - 1, 0))
     least = 0.5 * len(t_s) / max(count, 1)
@@ -151,7 +158,7 @@ def _still(drive: Drive) -> tuple[float, float]:
 
 def _slow(drive: Drive, count: int) -> Array:
     """Return in which windows nothing says that the vehicle moves."""
-    start_ns = drive.samples[0].t_ns
+    start_ns = int(drive.sample_ns[0])
     slow = np.ones(count, bool)
     told = list(drive.speeds)
     if drive.truth is not None:

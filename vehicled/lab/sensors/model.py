@@ -4,13 +4,13 @@ from math import sqrt
 
 from vehicled.lab.sensors.inertial import InertialFit, gravity_error_mps2
 from vehicled.lab.sensors.positions import PositionFit
-from vehicled.profile.gnss import RandomWalk
+from vehicled.profile.gnss import GnssModel
 
 Values = dict[str, str]
 
 
 def of_positions(found: PositionFit) -> Values:
-    """Return TOML values by key: the fitted model, and the published models with the size that was measured."""
+    """Return TOML values by key: the fitted model, and the published models with the numbers that come nearest."""
     form, interrupted, sigma_m = found.form, found.interrupted, found.form.sigma_m
     values = {
         "model": '"recorded"',
@@ -28,13 +28,15 @@ def of_positions(found: PositionFit) -> Values:
         "recorded.outage_s": _number(interrupted.outage_s),
         "gauss.sigma_m": _number(sigma_m),
     }
-    # The walk keeps its shape: all its lengths grow alike.
-    walk = RandomWalk()
-    scale = sigma_m / walk.settled_sigma_m
-    for name in ("sigma", "pull_range_m", "acceleration_cut", "speed_cut", "settled_sigma_m"):
-        values[f"random_walk.{name}"] = _number(getattr(walk, name) * scale)
-    if found.dilution is not None:
-        values |= {"hdop": _number(found.dilution[0]), "vdop": _number(found.dilution[1])}
+    for name in ("sigma", "pull", "pull_range_m", "acceleration_cut", "speed_cut", "settled_sigma_m"):
+        values[f"random_walk.{name}"] = _number(getattr(found.walk, name))
+    usual = GnssModel()
+    hdop, vdop = found.dilution or (usual.hdop, usual.vdop)
+    if found.dilution is not None or found.reported_m is not None:
+        values |= {"hdop": _number(hdop), "vdop": _number(vdop)}
+        values["user_range_error_m"] = values["airsim.user_range_error_m"] = _number((found.reported_m or sigma_m) / hdop)
+    if found.reported_m is not None:
+        values["covariance"] = '"hdop"'
     if found.settling is not None:
         first, last, time_s = found.settling
         values |= {

@@ -7,6 +7,7 @@ position, and nobody knows where exactly a vehicle stands.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from math import hypot
 from typing import NamedTuple
 
@@ -14,27 +15,34 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 from scipy.optimize import least_squares
+from scipy.stats import norm as normal
+from scipy.stats import t as student
 
 from sim_backend.sensors.gnss_errors import RecordedGnssError
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.lab.sensors.reading import Drive, antenna_m, shortened
-from vehicled.messages import CarrierSolution
-from vehicled.profile.gnss import GnssModel, RecordedError
+from vehicled.messages import CarrierSolution, GnssFix
+from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
 from vehicled.recordings import track_truth
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.recording import Array
 
 LAGS = 16
 LONGEST_LAG_S = 300.0
-LEAST_S = 20.0
+LEAST_S = 10.0
 WANDER_S = 100.0
 """Time of the first-order part where runs are too short to show one."""
 LONG_S = 1000.0
 """Runs at least so long show the time of the first-order part."""
 DELAYS_S = np.arange(-0.3, 0.61, 0.05)
+DELAY_PAYS = 0.95
+"""A lateness counts if it makes the squared change from fix to fix smaller by this factor; else chance picks it."""
+RATES_ALIKE = 0.1
+"""Runs whose rates differ by more are of receivers that are set differently."""
 GAP = 2.5
 """Fixes further apart than so many periods have an outage between them."""
 STILL_MPS = 0.1
+STILL_M = 2.0
 BLOCKS = 8
 DRAWS = 60
 CHECKED_S = (1.0, 5.0, 10.0, 20.0)
@@ -84,29 +92,52 @@ class Interrupted(Struct, frozen=True):
     outage_s: float
 
 
-class PositionFit(Struct, frozen=True, kw_only=True):
-    """The model of a receiver's positions, and how good it is."""
+class Growth(Struct, frozen=True, kw_only=True):
+    """The model of the growth of errors with time, fitted to their increments."""
 
-    runs: int
-    hours: float
-    rate_hz: float
-    delay_s: float | None
-    """Lateness of the fixes against the truth; None for a standing vehicle."""
     form: Form
     low: Form
     high: Form
     """5 and 95 % over resampled runs or parts of them."""
     wander_fixed: bool
-    interrupted: Interrupted
     lags_s: Array
     increments_m2: Array
     held_out: float
     """Geometric mean of the factor between D of one half of the runs and the fit to the other."""
+    walk: RandomWalk
+    """The published random walk with the sizes and times that come nearest to D."""
+    walk_factor: float
+    """Geometric mean of the factor between D and that of the walk."""
+
+    @property
+    def smooth_beyond(self) -> str:
+        """``longer`` or ``shorter`` if the time of the second-order part is at the end of what the lags show; else empty."""
+        if self.form.smooth_m == 0.0:
+            return ""
+        if self.form.smooth_s > 0.9 * self.lags_s[-1]:
+            return "longer"
+        return "shorter" if self.form.smooth_s < 2.2 * self.lags_s[0] else ""
+
+
+class PositionFit(Growth, frozen=True, kw_only=True):
+    """The model of a receiver's positions, and how good it is."""
+
+    runs: int
+    left_out: list[str]
+    """Runs that tell nothing, with the reason."""
+    errors: list[Errors]
+    hours: float
+    rate_hz: float
+    delay_s: float | None
+    """Lateness of the fixes against the truth; None for a standing vehicle."""
+    interrupted: Interrupted
     autocorrelation: dict[float, tuple[float, float]]
     """Recorded autocorrelation by lag in s, and that of simulated runs of the same lengths, about the mean of each run."""
     deviation_m: tuple[float, float]
     """Standard deviation within a run: recorded, simulated."""
     carrier: str
+    reported_m: float | None
+    """Standard deviation that the receiver reports, per horizontal axis, in the median; None if it reports none."""
     dilution: tuple[float, float] | None
     settling: tuple[float, float, float] | None
     """First and last dilution and its time constant in s; None if it does not settle in any run."""
@@ -123,8 +154,45 @@ def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
             refused.append(str(error))
     if not runs:
         raise RecordingError("no run tells errors of positions: " + shortened(refused))
-    period_s = float(np.median([run.period_s for run in runs]))
-    longest_s = max(len(run.error_m) for run in runs) * period_s
+    period_s = sorted(run.period_s for run in runs)[len(runs) // 2]
+    refused += [
+        f"{run.name}: has {1.0 / run.period_s:.3g} fixes per second, not {1.0 / period_s:.3g}; fit it apart"
+        for run in runs
+        if abs(run.period_s / period_s - 1.0) > RATES_ALIKE
+    ]
+    runs = [run for run in runs if abs(run.period_s / period_s - 1.0) <= RATES_ALIKE]
+    growth = growth_of([run.error_m for run in runs], period_s, seed)
+    recorded = [run.error_m for run in runs]
+    simulated = _simulated(growth.form, period_s, [len(error) for error in recorded], seed)
+    longest = max(map(len, recorded))
+    correlation = {
+        lag_s: (_correlation(recorded, lag), _correlation(simulated, lag))
+        for lag_s in CHECKED_S
+        if 0 < (lag := round(lag_s / period_s)) < longest / 3.0
+    }
+    fixes = [fix for drive in drives for fix in drive.fixes]
+    hdop = [(fix.hdop, fix.vdop) for fix in fixes if np.isfinite(fix.hdop) and np.isfinite(fix.vdop)]
+    return PositionFit(
+        **{name: getattr(growth, name) for name in Growth.__struct_fields__},
+        runs=len(runs),
+        left_out=refused,
+        errors=runs,
+        hours=sum(int(np.isfinite(error[:, 0]).sum()) for error in recorded) * period_s / 3600.0,
+        rate_hz=1.0 / period_s,
+        delay_s=delay_s,
+        interrupted=_interrupted(drives, period_s),
+        autocorrelation=correlation,
+        deviation_m=(_deviation(recorded), _deviation(simulated)),
+        carrier=_carrier(drives),
+        reported_m=_reported(fixes),
+        dilution=None if not hdop else (float(np.median([h for h, _ in hdop])), float(np.median([v for _, v in hdop]))),
+        settling=next((found for drive in drives if (found := _settling(drive)) is not None), None),
+    )
+
+
+def growth_of(runs: Sequence[Array], period_s: float, seed: int = 1) -> Growth:
+    """Fit the growth of errors (n, 2) of runs. Raises RecordingError if they never change."""
+    longest_s = max(map(len, runs)) * period_s
     most = max(2, int(min(longest_s / 3.0, LONGEST_LAG_S) / period_s))
     lags = np.unique(np.round(np.logspace(0.0, np.log10(most), LAGS)).astype(int))
     sums = _sums(runs, lags)
@@ -138,36 +206,20 @@ def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
     chance = np.random.default_rng(seed)
     draws = (sums[chance.integers(len(sums), size=len(sums))] for _ in range(DRAWS))
     drawn = [msgspec.structs.astuple(_fit(t_s, _pooled(draw), wander_s, form)) for draw in draws]
-    low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
+    low, high = _ends(msgspec.structs.astuple(form), drawn, len(sums))
     halves = sums[0::2], sums[1::2]
     held_out = [_factor(_fit(t_s, _pooled(a), wander_s), t_s, _pooled(b)) for a, b in (halves, halves[::-1]) if len(a) and len(b)]
-    simulated = _simulated(form, period_s, [len(run.error_m) for run in runs], seed)
-    recorded = [run.error_m for run in runs]
-    correlation = {
-        lag_s: (_correlation(recorded, lag), _correlation(simulated, lag))
-        for lag_s in CHECKED_S
-        if 0 < (lag := round(lag_s / period_s)) < longest_s / period_s / 3.0
-    }
-    fixes = [fix for drive in drives for fix in drive.fixes]
-    hdop = [(fix.hdop, fix.vdop) for fix in fixes if np.isfinite(fix.hdop) and np.isfinite(fix.vdop)]
-    return PositionFit(
-        runs=len(runs),
-        hours=sum(len(run.error_m) for run in runs) * period_s / 3600.0,
-        rate_hz=1.0 / period_s,
-        delay_s=delay_s,
+    walk, walk_factor = nearest_walk(t_s, _pooled(sums))
+    return Growth(
         form=form,
-        low=Form(*low.tolist()),
-        high=Form(*high.tolist()),
+        low=Form(*low),
+        high=Form(*high),
         wander_fixed=wander_s is not None,
-        interrupted=_interrupted(drives, period_s),
         lags_s=t_s,
         increments_m2=_pooled(sums),
         held_out=float(np.exp(np.mean(np.log(held_out)))) if held_out else float("nan"),
-        autocorrelation=correlation,
-        deviation_m=(_deviation(recorded), _deviation(simulated)),
-        carrier=_carrier(drives),
-        dilution=None if not hdop else (float(np.median([h for h, _ in hdop])), float(np.median([v for _, v in hdop]))),
-        settling=next((found for drive in drives if (found := _settling(drive)) is not None), None),
+        walk=walk,
+        walk_factor=walk_factor,
     )
 
 
@@ -183,7 +235,7 @@ def errors(drive: Drive, delay_s: float) -> Errors:
         keep = np.concatenate([[True], np.diff(np.maximum.accumulate(t_s)) > 0.0])
         t_s, east, north = t_s[keep], east[keep], north[keep]
     if t_s[-1] < LEAST_S:
-        raise RecordingError(f"{drive.name}: lasts {t_s[-1]:.0f} s; at least {LEAST_S:.0f} s are needed")
+        raise RecordingError(f"{drive.name}: lasts {t_s[-1]:.1f} s; at least {LEAST_S:.0f} s are needed")
     place = np.column_stack([east, north])
     if drive.truth is not None:
         error = place - antenna_m(drive.truth, t_s - delay_s, drive.lever_arm_m, start_ns)
@@ -195,7 +247,10 @@ def errors(drive: Drive, delay_s: float) -> Errors:
             "capture or a simulator, or one of a standing vehicle"
         )
     if np.isfinite(error).all(axis=1).sum() < 8:
-        raise RecordingError(f"{drive.name}: where it was is known at fewer than 8 fixes")
+        raise RecordingError(
+            f"{drive.name}: where it was is known at fewer than 8 fixes; the truth must last as long as the fixes, without gaps of "
+            f"{track_truth.MAX_GAP_S:g} s"
+        )
     period_s = _period(t_s)
     cell = np.round(t_s / period_s).astype(int)
     grid = np.full((cell[-1] + 1, 2), np.nan)
@@ -215,14 +270,16 @@ def _stands(drive: Drive, t_s: Array, place: Array) -> bool:
     velocities = [hypot(*fix.velocity_enu_mps[:2]) for fix in drive.fixes if np.isfinite(fix.velocity_enu_mps[:2]).all()]
     if velocities and np.median(velocities) > STILL_MPS:
         return False
-    later = np.searchsorted(t_s, t_s + 10.0)
+    # Positions of a standing receiver wander by metres, so they must be seen to go somewhere.
+    lag_s = min(60.0, 0.5 * float(t_s[-1]))
+    later = np.searchsorted(t_s, t_s + lag_s)
     pairs = later < len(t_s)
-    moved = np.linalg.norm(place[later[pairs]] - place[pairs], axis=1) / 10.0
-    return not len(moved) or bool(np.median(moved) <= STILL_MPS)
+    moved = np.linalg.norm(place[later[pairs]] - place[pairs], axis=1)
+    return not len(moved) or bool(np.median(moved) <= max(STILL_M, STILL_MPS * lag_s))
 
 
 def _delay(drives: Sequence[Drive]) -> float:
-    """Return the lateness with which the errors change least from fix to fix."""
+    """Return the lateness with which the errors change least from fix to fix; 0 if none makes them much smoother."""
 
     def roughness(delay_s: float) -> float:
         total, count = 0.0, 0
@@ -236,17 +293,29 @@ def _delay(drives: Sequence[Drive]) -> float:
             total, count = total + float(np.nansum(steps**2)), count + int(np.isfinite(steps).sum())
         return total / count if count else np.inf
 
-    return float(min(DELAYS_S, key=roughness))
+    best_s = float(min(DELAYS_S, key=roughness))
+    return best_s if roughness(best_s) < DELAY_PAYS * roughness(0.0) else 0.0
 
 
-def _sums(runs: Sequence[Errors], lags: Array) -> Array:
+def _ends(values: Sequence[float], drawn: Sequence[Sequence[float]], blocks: int) -> tuple[list[float], list[float]]:
+    """Return 5 and 95 % of the draws, made wider as Student's distribution is wider for so few blocks."""
+    wider = float(student.ppf(0.95, blocks - 1) / normal.ppf(0.95)) * (blocks / (blocks - 1)) ** 0.5
+    low, high = np.quantile(drawn, [0.05, 0.95], axis=0).tolist()
+    for ends in (low, high):
+        for k, value in enumerate(values):
+            if value > 0.0 and ends[k] > 0.0:
+                ends[k] = value * (ends[k] / value) ** wider
+    return low, high
+
+
+def _sums(runs: Sequence[Array], lags: Array) -> Array:
     """Return sum and count of squared increments (blocks, 2, lags). Few runs are cut, so that there are blocks to draw from."""
     parts = 1 if len(runs) >= BLOCKS // 2 else -(-BLOCKS // len(runs))
     found = []
-    for run in runs:
-        squares = [(run.error_m[lag:] - run.error_m[:-lag]) ** 2 for lag in lags.tolist()]
+    for error in runs:
+        squares = [(error[lag:] - error[:-lag]) ** 2 for lag in lags.tolist()]
         # A block holds the increments that begin in it.
-        for begins in np.array_split(np.arange(len(run.error_m)), parts):
+        for begins in np.array_split(np.arange(len(error)), parts):
             rows = [each[begins[0] : begins[-1] + 1] if len(begins) else each[:0] for each in squares]
             found.append([[np.nansum(each) for each in rows], [np.isfinite(each).sum() for each in rows]])
     return np.array(found)
@@ -274,6 +343,11 @@ def _fit(t_s: Array, found: Array, wander_s: float | None, near: Form | None = N
         smooth, smooth_s = rest or (0.0, 1.0)
         return Form(white, wander, time_s, smooth, smooth_s)
 
+    def shown(found: Form) -> Form:
+        # A part at its lower bound is not in the increments.
+        small = {name: 0.0 for name in ("white_m", "wander_m", "smooth_m") if getattr(found, name) < 1.01 * least}
+        return msgspec.structs.replace(found, **small)
+
     best: tuple[float, Form] | None = None
     for with_smooth in (False, True) if near is None else (near.smooth_m > 0.0,):
         low, high = [least, least], [most, most]
@@ -289,17 +363,70 @@ def _fit(t_s: Array, found: Array, wander_s: float | None, near: Form | None = N
             starts = [[*given[: 4 if with_smooth else 2], *([] if wander_s else given[4:])]]
         bounds = np.log([low, high])
         for start in starts:
-            begin = np.clip(np.log(start), bounds[0] + 1e-6, bounds[1] - 1e-6)
+            begin = np.clip(np.log(np.maximum(start, least)), bounds[0] + 1e-6, bounds[1] - 1e-6)
             done = least_squares(residuals, begin, bounds=bounds, max_nfev=400)
             score = len(t_s) * float(np.log(2.0 * done.cost / len(t_s) + 1e-12)) + 2.0 * len(begin)
             if best is None or score < best[0]:
                 best = score, form(done.x)
     assert best is not None
-    return best[1]
+    return shown(best[1])
 
 
 def _factor(form: Form, t_s: Array, found: Array) -> float:
     return float(np.exp(np.abs(np.log(form.increments(t_s) / found)).mean()))
+
+
+def nearest_walk(t_s: Array, found: Array) -> tuple[RandomWalk, float]:
+    """Return the published random walk stretched in size and time until its D is nearest to the measured one, and their factor.
+
+    With sizes times L and times times T, speeds grow by L / T. The drawn acceleration, one per step of constant length, by
+    L / T^1.5, and the pull of the place by L / T^2. In the published notation, a from N(-p / p_max, sigma), that is a fit of sigma
+    and p_max; the cuts keep their relation to them.
+    """
+    walk = RandomWalk()
+    base_s, base = _walk_increments()
+    times = np.geomspace(0.05, 1000.0, 400)
+    logs = np.log(found) - np.log(np.array([np.interp(t_s / time, base_s, base) for time in times]))
+    spread = logs.std(axis=1)
+    k = int(np.argmin(spread))
+    size, time = float(np.exp(0.5 * logs[k].mean())), float(times[k])
+    scale, speed = size * time**-1.5, size / time
+    found_walk = msgspec.structs.replace(
+        walk,
+        sigma=walk.sigma * scale,
+        pull=walk.pull * time**-0.5,
+        pull_range_m=walk.pull_range_m * size,
+        acceleration_cut=walk.acceleration_cut * scale,
+        speed_cut=walk.speed_cut * speed,
+        settled_sigma_m=walk.settled_sigma_m * size,
+    )
+    return found_walk, float(np.exp(np.abs(logs[k] - logs[k].mean()).mean()))
+
+
+def walk_places(walk: RandomWalk, length_s: float, axes: int, chance: np.random.Generator) -> Array:
+    """Return the places (steps, axes) of a walk from switch-on, a row for each of its steps."""
+    steps = int(length_s * walk.rate_hz)
+    place, speed, places = np.zeros(axes), np.zeros(axes), np.empty((steps, axes))
+    pull, most, fastest = walk.pull * walk.sigma, walk.acceleration_cut, walk.speed_cut
+    for k in range(steps):
+        mean = -pull * np.clip(place / walk.pull_range_m, -1.0, 1.0)
+        drawn = np.clip(mean + walk.sigma * chance.standard_normal(axes), -most, most)
+        speed = np.clip(speed + drawn * walk.step_s, -fastest, fastest)
+        place = place + speed * walk.step_s
+        places[k] = place
+    return places
+
+
+@cache
+def _walk_increments() -> tuple[Array, Array]:
+    """Return lags and D of the published walk when it has settled, by simulation."""
+    walk = RandomWalk()
+    places = walk_places(walk, 160.0, 200, np.random.default_rng(1))
+    settled = places[len(places) // 4 :]
+    lags = np.unique(np.geomspace(1, len(settled) // 2, 60).astype(int))
+    found = [float(np.mean((settled[lag:] - settled[:-lag]) ** 2)) for lag in lags]
+    # Beyond these lags the places have nothing in common.
+    return np.append(lags, 2 * lags[-1]) / walk.rate_hz, np.array([*found, 2.0 * settled.var()])
 
 
 def _simulated(form: Form, period_s: float, lengths: Sequence[int], seed: int) -> list[Array]:
@@ -365,7 +492,7 @@ def _step(values: Array) -> float:
     distinct = np.unique(np.round(values, 5))
     apart = np.diff(distinct)
     apart = apart[apart > 1.5e-5]
-    if len(apart) < 4 or len(distinct) > 0.7 * len(values):
+    if len(apart) < 8:
         return 0.0
     step = float(apart.min())
     counts = apart / step
@@ -376,6 +503,12 @@ def _step(values: Array) -> float:
 def _carrier(drives: Sequence[Drive]) -> str:
     found = [fix.carrier for drive in drives for fix in drive.fixes]
     return max(CarrierSolution, key=found.count).name.lower()
+
+
+def _reported(fixes: Sequence[GnssFix]) -> float | None:
+    variances = [0.5 * (fix.position_covariance_m2[0] + fix.position_covariance_m2[4]) for fix in fixes]
+    known = [variance for variance in variances if np.isfinite(variance) and variance > 0.0]
+    return float(np.sqrt(np.median(known))) if known else None
 
 
 def _settling(drive: Drive) -> tuple[float, float, float] | None:

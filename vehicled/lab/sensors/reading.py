@@ -2,12 +2,14 @@
 
 import os
 import tempfile
-from collections.abc import Collection, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from msgspec import Struct, field
 
+from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.messages import ActuatorCommand, GnssFix, GroundTruth, ImuSample, WheelSpeed
 from vehicled.paths.datum import Datum
@@ -18,10 +20,14 @@ from vehicled.recordings import track_truth
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.importing import import_log
 from vehicled.recordings.loading import Source, sources
-from vehicled.recordings.recording import Array, Recording, Truth, seconds
+from vehicled.recordings.recording import Array, Recording, Times, Truth, seconds
 
 TRUE_APART = ("plain", "bare_plain", "mocap", "plain_start", "path_sim", "ramp", "acceleration")
 """Kinds of recordings whose truth comes from another sensor than their fixes."""
+
+
+RECEIVER_FILES = (".ubx", ".nmea", ".log", ".bin", ".ulg")
+"""Files of other programs that are looked for in folders."""
 
 
 class Drive(Struct, frozen=True, kw_only=True):
@@ -29,10 +35,12 @@ class Drive(Struct, frozen=True, kw_only=True):
 
     name: str
     fixes: list[GnssFix]
-    samples: list[ImuSample]
     truth: Truth | None
     """Truth by another sensor than the fixes; None if no sensor gives it."""
     datum: Datum
+    sample_ns: Times = field(default_factory=lambda: np.zeros(0, np.int64))
+    samples: Array = field(default_factory=lambda: np.zeros((0, 6)))
+    """Angular rates and specific forces (n, 6) of the inertial unit at ``sample_ns``, rad/s and m/s^2."""
     lever_arm_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     speeds: list[tuple[int, float]] = field(default_factory=list)
     """Time and speed by wheels."""
@@ -50,13 +58,28 @@ def read(paths: Collection[str | os.PathLike[str]], kinds: Collection[str] = (),
         try:
             listed = sources(path)
         except RecordingError:
-            if not Path(path).is_file():
-                raise
-            found.append(_imported(Path(path), ""))
+            found += _foreign(Path(path))
             continue
         found += [drive for source in listed if (drive := _drive(source, kinds)) is not None]
     if not found:
         raise RecordingError(f"{', '.join(map(str, paths))}: no recording of the kinds {', '.join(kinds) or ', '.join(TRUE_APART)}")
+    return found
+
+
+def _foreign(path: Path) -> list[Drive]:
+    """Read one file of another program, or those in a folder that are receiver files or logs of ArduPilot and PX4."""
+    if not path.is_dir():
+        return [_imported(path, "")]
+    found, refused = [], []
+    for file in sorted(each for each in path.rglob("*") if each.suffix.lower() in RECEIVER_FILES and each.is_file()):
+        try:
+            found.append(_imported(file, ""))
+        except (RecordingError, LogError) as error:
+            refused.append(str(error))
+    if not found:
+        raise RecordingError(
+            shortened(refused) if refused else f"{path}: holds no recording that can be read here; see docs/logs.md"
+        )
     return found
 
 
@@ -73,10 +96,12 @@ def _of_recording(recordings: list[Recording], name: str) -> Drive | None:
     if not recordings:
         return None
     recording = recordings[0]
+    sample_ns, samples = inertial_samples(m for m in recording.inputs if isinstance(m, ImuSample))
     return Drive(
         name=name,
         fixes=[m for m in recording.inputs if isinstance(m, GnssFix)],
-        samples=[m for m in recording.inputs if isinstance(m, ImuSample)],
+        sample_ns=sample_ns,
+        samples=samples,
         truth=recording.truth if recording.kind in TRUE_APART else None,
         datum=recording.datum,
         lever_arm_m=recording.lever_arm_m,
@@ -93,21 +118,19 @@ def _imported(path: Path, mapping: str) -> Drive:
 
 def _own(path: Path, name: str) -> Drive:
     fixes: list[GnssFix] = []
-    samples: list[ImuSample] = []
     truths: list[GroundTruth] = []
     speeds: list[tuple[int, float]] = []
     driven = False
     with LogReader(path) as log:
         profile = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml").profile
         course = log.attachment("course.json")
+    sample_ns, samples = inertial_samples(_samples_of(path))
     for part in run_parts(path):
         with LogReader(part) as log:
-            for record in log.messages(GnssFix, ImuSample, GroundTruth, WheelSpeed, ActuatorCommand):
+            for record in log.messages(GnssFix, GroundTruth, WheelSpeed, ActuatorCommand):
                 message = record.message
                 if isinstance(message, GnssFix):
                     fixes.append(message)
-                elif isinstance(message, ImuSample):
-                    samples.append(message)
                 elif isinstance(message, GroundTruth):
                     truths.append(message)
                 elif isinstance(message, WheelSpeed):
@@ -122,6 +145,7 @@ def _own(path: Path, name: str) -> Drive:
     return Drive(
         name=name,
         fixes=fixes,
+        sample_ns=sample_ns,
         samples=samples,
         truth=_truth(truths) if len(truths) > 1 else None,
         datum=datum,
@@ -129,6 +153,23 @@ def _own(path: Path, name: str) -> Drive:
         speeds=speeds,
         driven=driven,
     )
+
+
+def _samples_of(path: Path) -> Iterator[ImuSample]:
+    for part in run_parts(path):
+        with LogReader(part) as log:
+            for record in log.messages(ImuSample):
+                yield record.message
+
+
+def inertial_samples(messages: Iterable[ImuSample]) -> tuple[Times, Array]:
+    """Return times (n,) and values (n, 6). They are packed, because a night of standing holds millions."""
+    times, values = array("q"), array("d")
+    for message in messages:
+        times.append(message.t_ns)
+        values.extend(message.angular_rate_radps)
+        values.extend(message.specific_force_mps2)
+    return np.array(times, np.int64), np.array(values).reshape(-1, 6)
 
 
 def _truth(truths: list[GroundTruth]) -> Truth:
@@ -140,9 +181,9 @@ def _truth(truths: list[GroundTruth]) -> Truth:
 
 
 def shortened(reasons: Sequence[str]) -> str:
-    """Return the first reasons, and how many more there are."""
-    more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
-    return "; ".join(reasons[:3]) + more
+    """Return the first reason, and how many more there are."""
+    more = f" (and {len(reasons) - 1} more runs)" if len(reasons) > 1 else ""
+    return reasons[0] + more
 
 
 def antenna_m(truth: Truth, at_s: Array, lever_arm_m: tuple[float, float, float], start_ns: int) -> Array:

@@ -22,6 +22,7 @@ from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.imu_detailed import imu_sensor
 from sim_backend.sensors.interface import Sensor
 from vehicled.app import SetupError
+from vehicled.lab.sensors.reading import TRUE_APART
 from vehicled.log.errors import LogError
 from vehicled.log.offline import LogFile
 from vehicled.log.schema import Attachment, RunHeader
@@ -29,7 +30,7 @@ from vehicled.messages import GnssFix, GroundTruth, Heading, ImuSample, Message
 from vehicled.profile import Profile
 from vehicled.profile.loading import Loaded, load
 from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.loading import known_kinds, sources
+from vehicled.recordings.loading import Source, known_kinds, sources
 from vehicled.recordings.recording import Array, Recording, arrival_ns
 from vehicled.terminal import Progress
 
@@ -37,6 +38,7 @@ TYPES: dict[str, type[Message]] = {"gnss": GnssFix, "imu": ImuSample, "heading":
 _VECTORS = (
     "velocity_enu_mps", "position_covariance_m2", "velocity_covariance_m2ps2", "angular_rate_radps", "specific_force_mps2",
 )  # fmt: skip
+"""Parts that a recorded message may leave open."""
 MAX_GAP_S = 1.0
 """Longest gap of the truth across which a sensor is simulated."""
 
@@ -48,23 +50,40 @@ def run(arguments: Namespace) -> int:
     known_kinds(arguments.kind)
     loaded = load(arguments.profile, arguments.set)
     folder = Path(arguments.output)
-    folder.mkdir(parents=True, exist_ok=True)
     replaced = tuple(dict.fromkeys(arguments.sensor))
     progress, written = Progress(), 0
+    kinds_read: dict[str, None] = {}
     for path in arguments.run_files:
         for source in sources(path):
-            for recording in source.load(tuple(arguments.kind) or None):
+            for recording in _recordings(source, tuple(arguments.kind)):
+                kinds_read.setdefault(recording.kind)
                 for seed in range(arguments.seed, arguments.seed + arguments.runs):
-                    name = f"{recording.name.replace('/', '_')}_{recording.kind}_{seed}.mcap"
                     inputs = simulated(recording, loaded.profile, replaced, seed, from_first_fix=arguments.from_first_fix)
-                    write(folder / name, inputs, recording, loaded, replaced, seed)
+                    # In the folder of its manoeuvre, as the recording is.
+                    file = folder / f"{recording.name}_{recording.kind}_{seed}.mcap"
+                    try:
+                        file.parent.mkdir(parents=True, exist_ok=True)
+                    except OSError as error:
+                        raise SetupError(f"-o {folder}: cannot be written ({error.strerror}); choose another folder") from error
+                    write(file, inputs, recording, loaded, replaced, seed)
                     written += 1
                     progress.update(f"{written} runs written")
     progress.close()
     if not written:
         raise RecordingError(f"no recording of the kinds {', '.join(arguments.kind)}")
-    print(f"{written} runs in {folder}   vehicled gap --real ... --sim {folder}")
+    words = ["vehicled gap --real", *map(str, arguments.run_files), *(f"--kind {kind}" for kind in kinds_read), f"--sim {folder}"]
+    print(f"{written} runs in {folder}\n{' '.join(words)}")
     return 0
+
+
+def _recordings(source: Source, kinds: tuple[str, ...]) -> list[Recording]:
+    """Return the recordings of the kinds; without any, of the first kind whose truth comes from another sensor."""
+    if kinds:
+        return source.load(kinds)
+    for kind in dict.fromkeys((*TRUE_APART, *source.kinds)):
+        if kind in source.kinds and (found := source.load((kind,))):
+            return found
+    return []
 
 
 def simulated(
@@ -122,13 +141,7 @@ def _moved(motion: Callable[[int], Motion | None], recording: Recording, sampled
 def _as_told(sample: Message, recorded: Message) -> Message:
     """Return the sample with the recorded arrival, and without what the recorded message leaves open (NaN)."""
     changes: dict[str, Any] = {"t_rx_ns": arrival_ns(recorded)}
-    for name in (
-        "velocity_enu_mps",
-        "position_covariance_m2",
-        "velocity_covariance_m2ps2",
-        "angular_rate_radps",
-        "specific_force_mps2",
-    ):
+    for name in _VECTORS:
         told = getattr(recorded, name, ())
         if not all(map(isfinite, told)):
             changes[name] = tuple(mine if isfinite(theirs) else theirs for mine, theirs in zip(getattr(sample, name), told))
@@ -142,7 +155,9 @@ def _sensor(name: str, recording: Recording, profile: Profile, recorded: list[Me
     sim, entity = profile.sim, f"{recording.name}/{name}"
     start_ns: int = recorded[0].t_ns  # type: ignore[attr-defined]
     if name == "gnss":
-        model = msgspec.structs.replace(sim.gnss, rate_hz=rate_hz, zones=[])
+        # The times of the recorded fixes hold the outages already.
+        uncut = msgspec.structs.replace(sim.gnss.recorded, outages_per_hour=0.0)
+        model = msgspec.structs.replace(sim.gnss, rate_hz=rate_hz, zones=[], recorded=uncut)
         return Gnss(model, recording.lever_arm_m, recording.datum, seed, entity, start_ns, 0)
     if name == "imu":
         # Messages are in the axes of the vehicle, at its reference point.
