@@ -64,3 +64,16 @@ def test_it_is_neither_stopped_nor_capped(name: str) -> None:
     assert reactions == []
     assert pair.machine.course_driven or pair.machine.mode is Mode.AUTO
     assert judge.driven_m > 1.0
+
+
+@pytest.mark.parametrize("estimator", ["ekf4", "planar", "ins"])
+def test_every_estimator_arms_and_drives_with_its_defaults(estimator: str) -> None:
+    profile = load("art", [f"estimator.name={estimator}"]).profile
+    course = course_of(profile, "circle_r5_ccw")
+    judge = Judge(course)
+    pair = Pair(profile, course, (), judge, seed=1, link="messages")
+    while pair.now_ns < START_NS + 5 * SECOND_NS:
+        pair.grant()
+        pair.reply()
+    assert pair.machine.mode is Mode.AUTO, pair.machine.waiting_for(START_NS + 5 * SECOND_NS)
+    assert judge.estimate_position_m.max < 0.15

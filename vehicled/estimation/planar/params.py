@@ -45,8 +45,9 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
     """White part of the error of a heading that reports no sigma. Its drift is a state."""
     heading_misalignment_rad: Annotated[float, Meta(ge=-3.2, le=3.2)] = 0.0
     """Known part of the measured yaw minus that of the body."""
-    misalignment_sigma_rad: Positive = 0.25
-    """Initial sigma of the mounting angle of a heading sensor."""
+    misalignment_sigma_rad: Positive = 0.18
+    """Initial sigma of the mounting angle of a heading sensor. A larger one than ``alignment.arming_sigma_rad`` (0.2) keeps a
+    standing vehicle from arming, because only driving shows that angle."""
     inertial_start_sigma_rad: Positive = 0.02
     """Initial sigma of the yaw from which an integrated gyro starts."""
     misalignment_density_rad: NonNegative = 0.0005
