@@ -2,6 +2,8 @@
 
 from hashlib import sha256
 from math import isfinite, isnan
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import pytest
@@ -23,7 +25,7 @@ from vehicled.messages import ActuatorCommand, FixType, GnssFix, Message
 from vehicled.paths.catalog import load_course
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
-from vehicled.profile.gnss import ErrorModel, GnssModel, GnssZone
+from vehicled.profile.gnss import ErrorModel, GnssModel, GnssZone, ReplayedError
 from vehicled.profile.sensors import (
     HeadingModel,
     ImuModel,
@@ -48,10 +50,14 @@ REST = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 def sensors(seed: int) -> dict[str, Sensor]:
     """One of each kind, every model and every unit."""
     arm = (0.3, -0.1, 0.8)
-    found: dict[str, Sensor] = {
-        f"gnss {name}": Gnss(GnssModel(model=name, zones=ZONES), arm, LOT_17, seed, "g", START, UTC)
-        for name in get_args(ErrorModel)
-    }
+    with TemporaryDirectory() as folder:
+        errors = Path(folder, "errors.csv")
+        errors.write_text("run,t_s,east_m,north_m\na,0,0.1,0.2\na,60,-0.1,0.3\nb,0,0.3,0\nb,60,0.2,0.1\n")
+        recorded = ReplayedError(file=str(errors))
+        found: dict[str, Sensor] = {
+            f"gnss {name}": Gnss(GnssModel(model=name, zones=ZONES, replayed=recorded), arm, LOT_17, seed, "g", START, UTC)
+            for name in get_args(ErrorModel)
+        }
     axes: dict[str, Any] = {"gyro_scale": 0.01, "accelerometer_scale": 0.01, "axis_misalignment_rad": 0.002}
     for name in get_args(InertialUnit):
         found[f"imu {name}"] = imu_sensor(ImuModel(model=name), arm, seed, "i")
