@@ -7,7 +7,6 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,10 @@ pytest.importorskip("cyclonedds", reason="needs cyclonedds: pip install 'vehicle
 from cyclonedds._clayer import ddspy_write
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
 from cyclonedds.core import Policy
+from cyclonedds.pub import DataWriter
 from rosbags.typesys import get_types_from_msg
 
-from tests.ros2_bench import DOMAIN, PUBLISHED, STORE, Daemon, bridge, decoded, node, padded, rtps_packets, sample, warm_up
+from tests.ros2_bench import DOMAIN, PUBLISHED, STORE, Daemon, Node, bridge, decoded, node, padded, rtps_packets, sample, warm_up
 from vehicled.bridges.ros2.dds import idl_type
 from vehicled.bridges.ros2.topics import COMMANDS, LATCHED, dds_name
 
@@ -131,41 +131,50 @@ def test_an_interface_that_is_not_there_is_refused() -> None:
 # ------------------------------------------------------------------ commands
 
 
-def answered(daemon: Daemon, number: int) -> bool:
-    return len(daemon.requests) >= number
+def asked(other: Node, daemon: Daemon, writer: "DataWriter[Any]", record: bytes, what: tuple[str, float | None]) -> dict[str, Any]:
+    """Write until the daemon gets the request: a writer may know the bridge's reader before that reader knows the writer."""
+
+    def requests() -> list[dict[str, Any]]:
+        return [request for request in daemon.requests if (request["do"], request.get("speed_mps")) == what]
+
+    for _ in range(60):
+        ddspy_write(writer._ref, record)
+        with suppress(AssertionError):
+            other.take_until(lambda: bool(requests()), timeout_s=1.0)
+            return requests()[0]
+    pytest.fail(f"{what} never came; the daemon got {daemon.requests}")
 
 
 def test_ros_nodes_command_the_vehicle_through_the_control_socket(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path / "daemon.sock")
+    pose = ((5.0, 6.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+    header = ((0, 0), "map")
+    twist, ackermann = ((2.0, 0.0, 0.0), (0.0, 0.0, 0.5)), (0.25, 0.0, 1.5, 0.0, 0.0)
+    course = [(header, ((x, 0.0, 0.0), pose[1])) for x in (0.0, 5.0)]
+    sent: list[tuple[tuple[str, str], Any, tuple[str, float | None]]] = [
+        (("/cmd_vel", "geometry_msgs/Twist"), twist, ("setpoint", 2.0)),
+        (("/cmd_vel", "geometry_msgs/TwistStamped"), (header, ((1.0, 0.0, 0.0), (0.0, 0.0, 0.0))), ("setpoint", 1.0)),
+        (("/ackermann_cmd", "ackermann_msgs/AckermannDriveStamped"), (header, ackermann), ("setpoint", 1.5)),
+        (("/goal_pose", "geometry_msgs/PoseStamped"), (header, pose), ("goto", None)),
+        (("/follow_path", "nav_msgs/Path"), (header, course), ("course", None)),
+    ]
     path = tmp_path / "daemon.sock"
-    with node({"/diagnostics": PUBLISHED["/diagnostics"]}) as other, bridge(control_socket=str(path)):
-        writers = {key: other.writer(*key) for key in COMMANDS}
-        other.take_until(lambda: all(writer.get_matched_subscriptions() for writer in writers.values()))
-        # What is written before the reader is known is not repeated for it.
-        other.take_until(lambda: bool(other.readers["/diagnostics"].get_matched_publications()))
-        pose = ((5.0, 6.0, 0.0), (0.0, 0.0, 0.0, 1.0))
-        header = ((0, 0), "map")
-        sent: dict[tuple[str, str], Any] = {
-            ("/cmd_vel", "geometry_msgs/Twist"): ((2.0, 0.0, 0.0), (0.0, 0.0, 0.5)),
-            ("/cmd_vel", "geometry_msgs/TwistStamped"): (header, ((1.0, 0.0, 0.0), (0.0, 0.0, 0.0))),
-            ("/ackermann_cmd", "ackermann_msgs/AckermannDriveStamped"): (header, (0.25, 0.0, 1.5, 0.0, 0.0)),
-            ("/goal_pose", "geometry_msgs/PoseStamped"): (header, pose),
-            ("/follow_path", "nav_msgs/Path"): (header, [(header, ((x, 0.0, 0.0), pose[1])) for x in (0.0, 5.0)]),
-        }
-        for number, (key, value) in enumerate(sent.items(), 1):
-            ddspy_write(writers[key]._ref, padded(encode(key[1], value)))
-            other.take_until(partial(answered, daemon, number))
-        other.take_until(lambda: bool(other.received["/diagnostics"]))
-        (refusal,) = next(other.messages("/diagnostics")).status
-    daemon.close()
-    assert {request.pop("origin") for request in daemon.requests} == {"ros2"}
-    *setpoints, goal, course = daemon.requests
-    assert [(each["do"], each["sequence"], each["speed_mps"]) for each in setpoints] == [
-        ("setpoint", 1, 2.0), ("setpoint", 2, 1.0), ("setpoint", 3, 1.5),
-    ]  # fmt: skip
+    daemon = Daemon(path)
+    try:
+        with node({"/diagnostics": PUBLISHED["/diagnostics"]}) as other, bridge(control_socket=str(path)):
+            writers = {key: other.writer(*key) for key in COMMANDS}
+            other.take_until(lambda: all(writer.get_matched_subscriptions() for writer in writers.values()))
+            requests = [asked(other, daemon, writers[key], padded(encode(key[1], value)), what) for key, value, what in sent]
+            other.take_until(lambda: bool(other.received["/diagnostics"]))
+            (refusal,) = next(other.messages("/diagnostics")).status
+    finally:
+        daemon.close()
+    assert {request.pop("origin") for request in requests} == {"ros2"}
+    *setpoints, goal, route = requests
+    sequences = [request["sequence"] for request in setpoints]
+    assert sequences == sorted(set(sequences))
     assert (setpoints[0]["curvature_per_m"], setpoints[2]["wheel_angle_rad"]) == (0.25, 0.25)
     assert goal == {"do": "goto", "x_m": 5.0, "y_m": 6.0, "yaw_rad": 0.0, "speed_mps": None}
-    assert course["do"] == "course"
+    assert route["do"] == "course"
     assert (refusal.name, refusal.message) == ("vehicled: /goal_pose", "refused: the goal lies outside the fence")
 
 
