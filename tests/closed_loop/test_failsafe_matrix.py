@@ -24,6 +24,7 @@ from vehicled.lab.failsafe.report import TrialResult, again, lines
 from vehicled.lab.failsafe.stage import Scene
 from vehicled.lab.failsafe.trial import BEGIN_S, COURSE, TrialDrive, failures_of, injection_s, run_trial
 from vehicled.lab.failsafe.wall import WALL
+from vehicled.messages import Mode
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 from vehicled.safety.matrix import CAPABILITIES, MATRIX, RULES, substitutes
@@ -136,8 +137,11 @@ def test_the_command_tries_every_row_on_both_links_and_skips_none(
 def test_a_simulated_drive_runs_by_every_rule_and_every_check(link: str) -> None:
     """The safety layer has no switch for simulation, and the daemon of a simulation has all of it."""
     pair = Pair(load_profile("art_vesc"), load_course("circle_r5_ccw"), (), NullSink(), 0, link=link)
-    for by_mode in pair.machine.supervisor._rules.values():
-        assert tuple(rule for rule, _ in by_mode) == RULES
+    supervisor = pair.machine.supervisor
+    assert supervisor._rules == RULES
+    for mode in Mode:
+        tested = {code for code, *_ in (*supervisor._flags[mode], *supervisor._bounds[mode])}
+        assert tested == {rule.code for rule in RULES if mode in rule.modes}
     assert all(rule.modes for rule in RULES)
     package = Path(vehicled.safety.__file__).parent
     words = {

@@ -83,18 +83,14 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     def holds(self, s: RuleInputs) -> bool:
         """Return True if the flag is set, or if the value is beyond its limit."""
-        return bool(self.test()(s))
+        value = self.value(s)
+        return bool(value if self.limit is None else self.sense.compare(value, self.limit(s)))
 
     def measured(self, s: RuleInputs) -> Measured | None:
         """Return value and limit at this instant; None without a limit or while the value is unknown."""
         if self.limit is None or isnan(value := self.value(s)):
             return None
         return Measured(value, self.limit(s), self.unit, self.sense.value)
-
-    def test(self) -> Callable[[RuleInputs], float]:
-        """Return a function that is true while the rule holds; the supervisor keeps it, since it is called at every tick."""
-        value, limit, compare = self.value, self.limit, self.sense.compare
-        return value if limit is None else lambda s: compare(value(s), limit(s))
 
 
 class Row(Struct, frozen=True, kw_only=True):

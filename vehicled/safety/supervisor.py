@@ -30,7 +30,15 @@ class Supervisor:
     """State machine that decides mode, reaction and speed cap once per actuation tick."""
 
     def __init__(self, rules: Sequence[Rule] = RULES) -> None:
-        self._rules = {mode: [(rule, rule.test() if mode in rule.modes else None) for rule in rules] for mode in Mode}
+        self._rules = tuple(rules)
+        # Kept apart by kind: at every tick each comparison is made here, without a function of its own.
+        self._flags = {
+            mode: [(rule.code, rule.value) for rule in rules if rule.limit is None and mode in rule.modes] for mode in Mode
+        }
+        self._bounds = {
+            mode: [(rule.code, rule.value, rule.limit, rule.sense.compare) for rule in rules if rule.limit and mode in rule.modes]
+            for mode in Mode
+        }
         self._trips: dict[str, Trip] = {}
         self._arm_requested_ns: int | None = None
         self._wanted: OperatorAction | None = None
@@ -340,9 +348,11 @@ class Supervisor:
         """Return the most severe reaction in force, with its rule and reason. This also sets the speed cap."""
         worst: tuple[Rule | None, Reaction, Reason] = (None, Reaction.NONE, NO_REASON)
         cap = s.monitors.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
-        for rule, test in self._rules[self.mode]:
-            holds = test is not None and bool(test(s))
-            # About fifty rules run at every tick, and nearly always none of them has a trip to update.
+        holding = [code for code, flag in self._flags[self.mode] if flag(s)]
+        holding += [code for code, value, limit, compare in self._bounds[self.mode] if compare(value(s), limit(s))]
+        # About fifty rules run at every tick, and nearly always none of them has a trip to update.
+        for rule in self._rules if holding or self._trips else ():
+            holds = rule.code in holding
             if not holds and rule.code not in self._trips:
                 continue
             trip = self._follow(rule, s, holds=holds)
