@@ -11,6 +11,9 @@ from typing import Protocol
 
 from vehicled.messages import Message
 
+Record = Callable[[Message, int], None]
+"""Receiver of one record with its log time, ns."""
+
 
 class Sink(Protocol):
     """Receiver of records, in journal order."""
@@ -31,35 +34,35 @@ class Router:
     """Passes every record to the log, and records of chosen types to listeners."""
 
     def __init__(self) -> None:
-        self._log: Callable[[Message, int], None] = NullSink().record
-        self._listeners: dict[type[Message], list[Callable[[Message, int], None]]] = {}
+        self._log: tuple[Record, ...] = ()
+        self._listeners: dict[type[Message], list[Record]] = {}
+        self._receivers: dict[type[Message], tuple[Record, ...]] = {}
+        """Log and listeners by type, where a type has listeners."""
 
     def log_to(self, log: Sink) -> None:
         """Set the log that receives every record."""
-        self._log = log.record
+        self._log = (log.record,)
+        self._connect()
 
-    def listen(self, types: Iterable[type[Message]], record: Callable[[Message, int], None]) -> None:
+    def listen(self, types: Iterable[type[Message]], record: Record) -> None:
         """Also call ``record`` for messages of these types. It must neither block nor raise."""
         for kind in types:
             self._listeners.setdefault(kind, []).append(record)
+        self._connect()
 
-    def unlisten(self, types: Iterable[type[Message]], record: Callable[[Message, int], None]) -> None:
+    def unlisten(self, types: Iterable[type[Message]], record: Record) -> None:
         """End what :meth:`listen` began."""
         for kind in types:
-            # A new list, because a record may be on its way through the old one.
-            left = [each for each in self._listeners.get(kind, []) if each != record]
-            if left:
-                self._listeners[kind] = left
-            else:
-                self._listeners.pop(kind, None)
+            self._listeners[kind] = [each for each in self._listeners.get(kind, []) if each != record]
+        self._connect()
+
+    def _connect(self) -> None:
+        self._receivers = {kind: (*self._log, *listeners) for kind, listeners in self._listeners.items()}
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Pass one record to the log and its listeners."""
-        self._log(message, log_time_ns)
-        kind = type(message)
-        if kind in self._listeners:
-            for record in self._listeners[kind]:
-                record(message, log_time_ns)
+        for record in self._receivers.get(type(message), self._log):
+            record(message, log_time_ns)
 
 
 class Digest:
