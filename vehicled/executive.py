@@ -68,30 +68,18 @@ class DeclaredStopwatch:
 
     def wake_ns(self, due_ns: int, free_ns: int) -> int:
         """Return when tasks that are due at ``due_ns`` begin on a computer that is free from ``free_ns`` on."""
-        return max(due_ns, free_ns)
+        return due_ns if due_ns > free_ns else free_ns
 
 
 class TaskStats:
-    """Running statistics of one task, in constant memory."""
+    """Running statistics of one task, in constant memory. Lateness, execution and jitter follow from the ticks in the log."""
 
-    __slots__ = (
-        "causes",
-        "consecutive_misses",
-        "execution",
-        "last_start_ns",
-        "lateness",
-        "longest_miss_run",
-        "misses",
-        "period",
-        "response",
-        "skips",
-    )
+    __slots__ = ("causes", "consecutive_misses", "longest_miss_run", "misses", "n", "response", "skips")
 
     def __init__(self) -> None:
-        self.lateness = Histogram()
-        self.execution = Histogram()
+        self.n = 0
+        """Number of releases that were run."""
         self.response = Histogram()
-        self.period = Histogram()
         self.misses = 0
         self.skips = 0
         self.consecutive_misses = 0
@@ -99,12 +87,6 @@ class TaskStats:
         """
         self.longest_miss_run = 0
         self.causes: dict[Cause, int] = {}
-        self.last_start_ns = 0
-
-    @property
-    def n(self) -> int:
-        """Number of releases that were run."""
-        return self.execution.n
 
 
 class _Row:
@@ -146,7 +128,7 @@ class Executive:
         self._evidence_source = evidence_source or NoEvidence()
         self._virtual = virtual
         # Long enough to find the task that held the loop since the release of the slowest task of a batch.
-        self._recent: deque[Execution] = deque(maxlen=4 * len(self._rows))
+        self._recent: deque[tuple[int, Reading, Reading]] = deque(maxlen=4 * len(self._rows))
         self.busy_until_ns = 0
         """End of the last task run."""
 
@@ -167,7 +149,11 @@ class Executive:
 
     def next_due_ns(self) -> int:
         """Return the earliest next release of any task."""
-        return min([row.release_ns for row in self._rows])
+        due_ns = NEVER_NS
+        for row in self._rows:
+            if row.release_ns < due_ns:
+                due_ns = row.release_ns
+        return due_ns
 
     def run(self, now_ns: int) -> None:
         """Run every task whose release has come, in pipeline order."""
@@ -203,11 +189,10 @@ class Executive:
         response = stop - release
         missed = response > row.deadline_ns
         cause, holder = Cause.NONE, NO_HOLDER
-        execution = Execution(row.index, begin, end)
-        self._recent.append(execution)
+        self._recent.append((row.index, begin, end))
         if missed:
             around = self._evidence_source.evidence(release, start, stop)
-            overlapping = [run for run in self._recent if run.end[0] > release]
+            overlapping = [Execution(*run) for run in self._recent if run[2][0] > release]
             cause, holder = attribute(row.index, release, overlapping, around, virtual=self._virtual)
             stats.misses += 1
             stats.causes[cause] = stats.causes.get(cause, 0) + 1
@@ -217,11 +202,7 @@ class Executive:
         else:
             stats.consecutive_misses = 0
         stats.skips += skipped
-        stats.lateness.add(start - release)
-        stats.execution.add(stop - start)
+        stats.n += 1
         stats.response.add(response)
-        if stats.last_start_ns:
-            stats.period.add(start - stats.last_start_ns)
-        stats.last_start_ns = start
         self.busy_until_ns = stop
         self._on_tick(TaskTick(release, start, stop, end[1] - begin[1], row.deadline_ns, skipped, row.index, missed, cause, holder))
