@@ -202,7 +202,11 @@ class World:
             while self._duty_ns <= grid_ns:
                 self._run_duties(self._duty_ns)
             # Most steps end before the next sample or duty.
-            quiet_ns = min(to_ns, self._due_ns - step_ns, self._duty_ns)
+            quiet_ns = self._due_ns - step_ns
+            if quiet_ns > to_ns:
+                quiet_ns = to_ns
+            if quiet_ns > self._duty_ns:
+                quiet_ns = self._duty_ns
             while grid_ns < quiet_ns:
                 actuators.step(grid_ns, plant.motor_speed_radps if sags else 0.0)
                 plant.step(actuators.throttle, actuators.brake, actuators.wheel_angle_rad)

@@ -155,7 +155,8 @@ class Pipeline:
                 if not is_finite(message):
                     self.not_finite += 1
                     continue
-                monitors.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
+                t_rx_ns: int = message.t_rx_ns  # type: ignore[attr-defined]
+                monitors.sources.heard(kind, t_rx_ns if t_rx_ns < now_ns else now_ns)
                 self._accepted.put(message)
             elif kind in RANGES:
                 monitors.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]

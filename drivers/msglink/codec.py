@@ -88,7 +88,7 @@ class Decoder:
                         self.unknown_frames += 1
                         continue
                     try:
-                        messages.append(_from_msgpack(memoryview(covered)[3:]))
+                        messages.append(_from_msgpack(covered[3:]))
                     except (MsgspecError, ValueError, RecursionError):
                         self.unknown_frames += 1
                     continue

@@ -82,11 +82,18 @@ class Imu:
             force_z += STANDARD_GRAVITY_MPS2
         rate_z += yaw_rate_radps
         force, rate = self._shaken((force_x, force_y, force_z), t_ns, motion.speed_mps), (rate_x, rate_y, rate_z)
-        saturated = False
         most_mps2, most_radps = self._range_mps2, self._range_radps
-        if max(force) > most_mps2 or min(force) < -most_mps2 or max(rate) > most_radps or min(rate) < -most_radps:
-            saturated = True
-            force_x, force_y, force_z = force
+        force_x, force_y, force_z = force
+        # Written out, because min and max cost far more.
+        saturated = not (
+            -most_mps2 <= force_x <= most_mps2
+            and -most_mps2 <= force_y <= most_mps2
+            and -most_mps2 <= force_z <= most_mps2
+            and -most_radps <= rate_x <= most_radps
+            and -most_radps <= rate_y <= most_radps
+            and -most_radps <= rate_z <= most_radps
+        )
+        if saturated:
             force = (_cut(force_x, most_mps2), _cut(force_y, most_mps2), _cut(force_z, most_mps2))
             rate = (_cut(rate_x, most_radps), _cut(rate_y, most_radps), _cut(rate_z, most_radps))
         # No temperature is reported: the simulation has no model of it.

@@ -113,7 +113,8 @@ class Timeline(Generic[S, Z]):
         """Fuse the pending measurements and predict to ``now_ns``. Return the state then, or the newest one if time went back."""
         keys, states = self._keys, self._states
         newest_ns = keys[-1][0]
-        now_ns = max(now_ns, newest_ns)
+        if now_ns < newest_ns:
+            now_ns = newest_ns
         if not self._pending and self._stale_ns is None:
             if now_ns > newest_ns:
                 keys.append((now_ns, STEP))
@@ -178,7 +179,7 @@ class Timeline(Generic[S, Z]):
         """Drop old states except the newest of them, from which the oldest admissible measurement is predicted."""
         keys = self._keys
         limit_ns = now_ns - self._keep_ns
-        drop = max(0, len(keys) - self._capacity)
+        drop = len(keys) - self._capacity if len(keys) > self._capacity else 0
         while drop < len(keys) - 1 and keys[drop + 1][0] <= limit_ns:
             drop += 1
         if drop:

@@ -183,6 +183,9 @@ def _value_end(text: str, position: int) -> int:
 
 
 def _split(key: str) -> KeyPath:
+    """Return the parts of a valid TOML key."""
+    if '"' not in key and "'" not in key:
+        return tuple(part.strip() for part in key.split("."))
     parts: list[str] = []
     node: Any = tomllib.loads(f"{key} = 0")
     while isinstance(node, dict):

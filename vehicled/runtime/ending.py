@@ -79,10 +79,9 @@ class EndConditions:
             self._stop(self._interrupted_by, now_ns)
         elif now_ns >= self._until_ns and not self._stop_sent:
             self._stop("the time limit", now_ns)
-        over = machine.standstill(now_ns) and (self._stop_sent or not self._stays)
-        disarmed_by = machine.supervisor.disarmed_by
-        if self._ends_disarmed and disarmed_by and not machine.coasting:
-            return Ending(Outcome.FINISHED, f"disarmed by {disarmed_by}; the vehicle stands", now_ns)
+        if self._ends_disarmed and machine.supervisor.disarmed_by and not machine.coasting:
+            return Ending(Outcome.FINISHED, f"disarmed by {machine.supervisor.disarmed_by}; the vehicle stands", now_ns)
+        over = (self._stop_sent or not self._stays) and machine.standstill(now_ns)
         if over or (self._stop_sent and not machine.coasting):
             return self._ending(now_ns)
         if now_ns - self._started_ns > self._start_timeout_ns and machine.mode in (Mode.STANDBY, Mode.ARMED, Mode.FAULT):

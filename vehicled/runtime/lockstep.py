@@ -54,7 +54,8 @@ def run_lockstep(machine: Machine, link: LockstepLink, run: EndConditions, stopw
                         link.reply(out, None)
                         return ending
                     # Task costs may exceed the next release; the machine cannot be woken before it is free.
-                    wake_ns = stopwatch.wake_ns(machine.next_due_ns(), max(machine.executive.busy_until_ns, now_ns + 1))
+                    busy_ns = machine.executive.busy_until_ns
+                    wake_ns = stopwatch.wake_ns(machine.next_due_ns(), busy_ns if busy_ns > now_ns else now_ns + 1)
                 if kind is Kind.DATA:
                     machine.on_rx(link.ports[port], payload, t_ns)
                 else:

@@ -43,7 +43,7 @@ class SourceMonitor:
         """Note the arrival of a usable message of a type."""
         # Two devices may send the same type: the later arrival counts, in whatever order they are read.
         before_ns = self._heard_ns.get(kind, t_rx_ns)
-        self._heard_ns[kind] = max(t_rx_ns, before_ns)
+        self._heard_ns[kind] = t_rx_ns if t_rx_ns > before_ns else before_ns
         arrivals_ns = self._arrivals_ns.get(kind)
         if arrivals_ns is not None:
             if t_rx_ns - before_ns > GAP_NS:
