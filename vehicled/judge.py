@@ -2,7 +2,6 @@
 
 from collections import deque
 from math import hypot, isfinite, nan, pi, remainder, sqrt
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -73,7 +72,7 @@ class TracePoint(Struct, frozen=True, gc=False):
     """Commanded."""
 
 
-class _Instant(NamedTuple):
+class _Instant(Struct, frozen=True, gc=False):
     """Ground truth that waits for an estimate of its time."""
 
     truth: GroundTruth
@@ -175,9 +174,10 @@ class Judge:
     def _judge_estimates(self) -> None:
         """Compare estimates with all waiting truth up to the newest estimate."""
         while self._waiting and self._estimates and self._waiting[0].truth.t_ns <= self._estimates[-1].t_ns:
-            truth, by_itself, target_speed_mps, cross_track_m = self._waiting.popleft()
+            instant = self._waiting.popleft()
+            truth = instant.truth
             x, y, yaw, speed = self._estimate_at(truth.t_ns)
-            if by_itself:
+            if instant.by_itself:
                 self.estimate_position_m.add(hypot(x - truth.x_m, y - truth.y_m))
                 self.estimate_yaw_rad.add(remainder(yaw - truth.yaw_rad, 2 * pi))
                 self.estimate_speed_mps.add(speed - truth.speed_mps)
@@ -188,8 +188,8 @@ class Judge:
                         truth.x_m,
                         truth.y_m,
                         truth.speed_mps,
-                        target_speed_mps,
-                        cross_track_m,
+                        instant.target_speed_mps,
+                        instant.cross_track_m,
                         x,
                         y,
                         self._wheel_rad,

@@ -89,8 +89,8 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Friction and brake stop a motion and never start one; from standstill the vehicle only moves in the throttle's direction.
         """
         if before_mps > 0.0 or (before_mps == 0.0 and throttle >= 0.0):
-            return max(0.0, after_mps)
-        return min(0.0, after_mps)
+            return after_mps if after_mps > 0.0 else 0.0
+        return after_mps if after_mps < 0.0 else 0.0
 
     @property
     def top_speed_mps(self) -> float:

@@ -8,6 +8,7 @@ from collections import deque
 from math import copysign, expm1, isfinite
 
 from sim_backend.plant.wiring import Wiring, wiring
+from vehicled.clamp import clamp
 from vehicled.profile.schema import Battery, Sim
 
 HORIZON_NS = 1_000_000_000
@@ -130,7 +131,7 @@ class Actuators:
         if t_ns > self._expiry_ns:
             self._go_neutral()
         self._expiry_ns = t_ns + self._timeout_ns
-        self._enqueue(t_ns, min(max(throttle, -self._reverse_share), 1.0), min(max(brake, 0.0), 1.0), min(max(steering, -1.0), 1.0))
+        self._enqueue(t_ns, clamp(throttle, -self._reverse_share, 1.0), clamp(brake, 0.0, 1.0), clamp(steering, -1.0, 1.0))
 
     def step(self, now_ns: int, motor_speed_radps: float) -> None:
         """Move the actuators over the grid step that begins at ``now_ns``."""
@@ -223,7 +224,7 @@ class Actuators:
         size = abs(steering)
         if self._dead_zone > 0.0:
             size = (size - self._dead_zone) / (1.0 - self._dead_zone) if size > self._dead_zone else 0.0
-        return min(max(self._angle_rad(size if steering >= 0.0 else -size), -self._max_wheel_rad), self._max_wheel_rad)
+        return clamp(self._angle_rad(size if steering >= 0.0 else -size), -self._max_wheel_rad, self._max_wheel_rad)
 
 
 class _Servo:

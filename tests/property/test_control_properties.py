@@ -147,5 +147,5 @@ def test_predicted_pose_is_that_of_a_fine_integration(wheels: list[float], speed
         y += speed * math.sin(yaw) * 1e-4
         yaw += speed * math.tan(angle) / 0.5 * 1e-4
     assert predicted.speed_mps == speed
-    np.testing.assert_allclose(predicted[:3], (x, y, yaw), atol=0.012 * speed)
+    np.testing.assert_allclose((predicted.x_m, predicted.y_m, predicted.yaw_rad), (x, y, yaw), atol=0.012 * speed)
     assert predicted.wheel_rad == pytest.approx(angle, abs=0.04)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.strategies import near
 from tests.vehicles import make_drive, make_vehicle
 from vehicled.control.speed import (
+    Demand,
     PidState,
     SpeedParams,
     SpeedProfile,
@@ -153,7 +154,7 @@ def test_derivative_opposes_acceleration() -> None:
 
 def test_brake_only_where_there_is_one_and_beyond_the_dead_band() -> None:
     fast = PidState(reference_mps=1.0)
-    assert speed_step(PARAMS, DRIVE, fast, 2.0, Target(1.0, 0.0), 0.01)[1] == (0.0, 0.0)
+    assert speed_step(PARAMS, DRIVE, fast, 2.0, Target(1.0, 0.0), 0.01)[1] == Demand(0.0, 0.0)
     demand = speed_step(PARAMS, BRAKED, fast, 2.0, Target(1.0, 0.0), 0.01)[1]
     assert demand.throttle == 0.0
     gain = usable_gain(PARAMS, DRIVE)
@@ -161,7 +162,7 @@ def test_brake_only_where_there_is_one_and_beyond_the_dead_band() -> None:
     assert demand.brake == pytest.approx(min(1.0, -asked * drive_authority_mps2(BRAKED) / 4.0))
     steady = DRIVE.steady_throttle(1.0)
     inside = 1.0 + (steady + 0.05) / gain
-    assert speed_step(PARAMS, BRAKED, fast, inside, Target(1.0, 0.0), 0.01)[1] == (0.0, 0.0)
+    assert speed_step(PARAMS, BRAKED, fast, inside, Target(1.0, 0.0), 0.01)[1] == Demand(0.0, 0.0)
 
 
 @given(
@@ -196,7 +197,7 @@ def test_backward_is_forward_mirrored(speed: float, target: float, reference: fl
     mirrored, answer = speed_step(PARAMS, whole, astern, -speed, Target(-target, 0.1), dt_s)
     if target == 0.0 or speed == 0.0:
         return
-    assert answer == pytest.approx((-demand.throttle, demand.brake), abs=1e-12)
+    assert (answer.throttle, answer.brake) == pytest.approx((-demand.throttle, demand.brake), abs=1e-12)
     assert mirrored.integral == pytest.approx(-state.integral, abs=1e-12)
     assert mirrored.reference_mps == pytest.approx(-state.reference_mps, abs=1e-12)
 

@@ -27,7 +27,9 @@ def arc_to(preview: Preview, x_m: float, y_m: float) -> tuple[float, float]:
     dx, dy = x_m - preview.x_m, y_m - preview.y_m
     c, s = cos(preview.yaw_rad), sin(preview.yaw_rad)
     forward, left = c * dx + s * dy, c * dy - s * dx
-    square = max(forward * forward + left * left, 1e-6)
+    square = forward * forward + left * left
+    if square < 1e-6:
+        square = 1e-6
     bearing = atan2(left, forward)
     if forward < 0.0:
         return (2.0 if left >= 0.0 else -2.0) / square**0.5, bearing

@@ -6,6 +6,8 @@ at 15 m/s. The positions show the true direction of motion.
 
 from math import cos, hypot, isfinite, remainder, sin, tau
 
+from vehicled.clamp import clamp
+
 MAX_STEP_M = 5.0
 """Largest step between two positions; a longer one is a jump of the estimate."""
 
@@ -61,4 +63,4 @@ class DriftAngle:
         distance_m = self._distance_m + self._prior_m
         if not distance_m > 0.0 or not isfinite(self._left_m):
             return 0.0
-        return min(max(self._left_m / distance_m, -self.LIMIT_RAD), self.LIMIT_RAD)
+        return clamp(self._left_m / distance_m, -self.LIMIT_RAD, self.LIMIT_RAD)

@@ -7,6 +7,7 @@ prediction. With the observed acceleration in the prediction, the steady-state e
 
 from math import copysign
 
+from vehicled.clamp import clamp
 from vehicled.control.speed import Demand, drive_authority_mps2
 from vehicled.estimation.history import CommandHistory
 from vehicled.vehicle import STANDSTILL_MPS, Drive
@@ -63,5 +64,5 @@ class DriveObserver:
         acceleration = drive.acceleration_mps2(demand.throttle, before_mps) + self.surplus_mps2
         error = speed_mps - before_mps - acceleration * dt_s
         bound = BOUND_FRACTION * drive_authority_mps2(drive)
-        self.surplus_mps2 = min(max(self.surplus_mps2 + gain * gain / dt_s * error, -bound), bound)
+        self.surplus_mps2 = clamp(self.surplus_mps2 + gain * gain / dt_s * error, -bound, bound)
         self._speed_mps = speed_mps - (1.0 - 2.0 * gain) * error

@@ -163,7 +163,7 @@ class Flat(PathFollower):
         wheel = atan(self._tangent(projection, sign, abs(ahead.speed_mps)))
         radius_m = vehicle.min_turn_radius_m
         if self._corners.near(projection.s_m, radius_m):
-            faced = ahead if sign > 0.0 else ahead._replace(yaw_rad=ahead.yaw_rad + pi)
+            faced = ahead if sign > 0.0 else ahead.turned(pi)
             curvature = sign * tan(wheel) / vehicle.wheelbase_m
             curvature = turn_in(tracker.point_at, faced, projection.s_m, curvature, radius_m, self._params.turn_in_share)
             wheel = atan(sign * vehicle.wheelbase_m * curvature)

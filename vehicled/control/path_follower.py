@@ -3,8 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from math import inf, isfinite
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
+from msgspec import Struct
+
+from vehicled.clamp import clamp
 from vehicled.control.drift import DriftAngle
 from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.interface import Controller
@@ -29,7 +32,7 @@ EXTRA_TURN_NS = 300_000_000
 """Timeout after a cusp, beyond the time for a turn from lock to lock; the vehicle then starts anyway."""
 
 
-class FollowerState(NamedTuple):
+class FollowerState(Struct, frozen=True, gc=False):
     """Input of a steering law."""
 
     estimate: StateEstimate
@@ -41,7 +44,7 @@ class FollowerState(NamedTuple):
     """Time since the last step."""
 
 
-class SteeringDemand(NamedTuple):
+class SteeringDemand(Struct, frozen=True, gc=False):
     """Output of a steering law."""
 
     wheel_rad: float
@@ -185,7 +188,7 @@ class PathFollower(Controller):
         last_ns, self._last_ns = self._last_ns, now_ns
         if last_ns is None:
             return self._period_s
-        return min(max((now_ns - last_ns) * 1e-9, 0.2 * self._period_s), 5.0 * self._period_s)
+        return clamp((now_ns - last_ns) * 1e-9, 0.2 * self._period_s, 5.0 * self._period_s)
 
     def _speed_mps(self, estimate: StateEstimate) -> float:
         """Return the estimated speed; not negative if the vehicle cannot reverse."""
@@ -227,7 +230,7 @@ class PathFollower(Controller):
             # Comparisons with NaN are false, so limiting it would give full lock.
             return wheel_rad
         if not self.predicts:
-            return min(max(wheel_rad, -steering.max_wheel_rad), steering.max_wheel_rad)
+            return clamp(wheel_rad, -steering.max_wheel_rad, steering.max_wheel_rad)
         # The actuator slews no faster, and the command gate cuts what the tyres do not hold; the prediction relies on commands that
         # run ahead of neither.
         most_rad = steering.max_wheel_rad
@@ -243,7 +246,7 @@ class PathFollower(Controller):
         if self._turning_since_ns is None:
             return False
         lock = self.vehicle.steering.max_wheel_rad
-        error_rad = abs(self._wheel_rad - min(max(wanted_rad, -lock), lock))
+        error_rad = abs(self._wheel_rad - clamp(wanted_rad, -lock, lock))
         if error_rad <= WHEEL_TOLERANCE_RAD or now_ns - self._turning_since_ns > self._longest_turn_ns:
             self._turning_since_ns = None
             self._pid = PidState()
@@ -256,8 +259,8 @@ class PathFollower(Controller):
     def _in_leg_direction(self, throttle: float) -> Demand:
         forward = self.tracker.direction > 0
         limit = 1.0 if forward else self.vehicle.drive.reverse_share
-        magnitude = min(max(throttle, 0.0), limit)
-        return Demand(magnitude if forward else -magnitude, min(max(-throttle, 0.0), 1.0))
+        magnitude = clamp(throttle, 0.0, limit)
+        return Demand(magnitude if forward else -magnitude, clamp(-throttle, 0.0, 1.0))
 
     def _drive(
         self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float

@@ -1,7 +1,8 @@
 """Delay compensation: predict pose and speed at the time when a new command takes effect."""
 
 from math import cos, isfinite, sin, tan
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from vehicled.control.speed import Demand
 from vehicled.estimation.four_dof import slew
@@ -15,7 +16,7 @@ MIN_STEP_NS = 5_000_000
 SPEED_STEP_NS = 50_000_000
 
 
-class Preview(NamedTuple):
+class Preview(Struct, frozen=True, gc=False):
     """Predicted pose of the rear axle, with its wheel angle."""
 
     x_m: float
@@ -23,6 +24,10 @@ class Preview(NamedTuple):
     yaw_rad: float
     speed_mps: float
     wheel_rad: float
+
+    def turned(self, by_rad: float) -> "Preview":
+        """Return the same place with another yaw, for a law that works in the direction of motion."""
+        return Preview(self.x_m, self.y_m, self.yaw_rad + by_rad, self.speed_mps, self.wheel_rad)
 
 
 def path_delay_s(vehicle: Vehicle, speed_mps: float) -> float:
@@ -51,11 +56,11 @@ def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Previ
     steering, wheelbase_m = vehicle.steering, vehicle.effective_wheelbase_m(start.speed_mps)
     rate, lock, at = steering.rate_radps, steering.max_wheel_rad, commands.at
     step_ns = max(horizon_ns // MAX_STEPS + 1, MIN_STEP_NS)
-    x, y, yaw, v, wheel = start
+    x, y, yaw, v, wheel = start.x_m, start.y_m, start.yaw_rad, start.speed_mps, start.wheel_rad
     acting_ns = t_ns - int(path_delay_s(vehicle, start.speed_mps) * 1e9)
     left_ns = horizon_ns
     while left_ns > 0:
-        dt_ns = min(step_ns, left_ns)
+        dt_ns = step_ns if step_ns < left_ns else left_ns
         dt = dt_ns * 1e-9
         after = slew(wheel, at(acting_ns + dt_ns // 2), rate * dt, lock)
         distance = v * dt
@@ -80,7 +85,8 @@ def predict_speed(
     delay_ns = int(drive.delay_s * 1e9)
     v, done_ns = speed_mps, 0
     while done_ns < horizon_ns:
-        dt_ns = min(SPEED_STEP_NS, horizon_ns - done_ns)
+        left_ns = horizon_ns - done_ns
+        dt_ns = left_ns if left_ns < SPEED_STEP_NS else SPEED_STEP_NS
         demand = demands.at(t_ns + done_ns + dt_ns // 2 - delay_ns)
         acceleration = drive.acceleration_mps2(demand.throttle, v, demand.brake)
         if v != 0.0:

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, field
 
+from vehicled.clamp import clamp
 from vehicled.control.corners import Corners, arc_to, turn_in
 from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.preview import Preview
@@ -78,12 +79,12 @@ class PurePursuit(PathFollower):
         """Return the curvature to steer at the predicted pose."""
         p, tracker = self._params, self.tracker
         speed_mps = abs(ahead.speed_mps)
-        shortest = min(max(p.look_ahead_min_s * speed_mps, p.look_ahead_min_m), p.look_ahead_max_m)
-        longest = min(max(p.look_ahead_max_s * speed_mps, shortest), p.look_ahead_max_m)
+        shortest = clamp(p.look_ahead_min_s * speed_mps, p.look_ahead_min_m, p.look_ahead_max_m)
+        longest = clamp(p.look_ahead_max_s * speed_mps, shortest, p.look_ahead_max_m)
         step_m = (longest - shortest) / max(p.candidates - 1, 1)
         projection = self.projected(tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad))
         sign, turned = (1.0, 0.0) if projection.direction > 0 else (-1.0, pi)
-        ahead = ahead._replace(yaw_rad=ahead.yaw_rad + turned)
+        ahead = ahead.turned(turned)
         start_m = projection.s_m
         s_m = start_m + shortest
         place = self.point_at(s_m)

@@ -88,7 +88,7 @@ class RegulatedPurePursuit(PathFollower):
         reach_m = min(max(self._look_ahead_s * abs(ahead.speed_mps), p.look_ahead_min_m), p.look_ahead_max_m)
         point = tracker.point_at(projection.s_m + reach_m)
         sign, turned = (1.0, 0.0) if projection.direction > 0 else (-1.0, pi)
-        curvature, _ = arc_to(ahead._replace(yaw_rad=ahead.yaw_rad + turned), point.x_m, point.y_m)
+        curvature, _ = arc_to(ahead.turned(turned), point.x_m, point.y_m)
         target_mps = abs(self.target(projection.s_m).speed_mps)
         cap_mps = regulated_mps(p, target_mps, curvature, tracker.leg_end_m - projection.s_m)
         return SteeringDemand(atan(self.vehicle.effective_wheelbase_m(ahead.speed_mps) * sign * curvature), cap_mps)

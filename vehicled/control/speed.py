@@ -10,11 +10,12 @@ They suit a drive without delay; see ``SpeedParams.p``.
 from bisect import bisect_right
 from itertools import pairwise
 from math import isfinite, sqrt
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta, Struct
 
+from vehicled.clamp import clamp
 from vehicled.paths.course import Course
 from vehicled.paths.smoothing import Array
 from vehicled.vehicle import STANDSTILL_MPS, Drive, Limits, NonNegative, Positive, Vehicle
@@ -120,7 +121,7 @@ def speed_warnings(vehicle: Vehicle, limits: Limits, course: Course) -> list[str
     return warnings
 
 
-class Target(NamedTuple):
+class Target(Struct, frozen=True, gc=False):
     """Speed target at one arc length, negative in reverse, and its rate of change."""
 
     speed_mps: float
@@ -178,14 +179,14 @@ class SpeedProfile:
         With ``leg``, the tracker's index, positions beyond its ends count as its ends.
         """
         first, last = self._legs[leg] if leg is not None else (0, len(self._s_m) - 1)
-        k = min(max(bisect_right(self._s_m, s_m) - 1, first), last - 1)
+        k = bisect_right(self._s_m, s_m, first + 1, last) - 1
         start, here, sign = self._s_m[k], self._square[k], self._signs[k]
         slope = (self._square_after[k] - here) / (self._s_m[k + 1] - start)
-        square = here + slope * min(max(s_m - start, 0.0), self._s_m[k + 1] - start)
-        return Target(sign * sqrt(max(square, 0.0)), sign * min(max(0.5 * slope, -self.deceleration_mps2), 0.0))
+        square = here + slope * clamp(s_m - start, 0.0, self._s_m[k + 1] - start)
+        return Target(sign * sqrt(max(square, 0.0)), sign * clamp(0.5 * slope, -self.deceleration_mps2, 0.0))
 
 
-class Demand(NamedTuple):
+class Demand(Struct, frozen=True, gc=False):
     """Fractions of full drive (-1 to 1) and of full brake (0 to 1); at most one is not 0."""
 
     throttle: float
@@ -243,7 +244,7 @@ def speed_step(
 
     can_brake = drive.brake_deceleration_mps2 > 0.0
     most = 1.0 if sign > 0.0 else drive.reverse_share
-    throttle = min(max(demand, 0.0), most)
+    throttle = clamp(demand, 0.0, most)
     brake = 0.0
     lowest = 0.0
     if can_brake:
@@ -254,7 +255,7 @@ def speed_step(
             brake = min(-demand * ratio, 1.0)
     saturated = (demand >= most and error > 0.0) or (demand <= lowest and error < 0.0)
     if not saturated:
-        integral = min(max(integral + params.i * error * dt_s, -params.integral_limit), params.integral_limit)
+        integral = clamp(integral + params.i * error * dt_s, -params.integral_limit, params.integral_limit)
     # Adding 0.0 changes only a negative zero.
     return PidState(sign * reference, sign * integral, speed_mps), Demand(sign * throttle + 0.0, brake)
 

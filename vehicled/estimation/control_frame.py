@@ -72,9 +72,10 @@ def follow(params: ControlFrameParams, frame: Frame | None, estimate: StateEstim
 
 def _correction(error: float, immediate: float, slowest: float, rate: float, time_s: float, dt_s: float) -> tuple[float, float]:
     """Return the fraction of the error to remove now, and the rate for the next step."""
-    rate = max(rate, error / time_s)
+    if error / time_s > rate:
+        rate = error / time_s
     step = rate * dt_s
-    if error <= max(step, immediate):
+    if error <= step or error <= immediate:
         return 1.0, slowest
     return step / error, rate
 

@@ -1,7 +1,9 @@
 """History of recent commands, and the pose that measurements are compared with."""
 
 from bisect import bisect_right
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -45,7 +47,7 @@ class CommandHistory(Generic[T]):
         self._values.clear()
 
 
-class Pose(NamedTuple):
+class Pose(Struct, frozen=True, gc=False):
     """Estimated state of the rear axle at one time."""
 
     x_m: float

@@ -225,8 +225,9 @@ class PathTracker:
             low, high = self._first
         else:
             moved = hypot(x_m - self._seen[0], y_m - self._seen[1])
-            low = self._at_m - min(BEHIND_M + moved, self._window_m)
-            high = self._at_m + min(AHEAD_M + 2.0 * (abs(self._cross_track_m) + moved), self._window_m)
+            behind, ahead, most = BEHIND_M + moved, AHEAD_M + 2.0 * (abs(self._cross_track_m) + moved), self._window_m
+            low = self._at_m - (behind if behind <= most else most)
+            high = self._at_m + (ahead if ahead <= most else most)
         i, t = self._nearest(x_m, y_m, low, high)
         return self._reference(i, t, x_m, y_m, yaw_rad)
 
@@ -234,8 +235,8 @@ class PathTracker:
         """Return leg and fraction of it of the point nearest to (x, y) among arc lengths low to high."""
         xs, ys = self._x, self._y
         begin, end, _ = self._legs[self._leg]
-        first = min(max(begin, bisect_right(self._s, low) - 1), end)
-        stop = min(end + 1, bisect_left(self._s, high, first) + 1)
+        first = bisect_right(self._s, low, begin + 1, end + 1) - 1
+        stop = bisect_left(self._s, high, first, end) + 1
         # A comprehension over slices: half the time of a loop by index, where this search is most of an update.
         squares = [(px - x) * (px - x) + (py - y) * (py - y) for px, py in zip(xs[first:stop], ys[first:stop])]
         nearest = first + squares.index(min(squares)) if squares else first
@@ -244,7 +245,7 @@ class PathTracker:
             if begin <= k < end:
                 px, py, step_x, step_y, inverse = self._lines[k]
                 t = ((x - px) * step_x + (y - py) * step_y) * inverse
-                t = 0.0 if t < 0.0 else min(t, 1.0)
+                t = 0.0 if t < 0.0 else 1.0 if t > 1.0 else t
                 dx, dy = px + t * step_x - x, py + t * step_y - y
                 square = dx * dx + dy * dy
                 if square < best:
@@ -288,7 +289,7 @@ class PathTracker:
             beyond, s_m = s_m - self._s[begin], self._s[begin]
         elif s_m > self._s[end]:
             beyond, s_m = s_m - self._s[end], self._s[end]
-        i = min(max(bisect_right(self._s, s_m) - 1, begin), end - 1)
+        i = bisect_right(self._s, s_m, begin + 1, end) - 1
         x, y, dx, dy, _ = self._lines[i]
         s0, ds, yaw, dyaw, curvature, dcurvature, speed, dspeed = self._values[i]
         t = (s_m - s0) / ds

@@ -11,6 +11,7 @@ at once, so no limit delays a stop.
 from collections.abc import Mapping
 from math import inf, isfinite
 
+from vehicled.clamp import clamp
 from vehicled.messages import ActuatorCommand, ControlCommand, Mode, Reaction
 from vehicled.safety.modes import MOVING
 from vehicled.vehicle import Drive, Limits, Vehicle
@@ -102,7 +103,7 @@ class Gate:
         elif reaction is Reaction.CONTROLLED_STOP or mode is Mode.STOPPING:
             throttle, brake = 0.0, max(brake, CONTROLLED_STOP_BRAKE)
         most = self._most(abs(speed_mps), min(cap_mps, self._limits.max_speed_mps))
-        throttle = min(max(throttle, -most), most)
+        throttle = clamp(throttle, -most, most)
         reverse_share = self._vehicle.drive.reverse_share
         # A vehicle without reverse moves backward only if it rolls, and its drive may be all that stops it.
         if reverse_share > 0.0 and throttle * speed_mps < 0.0 and abs(speed_mps) > CRAWL_MPS:
@@ -114,7 +115,7 @@ class Gate:
             # The first command has no predecessor, so no rate limit applies.
             elapsed_s = inf
         else:
-            elapsed_s = min(max((now_ns - before_ns) * 1e-9, 0.0), LONGEST_STEP_S)
+            elapsed_s = clamp((now_ns - before_ns) * 1e-9, 0.0, LONGEST_STEP_S)
         wheel, cut = self._steer(wheel, abs(speed_mps), elapsed_s)
         clipped |= cut
         cut_throttle, cut_brake = min(1.0, max(throttle, -reverse_share)), min(1.0, max(0.0, brake))

@@ -144,7 +144,7 @@ class MpcPathFollower(PathFollower):
         later = predict_speed(self.vehicle.drive, self._demands, speed, start_ns, horizon_ns, self._observer.surplus_mps2)
         yaw = self._motion_yaw(estimate, start_ns, speed)
         start = Preview(estimate.x_m, estimate.y_m, yaw, 0.5 * (speed + later), wheel)
-        return predict_pose(self.turning, self._wheels, start, start_ns, horizon_ns)._replace(speed_mps=later)
+        return replace(predict_pose(self.turning, self._wheels, start, start_ns, horizon_ns), speed_mps=later)
 
     def _slewed(self, wheel_rad: float, speed_mps: float, dt_s: float) -> float:
         # The slew would limit NaN to full lock; it must stay NaN, for the brake.

@@ -99,7 +99,7 @@ class Rollout(PurePursuit):
             self._choose(state)
         demand = super().steer(state)
         if self.choice.ratio < 1.0:
-            return demand._replace(speed_cap_mps=self.choice.ratio * abs(self.profile.at(state.here.s_m, 0).speed_mps))
+            return replace(demand, speed_cap_mps=self.choice.ratio * abs(self.profile.at(state.here.s_m, 0).speed_mps))
         return demand
 
     def _see(self, estimate: StateEstimate) -> None:

@@ -88,7 +88,7 @@ def simulate(
 ) -> Predicted:
     """Drive m paths (arrays of shape (m,) in ``paths``) at ``ratio`` (m,) of the speed of the course, from one pose at ``s_m``."""
     m = len(ratio)
-    x, y, yaw, v, wheel = (np.full(m, value) for value in start)
+    x, y, yaw, v, wheel = (np.full(m, value) for value in (start.x_m, start.y_m, start.yaw_rad, start.speed_mps, start.wheel_rad))
     s = np.full(m, s_m)
     found = np.empty((5, m, steps + 1))
     for k in range(steps + 1):

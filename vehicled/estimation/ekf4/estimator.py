@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from vehicled.clamp import clamp
 from vehicled.estimation.alignment import initial_state
 from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
@@ -94,6 +95,8 @@ class Ekf4(Counted):
         self._heading: Heading | None = None
         self._stepped_ns: int | None = None
         self._newest_input_ns = 0
+        self._spread = 0.0
+        """Largest ratio of a sigma to its limit, in the newest state."""
 
     @property
     def gyro_bias_radps(self) -> float:
@@ -124,9 +127,9 @@ class Ekf4(Counted):
         self._commands.append(
             command.t_ns,
             Command(
-                min(max(command.throttle, -1.0), 1.0),
-                min(max(command.brake, 0.0), 1.0),
-                min(max(command.wheel_angle_rad, -lock), lock),
+                clamp(command.throttle, -1.0, 1.0),
+                clamp(command.brake, 0.0, 1.0),
+                clamp(command.wheel_angle_rad, -lock, lock),
             ),
         )
         acts_ns = command.t_ns + min(self._drive_delay_ns, self._steering_delay_ns)
@@ -166,7 +169,8 @@ class Ekf4(Counted):
                 if isinstance(message, Heading):
                     self._heading = message
                 timeline.observe(message.t_ns, source_of(message), to_measurement(self._params, drive, self._datum, message))
-            self._check(timeline.advance(now_ns))
+            timeline.advance(now_ns)
+            self._check()
         estimate = self._direction.judge(self._estimate(now_ns))
         if not self._direction.contradicted:
             return estimate
@@ -186,7 +190,7 @@ class Ekf4(Counted):
         if self._rate_holds and gyro.fresh_until_ns < now_ns:
             self._rates.append(max(gyro.fresh_until_ns, begin_ns), NAN)
             self._rate_holds = False
-        self._stepped_ns = max(begin_ns, now_ns)
+        self._stepped_ns = now_ns if now_ns > begin_ns else begin_ns
 
     def _standing(self, now_ns: int) -> bool:
         timeline = self._timeline
@@ -199,7 +203,8 @@ class Ekf4(Counted):
     def _predict(self, filter_state: FilterState, t0_ns: int, t1_ns: int) -> FilterState:
         state = filter_state.state
         while t0_ns < t1_ns:
-            dt_ns = min(t1_ns - t0_ns, MAX_SUBSTEP_NS)
+            left_ns = t1_ns - t0_ns
+            dt_ns = left_ns if left_ns < MAX_SUBSTEP_NS else MAX_SUBSTEP_NS
             middle_ns = t0_ns + dt_ns // 2
             drive = self._commands.at(middle_ns - self._drive_delay_ns)
             steering = self._commands.at(middle_ns - self._steering_delay_ns)
@@ -251,28 +256,28 @@ class Ekf4(Counted):
         self._direction.restarted()
         self.restarts += 1
 
-    def _check(self, filter_state: FilterState) -> None:
-        state = filter_state.state
-        far = max(abs(state.x_m), abs(state.y_m)) > 2.0 * MAX_RANGE_M
-        if far or not self._spread(filter_state) <= RESTART_FACTOR:
-            self._restart()
-
-    def _spread(self, filter_state: FilterState) -> float:
-        """Return the largest ratio of a sigma to its limit."""
-        p, c = self._params, filter_state.state.covariance
-        return max(
+    def _check(self) -> None:
+        """Restart if the newest state is far out of range or far too uncertain."""
+        p, state = self._params, self._timeline.state.state
+        c = state.covariance
+        self._spread = max(
             sqrt(largest_variance(c[0], c[1], c[5])) / p.max_position_sigma_m,
             sqrt(c[10]) / p.max_yaw_sigma_rad,
             sqrt(c[15]) / p.max_speed_sigma_mps,
         )
+        far = abs(state.x_m) > 2.0 * MAX_RANGE_M or abs(state.y_m) > 2.0 * MAX_RANGE_M
+        if far or not self._spread <= RESTART_FACTOR:
+            self._restart()
 
     def _estimate(self, now_ns: int) -> StateEstimate:
         if not self._timeline.running:
             return unknown(now_ns, self._newest_input_ns, self._rejected)
         filter_state = self._timeline.state
         state, counters = filter_state.state, filter_state.counters
-        status = status_of(self._spread(filter_state), counters.good_fixes, self._params.align_fixes)
-        newest_ns = max(self._newest_input_ns, min(counters.newest_ns, self._timeline.t_ns))
+        status = status_of(self._spread, counters.good_fixes, self._params.align_fixes)
+        newest_ns = self._newest_input_ns
+        if counters.newest_ns > newest_ns:
+            newest_ns = max(newest_ns, min(counters.newest_ns, self._timeline.t_ns))
         return StateEstimate(
             now_ns, newest_ns, state.x_m, state.y_m, state.yaw_rad, state.speed_mps, state.yaw_rate_radps,
             state.covariance, status, counters.nis, counters.rejected, counters.strikes[POSITION],

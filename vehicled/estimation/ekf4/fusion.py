@@ -9,6 +9,7 @@ from math import remainder, tau
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vehicled.clamp import clamp
 from vehicled.estimation import coloured_error, measurements
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.ekf4.params import Ekf4Params
@@ -106,7 +107,7 @@ def fuse(config: FusionConfig, filter_state: FilterState, z: Ekf4Measurement) ->
     if isinstance(z, SpeedMeasurement):
         return _apply(config, filter_state, z.source, z.t_ns, measurements.speed(pose, z.speed_mps, z.sigma_mps))
     if isinstance(z, SteeringMeasurement):
-        return _with_wheel(filter_state, min(max(z.wheel_rad, -config.max_wheel_rad), config.max_wheel_rad))
+        return _with_wheel(filter_state, clamp(z.wheel_rad, -config.max_wheel_rad, config.max_wheel_rad))
     return _fuse_fix(config, filter_state, pose, z)
 
 
@@ -151,7 +152,7 @@ def _apply(config: FusionConfig, filter_state: FilterState, gate: int, t_ns: int
     if abs(speed) > STANDSTILL_MPS:
         # An error of the drive model shows as corrections that keep their sign.
         most = config.max_surplus_mps2
-        surplus = min(max(state.surplus_mps2 + config.params.surplus_per_s * dv, -most), most)
+        surplus = clamp(state.surplus_mps2 + config.params.surplus_per_s * dv, -most, most)
     corrected = State(
         state.x_m + dx,
         state.y_m + dy,

@@ -95,7 +95,7 @@ class PurePursuitPublished(PathFollower):
 
     def steer(self, state: FollowerState) -> SteeringDemand:
         here = state.here
-        pose = state.ahead if here.direction > 0 else state.ahead._replace(yaw_rad=state.ahead.yaw_rad + pi)
+        pose = state.ahead if here.direction > 0 else state.ahead.turned(pi)
         start_m = here.s_m + here.direction * self._params.reached_m
         # In reverse a point behind the axle that leads would take the damping away.
         arm_m = self._params.reference_wheelbases * self.vehicle.wheelbase_m if here.direction > 0 else 0.0

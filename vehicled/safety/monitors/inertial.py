@@ -2,6 +2,7 @@
 
 from math import hypot, isfinite, sqrt
 
+from vehicled.clamp import clamp
 from vehicled.messages import ImuSample
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
@@ -46,7 +47,7 @@ class InertialMonitor:
         elif self.saturated_since_ns is None:
             self.saturated_since_ns = sample.t_rx_ns
         before_ns, self._before_ns = self._before_ns, sample.t_rx_ns
-        share = 1.0 if before_ns is None else min(max((sample.t_rx_ns - before_ns) * 1e-9, 0.0) / STILL_TIME_S, 1.0)
+        share = 1.0 if before_ns is None else clamp((sample.t_rx_ns - before_ns) * 1e-9 / STILL_TIME_S, 0.0, 1.0)
         self._rate = _towards(self._rate, sample.angular_rate_radps, share)
         if has_force:
             self._force = _towards(self._force, sample.specific_force_mps2, share)
