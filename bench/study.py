@@ -1,15 +1,20 @@
 """Speed of a study: drives per core-minute, scaling over cores, cost of the log, and where the time of a drive goes.
 
     python bench/study.py [--drives 8] [--rounds 3]
+    python bench/study.py --instructions
 
 Each drive is the lap of ``lot17`` at the shipped rates. Arms run in turn; figures are medians over rounds. The reference of the
-ratios is the drive with two processes, as ``vehicled sim --no-log`` does it.
+ratios is the drive with two processes, as ``vehicled sim --no-log`` does it. ``--instructions`` counts instead of timing: it needs
+valgrind, takes a minute, and gives the same figure on a busy machine.
 """
 
 import argparse
 import cProfile
 import os
 import pstats
+import re
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -31,18 +36,42 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def plan(log: str | None) -> Plan:
-    """Return the plan of the lap."""
-    return Plan.of(RunSpec(profile="art", course="lot17", seed=7, start_timeout_s=START_TIMEOUT_S, log_folder=log))
+COUNTED_S = (3.0, 7.0)
+"""Lengths of the two counted drives: their difference has no start of the process in it."""
 
 
-def lap(arm: str) -> float:
-    """Drive the lap; return simulated seconds per wall second."""
+def plan(log: str | None, duration_s: float | None = None) -> Plan:
+    """Return the plan of the lap, or of its beginning."""
+    spec = RunSpec(profile="art", course="lot17", seed=7, start_timeout_s=START_TIMEOUT_S, log_folder=log, duration_s=duration_s)
+    return Plan.of(spec)
+
+
+def lap(arm: str) -> tuple[float, float, float]:
+    """Drive the lap; return simulated s per wall s, and CPU ms per simulated s of this process and of the others."""
     with tempfile.TemporaryDirectory() as folder:
         lap_plan = plan(folder if arm == "in one process, with log" else None)
-        began = time.perf_counter()
+        began, before = time.perf_counter(), os.times()
         done = simulate(lap_plan, SimulationSpec(in_process=arm != "two processes"))
-        return done.result.run_s / (time.perf_counter() - began)
+        run_s, after = done.result.run_s, os.times()
+        here_s = after.user + after.system - before.user - before.system
+        others_s = after.children_user + after.children_system - before.children_user - before.children_system
+        return run_s / (time.perf_counter() - began), 1e3 * here_s / run_s, 1e3 * others_s / run_s
+
+
+def counted(with_log: bool) -> float:
+    """Return millions of instructions of this process per simulated second, counted by valgrind."""
+    counts, times_s = [], []
+    for duration_s in COUNTED_S:
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={os.devnull}", sys.executable]
+            command += [__file__, "--drive", str(duration_s), *(["--log", folder] if with_log else [])]
+            # Hashes of texts are random otherwise, and with them the number of collisions.
+            done = subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "0"}, capture_output=True, text=True, check=True)
+        found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+        assert found is not None, done.stderr
+        counts.append(int(found[1].replace(",", "")))
+        times_s.append(float(done.stdout.split()[-1]))
+    return (counts[1] - counts[0]) / (times_s[1] - times_s[0]) * 1e-6
 
 
 def drives_per_minute(drives: int, jobs: int) -> float:
@@ -79,22 +108,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drives", type=int, default=8, help="drives of a study for each process (default 8)")
     parser.add_argument("--rounds", type=int, default=3, help="repetitions (default 3)")
+    parser.add_argument("--instructions", action="store_true", help="count instructions instead of timing")
+    parser.add_argument("--drive", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--log", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.drive:
+        print(simulate(plan(options.log, options.drive), SimulationSpec(in_process=True)).result.run_s)
+        return
+    if options.instructions:
+        rows = [[name, f"{counted(with_log):.0f}"] for name, with_log in (("no log", False), ("with log", True))]
+        print_table(f"millions of instructions per simulated second, Python {sys.version.split()[0]}", ["in one process", ""], rows)
+        return
     arms = ("two processes", "in one process", "in one process, with log")
-    factors: dict[str, list[float]] = {arm: [] for arm in arms}
+    laps: dict[str, list[tuple[float, float, float]]] = {arm: [] for arm in arms}
     for _ in range(options.rounds):
         for arm in arms:
-            factors[arm].append(lap(arm))
-    reference = median(factors[arms[0]])
-    rows = [[arm, f"{median(found):.1f}", f"{median(found) / reference:.2f}"] for arm, found in factors.items()]
-    print_table("a lap of lot17", ["", "x real time", "of two processes"], rows)
+            laps[arm].append(lap(arm))
+    found = {arm: [median(column) for column in zip(*rows, strict=True)] for arm, rows in laps.items()}
+    reference = found[arms[0]][0]
+    rows = [
+        [arm, f"{factor:.1f}", f"{factor / reference:.2f}", f"{here_ms:.0f}", f"{others_ms:.0f}"]
+        for arm, (factor, here_ms, others_ms) in found.items()
+    ]
+    heads = ["", "x real time", "of two processes", "CPU ms per simulated s: daemon", "other processes"]
+    print_table("a lap of lot17", heads, rows)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     rates: dict[int, list[float]] = {jobs: [] for jobs in {1, cores}}
     for _ in range(options.rounds):
-        for jobs, found in rates.items():
-            found.append(drives_per_minute(options.drives, jobs))
+        for jobs, measured in rates.items():
+            measured.append(drives_per_minute(options.drives, jobs))
     one = median(rates[1])
-    rows = [[str(jobs), f"{median(found):.1f}", f"{median(found) / one:.2f}"] for jobs, found in sorted(rates.items())]
+    rows = [[str(jobs), f"{median(rate):.1f}", f"{median(rate) / one:.2f}"] for jobs, rate in sorted(rates.items())]
     print_table("a study of drives of 30 s", ["processes", "drives per minute", "of one"], rows)
     print_table("where the time of a drive goes (under a profiler)", ["", ""], shares())
 
