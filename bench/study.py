@@ -5,7 +5,7 @@
 
 Each drive is the lap of ``lot17`` at the shipped rates. Arms run in turn; figures are medians over rounds. The reference of the
 ratios is the drive with two processes, as ``vehicled sim --no-log`` does it. ``--instructions`` counts instead of timing: it needs
-valgrind, takes a minute, and gives the same figure on a busy machine.
+valgrind, takes some minutes, and gives the same figure on a busy machine.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def lap(arm: str) -> tuple[float, float, float]:
         done = simulate(lap_plan, SimulationSpec(in_process=arm != "two processes"))
         run_s, after = done.result.run_s, os.times()
         here_s = after.user + after.system - before.user - before.system
-        others_s = after.children_user + after.children_system - before.children_user - before.children_system
+        others_s = abs(after.children_user + after.children_system - before.children_user - before.children_system)
         return run_s / (time.perf_counter() - began), 1e3 * here_s / run_s, 1e3 * others_s / run_s
 
 
