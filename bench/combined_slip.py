@@ -133,7 +133,14 @@ def their_contact(p: Any, side_sign: float) -> Callable[..., Contact]:
         rate = -(c.stiffness_y_npm * side_m + grip_y * lateral) / (viscous_y + grip_y)
         side_n = c.stiffness_y_npm * side_m + viscous_y * rate
         return Contact(
-            c.stiffness_x_npm * along_m * shared, viscous_x * shared, side_n, side_m + c.step_s * rate, grip_x, grip_x + viscous_x
+            c.stiffness_x_npm * along_m * shared,
+            viscous_x * shared,
+            side_n,
+            side_m + c.step_s * rate,
+            grip_x,
+            grip_x + viscous_x,
+            c.rolling_radius_m,
+            c.unloaded_lever_m,
         )
 
     return found

@@ -276,7 +276,8 @@ def _struct_of(kind: mi.Type, raw: dict[str, Any]) -> tuple[mi.Field, ...]:
             return fields
         case mi.UnionType(types=types):
             for option in types:
-                if isinstance(option, mi.StructType) and raw.get(option.tag_field or "") == option.tag:
+                # A table that may be left out has no tag.
+                if isinstance(option, mi.StructType) and (option.tag_field is None or raw.get(option.tag_field) == option.tag):
                     return option.fields
     return ()
 

@@ -89,6 +89,21 @@ def test_nothing_has_a_default() -> None:
     assert (problem.path, problem.message.split(";")[0]) == ("body.mass_kg", "missing")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "path", "part"),
+    [
+        ("rolling_share = { value = [0.375, 0.75], ", "rolling_share = { value = [0.375], ", "rolling_share", "list of 2"),
+        ("stiffness_npm = { value = 459267.2", "stifness_npm = { value = 459267.2", "stifness_npm", "did you mean"),
+        ("stiffness_npm = { value = 459267.2, ", "stiffness_npm = { ", "stiffness_npm", "has no value"),
+    ],
+)
+def test_a_table_that_may_be_left_out_is_checked_where_it_is_there(old: str, new: str, path: str, part: str) -> None:
+    assert HMMWV.count(old) == 2
+    problem = refused(HMMWV.replace(old, new, 1))[0]
+    assert problem.path == f"front.tyre.vertical.{path}"
+    assert part in problem.message
+
+
 def test_the_kind_of_powertrain_is_chosen_by_its_word() -> None:
     problem = refused(HMMWV.replace('kind = "engine"', 'kind = "engin"'))[0]
     assert problem.path == "powertrain.kind"

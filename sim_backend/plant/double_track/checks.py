@@ -97,6 +97,8 @@ def _axle(name: str, axle: Axle) -> Iterator[Problem]:
     if tyre.largest_load_n < tyre.nominal_load_n:
         yield f"{name}.tyre.largest_load_n", "is less than nominal_load_n"
     most = tyre.largest_load_n / tyre.nominal_load_n
+    if tyre.vertical and tyre.largest_load_n / tyre.vertical.stiffness_npm > 0.5 * axle.loaded_radius_m:
+        yield f"{name}.tyre.vertical.stiffness_npm", "gives way by more than half the radius at largest_load_n"
     for side, curve in (("longitudinal", tyre.longitudinal), ("lateral", tyre.lateral)):
         key = f"{name}.tyre.{side}"
         for field in ("slope_n", "peak_force_n", "sliding_force_n"):

@@ -53,7 +53,16 @@ class AxleConstants(NamedTuple):
     damping_y_nspm: float
     yield_y_nspm: float
     rolling_radius_m: float
-    loaded_radius_m: float
+    """Rolling radius at the static load."""
+    unloaded_radius_m: float
+    """Rolling radius without load. It decreases with the relative load, and by ``radius_rise_m`` less per relative load."""
+    radius_fall_m: float
+    radius_rise_m: float
+    radius_bend: float
+    """Relative load up to which it does; from there on the parabola would turn back."""
+    unloaded_lever_m: float
+    """Loaded radius without load, and its decrease with the relative load."""
+    lever_fall_m: float
     spin_inertia_kgm2: float
     resistance_m: float
     """Rolling resistance times radius: dry friction torque per load."""
@@ -92,6 +101,8 @@ class Constants(NamedTuple):
     yaw_inertia_kgm2: float
     roll_lever_kgm: float
     """Sprung mass times its height above the roll axis."""
+    lean_lever_kgm: float
+    """The same for the yaw moment of the leaning mass."""
     roll_lever_kgm2: float
     roll_inertia_kgm2: float
     """Inertia about the roll axis."""
@@ -230,6 +241,7 @@ def constants(parameters: TwinParameters, step_s: float) -> Constants:
         mass_kg=body.mass_kg,
         yaw_inertia_kgm2=body.yaw_inertia_kgm2,
         roll_lever_kgm=sprung_kg * lever_m,
+        lean_lever_kgm=body.lean_yaw * sprung_kg * lever_m,
         roll_lever_kgm2=sprung_kg * lever_m * lever_m,
         roll_inertia_kgm2=body.roll_inertia_kgm2 + sprung_kg * lever_m * lever_m,
         roll_stiffness_nmprad=front.roll_stiffness_nmprad + rear.roll_stiffness_nmprad,
@@ -278,6 +290,11 @@ def _axle(
     tyre = axle.tyre
     along, across = tyre.longitudinal, tyre.lateral
     bias_share, coast_bias_share, bias_begin, bias_ramp = _bias(differential)
+    static = 0.5 * mass_kg * GRAVITY_MPS2 * weight_share / tyre.nominal_load_n
+    lever_fall_m = tyre.nominal_load_n / tyre.vertical.stiffness_npm if tyre.vertical else 0.0
+    first, second = tyre.vertical.rolling_share if tyre.vertical else (0.0, 0.0)
+    radius_fall_m, radius_rise_m = lever_fall_m * (1.0 - 2.0 * first + second), lever_fall_m * (second - first)
+    bend = 0.5 * radius_fall_m / radius_rise_m if radius_rise_m > 0.0 else tyre.largest_load_n / tyre.nominal_load_n
     return AxleConstants(
         tyre.nominal_load_n,
         tyre.largest_load_n / tyre.nominal_load_n,
@@ -290,7 +307,12 @@ def _axle(
         across.carcass_damping_nspm,
         across.carcass_stiffness_npm * step_s,
         rolling_radius_m=axle.rolling_radius_m,
-        loaded_radius_m=axle.loaded_radius_m,
+        unloaded_radius_m=axle.rolling_radius_m + (radius_fall_m - radius_rise_m * min(static, bend)) * static,
+        radius_fall_m=radius_fall_m,
+        radius_rise_m=radius_rise_m,
+        radius_bend=bend,
+        unloaded_lever_m=axle.loaded_radius_m + lever_fall_m * static,
+        lever_fall_m=lever_fall_m,
         spin_inertia_kgm2=axle.spin_inertia_kgm2,
         resistance_m=tyre.rolling_resistance * axle.loaded_radius_m,
         brake_nm=brake_nm,

@@ -102,12 +102,12 @@ def corner(c: AxleConstants, s: State, side: float, tangent: float, ackermann: f
 
 def effective_inertia(c: AxleConstants, t: Contact) -> float:
     """Return the inertia of a wheel plus what its tyre takes away within the step."""
-    return c.spin_inertia_kgm2 + c.step_s * c.loaded_radius_m * c.rolling_radius_m * t.drag_nspm
+    return c.spin_inertia_kgm2 + c.step_s * t.lever_m * t.rolling_radius_m * t.drag_nspm
 
 
 def momentum(c: AxleConstants, t: Contact, w: Corner, spin_radps: float) -> float:
     """Return the wheel's torque-free speed at the end of the step times its effective inertia."""
-    return c.spin_inertia_kgm2 * spin_radps - c.step_s * c.loaded_radius_m * (t.drag_n - t.drag_nspm * w.forward_mps)
+    return c.spin_inertia_kgm2 * spin_radps - c.step_s * t.lever_m * (t.drag_n - t.drag_nspm * w.forward_mps)
 
 
 def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, brake: float) -> Stepped:
@@ -225,10 +225,10 @@ def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, 
     spin_rr = settled(right_speed(r, pair_2, torque_2), s.spin_rr_radps, m_rr, pull_2, rub_rr, dt)
     driven_radps = 0.5 * (share_1 * (spin_fl + spin_fr) + share_2 * (spin_rl + spin_rr))
     # Forces on the body.
-    slide_fl = w_fl.forward_mps - f.rolling_radius_m * spin_fl
-    slide_fr = w_fr.forward_mps - f.rolling_radius_m * spin_fr
-    slide_rl = w_rl.forward_mps - r.rolling_radius_m * spin_rl
-    slide_rr = w_rr.forward_mps - r.rolling_radius_m * spin_rr
+    slide_fl = w_fl.forward_mps - t_fl.rolling_radius_m * spin_fl
+    slide_fr = w_fr.forward_mps - t_fr.rolling_radius_m * spin_fr
+    slide_rl = w_rl.forward_mps - t_rl.rolling_radius_m * spin_rl
+    slide_rr = w_rr.forward_mps - t_rr.rolling_radius_m * spin_rr
     along_fl = t_fl.drag_n - t_fl.drag_nspm * slide_fl
     along_fr = t_fr.drag_n - t_fr.drag_nspm * slide_fr
     along_rl = t_rl.drag_n - t_rl.drag_nspm * slide_rl
@@ -256,7 +256,7 @@ def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, 
     roll_det = c.mass_kg * roll_kgm2 - c.roll_lever_kgm * c.roll_lever_kgm
     lateral_mps2 = (lateral_n * roll_kgm2 + c.roll_lever_kgm * rolling_nm) / roll_det
     roll_radps2 = (c.mass_kg * rolling_nm + c.roll_lever_kgm * lateral_n) / roll_det
-    lean_kgm = c.roll_lever_kgm * roll
+    lean_kgm = c.lean_lever_kgm * roll
     forward_n = force_x + c.mass_kg * g.forward_mps2 - 2.0 * c.roll_lever_kgm * yaw_rate * rate
     turning_nm = moment - 2.0 * c.roll_lever_kgm2 * roll * rate * yaw_rate + lean_kgm * g.forward_mps2
     yaw_kgm2 = c.yaw_inertia_kgm2 + c.roll_lever_kgm2 * roll * roll

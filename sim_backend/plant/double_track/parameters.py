@@ -39,6 +39,10 @@ class Body(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Fraction of the weight on the front axle beyond what the centre of mass gives. 0 for a real vehicle; some models put unsprung
     masses on their axles and leave them out of the centre of mass.
     """
+    lean_yaw: Share = 1.0
+    """Fraction of the yaw moment that the leaning sprung mass causes under longitudinal acceleration. May be left out: 1 for a real
+    vehicle; some models neglect it.
+    """
     cg_height_m: Annotated[float, Meta(gt=0.0, le=10.0)]
     """Height of the sprung mass above the ground. Unsprung masses are at wheel centre."""
     yaw_inertia_kgm2: Positive
@@ -72,6 +76,17 @@ class Direction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     carcass_damping_nspm: NonNegative
 
 
+class Vertical(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Change of a tyre's radii with the load. Both are given at the static load."""
+
+    stiffness_npm: Positive
+    """Wheel load over the decrease of the loaded radius."""
+    rolling_share: Annotated[list[Share], Meta(min_length=2, max_length=2)]
+    """Weight of the unloaded radius in the rolling radius, at the nominal load and at twice the nominal load; the loaded radius has
+    the rest.
+    """
+
+
 class Tyre(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """TMeasy parameters of a tyre. Rill, Castro: Road Vehicle Dynamics, chapter 3."""
 
@@ -82,6 +97,8 @@ class Tyre(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Rolling resistance coefficient, as dry friction."""
     longitudinal: Direction
     lateral: Direction
+    vertical: Vertical | None = None
+    """May be left out: the radii are the same at all loads."""
 
 
 class Axle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -35,6 +35,9 @@ class Contact(NamedTuple):
     """Force per longitudinal sliding velocity of the contact patch: g."""
     series_nspm: float
     """Force per sliding velocity including the carcass damper."""
+    rolling_radius_m: float
+    lever_m: float
+    """Lever arm of the longitudinal force."""
 
 
 def contact(
@@ -61,7 +64,9 @@ def contact(
     reach_y = peak_y / slope_y
     norm_x = peak_slip_x / (peak_slip_x + peak_slip_y) + reach_x / (reach_x + reach_y)
     norm_y = 2.0 - norm_x
-    rolling_mps = c.rolling_radius_m * spin_radps
+    bent = q if q < c.radius_bend else c.radius_bend
+    radius_m = c.unloaded_radius_m - (c.radius_fall_m - c.radius_rise_m * bent) * q
+    rolling_mps = radius_m * spin_radps
     turned_mps = fabs(rolling_mps)
     scale_x = 1.0 / norm_x
     scale_y = 1.0 / norm_y
@@ -108,6 +113,8 @@ def contact(
         side_deflection_m + c.step_s * rate_mps,
         grip_x,
         grip_x + viscous_x,
+        radius_m,
+        c.unloaded_lever_m - c.lever_fall_m * q,
     )
 
 
