@@ -1,10 +1,12 @@
 """Reference runs of the models that are packages, with random speeds and steering, for `vehicled twin validate`.
 
     pip install commonroad-vehicle-models==3.0.2 slipx==0.2.0      # in an environment of its own
-    python bench/twin_references.py FOLDER --seed 7                # half an hour
+    python bench/twin_references.py FOLDER --seed 7                # ten minutes
     python bench/twin_references.py FOLDER --seed 7 --step-share 0.5
+    python bench/twin_references.py FOLDER --seed 7 --only 'sine_[56]p*' --only '*_gentle_*'
 
-The second call halves the step; the difference of the two folders is the references' own numerical error.
+The second call halves the step; the difference of the two folders is the references' own numerical error. The third makes only the
+runs that show the relaxation length and the longitudinal slope of the tyres, in 2 minutes.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import csv
 import random
 import tempfile
 from collections.abc import Callable
+from fnmatch import fnmatch
 from functools import partial
 from importlib.util import find_spec
 from math import pi, sin
@@ -23,7 +26,10 @@ from numpy.typing import NDArray
 
 PACKAGES = "commonroad-vehicle-models==3.0.2 slipx==0.2.0"
 ROW_S = 0.01
+FINE_ROW_S = 0.002
+"""Rows of quick steering: one percent of its amplitude would be lost between rows of 10 ms."""
 VEHICLES = {"ford_escort": 1, "bmw_320i": 2, "vw_vanagon": 3}
+LIFTED_N = -150.0
 AXLES = {"f": (16, 13, "T_f"), "r": (21, 18, "T_r")}
 Array = NDArray[np.float64]
 Programme = Callable[[float], float]
@@ -55,14 +61,22 @@ def pulse(value: float, begin: float, end: float = 99.0) -> Programme:
     return lambda t: value if begin <= t + 1e-9 < end else 0.0
 
 
-def runs(chance: random.Random, wheelbase_m: float, scale: float) -> dict[str, tuple[float, Programme, Programme, float]]:
-    """Return by name: speed, wheel angle, acceleration, duration. ``scale`` 1 for cars of 1:1, 0.3 for the speeds of 1:10."""
+def eased(value: float, rise_s: float) -> Programme:
+    return lambda t: value * min(max(t - 0.5, 0.0) / rise_s, 1.0)
+
+
+Run = tuple[float, Programme, Programme, float]
+"""Speed, wheel angle, acceleration, duration."""
+
+
+def runs(chance: random.Random, wheelbase_m: float, scale: float) -> dict[str, Run]:
+    """Return the runs by name. ``scale`` 1 for cars of 1:1, 0.3 for the speeds of 1:10."""
     free = chance.uniform
 
     def angle(lateral_mps2: float, speed_mps: float) -> float:
         return chance.choice((-1, 1)) * min(lateral_mps2 * wheelbase_m / speed_mps**2, 0.35)
 
-    found = {}
+    found: dict[str, Run] = {}
     for k in range(2):
         speed = scale * free(6.0, 24.0)
         found[f"step_steer_{k}"] = (speed, step(angle(free(1, 6), speed)), pulse(0, 0), 6.0)
@@ -81,10 +95,23 @@ def runs(chance: random.Random, wheelbase_m: float, scale: float) -> dict[str, t
         speed, braking = free(15.0, 28.0), free(3.0, 7.0)
         found["brake_straight_0"] = (speed, step(0.0), pulse(-braking, 0.5, 0.5 + (speed - 4.0) / braking), 6.0)
         found["accel_straight_0"] = (free(2.0, 8.0), step(0.0), pulse(free(1, 4), 0.5), 5.0)
+        # Without a jump of the force, the wheel speeds show the slope of the tyres.
+        found["accel_gentle_0"] = (free(4.0, 8.0), step(0.0), eased(free(1.8, 2.2), 2.0), 5.0)
+        found["brake_gentle_0"] = (free(22.0, 26.0), step(0.0), eased(-free(4.5, 5.5), 2.0), 4.5)
     return found
 
 
-def commonroad(folder: Path, seed: int, step_s: float) -> None:
+def quick(chance: random.Random, wheelbase_m: float) -> dict[str, Run]:
+    """Return runs of quick steering, which show the relaxation length."""
+    found: dict[str, Run] = {}
+    for k in range(3):
+        speed, hz = chance.uniform(3.2, 4.5), chance.uniform(5.0, 6.0)
+        angle = chance.uniform(1.5, 2.5) * wheelbase_m / speed**2
+        found[f"sine_{hz:.1f}hz_{k}".replace(".", "p")] = (speed, sine(angle, hz), pulse(0, 0), 3.0)
+    return found
+
+
+def commonroad(folder: Path, seed: int, step_s: float, wanted: Callable[[str], bool]) -> None:
     """Drive the multi-body model and the single-track drift model by classic Runge-Kutta steps."""
     from vehiclemodels.init_mb import init_mb
     from vehiclemodels.init_std import init_std
@@ -97,12 +124,16 @@ def commonroad(folder: Path, seed: int, step_s: float) -> None:
         p = setup_vehicle_parameters(number)
         for model, (init, slope) in models.items():
             for name, (speed, steering, acceleration, duration) in runs(random.Random(f"{seed}{vehicle}"), p.a + p.b, 1.0).items():
+                if not wanted(name):
+                    continue
                 state = np.array(init([0.0, 0.0, 0.0, speed, 0.0, 0.0, 0.0], p), dtype=float)
                 table = []
                 for k in range(round(duration / ROW_S) + 1):
                     t = k * ROW_S
                     rate = min(max((steering(t + ROW_S) - state[2]) / ROW_S, -0.4), 0.4)
                     inputs = [rate, acceleration(t)]
+                    if model == "mb" and min(_loads(state, p).values()) < LIFTED_N:
+                        break  # Its wheels do not lift; later it divides by 0.
                     table.append([t, *inputs, *state])
                     for _ in range(round(ROW_S / step_s)):
                         state = _runge_kutta(partial(_slope, slope, inputs, p), state, step_s)
@@ -124,7 +155,7 @@ def _runge_kutta(slope: Callable[[Array], Array], x: Array, h: float) -> Array:
 
 
 def _columns(table: Array, model: str, p: Any) -> dict[str, Array]:
-    """Return the columns of a file: ISO 8855 signs, until a wheel lifts. The library's left wheels are those of the right side."""
+    """Return the columns of a file: ISO 8855 signs. The library's left wheels are those of the right side."""
     t, rate, command, x = table[:, 0], table[:, 1], table[:, 2], table[:, 3:]
     shared = {"t": t, "steer_rate_cmd": rate, "accel_cmd": command, "delta": x[:, 2], "x": x[:, 0], "y": x[:, 1], "yaw": x[:, 4]}
     if model == "std":
@@ -133,16 +164,21 @@ def _columns(table: Array, model: str, p: Any) -> dict[str, Array]:
         return shared | own
     own = {"vx": x[:, 3], "vy": x[:, 10], "yaw_rate": x[:, 5], "roll": -x[:, 6]}
     own |= {f"w_{wheel}": x[:, k] for wheel, k in (("fl", 24), ("fr", 23), ("rl", 26), ("rr", 25))}
+    own |= _loads(x.T, p)
+    return shared | own
+
+
+def _loads(x: Array, p: Any) -> dict[str, Any]:
+    """Return the wheel loads of a state, or of states by column."""
+    found = {}
     for axle, (height, roll, track) in AXLES.items():
         for side, sign in (("l", 1.0), ("r", -1.0)):
-            tilt = sign * 0.5 * getattr(p, track) * np.sin(x[:, roll])
-            own[f"fz_{axle}{side}"] = (x[:, height] + p.R_w * (np.cos(x[:, roll]) - 1.0) + tilt) * p.K_zt
-    lifted = np.flatnonzero(np.min([own[name] for name in own if name.startswith("fz")], axis=0) < -150.0)
-    end = lifted[0] if len(lifted) else len(t)
-    return {name: values[:end] for name, values in (shared | own).items()}
+            tilt = sign * 0.5 * getattr(p, track) * np.sin(x[roll])
+            found[f"fz_{axle}{side}"] = (x[height] + p.R_w * (np.cos(x[roll]) - 1.0) + tilt) * p.K_zt
+    return found
 
 
-def slipx(folder: Path, seed: int, step_s: float) -> None:
+def slipx(folder: Path, seed: int, step_s: float, wanted: Callable[[str], bool]) -> None:
     """Drive the reference car of slipx with the parameters of the vehicle file ``slipx_refcar``."""
     import slipx as library
 
@@ -162,16 +198,22 @@ def slipx(folder: Path, seed: int, step_s: float) -> None:
         tyre.mu_y0, tyre.mu_x0, tyre.shape_c, tyre.curvature_e, tyre.k_mu, tyre.relax_length = 1.1, 1.2, 1.68, 0.42, 0.15, 0.08
     tiers = {"l1": library.Tier.L1_Bicycle, "l2": library.Tier.L2_DoubleTrack}
     for tier, kind in tiers.items():
-        for name, (speed, steering, _, _) in runs(random.Random(f"{seed}refcar"), 0.32, 0.3).items():
+        plain = runs(random.Random(f"{seed}refcar"), 0.32, 0.3)
+        # The bicycle has no relaxation length.
+        swift = quick(random.Random(f"{seed}quick"), 0.32) if tier == "l2" else {}
+        for name, (speed, steering, _, _) in (plain | swift).items():
+            if not wanted(name):
+                continue
+            row_s = FINE_ROW_S if name in swift else ROW_S
             model, state, seen = library.VehicleModel.create(kind, p), library.VehicleState(), library.StepDiagnostics()
             state.vel_body.x, state.omega_w, state.soc, state.pack_v = speed, [speed / 0.05] * 4, 1.0, 12.6
             table = []
-            for k in range(401):
+            for k in range(round(4.0 / row_s) + 1):
                 inputs = library.DriveInput()
-                inputs.steer_cmd, inputs.accel_cmd = steering(k * ROW_S), 0.3
-                row = [k * ROW_S, inputs.steer_cmd, 0.3, state.steer, state.pos.x, state.pos.y, state.yaw]
+                inputs.steer_cmd, inputs.accel_cmd = steering(k * row_s), 0.3
+                row = [k * row_s, inputs.steer_cmd, 0.3, state.steer, state.pos.x, state.pos.y, state.yaw]
                 table.append([*row, state.vel_body.x, state.vel_body.y, state.yaw_rate, *state.omega_w, *seen.fz])
-                for _ in range(round(ROW_S / step_s)):
+                for _ in range(round(row_s / step_s)):
                     model.step(state, inputs, step_s, seen)
             names = ["t", "steer_cmd", "accel_cmd", "delta", "x", "y", "yaw", "vx", "vy", "yaw_rate"]
             if tier == "l2":
@@ -193,13 +235,18 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=Path(tempfile.gettempdir()) / "twin_references")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--step-share", type=float, default=1.0, help="step of the integration relative to 0.5 ms")
+    parser.add_argument("--only", action="append", metavar="PATTERN", help="only manoeuvres with such a name; may be repeated")
     arguments = parser.parse_args()
     missing = [name for name in ("vehiclemodels", "slipx") if find_spec(name) is None]
     if missing:
         print(f"without {' and '.join(missing)}: pip install {PACKAGES} in an environment of its own, and call me there")
         return
-    slipx(arguments.folder, arguments.seed, 5e-4 * arguments.step_share)
-    commonroad(arguments.folder, arguments.seed, 5e-4 * arguments.step_share)
+
+    def wanted(name: str) -> bool:
+        return any(fnmatch(name, pattern) for pattern in arguments.only or ["*"])
+
+    slipx(arguments.folder, arguments.seed, 5e-4 * arguments.step_share, wanted)
+    commonroad(arguments.folder, arguments.seed, 5e-4 * arguments.step_share, wanted)
 
 
 if __name__ == "__main__":

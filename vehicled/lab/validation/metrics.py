@@ -1,6 +1,6 @@
 """Differences between two drives of the same commands, and their evaluation against targets."""
 
-from math import hypot
+from math import atan2, hypot
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from vehicled.lab.validation.targets import Target
 
 _TURNS_RADPS = 0.02
 """Largest yaw rate of a reference below which its lateral motion is not compared."""
-_SPIN_RAD = 0.6
-"""Sideslip of a vehicle that spins."""
+_SLIDE_RAD, _SPIN_RAD = 0.45, 0.7
+"""Sideslip of a vehicle that slides sideways, and of one that spins. A slide may still end either way."""
+_UNDECIDED = {"is neutral", "slides"}
 _MOVES_MPS = 0.5
 _NEUTRAL_RAD = 0.01
 """Understeer below which a vehicle counts as neutral."""
@@ -181,7 +182,7 @@ def check_target(
     ]
     if target.behaviour and not drive.ended:
         theirs, ours = behaviour(reference, drive)
-        opposed = theirs != ours and "is neutral" not in (theirs, ours)
+        opposed = theirs != ours and not {theirs, ours} & _UNDECIDED
         shares.append(float("inf") if opposed else 0.0)
         if opposed:
             reasons.append(f"the reference {theirs}, ours {ours}")
@@ -190,7 +191,7 @@ def check_target(
 
 
 def behaviour(reference: Reference, drive: ModelDrive) -> tuple[str, str]:
-    """Classify reference and our model in the last fifth: spins, ploughs, turns in, is neutral. Uses signs only."""
+    """Classify reference and our model in the last fifth: spins, slides, ploughs, turns in, is neutral. Uses signs only."""
     n = min(_moving_rows(reference), len(drive.x_m))
     last = slice(n - max(2, n // 5), n)
     delta = drive.wheel_angle_rad[last]
@@ -205,8 +206,9 @@ def behaviour(reference: Reference, drive: ModelDrive) -> tuple[str, str]:
 
 
 def _behaviour(vx: Any, vy: Any, yaw_rate: Any, delta: Any, wheelbase_m: float) -> str:
-    if vy is not None and any(hypot(a, b) > _MOVES_MPS and abs(b) > np.tan(_SPIN_RAD) * a for a, b in zip(vx, vy)):
-        return "spins"
+    sideslip = max((atan2(abs(b), a) for a, b in zip(vx, vy) if hypot(a, b) > _MOVES_MPS), default=0.0) if vy is not None else 0.0
+    if sideslip > _SLIDE_RAD:
+        return "spins" if sideslip > _SPIN_RAD else "slides"
     moving = vx > _MOVES_MPS
     if not moving.any():
         return "stands"

@@ -126,7 +126,7 @@ def mutate(source: ReferenceSource) -> MutatedRun | str:
             base = deviations(reference, ours, comparison.judged.rows)
             errors = {name: rms(values) for name, values in base.items()}
             share = check_target(reference, ours, errors, comparison.limits, comparison.target).share
-            along = [] if ours.ended or not comparison.target.together else weigh(base, effects, comparison.limits)
+            along = [] if ours.ended else weigh(base, effects, comparison.limits)
             found[parameter.name, change] = MutantRun(*_nearest(errors, comparison.limits, share), along)
     return MutatedRun(source, len(comparison.limits), found)
 

@@ -87,7 +87,7 @@ PARAMETERS = (
         "longitudinal slope",
         "tyre.longitudinal.slope_n",
         _tyre("longitudinal", _slope),
-        "wheel speeds to 0.1 % under hard acceleration or braking",
+        "wheel speeds to 0.05 % in acceleration or braking without a jump",
     ),
     Parameter("lateral peak", "tyre.lateral.peak_force_n, sliding_force_n", _tyre("lateral", _peak), "steering up to the limit"),
     Parameter(
@@ -100,7 +100,7 @@ PARAMETERS = (
         "relaxation",
         "tyre.lateral.carcass_stiffness_npm",
         _tyre("lateral", _carcass),
-        "steering at 3 Hz at a low speed, where the relaxation length takes a long time",
+        "steering at 3 Hz or more at a low speed, where the relaxation length takes a long time",
     ),
     Parameter("steering ratio", "steering.map_angle_rad", _steering, "a run that commands the steering, not the wheel's angle"),
     Parameter("drive torque", "powertrain torque", _drive, _PEDALS),

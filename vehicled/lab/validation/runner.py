@@ -115,7 +115,7 @@ def judge_reference(reference: Reference, parameters: TwinParameters) -> JudgedR
     effects = effects_of(parameters, deviate, base) if target.limits and base else {}
     limits = widened({name: limit for name, limit in target.limits.items() if name in base}, effects)
     judgement = check_target(reference, ours, errors, limits, target)
-    weighed = weigh(base, effects, limits) if target.together else []
+    weighed = weigh(base, effects, limits)
     return JudgedRun(RunComparison(reference, ours, rows, errors, limits, target, judgement, weighed), effects)
 
 

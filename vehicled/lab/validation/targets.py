@@ -21,8 +21,6 @@ class Target(Struct, frozen=True, kw_only=True):
     """Limits by figure, percent of its scale, while the reference's tyres are below their limit."""
     behaviour: bool = False
     """True to compare also the behaviour at the limit: plough or spin."""
-    together: bool = True
-    """False if its runs say nothing about parameters, because ours lacks a part that they depend on."""
 
     @property
     def judged(self) -> bool:
@@ -48,12 +46,11 @@ def _rule(
     *limits: float | None,
     manoeuvre: str = ".*",
     limit_from_mps2: float = float("inf"),
-    together: bool = True,
 ) -> TargetRule:
     """Return a rule; ``runs`` is family, model and vehicle, each optional from the right."""
     family, model, vehicle = (*runs.split(), ".*", ".*")[:3]
     figures = {figure: limit for figure, limit in zip(FIGURES, limits) if limit is not None}
-    target = Target(name=name, limits=figures, together=together)
+    target = Target(name=name, limits=figures)
     return TargetRule(
         target=target, family=family, model=model, vehicle=vehicle, manoeuvre=manoeuvre, limit_from_mps2=limit_from_mps2
     )
@@ -61,7 +58,7 @@ def _rule(
 
 _COMBINED = r"((brake|accel|throttle)\w*_in_turn\w*|.*lift_?off.*)"
 _SLOW = r"(stop_in_turn|crawl)\w*"
-_STRAIGHT = r"(straight|brake_straight|accel_straight|accel_brake|accel_from|coast|full_throttle)\w*"
+_STRAIGHT = r"(straight|brake_straight|accel_straight|accel_brake|accel_from|accel_gentle|brake_gentle|coast|full_throttle)\w*"
 _RAMP = r"ramp_steer\w*"
 _FAST = r"(sine_(1p[2-9]|[2-9])\w*|chirp\w*)"
 """Steering at more than 1.2 Hz, where 3 ms of phase are 2 to 3 % of the yaw rate."""
@@ -72,18 +69,13 @@ RULES = (
     _rule("Chrono lanes", "chrono", 2.0, 4.0, 2.5, 12.0, 22.0, manoeuvre=r"double_lane\w*"),
     _rule("Chrono mixed", "chrono", 2.5, 4.0, 3.0, 12.0, 22.0),
     _rule("LFDM ART", "lfdm .* art", 1.0, 1.2, 2.0, 4.0, 4.0, 5.0, 0.1, 0.1),
-    _rule("LFDM straight", "lfdm", 0.3, 0.4, None, None, None, 1.5, 0.6, 0.1, manoeuvre=_STRAIGHT),
-    # The radii of its wheels change with the load, which switches the sedan's limited-slip differential; ours do not.
-    _rule(
-        *("LFDM sedan ramp", "lfdm .* sedan", 1.0, 1.2, 6.0, 9.0, 6.0, 1.2, 1.2, 0.1),
-        manoeuvre=_RAMP,
-        limit_from_mps2=5.0,
-        together=False,
-    ),
-    _rule("LFDM sedan", "lfdm .* sedan", 3.0, 3.0, 8.0, 11.0, 8.0, 1.5, 1.5, 0.1, together=False),
-    _rule("LFDM combined slip", "lfdm", 0.25, 0.4, 2.5, 3.0, 2.0, 1.0, 0.4, 0.1, manoeuvre=_COMBINED),
-    _rule("LFDM ramp", "lfdm", 0.6, 0.6, 1.5, 2.5, 1.5, 1.0, 0.25, 0.1, manoeuvre=_RAMP, limit_from_mps2=5.0),
-    _rule("LFDM steer", "lfdm", 0.6, 0.6, 1.5, 2.5, 1.5, 1.0, 0.25, 0.1),
+    _rule("LFDM straight", "lfdm", 0.3, 0.4, None, None, None, 0.8, 0.6, 0.1, manoeuvre=_STRAIGHT),
+    _rule("LFDM combined slip", "lfdm", 0.25, 0.4, 2.5, 3.0, 2.0, 0.5, 0.4, 0.1, manoeuvre=_COMBINED),
+    _rule("LFDM ramp", "lfdm", 0.6, 0.6, 1.5, 2.5, 1.5, 0.5, 0.25, 0.1, manoeuvre=_RAMP, limit_from_mps2=5.0),
+    _rule("LFDM steer", "lfdm", 0.6, 0.6, 1.5, 2.5, 1.5, 0.5, 0.25, 0.1),
+    # Gentle: the acceleration comes without a jump, and the wheel speeds follow the slope of the tyres.
+    _rule("CommonRoad mb gentle drive", "commonroad mb", 0.3, 0.3, None, None, None, 0.065, 0.5, 0.2, manoeuvre=r"accel_gentle\w*"),
+    _rule("CommonRoad mb gentle brake", "commonroad mb", 0.3, 0.3, None, None, None, 0.11, 0.5, 0.2, manoeuvre=r"brake_gentle\w*"),
     _rule("CommonRoad mb straight", "commonroad mb", 0.8, 1.0, None, None, None, 2.0, 0.9, 1.2, manoeuvre=_STRAIGHT),
     _rule("CommonRoad mb combined slip", "commonroad mb", 0.8, 0.8, 5.0, 6.0, 6.0, 1.2, 0.9, 0.4, manoeuvre=_COMBINED),
     _rule("CommonRoad mb slow", "commonroad mb", 0.4, 0.4, 1.0, 1.5, 2.5, None, 0.5, 0.1, manoeuvre=_SLOW),
@@ -99,6 +91,7 @@ RULES = (
     _rule("slipx l1 straight", "slipx l1", 2.0, manoeuvre=_STRAIGHT),
     _rule("slipx l1 steer", "slipx l1", 0.4, 0.4, 6.0, 10.0),
     _rule("slipx l2 straight", "slipx l2", 0.8, 2.0, None, None, None, 1.5, 0.25, 0.1, manoeuvre=_STRAIGHT),
+    _rule("slipx l2 fast steer", "slipx l2", 0.4, 0.2, 1.3, 2.5, None, 1.2, 0.4, 0.1, manoeuvre=r"(sine_[3-9]|chirp)\w*"),
     _rule("slipx l2 steer", "slipx l2", 0.4, 0.2, 1.0, 2.5, None, 1.2, 0.4, 0.1),
 )
 
