@@ -1,7 +1,8 @@
 """Accuracy targets per kind of run: the first matching rule applies.
 
 Each limit is about three times the median error of the published runs of its kind, and at least 1.3 times the largest error of runs
-that others' programs give with other speeds and steering (docs/twin_validation.md, "Where the limits come from").
+that others' programs give with other speeds and steering (docs/twin_validation.md, "Where the limits come from"). Gentle runs have
+less room: their limit of slip lies below the effect of 10 % of the tyres' slope.
 """
 
 import re
