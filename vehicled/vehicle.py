@@ -169,6 +169,8 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 delay_s=found.steering_delay_s,
                 dead_zone=found.steering_dead_zone,
             )
+        if isfinite(found.wheel_scale_sigma):
+            drive = replace(drive, wheel_radius_m=drive.wheel_radius_m * found.wheel_scale)
         if isfinite(found.drive_authority_sigma_mps2):
             reduced_m = drive.wheel_radius_m * drive.gear_ratio
             torque_per_mps2 = drive.inertia_kgm2 / reduced_m

@@ -254,3 +254,19 @@ def test_values_that_are_not_finite_change_nothing_but_the_count(bad: float) -> 
     soiled.command(ActuatorCommand(later, later, bad, 0.0, 0.0, 0.0))
     assert soiled.step(later) == clean.step(later)
     assert soiled.ignored == 7
+
+
+def test_a_wheel_speed_is_corrected_by_the_identified_radius() -> None:
+    speeds = []
+    for scale in (1.0, 0.85):
+        estimator = Ekf4(Ekf4Params(), VEHICLE, DATUM, (0.0, 0.0, 0.0))
+        estimator.adapt(replace(VEHICLE, drive=replace(VEHICLE.drive, wheel_radius_m=scale * VEHICLE.drive.wheel_radius_m)))
+        for k in range(1, 101):
+            now = k * 20_000_000
+            if k < 3:
+                estimator.observe(Heading(now, now, 0.0, 0.01, HeadingKind.MOVING_BASE))
+                estimator.observe(GnssFix(now, now, DATUM.latitude_rad, DATUM.longitude_rad, 0.0, fix_type=FixType.FIX_3D))
+            estimator.observe(WheelSpeed(now, now, 1.0, 0.01))
+            estimate = estimator.step(now)
+        speeds.append(estimate.speed_mps)
+    assert speeds == pytest.approx([1.0, 0.85], abs=0.02)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from msgspec.structs import replace
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.ins.estimator import Ins
@@ -310,6 +311,18 @@ def test_wheel_scale_is_a_state(wheel: float) -> None:
     assert state is not None
     assert 1.0 - state.x[21] == pytest.approx(wheel, abs=0.01)
     assert rms(drive.errors(20.0)[2]) < 0.015
+
+
+def test_an_identified_wheel_radius_does_not_correct_the_motor_speed_twice() -> None:
+    drive = Drive20s(motor=True, seconds=3.0).run()
+    other = Ins(drive.params, VEHICLE, DATUM, ANTENNA_M)
+    other.adapt(replace(VEHICLE, drive=replace(VEHICLE.drive, wheel_radius_m=0.85 * VEHICLE.drive.wheel_radius_m)))
+    same = Ins(drive.params, VEHICLE, DATUM, ANTENNA_M)
+    for stamp, heard in drive.feeds:
+        for message in heard:
+            other.observe(message)
+            same.observe(message)
+        assert other.step(stamp) == same.step(stamp)
 
 
 # ---------------------------------------------------------------- outages, lateness, kinds of solution

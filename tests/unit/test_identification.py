@@ -1,5 +1,6 @@
 """The identifier finds what a vehicle is, and leaves alone what it cannot see."""
 
+import random
 from itertools import pairwise
 from math import isfinite, nan, sin, tau
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.identification_bench import BELIEVED, NAN, Drill, Truth, identifier, weave
 from vehicled.estimation.identification.identifier import SingleTrackIdentifier
-from vehicled.messages import ActuatorCommand, EstimatorStatus, Heading, ImuSample, Message, StateEstimate
+from vehicled.messages import ActuatorCommand, EstimatorStatus, GnssFix, Heading, ImuSample, Message, StateEstimate, WheelSpeed
 
 CALM = (1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4)
 
@@ -112,6 +113,28 @@ def test_wheel_scale_and_misalignment_converge():
     assert drill.known.wheel_scale == pytest.approx(0.9, abs=0.01)
     assert drill.known.heading_misalignment_rad == pytest.approx(0.12, abs=0.015)
     assert drill.known.wheel_scale_sigma < 0.02
+    assert BELIEVED.identified(drill.known).drive.wheel_radius_m == pytest.approx(0.9 * BELIEVED.drive.wheel_radius_m, rel=0.01)
+
+
+@pytest.mark.parametrize("sense", [1.0, -1.0])
+def test_wheel_scale_converges_on_gnss_velocity_where_positions_say_nothing(sense):
+    vague = (4.0, 0.0, 0.0, 0.0, 0.0, 4.0, *CALM[6:])
+    identified = identifier(steering=False, drive=False)
+    found, said = None, random.Random(1)
+    for k in range(1, 3001):
+        now = 1_000_000_000 + k * 20_000_000
+        identified.observe(WheelSpeed(now, now, sense * (1.0 + 0.01 * said.gauss()) / 0.85, 0.02))
+        if k % 5 == 0:
+            then, velocity = now - 60_000_000, (sense * (1.0 + 0.05 * said.gauss()), 0.05 * said.gauss(), 0.0)
+            identified.observe(
+                GnssFix(then, now, 0.7, 0.1, 0.0, velocity, velocity_covariance_m2ps2=(0.0025, 0, 0, 0, 0.0025, 0, 0, 0, 0.01))
+            )
+        x = 0.02 * sense * k / 0.85  # the estimator goes by the wheels
+        estimate = StateEstimate(now, now, x, 0.0, 0.0, sense / 0.85, 0.0, vague, EstimatorStatus.RUNNING)
+        found = identified.step(estimate, now) or found
+    assert found is not None
+    assert found.wheel_scale == pytest.approx(0.85, abs=0.01)
+    assert found.wheel_scale_sigma < 0.02
 
 
 def test_steering_is_learnt_from_headings_without_a_gyro():
@@ -176,7 +199,9 @@ def test_switched_off_is_not_identified():
     drill.drive(30.0, weave)
     assert not isfinite(drill.known.steering_gain_sigma_rad)
     assert not isfinite(drill.known.drive_authority_sigma_mps2)
-    assert BELIEVED.identified(drill.known) == BELIEVED
+    vehicle = BELIEVED.identified(drill.known)
+    assert vehicle.steering == BELIEVED.steering
+    assert vehicle.drive.stall_torque_nm == BELIEVED.drive.stall_torque_nm
 
 
 def test_stamps_from_the_future_do_not_lock_out_the_rest():

@@ -78,6 +78,7 @@ class Ekf4(Counted):
             params.gnss_coloured_time_s,
         )
         self._history_ns = int(params.history_s * 1e9)
+        self._profile_radius_m = vehicle.drive.wheel_radius_m
         self.adapt(vehicle)
         keep_ns = MAX_DELAY_NS + self._history_ns + MAX_GAP_NS
         self._commands: CommandHistory[Command] = CommandHistory(Command(), keep_ns)
@@ -165,10 +166,12 @@ class Ekf4(Counted):
                 pending = self._align(pending, now_ns)
         if timeline.running:
             drive = self._vehicle.drive
+            wheel_scale = drive.wheel_radius_m / self._profile_radius_m
             for message in pending:
                 if isinstance(message, Heading):
                     self._heading = message
-                timeline.observe(message.t_ns, source_of(message), to_measurement(self._params, drive, self._datum, message))
+                z = to_measurement(self._params, drive, wheel_scale, self._datum, message)
+                timeline.observe(message.t_ns, source_of(message), z)
             timeline.advance(now_ns)
             self._check()
         estimate = self._direction.judge(self._estimate(now_ns))

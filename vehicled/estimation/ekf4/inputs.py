@@ -55,8 +55,11 @@ def source_of(message: Observable) -> int:
             return STEERING
 
 
-def to_measurement(params: Ekf4Params, drive: Drive, datum: Datum, message: Observable) -> Ekf4Measurement:
-    """Return the measurement in a plausible message, with its sigmas between floor and bound."""
+def to_measurement(params: Ekf4Params, drive: Drive, wheel_scale: float, datum: Datum, message: Observable) -> Ekf4Measurement:
+    """Return the measurement in a plausible message, with its sigmas between floor and bound.
+
+    ``wheel_scale`` is the radius of ``drive`` over that with which the device computed its wheel speed.
+    """
     match message:
         case GnssFix():
             return _fix(params, datum, message)
@@ -65,7 +68,7 @@ def to_measurement(params: Ekf4Params, drive: Drive, datum: Datum, message: Obse
         case WheelSpeed():
             floor = params.wheel_speed_sigma_floor_mps
             sigma = max(message.sigma_mps, floor) if isfinite(message.sigma_mps) else floor
-            return SpeedMeasurement(message.t_ns, WHEEL, message.speed_mps, min(sigma, measurements.MAX_SIGMA))
+            return SpeedMeasurement(message.t_ns, WHEEL, wheel_scale * message.speed_mps, min(sigma, measurements.MAX_SIGMA))
         case MotorStatus():
             speed = message.motor_speed_radps * drive.gear_ratio * drive.wheel_radius_m
             return SpeedMeasurement(message.t_ns, MOTOR, speed, params.motor_speed_sigma_mps)

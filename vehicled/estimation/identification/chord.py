@@ -3,6 +3,9 @@
 Over a metre or two position fixes determine the ends of a chord, so its length and direction do not depend on the speed or heading
 that the estimator took from the sensors under test. On an arc turned by ``theta`` the arc length is the chord times
 ``(theta / 2) / sin(theta / 2)``, and the direction of the chord is the mean heading of the rear axle (at a constant turn rate).
+
+Plain GNSS positions say little over such a distance, but the receiver's Doppler velocity does: its integral is a second measure of
+the distance, of the wheels alone.
 """
 
 from math import atan2, cos, hypot, isfinite, pi, remainder, sin, sqrt, tau
@@ -10,7 +13,8 @@ from math import atan2, cos, hypot, isfinite, pi, remainder, sin, sqrt, tau
 from vehicled.estimation.identification.integral import RunningIntegral
 from vehicled.estimation.identification.params import IdentifierParams
 from vehicled.estimation.identification.scalar import Scalar
-from vehicled.messages import Heading, HeadingKind, StateEstimate
+from vehicled.estimation.measurements import UNKNOWN_SIGMA_MPS, horizontal_covariance
+from vehicled.messages import GnssFix, Heading, HeadingKind, StateEstimate
 from vehicled.vehicle import Drive
 
 MAX_SPEED_MPS = 100.0
@@ -21,6 +25,10 @@ MAX_TURN_RAD = 0.6
 MIN_HEADINGS = 3
 SOURCE_GONE_NS = 300_000_000
 KEEP_NS = 8_000_000_000
+MIN_DOPPLER_MPS = 0.5
+"""A measured velocity below this is mostly noise."""
+MAX_DOPPLER_GAP_NS = 600_000_000
+MIN_DOPPLER_SIGMA_MPS = 0.05
 
 
 class ChordFilter:
@@ -36,6 +44,8 @@ class ChordFilter:
         self._kind: HeadingKind | None = None
         self._headings: list[tuple[int, float]] = []
         self._start: StateEstimate | None = None
+        self._doppler_start_ns = self._doppler_ns = 0
+        self._doppler_mps = self._doppler_m = 0.0
         self._samples = 0
         self._scale_ns: int | None = None
         self._misalignment_ns: int | None = None
@@ -80,6 +90,29 @@ class ChordFilter:
             self._headings.append((heading.t_ns, heading.yaw_rad))
             if len(self._headings) > 512:
                 del self._headings[:256]
+
+    def velocity(self, fix: GnssFix) -> None:
+        """Add a GNSS velocity, and compare the wheels with its integral once that is a chord long.
+
+        Its error may be the same all along the chord. The speed of the antenna differs from that of the axle by less than 1 %
+        but in tight turns, where the speed is low.
+        """
+        speed = hypot(fix.velocity_enu_mps[0], fix.velocity_enu_mps[1])
+        dt_ns = fix.t_ns - self._doppler_ns
+        if dt_ns <= 0 and self._doppler_ns - fix.t_ns < MAX_DOPPLER_GAP_NS:
+            return
+        usable = MIN_DOPPLER_MPS <= speed <= MAX_SPEED_MPS
+        if usable and 0 < dt_ns <= MAX_DOPPLER_GAP_NS and self._doppler_mps > 0.0:
+            self._doppler_m += 0.5 * (speed + self._doppler_mps) * dt_ns * 1e-9
+        else:
+            self._doppler_start_ns, self._doppler_m = fix.t_ns, 0.0
+        self._doppler_ns, self._doppler_mps = fix.t_ns, speed if usable else 0.0
+        if self._doppler_m >= self._params.chord_m:
+            C = horizontal_covariance(fix.velocity_covariance_m2ps2, MIN_DOPPLER_SIGMA_MPS, UNKNOWN_SIGMA_MPS)
+            backward = self._start is not None and self._start.speed_mps < 0.0
+            distance_m = -self._doppler_m if backward else self._doppler_m
+            self._judge_wheel(self._doppler_start_ns, fix.t_ns, distance_m, sqrt(0.5 * (C[0, 0] + C[1, 1])) / speed)
+            self._doppler_start_ns, self._doppler_m = fix.t_ns, 0.0
 
     # ---------------------------------------------------------------- step
 
@@ -132,8 +165,9 @@ class ChordFilter:
         rolled_m = self._wheel.until(end_ns) - self._wheel.until(start_ns)
         if rolled_m * arc_m <= 0.0 or abs(rolled_m) < abs(arc_m) / (2.0 * self._params.scale_bound):
             return
-        interval_s = (end_ns - (self._scale_ns or start_ns)) * 1e-9
-        self._scale_ns = end_ns
+        last_ns = max(end_ns, self._scale_ns or start_ns)
+        interval_s = (last_ns - (self._scale_ns or start_ns)) * 1e-9
+        self._scale_ns = last_ns
         self._samples += 1
         self.scale.update(arc_m / rolled_m - self.scale.mean, hypot(relative, 0.01), interval_s)
 

@@ -5,7 +5,8 @@ Learnt parameters and their references:
 - steering gain, offset, delay, dead zone: turn per distance against the command (:mod:`.steering`),
 - speed response: gain of speed against throttle (:mod:`.drive`),
 - wheel scale and heading misalignment: wheel distance and heading against the chord between two estimated positions, which depends
-  on the position fixes and not on the speed and yaw from the same wheel or heading (:mod:`.chord`).
+  on the position fixes and not on the speed and yaw from the same wheel or heading; wheel distance also against the integral of the
+  GNSS velocity (:mod:`.chord`).
 
 The turn is that of the gyro or the heading, never the estimator's own yaw rate: without a gyro that rate is computed from the
 assumed steering and would confirm it. The speed is the estimator's.
@@ -23,6 +24,7 @@ from vehicled.estimation.identification.yaw import NEVER_NS, Turn, YawSource
 from vehicled.messages import (
     ActuatorCommand,
     EstimatorStatus,
+    GnssFix,
     Heading,
     Identification,
     ImuSample,
@@ -79,6 +81,8 @@ class SingleTrackIdentifier:
         elif isinstance(message, Heading):
             self._yaw.heading(message)
             self._chord.heading(message)
+        elif isinstance(message, GnssFix):
+            self._chord.velocity(message)
         elif isinstance(message, WheelSpeed):
             self._chord.wheel(message.t_ns, message.speed_mps)
         elif isinstance(message, MotorStatus):

@@ -60,6 +60,7 @@ class Ins(Counted):
         self._params = params
         self._datum = datum
         imu = params.imu_lever_arm_m
+        self._metres_per_rad = vehicle.drive.gear_ratio * vehicle.drive.wheel_radius_m
         self._imu_m: Triple = (imu[0], imu[1], imu[2])
         self._arm_m: Triple = (lever_arm_m[0] - imu[0], lever_arm_m[1] - imu[1], lever_arm_m[2] - imu[2])
         self._sensors = Sensors(params, lever_arm_m)
@@ -100,7 +101,7 @@ class Ins(Counted):
         elif isinstance(message, GnssFix | Heading | WheelSpeed | MotorStatus):
             if not wanted(self._params, message):
                 return
-            z = measured(self._params, self._vehicle, self._datum, message)
+            z = measured(self._params, self._metres_per_rad, self._datum, message)
             if z is None:
                 self._inputs.ignored += 1
             elif len(self._waiting) >= MAX_QUEUE:
@@ -118,7 +119,8 @@ class Ins(Counted):
 
     def adapt(self, vehicle: Vehicle) -> None:
         """Predict with other parameters from now on; see :class:`~vehicled.estimation.interface.Estimator`. The filter
-        uses the steering without a gyro, the drive's delay, and the wheel radius for the motor speed."""
+        uses the steering without a gyro and the drive's delay. It keeps the first wheel radius, because it estimates the scale
+        of the wheels itself and would correct them twice."""
         self._vehicle = vehicle
         self._predictor.wheelbase_m = vehicle.wheelbase_m
         self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)

@@ -9,7 +9,6 @@ from vehicled.estimation.ins.params import InsParams, SpeedUse
 from vehicled.estimation.measurements import enu_m, is_possible_fix
 from vehicled.messages import GnssFix, Heading, MotorStatus, WheelSpeed
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Vehicle
 
 GNSS, HEADING, WHEEL, MOTOR = 0, 1, 4, 5
 """Sources, in their order of fusion at one instant; HEADING reserves one number for each kind."""
@@ -36,8 +35,11 @@ def wanted(params: InsParams, message: Measuring) -> bool:
     return (params.wheel_speed if isinstance(message, WheelSpeed) else params.motor_speed).use_speed
 
 
-def measured(params: InsParams, vehicle: Vehicle, datum: Datum, message: Measuring) -> PendingMeasurement | None:
-    """Return the measurement in a message, or None if its essential values are not finite or out of range."""
+def measured(params: InsParams, metres_per_rad: float, datum: Datum, message: Measuring) -> PendingMeasurement | None:
+    """Return the measurement in a message, or None if its essential values are not finite or out of range.
+
+    ``metres_per_rad`` is the distance driven per angle of the motor.
+    """
     if isinstance(message, GnssFix):
         return _fix(params, datum, message)
     if isinstance(message, Heading):
@@ -47,8 +49,7 @@ def measured(params: InsParams, vehicle: Vehicle, datum: Datum, message: Measuri
         return PendingMeasurement(message.t_ns, HEADING + int(message.kind), None, message.yaw_rad, sigma)
     if isinstance(message, WheelSpeed):
         return _speed(message.t_ns, WHEEL, message.speed_mps, message.sigma_mps, params.wheel_speed)
-    speed_mps = message.motor_speed_radps * vehicle.drive.gear_ratio * vehicle.drive.wheel_radius_m
-    return _speed(message.t_ns, MOTOR, speed_mps, inf, params.motor_speed)
+    return _speed(message.t_ns, MOTOR, message.motor_speed_radps * metres_per_rad, inf, params.motor_speed)
 
 
 def _speed(t_ns: int, source: int, speed_mps: float, sigma_mps: float, use: SpeedUse) -> PendingMeasurement | None:
