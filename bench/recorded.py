@@ -4,8 +4,8 @@
 
 Every figure is computed on all recordings of its kind. Means are over runs; speed, yaw and turn (change of yaw) are RMS. "Out" is
 RTK taken away for 3.7 s every 15 s, judged by the predictions of the first two fixes after it. Steering is the median over the runs
-of a path: identified at the end of each / published least squares. Where a folder is absent the targets that need it are skipped,
-and say so.
+of a path: identified at the end of each / least squares over the whole of it. Where a folder is absent the targets that need it are
+skipped, and say so.
 """
 
 import argparse
@@ -21,28 +21,16 @@ from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.public_data import DATA_FOLDER
 from vehicled.recordings.report import Overall, overall, sheets, to_raw
 from vehicled.recordings.scores import Score
-from vehicled.recordings.table import header
 from vehicled.registry import names
 from vehicled.terminal import Progress, print_table
 
 KINDS = ("mocap", "rtk", "plain_start", "plain", "path")
-TABLE = Path("published_tables") / "art_identified_steering.csv"
 
 Verdict = tuple[str, str, bool | None]
 """Target, measured value, True if met; None if it could not be measured."""
 
 
-def published_steering(data: Path) -> dict[str, tuple[float, float]]:
-    """Return published gain (rad per unit) and delay (s) by recording; empty without the table."""
-    file = data / TABLE
-    if not file.is_file():
-        return {}
-    columns = header(file)
-    rows = [dict(zip(columns, line.split(","))) for line in file.read_text().splitlines()[1:] if line]
-    return {row["run"].removesuffix(".csv"): (float(row["gain_rad_per_cmd"]), float(row["delay_s"])) for row in rows}
-
-
-def targets(scores: Sequence[Score], steering: dict[str, tuple[float, float]]) -> list[Verdict]:
+def targets(scores: Sequence[Score]) -> list[Verdict]:
     """Return all targets for one estimator."""
     by_kind = {whole.kind: whole for whole in overall(scores)}
 
@@ -82,7 +70,7 @@ def targets(scores: Sequence[Score], steering: dict[str, tuple[float, float]]) -
         at_most("path: 1 s ahead, turn <= 0.042 rad", "path", 0.042, lambda o: o.ahead_turn_rad),
     ]
     for folder in sorted({score.name.rsplit("/", 1)[0] for score in of("path")}):
-        rows += _steering([s for s in of("path") if s.name.startswith(folder + "/")], folder.rsplit("/", 1)[-1], steering)
+        rows += _steering([s for s in of("path") if s.name.startswith(folder + "/")], folder.rsplit("/", 1)[-1])
     return rows
 
 
@@ -93,23 +81,18 @@ def _beside(whole: Overall | None) -> str:
     return f" (raw {whole.raw_position_m:.2f}{published})"
 
 
-def _steering(scores: Sequence[Score], path: str, published: dict[str, tuple[float, float]]) -> list[Verdict]:
-    known = [published[key] for score in scores if (key := _key(score.name, published)) is not None]
+def _steering(scores: Sequence[Score], path: str) -> list[Verdict]:
+    known = [score.least_squares for score in scores if score.least_squares is not None]
     found = [score.identified for score in scores if score.identified is not None]
-    texts = (f"{path}: gain within 8 %", f"{path}: delay within 0.08 s")
+    texts = (f"{path}: gain within 5 %", f"{path}: delay within 0.05 s")
     if not known or not found:
         return [(text, "", None) for text in texts]
-    gain, delay = median(g for g, _ in known), median(d for _, d in known)
-    mine, late = median(f.gain_rad for f in found), median(f.delay_s for f in found)
+    gain, delay = median(fit.gain_rad for fit in known), median(fit.delay_s for fit in known)
+    mine, late = median(fit.gain_rad for fit in found), median(fit.delay_s for fit in found)
     return [
-        (texts[0], f"{mine:.3f}/{gain:.3f}", abs(mine / gain - 1.0) <= 0.08),
-        (texts[1], f"{late:.2f}/{delay:.2f}", abs(late - delay) <= 0.08),
+        (texts[0], f"{mine:.3f}/{gain:.3f}", abs(mine / gain - 1.0) <= 0.05),
+        (texts[1], f"{late:.2f}/{delay:.2f}", abs(late - delay) <= 0.05),
     ]
-
-
-def _key(name: str, published: dict[str, tuple[float, float]]) -> str | None:
-    """Return the table's key of a recording: its names start at the data's root, ours at the given folder."""
-    return next((key for key in published if key == name or key.endswith("/" + name)), None)
 
 
 def _tell(progress: Progress, text: str) -> None:
@@ -146,7 +129,7 @@ def main() -> int:
         if arguments.runs:
             for sheet in sheets(scores):
                 print_table(sheet.title, sheet.columns, sheet.rows)
-        results[estimator] = targets(scores, published_steering(Path(arguments.data)))
+        results[estimator] = targets(scores)
         absent = sorted(set(KINDS) - {score.kind for score in scores})
         if absent:
             print(f"skipped: no recordings of kind {', '.join(absent)} in {arguments.data}", file=sys.stderr)

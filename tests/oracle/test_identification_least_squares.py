@@ -57,10 +57,9 @@ def test_agrees_with_batch_on_recordings(shared_data, path):
         fit = recorded.steering(recording)
         assert fit is not None
         gains.append(track.identified[-1].steering_gain_rad / fit.gain_rad)
-        # A fit on commands read off between rows finds half a row more than one who holds them.
-        delays.append(track.identified[-1].steering_delay_s - (fit.delay_s - 0.05))
+        delays.append(track.identified[-1].steering_delay_s - fit.delay_s)
         yaw.append(ahead_errors(recording, track)[1])
-    assert median(gains) == pytest.approx(1.0, abs=0.08)
+    assert median(gains) == pytest.approx(1.0, abs=0.05)
     assert median(delays) == pytest.approx(0.0, abs=0.06)
     errors = np.concatenate(yaw)
     # The profile's gain is half as large again as the true one: 0.27 without identification.

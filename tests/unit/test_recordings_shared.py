@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
-from vehicled.recordings import least_squares, runner, scores
+from vehicled.recordings import runner, scores
 from vehicled.recordings.recording import Recording
 
 
@@ -68,30 +68,6 @@ def test_real_and_simulated_drives_are_told_apart(shared_data: Path) -> None:
     for file in files:
         (recording,) = bench.load(file)
         assert recording.kind == ("path_sim" if "sim" in file.parts else "path"), file
-
-
-@pytest.mark.soak
-def test_least_squares_reproduce_the_published_steering(real_data: Path) -> None:
-    table = folder(real_data, "published_tables") / "art_identified_steering.csv"
-    rows = [line.split(",") for line in table.read_text().splitlines()[1:]]
-    # One path of the real drives: the others differ in nothing but length.
-    wanted = {
-        row[0]: row
-        for row in rows
-        if row[0].startswith(("path_following_2024/real/rd_path/", "path_following_2024/real/syn_path/"))
-    }
-    assert len(wanted) > 10
-    late = []
-    for name, (_, gain, offset, delay, _) in wanted.items():
-        if not (real_data / name).is_file():
-            continue
-        (recording,) = bench.load(real_data / name)
-        fit = least_squares.steering(recording)
-        assert fit is not None
-        assert fit.gain_rad == pytest.approx(float(gain), rel=0.02)
-        assert fit.offset_rad == pytest.approx(float(offset), abs=0.002)
-        late.append(abs(fit.delay_s - float(delay)))
-    assert max(late) < 0.051, "one step of the delays that are tried"
 
 
 @pytest.mark.parametrize("name", ["art_steering_ramp_2023/steer_p06", "art_acceleration_2022/ramp", "art_circle_2023"])
