@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 from vehicled.estimation.planar.params import PlanarParams
+from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.loading import sources
 from vehicled.recordings.public_data import DATA_FOLDER
 from vehicled.recordings.recording import Recording
@@ -41,4 +42,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except RecordingError as error:
+        print(f"skipped: {error}; vehicled data fetch mocap_ekf_mpc_2023")

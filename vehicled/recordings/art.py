@@ -119,7 +119,7 @@ def _outdoor(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], b
     t_ns = messages.stamps_ns(t_s)
     rtk_x, rtk_y, gps_x, gps_y = (rows[c] for c in ("rtk_x_m", "rtk_y_m", "gps_x_m", "gps_y_m"))
     throttle, gyro = rows["throttle_cmd"], rows.columns.get("gyro_yaw_rad")
-    truth = _truth_of_rtk(t_s, t_ns, rtk_x, rtk_y, gyro)
+    truth = truth_of_rtk(t_s, t_ns, rtk_x, rtk_y, gyro)
     # Before the first plain fix the logger wrote zeros.
     begun = np.cumsum((gps_x != 0.0) | (gps_y != 0.0)) > 0
     plain = list(
@@ -157,7 +157,7 @@ def _path(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool
     t_s = table.times_s(rows, "time_nominal_s") * (SIMULATED_ROW_S / 0.1 if simulated else 1.0)
     t_ns = messages.stamps_ns(t_s)
     sigma_m = EXACT_SIGMA_M if simulated else RTK_SIGMA_M
-    truth = _truth_of_rtk(t_s, t_ns, x, y, np.unwrap(heading))
+    truth = truth_of_rtk(t_s, t_ns, x, y, np.unwrap(heading))
     if simulated:
         truth = Truth(t_ns, x, y, np.unwrap(heading), truth.speed_mps)
     inputs: list[Message] = [
@@ -263,7 +263,7 @@ def _recording(
     )
 
 
-def _truth_of_rtk(t_s: Array, t_ns: Times, x: Array, y: Array, gyro: Array | None) -> Truth:
+def truth_of_rtk(t_s: Array, t_ns: Times, x: Array, y: Array, gyro: Array | None) -> Truth:
     """RTK where it was current, and what its track says of speed and heading."""
     current = smoothing.is_current(x, y)
     vx, vy = smoothing.velocity(t_s, x, y, current)
