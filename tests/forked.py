@@ -1,7 +1,7 @@
 """Children of a drive in the test process: forked from it, since it has imported what a new interpreter would import anew.
 
-Simulator and log writer are processes with pipes, signals and an exit status as in a real run; each costs some milliseconds instead
-of half a second of processor time. Tests of the processes themselves start them as users do.
+Simulator, log writer and the workers of a study are processes with pipes, signals and an exit status as in a real run; each costs
+some milliseconds instead of half a second of processor time. Tests of the processes themselves start them as users do.
 
 Tests that differ only after the vehicle drives share the way there: :func:`branch` goes on in a copy of the process.
 """
@@ -26,6 +26,7 @@ import sim_backend.__main__
 from vehicled.log import pipe, writer
 from vehicled.run import session
 from vehicled.runtime import simulator
+from vehicled.studies import pool, worker
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -35,7 +36,13 @@ FREEZE = gc.freeze
 PROGRAMS: dict[str, Callable[[list[str]], int]] = {
     "sim_backend": sim_backend.__main__.main,
     "vehicled.log.writer": lambda _: writer.main(),
+    "vehicled.studies.worker": lambda arguments: _work(int(arguments[0])),
 }
+
+
+def _work(descriptor: int) -> int:
+    worker.main(descriptor)
+    return 0
 
 
 class Forked(subprocess.Popen[bytes]):
@@ -98,7 +105,7 @@ def children() -> Iterator[None]:
         return
     modules = SimpleNamespace(**{**vars(subprocess), "Popen": Forked})
     with pytest.MonkeyPatch.context() as patch:
-        for module in (simulator, pipe):
+        for module in (simulator, pipe, pool):
             patch.setattr(module, "subprocess", modules)
         patch.setattr(session, "_one_processor", _one_processor)
         yield

@@ -141,12 +141,12 @@ def drive(tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any], str]]:
     return lambda *arguments: sim("--json", "--log", str(tmp_path), *arguments)
 
 
-def command(*arguments: str) -> tuple[int, str, str]:
-    """Run ``vehicled`` in this process; return exit status and both outputs."""
+def command(*arguments: str, folder: Path = ROOT) -> tuple[int, str, str]:
+    """Run ``vehicled`` in this process and in a folder; return exit status and both outputs."""
     out = io.StringIO()
     # Progress and events are written to a descriptor.
     with TemporaryFile("w+") as said:
-        with contextlib.chdir(ROOT), contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+        with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
             status = main(arguments)
         said.seek(0)
         return status, out.getvalue(), said.read()

@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 import vehicled as v
+from tests.closed_loop import conftest
 from vehicled.studies.errors import StudyError
+
+pytestmark = pytest.mark.xdist_group("study")  # one study is driven once, and most tests look at it
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
 LINE = "straight_run:length_m=1,run_up_m=0.5,run_out_m=0.5,speed_mps=2"
@@ -30,7 +33,7 @@ keep_logs = "failed"
 "tasks.control.deadline_ms" = "= 1000 / rate"
 [factors]
 course = ["{LINE}", "circle_r5_ccw"]
-rate = {{ values = [50, 100], keys = ["tasks.control.rate_hz"] }}
+rate = {{ values = [100], keys = ["tasks.control.rate_hz"] }}
 seed = [1, 2]
 """
 OWN = """
@@ -42,10 +45,9 @@ def broken(drive):
 """
 
 
-def command(folder: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*VEHICLED, "study", *words], cwd=folder, capture_output=True, text=True, timeout=120, check=False, **options
-    )
+def command(folder: Path, *words: str) -> tuple[int, str, str]:
+    """Run ``vehicled study`` in this process; return exit status and both outputs."""
+    return conftest.command("study", *words, folder=folder)
 
 
 def records(folder: Path) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def driven(folder: Path) -> subprocess.CompletedProcess[str]:
+def driven(folder: Path) -> tuple[int, str, str]:
     return command(folder, "short.toml")
 
 
@@ -70,27 +72,27 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return sorted(records(folder / "study_short").values(), key=lambda row: row["number"])
 
 
-def test_all_runs_are_driven_and_a_metric_that_raises_is_named(folder: Path, driven: subprocess.CompletedProcess[str]) -> None:
-    assert driven.returncode == 1
-    assert "8 runs: " in driven.stdout
-    assert "metric broken: ZeroDivisionError: division by zero (own.py:6 in broken)" in driven.stderr
+def test_all_runs_are_driven_and_a_metric_that_raises_is_named(folder: Path, driven: tuple[int, str, str]) -> None:
+    status, out, said = driven
+    assert status == 1
+    assert "4 runs: " in out
+    assert "metric broken: ZeroDivisionError: division by zero (own.py:6 in broken)" in said
     found = rows(folder)
-    assert len(found) == 8
-    assert [row["levels"]["seed"] for row in found[:4]] == [1, 2, 1, 2]
+    assert [row["levels"]["seed"] for row in found] == [1, 2, 1, 2]
     for row in found:
         assert row["metrics"]["twice.error"] == pytest.approx(2 * row["metrics"]["estimate_position_mean_m"])
         assert row["metrics"]["twice.points"] > 10
         assert (row["metrics"]["broken"] is None) == (row["levels"]["seed"] == 2)
 
 
-def test_the_command_of_a_run_repeats_it_in_two_processes(folder: Path, driven: subprocess.CompletedProcess[str]) -> None:
-    row = rows(folder)[6]
+def test_the_command_of_a_run_repeats_it_in_two_processes(folder: Path, driven: tuple[int, str, str]) -> None:
+    row = rows(folder)[2]
     words = [*VEHICLED, *shlex.split(row["command"])[1:], "--json", "--no-log", "--quiet"]
     again = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert json.loads(again.stdout)["digest"] == row["digest"]
 
 
-def test_the_logs_of_failed_runs_are_kept(folder: Path, driven: subprocess.CompletedProcess[str]) -> None:
+def test_the_logs_of_failed_runs_are_kept(folder: Path, driven: tuple[int, str, str]) -> None:
     failed = [row for row in rows(folder) if row["outcome"] == "failed"]
     assert failed
     for row in failed:
@@ -98,7 +100,7 @@ def test_the_logs_of_failed_runs_are_kept(folder: Path, driven: subprocess.Compl
     assert not any(row["log"] for row in rows(folder) if row["outcome"] == "finished")
 
 
-def test_the_page_has_effects_failures_and_their_commands(folder: Path, driven: subprocess.CompletedProcess[str]) -> None:
+def test_the_page_has_effects_failures_and_their_commands(folder: Path, driven: tuple[int, str, str]) -> None:
     page = (folder / "study_short" / "report.html").read_text()
     assert "change to the first level, paired" in page
     assert "vehicled sim --profile art --seed 1 --course circle_r5_ccw" in page
@@ -106,33 +108,30 @@ def test_the_page_has_effects_failures_and_their_commands(folder: Path, driven: 
     assert "metric broken" in page
 
 
-def test_the_table_is_flat_for_other_programs(folder: Path, driven: subprocess.CompletedProcess[str]) -> None:
-    assert command(folder, "export", "study_short", "-o", "runs.csv").returncode == 0
+def test_the_table_is_flat_for_other_programs(folder: Path, driven: tuple[int, str, str]) -> None:
+    assert command(folder, "export", "study_short", "-o", "runs.csv")[0] == 0
     head, first = (folder / "runs.csv").read_text().splitlines()[:2]
     assert head.startswith("key,number,course,rate,seed,outcome,why,cross_track_mean_m,")
-    assert next(csv.reader([first]))[1:5] == ["1", LINE, "50", "1"]
+    assert next(csv.reader([first]))[1:5] == ["1", LINE, "100", "1"]
     with sqlite3.connect(folder / "study_short" / "study.sqlite") as table:
         assert table.execute('SELECT count(*) FROM runs WHERE rate = 100 AND "twice.error" > 0').fetchone() == (4,)
 
 
-def test_a_second_call_drives_nothing_and_a_changed_study_is_refused(
-    folder: Path, driven: subprocess.CompletedProcess[str]
-) -> None:
+def test_a_second_call_drives_nothing_and_a_changed_study_is_refused(folder: Path, driven: tuple[int, str, str]) -> None:
     before = records(folder / "study_short")
-    assert command(folder, "short.toml").stdout == driven.stdout
+    assert command(folder, "short.toml")[1] == driven[1]
     assert records(folder / "study_short") == before
-    (folder / "other.toml").write_text('name = "short"\n' + STUDY.replace("[50, 100]", "[50, 100, 200]"))
-    refused = command(folder, "other.toml")
-    assert refused.returncode == 2
-    assert "-rate = { values = [50, 100]" in refused.stderr
-    assert "+rate = { values = [50, 100, 200]" in refused.stderr
-    assert "--extend" in refused.stderr
-    extended = command(folder, "other.toml", "--extend", "--output", "study_short")
-    assert "12 runs" in extended.stdout
+    (folder / "other.toml").write_text('name = "short"\n' + STUDY.replace("[100]", "[100, 50]"))
+    status, _, said = command(folder, "other.toml")
+    assert status == 2
+    assert "-rate = { values = [100]" in said
+    assert "+rate = { values = [100, 50]" in said
+    assert "--extend" in said
+    assert "8 runs" in command(folder, "other.toml", "--extend", "--output", "study_short")[1]
     after = records(folder / "study_short")
     # Runs that still belong were not driven again.
     assert {key: row["cpu_s"] for key, row in before.items()} == {key: after[key]["cpu_s"] for key in before}
-    assert len(after) == 12
+    assert len(after) == 8
 
 
 def test_a_level_that_was_removed_leaves_the_report_and_a_changed_metric_is_noticed(tmp_path: Path) -> None:
@@ -151,7 +150,7 @@ def test_a_level_that_was_removed_leaves_the_report_and_a_changed_metric_is_noti
 
 
 def test_killed_and_resumed(tmp_path: Path) -> None:
-    study = "duration_s = 2\n[factors]\nseed = {from = 1, to = 8}\n"
+    study = "duration_s = 1\n[factors]\nseed = {from = 1, to = 6}\n"
     (tmp_path / "many.toml").write_text(study)
     process = subprocess.Popen([*VEHICLED, "study", "many.toml", "--jobs", "1", "--quiet"], cwd=tmp_path)
     table = tmp_path / "study_many"
@@ -161,9 +160,8 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     kept = records(table)
-    assert 2 <= len(kept) < 8
-    resumed = command(tmp_path, "many.toml")
-    assert "8 runs" in resumed.stdout
+    assert 2 <= len(kept) < 6
+    assert "6 runs" in command(tmp_path, "many.toml")[1]
     assert {key: records(table)[key] for key in kept} == kept
 
 
@@ -196,9 +194,9 @@ def test_a_process_that_dies_costs_its_run_alone(tmp_path: Path) -> None:
     deadly = "    if drive.levels['seed'] == 2:\n        os.kill(os.getpid(), signal.SIGKILL)\n    return 1\n"
     (tmp_path / "own.py").write_text(f"import os, signal\ndef deadly(drive):\n{deadly}")
     (tmp_path / "deadly.toml").write_text('duration_s = 1\nmetrics = ["./own.py:deadly"]\n[factors]\nseed = [1, 2, 3]\n')
-    done = command(tmp_path, "deadly.toml")
-    assert done.returncode == 1
-    assert "run 2 crashed: the process of the run died with signal SIGKILL (2 times)" in done.stderr
+    status, _, said = command(tmp_path, "deadly.toml")
+    assert status == 1
+    assert "run 2 crashed: the process of the run died with signal SIGKILL (2 times)" in said
     assert sorted(row["outcome"] for row in records(tmp_path / "study_deadly").values()) == ["crashed", "failed", "failed"]
 
 
@@ -227,7 +225,10 @@ def test_a_full_disk_keeps_what_was_finished(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 
-    done = command(tmp_path, "many.toml", "--jobs", "1", "--quiet", preexec_fn=small_files)
+    done = subprocess.run(
+        [*VEHICLED, "study", "many.toml", "--jobs", "1", "--quiet"], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        check=False, preexec_fn=small_files,
+    )  # fmt: skip
     assert done.returncode == 2
     assert "finished runs are kept" in done.stderr
     assert records(tmp_path / "study_many")
@@ -239,7 +240,7 @@ def test_an_optimisation_finds_the_same_again(tmp_path: Path) -> None:
         "course": "straight_run:length_m=1,run_up_m=1,run_out_m=1,speed_mps=3",
         "duration_s": 20,
         "factors": {"speed": {"low": 0.5, "high": 2.0, "keys": ["limits.max_speed_mps"]}},
-        "optimise": {"metric": "driving_s", "trials": 6, "batch": 3},
+        "optimise": {"metric": "driving_s", "trials": 4, "batch": 2},
     }
     first = v.study(study, output=tmp_path / "a")
     assert {row.outcome for row in first.rows} == {"finished"}
@@ -247,7 +248,7 @@ def test_an_optimisation_finds_the_same_again(tmp_path: Path) -> None:
     best = min(first.rows, key=lambda row: row.metrics["driving_s"] or 1e9)
     assert best.levels["speed"] == max(speeds)
     cpu = {row.key: row.cpu_s for row in first.rows}
-    study["optimise"]["trials"] = 8  # type: ignore[index]
+    study["optimise"]["trials"] = 5  # type: ignore[index]
     more = v.study(study, output=tmp_path / "a", extend=True)
     assert cpu.items() <= {row.key: row.cpu_s for row in more.rows}.items()
     more.report(tmp_path / "page.html")
@@ -273,10 +274,10 @@ def test_a_cluster_of_which_a_worker_dies_drives_the_same_runs(
     tmp_path: Path, cluster: tuple[Path, list[subprocess.Popen[bytes]]]
 ) -> None:
     file, (_, doomed, _) = cluster
-    study = {"name": "far", "duration_s": 2, "factors": {"seed": {"from": 1, "to": 8}}}
+    study = {"name": "far", "duration_s": 1, "factors": {"seed": {"from": 1, "to": 4}}}
 
     def kill_one(state: Any) -> None:
-        if state.driven == 2:
+        if state.driven == 1:
             doomed.kill()
 
     until = time.monotonic() + 60
