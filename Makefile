@@ -87,7 +87,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy f
 
 .PHONY: soak
 soak: $(VENV)/dev.stamp ## The long tests, and an hour of simulated driving with random faults, judged
-	@$(BIN)/python -m pytest --quiet -n 2 --dist loadgroup -m soak
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --quiet -n 2 --dist loadgroup -m "soak or hypothesis"
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 .PHONY: golden

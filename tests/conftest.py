@@ -13,17 +13,25 @@ os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from vehicled.runtime.loop import new_event_loop
 
 ROOT = Path(__file__).resolve().parent.parent
+POLITE = 10
+"""Niceness of a worker from its first test on that does not drive in wall time."""
 
-# Two profiles: the checks of a change must repeat exactly; HYPOTHESIS_PROFILE=search looks for new examples as long as it likes.
-# No deadline in either: it would measure the machine, not the code.
+# The checks of a change repeat exactly, with a few examples; `make soak` has more, and HYPOTHESIS_PROFILE=search looks for new ones
+# as long as it likes. No deadline in any: it would measure the machine, not the code.
 _COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("repeat", derandomize=True, database=None, max_examples=25, **_COMMON)
+hypothesis.settings.register_profile("test", derandomize=True, database=None, max_examples=10, **_COMMON)
+hypothesis.settings.register_profile("soak", derandomize=True, database=None, max_examples=100, **_COMMON)
 hypothesis.settings.register_profile("search", max_examples=2_000, **_COMMON)
-hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
+if hypothesis.settings().derandomize:
+    # Hypothesis also tries the constants of all modules of the project that happen to be loaded: it would parse them for that, and
+    # the examples would change with the order of the tests.
+    vars(providers)["is_local_module_file"] = lambda _: False
 
 # What the daemons and simulators of the tests keep for the next run stays in the checkout, too.
 os.environ["XDG_CACHE_HOME"] = str(ROOT / ".pytest_cache" / "home")
@@ -67,6 +75,19 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     # A drive in this process freezes its own objects, and at its end it would thaw all.
     vars(gc).update(freeze=lambda: None, unfreeze=lambda: None)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a case by the beginning of a long text: a name of megabytes would travel between the workers with every report."""
+    return f"{val[:40]!r} and more, {len(val)} long" if isinstance(val, str | bytes) and len(val) > 200 else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give way to the drives in wall time, which wait most of their time, and must not be late when they do not."""
+    waits = any("wall" in mark.args for mark in item.iter_markers("xdist_group"))
+    if "PYTEST_XDIST_WORKER" in os.environ and not waits:
+        os.nice(max(POLITE - os.nice(0), 0))
 
 
 _BACKENDS = [

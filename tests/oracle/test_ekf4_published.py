@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from vehicled.lab.published.ekf4 import Ekf4Published, Ekf4PublishedParams, PublishedFilterState, begin, correct, predict
 from vehicled.messages import ActuatorCommand, FixType, GnssFix, Heading, StateEstimate
 from vehicled.paths.datum import Datum
@@ -118,7 +119,7 @@ def test_it_steps_at_ten_hertz_whatever_the_rate() -> None:
 wild = st.one_of(st.floats(-50, 50), st.floats(allow_nan=True, allow_infinity=True))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.tuples(wild, wild, wild, wild, wild, st.integers(-(10**9), 10**10)), min_size=1, max_size=20))
 def test_nothing_makes_it_raise(episode: list[tuple[float, float, float, float, float, int]]) -> None:
     ekf, now_ns = _estimator(OUTDOORS), 10**10

@@ -3,9 +3,10 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from vehicled.paths.datum import Datum, ecef_to_geodetic, geodetic_to_ecef
 
 pyproj = pytest.importorskip("pyproj", reason="PROJ is the oracle")
@@ -36,7 +37,7 @@ def test_enu_agrees_with_proj_topocentric(place: tuple[float, float, float]) -> 
 
 
 @given(st.floats(-89.99, 89.99), st.floats(-180, 180), st.floats(-5000, 50000))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_ecef_agrees_with_proj(lat: float, lon: float, height: float) -> None:
     transformer = pyproj.Transformer.from_crs("EPSG:4979", "EPSG:4978", always_xy=True)
     expected = transformer.transform(lon, lat, height)

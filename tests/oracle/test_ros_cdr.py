@@ -8,11 +8,12 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
+from tests.examples import examples
 from vehicled import messages
 from vehicled.messages import (
     Cause,
@@ -124,7 +125,7 @@ def test_rosbags_knows_fields_and_constants_as_we_mean_them(message_type: type[M
 
 @pytest.mark.parametrize("message_type", EVERY)
 @given(data=st.data())
-@settings(max_examples=EXAMPLES)
+@examples(EXAMPLES)
 def test_both_implementations_write_and_read_the_same(message_type: type[Message], store: Any, data: st.DataObject) -> None:
     message = data.draw(_messages(message_type))
     name = definition(message_type).name
@@ -139,7 +140,7 @@ def test_both_implementations_write_and_read_the_same(message_type: type[Message
 
 @pytest.mark.parametrize("message_type", EVERY)
 @given(data=st.data())
-@settings(max_examples=EXAMPLES)
+@examples(EXAMPLES)
 def test_a_truncated_record_is_refused_and_a_longer_one_read(message_type: type[Message], data: st.DataObject) -> None:
     message = data.draw(_messages(message_type))
     record = packer(message_type)(message)
@@ -151,7 +152,7 @@ def test_a_truncated_record_is_refused_and_a_longer_one_read(message_type: type[
 
 @pytest.mark.parametrize("message_type", EVERY)
 @given(data=st.data())
-@settings(max_examples=EXAMPLES)
+@examples(EXAMPLES)
 def test_damaged_bytes_give_a_message_or_the_one_error(message_type: type[Message], data: st.DataObject) -> None:
     record = bytearray(packer(message_type)(data.draw(_messages(message_type))))
     if data.draw(st.booleans()):
@@ -168,7 +169,7 @@ def test_damaged_bytes_give_a_message_or_the_one_error(message_type: type[Messag
 
 @pytest.mark.parametrize("message_type", FIXED)
 @given(data=st.data())
-@settings(max_examples=EXAMPLES)
+@examples(EXAMPLES)
 def test_records_of_fixed_size_are_one_array(message_type: type[Message], data: st.DataObject) -> None:
     drawn = data.draw(st.lists(_messages(message_type), min_size=1, max_size=4))
     records = np.frombuffer(b"".join(map(packer(message_type), drawn)), numpy_dtype(message_type))

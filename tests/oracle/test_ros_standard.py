@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rosbags.interfaces import Nodetype
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
+from tests.examples import examples
 from vehicled.ros.cdr import CdrError
 from vehicled.ros.fields import PRIMITIVES
 from vehicled.ros.standard import Template, encode, standard_definition
@@ -94,7 +95,7 @@ def _read(desc: Any, value: Any) -> Any:
 
 @pytest.mark.parametrize("name", [*PUBLISHED, ACKERMANN])
 @given(data=st.data())
-@settings(max_examples=20)
+@examples(20)
 def test_rosbags_reads_what_we_encode(name: str, data: st.DataObject) -> None:
     full_name = standard_definition(name).name
     desc = (Nodetype.NAME, full_name)

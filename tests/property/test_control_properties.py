@@ -5,8 +5,9 @@ import math
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.examples import examples
 from tests.vehicles import DRIVE, make_steering, make_vehicle
 from vehicled.control.corners import arc_to
 from vehicled.control.preview import Preview, predict_pose
@@ -44,7 +45,7 @@ def _sound(command: ControlCommand) -> None:
     assert command.throttle == 0.0 or command.brake == 0.0
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.sampled_from(sorted(COURSES)),
     st.lists(

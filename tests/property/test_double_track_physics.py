@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.plant.double_track.checks import check
@@ -13,6 +13,7 @@ from sim_backend.plant.double_track.model import DoubleTrack
 from sim_backend.plant.double_track.parameters import TwinParameters
 from sim_backend.plant.double_track.state import State
 from sim_backend.plant.twin_file import load_twin
+from tests.examples import examples
 
 SHIPPED = {name: load_twin(name).parameters for name in ("hmmwv_lfdm", "art_lfdm", "bmw_320i", "husky_a200")}
 _STRAIGHT = {f"{end}.{key}": 0.0 for end in ("front", "rear") for key in ("roll_steer", "roll_scrub_m", "rolled_slip")}
@@ -45,7 +46,7 @@ def scaled(tree: Any, factor: Any) -> Any:
     return tree * factor() if isinstance(tree, float) else tree
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.sampled_from(sorted(SHIPPED)), st.randoms(use_true_random=False), COMMANDS, st.floats(-5.0, 40.0))
 def test_any_vehicle_stays_finite_or_says_that_it_diverged(
     name: str, random: Any, commands: list[tuple[float, float, float]], speed_mps: float
@@ -66,7 +67,7 @@ def test_any_vehicle_stays_finite_or_says_that_it_diverged(
     assert np.isfinite(vehicle.outputs).all()
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.sampled_from(sorted(SHIPPED)), COMMANDS, st.floats(0.0, 25.0))
 def test_the_mirrored_manoeuvre_gives_the_mirrored_bits(
     name: str, commands: list[tuple[float, float, float]], speed_mps: float
@@ -103,7 +104,7 @@ def energy_j(vehicle: DoubleTrack) -> float:
     return body + roll + wheels
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.sampled_from(sorted(PASSIVE)), st.floats(-0.3, 0.3), st.floats(1.0, 15.0), st.floats(-2.0, 2.0))
 def test_a_vehicle_left_alone_never_gains_energy(name: str, steer_rad: float, speed_mps: float, spin_radps: float) -> None:
     vehicle = DoubleTrack(PASSIVE[name])

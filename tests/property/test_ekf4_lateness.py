@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
@@ -81,7 +82,7 @@ def _run(
     return ekf, estimate
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     st.integers(0, 10**6),
     st.lists(st.integers(0, HISTORY_MS - STEP_MS), min_size=80, max_size=80),

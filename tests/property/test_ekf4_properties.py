@@ -6,9 +6,10 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from msgspec.structs import replace
 
+from tests.examples import examples
 from tests.strategies import near
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation import measurements
@@ -140,7 +141,7 @@ def test_update_keeps_the_covariance_positive_definite(
         assert np.trace(after) <= np.trace(P) * (1 + 1e-9), "a measurement never adds uncertainty"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.lists(st.floats(-3, 3), min_size=16, max_size=16),
     st.floats(1e-4, 1e2),
@@ -204,7 +205,7 @@ def _good_start(ekf: Ekf4, now_ns: int) -> None:
     ekf.observe(GnssFix(now_ns, now_ns, lat, lon, height, fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(episodes, st.sampled_from(["kinematic", "dynamic"]), st.sampled_from([0.0, 0.5]))
 def test_any_sequence_of_messages_leaves_a_sound_state(
     episode: list[tuple[int, list[tuple[int, Any]]]], model: Any, reverse_share: float

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.imu import mip, vectornav, xsens
 from drivers.imu.base import FRAME_LIMIT_BYTES
 from drivers.imu.set_up import ConfigurableImuDevice
 from drivers.imu.vectornav_fields import FIELDS
+from tests.examples import examples
 from vehicled.messages import Heading, ImuSample, Message, PortState
 from vehicled.wire.crc import crc16_xmodem
 from vehicled.wire.framing import Framer, Protocol
@@ -156,7 +157,7 @@ def test_any_chunking_gives_the_same_messages(name: str, places: list[int]) -> N
 
 
 @each_device
-@settings(max_examples=15)
+@examples(15)
 @given(places=st.lists(st.integers(0, 1 << 20), max_size=200))
 def test_any_chunking_of_a_recording_gives_the_same_messages(name: str, shared_data: Path, places: list[int]) -> None:
     case = CASES[name]

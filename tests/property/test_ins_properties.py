@@ -7,8 +7,9 @@ import hypothesis.strategies as st
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.examples import examples
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.ins.estimator import Ins
 from vehicled.estimation.ins.measurements import Sensors
@@ -94,7 +95,7 @@ def _difference(a: State, b: State) -> Floats:
     return d
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(states, inputs, st.floats(1e-3, 0.02))
 def test_transition_is_the_derivative_of_the_mechanisation(s: State, u: Drive, dt_s: float) -> None:
     """Jacobian of the state after the step by the state before, over all 22 directions."""
@@ -116,7 +117,7 @@ def test_transition_is_the_derivative_of_the_mechanisation(s: State, u: Drive, d
     np.testing.assert_allclose(F, numeric, atol=12.0 * dt_s * dt_s + 2.0 * dt_s * dt_s + 1e-6)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(states, inputs)
 def test_measurement_derivatives_are_those_of_the_measured_values(s: State, u: Drive) -> None:
     """Heading, forward speed and the constraints, by central differences over the whole state."""
@@ -239,7 +240,7 @@ def _good_start(ins: Ins, now_ns: int) -> None:
     ins.observe(GnssFix(now_ns - 10**7, now_ns, lat, lon, height, fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     episodes, st.sampled_from([InsParams(), InsParams(gate=False, imu_lever_arm_m=(0.3, 0.1, 0.2)), InsParams(max_rejections=1)])
 )

@@ -9,10 +9,11 @@ from math import inf, isfinite, nan, pi
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.examples import examples
 from tests.strategies import GARBAGE, near, near_count
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.stop import is_drivable
@@ -119,7 +120,7 @@ ARMING: dict[str, tuple[Callable[[float], tuple[RuleInputs, bool]], float, str]]
 
 
 @pytest.mark.parametrize("name", ARMING)
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_arming_is_refused_exactly_beyond_each_limit(name: str, data: st.DataObject) -> None:
     make, limit, words = ARMING[name]

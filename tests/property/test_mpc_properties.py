@@ -6,9 +6,10 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from msgspec.structs import replace
 
+from tests.examples import examples
 from tests.strategies import near, near_count
 from vehicled.control.fallback_chain import FallbackChain, FallbackParams, PlannerResult
 from vehicled.control.mpc.controller import Mpc, MpcParams
@@ -75,7 +76,7 @@ def sound(command: ControlCommand, vehicle: Vehicle) -> None:
     assert command.throttle == 0.0 or command.brake == 0.0
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.sampled_from(["osqp", "daqp", "published"]),
     st.sampled_from(sorted(COURSES)),
@@ -173,7 +174,7 @@ GRIP_MPS = math.sqrt(2.0 * 0.5 / math.tan(0.4))
 STAGES, STAGE_S = 20, 0.125
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     near(0.1, GRIP_MPS, 2.5, 4.0, low=0.0, high=6.0), near(-0.3, 0.4, 0.0, low=-0.6, high=0.6), st.floats(-1.0, 1.0),
     near(0.0, 1.2, signed=True, low=-1.5, high=1.5),

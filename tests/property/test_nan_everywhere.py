@@ -8,11 +8,12 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from drivers.msglink.codec import Decoder, encode
+from tests.examples import examples
 from tests.forked import branch
 from tests.grid import sampled
 from vehicled.lab.failsafe.bench import Pair
@@ -36,6 +37,8 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
+
+pytestmark = pytest.mark.xdist_group("nan")  # the way to the first value is driven once
 
 MS = 1_000_000
 PORTS = {GnssFix: "gnss", ImuSample: "imu", Heading: "heading", OperatorCommand: "operator"}
@@ -221,7 +224,7 @@ def poison(draw: st.DrawFn) -> tuple[type[Message], dict[str, Any], float]:
     return kind, values, draw(st.floats(0.0, 60.0))
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(10)
 @given(st.lists(poison(), min_size=1, max_size=8))
 def test_any_fields_of_any_messages_in_any_order(poisons: list[tuple[type[Message], dict[str, Any], float]]) -> None:
     def tell(drive: Drive) -> None:
@@ -235,7 +238,7 @@ def test_any_fields_of_any_messages_in_any_order(poisons: list[tuple[type[Messag
     branch(Drive, (), tell)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(10)
 @given(
     st.lists(
         st.fixed_dictionaries(

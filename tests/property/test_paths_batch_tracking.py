@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from vehicled.control.error_state import reference_ahead
 from vehicled.control.linear import Linear, LinearParams
 from vehicled.paths.batch_tracking import BatchTracker
@@ -20,7 +21,7 @@ COURSES = {
 }
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.sampled_from(sorted(COURSES)), st.integers(0, 2**32 - 1))
 def test_rows_follow_the_course_as_the_scalar_tracker_does(name: str, seed: int):
     course, random, n = COURSES[name], np.random.default_rng(seed), 5

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from vehicled.paths import CourseError
 from vehicled.paths.datum import Datum
 
@@ -14,7 +15,7 @@ plane = st.floats(-20_000, 20_000)
 
 
 @given(datums, plane, plane, st.floats(-2000, 10_000))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_round_trip(datum: Datum, east: float, north: float, up: float) -> None:
     assert datum.to_enu(*datum.to_geodetic(east, north, up)) == pytest.approx((east, north, up), abs=1e-7)
 

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.io import savemat
 
+from tests.examples import examples
 from vehicled.paths import CourseError
 from vehicled.paths.datum import Datum
 from vehicled.paths.formats import ENDINGS, course_from_bytes
@@ -70,14 +71,14 @@ def test_the_seeds_are_courses(ending: str) -> None:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 @given(data=st.one_of(st.binary(max_size=400), st.text(max_size=200).map(lambda t: t.encode("utf-8", "surrogatepass"))))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_random_bytes(ending: str, data: bytes) -> None:
     outcome(data, f"file{ending}")
 
 
 @pytest.mark.parametrize("ending", SEEDS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_mutated_files(ending: str, data: st.DataObject) -> None:
     content = bytearray(SEEDS[ending])
     for _ in range(data.draw(st.integers(1, 4))):
@@ -100,7 +101,7 @@ json_values = st.recursive(
 
 @pytest.mark.parametrize("ending", [".geojson", ".plan"])
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_json_of_the_wrong_shape(ending: str, data: st.DataObject) -> None:
     tree = json.loads(SEEDS[ending])
     node = tree
@@ -117,7 +118,7 @@ def test_json_of_the_wrong_shape(ending: str, data: st.DataObject) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(), st.floats(), st.floats()), min_size=2, max_size=12))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_numbers_in_a_table(rows: list[tuple[float, float, float]]) -> None:
     outcome(("x,y,speed\n" + "".join(f"{x!r},{y!r},{v!r}\n" for x, y, v in rows)).encode(), "file.csv")
 
@@ -126,7 +127,7 @@ def test_any_numbers_in_a_table(rows: list[tuple[float, float, float]]) -> None:
     points=st.lists(st.tuples(st.integers(-6, 6), st.integers(-6, 6)), min_size=2, max_size=14),
     setting=st.sampled_from(["", "# closed: yes\n"]),
 )
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_any_walk_on_a_grid(points: list[tuple[int, int]], setting: str) -> None:
     """Corners, reversals, duplicates and crossings of every kind."""
     outcome((setting + "x,y\n" + "".join(f"{x},{y}\n" for x, y in points)).encode(), "file.csv")
@@ -137,7 +138,7 @@ def test_any_walk_on_a_grid(points: list[tuple[int, int]], setting: str) -> None
     lon=st.floats(-180, 180),
     points=st.lists(st.tuples(st.floats(-50, 50), st.floats(-50, 50)), min_size=3, max_size=6, unique=True),
 )
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_positions_on_the_earth_come_back_as_metres(lat: float, lon: float, points: list[tuple[float, float]]) -> None:
     datum = Datum.from_degrees(lat, lon)
     text = "lat,lon\n"

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.tracking import PathTracker
 
@@ -30,7 +31,7 @@ def smooth_courses(draw: st.DrawFn) -> Course:
 
 
 @given(smooth_courses())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_geometry_is_consistent(course: Course) -> None:
     steps = np.hypot(np.diff(course.x_m), np.diff(course.y_m))
     assert np.allclose(np.diff(course.s_m), steps, rtol=1e-9)
@@ -44,7 +45,7 @@ def test_geometry_is_consistent(course: Course) -> None:
 
 
 @given(smooth_courses(), st.floats(-0.8, 0.8), st.floats(0.01, 0.2))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_a_lateral_offset_is_measured_and_progress_never_jumps(course: Course, offset: float, step: float) -> None:
     tracker = PathTracker(course)
     last_s, last_xy = 0.0, None
@@ -66,7 +67,7 @@ def test_a_lateral_offset_is_measured_and_progress_never_jumps(course: Course, o
 
 
 @given(smooth_courses(), st.integers(0, 2**32 - 1))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_noise_moves_progress_by_no_more_than_itself(course: Course, seed: int) -> None:
     rng = np.random.default_rng(seed)
     tracker = PathTracker(course)
@@ -79,7 +80,7 @@ def test_noise_moves_progress_by_no_more_than_itself(course: Course, seed: int) 
 
 
 @given(smooth_courses(), st.lists(st.tuples(st.floats(), st.floats(), st.floats()), max_size=30))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_any_pose_gives_a_point_of_the_course(course: Course, poses: list[tuple[float, float, float]]) -> None:
     tracker = PathTracker(course)
     progress = 0.0

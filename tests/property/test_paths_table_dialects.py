@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from vehicled.paths.formats import course_from_bytes
 
 N = 40
@@ -55,7 +56,7 @@ def tables(draw: st.DrawFn) -> bytes:
 
 
 @given(tables())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_every_dialect_reads_the_same(data: bytes) -> None:
     course = course_from_bytes(data, "a.csv")
     assert course.closed

@@ -4,9 +4,10 @@ import math
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.control.interface import Controller
 from vehicled.messages import NAN, ControlCommand, EstimatorStatus, StateEstimate
@@ -49,7 +50,7 @@ def _sound(command: ControlCommand, vehicle: Vehicle) -> None:
 
 
 @each
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.sampled_from(sorted(COURSES)),
     st.booleans(),

@@ -5,8 +5,9 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.examples import examples
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.planar.estimator import Planar
@@ -96,7 +97,7 @@ def _assert_sound(estimator: Planar, estimate: Any) -> None:
 
 
 @given(st.data())
-@settings(max_examples=25)
+@examples(25)
 def test_any_sequence_leaves_a_finite_state_with_a_positive_definite_covariance(data: st.DataObject) -> None:
     estimator = Planar(PlanarParams(), VEHICLE, DATUM, (0.2, 0.05, 0.3))
     now_ns = 10_000_000_000
@@ -150,7 +151,7 @@ def test_the_covariance_follows_the_derivative_of_the_mean(
 
 
 @given(st.lists(st.floats(-0.02, 0.02), min_size=20, max_size=40), st.integers(0, 2**31))
-@settings(max_examples=15)
+@examples(15)
 def test_the_order_of_arrival_does_not_matter(noise: list[float], seed: int) -> None:
     """Fixes and headings of half a second, given in order, or all at its end in any order, lead to the same state."""
     t0_ns = 10_000_000_000

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.batch import FEW, BatchFourDof, BatchOfPlants, batch_of
 from sim_backend.plant.interface import Pose
 from sim_backend.plant.registry import plant_class
+from tests.examples import examples
 from vehicled.profile.loading import load_profile
 from vehicled.profile.schema import Sim
 
@@ -84,7 +85,7 @@ def batch(sim: Sim, rows: list[dict[str, float]]) -> BatchFourDof:
     return plant
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.lists(
         st.tuples(CHANGES, st.lists(st.tuples(FRACTION, FRACTION, FRACTION), min_size=12, max_size=12)), min_size=1, max_size=4

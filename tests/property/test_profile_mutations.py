@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 import msgspec.inspect as mi
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.strategies import near, near_count
 from vehicled.profile import ProfileError, load, parse, toml_text
 from vehicled.profile.collect import INVALID, Collector
@@ -68,7 +69,7 @@ def mutated(draw: st.DrawFn) -> dict[str, Any]:
     return data
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(mutated())
 def test_mutated_values(data: dict[str, Any]) -> None:
     loaded = survives(toml_text.write(data))
@@ -76,7 +77,7 @@ def test_mutated_values(data: dict[str, Any]) -> None:
         assert parse(loaded.source).profile == loaded.profile
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.data())
 def test_mutated_text(data: st.DataObject) -> None:
     text = TEXT
@@ -91,7 +92,7 @@ def test_mutated_text(data: st.DataObject) -> None:
     survives(text)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.binary(max_size=200))
 def test_random_bytes(tmp_path_factory: Any, data: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "random.toml"
@@ -104,7 +105,7 @@ def test_random_bytes(tmp_path_factory: Any, data: bytes) -> None:
         raise AssertionError("random bytes are no profile")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.one_of(st.text(max_size=20), st.builds("{}={}".format, st.sampled_from(KEYS), st.text(max_size=10))), max_size=4)
 )
@@ -117,7 +118,7 @@ def test_random_overrides(overrides: list[str]) -> None:
         assert parse(loaded.source).profile == loaded.profile
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables)
 def test_writing_and_reading_give_the_same_values(data: dict[str, Any]) -> None:
     again = toml_text.parse(toml_text.write(data), "")
@@ -128,7 +129,7 @@ def sort(value: Any) -> Any:
     return {key: sort(value[key]) for key in sorted(value)} if isinstance(value, dict) else value
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(tables)
 def test_every_written_key_is_found_on_its_line(data: dict[str, Any]) -> None:
     text = toml_text.write(data)
@@ -177,7 +178,7 @@ def bounded(kind: mi.Type, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 BOUNDED = [(struct, *found) for struct in STRUCTS for found in bounded(mi.type_info(struct)) if found[0][0] in STRUCTS[struct]]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_at_the_bounds_of_a_number_the_collector_and_msgspec_agree(data: st.DataObject) -> None:
     """Property: at a bound, one ulp or one to either side of it, as a float and as a whole number."""
@@ -191,7 +192,7 @@ def test_at_the_bounds_of_a_number_the_collector_and_msgspec_agree(data: st.Data
     judge_alike(struct, table, stricter=isinstance(value, float) and not math.isfinite(value))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_the_collector_accepts_exactly_what_msgspec_accepts(data: st.DataObject) -> None:
     """Independent judge of the types and ranges; the collector alone asks for finite numbers, 64 bits and no NUL in texts."""

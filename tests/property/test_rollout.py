@@ -3,9 +3,10 @@
 from math import atan, cos, hypot, inf, nan, pi, sin
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from vehicled.control.preview import Preview
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.rollout.controller import Rollout
@@ -68,7 +69,7 @@ posts = st.lists(st.tuples(st.floats(1.0, 6.0), st.floats(-1.6, 1.6)), max_size=
 
 
 @given(places=posts, speed=st.floats(0.0, 1.0), seed=st.integers(0, 9))
-@settings(max_examples=40)
+@examples(40)
 def test_a_choice_keeps_clear_of_everything_or_says_that_it_cannot(
     places: list[tuple[float, float]], speed: float, seed: int
 ) -> None:

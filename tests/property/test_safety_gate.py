@@ -3,10 +3,11 @@
 from math import atan, copysign, inf, isfinite, sqrt, tan
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.examples import examples
 from tests.strategies import near, near_count
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.messages import ControlCommand, Mode, Reaction
@@ -65,7 +66,7 @@ def allowed_throttle(drive: Drive, speed_mps: float, limit_mps: float) -> float:
     return drive.steady_throttle(limit_mps) * (1.0 - 4.0 * beyond / limit_mps)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     st.lists(
         st.tuples(wheels, throttles, brakes, speeds, st.sampled_from(Mode), st.sampled_from(Reaction), caps, near_count(PERIOD_NS)),
@@ -94,7 +95,7 @@ def test_anything_in_is_finite_and_inside_limits_out(
         assert abs(out.throttle) <= allowed_throttle(vehicle.drive, speed, limit) * (1 + 1e-9) + 1e-12
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     near(1.0, 0.0, 0.5, -0.5, low=-0.5, high=1.0),
     near(0.0, 1.0, low=0.0, high=1.0),
@@ -124,7 +125,7 @@ def test_speed_limit_leaves_slower_drives_alone_and_fades_faster_ones(
         assert out.clipped == 0
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(near(SLOW_MPS, sqrt(2.5 * 0.5 / tan(0.335)), LIMITS.max_speed_mps, signed=True), near(1.0, 0.0, signed=True))
 def test_lateral_acceleration_stays_within_its_limit(speed: float, ratio: float) -> None:
     """Also around the speed at which full lock reaches the limit; what is within it passes."""
@@ -139,7 +140,7 @@ def test_lateral_acceleration_stays_within_its_limit(speed: float, ratio: float)
         assert not out.clipped & CLIPPED_STEERING
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.lists(st.tuples(near(0.0, 1.0, -0.5, low=-0.5, high=1.0), near_count(PERIOD_NS, 100_000_000)), min_size=2, max_size=8),
     near(0.0, 1.0, 2.0, signed=True),
@@ -171,7 +172,7 @@ def test_drive_accelerates_and_builds_up_within_its_limits(
         before = out
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.lists(st.tuples(near(0.0, 0.335, 0.02, signed=True), near_count(PERIOD_NS, 100_000_000)), min_size=2, max_size=8),
     near(SLOW_MPS, 1.0, low=0.0, high=3.0),

@@ -4,12 +4,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.scene.batch import BatchScanner, sector_minima
 from sim_backend.scene.rays import Array, Rays
 from sim_backend.scene.scene import Scene
+from tests.examples import examples
 from vehicled.profile.schema import LidarModel
 
 FIELDS = [(-2.356, 2.356), (2.0, -2.0), (-3.2, 3.2), (-0.5, 4.5)]
@@ -21,7 +22,7 @@ def box(corner: Array, size: float) -> list[list[float]]:
     return [[*a, *b] for a, b in pairwise(corners)]
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(FIELDS), st.sampled_from([1, 2, 61, 181]))
 def test_ranges_are_those_of_the_scene(seed: int, field: tuple[float, float], rays: int):
     random = np.random.default_rng(seed)
@@ -49,7 +50,7 @@ def inside(points: Array, x: float, y: float, yaw: float, outline: tuple[float, 
     return bool(((ahead >= outline[0]) & (ahead <= outline[1]) & (np.abs(left) <= outline[2])).any())
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32 - 1))
 def test_a_vehicle_collides_if_a_point_of_a_wall_is_in_its_outline(seed: int):
     random, outline, n = np.random.default_rng(seed), (-0.1, 0.6, 0.25), 20

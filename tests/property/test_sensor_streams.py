@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
@@ -21,6 +21,7 @@ from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.steering_feedback import SteeringFeedbackSensor
 from sim_backend.sensors.wheel_encoders import WheelEncoders
 from sim_backend.world import World, port_names
+from tests.examples import examples
 from vehicled.messages import ActuatorCommand, FixType, GnssFix, Message
 from vehicled.paths.catalog import load_course
 from vehicled.paths.datum import LOT_17
@@ -151,7 +152,7 @@ def test_the_control_rate_changes_no_sensor():
     assert {world_digest([], command_ms) for command_ms in (1, 3, 10, 50)} == {WHOLE}
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.lists(st.integers(0, 500 * MS), max_size=60), st.sampled_from([5, 20]))
 def test_how_time_is_cut_changes_no_sensor(instants: list[int], command_ms: int):
     assert world_digest(instants, command_ms) == WHOLE
@@ -168,7 +169,7 @@ MOTIONS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(MOTIONS, min_size=1, max_size=6), st.integers(0, 2**32 - 1))
 def test_whatever_the_vehicle_does_the_sensors_tell_finite_numbers(motions: list[Motion], seed: int):
     for name, sensor in sensors(seed).items():

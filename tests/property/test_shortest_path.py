@@ -45,7 +45,8 @@ def test_a_course_to_a_goal_begins_here_and_ends_there(start: Pose, goal: Pose, 
     yaw = goal.yaw_rad if turned else None
     course = course_to(start, goal.x_m, goal.y_m, yaw, radius_m=radius_m, speed_mps=1.0, datum=LOT_17, refused=lambda course: "")
     assert (course.x_m[0], course.y_m[0]) == pytest.approx((start.x_m, start.y_m), abs=1e-6)
-    assert (course.x_m[-1], course.y_m[-1]) == pytest.approx((goal.x_m, goal.y_m), abs=2e-5)
+    # A last waypoint nearer than 2 % of a step to the one before it is a duplicate of that.
+    assert (course.x_m[-1], course.y_m[-1]) == pytest.approx((goal.x_m, goal.y_m), abs=0.02 * STEP_M + 2e-5)
     # A sample spans the change from one arc to the other, so its curvature may pass that of the arc by little.
     assert abs(course.curvature_per_m).max() <= 1.0 / radius_m / WIDER * 1.3 + 0.1 * STEP_M
     assert abs(remainder(float(course.yaw_rad[0]) - start.yaw_rad, tau)) < 0.2

@@ -4,7 +4,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.ublox.codec import encode
@@ -12,6 +12,7 @@ from drivers.ublox.device import UbloxDevice
 from drivers.ublox.layouts import NavCov, NavDop, NavEoe, NavHpposllh, NavPvt
 from drivers.ublox.nmea import Gga, Gst, Rmc, Vtg, Zda
 from drivers.ublox.settings import Params
+from tests.examples import examples
 from vehicled.messages import GnssFix, Message
 
 S = 1_000_000_000
@@ -43,7 +44,7 @@ def ubx_epoch(number: int, period_ms: int) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(data=st.data(), protocol=st.sampled_from(["nmea", "ubx"]), period_ms=st.sampled_from([50, 100, 200, 1000]))
 def test_as_many_fixes_as_positions(data: st.DataObject, protocol: Any, period_ms: int) -> None:
     make, anchor = (nmea_epoch, "GGA") if protocol == "nmea" else (ubx_epoch, "PVT")

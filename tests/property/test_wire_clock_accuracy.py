@@ -4,9 +4,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from vehicled.wire.clock import DeviceClock
 
 MS = 1_000_000
@@ -87,7 +88,7 @@ def test_validity_is_known_to_two_milliseconds(
 
 
 @given(seed=st.integers(0, 2**32), drift_ppm=st.sampled_from([-10_000.0, -1_000.0, 1_000.0, 10_000.0]))
-@settings(max_examples=20)
+@examples(20)
 def test_a_device_without_a_crystal_is_followed_as_well(seed: int, drift_ppm: float) -> None:
     clock = DeviceClock(tick_ns=1_000.0, bits=32)
     for number, sample in enumerate(device(random.Random(seed), 40.0, drift=drift_ppm * 1e-6)):
@@ -98,7 +99,7 @@ def test_a_device_without_a_crystal_is_followed_as_well(seed: int, drift_ppm: fl
 
 
 @given(seed=st.integers(0, 2**32), drift_ppm=st.floats(-200.0, 200.0), modulus=st.sampled_from([2**16, 2**24, 2**32]))
-@settings(max_examples=30)
+@examples(30)
 def test_gaps_cost_no_more_than_the_drift_over_them(seed: int, drift_ppm: float, modulus: int) -> None:
     rng = random.Random(seed)
     clock = DeviceClock(tick_ns=1e6, bits=modulus.bit_length() - 1)
@@ -118,7 +119,7 @@ def test_gaps_cost_no_more_than_the_drift_over_them(seed: int, drift_ppm: float,
 
 
 @given(seed=st.integers(0, 2**32), drift_ppm=st.floats(-200.0, 200.0), bits=st.sampled_from([24, 32, None]))
-@settings(max_examples=30)
+@examples(30)
 def test_restarts_are_counted_and_survived(seed: int, drift_ppm: float, bits: int | None) -> None:
     rng = random.Random(seed)
     clock = DeviceClock(tick_ns=1_000.0, bits=bits)

@@ -9,9 +9,10 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from vehicled.cli import main
 from vehicled.cli.arguments import build_parser
 from vehicled.cli.completion import SCRIPTS, candidates
@@ -92,7 +93,7 @@ NAMES = [name for page in PAGES for name in page.subcommands]
 
 
 @given(st.lists(st.one_of(st.sampled_from(NAMES), st.sampled_from(WORDS), st.text(max_size=8)), max_size=5))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_no_list_of_arguments_ends_in_a_traceback(argv: list[str]) -> None:
     status, text = said(*argv)
     assert status in (-1, 0, 2)
@@ -105,7 +106,7 @@ READERS = [["check"], ["log", "info"], ["log", "timing"], ["log", "recover"], ["
 
 
 @given(st.sampled_from(READERS), st.sampled_from(["", ".mcap", ".toml", ".csv"]), st.binary(max_size=300))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_file_ends_in_a_traceback(tmp_path_factory: pytest.TempPathFactory, words: list[str], ending: str, data: bytes) -> None:
     file = tmp_path_factory.mktemp("any") / f"file{ending}"
     file.write_bytes(data)

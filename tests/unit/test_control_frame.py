@@ -3,10 +3,11 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.examples import examples
 from vehicled.estimation.control_frame import ControlFrame, follow
 from vehicled.messages import EstimatorStatus, StateEstimate
 from vehicled.vehicle import ControlFrameParams
@@ -44,7 +45,7 @@ def test_without_jumps_it_is_the_estimate() -> None:
 jump = st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.floats(-1, 1))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.dictionaries(st.integers(1, 300), jump, max_size=6), st.floats(-1.0, 2.0), st.floats(-0.5, 0.5))
 def test_the_pose_never_jumps_and_arrives_in_time(jumps: dict[int, tuple[float, float, float]], v: float, rate: float) -> None:
     p = PARAMS

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from sim_backend.plant.double_track.native_model import NativeDoubleTrack, doubl
 from sim_backend.plant.double_track.state import Outputs, State, Stepped, Surface
 from sim_backend.plant.twin_file import load_twin
 from sim_backend.world import World
+from tests.examples import examples
 from tests.grid import sampled
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
@@ -85,7 +86,7 @@ number = st.floats(-1.0, 1.0)
 
 
 @given(commands=st.lists(st.tuples(number, number, st.floats(0.0, 1.0)), min_size=1, max_size=30), speed_mps=st.floats(-3.0, 30.0))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_any_commands_from_any_speed_give_the_same_bits(commands: list[tuple[float, float, float]], speed_mps: float) -> None:
     plain, compiled = pair(HMMWV)
     for vehicle in (plain, compiled):

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.examples import examples
 from vehicled.ports import NEVER_NS
 from vehicled.runtime.loop import PreciseSelector, TimerFd, new_event_loop
 
@@ -71,7 +72,7 @@ def test_the_timer_never_shows(selector, pair):
 
 
 @given(timeout_s=st.one_of(st.floats(1e-9, 3e-3), st.sampled_from([0.001, 0.0005, 1e-12])))
-@settings(max_examples=60)
+@examples(60)
 def test_never_early(timeout_s):
     with PreciseSelector() as selector:
         before_ns = time.monotonic_ns()

@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.examples import examples
 from tests.strategies import near
 from vehicled.messages import (
     ActuatorCommand,
@@ -112,7 +113,7 @@ def situations(draw: Any) -> RuleInputs:
     )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(situations())
 def test_no_rule_raises_and_none_holds_without_a_value(s: RuleInputs) -> None:
     for rule in RULES:

@@ -4,10 +4,11 @@ from math import cos, degrees, inf, isfinite, nan, pi, radians, sin
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
+from tests.examples import examples
 from vehicled.bridges.mavlink.autopilot import MESSAGES, TAKES, Autopilot
 from vehicled.bridges.mavlink.config import AddressError, MavlinkConfig, parse_address
 from vehicled.bridges.mavlink.mission import Item, MissionError, Upload, Waypoint, check_item, course_through, waypoints
@@ -267,7 +268,7 @@ def integers_of(spec: str) -> st.SearchStrategy[int]:
     return st.one_of(st.integers(low, high), st.sampled_from([n for n in (0, 1, 16, 178, 192, 400, 512) if n <= high]))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.sampled_from(sorted(TAKES)), st.data())
 def test_any_message_is_survived(name: str, data: st.DataObject) -> None:
     bench = Bench()

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.policy_bench import layers, policy_bytes, write_policy
 from tests.vehicles import VEHICLE, make_drive, make_vehicle
 from vehicled import shipped
@@ -128,7 +129,7 @@ def test_a_network_without_description_needs_its_features_named(tmp_path: Path) 
     named.step(estimate(5.0, 0.0, pi / 2, 1.0), 10**9)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     x=st.floats(-8, 8), y=st.floats(-8, 8), yaw=st.floats(-7, 7), speed=st.floats(0, 3), rate=st.floats(-2, 2)
 )  # fmt: skip
@@ -162,7 +163,7 @@ def wide_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 _ANY = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([nan, inf, -inf, 0.0, 1e300]))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(states=st.lists(st.tuples(_ANY, _ANY, _ANY, _ANY, _ANY, st.integers(0, 10**8)), min_size=1, max_size=5))
 def test_commands_are_finite_and_within_their_limits_for_any_state(states: list[Any], wide_file: Path) -> None:
     controller, now_ns = make(wide_file, PolicyParams(steering_factor=10.0)), 10**9
@@ -231,7 +232,7 @@ def test_too_many_numbers_are_refused() -> None:
         FeatureVector([f"scan_m[{n}]" for n in range(1000, 1010)])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     ranges=st.lists(st.one_of(st.floats(0, 20), st.sampled_from([nan, inf, -inf])), max_size=40),
     count=st.integers(1, 12),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.emulators.ublox_epoch import Instant, cov, hpposllh, pvt
@@ -16,6 +16,7 @@ from sim_backend.plant.interface import Motion
 from sim_backend.scene.errors import SceneError
 from sim_backend.sensors.gnss_reception import Zone
 from sim_backend.sensors.gnss_zones import read_zones, with_zones
+from tests.examples import examples
 from tests.gnss_bench import DATUM, QUIET, REST, START, Array, enu, fixes, receiver, variances
 from vehicled.messages import CarrierSolution, FixType, GnssFix
 from vehicled.profile.gnss import GnssModel, GnssZone, Rtk
@@ -212,7 +213,7 @@ def test_a_file_that_is_not_there_is_reported(tmp_path: Path):
         with_zones(GnssModel(zones_file=str(tmp_path / "none.geojson")), DATUM)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.binary(max_size=200) | st.recursive(
     st.none() | st.floats() | st.text(max_size=5) | st.sampled_from(["Feature", "Polygon", "FeatureCollection"]),
     lambda inner: st.lists(inner, max_size=3)

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.plant import twin_file
 from sim_backend.plant.double_track.parameters import Engine, Motor
 from sim_backend.plant.twin_file import STATUSES, load_twin, parse
 from sim_backend.plant.twin_write import NewValue, write_twin
+from tests.examples import examples
 from vehicled.profile import Problem, ProfileError, load_profile
 
 TWINS = Path(__file__).parents[2] / "profiles" / "twins"
@@ -222,7 +223,7 @@ JUNK = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.tuples(st.integers(0, len(LINES) - 1), JUNK), min_size=1, max_size=6))
 def test_junk_is_refused_and_never_fails(edits: list[tuple[int, str]]) -> None:
     lines = list(LINES)
@@ -239,7 +240,7 @@ def test_junk_is_refused_and_never_fails(edits: list[tuple[int, str]]) -> None:
     assert problems is None or (problems and all(problem.message for problem in problems))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.text(max_size=300))
 def test_any_text_is_refused_and_never_fails(text: str) -> None:
     with pytest.raises(ProfileError):
