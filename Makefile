@@ -75,8 +75,9 @@ check-mypy: $(VENV)/dev.stamp
 	@$(BIN)/mypy --no-error-summary
 check-imports: $(VENV)/dev.stamp
 	@$(BIN)/lint-imports --no-cache --no-logo
+# Three workers for two processors: one of them begins with the drives in wall time, which wait most of their time.
 check-pytest: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest --quiet -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest --quiet -n 3 --dist loadgroup
 
 .PHONY: bench
 bench: $(VENV)/bench.stamp ## Measure this machine: every script of bench/
@@ -87,7 +88,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy f
 
 .PHONY: soak
 soak: $(VENV)/dev.stamp ## The long tests, and an hour of simulated driving with random faults, judged
-	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --quiet -n 2 --dist loadgroup -m "soak or hypothesis"
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --quiet -n 3 --dist loadgroup -m "soak or hypothesis"
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 .PHONY: golden

@@ -25,7 +25,7 @@ import pytest
 import sim_backend.__main__
 from vehicled.log import pipe, writer
 from vehicled.run import session
-from vehicled.runtime import simulator
+from vehicled.runtime import realtime, simulator
 from vehicled.studies import pool, worker
 
 State = TypeVar("State")
@@ -108,6 +108,8 @@ def children() -> Iterator[None]:
         for module in (simulator, pipe, pool):
             patch.setattr(module, "subprocess", modules)
         patch.setattr(session, "_one_processor", _one_processor)
+        # A drive looks for the garbage of its set-up, and would look for that of all tests before it.
+        patch.setattr(realtime, "gc", SimpleNamespace(**{**vars(gc), "collect": lambda: 0}))
         yield
 
 

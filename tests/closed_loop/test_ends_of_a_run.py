@@ -7,10 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcap.exceptions import McapError
+from mcap.reader import make_reader
 
 from tests.closed_loop.conftest import ROOT, Daemon
 from tests.grid import sampled
@@ -44,7 +47,7 @@ def test_a_killed_simulator_ends_the_run_with_the_brake(start: Start, clock: str
     assert "the brake was commanded" in result["why"]
 
 
-@pytest.mark.parametrize("clock", ["wall", "lockstep"])
+@pytest.mark.parametrize("clock", sampled(["wall", "lockstep"], lambda clock: clock == "wall"))
 def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: Start, clock: str) -> None:
     daemon = start(*PATIENT, "--clock", clock, "--link-timeout", "0.6", watched=True)
     daemon.wait_until_driving()
@@ -84,7 +87,7 @@ def test_under_nohup_a_terminal_that_is_closed_is_no_news(start: Start) -> None:
     assert "stopped by Ctrl-C" in result["why"]
 
 
-@pytest.mark.parametrize("clock", ["wall", "lockstep"])
+@pytest.mark.parametrize("clock", sampled(["wall", "lockstep"], lambda clock: clock == "lockstep"))
 def test_ctrl_c_stops_the_vehicle_and_leaves_nothing_behind(start: Start, clock: str) -> None:
     daemon = start(*PATIENT, "--clock", clock, watched=True)
     daemon.wait_until_driving()
@@ -113,26 +116,26 @@ def test_a_killed_daemon_leaves_a_readable_log_and_no_simulator(start: Start) ->
     daemon = start(*PATIENT, watched=True)
     daemon.wait_until_driving()
     pid = daemon.simulator_pid()
-    time.sleep(1.0)
+    time.sleep(0.5)
     killed_ns = time.time_ns()
     daemon.process.kill()
     daemon.process.wait()
     assert gone(pid)
-    time.sleep(1.0)
-    from mcap.reader import make_reader
-
-    with daemon.log().open("rb") as stream:
-        summary = make_reader(stream).get_summary()
+    summary, until = None, time.monotonic() + 10.0
+    while summary is None and time.monotonic() < until:
+        time.sleep(0.1)
+        with daemon.log().open("rb") as stream, suppress(McapError):
+            summary = make_reader(stream).get_summary()
     assert summary is not None, "the writer has finished the file by itself"
     assert summary.statistics is not None
     assert killed_ns - summary.statistics.message_end_time < 1_000_000_000
 
 
 def test_wall_time_runs_on_the_other_backend(start: Start) -> None:
-    status, result, said = start(*PATIENT, "--async-backend", "trio", "--duration", "3").end()
+    status, result, said = start(*PATIENT, "--async-backend", "trio", "--duration", "2.2").end()
     assert status == 1, said
     assert "time limit" in result["why"]
-    assert result["driven_m"] > 0.5
+    assert result["driven_m"] > 0.2
     assert result["cross_track_m"]["mean"] < 0.1
 
 

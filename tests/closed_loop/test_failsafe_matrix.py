@@ -29,6 +29,8 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 from vehicled.safety.matrix import CAPABILITIES, MATRIX, RULES, substitutes
 
+pytestmark = pytest.mark.xdist_group("matrix")  # the way to the injections is driven once
+
 
 def measured(injection: Injection, link: str, seed: int) -> TrialResult:
     """A trial that went well."""

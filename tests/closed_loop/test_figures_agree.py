@@ -11,6 +11,8 @@ from vehicled.analysis.compare.gather import gather
 from vehicled.analysis.report.scan import Findings
 from vehicled.cli import main
 
+pytestmark = pytest.mark.xdist_group("agree")  # what the tests look at is made once
+
 
 @pytest.fixture(scope="module")
 def drive(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Path]:

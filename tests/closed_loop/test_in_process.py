@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import vehicled as v
+from tests.grid import sampled
 from vehicled.run.plan import Plan
 from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
@@ -13,16 +14,19 @@ from vehicled.run.spec import RunSpec
 
 @pytest.mark.parametrize(
     ("spec", "failures"),
-    [
-        ({"profile": "art", "link": "wires"}, ("gnss:off@1+1",)),
-        ({"profile": "hmmwv", "course": "thesis_left10"}, ()),
-        ({"profile": "roboracer", "controller": "mpc"}, ("operator:off@1",)),
-    ],
+    sampled(
+        [
+            ({"profile": "art", "link": "wires"}, ("gnss:off@1+1",)),
+            ({"profile": "hmmwv", "course": "thesis_left10"}, ()),
+            ({"profile": "roboracer", "controller": "mpc"}, ("operator:off@1",)),
+        ],
+        lambda case: case[0]["profile"] != "hmmwv",
+    ),
 )
 def test_the_digest_is_that_of_two_processes(spec: dict[str, Any], failures: tuple[str, ...], tmp_path: Path) -> None:
-    plan = Plan.of(RunSpec(seed=5, duration_s=3, log_folder=str(tmp_path), **spec))
+    plan = Plan.of(RunSpec(seed=5, duration_s=2, log_folder=str(tmp_path), **spec))
     inside, beside = (simulate(plan, SimulationSpec(failures=failures, in_process=alone)) for alone in (True, False))
-    assert inside.result.frames > 100
+    assert inside.result.frames > 80
     assert inside.result.digest == beside.result.digest
     assert inside.result.why == beside.result.why
     assert v.replay(inside.result.log).ok

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.grid import sampled
 from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import Event, Fault, GroundTruth, Message, Reaction
 from vehicled.paths.catalog import load_course
@@ -82,7 +81,8 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     return load_course(str(file))
 
 
-@pytest.mark.parametrize("unit", sampled(UNITS, lambda unit: unit == "mip"))
+@pytest.mark.soak
+@pytest.mark.parametrize("unit", UNITS)
 def test_a_drive_repeats(unit: str, course: Course) -> None:
     assert drive(UNITS[unit], course)[0] == drive(UNITS[unit], course)[0]
 

@@ -27,6 +27,8 @@ from vehicled.paths.catalog import load_course
 for module in ("onnx", "onnxruntime", "sklearn", "pyarrow"):
     pytest.importorskip(module)
 
+pytestmark = pytest.mark.xdist_group("learning")  # the drive of the policy is driven once
+
 FEATURES = ["reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps", "yaw_rate_radps",
             "course_left_m[1.0]", "curvature_per_m[1.0]", "previous_throttle", "previous_steering", "target_speed_mps"]  # fmt: skip
 
@@ -43,7 +45,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(policy: Path, tmp_path_factory: pytest.TempPathFactory) -> v.Run:
-    return v.simulate("art", "circle_r5_ccw", controller=str(policy), duration_s=8.0, log=tmp_path_factory.mktemp("logs"))
+    return v.simulate("art", "circle_r5_ccw", controller=str(policy), duration_s=5.0, log=tmp_path_factory.mktemp("logs"))
 
 
 def test_a_data_set_holds_the_very_features_that_the_policy_saw(run: v.Run, policy: Path) -> None:
@@ -52,11 +54,11 @@ def test_a_data_set_holds_the_very_features_that_the_policy_saw(run: v.Run, poli
     assert data.meaning.drives[0].driver == "policy.onnx"
     network = read_network(policy)
     computed = np.array([network.run(row[None].astype(np.float32))[0] for row in data.features])
-    assert len(computed) > 400
+    assert len(computed) > 200
     wanted = np.column_stack([data.commands["throttle"], data.commands["steering"]])
     # All but the steps in which the base class held the start or slewed the wheels.
     same = np.abs(np.clip(computed, [0.0, -1.0], 1.0) - wanted).max(axis=1) < 1e-6
-    assert same.mean() > 0.9
+    assert same.mean() > 0.8
 
 
 def test_a_replay_repeats_the_policy_and_refuses_another_file(run: v.Run, policy: Path) -> None:
@@ -115,18 +117,18 @@ def test_from_nothing_to_a_driving_policy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    circles = ["--course", "circle_r2_ccw", "--course", "circle_r2_cw", "--disturb", "0.1"]
+    circles = ["--course", "circle_r2_ccw", "--disturb", "0.1"]
     assert main(["learn", "collect", "-o", "drives", *circles, "--controller", "pure_pursuit", "--jobs", "1"]) == 0
     assert main(["learn", "dataset", "drives", "-o", "data.parquet"]) == 0
     data = load(Path("data.parquet"))
-    assert {note.course for note in data.meaning.drives} == {"circle_r2_ccw", "circle_r2_cw"}
-    dagger = ["--dagger", "1", "--disturb", "0.1", "--course", "circle_r2_cw", "--expert", "pure_pursuit"]
-    arguments = ["--epochs", "60", "--validation", "0", *dagger, "--save-data", "all.parquet"]
+    assert {note.course for note in data.meaning.drives} == {"circle_r2_ccw"}
+    dagger = ["--dagger", "1", "--disturb", "0.1", "--course", "circle_r2_ccw", "--expert", "pure_pursuit"]
+    arguments = ["--epochs", "40", "--validation", "0", *dagger, "--save-data", "all.parquet"]
     assert main(["learn", "train", "data.parquet", "-o", "policy.onnx", *arguments, "--plot", "curve.png"]) == 0
     assert Path("curve.png").stat().st_size > 10_000
     assert len(load(Path("all.parquet"))) > len(data)
     said = capsys.readouterr().out
-    assert "drive 1, circle_r2_cw" in said
+    assert "drive 1, circle_r2_ccw" in said
     metrics = v.simulate("art", "circle_r2_ccw", controller="./policy.onnx", duration_s=60.0).metrics
     assert metrics.finished
     assert metrics.cross_track_m.mean < 0.25

@@ -38,8 +38,10 @@ from vehicled.run.plan import Plan
 from vehicled.run.simulation import Simulated, SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
 
+pytestmark = pytest.mark.xdist_group("changes")  # the undisturbed drive is driven once
+
 COURSE = "circle_r5_ccw"
-UNDISTURBED_S = 9.0
+UNDISTURBED_S = 5.5
 Act = Callable[[Machine, int], Any]
 
 
@@ -107,11 +109,11 @@ def goto(x_m: float, y_m: float, speed_mps: float = 0.8) -> Act:
 
 
 def test_a_course_to_another_place_is_taken_while_driving(tmp_path: Path) -> None:
-    drive = Drive(tmp_path, [(5.0, goto(8.0, -3.0))], duration_s=60.0)
+    drive = Drive(tmp_path, [(4.5, goto(5.0, -4.0))], duration_s=60.0)
     assert drive.answers == [""]
     assert drive.done.result.finished, drive.done.result.why
     end = drive.of(GroundTruth)[-1]
-    assert hypot(end.x_m - 8.0, end.y_m + 3.0) < 0.5
+    assert hypot(end.x_m - 5.0, end.y_m + 4.0) < 0.5
     (event,) = [event for event in drive.of(Event) if event.name == "course_set"]
     # It is one drive: nothing stops at the change.
     assert [change.after for change in drive.of(ModeChange)][-3:] == [Mode.AUTO, Mode.STOPPING, Mode.STANDBY]
@@ -181,7 +183,7 @@ REFUSED: list[tuple[Act, str]] = [
 
 
 def test_what_is_refused_says_why_and_changes_nothing(tmp_path: Path, undisturbed: str) -> None:
-    drive = Drive(tmp_path, [(4.0 + 0.3 * k, act) for k, (act, _) in enumerate(REFUSED)], duration_s=UNDISTURBED_S)
+    drive = Drive(tmp_path, [(3.8 + 0.1 * k, act) for k, (act, _) in enumerate(REFUSED)], duration_s=UNDISTURBED_S)
     for answer, (_, said) in zip(drive.answers, REFUSED, strict=True):
         assert any(part in answer for part in said.split("|")), (answer, said)
     assert drive.done.result.digest == undisturbed
@@ -192,13 +194,13 @@ def test_what_is_refused_says_why_and_changes_nothing(tmp_path: Path, undisturbe
 
 
 def test_a_speed_limit_holds_until_it_is_lifted(tmp_path: Path) -> None:
-    drive = Drive(tmp_path, [(4.0, limit(0.4)), (9.0, limit(inf))], duration_s=13.5)
+    drive = Drive(tmp_path, [(4.0, limit(0.4)), (7.0, limit(inf))], duration_s=11.0)
     assert drive.answers == ["", ""]
     (begin_ns, end_ns) = [event.t_ns for event in drive.of(Event) if event.name == "speed_limited"]
     speeds = {(truth.t_ns - begin_ns) * 1e-9: truth.speed_mps for truth in drive.of(GroundTruth)}
     usual = np.mean([speed for t, speed in speeds.items() if -1.0 < t < 0.0])
-    limited = [speed for t, speed in speeds.items() if 3.0 < t < (end_ns - begin_ns) * 1e-9]
-    lifted = np.mean([speed for t, speed in speeds.items() if 8.0 < t < 9.5])
+    limited = [speed for t, speed in speeds.items() if 2.2 < t < (end_ns - begin_ns) * 1e-9]
+    lifted = np.mean([speed for t, speed in speeds.items() if 5.5 < t < 7.0])
     assert 0.3 < np.mean(limited) < 0.42 < 0.8 * usual
     assert lifted == pytest.approx(usual, rel=0.1)
     drive.assert_replayed()
@@ -206,9 +208,9 @@ def test_a_speed_limit_holds_until_it_is_lifted(tmp_path: Path) -> None:
 
 def test_a_parameter_takes_effect_between_two_ticks(tmp_path: Path) -> None:
     drive = Drive(
-        tmp_path, [(4.0, parameter("speed.acceleration_mps2", 0.3)), (4.5, limit(0.3)), (7.0, limit(inf))], duration_s=11.0
+        tmp_path, [(4.0, parameter("speed.acceleration_mps2", 0.3)), (4.5, limit(0.3)), (6.5, limit(inf))], duration_s=9.0
     )
-    plain = Drive(tmp_path, [(4.5, limit(0.3)), (7.0, limit(inf))], duration_s=11.0)
+    plain = Drive(tmp_path, [(4.5, limit(0.3)), (6.5, limit(inf))], duration_s=9.0)
     assert drive.answers == [""] * 3
     rises = []
     for each in (drive, plain):
@@ -241,8 +243,8 @@ def ask(action: OperatorAction) -> Act:
 
 def test_setpoints_drive_and_a_stale_one_brakes(tmp_path: Path) -> None:
     first, second = Program(), Program("intruder")
-    acts = first.acts(3.8, 11.0, 0.6, 0.25) + second.acts(5.0, 10.0, 2.0, -0.5) + [(4.0, ask(OperatorAction.OFFBOARD))]
-    drive = Drive(tmp_path, acts, duration_s=14.0)
+    acts = first.acts(2.3, 6.5, 0.6, 0.25) + second.acts(3.5, 6.0, 2.0, -0.5) + [(2.5, ask(OperatorAction.OFFBOARD))]
+    drive = Drive(tmp_path, acts, duration_s=8.5)
     changes = drive.of(ModeChange)
     offboard = next(change for change in changes if change.after is Mode.OFFBOARD)
     stop = next(change for change in changes if change.before is Mode.OFFBOARD)
@@ -250,7 +252,7 @@ def test_setpoints_drive_and_a_stale_one_brakes(tmp_path: Path) -> None:
     assert (stop.code, stop.reaction, stop.unit) == ("setpoint_stale", Reaction.BRAKE, "s")
     last_ns = [setpoint.t_ns for setpoint in drive.of(Setpoint) if setpoint.origin == "planner"][-1]
     assert 0.2e9 < stop.t_ns - last_ns < 0.25e9
-    steady = [truth for truth in drive.of(GroundTruth) if offboard.t_ns + 4e9 < truth.t_ns < stop.t_ns]
+    steady = [truth for truth in drive.of(GroundTruth) if offboard.t_ns + 2.5e9 < truth.t_ns < stop.t_ns]
     assert np.mean([truth.speed_mps for truth in steady]) == pytest.approx(0.6, abs=0.05)
     assert np.mean([truth.yaw_rate_radps / truth.speed_mps for truth in steady]) == pytest.approx(0.25, rel=0.2)
     assert abs(drive.of(GroundTruth)[-1].speed_mps) < 0.1
@@ -259,8 +261,8 @@ def test_setpoints_drive_and_a_stale_one_brakes(tmp_path: Path) -> None:
 
 def test_setpoints_that_are_not_finite_are_none(tmp_path: Path) -> None:
     program = Program()
-    acts = program.acts(3.8, 5.0, 0.6, 0.2) + program.acts(5.0, 6.0, nan, 0.2) + [(4.0, ask(OperatorAction.OFFBOARD))]
-    drive = Drive(tmp_path, acts, duration_s=7.0)
+    acts = program.acts(2.3, 3.0, 0.6, 0.2) + program.acts(3.0, 4.0, nan, 0.2) + [(2.5, ask(OperatorAction.OFFBOARD))]
+    drive = Drive(tmp_path, acts, duration_s=5.0)
     stop = next(change for change in drive.of(ModeChange) if change.before is Mode.OFFBOARD)
     assert stop.code == "setpoint_stale"
     drive.assert_replayed()
@@ -273,7 +275,7 @@ def test_a_program_that_ends_stops_the_vehicle_gently(tmp_path: Path) -> None:
         machine.on_message(Setpoint(now_ns, now_ns, 0.0, 0.0, origin="planner", released=True), now_ns)
 
     drive = Drive(
-        tmp_path, [*program.acts(3.8, 5.5, 0.6, 0.2), (4.0, ask(OperatorAction.OFFBOARD)), (5.5, release)], duration_s=7.0
+        tmp_path, [*program.acts(2.3, 3.5, 0.6, 0.2), (2.5, ask(OperatorAction.OFFBOARD)), (3.5, release)], duration_s=5.0
     )
     stop = next(change for change in drive.of(ModeChange) if change.before is Mode.OFFBOARD)
     assert (stop.code, stop.reaction) == ("setpoints_ended", Reaction.CONTROLLED_STOP)
@@ -293,7 +295,7 @@ def test_a_wheel_angle_is_a_setpoint_too(tmp_path: Path) -> None:
         count += 1
         machine.on_message(Setpoint(now_ns, now_ns, 0.5, wheel_angle_rad=-0.2, origin="planner", sequence=count), now_ns)
 
-    acts = [(3.8 + k / 50.0, act) for k in range(300)]
-    drive = Drive(tmp_path, [*acts, (4.0, ask(OperatorAction.OFFBOARD))], duration_s=8.0)
+    acts = [(2.3 + k / 50.0, act) for k in range(180)]
+    drive = Drive(tmp_path, [*acts, (2.5, ask(OperatorAction.OFFBOARD))], duration_s=5.0)
     commands = [command for command in drive.of(ActuatorCommand) if command.mode is Mode.OFFBOARD][100:-50]
     assert np.mean([command.wheel_angle_rad for command in commands]) == pytest.approx(-0.2, abs=0.01)

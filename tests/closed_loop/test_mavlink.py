@@ -117,7 +117,7 @@ def _drive(sitting: Sitting) -> None:
     results["set"] = parameters.mavset(station.link, "SPEED_ACCEL_MPS2", 0.7, retries=3)
     loader = mavwp.MAVWPLoader(target_system=1, target_component=1)
     east, north = 1.23e-5, 9.0e-6  # about a metre here, in degrees
-    for command, speed, x_m, y_m in ((16, 0, 0, 0), (178, 0.9, 0, 0), (16, 0, 3, 9), (16, 0, -5, 12)):
+    for command, speed, x_m, y_m in ((16, 0, 0, 0), (178, 0.9, 0, 0), (16, 0, 1, 4), (16, 0, -1, 7)):
         latitude, longitude = start.lat / 1e7 + y_m * north, start.lon / 1e7 + x_m * east
         loader.add(MAV.MAVLink_mission_item_message(1, 1, 0, 3, command, 0, 1, 0, speed, 0, 0, latitude, longitude, 0))
     results["upload"] = station.upload(loader)
@@ -140,7 +140,7 @@ def _drive(sitting: Sitting) -> None:
 
 
 def _be_hostile(sitting: Sitting) -> None:
-    """Send a million bytes: random ones, and frames with some bits turned over."""
+    """Send 200 kB: random ones, and frames with some bits turned over."""
     chance, station = Random(1), sitting.station
     packer = MAV.MAVLink(None, srcSystem=254)
     valid = [
@@ -149,7 +149,7 @@ def _be_hostile(sitting: Sitting) -> None:
         MAV.MAVLink_param_set_message(1, 1, b"SPEED_P", float("nan"), 9).pack(packer),
     ]
     sent = 0
-    while sent < 1_000_000:
+    while sent < 200_000:
         data = bytearray(chance.randbytes(chance.randrange(1, 600)) if chance.random() < 0.5 else chance.choice(valid))
         for _ in range(chance.randrange(4)):
             data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
@@ -189,7 +189,7 @@ def test_what_a_rover_cannot_do_is_answered(sitting: Sitting) -> None:
     assert sitting.results["takeoff"] == MAV.MAV_RESULT_UNSUPPORTED
 
 
-def test_a_million_hostile_bytes_change_nothing(sitting: Sitting) -> None:
+def test_hostile_bytes_change_nothing(sitting: Sitting) -> None:
     assert sitting.results["after"] == MAV.MAV_RESULT_ACCEPTED
 
 

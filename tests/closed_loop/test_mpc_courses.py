@@ -40,7 +40,7 @@ def mpc(**params: object) -> Build:
             ("parallel_parking", 0.008, 0.05),
             ("three_point_turn", 0.008, 0.05),
         ],
-        lambda case: case[0] in ("circle_r2_ccw", "double_lane_change", "parallel_parking"),
+        lambda case: case[0] in ("circle_r2_ccw", "parallel_parking"),
     ),
 )
 def test_follows_a_course_to_its_end(course: str, mean_m: float, max_m: float) -> None:

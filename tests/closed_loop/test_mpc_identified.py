@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 BELIEF = {"gain_rad": 0.455, "delay_s": 0.2, "offset_rad": 0.0, "max_wheel_rad": 0.455}
 TRUTH = {"gain_rad": 0.225, "delay_s": 0.4, "offset_rad": 0.0, "max_wheel_rad": 0.436}
 
@@ -11,6 +13,7 @@ def settings(**tables: dict[str, float]) -> list[str]:
     return [word for table, values in tables.items() for k, v in values.items() for word in ("--set", f"{table}.steering.{k}={v}")]
 
 
+@pytest.mark.soak  # make test: test_mpc_courses.py follows a steering of half the gain, test_api.py drives with the identifier
 def test_identifying_online_it_keeps_to_the_course(drive: Callable[..., tuple[int, dict[str, Any], str]]) -> None:
     status, result, said = drive(
         "--course", "sine", "--set", 'controller.name="mpc"', "--set", 'identifier.name="single_track"',

@@ -61,7 +61,7 @@ def law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def sim(*arguments: str) -> int:
     """Drive with the controller of the present folder."""
-    fixed = ["--course", "circle_r5_ccw", "--controller", "./my_law.py:Law", "--log", "logs", "--quiet", "--duration", "4"]
+    fixed = ["--course", "circle_r5_ccw", "--controller", "./my_law.py:Law", "--log", "logs", "--quiet", "--duration", "3"]
     return main(["sim", *fixed, *arguments])
 
 
@@ -114,7 +114,7 @@ def test_a_failure_stops_the_vehicle_and_names_the_line(
 
 
 def test_a_slow_controller_is_told_in_lockstep(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sim("--set", "controller.Law.fails=slow", "--set", "controller.Law.sound_steps=0", "--duration", "1.5")
+    sim("--set", "controller.Law.fails=slow", "--set", "controller.Law.sound_steps=0", "--duration", "1.2")
     said = capsys.readouterr().err
     assert "control with my_law.py:Law took" in said
     assert "in real time it would be late" in said
@@ -129,7 +129,8 @@ def test_a_changed_module_of_an_installed_package_is_refused_too(
     (tmp_path / "their_laws").mkdir()
     module = tmp_path / "their_laws" / "law.py"
     module.write_text(LAW)
-    assert main(["sim", "--course", "circle_r5_ccw", "--controller", "their_laws.law:Law", "--log", "logs", "--duration", "3"]) == 1
+    theirs = ["--controller", "their_laws.law:Law", "--log", "logs", "--duration", "1.5"]
+    assert main(["sim", "--course", "circle_r5_ccw", *theirs]) == 1
     assert main(["replay", the_log(), "--quiet"]) == 0
     module.write_text(LAW + "\n")
     assert main(["replay", the_log(), "--quiet"]) == 2
@@ -176,7 +177,7 @@ def decode(data):
 
 def digest(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """Return the digest of a short drive of the ART with its real protocols."""
-    fixed = ["--course", "circle_r5_ccw", "--link", "wires", "--log", "logs", "--quiet", "--duration", "3", "--json"]
+    fixed = ["--course", "circle_r5_ccw", "--link", "wires", "--log", "logs", "--quiet", "--duration", "2", "--json"]
     main(["sim", *fixed, *arguments])
     return str(msgspec.json.decode(capsys.readouterr().out)["digest"])
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.closed_loop import exact_state
 from tests.closed_loop.exact_state import DRIVE, LIMITS, STEERING, VEHICLE
-from tests.grid import sampled
 from vehicled.control.interface import Controller
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.speed import SpeedParams, SpeedProfile
@@ -108,9 +107,8 @@ def _last_truth(path: str) -> GroundTruth:
         return [record.message for record in log.messages(GroundTruth)][-1]
 
 
-@pytest.mark.parametrize(
-    ("name", "link"), sampled([("parallel_parking", "wires"), ("three_point_turn", "messages")], lambda case: case[1] == "wires")
-)
+@pytest.mark.soak  # make test: test_lockstep_drive.py parks, too
+@pytest.mark.parametrize(("name", "link"), [("parallel_parking", "wires"), ("three_point_turn", "messages")])
 def test_the_twin_parks(drive: Callable[..., tuple[int, dict[str, Any], str]], name: str, link: str) -> None:
     status, result, said = drive("--profile", "art_vesc", "--course", name, "--link", link, "--quiet")
     assert status == 0, said

@@ -65,7 +65,7 @@ def wires_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def driven_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record(tmp_path_factory.mktemp("driven"), "--duration", "6")
+    return record(tmp_path_factory.mktemp("driven"), "--duration", "4.5")
 
 
 def check_identical(result: ReplayResult) -> None:
@@ -92,8 +92,8 @@ def test_what_was_recorded_is_replayed(messages_log: Path, wires_log: Path) -> N
 @pytest.mark.parametrize(
     ("options", "shows"),
     [
-        (("--link", "wires", "--duration", "4", "--fail", "imu:off@1.5"), "imu_silent"),
-        (("--profile", "art_vesc", "--link", "wires", "--duration", "3", "--fail", "drive:fault=5@1.5"), "vesc_over_temp_fet"),
+        (("--link", "wires", "--duration", "2.2", "--fail", "imu:off@1.5"), "imu_silent"),
+        (("--profile", "art_vesc", "--link", "wires", "--duration", "2.2", "--fail", "drive:fault=5@1.5"), "vesc_over_temp_fet"),
         (("--link", "wires", "--duration", "1.5", *LATE), "deadlines_missed"),
     ],
     ids=["imu off", "vesc fault", "overruns"],
@@ -115,7 +115,7 @@ def test_a_fallback_that_lateness_forces_is_replayed(tmp_path: Path) -> None:
 
 
 def test_a_run_on_the_wall_clock_and_real_ports_is_replayed(start: Callable[..., Daemon]) -> None:
-    daemon = start(*COURSE, "--link", "wires", "--clock", "wall", "--duration", "2")
+    daemon = start(*COURSE, "--link", "wires", "--clock", "wall", "--duration", "1.5")
     daemon.end()
     check_identical(replayed(daemon.log()))
 
@@ -125,7 +125,7 @@ def test_parts_of_a_rotated_log_are_one_run_and_the_fence_is_in_it(tmp_path: Pat
     ring = [[lon * 57.29577951308232, lat * 57.29577951308232] for lat, lon in corners]
     fence = tmp_path / "fence.geojson"
     fence.write_text(json.dumps({"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": [ring]}}))
-    log = record(tmp_path, "--duration", "5", "--set", "log.rotate_mb=1", "--set", f'fence="{fence}"')
+    log = record(tmp_path, "--duration", "4", "--set", "log.rotate_mb=1", "--set", f'fence="{fence}"')
     fence.unlink()
     parts = run_parts(log)
     assert len(parts) > 1
@@ -256,7 +256,7 @@ def test_a_damaged_chunk_and_a_cut_file_are_replayed_as_far_as_they_go(wires_log
     assert not result.ok
     assert "not replayable after" in result.incomplete
     assert "cannot be read" in result.incomplete
-    for share in (0.6, 0.9):
+    for share in (0.7,):
         cut = tmp_path / f"cut_{share}.mcap"
         cut.write_bytes(whole[: int(len(whole) * share)])
         result = replayed(cut)
@@ -330,7 +330,7 @@ def test_the_commands_of_the_log_move_the_vehicle_of_a_what_if(driven_log: Path,
     assert result.partings == []
     numbers = result.numbers
     assert numbers is not None
-    assert numbers.frames_differ > 300
+    assert numbers.frames_differ > 150
     assert numbers.other_mode <= 2
     assert numbers.wheel_angle_rad.rms < 0.1
     assert "estimator" in change or numbers.position_m.unequal == numbers.speed_mps.unequal == 0

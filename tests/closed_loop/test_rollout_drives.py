@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import vehicled as v
 from tests.closed_loop.test_obstacle_stop import Drive, on_course, post
 from vehicled.messages import Mode
@@ -35,9 +37,10 @@ def test_it_stops_before_a_wall_that_no_path_passes(tmp_path: Path) -> None:
     assert drive.nearest_m > 0.1
 
 
+@pytest.mark.soak
 def test_its_drive_is_replayed_bit_by_bit(tmp_path: Path) -> None:
     (tmp_path / "scene.toml").write_text(post(*on_course(4.5)))
     overrides = {"devices.scanner.driver": "msglink", "devices.scanner.messages": ["LaserScan"], "devices.scanner.rate_hz": 20,
                  "devices.scanner.lever_arm_m": [0.45, 0.0, 0.15], "sim.scene": str(tmp_path / "scene.toml")}  # fmt: skip
-    run = v.simulate("art_vesc", controller="rollout", overrides=overrides, duration_s=6.0)
+    run = v.simulate("art_vesc", controller="rollout", overrides=overrides, duration_s=3.5)
     assert v.replay(run.path).ok

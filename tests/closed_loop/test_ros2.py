@@ -54,7 +54,7 @@ def standard_messages(folder: Path) -> dict[str, list[bytes]]:
 
 
 def test_in_lockstep_a_node_receives_every_standard_message_of_the_log(tmp_path: Path) -> None:
-    drive = ("sim", "--seed", "7", "--duration", "12", "--log", str(tmp_path), "--ros2", "--quiet", "--json")
+    drive = ("sim", "--seed", "7", "--duration", "6", "--log", str(tmp_path), "--ros2", "--quiet", "--json")
     with node(PUBLISHED) as other, vehicled(*drive) as run:
         other.take_until(lambda: run.poll() is not None)
         printed, said = run.communicate()
@@ -62,7 +62,7 @@ def test_in_lockstep_a_node_receives_every_standard_message_of_the_log(tmp_path:
     assert said == f"ROS 2: domain {DOMAIN}, this computer alone\n"
     for topic in set(PUBLISHED) - {"/clock", "/tf_static", "/cmd_vel_wanted"}:
         assert other.received[topic] == logged.get(topic, []), topic
-    assert sum(map(len, other.received.values())) > 10_000
+    assert sum(map(len, other.received.values())) > 4_000
 
     odometry = stamps(other, "/odometry")
     assert np.diff(odometry) == pytest.approx(0.02, rel=0.01)
@@ -96,7 +96,7 @@ def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) 
         "wall",
         "--strict-clock",
         "--duration",
-        "4",
+        "3",
         "--log",
         str(tmp_path),
         "--ros2",

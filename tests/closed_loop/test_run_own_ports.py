@@ -133,19 +133,19 @@ def test_it_waits_for_its_devices_stands_until_it_is_armed_and_drives(
     vehicle: Callable[[str, str], Vehicle], tmp_path: Path
 ) -> None:
     course = tmp_path / "yard.csv"
-    course.write_text("# name: yard\n# datum_deg: 43.0705, -89.4090, 230\n# closed: no\nx_m,y_m\n0,0\n2,0\n4,0\n")
+    course.write_text("# name: yard\n# datum_deg: 43.0705, -89.4090, 230\n# closed: no\nx_m,y_m\n0,0\n1.5,0\n3,0\n")
     art = vehicle("art", str(course))
     daemon = art.run()
     art.wait_for("port operator error")
-    # The operator comes two seconds after the devices.
-    simulator = art.plug_in("--fail", "operator:usb@0+2")
+    # The operator comes 1.5 s after the devices.
+    simulator = art.plug_in("--fail", "operator:usb@0+1.5")
     art.wait_for("the course is finished", 2)
     os.kill(daemon.pid, signal.SIGTERM)
     assert daemon.wait(20) == 130
     os.kill(simulator.pid, signal.SIGINT)
     assert simulator.wait(20) == 143
     driven_m = float(art.said("simulator").split("the vehicle drove ")[1].split()[0])
-    assert driven_m == pytest.approx(4.0, abs=1.0)
+    assert driven_m == pytest.approx(3.0, abs=1.0)
     assert art.said("run").splitlines()[-1].startswith("vehicled: ended by SIGTERM (the course is finished)")
     assert not any(art.devices.iterdir())
 

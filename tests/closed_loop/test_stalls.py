@@ -28,7 +28,7 @@ def stall(pid: int, seconds: float = 0.4) -> None:
 
 @pytest.mark.parametrize("link", sampled(["messages", "wires"], lambda link: link == "messages"))
 def test_a_stall_of_either_process_slows_the_clock_and_does_not_end_the_drive(start: Start, link: str) -> None:
-    daemon = start("--clock", "wall", "--link", link, "--profile", "art_vesc", "--duration", "5", watched=True)
+    daemon = start("--clock", "wall", "--link", link, "--profile", "art_vesc", "--duration", "3.5", watched=True)
     daemon.wait_until_driving()
     stall(daemon.simulator_pid())
     time.sleep(0.5)

@@ -14,7 +14,7 @@ COURSE = "circle_r5_ccw"
 
 
 def test_a_drive_that_is_only_watched_is_that_of_a_run() -> None:
-    course = "circle_r2_ccw:speed_mps=1.5"
+    course = "straight_run:length_m=2,run_up_m=1,run_out_m=1,speed_mps=1.5"
     run = v.simulate("art", course, seed=3, overrides={"limits.max_speed_mps": 3})
     sim = v.Simulation("art", course, seed=3, overrides={"limits.max_speed_mps": 3})
     seen = sim.observe()

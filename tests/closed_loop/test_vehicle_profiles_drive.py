@@ -28,7 +28,7 @@ BENDS = {
 }
 
 
-@pytest.mark.parametrize("vehicle", BENDS)
+@pytest.mark.parametrize("vehicle", sampled(BENDS, lambda vehicle: vehicle not in ("rzr", "f1tenth_gnss", "opencav")))
 def test_a_bend_is_driven(vehicle: str) -> None:
     size_m, speed_mps, most_m = BENDS[vehicle]
     u = [0.1 * k for k in range(46)]

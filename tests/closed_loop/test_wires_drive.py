@@ -19,12 +19,12 @@ PATIENT = ("--set", "limits.imu_silence_s=1", "--set", "limits.estimate_silence_
 
 @pytest.mark.parametrize("profile", sampled(["art", "art_vesc"], lambda profile: profile == "art_vesc"))
 def test_a_course_on_wires_repeats_and_tracks_as_on_messages(drive: Drive, profile: str) -> None:
-    options = ("--profile", profile, "--course", "circle_r5_ccw", "--duration", "7", "--quiet", "--no-log")
+    options = ("--profile", profile, "--course", "circle_r5_ccw", "--duration", "5", "--quiet", "--no-log")
     _, wires, said = drive(*options, "--link", "wires")
     again = drive(*options, "--link", "wires")[1]
     messages = drive(*options)[1]
     assert "time limit" in wires["why"], said
-    assert wires["driven_m"] > 4.0
+    assert wires["driven_m"] > 2.0
     assert wires["digest"] == again["digest"]
     assert wires["cross_track_m"]["mean"] == pytest.approx(messages["cross_track_m"]["mean"], abs=0.015)
     assert wires["estimate_position_m"]["mean"] < 0.03
@@ -33,10 +33,10 @@ def test_a_course_on_wires_repeats_and_tracks_as_on_messages(drive: Drive, profi
 @pytest.mark.xdist_group("wall")
 @pytest.mark.parametrize("profile", sampled(["art", "art_vesc"], lambda profile: profile == "art_vesc"))
 def test_wall_time_opens_real_ports(start: Start, profile: str) -> None:
-    daemon = start("--profile", profile, "--link", "wires", "--clock", "wall", "--duration", "4", *PATIENT)
+    daemon = start("--profile", profile, "--link", "wires", "--clock", "wall", "--duration", "3", *PATIENT)
     _, result, said = daemon.end()
     assert "time limit" in result["why"], said
-    assert result["driven_m"] > 1.0
+    assert result["driven_m"] > 0.5
     assert result["cross_track_m"]["mean"] < 0.1
     with LogReader(daemon.log()) as log:
         opened = [record.message for record in log.messages(PortEvent)]

@@ -69,6 +69,7 @@ def test_plain_gnss_from_a_known_start(real_data: Path) -> None:
     assert ratio.max() < 1.1
 
 
+@pytest.mark.soak
 def test_plain_gnss_alone_is_never_made_worse(real_data: Path) -> None:
     errors = np.array([_position_errors_m(r) for r in bench.load(real_data / "lot17_rtk_gps_2023" / "multi_speed", ["plain"])])
     assert (errors[:, 1] / errors[:, 0]).max() < 1.05
@@ -77,7 +78,12 @@ def test_plain_gnss_alone_is_never_made_worse(real_data: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "kind"),
     sampled(
-        [("lot17_rtk_gps_2023/multi_speed", "rtk"), ("path_following_2024/real/syn_path", "path")], lambda case: case[1] == "path"
+        [
+            ("lot17_rtk_gps_2023/multi_speed", "rtk"),
+            ("path_following_2024/real/syn_path", "path"),
+            ("path_following_2024/real/syn_path/pid_1.csv", "path"),
+        ],
+        lambda case: case[0].endswith(".csv"),
     ),
 )
 def test_speed_without_a_wheel_sensor(shared_data: Path, folder: str, kind: str) -> None:

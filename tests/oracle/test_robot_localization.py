@@ -153,7 +153,7 @@ def quaternion(q: Any) -> tuple[float, float, float, float]:
 
 def case(name: str) -> Any:
     """Return the case of a parameter file; the first bag of 2014 has covariances of zero and frames that are not right-handed."""
-    marks = [] if "ekf_bag1_ros2" in name or "ekf_bag2" in name else [pytest.mark.soak]
+    marks = [] if name == "ekf_bag2_ros2" else [pytest.mark.soak]
     if "bag1_201" in name:
         marks.append(pytest.mark.xfail(strict=True, reason="the filter of 2014 ends elsewhere where all covariances are zero"))
     return pytest.param(name, marks=marks)

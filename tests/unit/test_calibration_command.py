@@ -115,7 +115,9 @@ def test_a_drive_of_another_vehicle_is_named_before_the_fit(
 def test_one_file_is_one_drive_and_two_of_one_name_are_refused(
     shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = shared_data / "art_steering_ramp_2023"
+    folder = tmp_path / "art_steering_ramp_2023"
+    for name in ("steer_p04", "steer_p10"):
+        shutil.copytree(shared_data / "art_steering_ramp_2023" / name, folder / name)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "steer_p10").symlink_to(folder / "steer_p10")
     inside = str(folder / "steer_p10" / "test0_motion.csv")

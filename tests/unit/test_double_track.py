@@ -75,7 +75,7 @@ def test_a_vehicle_at_rest_is_not_turned_by_its_wheels(name: str) -> None:
     assert vehicle.state.yaw_rad == yaw_rad
 
 
-@pytest.mark.parametrize("step_s", [5e-5, 1e-3])
+@pytest.mark.parametrize("step_s", sampled([5e-5, 2e-4, 1e-3], lambda step_s: step_s > 1e-4))
 def test_what_is_held_at_rest_is_moved_by_the_same_throttle_at_any_step(step_s: float) -> None:
     vehicle = DoubleTrack(twin("f1tenth"), step_s)
     drive(vehicle, 0.5)
@@ -218,7 +218,7 @@ def test_full_braking_is_limited_by_the_tyres_and_locks_the_wheels() -> None:
     assert -vehicle.outputs.forward_mps2 == pytest.approx(sliding * GRAVITY_MPS2, rel=0.05)
 
 
-@pytest.mark.parametrize("towards", [1.0, -1.0])
+@pytest.mark.parametrize("towards", sampled([1.0, -1.0], lambda towards: towards < 0.0))
 def test_an_engine_does_not_drive_against_its_gear(towards: float) -> None:
     told, coasting = DoubleTrack(twin("sedan")), DoubleTrack(twin("sedan"))
     for vehicle in (told, coasting):
@@ -232,7 +232,7 @@ def test_an_engine_does_not_drive_against_its_gear(towards: float) -> None:
     assert towards * told.state.forward_mps < -1.0, "the gear of the other direction is in"
 
 
-@pytest.mark.parametrize("name", ["rzr_pro_r4", HMMWV])
+@pytest.mark.parametrize("name", sampled(["rzr_pro_r4", HMMWV], lambda name: name == HMMWV))
 def test_a_vehicle_that_coasts_after_full_reverse_is_braked_by_its_converter_and_can_drive_off(name: str) -> None:
     vehicle = DoubleTrack(twin(name))
     c, engine = vehicle.constants, vehicle.parameters.powertrain
@@ -271,7 +271,7 @@ def test_less_friction_lengthens_the_stop() -> None:
     for friction in (1.0, 0.4):
         vehicle = DoubleTrack(twin(BMW), ground=Plane(friction=friction))
         vehicle.reset(speed_mps=10.0)
-        drive(vehicle, 12.0, brake=1.0)
+        drive(vehicle, 4.0, brake=1.0)
         assert vehicle.state.forward_mps == 0.0
         stopped.append(vehicle.state.x_m)
     assert stopped[1] > 1.8 * stopped[0]

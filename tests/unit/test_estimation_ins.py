@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 from msgspec.structs import replace
 
+from tests.grid import sampled
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.estimation.ins.estimator import Ins
 from vehicled.estimation.ins.measurements import UNKNOWN_SIGMA_M
@@ -274,7 +275,7 @@ def test_circle_with_lever_arms_is_followed_at_the_rear_axle() -> None:
     assert wrong_state.x[12] + G * wrong_state.R[6] == pytest.approx(-0.25, abs=0.05)
 
 
-@pytest.mark.parametrize("heading", [HeadingKind.MOVING_BASE, None])
+@pytest.mark.parametrize("heading", sampled([HeadingKind.MOVING_BASE, None], bool))
 def test_backward_is_a_negative_speed_and_no_turn_of_the_heading(heading: HeadingKind | None) -> None:
     drive = Drive20s(motion=backward, heading=heading, wheel=1.0).run()
     assert drive.at(10.0).speed_mps == pytest.approx(-0.9, abs=0.05)
@@ -304,7 +305,7 @@ def test_heading_misalignment_is_found_on_a_straight() -> None:
     assert state.x[20] == pytest.approx(0.04, abs=0.012)
 
 
-@pytest.mark.parametrize("wheel", [1.03, 0.96])
+@pytest.mark.parametrize("wheel", sampled([1.03, 0.96], lambda wheel: wheel < 1.0))
 def test_wheel_scale_is_a_state(wheel: float) -> None:
     drive = Drive20s(wheel=wheel, seconds=30.0).run()
     state = drive.ins.state
@@ -340,15 +341,15 @@ def test_three_seconds_without_gnss_are_bridged_and_the_filter_knows_that_it_kno
 
 
 def test_a_wheel_sensor_bridges_longer() -> None:
-    plain = Drive20s(fixes=lambda t: t < 10.0, seconds=22.0).run().errors(21.0)[0].max()
-    wheels = Drive20s(fixes=lambda t: t < 10.0, seconds=22.0, wheel=1.0).run().errors(21.0)[0].max()
-    motor = Drive20s(fixes=lambda t: t < 10.0, seconds=22.0, motor=True).run().errors(21.0)[0].max()
+    plain = Drive20s(fixes=lambda t: t < 8.0, seconds=18.0).run().errors(17.0)[0].max()
+    wheels = Drive20s(fixes=lambda t: t < 8.0, seconds=18.0, wheel=1.0).run().errors(17.0)[0].max()
+    motor = Drive20s(fixes=lambda t: t < 8.0, seconds=18.0, motor=True).run().errors(17.0)[0].max()
     assert wheels < 0.35
     assert wheels < plain
     assert motor < plain
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("shuffle", sampled([False, True], bool))
 def test_late_fixes_give_what_timely_ones_give(shuffle: bool) -> None:
     """Not only nearly so: the same set of measurements leads to the same state, in whatever order they came."""
     params = InsParams(imu_lever_arm_m=IMU_M, history_length_s=1.0, moving_base=HeadingUse(bias_sigma_rad=0.0))
@@ -557,7 +558,7 @@ def test_innovations_and_errors_are_as_large_as_the_filter_says() -> None:
         rest=Rest(use_zero_velocity=False, use_zero_rate=False),
     )
     nis, nees = [], []
-    for seed in range(6):
+    for seed in range(3):
         drive = Drive20s(params=params, seed=seed, seconds=12.0, judged=True).run()
         nis += [e.normalised_innovation_squared for e in drive.estimates[800::20]]
         nees += [value for t, value in drive.inside if t > 4.0]

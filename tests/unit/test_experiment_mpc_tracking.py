@@ -14,6 +14,8 @@ from vehicled.app import SetupError
 from vehicled.lab.experiments import mpc_tracking
 from vehicled.profile import load_profile
 
+pytestmark = pytest.mark.xdist_group("tracking")  # what the tests look at is made once
+
 
 class Notes:
     """A console that remembers."""

@@ -17,6 +17,8 @@ from vehicled.messages import ControlCommand, EstimatorStatus, GroundTruth, Mess
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_json
 
+pytestmark = pytest.mark.xdist_group("compare")  # what the tests look at is made once
+
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:

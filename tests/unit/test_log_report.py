@@ -26,6 +26,8 @@ from vehicled.log.schema import Attachment, RunHeader, TaskRow
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_json
 
+pytestmark = pytest.mark.xdist_group("report")  # what the tests look at is made once
+
 START = 7_000_000_000
 SECONDS = 40
 TICK = 10_000_000

@@ -63,7 +63,7 @@ def test_laps_outdoors(shared_data: Path) -> None:
 
 def test_real_and_simulated_drives_are_told_apart(shared_data: Path) -> None:
     root = folder(shared_data, "path_following_2024")
-    files = [*sorted(root.glob("real/*/*_2.csv")), *sorted(root.glob("sim/*_path/*.csv"))]
+    files = [*sorted(root.glob("real/*/*_2.csv"))[::3], *sorted(root.glob("sim/*_path/*.csv"))[::3]]
     assert files
     for file in files:
         (recording,) = bench.load(file)

@@ -182,8 +182,8 @@ def made(form: Form, length: int, count: int, seed: int) -> list[Drive]:
 def test_the_simulated_receiver_is_found_again() -> None:
     """Many runs, so that chance is small; ten simulated minutes do not show the time of the first-order part."""
     true = Form(0.05, 0.2, 100.0, 0.5, 12.0)
-    found = positions.fit(made(true, 700, 60, 4))
-    assert found.runs == 60
+    found = positions.fit(made(true, 700, 30, 4))
+    assert found.runs == 30
     assert found.delay_s is None
     assert found.wander_fixed
     assert found.rate_hz == pytest.approx(4.0, rel=1e-3)
@@ -204,7 +204,7 @@ def test_a_run_of_another_rate_is_left_out() -> None:
 
 
 def test_white_noise_alone_is_no_walk() -> None:
-    found = positions.fit(made(Form(0.3, 1e-6, 100.0, 1e-6, 10.0), 2000, 4, 1))
+    found = positions.fit(made(Form(0.3, 1e-6, 100.0, 1e-6, 10.0), 600, 4, 1))
     assert found.form.white_m == pytest.approx(0.3, rel=0.05)
     assert found.form.sigma_m == pytest.approx(0.3, rel=0.1)
 
@@ -291,6 +291,7 @@ def test_dilution_that_settles_is_found_again() -> None:
     assert positions._settling(drive(fixes=fixes(GnssModel(rate_hz=4.0), 50.0))) is None
 
 
+@pytest.mark.soak
 def test_the_recordings_give_the_shipped_numbers(real_data: Path) -> None:
     found = positions.fit(read([real_data / "lot17_rtk_gps_2023"]))
     shipped = RecordedError()
@@ -305,7 +306,7 @@ def test_the_recordings_give_the_shipped_numbers(real_data: Path) -> None:
 
 
 def test_a_still_log_becomes_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both: list[Any] = [*samples(ImuModel(rate_hz=50.0), 90.0), *fixes(GnssModel(rate_hz=5.0, velocity_sigma_mps=0.01), 90.0)]
+    both: list[Any] = [*samples(ImuModel(rate_hz=50.0), 60.0), *fixes(GnssModel(rate_hz=5.0, velocity_sigma_mps=0.01), 60.0)]
     file = log(tmp_path / "still.mcap", sorted(both, key=lambda m: m.t_rx_ns))
     out, picture = tmp_path / "mine.toml", tmp_path / "fit.png"
     assert main(["sensors", "fit", file, "-o", str(out), "--plot", str(picture)]) == 0

@@ -149,7 +149,7 @@ def test_white_position_and_velocity_noise():
 
 def test_coloured_position_error_walks_in_time_whatever_the_rate():
     for rate_hz in (1.0, 10.0):
-        n = round(20_000 * rate_hz)
+        n = round(5_000 * rate_hz)
         errors = enu(take(gnss(GnssModel(rate_hz=rate_hz, sigma_m=0.0, walk_sigma_m=0.5, walk_time_s=10.0)), n))[:, 0]
         assert errors.std() == pytest.approx(0.5, rel=0.15)
         assert autocorrelation(errors, round(10.0 * rate_hz)) == pytest.approx(exp(-1.0), abs=0.1)

@@ -31,7 +31,7 @@ STUDY = """
 report = "low_rate"
 [factors]
 course = ["thesis_st5", "thesis_dlc40"]
-rate_hz = { from = 100, to = 400, step = 20, keys = ["tasks.control.rate_hz"] }
+rate_hz = { from = 100, to = 400, step = 30, keys = ["tasks.control.rate_hz"] }
 law = { cases = { mine = {}, theirs = {} } }
 """
 

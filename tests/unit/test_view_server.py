@@ -20,6 +20,8 @@ from vehicled.bridges.process import BridgeError, BridgeProcess
 from vehicled.view.connection import BURST
 from vehicled.view.server import MOST_CONNECTIONS, MOST_SOCKETS
 
+pytestmark = pytest.mark.xdist_group("view")  # what the tests look at is made once
+
 TOKEN = "t0ken-of-the-test"
 STATE = json.dumps({"status": {"mode": "STANDBY", "why": "waiting to be armed"}, "rules": [], "view": {}}).encode()
 
