@@ -91,7 +91,7 @@ def _ask_everything(sitting: Sitting) -> None:
         assert status == 0, out
         status, out = sitting.command("mode", "auto")
         assert status == 0, out
-        sitting.wait(client, lambda state: (state["progress_m"] or 0.0) > 2.0)
+        sitting.wait(client, lambda state: (state["progress_m"] or 0.0) > 7.0)
         said["param list"] = sitting.command("param", "list")[1]
         said["param set"] = sitting.command("param", "set", "speed.deceleration_mps2", "0.7")[1]
         said["param get"] = sitting.command("param", "get", "speed.deceleration_mps2")[1]
@@ -106,7 +106,7 @@ def _ask_everything(sitting: Sitting) -> None:
             with pytest.raises(ControlError) as error:
                 client.ask(do="course", data=base64.b64encode(data).decode())
             said[f"course of {name}"] = str(error.value)
-        said["goto"] = sitting.command("goto", "2.5", "6", "--speed", "0.8")[1]
+        said["goto"] = sitting.command("goto", "4.5", "8", "--speed", "0.8")[1]
         sitting.wait(client, lambda state: state["mode"] == "STANDBY")
         stop = threading.Event()
         stream = threading.Thread(target=_stream, args=(client, stop))
@@ -150,7 +150,7 @@ def test_every_command_is_answered(sitting: Sitting) -> None:
     assert "90.0 km away" in said["goto far"]
     assert "the course" in said["course far"]
     assert said["course"] == "again"
-    assert said["goto"].startswith("AUTO: course goto 2.5 6.0, ")
+    assert said["goto"].startswith("AUTO: course goto 4.5 8.0, ")
     assert said["return"].startswith("STANDBY: course return, ")
 
 
@@ -169,7 +169,7 @@ def test_the_log_has_all_of_it_and_replays(sitting: Sitting) -> None:
     with LogReader(path) as log:
         records = [r.message for r in log.messages(CourseCommand, ParameterCommand, Setpoint, ModeChange, Fault, OperatorCommand)]
     courses = [record.name for record in records if isinstance(record, CourseCommand)]
-    assert courses[-2:] == ["goto 2.5 6.0", "return"]
+    assert courses[-2:] == ["goto 4.5 8.0", "return"]
     assert {record.origin for record in records if isinstance(record, Setpoint)} == {"planner"}
     changes = [record for record in records if isinstance(record, ModeChange)]
     modes = [change.after for change in changes]

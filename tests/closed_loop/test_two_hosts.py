@@ -5,6 +5,7 @@ stands in its place.
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -48,7 +50,9 @@ def drive(*options: str, log: Path | None = None, where: Sequence[str] = HERE) -
     """Run ``vehicled sim`` and return its result."""
     folder = ("--log", str(log)) if log is not None else ("--no-log",)
     command = [*where, *VEHICLED, "sim", "--json", "--quiet", *COURSE, *folder, *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120.0, check=False)
+    with TemporaryDirectory(prefix="v") as sockets:
+        environment = {**os.environ, "RUNTIME_DIRECTORY": sockets}
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120.0, check=False, env=environment)
     assert done.stdout, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     return result
