@@ -18,7 +18,7 @@ from hypothesis.internal.conjecture import providers
 from vehicled.runtime.loop import new_event_loop
 
 ROOT = Path(__file__).resolve().parent.parent
-POLITE = 10
+POLITE = 15
 """Niceness of a worker from its first test on that does not drive in wall time."""
 
 # The checks of a change repeat exactly, with a few examples; `make soak` has more, and HYPOTHESIS_PROFILE=search looks for new ones

@@ -17,6 +17,7 @@ for module in ("onnx", "onnxruntime"):
 COURSE = "circle_r2_ccw"
 
 
+@pytest.mark.soak  # make test: test_gym.py compares the features with those of the daemon
 def test_a_policy_drives_in_the_daemon_as_in_the_environment(tmp_path: Path) -> None:
     """The daemon has wires, estimates, a command gate and ten times the rate; the vehicle goes the same way."""
     file = write_policy(tmp_path / "policy.onnx")

@@ -134,7 +134,17 @@ def test_from_nothing_to_a_policy(
     assert main(["learn", "dataset", "drives", "-o", "data.parquet"]) == 0
     data = load(Path("data.parquet"))
     assert len({note.course for note in data.meaning.drives}) == 2
-    dagger = ["--dagger", "1", "--disturb", "0.1", "--course", second, "--expert", "pure_pursuit"]
+    dagger = [
+        "--dagger",
+        "1",
+        "--disturb",
+        "0.1",
+        "--course",
+        second,
+        "--expert",
+        "pure_pursuit",
+        *([] if drives else ["--duration", "4"]),
+    ]
     arguments = ["--epochs", str(epochs), "--validation", "0", *dagger, "--save-data", "all.parquet"]
     assert main(["learn", "train", "data.parquet", "-o", "policy.onnx", *arguments, "--plot", "curve.png"]) == 0
     assert Path("curve.png").stat().st_size > 10_000

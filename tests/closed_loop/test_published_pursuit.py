@@ -23,11 +23,12 @@ def _arguments(course: str, *changes: str) -> list[str]:
     ("course", "mean_m"),
     sampled(
         [
+            ("thesis_st5:length_m=6,run_up_m=2,run_out_m=2", 0.02),
             ("thesis_st5:length_m=15,run_up_m=3,run_out_m=4", 0.02),
             ("thesis_left15:straight_m=8,run_up_m=20,run_out_m=22", 0.09),
             ("thesis_ss20:angle_deg=40,straight_m=8,run_up_m=36,run_out_m=42", 0.06),
         ],
-        lambda case: "_st5" in case[0],
+        lambda case: "length_m=6" in case[0],
     ),
 )
 def test_it_finishes_courses_of_its_study_inside_their_boxes(drive: Drive, course: str, mean_m: float) -> None:

@@ -122,6 +122,7 @@ def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) 
         assert set(other.received[topic]) <= set(logged[topic]), topic
 
 
+@pytest.mark.soak  # make test: test_ros2_server.py commands through the control socket
 def test_a_ros_node_drives_the_vehicle_and_is_told_why_not(tmp_path: Path) -> None:
     patient = ("imu_silence_s=2", "estimate_silence_s=2", "control_silence_s=2", "loop_silence_s=2", "arming_missed_share=1")
     limits = [word for limit in patient for word in ("--set", f"limits.{limit}")]

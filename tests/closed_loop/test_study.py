@@ -270,6 +270,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[Path, list[subprocess.Popen[bytes]
         process.wait()
 
 
+@pytest.mark.soak  # make test: the same pool of workers on this computer, of which one dies, too
 def test_a_cluster_of_which_a_worker_dies_drives_the_same_runs(
     tmp_path: Path, cluster: tuple[Path, list[subprocess.Popen[bytes]]]
 ) -> None:

@@ -84,6 +84,7 @@ def test_ours_is_shown_beside_the_published(found: dict[str, Any]) -> None:
     assert notes.tables[0][2][0][1:3] == ["0.235", "0.058"]
 
 
+@pytest.mark.soak  # make test: the drives of studies are the same every time
 def test_a_test_is_the_same_every_time_and_another_with_another_seed() -> None:
     profile, system = load_profile("art"), mpc_tracking.SYSTEMS[1]
     first, again, other = (mpc_tracking.drive(profile, system, 1, 0, "inner", seed) for seed in (1, 1, 2))
