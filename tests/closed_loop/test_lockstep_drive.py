@@ -120,7 +120,10 @@ def test_a_twin_without_gnss_never_arms(drive: Drive, monkeypatch: pytest.Monkey
     assert "gnss is silent" in result["why"]
 
 
-def test_a_path_is_driven_recorded_and_driven_again(drive: Drive, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("again", sampled([False, True], lambda again: not again))
+def test_a_path_is_driven_recorded_and_driven_again(
+    drive: Drive, tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bool
+) -> None:
     """Forward and backward, in lockstep."""
 
     def sim(course: str) -> dict[str, Any]:
@@ -132,6 +135,9 @@ def test_a_path_is_driven_recorded_and_driven_again(drive: Drive, tmp_path: Path
     course = tmp_path / "driven.csv"
     assert main(["record-path", first["log"], "-o", str(course)]) == 0
     assert "2 change(s) of direction" in capsys.readouterr().out
+    if not again:
+        assert len(load_course(str(course)).cusps) == 2
+        return
     second = sim(str(course))
     assert second["finished"]
     assert second["cross_track_m"]["mean"] < 0.02

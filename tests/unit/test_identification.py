@@ -6,6 +6,7 @@ from math import isfinite, nan, sin, tau
 
 import pytest
 
+from tests.grid import sampled
 from tests.identification_bench import BELIEVED, NAN, Drill, Truth, identifier, weave
 from vehicled.estimation.identification.identifier import SingleTrackIdentifier
 from vehicled.messages import ActuatorCommand, EstimatorStatus, GnssFix, Heading, ImuSample, Message, StateEstimate, WheelSpeed
@@ -15,7 +16,10 @@ CALM = (1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0,
 
 @pytest.mark.parametrize(
     ("gain", "delay", "offset"),
-    [(0.15, 0.6, 0.0), (0.225, 0.1, 0.02), (0.225, 0.3, -0.03), (0.225, 0.6, 0.02), (0.335, 0.1, -0.03), (0.6, 0.3, 0.0)],
+    sampled(
+        [(0.15, 0.6, 0.0), (0.225, 0.1, 0.02), (0.225, 0.3, -0.03), (0.225, 0.6, 0.02), (0.335, 0.1, -0.03), (0.6, 0.3, 0.0)],
+        lambda case: case[0] != 0.225 or case[1] == 0.1,
+    ),
 )
 def test_steering_converges(gain, delay, offset):
     drill = Drill(Truth(gain_rad=gain, delay_s=delay, offset_rad=offset), identifier())
@@ -98,7 +102,7 @@ def test_outliers_do_little():
 def test_speed_response_converges():
     truth = Truth(authority_mps2=1.6, damping_per_s=0.5, friction_mps2=0.4)
     drill = Drill(truth, identifier())
-    drill.drive(120.0, weave, throttle=lambda t, v: 0.55 + 0.35 * sin(tau * t / 9.0))
+    drill.drive(80.0, weave, throttle=lambda t, v: 0.55 + 0.35 * sin(tau * t / 9.0))
     found = drill.known
     # What matters is the acceleration predicted, over the speeds and throttles driven.
     for throttle, speed in ((0.3, 0.8), (0.6, 1.0), (0.9, 1.5)):
