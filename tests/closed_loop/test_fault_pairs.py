@@ -37,6 +37,7 @@ def test_every_bad_moment_is_among_the_pairs() -> None:
     assert {(case.profile, case.link) for case in cases} >= {("art", "messages"), ("art_vesc", "wires"), ("art_vesc", "messages")}
 
 
+@pytest.mark.soak  # make test: trials of the failsafe matrix are, too
 def test_a_pair_is_the_same_every_time() -> None:
     assert run(pair(0)) == run(pair(0))
     assert pair(7) == pair(7) != pair(11)

@@ -177,6 +177,7 @@ def test_obstacles_beside_the_lane_or_outside_a_bend_are_ignored(tmp_path):
     assert aside.codes == []
 
 
+@pytest.mark.soak  # make test: other drives repeat
 def test_runs_without_anything_in_sight_are_the_same_to_the_byte(tmp_path):
     far = post(500.0, 500.0)
     digests = set()
