@@ -135,6 +135,7 @@ def test_drives_of_no_kind_and_files_that_are_none(drives: Path, tmp_path: Path,
     assert "no such file" in capsys.readouterr().err
 
 
+@pytest.mark.soak  # make test: the same constants from other drives make a drive better
 def test_the_benchmark_judges_with_the_constants_of_other_drives(drives: Path, capsys: pytest.CaptureFixture[str]) -> None:
     errors = []
     for more in ([], ["--calibrated"]):
