@@ -114,7 +114,7 @@ def test_a_failure_stops_the_vehicle_and_names_the_line(
 
 
 def test_a_slow_controller_is_told_in_lockstep(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sim("--set", "controller.Law.fails=slow", "--set", "controller.Law.sound_steps=0", "--duration", "1.2")
+    sim("--set", "controller.Law.fails=slow", "--set", "controller.Law.sound_steps=0", "--duration", "1.5")
     said = capsys.readouterr().err
     assert "control with my_law.py:Law took" in said
     assert "in real time it would be late" in said

@@ -96,7 +96,7 @@ def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) 
         "wall",
         "--strict-clock",
         "--duration",
-        "3",
+        "4",
         "--log",
         str(tmp_path),
         "--ros2",

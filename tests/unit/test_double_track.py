@@ -271,7 +271,7 @@ def test_less_friction_lengthens_the_stop() -> None:
     for friction in (1.0, 0.4):
         vehicle = DoubleTrack(twin(BMW), ground=Plane(friction=friction))
         vehicle.reset(speed_mps=10.0)
-        drive(vehicle, 4.0, brake=1.0)
+        drive(vehicle, 8.0, brake=1.0)
         assert vehicle.state.forward_mps == 0.0
         stopped.append(vehicle.state.x_m)
     assert stopped[1] > 1.8 * stopped[0]

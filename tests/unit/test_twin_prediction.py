@@ -177,17 +177,18 @@ def test_a_folder_without_drives_is_named(tmp_path: Path, capsys: pytest.Capture
 def test_the_drives_of_one_recorded_path_are_foretold(
     shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One drive of the shortest path; `vehicled twin predict` does all of them."""
+    """Two drives of the shortest path; `vehicled twin predict` does all of them."""
     place = tmp_path / "path_following_2024" / "real" / "syn_path"
     place.mkdir(parents=True)
     (tmp_path / "reference_paths").symlink_to(shared_data / "reference_paths")
-    (place / "pid_1.csv").symlink_to(shared_data / "path_following_2024" / "real" / "syn_path" / "pid_1.csv")
+    for name in ("pid_1.csv", "pid_3.csv"):
+        (place / name).symlink_to(shared_data / "path_following_2024" / "real" / "syn_path" / name)
     assert main(["twin", "predict", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert "within 25%" in shown
     assert "intervals hold" in shown
     assert main(["twin", "predict", str(tmp_path), "--json"]) == 0
     data = msgspec.json.decode(capsys.readouterr().out)
-    assert data["coverage"]["of"] == sum(len(each["real_m"]) for each in data["predictions"]) == 1
+    assert data["coverage"]["of"] == sum(len(each["real_m"]) for each in data["predictions"]) == 2
     for each in data["predictions"]:
         assert each["predicted"]["low"] < each["predicted"]["expected"] < each["predicted"]["high"]
