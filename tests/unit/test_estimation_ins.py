@@ -315,7 +315,7 @@ def test_wheel_scale_is_a_state(wheel: float) -> None:
 
 
 def test_an_identified_wheel_radius_does_not_correct_the_motor_speed_twice() -> None:
-    drive = Drive20s(motor=True, seconds=3.0).run()
+    drive = KnownDrive(motor=True, seconds=3.0).run()
     other = Ins(drive.params, VEHICLE, DATUM, ANTENNA_M)
     other.adapt(replace(VEHICLE, drive=replace(VEHICLE.drive, wheel_radius_m=0.85 * VEHICLE.drive.wheel_radius_m)))
     same = Ins(drive.params, VEHICLE, DATUM, ANTENNA_M)
