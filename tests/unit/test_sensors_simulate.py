@@ -1,9 +1,11 @@
 """Recorded runs with a simulated sensor: what changes, what stays, and what is refused."""
 
-from math import isnan
+from dataclasses import replace
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -115,6 +117,14 @@ def test_outages_of_the_recording_are_not_doubled(recording: Recording) -> None:
     settings = ("sim.gnss.model=recorded", "sim.gnss.recorded.outages_per_hour=3000")
     fixes = [m for m in simulated(recording, profile(*settings), ["gnss"], 1) if isinstance(m, GnssFix)]
     assert not any(isnan(m.latitude_rad) for m in fixes)
+
+
+def test_a_receiver_without_velocity_tells_none(recording: Recording) -> None:
+    told = [msgspec.structs.replace(m, velocity_enu_mps=(1.0, 0.0, 0.0)) if isinstance(m, GnssFix) else m for m in recording.inputs]
+    for velocity in (True, False):
+        found = simulated(replace(recording, inputs=told), profile(), ["gnss"], 1, velocity=velocity)
+        known = {isfinite(m.velocity_enu_mps[0]) for m in found if isinstance(m, GnssFix)}
+        assert known == {velocity}
 
 
 def test_nothing_is_left_behind_where_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

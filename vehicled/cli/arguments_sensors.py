@@ -63,6 +63,9 @@ def sensors_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     simulate.add_argument(
         "--from-first-fix", action="store_true", help="the first fix is without error, as in recordings that count from there"
     )
+    simulate.add_argument(
+        "--no-velocity", action="store_true", help="simulated fixes hold no velocity, as in recordings that have none"
+    )
     simulate.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the logs")
     simulate.set_defaults(run="vehicled.lab.sensors.simulate:run")
     truth = sensors.add_parser(

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from fnmatch import fnmatchcase
-from math import sqrt
+from math import isfinite, sqrt
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from vehicled.log.errors import LogError
-from vehicled.messages import ActuatorCommand, Message
+from vehicled.messages import ActuatorCommand, GnssFix, Message
 from vehicled.profile import load_profile
 from vehicled.profile.problems import ProfileError
 from vehicled.reality_gap.errors import GapError
@@ -215,6 +215,8 @@ def _rates(inputs: Sequence[Message]) -> dict[str, float]:
     for message in inputs:
         if not isinstance(message, ActuatorCommand):
             times.setdefault(type(message).__name__, []).append(message.t_ns)  # type: ignore[attr-defined]
+        if isinstance(message, GnssFix) and isfinite(message.velocity_enu_mps[0]):
+            times.setdefault("GNSS velocity", []).append(message.t_ns)
     return {name: rate for name, t_ns in sorted(times.items()) if (rate := _rate_hz(np.array(t_ns) * 1e-9)) > 0.0}
 
 

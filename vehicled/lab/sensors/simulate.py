@@ -26,7 +26,7 @@ from vehicled.lab.sensors.reading import TRUE_APART
 from vehicled.log.errors import LogError
 from vehicled.log.offline import LogFile
 from vehicled.log.schema import Attachment, RunHeader
-from vehicled.messages import GnssFix, GroundTruth, Heading, ImuSample, Message
+from vehicled.messages import NAN3, NAN9, GnssFix, GroundTruth, Heading, ImuSample, Message
 from vehicled.profile import Profile
 from vehicled.profile.loading import Loaded, load
 from vehicled.recordings.errors import RecordingError
@@ -58,7 +58,10 @@ def run(arguments: Namespace) -> int:
             for recording in _recordings(source, tuple(arguments.kind)):
                 kinds_read.setdefault(recording.kind)
                 for seed in range(arguments.seed, arguments.seed + arguments.runs):
-                    inputs = simulated(recording, loaded.profile, replaced, seed, from_first_fix=arguments.from_first_fix)
+                    inputs = simulated(
+                        recording, loaded.profile, replaced, seed,
+                        from_first_fix=arguments.from_first_fix, velocity=not arguments.no_velocity,
+                    )  # fmt: skip
                     # In the folder of its manoeuvre, as the recording is.
                     file = folder / f"{recording.name}_{recording.kind}_{seed}.mcap"
                     try:
@@ -87,11 +90,17 @@ def _recordings(source: Source, kinds: tuple[str, ...]) -> list[Recording]:
 
 
 def simulated(
-    recording: Recording, profile: Profile, replaced: Sequence[str], seed: int, *, from_first_fix: bool = False
+    recording: Recording,
+    profile: Profile,
+    replaced: Sequence[str],
+    seed: int,
+    *,
+    from_first_fix: bool = False,
+    velocity: bool = True,
 ) -> list[Message]:
     """Return the inputs with the messages of ``replaced`` sensors simulated, in order of arrival. Raises RecordingError.
 
-    With ``from_first_fix`` the first fix has no error, as if the receiver counted from there.
+    With ``from_first_fix`` the first fix has no error, as if the receiver counted from there. Without ``velocity`` fixes hold none.
     """
     kept = [m for m in recording.inputs if not isinstance(m, tuple(TYPES[name] for name in replaced))]
     made: list[Message] = []
@@ -104,6 +113,8 @@ def simulated(
         if name == "gnss" and from_first_fix:
             begun = _moved(motion, recording, sampled)
             sampled = _sampled(_sensor(name, recording, profile, recorded, seed), recorded, begun)
+        if name == "gnss" and not velocity:
+            sampled = [msgspec.structs.replace(m, velocity_enu_mps=NAN3, velocity_covariance_m2ps2=NAN9) for m in sampled]
         made += sampled
     return sorted([*kept, *made], key=arrival_ns)
 
