@@ -384,9 +384,9 @@ def test_a_receiver_that_wanders_by_metres_stands() -> None:
         assert positions.errors(drive(fixes=lost), 0.0).period_s == pytest.approx(2.0)
 
 
-def test_a_folder_of_receiver_files_is_read(shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_receiver_files_is_read(real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("ublox-neo-m9n-nmea", "ublox-neo-m8u"):
-        (tmp_path / f"{name}.log").write_bytes((shared_data / f"captures2/gnss/gpsd__{name}.log").read_bytes())
+        (tmp_path / f"{name}.log").write_bytes((real_data / f"captures2/gnss/gpsd__{name}.log").read_bytes())
     (tmp_path / "notes.log").write_text("nothing")
     assert main(["sensors", "fit", str(tmp_path)]) == 0
     text = capsys.readouterr().out
