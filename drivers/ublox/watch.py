@@ -1,4 +1,4 @@
-"""Monitors of the receiver: one message at the start and end of each episode, never one per frame."""
+"""Monitors of RTK, jamming, spoofing and missed epochs: one message at the start and end of each, never one per frame."""
 
 from collections import deque
 from collections.abc import Sequence

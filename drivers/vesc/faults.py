@@ -1,4 +1,7 @@
-"""Fault codes by name. The list was only extended, so names hold for every firmware; firmwares differ in the last code."""
+"""Fault codes of VESC motor controllers by name.
+
+The list was only extended, so names hold for every firmware; firmwares differ in the last code.
+"""
 
 NAMES = (
     "none", "over_voltage", "under_voltage", "drv", "abs_over_current", "over_temp_fet", "over_temp_motor",

@@ -1,4 +1,7 @@
-"""The environments: one vehicle, or many as a vector. Both are :class:`~vehicled.gym.simulation.Simulation`."""
+"""Gymnasium environments over the simulator: one vehicle, or many as a vector.
+
+Both are :class:`~vehicled.gym.simulation.Simulation`.
+"""
 
 from typing import Any
 

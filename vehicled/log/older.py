@@ -1,4 +1,4 @@
-"""Records of older logs in the terms of today: a change of mode was a fault whose text alone told the modes.
+"""Converts records of older logs to the types of today: a change of mode was a fault whose text alone told the modes.
 
 No other module reads a sentence of a log.
 """

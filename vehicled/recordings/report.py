@@ -1,4 +1,4 @@
-"""Tables of scores, and their summary for a kind of recordings."""
+"""Tables that summarise the scores of estimators over recorded drives."""
 
 from collections.abc import Callable, Sequence
 from math import degrees, isfinite, sqrt

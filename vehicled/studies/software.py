@@ -1,4 +1,4 @@
-"""Identity of the software that drives: a run of other code is another run."""
+"""Fingerprint of the code that drives, so that a study does not reuse runs of other code."""
 
 import hashlib
 from functools import cache

@@ -1,4 +1,4 @@
-"""State of the page: its content, from log records and the state of the run. Pure: gets bytes and times.
+"""State of the page: its content, from log records and the state of the run. Without I/O and clock: bytes and times are arguments.
 
 A page gets the full content with its history once, then changes ten times a second. All history is bounded.
 """

@@ -1,4 +1,6 @@
-"""Teleop from the page: messages of a page become requests on the daemon's control socket. Pure: gets times.
+"""Teleop from the page: messages of a page become requests on the daemon's control socket.
+
+Without I/O and clock: times are arguments.
 
 Only one page has control. Each reading carries the newest beat that the page had received, so that a delayed reading is recognised
 and discarded; nothing is repeated. When the page's socket ends, its control connection is closed, which the daemon treats as an
