@@ -1,4 +1,4 @@
-"""Limit a number to a range, at half the cost of the built-in functions."""
+"""Limit a number to a range, by comparisons: calls of ``min`` and ``max`` are dear in the hot path."""
 
 
 def clamp(value: float, low: float, high: float) -> float:

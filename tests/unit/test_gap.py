@@ -16,10 +16,11 @@ import vehicled as v
 from tests import recordings_bench as bench
 from tests.grid import sampled
 from vehicled.cli import main
+from vehicled.messages import GnssFix
 from vehicled.reality_gap.errors import GapError
 from vehicled.reality_gap.gap import ALL, compare_sets
 from vehicled.reality_gap.quantities import JudgeTrack, Measured, flatness, measure
-from vehicled.reality_gap.runs import JudgedRun, RunSet
+from vehicled.reality_gap.runs import JudgedRun, RunSet, rates_hz_of
 from vehicled.reality_gap.statistics import DISTANCES, compare, labellings, wasserstein
 from vehicled.recordings.recording import Truth
 from vehicled.reference import too_coarse
@@ -188,6 +189,14 @@ def test_different_lengths_rates_inputs_and_manoeuvres_are_named() -> None:
         "have ImuSample",
     ):
         assert said in text
+
+
+def test_a_velocity_in_fixes_is_an_input_of_its_own() -> None:
+    for velocity, names in (((1.0, 0.0, 0.0), {"GnssFix", "GNSS velocity"}), ((nan, nan, nan), {"GnssFix"})):
+        fixes = [GnssFix(k * 100_000_000, k * 100_000_000, 0.7, 0.1, 0.0, velocity) for k in range(20)]
+        found = rates_hz_of(fixes)
+        assert set(found) == names
+        assert list(found.values()) == pytest.approx([10.0] * len(names))
 
 
 def noisy_drive(path: Path, seed: int, white_m: float) -> Path:

@@ -165,7 +165,7 @@ def judge_run(recording: Recording, judge: Judge, manoeuvre: str | None = None) 
         manoeuvre=recording.course if manoeuvre is None else manoeuvre,
         measured=measured,
         truth_hz=_rate_hz(seconds(known)),
-        rates_hz=_rates(recording.inputs),
+        rates_hz=rates_hz_of(recording.inputs),
         truth_sigmas=_truth_sigmas(recording),
     )
 
@@ -210,7 +210,8 @@ def _course(file: RunFile) -> str:
         return log.header.course
 
 
-def _rates(inputs: Sequence[Message]) -> dict[str, float]:
+def rates_hz_of(inputs: Sequence[Message]) -> dict[str, float]:
+    """Return the rate of each kind of input, Hz. A velocity in fixes is a kind of its own, since it helps a judge much."""
     times: dict[str, list[int]] = {}
     for message in inputs:
         if not isinstance(message, ActuatorCommand):
