@@ -63,6 +63,11 @@ def test_a_number_out_of_bounds_is_told_the_unit_it_was_probably_in(override: st
     assert part in str(caught.value)
 
 
+def test_a_receiver_may_be_plain() -> None:
+    """The default is that of RTK, which is better by a factor of hundred."""
+    assert "sim.gnss.user_range_error_m" not in {note.path for note in load("art", ["sim.gnss.user_range_error_m=2.6"]).findings}
+
+
 def test_one_wrong_number_is_one_error() -> None:
     """One wrong number is reported alone, without the neighbours that look wrong because of it."""
     assert [note.path for note in load("art", ["vehicle.drive.wheel_radius_m=5"]).findings] == ["vehicle.drive.wheel_radius_m"]

@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from math import sqrt
+from math import cos, sin, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from vehicled.cli import main
 from vehicled.lab.sensors import inertial, positions
 from vehicled.lab.sensors.allan import Terms, allan, fit, fit_with_doubt, overlapping
 from vehicled.lab.sensors.allan import samples as samples_of
+from vehicled.lab.sensors.fit import wider
 from vehicled.lab.sensors.positions import Form
 from vehicled.lab.sensors.reading import Drive, inertial_samples, read
 from vehicled.messages import GnssFix, ImuSample
@@ -328,6 +329,12 @@ def test_tables_that_a_profile_lacks_are_added(tmp_path: Path, profile: str) -> 
     assert load_profile(str(out)).sim.imu.gyro_density == pytest.approx(ImuModel().gyro_density, rel=0.2)
 
 
+def test_the_drive_with_large_errors_gets_a_corridor_that_lets_it_arm() -> None:
+    profile = load_profile("art")
+    assert wider(1.48, profile) == " --set limits.corridor_m=8"
+    assert not wider(0.02, profile)
+
+
 def test_without_output_the_tables_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = log(tmp_path / "still.mcap", samples(ImuModel(rate_hz=50.0), 60.0))
     assert main(["sensors", "fit", file, "--sensor", "imu"]) == 0
@@ -349,6 +356,14 @@ def test_without_output_the_tables_are_printed(tmp_path: Path, capsys: pytest.Ca
         (lambda: fixes(GnssModel(rate_hz=5.0), 1.0), "has 5 fixes"),
         (
             lambda: fixes(GnssModel(rate_hz=5.0), 60.0, 1, lambda t: replace(STILL, x_m=2.0 * t, speed_mps=2.0)),
+            "nothing tells where it was",
+        ),
+        (
+            # Rounds of 31 s: after half the run it is back where it was.
+            lambda: [
+                replace(m, velocity_enu_mps=(np.nan,) * 3)
+                for m in fixes(GnssModel(rate_hz=5.0), 60.0, 1, lambda t: replace(STILL, x_m=5 * cos(t / 5), y_m=5 * sin(t / 5)))
+            ],
             "nothing tells where it was",
         ),
         (lambda: [replace(fixes(GnssModel(rate_hz=5.0), 1.0)[0], t_ns=START_NS + k * SECOND) for k in range(60)], "never change"),

@@ -28,7 +28,10 @@ USUAL_FACTOR = 100.0
 """Largest ratio of a number to its default, if no relation judges it."""
 _FACTORS = {"rad": (1 / 45.0, 30.0), "radps": (1 / 45.0, 30.0), "s": (1 / 50.0, 50.0), "ms": (1 / 50.0, 50.0)}
 """The same by unit: angles are confused by 57, and times by 1000."""
-_OWN_SCALE = ("weight", "step_size", "erpm", "quota", "rotate", "controller_id", "host_id", "iterations", "schema", "port")
+_OWN_SCALE = (
+    "weight", "step_size", "erpm", "quota", "rotate", "controller_id", "host_id", "iterations", "schema", "port",
+    "user_range_error",  # centimetres with a carrier solution, metres without one
+)  # fmt: skip
 """Keys without a usual size."""
 
 

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from vehicled.lab.sensors.positions import PositionFit
 from vehicled.lab.sensors.reading import read, shortened
 from vehicled.output import check_output, check_plot_file, write_output
 from vehicled.profile import loading, parse
+from vehicled.profile.schema import Profile
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.loading import known_kinds
 from vehicled.terminal import print_table
@@ -73,14 +75,21 @@ def run(arguments: Namespace) -> int:
         print(f"note: {reason}")
     if arguments.plot:
         print(f"picture: {arguments.plot}")
+    corridor = "" if receiver is None else wider(receiver.form.sigma_m, parse(source, arguments.profile).profile)
     if arguments.errors and receiver is not None:
         file = Path(arguments.errors).resolve()
-        print(f"errors: {file}   vehicled sim --set sim.gnss.model=replayed --set sim.gnss.replayed.file={file}")
+        print(f"errors: {file}   vehicled sim --set sim.gnss.model=replayed --set sim.gnss.replayed.file={file}{corridor}")
     if arguments.output:
-        print(f"profile: {arguments.output}   vehicled sim --profile {arguments.output}")
+        print(f"profile: {arguments.output}   vehicled sim --profile {arguments.output}{corridor}")
     else:
         print(model.tables(values), end="")
     return 0
+
+
+def wider(sigma_m: float, profile: Profile) -> str:
+    """Return the option without which arming refuses errors of this size; empty if it does not."""
+    needed_m = ceil(5.0 * sigma_m)
+    return f" --set limits.corridor_m={needed_m}" if needed_m > profile.limits.corridor_m else ""
 
 
 def _print_positions(found: PositionFit) -> None:

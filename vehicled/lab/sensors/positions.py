@@ -271,7 +271,12 @@ def _stands(drive: Drive, t_s: Array, place: Array) -> bool:
     if velocities and np.median(velocities) > STILL_MPS:
         return False
     # Positions of a standing receiver wander by metres, so they must be seen to go somewhere.
-    lag_s = min(60.0, 0.5 * float(t_s[-1]))
+    longest_s = min(60.0, 0.5 * float(t_s[-1]))
+    # After one lag alone a vehicle that drives rounds may be back.
+    return all(_stays(t_s, place, longest_s * part) for part in (1.0, 0.6, 0.35))
+
+
+def _stays(t_s: Array, place: Array, lag_s: float) -> bool:
     later = np.searchsorted(t_s, t_s + lag_s)
     pairs = later < len(t_s)
     moved = np.linalg.norm(place[later[pairs]] - place[pairs], axis=1)
