@@ -11,9 +11,10 @@ import pytest
 
 from tests import recordings_bench as bench
 from vehicled.cli import main
-from vehicled.lab.sensors.simulate import TYPES, motion_of, simulated
+from vehicled.lab.sensors.simulate import TYPES, motion_of, simulated, write
 from vehicled.messages import GnssFix, Heading, ImuSample
 from vehicled.profile import Profile, load_profile
+from vehicled.profile.loading import load
 from vehicled.recordings import mcap
 from vehicled.recordings.recording import Recording, arrival_ns
 
@@ -111,6 +112,14 @@ def test_the_command_writes_logs_that_the_gap_reads(tmp_path: Path, capsys: pyte
     assert "no manoeuvre is named alike" not in text
     assert main(words) == 2
     assert "not overwritten" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("course", ["circle", ""])
+def test_the_course_of_a_run_stays_known(tmp_path: Path, recording: Recording, course: str) -> None:
+    """``vehicled gap`` sorts runs by it."""
+    path = tmp_path / "run.mcap"
+    write(path, [*recording.inputs], replace(recording, course=course), load("art"), ["gnss"], 1)
+    assert mcap.load(path).course == course
 
 
 def test_outages_of_the_recording_are_not_doubled(recording: Recording) -> None:

@@ -26,6 +26,12 @@ MAX_PROBLEMS = 300
 """No honest file has more; the limit keeps hostile ones cheap."""
 
 
+def built(struct: type[Struct], data: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """Return the struct of a table outside a profile, and the mistakes with their keys. With mistakes the struct is of no use."""
+    collector = Collector(lambda _: "", {})
+    return collector.build(struct, data), [str(each) for each in collector.problems]
+
+
 class View:
     """One table as a rule sees it: what is valid by itself, so that one wrong key does not hide a contradiction of two others."""
 

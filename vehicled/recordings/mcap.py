@@ -28,7 +28,7 @@ from vehicled.paths.stored import datum_of
 from vehicled.profile import parse
 from vehicled.recordings import track_truth
 from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.recording import Array, Poses, Recording, Times, Truth, seconds
+from vehicled.recordings.recording import UNKNOWN_COURSE, Array, Poses, Recording, Times, Truth, seconds
 
 INPUTS = (GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, ActuatorCommand)
 STEP_NS = 20_000_000
@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
     truths: list[GroundTruth] = []
     with LogReader(path) as log:
         imported = bool(log.header.imported)
-        course = "" if imported else log.header.course
+        course = "" if log.header.course == UNKNOWN_COURSE else log.header.course
         loaded = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml")
         try:
             datum = datum_of(log.attachment("course.json"))

@@ -17,6 +17,8 @@ from vehicled.vehicle import Vehicle
 Array = NDArray[np.float64]
 Times = NDArray[np.int64]
 
+UNKNOWN_COURSE = "imported"
+"""Course in the header of a log whose origin tells none."""
 KINDS = (
     "mocap", "rtk", "plain", "plain_start", "bare_rtk", "bare_plain", "path", "path_sim", "ramp", "acceleration", "log", "rosbag",
 )  # fmt: skip

@@ -31,7 +31,7 @@ from vehicled.profile import Profile
 from vehicled.profile.loading import Loaded, load
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.loading import Source, known_kinds, sources
-from vehicled.recordings.recording import Array, Recording, arrival_ns
+from vehicled.recordings.recording import UNKNOWN_COURSE, Array, Recording, arrival_ns
 from vehicled.terminal import Progress
 
 TYPES: dict[str, type[Message]] = {"gnss": GnssFix, "imu": ImuSample, "heading": Heading}
@@ -228,7 +228,7 @@ def write(path: Path, inputs: list[Message], recording: Recording, loaded: Loade
     if path.exists():
         raise LogError(f"{path}: there is such a file already, it is not overwritten; give another -o")
     datum = {name: getattr(recording.datum, name) for name in ("latitude_rad", "longitude_rad", "height_m")}
-    course = {"name": recording.course or "imported", "closed": False, "datum": datum}
+    course = {"name": recording.course or UNKNOWN_COURSE, "closed": False, "datum": datum}
     header = RunHeader(
         run_id=hashlib.sha256(f"{path.stem} {recording.source}".encode()).hexdigest()[:12],
         start_wall_ns=messages[0][0],

@@ -27,6 +27,7 @@ from vehicled.paths.errors import CourseError
 from vehicled.profile.loading import load
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.source import Foreign, Stamped
+from vehicled.recordings.recording import UNKNOWN_COURSE
 from vehicled.vehicle import Vehicle
 
 FORMATS = ("rosbag", "csv", "ublox", "ardupilot", "px4")
@@ -80,7 +81,7 @@ def import_log(
         start_monotonic_ns=start_ns,
         profile=loaded.profile.name,
         profile_digest=loaded.digest,
-        course="imported",
+        course=UNKNOWN_COURSE,
         tasks=[],
         vehicled_version=vehicled.__version__,
         clock="imported",
@@ -186,8 +187,8 @@ def _course(head: list[Stamped]) -> bytes:
         except CourseError:
             continue
         place = {"latitude_rad": datum.latitude_rad, "longitude_rad": datum.longitude_rad, "height_m": datum.height_m}
-        return msgspec.json.encode({"name": "imported", "closed": False, "datum": place})
-    return msgspec.json.encode({"name": "imported", "closed": False})
+        return msgspec.json.encode({"name": UNKNOWN_COURSE, "closed": False, "datum": place})
+    return msgspec.json.encode({"name": UNKNOWN_COURSE, "closed": False})
 
 
 def _fixes(head: list[Stamped]) -> Iterator[GnssFix]:

@@ -1,16 +1,17 @@
 """The mapping file of a CSV import: TOML, validated as a whole before a row is read."""
 
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct, field
 
 from vehicled.messages import ALL, Message
+from vehicled.profile.collect import built
+from vehicled.profile.problems import nearest
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.units import SIGMA_OF, converter, dimension_of
 from vehicled.ros.fields import SCALAR, Field, fields_of
@@ -100,7 +101,9 @@ class MappedField:
 
     def _one(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[CsvRow], Any]:
         if isinstance(value, dict):
-            cell = msgspec.convert(value, _Cell)
+            cell, mistakes = built(_Cell, value)
+            if mistakes:
+                raise ValueError(f"{place}: {'; '.join(mistakes)}")
             self._columns.append(cell.column)
             if cell.names or spec.enum is not None:
                 named = {text: _literal(spec, item, place) for text, item in cell.names.items()}
@@ -129,14 +132,15 @@ class MappedField:
 def load_mapping(file: Path) -> Mapping:
     """The mapping, checked against the messages. Raises :class:`RecordingError`."""
     try:
-        mapping = msgspec.convert(tomllib.loads(file.read_text()), Mapping)
+        mapping, mistakes = built(Mapping, tomllib.loads(file.read_text()))
     except OSError as error:
         raise RecordingError(f"{file}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecordingError(f"{file}: is no mapping: {error}") from error
-    problems = list(_problems(mapping))
+    problems = mistakes or list(_problems(mapping))
     if problems:
         raise RecordingError(f"{file}: " + "\n  ".join(problems))
+    assert isinstance(mapping, Mapping)
     return mapping
 
 
@@ -148,7 +152,7 @@ def _problems(mapping: Mapping) -> Iterator[str]:
     for number, message in enumerate(mapping.message, start=1):
         kind = _TYPES.get(message.type)
         if kind is None:
-            yield f'message {number}: no message type "{message.type}" (as {", ".join(sorted(_TYPES))})'
+            yield f'message {number}: no message type "{message.type}"; {_meant(message.type, sorted(_TYPES))}'
             continue
         message.mapped = {}
         known = {spec.name: spec for spec in fields_of(kind)}
@@ -156,17 +160,20 @@ def _problems(mapping: Mapping) -> Iterator[str]:
             place = f"message {number} ({message.type}), {name}"
             spec = known.get(name)
             if spec is None:
-                yield f"{place}: there is no such field (as {', '.join(known)})"
+                yield f"{place}: there is no such field; {_meant(name, known)}"
                 continue
             try:
                 message.mapped[name] = MappedField(spec, value, place)
-            except msgspec.ValidationError as error:
-                yield f"{place}: {error}"
             except (ValueError, TypeError) as error:
                 text = str(error)
                 yield text if text.startswith(place) else f"{place}: {text}"
         for missing in _missing(kind, message):
-            yield f"message {number} ({message.type}): {missing} has no default and is not mapped"
+            yield f"message {number} ({message.type}): {missing} has no default and is not mapped; nan stands for what is unknown"
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = nearest(name, known)
+    return f"did you mean {near}?" if near else f"there are {', '.join(known)}"
 
 
 def _missing(kind: type[Message], message: MappedMessage) -> Iterator[str]:
