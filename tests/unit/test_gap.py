@@ -20,7 +20,7 @@ from vehicled.messages import GnssFix
 from vehicled.reality_gap.errors import GapError
 from vehicled.reality_gap.gap import ALL, compare_sets
 from vehicled.reality_gap.quantities import JudgeTrack, Measured, flatness, measure
-from vehicled.reality_gap.runs import JudgedRun, RunSet, rates_hz_of
+from vehicled.reality_gap.runs import JudgedRun, RunSet, Task, find, rates_hz_of
 from vehicled.reality_gap.statistics import DISTANCES, compare, labellings, wasserstein
 from vehicled.recordings.recording import Truth
 from vehicled.reference import too_coarse
@@ -263,6 +263,13 @@ def test_csv_files_are_read_by_a_mapping(tmp_path: Path, capsys: pytest.CaptureF
     mapping.write_text(MAPPING)
     assert command("--real", tmp_path / "real", "--sim", tmp_path / "sim", "--map", mapping) == 2
     assert "2 real and 2 simulated runs are too few" in capsys.readouterr().out
+
+
+def test_folders_of_a_study_are_no_manoeuvres(tmp_path: Path) -> None:
+    for folder in ("0123456789abcdef", "circle"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "run.csv").touch()
+    assert [run.folder for run in find([tmp_path], Task(judge="ekf4", mapping="map.toml"))] == ["", "circle"]
 
 
 MAPPING = """

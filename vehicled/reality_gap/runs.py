@@ -1,6 +1,7 @@
 """Finds the runs of a set, judges each, and says which could not be judged and why."""
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -110,7 +111,8 @@ def _read_as_they_are(path: Path, task: Task) -> Iterable[RunFile]:
 
 def _folder(file: Path, root: Path) -> str:
     parts = file.relative_to(root).parts if root.is_dir() and file != root else ()
-    return parts[0] if len(parts) > 1 else ""
+    # A study keeps the log of each run in a folder of its own, named by a hash.
+    return parts[0] if len(parts) > 1 and not re.fullmatch("[0-9a-f]{16}", parts[0]) else ""
 
 
 def judge_set(
