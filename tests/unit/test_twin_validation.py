@@ -369,6 +369,8 @@ def test_verdict_and_order(tmp_path):
     assert not Validation(str(tmp_path), [near], [], [], [], [], [off]).passed
     assert not Validation(str(tmp_path), ordered, [], [], [], [], []).passed
     assert not Validation(str(tmp_path), [], [], [], [], [], []).passed
+    alone = Validation(str(tmp_path), [], [], [], [TheoryCheck("a", "b", "", "", True)], [], [])
+    assert alone.headline() == "no reference run judged, 1 of 1 checks against theory hold"
 
 
 @pytest.mark.parametrize("name", ["static loads", "mirror symmetry", "rest on a slope", "yaw gain", "energy"])

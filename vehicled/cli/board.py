@@ -132,5 +132,5 @@ def show(recording: BoardRecording) -> None:
         rows.append(
             [name, f"{row.rate_hz:g}", *times, f"{row.misses + row.skips} of {row.runs + row.skips}", f"{row.late_share:.3%}"]
         )
-    columns = ["task", "Hz", "late p50", "p99", "max", "runs p50", "p99", "max [ms]", "missed or skipped", ""]
+    columns = ["task", "Hz", "late (ms) p50", "p99", "max", "runs (ms) p50", "p99", "max", "missed or skipped", ""]
     print_table(f"{recording.label}, {recording.duration_s:g} s of {recording.profile}", columns, rows)

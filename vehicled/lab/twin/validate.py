@@ -107,12 +107,14 @@ def _check_outputs(arguments: Namespace) -> None:
 def _show(validation: Validation) -> None:
     rows = []
     for run in validation.comparisons:
-        cells = [f"{value} / {limit}" if limit else value for value, limit in errors_cells(run)]
+        cells = [f"{value}\n/ {limit}" if limit else value for value, limit in errors_cells(run)]
         share = run.judgement.share
         part = f"{100 * share:.0f}%" if isfinite(share) else "-" if run.judgement.passed is None else "beyond"
-        rows.append([run.source.name, _MARKS[run.judgement.passed], part, *cells])
+        # A terminal has no room for a name of 40 characters beside eight figures.
+        vehicle, _, manoeuvre = run.source.name.replace("/", "/\n").rpartition("__")
+        rows.append([f"{vehicle}\n{manoeuvre}" if vehicle else manoeuvre, _MARKS[run.judgement.passed], part, *cells])
     if rows:
-        heads = ["run", "passed", "of limit", *FIGURES]
+        heads = ["run", "passed", "of limit", *(name.replace(" ", "\n") for name in FIGURES)]
         print_table("our model against the reference, worst first (RMS error / limit, percent)", heads, rows)
     _show_findings(validation.findings)
     _show_checks(validation.checks)

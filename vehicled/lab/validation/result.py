@@ -99,7 +99,7 @@ class Validation(Struct, frozen=True, eq=False):
     def headline(self) -> str:
         """Verdict in one sentence."""
         kept = self.judged - len(self.missed)
-        text = f"{kept} of {self.judged} reference runs within their target"
+        text = f"{kept} of {self.judged} reference runs within their target" if self.judged else "no reference run judged"
         if self.findings:
             shown = sum(finding.passed is not None for finding in self.findings)
             text += f", {shown - len(self.deviating)} of {shown} parameters that the runs show within {LARGEST_PCT:g} %"
