@@ -1,6 +1,8 @@
 """Effects and intervals of a study."""
 
-from math import isnan
+import re
+from itertools import pairwise
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,8 @@ import pytest
 from scipy import stats
 
 from vehicled.studies.conduct import Row
-from vehicled.studies.statistics import effects, interval, proportion, quantiles
+from vehicled.studies.report import chart
+from vehicled.studies.statistics import Effect, effects, interval, proportion, quantiles
 
 
 def row(number: int, value: float | None, outcome: Any = "finished", **levels: Any) -> Row:
@@ -68,3 +71,13 @@ def test_a_proportion_has_its_interval() -> None:
     assert isnan(proportion(0, 0)[0])
     wanted = stats.binomtest(3, 50).proportion_ci(method="wilson")
     assert proportion(3, 50) == (pytest.approx(wanted.low, abs=1e-6), pytest.approx(wanted.high, abs=1e-6))
+
+
+def test_labels_of_sampled_levels_neither_touch_nor_leave_the_chart() -> None:
+    levels = (0.4001, 0.5016, 0.5614, 0.6049, 0.7326, 0.8587, 1.192356)
+    picture = chart([Effect(level, 2, 2, 1.0, 0.9, 1.1, nan, nan, nan, 2) for level in levels])
+    found = [(float(x), text) for x, text in re.findall(r'<text x="([\d.]+)" y="188" text-anchor="middle">([^<]+)<', picture)]
+    assert [text for _, text in found] == ["0.4001", "0.5614", "0.7326", "0.8587", "1.192"]
+    ends = [(x - 3 * len(text), x + 3 * len(text)) for x, text in found]
+    assert all(right < left for (_, right), (left, _) in pairwise(ends))
+    assert ends[-1][1] <= 420

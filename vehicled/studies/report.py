@@ -141,7 +141,7 @@ def _factor(study: Finished, factor: str) -> str:
         body = ""
         for i, level in enumerate(levels):
             cells = "".join(f"<td>{_mean(found[i])}</td><td>{_change(found[i])}</td>" for _, found in made)
-            body += f"<tr><th>{escape(str(level.level))}</th><td>{level.finished} of {level.runs}</td>{cells}</tr>"
+            body += f"<tr><th>{escape(_label(level.level))}</th><td>{level.finished} of {level.runs}</td>{cells}</tr>"
         table = (
             f'<div class="scroll"><table><thead><tr><th rowspan=2>{escape(factor)}</th><th rowspan=2>finished</th>{heads}</tr>'
             f"<tr>{under}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -152,6 +152,11 @@ def _factor(study: Finished, factor: str) -> str:
 def number(value: float) -> str:
     """Format a number with four significant digits."""
     return f"{value:.4g}".replace("-", "\N{MINUS SIGN}") if isfinite(value) else "\N{EN DASH}"
+
+
+def _label(level: object) -> str:
+    """Return a level for the table; sampled ones have sixteen digits."""
+    return f"{level:.6g}" if isinstance(level, float) else str(level)
 
 
 def _mean(effect: Effect) -> str:
@@ -170,6 +175,8 @@ def _change(effect: Effect) -> str:
 
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 420, 200, 62, 34, 10
+_CHARACTER = 6.5
+"""Width of a character of a label."""
 
 
 def chart(found: Sequence[Effect]) -> str:
@@ -208,12 +215,17 @@ def chart(found: Sequence[Effect]) -> str:
         for p, e in zip(positions, shown, strict=True)
     ]
     step = max(1, -(-len(shown) // 8))
-    room = int((_WIDTH - _LEFT) / max(1, -(-len(shown) // step)) / 6.5)
+    room = int((_WIDTH - _LEFT) / max(1, -(-len(shown) // step)) / _CHARACTER)
+    free = 0.0
     for i, (position, each) in enumerate(zip(positions, shown, strict=True)):
-        if i % step == 0:
-            label = number(each.level) if numeric else str(each.level)
-            label = label if len(label) <= room else label[: max(room - 1, 1)] + "\N{HORIZONTAL ELLIPSIS}"
-            parts.append(f'<text x="{x(position):.1f}" y="{_HEIGHT - 12}" text-anchor="middle">{escape(label)}</text>')
+        label = number(each.level) if numeric else str(each.level)
+        label = label if numeric or len(label) <= room else label[: max(room - 1, 1)] + "\N{HORIZONTAL ELLIPSIS}"
+        half = 0.5 * _CHARACTER * len(label)
+        middle = min(x(position), _WIDTH - half)
+        # Sampled levels lie anywhere: a label that would touch the one before is left out.
+        if middle - half >= free if numeric else i % step == 0:
+            parts.append(f'<text x="{middle:.1f}" y="{_HEIGHT - 12}" text-anchor="middle">{escape(label)}</text>')
+            free = middle + half + _CHARACTER
     return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">{"".join(parts)}</svg>'
 
 
