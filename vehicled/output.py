@@ -19,13 +19,13 @@ def check_output(option: str, file: Path) -> None:
         raise SetupError(f"{option} {file}: cannot be written; choose a file in an existing, writable folder")
 
 
-def check_plot_file(file: Path) -> None:
-    """Raise :class:`SetupError` before the work if the file of ``--plot`` cannot be written or is not a picture."""
+def check_plot_file(file: Path, option: str = "--plot") -> None:
+    """Raise :class:`SetupError` before the work if the file of an option cannot be written or is not a picture."""
     if file.suffix.lower() not in PLOT_SUFFIXES:
-        raise SetupError(f"--plot {file}: the name must end in {', '.join(PLOT_SUFFIXES)}")
-    check_output("--plot", file)
+        raise SetupError(f"{option} {file}: the name must end in {', '.join(PLOT_SUFFIXES)}")
+    check_output(option, file)
     if find_spec("matplotlib") is None:
-        raise SetupError("--plot needs matplotlib: pip install matplotlib")
+        raise SetupError(f"{option} needs matplotlib: pip install matplotlib")
 
 
 def save_figure(figure: "Figure", file: str | os.PathLike[str]) -> None:

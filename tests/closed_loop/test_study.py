@@ -127,6 +127,7 @@ def test_a_second_call_drives_nothing_and_a_changed_study_is_refused(folder: Pat
     assert "-rate = { values = [100]" in said
     assert "+rate = { values = [100, 50]" in said
     assert "--extend" in said
+    assert "problems" not in said  # the cure is no problem of its own
     assert "8 runs" in command(folder, "other.toml", "--extend", "--output", "study_short")[1]
     after = records(folder / "study_short")
     # Runs that still belong were not driven again.
@@ -251,6 +252,11 @@ def test_an_optimisation_finds_the_same_again(tmp_path: Path) -> None:
     study["optimise"]["trials"] = 5  # type: ignore[index]
     more = v.study(study, output=tmp_path / "a", extend=True)
     assert cpu.items() <= {row.key: row.cpu_s for row in more.rows}.items()
+    study["optimise"]["metric"] = "manoeuvre_heading_mean_rad"  # type: ignore[index]
+    study["course"] = "circle_r1_slow"
+    study["duration_s"] = 60
+    with pytest.raises(StudyError, match="no finished drive has manoeuvre_heading_mean_rad"):
+        v.study(study, output=tmp_path / "b")
     more.report(tmp_path / "page.html")
     assert "Best trial" in (tmp_path / "page.html").read_text()
 

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -9,10 +10,13 @@ from hypothesis import strategies as st
 
 from vehicled.profile import ProfileError
 from vehicled.studies.campaign import check_levels
+from vehicled.studies.cluster import DaskPool
 from vehicled.studies.design import Factor, factor_of
 from vehicled.studies.errors import StudyError
 from vehicled.studies.formula import FormulaError, evaluate
+from vehicled.studies.metrics import StudyDrive, check_searched, measure_own
 from vehicled.studies.specification import Specification, load, names, parse
+from vehicled.studies.table import Table
 
 HERE = Path("/nowhere/my.toml")
 
@@ -104,7 +108,7 @@ def test_samples_stay_in_their_bounds_and_are_repeatable() -> None:
         ("metrics = ['cross_track']\n", "no metric 'cross_track'"),
         ("metrics = ['./not_here.py:f']\n", "no such file"),
         ("keep_logs = 'some'\n", '"failed"'),
-        ("seed = -1\n", "seed = -1"),
+        ("seed = -1\n", "seed: must be a whole number >= 0, found -1"),
         ("link = 'wire'\n", '"wires"'),
         ("[set]\nlimits.max_speed_mps = '= 2 * hz'\n", "hz is unknown"),
         ("[set]\nlimits.max_speed_mps = '= 1 / 0'\n", "division by zero"),
@@ -112,7 +116,12 @@ def test_samples_stay_in_their_bounds_and_are_repeatable() -> None:
         ("[factors]\na.cases = {}\n", "has no cases"),
         ("factors = 3\n", "must be a table"),
         ("profil = 'art'\n", "did you mean profile?"),
-        ("[optimise]\nmetric = 'x'\ntrials = 0\n", "trials"),
+        ("[optimise]\nmetric = 'x'\ntrials = 0\n", "optimise.trials: must be a whole number >= 1"),
+        ("[optimise]\nmetric = 'cross_track_maen_m'\n", "did you mean cross_track_mean_m?"),
+        ("[factors]\nseed = [1, 2, 'a']\n", 'seed: must be a whole number >= 0, found the text "a"'),
+        ("[factors]\na = {values = [1], keys = ['x.y']}\nb.cases.c = {x.y = 2}\n", "x.y: is set by the factors a and b"),
+        ("[sampling]\npoints = 3\nmethod = 'sobol'\n[factors]\nlaps = {low = 1, high = 3}\n", "take 2 or 4"),
+        ("[set]\nexact.rate_hz = 1\n", "exact.rate_hz: must be a number >= 5"),
     ],
 )
 def test_a_mistake_is_named_with_its_cure(text: str, words: str) -> None:
@@ -126,6 +135,46 @@ def test_all_mistakes_are_named_together() -> None:
     with pytest.raises(StudyError) as caught:
         study("metrics = ['nothing']\n[factors]\nseed = []\ncontroler = ['mpc']\n")
     assert len(caught.value.problems) == 3
+
+
+def test_the_mistakes_of_all_levels_are_named_together() -> None:
+    with pytest.raises(StudyError) as caught:
+        study("laps = 0\n[factors]\nseed = [1, -1]\nlink = ['wires', 'wire']\n")
+    # Each level is judged beside the first levels of the others: laps is wrong in all three.
+    assert len(caught.value.problems) == 3
+    made = study("[factors]\nseed = [1, 2]\nlink = ['wires', 'messages']\n")
+    assert [(point.settings.seed, point.settings.link) for point in made.samples()] == [(1, "wires"), (1, "messages")]
+
+
+def test_a_search_may_be_for_a_number_of_the_users_function() -> None:
+    assert not check_searched("several.a", ["/nowhere/own.py:several"])
+    assert check_searched("several.a", ["/nowhere/own.py:severall"])
+
+
+def test_one_call_at_a_time_drives_into_a_folder(tmp_path: Path) -> None:
+    with Table(tmp_path, create=True):
+        with pytest.raises(StudyError, match="another call drives a study into this folder"):
+            Table(tmp_path, create=True)
+        with Table(tmp_path) as reader:
+            assert reader.facts() == {}
+    with Table(tmp_path, create=True):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(StudyError, match="is a file: name a folder"):
+        Table(tmp_path / "file", create=True)
+
+
+def test_a_metric_that_is_no_number_is_named(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def fast(drive):\n    return 'fast'\n")
+    found, problem = measure_own([f"{tmp_path}/own.py:fast"], cast(StudyDrive, None))
+    assert found == {"fast": None}
+    assert "returned 'fast'; return a number, or several by name in a dict" in problem
+
+
+def test_a_scheduler_file_that_is_missing_is_named() -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(StudyError, match=r"nofile\.json: no such file"):
+        DaskPool("nofile.json")
 
 
 def test_what_is_no_toml_is_refused_with_the_line() -> None:

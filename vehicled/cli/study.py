@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 
 from vehicled.output import check_plot_file
@@ -26,7 +27,9 @@ def run(arguments: Namespace) -> int:
         if arguments.on:
             from vehicled.studies.cluster import DaskPool
 
-            pool = DaskPool(arguments.on)
+            pool = cluster = DaskPool(arguments.on)
+            if cluster.notice:
+                print(f"vehicled: {cluster.notice}", file=sys.stderr)
         else:
             pool = LocalPool(arguments.jobs)
         try:
@@ -42,7 +45,13 @@ def run(arguments: Namespace) -> int:
     finished = read_study(folder)
     write_page(finished, page)
     count = {name: sum(row.outcome == name for row in rows) for name in ("finished", "failed", "refused", "crashed")}
-    print(f"{len(rows)} runs: " + ", ".join(f"{number} {name}" for name, number in count.items() if number))
+    print(
+        f"{len(rows)} run{'s' if len(rows) > 1 else ''}: "
+        + ", ".join(f"{number} {name}" for name, number in count.items() if number)
+    )
+    reasons = Counter(row.why for row in rows if row.outcome == "failed").most_common(1)
+    if reasons:
+        print(f"most failures: {reasons[0][0]} ({reasons[0][1]} of {count['failed']})")
     shown = [row for row in rows if row.outcome in ("refused", "crashed") or row.problem]
     for row in shown[:5]:
         print(f"run {row.number} {row.outcome}: {row.problem or row.why}", file=sys.stderr)
@@ -88,7 +97,7 @@ def report(arguments: Namespace) -> int:
         from vehicled.studies.figure import write_figure
 
         output = Path(arguments.figure)
-        check_plot_file(output)
+        check_plot_file(output, "--figure")
         metrics = [study.check_metric(name) for name in arguments.metric] or study.metrics[:2]
         x = study.check_factor(arguments.x) if arguments.x else _first_numeric(study)
         write_figure(study, output, metrics, x, study.check_factor(arguments.lines) if arguments.lines else "")

@@ -90,17 +90,24 @@ class Campaign:
         return rows
 
     def _table_of_all(self, pool: Pool, progress: Progress) -> list[Row]:
-        found: list[Row] = []
         size = self.specification.size
-        progress(State(0, size, 0, 0))
-        for row in self.drive(self.specification.points(), pool):
+        found, missing = self._plan(self.specification.points())
+        progress(State(len(found), size, self.failed, 0))
+        for row in self._drive(missing, pool):
             found.append(row)
             progress(State(len(found), size, self.failed, self.driven))
         return found
 
     def drive(self, points: "Iterator[Point] | Sequence[Point]", pool: Pool) -> Iterator[Row]:
         """Yield the rows of some points: first those that are known, then those that are driven now, as they come."""
+        known, missing = self._plan(points)
+        yield from known
+        yield from self._drive(missing, pool)
+
+    def _plan(self, points: "Iterator[Point] | Sequence[Point]") -> tuple[list[Row], dict[str, list[Point]]]:
+        """Store which runs belong to the study; return the rows that are known, and the points of the others by key."""
         self.failed = self.driven = 0
+        known: list[Row] = []
         missing: dict[str, list[Point]] = {}
         keyed = [(point, point.key(self.basis)) for point in points]
         self._table.plan([(point.number, key, point.levels) for point, key in keyed], first=not self._planned)
@@ -108,9 +115,12 @@ class Campaign:
         for point, key in keyed:
             row = self._known.get(key)
             if row is not None and row.outcome != "crashed":
-                yield self._counted(row, point)
+                known.append(self._counted(row, point))
             else:
                 missing.setdefault(key, []).append(point)
+        return known, missing
+
+    def _drive(self, missing: dict[str, list[Point]], pool: Pool) -> Iterator[Row]:
         for row in pool.run([self._request(same[0], key) for key, same in missing.items()]):
             self._table.add(row)
             self._known[row.key] = row
@@ -202,4 +212,4 @@ def _refuse_changes(known: dict[str, str], facts: dict[str, str], folder: Path) 
     problems += [f"{name} has changed" for name in changed]
     if problems:
         cure = "choose another --output; or --extend, which keeps the runs that still belong and drives the others"
-        raise StudyError(f"{folder} holds runs of another study", [*problems, cure])
+        raise StudyError(f"{folder} holds runs of another study", problems, cure)

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -47,6 +48,11 @@ class DaskPool:
             distributed: Any = import_module("distributed")
         except ImportError:
             raise StudyError("--on", ["needs dask: pip install 'vehicled[dask]'"]) from None
+        if not where.startswith("dask://") and not Path(where).is_file():
+            # Dask would wait for the file for ever.
+            raise StudyError(
+                f"--on {where}", ["no such file; 'dask scheduler --scheduler-file FILE' writes it, or give dask://HOST:PORT"]
+            )
         try:
             if where.startswith("dask://"):
                 client = distributed.Client(f"tcp://{where.removeprefix('dask://')}", timeout=_CONNECT_S)
@@ -59,6 +65,8 @@ class DaskPool:
             ) from None
         self._client = client
         self.size = sum(client.nthreads().values()) or 1
+        self.notice = "" if client.nthreads() else f"waiting for workers: start one with 'dask worker {client.scheduler.address}'"
+        """What the user should know before the first run; empty if the cluster can begin."""
 
     def run(self, requests: Iterable[Request]) -> Iterator[Row]:
         """Drive all requests; yield the rows as they come."""

@@ -28,6 +28,11 @@ class Factor(Struct, frozen=True, kw_only=True):
     levels: tuple[Level, ...]
 
     @property
+    def all_keys(self) -> set[str]:
+        """Keys that at least one level sets."""
+        return {key for level in self.levels for key in level.keys}
+
+    @property
     def numeric(self) -> bool:
         """True if every level is a number."""
         return all(isinstance(level.label, int | float) and not isinstance(level.label, bool) for level in self.levels)
@@ -44,6 +49,11 @@ class Interval(Struct, frozen=True, kw_only=True):
     """True if equal ratios are equally likely."""
     whole: bool = False
     """True for whole numbers, with both bounds."""
+
+    @property
+    def all_keys(self) -> set[str]:
+        """Keys that get the value."""
+        return set(self.keys)
 
     def at(self, fraction: float) -> float | int:
         """Return the value at a fraction of the way from ``low`` to ``high``."""

@@ -97,6 +97,17 @@ def check_metrics(wanted: Sequence[str], folder: Path) -> tuple[list[str], list[
     return checked, problems
 
 
+def check_searched(name: str, functions: Sequence[str]) -> list[str]:
+    """Return the mistake of the metric that a search is for: it must be known, or a listed function of the user's gives it."""
+    own = [plugins.table_name(each) for each in functions if plugins.is_reference(each)]
+    # A function may return several numbers, function.name.
+    if name in METRICS or name.partition(".")[0] in own:
+        return []
+    near = nearest(name, (*METRICS, *own))
+    cure = f"did you mean {near}?" if near else f"known are {', '.join((*METRICS, *own))}; list FILE.py:NAME in metrics to use NAME"
+    return [f"optimise.metric: no metric {name!r:.60}; {cure}"]
+
+
 def function(reference: str) -> Callable[[StudyDrive], Any]:
     """Return a metric function of the user's. Raises PluginError."""
     made: Callable[[StudyDrive], Any] = plugins.load("metric", reference, plugins.CONTRACTS["metric"], {}).implementation
@@ -120,11 +131,17 @@ def measure_own(references: Sequence[str], drive: StudyDrive) -> tuple[dict[str,
         try:
             value = function(reference)(drive)
             pairs = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
-            found |= {key: _plain(float(each)) for key, each in pairs.items()}
+            found |= {key: _number(each) for key, each in pairs.items()}
         except Exception as error:  # noqa: BLE001 - a metric of the user's must not end the study
             problems.append(f"metric {name}: {plugins.describe(error)}")
             found[name] = None
     return found, "; ".join(problems)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
+        raise TypeError(f"returned {value!r:.40}; return a number, or several by name in a dict")
+    return _plain(float(value))
 
 
 def _plain(value: Any) -> float | None:

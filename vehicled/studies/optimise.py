@@ -52,6 +52,9 @@ def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[Row]:
             driven = before + campaign.driven
             failed += row.outcome != "finished"
             progress(State(len(rows) + len(found), size, failed, driven, _best(search)))
+        measured = [row.metrics.get(wanted.metric) for row in found.values() if row.outcome == "finished"]
+        if measured and all(value is None for value in measured):
+            raise StudyError("optimise.metric", [f"no finished drive has {wanted.metric}: choose a metric that this course gives"])
         for i, trial in enumerate(trials):
             search.tell(trial, _value(wanted, [found[(first + i) * len(seeds) + j + 1] for j in range(len(seeds))]))
         rows += found.values()

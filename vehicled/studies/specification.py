@@ -4,19 +4,22 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
+import msgspec.inspect as mi
 from msgspec import Meta, Struct
 
 from vehicled import plugins, shipped
 from vehicled.profile import ProfileError, toml_text
+from vehicled.profile.collect import built
 from vehicled.profile.loading import read
-from vehicled.profile.problems import choices, nearest
+from vehicled.profile.problems import choices, found, nearest
+from vehicled.profile.wording import describe
 from vehicled.studies.design import MAX_RUNS, Factor, Interval, Level, Sampling, factor_of, flat, points
 from vehicled.studies.errors import StudyError
 from vehicled.studies.formula import FormulaError, evaluate, is_formula
-from vehicled.studies.metrics import check_metrics
+from vehicled.studies.metrics import check_metrics, check_searched
 
 
 class ExactLoop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -66,6 +69,7 @@ EXACT = "exact."
 FIELDS = tuple(name for name in Settings.__struct_fields__ if name not in ("overrides", "exact"))
 """Keys of a study file that are no keys of the profile."""
 _HINTS = get_type_hints(Settings, include_extras=True)
+_ALLOWED = {name: describe(mi.type_info(hint)) for name, hint in _HINTS.items()}
 
 
 class Optimisation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -159,16 +163,31 @@ class Specification(Struct, frozen=True, kw_only=True):
             raise StudyError(self.path, [f"{error} (at {shown or 'the only run'})"]) from None
 
     def samples(self) -> Iterator[Point]:
-        """Iterate over runs that together have every level of every factor: what is checked before the first run."""
+        """Iterate over runs that together have every level of every factor but the seed: what is loaded before the first run."""
+        return (self.point(0, levels) for levels in self._each_level() if levels.get("seed") in (None, self._first().get("seed")))
+
+    def check_values(self) -> None:
+        """Evaluate every formula and value once. Raises :class:`StudyError` with the mistakes of all levels."""
+        problems: dict[str, None] = {}
+        for levels in self._each_level():
+            try:
+                self.point(0, levels)
+            except StudyError as error:
+                problems |= dict.fromkeys(error.problems)
+        if problems:
+            raise StudyError(self.path, list(problems))
+
+    def _first(self) -> dict[str, Level]:
         first = {factor.name: factor.levels[0] for factor in self.factors}
-        for interval in self.intervals:
-            first[interval.name] = interval.level(interval.at(0.5))
-        yield self.point(0, first)
+        return first | {interval.name: interval.level(interval.at(0.5)) for interval in self.intervals}
+
+    def _each_level(self) -> Iterator[dict[str, Level]]:
+        first = self._first()
+        yield first
         for factor in self.factors:
-            if factor.name != "seed":
-                yield from (self.point(0, first | {factor.name: level}) for level in factor.levels[1:])
+            yield from (first | {factor.name: level} for level in factor.levels[1:])
         for interval in self.intervals:
-            yield from (self.point(0, first | {interval.name: interval.level(interval.at(end))}) for end in (0.0, 1.0))
+            yield from (first | {interval.name: interval.level(interval.at(end))} for end in (0.0, 1.0))
 
 
 def _settings(values: Mapping[str, Any], folder: Path) -> Settings:
@@ -176,10 +195,9 @@ def _settings(values: Mapping[str, Any], folder: Path) -> Settings:
     overrides = {key: value for key, value in values.items() if key not in FIELDS and not key.startswith(EXACT)}
     loop = {key.removeprefix(EXACT): value for key, value in values.items() if key.startswith(EXACT)}
     if loop:
-        try:
-            fields["exact"] = msgspec.convert(loop, ExactLoop)
-        except msgspec.ValidationError as error:
-            raise ValueError(f"exact: {error}") from None
+        fields["exact"], mistakes = built(ExactLoop, loop)
+        if mistakes:
+            raise ValueError("; ".join(f"{EXACT}{each}" for each in mistakes))
     for key in FIELDS:
         if key in values:
             value = values[key]
@@ -188,9 +206,8 @@ def _settings(values: Mapping[str, Any], folder: Path) -> Settings:
                 value = [each for each in value if each] if isinstance(value, list) else value
             try:
                 fields[key] = msgspec.convert(value, _HINTS[key])
-            except msgspec.ValidationError as error:
-                allowed = [str(choice) for choice in get_args(_HINTS[key]) if isinstance(choice, str) and choice]
-                raise ValueError(f"{key} = {value!r:.60}: {f'use one of {choices(allowed)}' if allowed else error}") from None
+            except msgspec.ValidationError:
+                raise ValueError(f"{key}: must be {_ALLOWED[key]}, found {found(value)}") from None
             fields[key] = _beside(key, fields[key], folder)
     return Settings(**fields, overrides={key: plugins.absolute(value, folder) for key, value in overrides.items()})
 
@@ -256,11 +273,17 @@ def of(data: Mapping[str, Any], path: Path, text: str = "") -> Specification:
     fixed = {key: value for key, value in data.items() if key in FIELDS}
     fixed |= dict(flat(data.get("set", {})))
     factors, intervals = _factors(data.get("factors", {}), problems)
-    doubled = {key for each in factors for level in each.levels for key in level.keys} | {
-        k for each in intervals for k in each.keys
-    }
-    problems += [f"{key}: is fixed and a factor: remove one" for key in sorted(doubled & set(fixed))]
-    _unknown_keys({*fixed, *doubled} - set(FIELDS), problems)
+    varied: dict[str, list[str]] = {}
+    every: list[Factor | Interval] = [*factors, *intervals]
+    for each in every:
+        for key in each.all_keys:
+            varied.setdefault(key, []).append(each.name)
+    problems += [f"{key}: is fixed and a factor: remove one" for key in sorted(varied.keys() & fixed.keys())]
+    # Only the last one would have an effect, and the report would say that the others have none.
+    problems += [
+        f"{key}: is set by the factors {' and '.join(names)}: leave it to one" for key, names in varied.items() if names[1:]
+    ]
+    _unknown_keys({*fixed, *varied} - set(FIELDS), problems)
     sampling = _table("sampling", Sampling, data, problems)
     optimise = _table("optimise", Optimisation, data, problems)
     if intervals and sampling is None and optimise is None:
@@ -278,8 +301,13 @@ def of(data: Mapping[str, Any], path: Path, text: str = "") -> Specification:
     keep = data.get("keep_logs", "none")
     if keep not in ("none", "failed", "all"):
         problems.append(f'keep_logs = {keep!r:.40}: use one of "none", "failed", "all"')
+    if sampling is not None and sampling.method == "sobol" and sampling.points & (sampling.points - 1):
+        near = 2 ** (sampling.points.bit_length() - 1)
+        problems.append(f"sampling.points: Sobol points are balanced only in powers of two: take {near} or {2 * near}")
     checked, mistakes = check_metrics(metrics, path.parent)
     problems += mistakes
+    if optimise is not None and not mistakes:
+        problems += check_searched(optimise.metric, checked)
     made = Specification(
         name=texts["name"] or path.stem, path=str(path), source=text, description=texts["description"], fixed=fixed,
         factors=tuple(factors), intervals=tuple(intervals), sampling=sampling, optimise=optimise, metrics=tuple(checked),
@@ -289,8 +317,7 @@ def of(data: Mapping[str, Any], path: Path, text: str = "") -> Specification:
         problems.append(f"the factors give {made.size} runs: more than {MAX_RUNS}")
     if problems:
         raise StudyError(str(path), problems)
-    for _ in made.samples():  # every formula and value once
-        pass
+    made.check_values()
     return made
 
 
@@ -321,11 +348,9 @@ def _unknown_keys(keys: set[str], problems: list[str]) -> None:
 def _table(name: str, kind: type[Any], data: Mapping[str, Any], problems: list[str]) -> Any:
     if name not in data:
         return None
-    try:
-        return msgspec.convert(data[name], kind)
-    except msgspec.ValidationError as error:
-        problems.append(f"{name}: {error}")
-        return None
+    made, mistakes = built(kind, data[name])
+    problems += [f"{name}.{each}" for each in mistakes]
+    return None if mistakes else made
 
 
 __all__ = ["FIELDS", "Optimisation", "Point", "ProfileError", "Settings", "Specification", "find", "load", "names", "of", "parse"]

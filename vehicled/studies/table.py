@@ -1,7 +1,9 @@
 """Table of a study's runs: one SQLite file, to which every finished run is added at once."""
 
 import csv
+import fcntl
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,10 +25,13 @@ class Table:
     def __init__(self, folder: Path, *, create: bool = False) -> None:
         """Open the table of a study folder. Raises :class:`StudyError` if there is none, or if it is damaged."""
         self.path = folder / FILE
+        self._lock = -1
         if not create and not self.path.is_file():
             raise StudyError(str(folder), [f"holds no study (no {FILE}): name the folder that 'vehicled study' printed"])
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if create:
+                self._lock = _locked(folder)
             self._db = sqlite3.connect(self.path, timeout=30.0)
             # A killed process loses at most the run that it was writing.
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -37,9 +42,12 @@ class Table:
             )
             self._db.execute("CREATE TABLE IF NOT EXISTS design (number INTEGER PRIMARY KEY, key TEXT, levels TEXT)")
             self._db.commit()
+        except FileExistsError:
+            raise StudyError(str(folder), ["is a file: name a folder with --output"]) from None
         except OSError as error:
             raise StudyError(str(folder), [f"cannot be written: {error.strerror or error}"]) from None
         except sqlite3.Error as error:
+            self._unlock()
             raise StudyError(str(self.path), [f"cannot be used: {error}; delete it to begin anew"]) from None
 
     def __enter__(self) -> "Table":
@@ -47,6 +55,12 @@ class Table:
 
     def __exit__(self, *_: object) -> None:
         self._db.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     def facts(self) -> dict[str, str]:
         """Return what is known of the study: its text, the software and the files it was run with."""
@@ -106,6 +120,21 @@ class Table:
                 "make room and call the command again: finished runs are kept" if "full" in str(error) else "finished runs are kept"
             )
             raise StudyError(str(self.path), [f"cannot be written: {error}; {cure}"]) from None
+
+
+def _locked(folder: Path) -> int:
+    """Return a lock of the folder, which ends with the process. Raises :class:`StudyError` if another call has it."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise StudyError(
+            str(folder), ["another call drives a study into this folder: wait for it, or give another --output"]
+        ) from None
+    except OSError:
+        pass  # Some network disks have no locks.
+    return lock
 
 
 def write_table(rows: Sequence[Row], output: Path) -> None:
