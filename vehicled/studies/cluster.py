@@ -66,7 +66,7 @@ class DaskPool:
         self._client = client
         self.size = sum(client.nthreads().values()) or 1
         self.notice = "" if client.nthreads() else f"waiting for workers: start one with 'dask worker {client.scheduler.address}'"
-        """What the user should know before the first run; empty if the cluster can begin."""
+        """Text for the user if no worker can begin yet; else empty."""
 
     def run(self, requests: Iterable[Request]) -> Iterator[Row]:
         """Drive all requests; yield the rows as they come."""
