@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from vehicled.profile import ProfileError
 from vehicled.studies.campaign import check_levels
 from vehicled.studies.cluster import DaskPool
+from vehicled.studies.conduct import Row
 from vehicled.studies.design import Factor, factor_of
 from vehicled.studies.errors import StudyError
 from vehicled.studies.formula import FormulaError, evaluate
 from vehicled.studies.metrics import StudyDrive, check_searched, measure_own
+from vehicled.studies.report import read_study
 from vehicled.studies.specification import Specification, load, names, parse
 from vehicled.studies.table import Table
 
@@ -162,6 +164,32 @@ def test_one_call_at_a_time_drives_into_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StudyError, match="is a file: name a folder"):
         Table(tmp_path / "file", create=True)
+
+
+def test_a_finished_study_is_read_without_writing(tmp_path: Path) -> None:
+    with Table(tmp_path, create=True) as table:
+        table.keep_facts({"name": "mine"})
+        assert (tmp_path / "study.sqlite-wal").exists()
+        with Table(tmp_path) as reader:
+            assert reader.facts() == {"name": "mine"}
+    assert [path.name for path in tmp_path.iterdir()] == ["study.sqlite"]
+    with Table(tmp_path) as reader:
+        assert reader.facts() == {"name": "mine"}
+        # As on a read-only disk: a reader makes no files.
+        assert [path.name for path in tmp_path.iterdir()] == ["study.sqlite"]
+    (tmp_path / "study.sqlite").write_text("not a table " * 100)
+    with pytest.raises(StudyError, match="cannot be read: file is not a database"):
+        Table(tmp_path)
+
+
+def test_a_finished_study_is_read_without_its_files(tmp_path: Path) -> None:
+    """The reader may be in another folder, or on another computer."""
+    source = "metrics = ['./not_here.py:f']\n[factors]\nseed = [1]\n"
+    with Table(tmp_path, create=True) as table:
+        table.keep_facts({"path": "my.toml", "source": source})
+        table.plan([(1, "k", {"seed": 1})], first=True)
+        table.add(Row(key="k", number=1, levels={"seed": 1}, outcome="finished", why="", metrics={"f": 2.0}))
+    assert read_study(tmp_path).metrics == ["f"]
 
 
 def test_a_metric_that_is_no_number_is_named(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def read_study(folder: Path) -> Finished:
         rows = list(table.belonging())
     if not facts or not rows:
         raise StudyError(str(folder), ["holds no finished run yet: call 'vehicled study' with this --output first"])
-    return Finished(parse(facts["source"], Path(facts["path"])), rows, facts, folder)
+    return Finished(parse(facts["source"], Path(facts["path"]), driven=True), rows, facts, folder)
 
 
 def write_report(study: Finished, output: Path) -> None:

@@ -23,15 +23,18 @@ class Table:
     """The runs of a study by key. A context manager."""
 
     def __init__(self, folder: Path, *, create: bool = False) -> None:
-        """Open the table of a study folder. Raises :class:`StudyError` if there is none, or if it is damaged."""
+        """Open the table of a study folder. Raises :class:`StudyError` if there is none, or if it is damaged.
+
+        ``create``: to drive. Without it the table is only read, also on a read-only disk.
+        """
         self.path = folder / FILE
         self._lock = -1
-        if not create and not self.path.is_file():
-            raise StudyError(str(folder), [f"holds no study (no {FILE}): name the folder that 'vehicled study' printed"])
+        if not create:
+            self._db = _reader(self.path)
+            return
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if create:
-                self._lock = _locked(folder)
+            self._lock = _locked(folder)
             self._db = sqlite3.connect(self.path, timeout=30.0)
             # A killed process loses at most the run that it was writing.
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -120,6 +123,21 @@ class Table:
                 "make room and call the command again: finished runs are kept" if "full" in str(error) else "finished runs are kept"
             )
             raise StudyError(str(self.path), [f"cannot be written: {error}; {cure}"]) from None
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    """Return a connection that only reads. Raises :class:`StudyError`."""
+    if not path.is_file():
+        raise StudyError(str(path.parent), [f"holds no study (no {FILE}): name the folder that 'vehicled study' printed"])
+    # Beside a table that is being written lies a log. Without one nothing changes, and SQLite needs no files of its own to read.
+    options = "mode=ro" if path.with_name(f"{FILE}-wal").is_file() else "mode=ro&immutable=1"
+    try:
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, timeout=30.0)
+        db.execute("SELECT * FROM study, record, design LIMIT 1")
+    except sqlite3.Error as error:
+        cure = "if the disk is read-only, copy the folder to another one" if "unable to open" in str(error) else "it may be damaged"
+        raise StudyError(str(path), [f"cannot be read: {error}; {cure}"]) from None
+    return db
 
 
 def _locked(folder: Path) -> int:
