@@ -210,6 +210,14 @@ def test_white_noise_alone_is_no_walk() -> None:
     assert found.form.sigma_m == pytest.approx(0.3, rel=0.1)
 
 
+def test_the_walk_nearest_to_white_noise_has_its_size() -> None:
+    lags = np.geomspace(0.1, 20.0, 12)
+    for growth in (0.0, 2e-4):
+        found, factor = positions.nearest_walk(lags, 0.02 + growth * lags)
+        assert 0.05 < found.settled_sigma_m < 0.3
+        assert factor > 2.0, "and it is told that it does not fit"
+
+
 def test_the_walk_is_found_again() -> None:
     """A walk that was stretched in size and time has its numbers again."""
     true = replace(

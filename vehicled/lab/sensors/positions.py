@@ -391,7 +391,9 @@ def nearest_walk(t_s: Array, found: Array) -> tuple[RandomWalk, float]:
     walk = RandomWalk()
     base_s, base = _walk_increments()
     times = np.geomspace(0.05, 1000.0, 400)
-    logs = np.log(found) - np.log(np.array([np.interp(t_s / time, base_s, base) for time in times]))
+    short = np.minimum(t_s / times[:, None] / base_s[0], 1.0)
+    # Below its shortest lag the place of the walk moves at constant speed.
+    logs = np.log(found) - np.log(np.array([np.interp(t_s / time, base_s, base) for time in times]) * short**2)
     spread = logs.std(axis=1)
     k = int(np.argmin(spread))
     size, time = float(np.exp(0.5 * logs[k].mean())), float(times[k])

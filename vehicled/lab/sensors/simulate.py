@@ -75,7 +75,7 @@ def run(arguments: Namespace) -> int:
     if not written:
         raise RecordingError(f"no recording of the kinds {', '.join(arguments.kind)}")
     words = ["vehicled gap --real", *map(str, arguments.run_files), *(f"--kind {kind}" for kind in kinds_read), f"--sim {folder}"]
-    print(f"{written} runs in {folder}\n{' '.join(words)}")
+    print(f"{written} run{'s' if written > 1 else ''} in {folder}\n{' '.join(words)}")
     return 0
 
 

@@ -71,7 +71,7 @@ def run(arguments: Namespace) -> int:
         text = f"vehicled twin calibrate on {len(found.fitted_on)} drives: {logs}"
         write_output(Path(arguments.output), _written(source, found.figures, Path(arguments.output), text))
         if not arguments.json:
-            print(f"new file: {arguments.output}")
+            print(f"vehicle: {arguments.output}")
     if arguments.plot and found.runs:
         from vehicled.lab.twin.calibrate_plot import plot
 
