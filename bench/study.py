@@ -113,7 +113,9 @@ def main() -> None:
     parser.add_argument("--log", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.drive:
-        print(simulate(plan(options.log, options.drive), SimulationSpec(in_process=True)).result.run_s)
+        drive_plan, before_s = plan(options.log, options.drive), time.process_time()
+        result = simulate(drive_plan, SimulationSpec(in_process=True)).result
+        print(result.digest, time.process_time() - before_s, result.run_s)
         return
     if options.instructions:
         rows = [[name, f"{counted(with_log):.0f}"] for name, with_log in (("no log", False), ("with log", True))]
