@@ -5,6 +5,7 @@ import platform
 import sys
 import time
 from argparse import Namespace
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -97,7 +98,7 @@ def _report(
     board = facts.identity()
     found = claim(measured, board=board, kernel=platform.release(), when=when) if measured else None
     return Report(
-        vehicled=__version__,
+        vehicled=__version__ + (" (compiled)" if find_spec("vehicled__mypyc") else ""),
         python=platform.python_version(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         board=board,

@@ -4,6 +4,7 @@ import ast
 import inspect
 import sys
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -82,7 +83,10 @@ def _describe_fields(definitions: dict[str, Any], struct: type[Struct]) -> None:
 def _field_texts(struct: type[Struct]) -> dict[str, str]:
     """Return the docstrings under the fields, from the source, because Python does not keep them. Empty without sources."""
     try:
-        body: list[ast.stmt] = ast.parse(inspect.getsource(sys.modules[struct.__module__])).body
+        file = Path(inspect.getfile(sys.modules[struct.__module__]))
+        # A compiled module lies beside its source.
+        source = file if file.suffix == ".py" else file.with_name(f"{file.name.partition('.')[0]}.py")
+        body: list[ast.stmt] = ast.parse(source.read_text(encoding="utf-8")).body
     except (OSError, KeyError):
         return {}
     for name in struct.__qualname__.split("."):

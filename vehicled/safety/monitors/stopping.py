@@ -32,7 +32,7 @@ class StoppingMonitor:
         self._alignment = alignment
         self._body = Body(vehicle, 0.0)
         self.adapt(vehicle)
-        self.reaction_s = MIN_REACTION_S + self._delay_s
+        self.reaction_s = MIN_REACTION_S + vehicle.drive.delay_s
         """Time from an event to the first braking, s, at p99.9."""
         self.distance_m = 0.0
         """Stopping distance from the present speed, m."""
