@@ -2,10 +2,12 @@
 
     python bench/study.py [--drives 8] [--rounds 3]
     python bench/study.py --instructions
+    make compiled && python bench/study.py --compiled [--instructions]
 
 Each drive is the lap of ``lot17`` at the shipped rates. Arms run in turn; figures are medians over rounds. The reference of the
 ratios is the drive with two processes, as ``vehicled sim --no-log`` does it. ``--instructions`` counts instead of timing: it needs
-valgrind, takes some minutes, and gives the same figure on a busy machine.
+valgrind, takes some minutes, and gives the same figure on a busy machine. ``--compiled`` drives with the wheel of ``make compiled``
+and with plain Python in turn, and compares CPU time, digests and, on demand, instructions.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from zipfile import ZipFile
 
 import vehicled as v
 from vehicled.run.plan import Plan
@@ -36,6 +39,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 
 
+ROOT = Path(__file__).resolve().parent.parent
 COUNTED_S = (3.0, 7.0)
 """Lengths of the two counted drives: their difference has no start of the process in it."""
 
@@ -58,20 +62,51 @@ def lap(arm: str) -> tuple[float, float, float]:
         return run_s / (time.perf_counter() - began), 1e3 * here_s / run_s, 1e3 * others_s / run_s
 
 
-def counted(with_log: bool) -> float:
-    """Return millions of instructions of this process per simulated second, counted by valgrind."""
+def counted(with_log: bool, packages: Path = ROOT) -> float:
+    """Return millions of instructions of a drive per simulated second, counted by valgrind."""
     counts, times_s = [], []
     for duration_s in COUNTED_S:
         with tempfile.TemporaryDirectory() as folder:
             command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={os.devnull}", sys.executable]
             command += [__file__, "--drive", str(duration_s), *(["--log", folder] if with_log else [])]
             # Hashes of texts are random otherwise, and with them the number of collisions.
-            done = subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "0"}, capture_output=True, text=True, check=True)
+            environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": str(packages)}
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
         assert found is not None, done.stderr
         counts.append(int(found[1].replace(",", "")))
         times_s.append(float(done.stdout.split()[-1]))
     return (counts[1] - counts[0]) / (times_s[1] - times_s[0]) * 1e-6
+
+
+def compare_compiled(rounds: int, instructions: bool) -> None:
+    """Print the speed of the compiled wheel beside that of plain Python. Exits if their digests differ."""
+    wheels = sorted((ROOT / "dist").glob(f"vehicled-*-cp{sys.version_info.major}{sys.version_info.minor}-*.whl"))
+    if not wheels:
+        sys.exit("dist/ has no compiled wheel for this Python: run make compiled")
+    speeds: dict[str, list[float]] = {"plain": [], "compiled": []}
+    digests = set()
+    with tempfile.TemporaryDirectory() as name:
+        ZipFile(wheels[-1]).extractall(name)
+        packages = {"plain": ROOT, "compiled": Path(name)}
+        for _ in range(rounds):
+            for arm, folder in packages.items():
+                command = [sys.executable, __file__, "--drive", "30"]
+                done = subprocess.run(
+                    command, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=True
+                )
+                digest, cpu_s, run_s = done.stdout.split()
+                digests.add(digest)
+                speeds[arm].append(float(run_s) / float(cpu_s))
+        counts = {arm: counted(False, folder) for arm, folder in packages.items()} if instructions else {}
+    rows = []
+    for arm, found in speeds.items():
+        row = [arm, f"{median(found):.1f}", f"{median(found) / median(speeds['plain']):.2f}"]
+        rows.append(row + ([f"{counts[arm]:.0f}", f"{counts['plain'] / counts[arm]:.2f}"] if counts else []))
+    heads = ["", "simulated s per CPU s", "of plain", "M instructions per simulated s", "plain / this"]
+    print_table("30 s of the lap of lot17 in one process, no log", heads[: len(rows[0])], rows)
+    if len(digests) > 1:
+        sys.exit(f"the drives differ: {digests}")
 
 
 def drives_per_minute(drives: int, jobs: int) -> float:
@@ -109,6 +144,7 @@ def main() -> None:
     parser.add_argument("--drives", type=int, default=8, help="drives of a study for each process (default 8)")
     parser.add_argument("--rounds", type=int, default=3, help="repetitions (default 3)")
     parser.add_argument("--instructions", action="store_true", help="count instructions instead of timing")
+    parser.add_argument("--compiled", action="store_true", help="compare the wheel of make compiled with plain Python")
     parser.add_argument("--drive", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--log", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -116,6 +152,9 @@ def main() -> None:
         drive_plan, before_s = plan(options.log, options.drive), time.process_time()
         result = simulate(drive_plan, SimulationSpec(in_process=True)).result
         print(result.digest, time.process_time() - before_s, result.run_s)
+        return
+    if options.compiled:
+        compare_compiled(options.rounds, options.instructions)
         return
     if options.instructions:
         rows = [[name, f"{counted(with_log):.0f}"] for name, with_log in (("no log", False), ("with log", True))]

@@ -44,13 +44,22 @@ typedef struct {
     PyObject *value; /* Borrowed from the type, which holds it while it has this version. */
 } AttributeCache;
 
+/* Whether attributes of classes of this metaclass are read as those of any class; one of enumerations adds __getattr__ at most. */
+static int reads_as_type(PyTypeObject *metaclass) {
+    static PyObject *name = NULL;
+    if (name == NULL) {
+        name = PyUnicode_InternFromString("__getattribute__");
+    }
+    return name != NULL && _PyType_Lookup(metaclass, name) == _PyType_Lookup(&PyType_Type, name);
+}
+
 static CPy_NOINLINE PyObject *read_attribute(PyObject *object, PyObject *name, AttributeCache *cache) {
     PyTypeObject *type = Py_TYPE(object);
     if (PyType_Check(object)) {
         PyTypeObject *owner = (PyTypeObject *)object;
         PyObject *value = _PyType_Lookup(owner, name);
         if (value != NULL && Py_TYPE(value)->tp_descr_get == NULL && _PyType_Lookup(type, name) == NULL &&
-            owner->tp_version_tag != 0) {
+            reads_as_type(type) && owner->tp_version_tag != 0) {
             *cache = (AttributeCache){owner, owner->tp_version_tag, 0, value};
         }
     } else if (type->tp_getattro == PyObject_GenericGetAttr) {

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from math import hypot, pi, remainder, sin, tau
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from sim_backend.emulators.failures import Failure
+from sim_backend.emulators.msglink import MsgLinkEmulator
 from sim_backend.scenario import Start
 from tests.closed_loop.fault_judge import SECOND_NS
 from tests.grid import sampled
@@ -16,6 +18,7 @@ from vehicled.cli import main
 from vehicled.judge import Judge
 from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import (
+    ActuatorCommand,
     EstimatorStatus,
     Fault,
     Message,
@@ -32,6 +35,7 @@ from vehicled.profile import load_profile
 from vehicled.replay.drive import Replay
 from vehicled.replay.journal import Journal
 from vehicled.safety.fence import Fence, Polygon
+from vehicled.safety.gate import Gate
 
 PROFILE = "f1tenth_gnss"
 
@@ -217,36 +221,38 @@ def test_wheels_that_are_held_disable_the_drive() -> None:
     assert "told to drive for 2.0 s, and it stands" in drive.machine.why
 
 
-def test_a_motor_that_turns_the_wrong_way_is_named() -> None:
+def test_a_motor_that_turns_the_wrong_way_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reversed(MsgLinkEmulator):
+        def on_message(self, message: Message, ready_ns: int) -> None:
+            super().on_message(_scaled(message, -1.0), ready_ns)
+
+    monkeypatch.setattr("sim_backend.emulators.registry.MsgLinkEmulator", Reversed)
     drive = Drive()
-    sensor = drive.pair.world.emulator(list(drive.pair._profile.devices).index("drive"))
-    plain = sensor.on_message
-    sensor.on_message = lambda message, ready_ns: plain(_reversed(message), ready_ns)  # type: ignore[method-assign]
     drive.run(drive.stands)
     assert "the motor turns the wrong way, or its telemetry has the wrong sign" in drive.machine.why
     assert drive.moved_m < 2.5
 
 
-def test_a_steering_that_is_wired_the_wrong_way_round_is_named() -> None:
+def test_a_steering_that_is_wired_the_wrong_way_round_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Crossed(Gate):
+        def apply(self, *arguments: Any, **named: Any) -> ActuatorCommand:
+            command = super().apply(*arguments, **named)
+            return replace(command, steering=-command.steering)
+
+    monkeypatch.setattr("vehicled.app.Gate", Crossed)
     drive = Drive("vehicle.steering.offset_rad=0.03")
-    gate = drive.pair.machine.gate
-    apply = gate.apply
-
-    def crossed(*arguments: object, **named: object) -> object:
-        command = apply(*arguments, **named)  # type: ignore[arg-type]
-        return replace(command, steering=-command.steering)
-
-    gate.apply = crossed  # type: ignore[method-assign,assignment]
     drive.run(drive.stands)
     assert "although it is steered straight: check the sign and the trim of the steering" in drive.machine.why
     assert drive.moved_m < 5.5
 
 
-def test_wheels_that_slip_stop_it() -> None:
+def test_wheels_that_slip_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slipping(MsgLinkEmulator):
+        def on_message(self, message: Message, ready_ns: int) -> None:
+            super().on_message(_scaled(message, 3.0), ready_ns)
+
+    monkeypatch.setattr("sim_backend.emulators.registry.MsgLinkEmulator", Slipping)
     drive = Drive()
-    sensor = drive.pair.world.emulator(list(drive.pair._profile.devices).index("drive"))
-    plain = sensor.on_message
-    sensor.on_message = lambda message, ready_ns: plain(_slipping(message), ready_ns)  # type: ignore[method-assign]
     drive.run(drive.stands)
     assert "wheels say" in drive.machine.why
 
@@ -333,9 +339,7 @@ def test_a_profile_with_a_heading_device_stands_at_the_start() -> None:
     assert pair.world.motion.x_m == pytest.approx(0.0)
 
 
-def _reversed(message: Message) -> Message:
-    return replace(message, motor_speed_radps=-message.motor_speed_radps) if isinstance(message, MotorStatus) else message
-
-
-def _slipping(message: Message) -> Message:
-    return replace(message, motor_speed_radps=3.0 * message.motor_speed_radps) if isinstance(message, MotorStatus) else message
+def _scaled(message: Message, factor: float) -> Message:
+    if isinstance(message, MotorStatus):
+        return replace(message, motor_speed_radps=factor * message.motor_speed_radps)
+    return message

@@ -31,6 +31,8 @@ END_TOLERANCE_M = 0.1
 # The vehicle creeps at a change of direction and parks to the centimetre, so it need not stop short.
 MANOEUVRE_TOLERANCE_M = 0.03
 
+_Values = tuple[float, float, float, float, float, float, float, float]
+
 
 class CoursePoint(NamedTuple):
     """A place on the course; m, rad (-pi..pi), 1/m, m/s. Yaw, curvature and the sign of the speed are the vehicle's."""
@@ -92,9 +94,10 @@ class PathTracker:
         cusps = course.cusps
         if end_tolerance_m is None:
             end_tolerance_m = MANOEUVRE_TOLERANCE_M if cusps else END_TOLERANCE_M
-        xs, ys = course.x_m.tolist(), course.y_m.tolist()
-        yaws, curvatures, speeds = course.yaw_rad.tolist(), course.curvature_per_m.tolist(), course.speed_mps.tolist()
-        distances: list[float] = course.s_m.tolist()
+        columns = (course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.speed_mps, course.s_m)
+        # With a type, the compiled build computes without objects.
+        lists: list[list[float]] = [column.tolist() for column in columns]
+        xs, ys, yaws, curvatures, speeds, distances = lists
         n, length = len(xs), course.length_m
         if course.closed:
             # The lap goes on past its start, with continuous arc length and heading.
@@ -120,7 +123,7 @@ class PathTracker:
         dxs, dys = _changes(xs, xs[1:]), _changes(ys, ys[1:])
         # One tuple per segment between two samples: unpacking it costs far less than separate look-ups.
         self._lines = list(zip(xs, ys, dxs, dys, [1.0 / (dx * dx + dy * dy) for dx, dy in zip(dxs, dys)]))
-        self._values = list(
+        self._values: list[_Values] = list(
             zip(
                 *(distances, _changes(distances, distances[1:]), yaws, _changes(yaws, yaws[1:])),
                 *(curvatures, _changes(curvatures, curvatures_after), speeds, _changes(speeds, speeds_after)),
