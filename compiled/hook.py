@@ -3,7 +3,7 @@
 ``make compiled`` switches it on. The checkout is not touched and stays plain Python.
 
 mypyc ignores the keyword arguments of a class, so a ``msgspec.Struct`` would lose ``frozen`` and ``forbid_unknown_fields``, and its
-protocols, enumerations and dataclasses are not quite Python's. Therefore each module of the copy is divided: a class stays in it,
+protocols, enumerations, dataclasses and exceptions are not quite Python's. Therefore each module of the copy is divided: a class stays in it,
 and is compiled, only if all its bases are compiled; every other class moves, with what its definition reads, to a plain module
 beside it and keeps its ``__module__``. Classes that are not compiled may extend compiled ones.
 """
@@ -27,7 +27,7 @@ MYPY_OPTIONS = (
 )  # fmt: skip
 C_OPTIONS = ("-ffp-contract=off",)
 """A product and a sum must not become one rounding, as on 64-bit ARM: the bits would differ from plain Python's."""
-NATIVE_BASES = {"Generic", "Exception", "ValueError", "RuntimeError"}
+NATIVE_BASES = {"Generic"}
 EXTENSIBLE = "@mypyc_attr(allow_interpreted_subclasses=True)\n"
 
 

@@ -78,10 +78,12 @@ def divide(hook: ModuleType, folder: Path, **texts: str) -> dict[str, tuple[str,
 
 
 def test_a_class_is_compiled_only_if_its_bases_are(hook: ModuleType, tmp_path: Path) -> None:
-    first = "class Base:\n    pass\n\n\nclass Options(Struct, frozen=True):\n    x: int\n"
+    first = (
+        "class Base:\n    pass\n\n\nclass Options(Struct, frozen=True):\n    x: int\n\n\nclass LostError(Exception):\n    pass\n"
+    )
     second = "from first import Base, Options\n\n\nclass Native(Base):\n    pass\n\n\nclass Plain(Options):\n    y: int\n"
     found = divide(hook, tmp_path, first=first, second=second)
-    assert found["first"][2] == ("Options",)
+    assert found["first"][2] == ("Options", "LostError")
     assert found["second"][2] == ("Plain",)
     assert f"{hook.EXTENSIBLE}class Native(Base)" in found["second"][0]
     assert "class Plain" not in found["second"][0]
