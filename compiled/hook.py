@@ -3,9 +3,9 @@
 ``make compiled`` switches it on. The checkout is not touched and stays plain Python.
 
 mypyc ignores the keyword arguments of a class, so a ``msgspec.Struct`` would lose ``frozen`` and ``forbid_unknown_fields``, and its
-protocols, enumerations, dataclasses and exceptions are not quite Python's. Therefore each module of the copy is divided: a class stays in it,
-and is compiled, only if all its bases are compiled; every other class moves, with what its definition reads, to a plain module
-beside it and keeps its ``__module__``. Classes that are not compiled may extend compiled ones.
+protocols, enumerations, dataclasses and exceptions are not quite Python's. Therefore each module of the copy is divided: a class
+stays in it, and is compiled, only if all its bases are compiled; every other class moves, with what its definition reads, to a
+plain module beside it and keeps its ``__module__``. Classes that are not compiled may extend compiled ones.
 """
 
 import ast

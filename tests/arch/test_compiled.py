@@ -79,7 +79,7 @@ def divide(hook: ModuleType, folder: Path, **texts: str) -> dict[str, tuple[str,
 
 def test_a_class_is_compiled_only_if_its_bases_are(hook: ModuleType, tmp_path: Path) -> None:
     first = (
-        "class Base:\n    pass\n\n\nclass Options(Struct, frozen=True):\n    x: int\n\n\nclass LostError(Exception):\n    pass\n"
+        "class Base:\n    pass\n\n\nclass Options(Struct, frozen=True):\n    x: int\n\n\nclass LostError(Exception):\n    y = 1\n"
     )
     second = "from first import Base, Options\n\n\nclass Native(Base):\n    pass\n\n\nclass Plain(Options):\n    y: int\n"
     found = divide(hook, tmp_path, first=first, second=second)
