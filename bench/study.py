@@ -6,8 +6,8 @@
 
 Each drive is the lap of ``lot17`` at the shipped rates. Arms run in turn; figures are medians over rounds. The reference of the
 ratios is the drive with two processes, as ``vehicled sim --no-log`` does it. ``--instructions`` counts instead of timing: it needs
-valgrind, takes some minutes, and scatters by a tenth, on a busy machine too. ``--compiled`` drives with the wheel of ``make compiled``
-and with plain Python in turn, and compares CPU time, digests and, on demand, instructions.
+valgrind, takes some minutes, and scatters by a tenth, on a busy machine too. ``--compiled`` drives with the wheel of
+``make compiled`` and with plain Python in turn, and compares CPU time, digests and, on demand, instructions.
 """
 
 import argparse
