@@ -44,7 +44,7 @@ class MyEstimator(Ekf4):
 
 @pytest.fixture(scope="module")
 def hook(project_root: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("compiled_hook", project_root / "compiled" / "hook.py")
+    spec = importlib.util.spec_from_file_location("compiled_hook", project_root / ".ci" / "compiled" / "hook.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -184,8 +184,8 @@ def compile_modules(root: Path, modules: list[str], work: Path) -> list[Path]:
         # The last include: the run-time library of mypyc, which defines what this replaces, is before it.
         include, text = f'#include "__native_internal_{LIBRARY}.h"\n', generated.read_text(encoding="utf-8")
         if text.count(include) != 1:
-            raise RuntimeError(f"mypyc's {generated} no longer has the line {include.strip()}: adapt compiled/hook.py")
-        lookups = (root / "compiled" / "lookups.h").read_text(encoding="utf-8")
+            raise RuntimeError(f"mypyc's {generated} no longer has the line {include.strip()}: adapt .ci/compiled/hook.py")
+        lookups = Path(__file__).with_name("lookups.h").read_text(encoding="utf-8")
         generated.write_text(text.replace(include, include + lookups), encoding="utf-8")
         for extension in extensions:
             extension.extra_compile_args.extend(C_OPTIONS)
