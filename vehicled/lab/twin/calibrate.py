@@ -251,6 +251,8 @@ def _show(found: Calibration) -> None:
     for first, second, share in found.correlated:
         print(f"hardly distinguishable: {first} and {second} (correlation {share:+.2f})")
     for rig, angle_rad in found.misaligned_rad.items():
+        if abs(degrees(angle_rad)) < 0.05:
+            continue
         print(f"corrected: the heading of the {rig} drives is {-degrees(angle_rad):+.1f} deg off the vehicle's")
     by_kind: dict[str, list[RunResult]] = {}
     for one in found.runs:
