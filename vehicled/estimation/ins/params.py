@@ -34,7 +34,7 @@ class GnssUse(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     position itself has ``white_sigma_m``. Otherwise ten fixes in a second would count as independent, which they are not."""
     coloured_time_s: Positive = 100.0
     """Correlation time of that error. Recorded plain GNSS drifts for 30 s or more; a longer memory keeps a known start."""
-    coloured_drift: NonNegative = 0.75
+    coloured_drift: NonNegative = 0.74
     """Random walk of the predicted position beside that error, over its size, per root second, without an accelerometer: the drive
     model may be wrong for minutes, and only the positions show it."""
     white_sigma_m: Positive = 0.1
