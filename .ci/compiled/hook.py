@@ -190,8 +190,8 @@ def compile_modules(root: Path, modules: list[str], work: Path) -> list[Path]:
         for extension in extensions:
             extension.extra_compile_args.extend(C_OPTIONS)
         setup(name=LIBRARY, packages=[], py_modules=[], ext_modules=extensions, script_args=["--quiet", "build_ext", "--inplace"])
-    places = [work, *(work / package for package in PACKAGES)]
-    libraries = [file for place in places for file in (place.glob("*.so") if place == work else place.rglob("*.so"))]
+    # The folder build/ has some of them again.
+    libraries = [*work.glob("*.so"), *(file for package in PACKAGES for file in (work / package).rglob("*.so"))]
     return added + [file.relative_to(work) for file in libraries]
 
 

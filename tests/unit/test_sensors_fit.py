@@ -21,7 +21,7 @@ from vehicled.cli import main
 from vehicled.lab.sensors import inertial, positions
 from vehicled.lab.sensors.allan import Terms, allan, fit, fit_with_doubt, overlapping
 from vehicled.lab.sensors.allan import samples as samples_of
-from vehicled.lab.sensors.fit import wider
+from vehicled.lab.sensors.fit import corridor_option
 from vehicled.lab.sensors.positions import Form
 from vehicled.lab.sensors.reading import Drive, inertial_samples, read
 from vehicled.messages import GnssFix, ImuSample
@@ -339,8 +339,8 @@ def test_tables_that_a_profile_lacks_are_added(tmp_path: Path, profile: str) -> 
 
 def test_the_drive_with_large_errors_gets_a_corridor_that_lets_it_arm() -> None:
     profile = load_profile("art")
-    assert wider(1.48, profile) == " --set limits.corridor_m=8"
-    assert not wider(0.02, profile)
+    assert corridor_option(1.48, profile) == " --set limits.corridor_m=8"
+    assert not corridor_option(0.02, profile)
 
 
 def test_without_output_the_tables_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

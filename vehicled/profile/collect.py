@@ -26,7 +26,7 @@ MAX_PROBLEMS = 300
 """No honest file has more; the limit keeps hostile ones cheap."""
 
 
-def built(struct: type[Struct], data: Mapping[str, Any]) -> tuple[Any, list[str]]:
+def build_table(struct: type[Struct], data: Mapping[str, Any]) -> tuple[Any, list[str]]:
     """Return the struct of a table outside a profile, and the mistakes with their keys. With mistakes the struct is of no use."""
     collector = Collector(lambda _: "", {})
     return collector.build(struct, data), [str(each) for each in collector.problems]

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from vehicled import plugins, shipped
 from vehicled.profile import ProfileError, toml_text
-from vehicled.profile.collect import built
+from vehicled.profile.collect import build_table
 from vehicled.profile.loading import read
 from vehicled.profile.problems import choices, found, nearest
 from vehicled.profile.wording import describe
@@ -195,7 +195,7 @@ def _settings(values: Mapping[str, Any], folder: Path) -> Settings:
     overrides = {key: value for key, value in values.items() if key not in FIELDS and not key.startswith(EXACT)}
     loop = {key.removeprefix(EXACT): value for key, value in values.items() if key.startswith(EXACT)}
     if loop:
-        fields["exact"], mistakes = built(ExactLoop, loop)
+        fields["exact"], mistakes = build_table(ExactLoop, loop)
         if mistakes:
             raise ValueError("; ".join(f"{EXACT}{each}" for each in mistakes))
     for key in FIELDS:
@@ -353,7 +353,7 @@ def _unknown_keys(keys: set[str], problems: list[str]) -> None:
 def _table(name: str, kind: type[Any], data: Mapping[str, Any], problems: list[str]) -> Any:
     if name not in data:
         return None
-    made, mistakes = built(kind, data[name])
+    made, mistakes = build_table(kind, data[name])
     problems += [f"{name}.{each}" for each in mistakes]
     return None if mistakes else made
 

@@ -30,11 +30,11 @@ class Table:
         self.path = folder / FILE
         self._lock = -1
         if not create:
-            self._db = _reader(self.path)
+            self._db = _open_read_only(self.path)
             return
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(folder)
+            self._lock = _lock_folder(folder)
             self._db = sqlite3.connect(self.path, timeout=30.0)
             # A killed process loses at most the run that it was writing.
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -125,7 +125,7 @@ class Table:
             raise StudyError(str(self.path), [f"cannot be written: {error}; {cure}"]) from None
 
 
-def _reader(path: Path) -> sqlite3.Connection:
+def _open_read_only(path: Path) -> sqlite3.Connection:
     """Return a connection that only reads. Raises :class:`StudyError`."""
     if not path.is_file():
         raise StudyError(str(path.parent), [f"holds no study (no {FILE}): name the folder that 'vehicled study' printed"])
@@ -140,7 +140,7 @@ def _reader(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _locked(folder: Path) -> int:
+def _lock_folder(folder: Path) -> int:
     """Return a lock of the folder, which ends with the process. Raises :class:`StudyError` if another call has it."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

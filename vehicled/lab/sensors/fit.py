@@ -75,7 +75,7 @@ def run(arguments: Namespace) -> int:
         print(f"note: {reason}")
     if arguments.plot:
         print(f"picture: {arguments.plot}")
-    corridor = "" if receiver is None else wider(receiver.form.sigma_m, parse(source, arguments.profile).profile)
+    corridor = "" if receiver is None else corridor_option(receiver.form.sigma_m, parse(source, arguments.profile).profile)
     if arguments.errors and receiver is not None:
         file = Path(arguments.errors).resolve()
         print(f"errors: {file}   vehicled sim --set sim.gnss.model=replayed --set sim.gnss.replayed.file={file}{corridor}")
@@ -86,7 +86,7 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def wider(sigma_m: float, profile: Profile) -> str:
+def corridor_option(sigma_m: float, profile: Profile) -> str:
     """Return the option without which arming refuses errors of this size; empty if it does not."""
     needed_m = ceil(5.0 * sigma_m)
     return f" --set limits.corridor_m={needed_m}" if needed_m > profile.limits.corridor_m else ""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from vehicled.messages import ALL, Message
-from vehicled.profile.collect import built
+from vehicled.profile.collect import build_table
 from vehicled.profile.problems import nearest
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.units import SIGMA_OF, converter, dimension_of
@@ -101,7 +101,7 @@ class MappedField:
 
     def _one(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[CsvRow], Any]:
         if isinstance(value, dict):
-            cell, mistakes = built(_Cell, value)
+            cell, mistakes = build_table(_Cell, value)
             if mistakes:
                 raise ValueError(f"{place}: {'; '.join(mistakes)}")
             self._columns.append(cell.column)
@@ -132,7 +132,7 @@ class MappedField:
 def load_mapping(file: Path) -> Mapping:
     """The mapping, checked against the messages. Raises :class:`RecordingError`."""
     try:
-        mapping, mistakes = built(Mapping, tomllib.loads(file.read_text()))
+        mapping, mistakes = build_table(Mapping, tomllib.loads(file.read_text()))
     except OSError as error:
         raise RecordingError(f"{file}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
