@@ -213,6 +213,7 @@ def build_parser() -> GroupedParser:
         epilog="Exit status: 0 all files are valid; 1 at least one is invalid; 2 invalid arguments.",
     )
     check.add_argument("what", nargs="+", metavar="FILE", help="profile (name or .toml) or course file")
+    _site_argument(check)
     check.set_defaults(run="vehicled.cli.catalog:check")
 
     profiles = commands.add_parser("profiles", help="list the profiles")
@@ -221,8 +222,12 @@ def build_parser() -> GroupedParser:
 
     courses = commands.add_parser("courses", help="list the courses, or show what a course file contains")
     courses.add_argument(
-        "what", nargs="*", metavar="COURSE", help="names or files; FILE:columns=x,y,- names the columns of a table"
+        "what",
+        nargs="*",
+        metavar="COURSE",
+        help="names or files; parameters of a file follow it: FILE:columns=x,y,-, FILE:gaps=bridge, FILE:time=ms, FILE:line=2",
     )
+    _site_argument(courses)
     courses.set_defaults(run="vehicled.cli.catalog:courses")
 
     service_commands(commands)
@@ -317,6 +322,10 @@ def build_parser() -> GroupedParser:
     completion.add_argument("--line", metavar="TEXT", help="print the completions of this command line instead")
     completion.set_defaults(run="vehicled.cli.completion:completion")
     return parser
+
+
+def _site_argument(command: CommandParser) -> None:
+    command.add_argument("--profile", metavar="P", help="say how far courses are from that of this profile")
 
 
 def _start_argument(command: "CommandParser | _ArgumentGroup") -> None:
