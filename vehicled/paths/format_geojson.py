@@ -85,7 +85,7 @@ def _lines(file_name: str, feature: Feature, geometry: Mapping[str, object], spo
         return
     area = str(kind).endswith("Polygon")
     stamps: list[object] = next((feature.properties[key] for key in _TIMES if isinstance(feature.properties.get(key), list)), [])
-    for k, positions in enumerate(_parts(at, coordinates, depth, outlines=area)):
+    for k, part in enumerate(_parts(at, coordinates, depth, outlines=area)):
         line = MapLine(
             "outline" if area else "LineString",
             f"{feature.place} part {k + 1}" if kind in ("MultiLineString", "MultiPolygon") and k else feature.place,
@@ -93,7 +93,7 @@ def _lines(file_name: str, feature: Feature, geometry: Mapping[str, object], spo
             feature.place,
             closed=True if area else None,
         )
-        line.points = [(latitude, longitude) for longitude, latitude in degrees_of(at, positions)]
+        line.points = [(latitude, longitude) for longitude, latitude in degrees_of(at, part)]
         line.places = [f"{feature.place} position {i}" for i in range(1, len(line.points) + 1)]
         # Of several lines, each has a list of its own.
         own = stamps[k] if k < len(stamps) else None
