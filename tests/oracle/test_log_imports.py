@@ -4,7 +4,7 @@ import json
 import math
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,18 @@ from vehicled.analysis.export.exporting import export
 from vehicled.log.cat import lines
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader
-from vehicled.messages import ActuatorCommand, CarrierSolution, FixType, GnssFix, ImuSample, Message, WheelSpeed
-from vehicled.recordings import mcap
+from vehicled.messages import (
+    ActuatorCommand,
+    CarrierSolution,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    Message,
+    WheelSpeed,
+)
+from vehicled.recordings import mcap, rosbag
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.importing import import_log
 
@@ -126,6 +136,30 @@ def test_a_bag_of_our_own_comes_back(tmp_path: Path) -> None:
     assert list(lines(str(tmp_path / "out.mcap"))) == list(lines(str(tmp_path / "again.mcap")))
 
 
+def test_headings_and_wheel_speeds_survive_a_bag_of_our_own(tmp_path: Path) -> None:
+    """Beside the inertial unit's topic of the same type; the speed of the estimate is no measurement."""
+    pytest.importorskip("rosbags")
+
+    def drive() -> Iterator[tuple[int, Message]]:
+        for t_ns, message in bench.drive(1, seconds=3):
+            yield t_ns, message
+            if isinstance(message, GnssFix):
+                kind = HeadingKind.MOVING_BASE
+                yield t_ns, Heading(t_ns, t_ns, -2.5 + 1e-9 * (t_ns - bench.START_NS), 0.01, kind)
+                yield t_ns, WheelSpeed(t_ns, t_ns, 1.5, 0.1)
+            yield t_ns, ImuSample(t_ns, t_ns, (0.0, 0.0, 9.8), (0.0, 0.0, 0.2))
+
+    export(bench.write(tmp_path / "run.mcap", drive()), "rosbag2", tmp_path / "bag")
+    done = import_log(tmp_path / "bag", tmp_path / "out.mcap")
+    assert done.counts["heading"] == done.counts["wheel_speed"] == 30
+    headings = [message for _, message in taken(tmp_path / "out.mcap") if isinstance(message, Heading)]
+    assert [heading.yaw_rad for heading in headings] == pytest.approx([-2.5 + 0.1 * k for k in range(30)])
+    assert {(heading.kind, round(heading.sigma_rad, 9)) for heading in headings} == {(HeadingKind.MOVING_BASE, 0.01)}
+    assert done.counts["imu_sample"] > 300
+    recording = rosbag.load(tmp_path / "bag")
+    assert sum(isinstance(message, Heading) for message in recording.inputs) == 30
+
+
 def test_a_ros1_bag_with_odometry_for_wheels(tmp_path: Path) -> None:
     rosbag1 = pytest.importorskip("rosbags.rosbag1")
     typesys = pytest.importorskip("rosbags.typesys")
@@ -138,7 +172,7 @@ def test_a_ros1_bag_with_odometry_for_wheels(tmp_path: Path) -> None:
         for n in range(5):
             t_ns = 1_790_000_000_000_000_000 + n * 100_000_000
             stamp = types["builtin_interfaces/msg/Time"](t_ns // 10**9, t_ns % 10**9)
-            head = types["std_msgs/msg/Header"](n, stamp, "map")
+            head = types["std_msgs/msg/Header"](n, stamp, "odom")
             status = types["sensor_msgs/msg/NavSatStatus"](2, 1)
             message = types["sensor_msgs/msg/NavSatFix"](head, status, 43.0, -89.0, 230.0, np.full(9, 0.01), 2)
             bag.write(fix, t_ns + 50_000_000, store.serialize_ros1(message, "sensor_msgs/msg/NavSatFix"))

@@ -19,7 +19,10 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
             notes.append(f"taken: {', '.join(sorted(c.topic for c in bag.chosen)) or 'nothing'}")
             twist = rosbag.TWIST in bag.kinds
             if not twist and rosbag.ODOMETRY in bag.kinds:
-                notes.append("no TwistStamped: the speed of the odometry is taken for that of the wheels; its pose is not taken")
+                notes.append(
+                    "no TwistStamped: the speed of the odometry is taken for that of the wheels, unless it is in the frame map, which an "
+                    "estimator made; its pose is not taken"
+                )
             for kind, t_rx_ns, message in bag.messages():
                 for found in _convert(kind, message, t_rx_ns, vehicle, twist):
                     yield t_rx_ns, found
@@ -29,7 +32,7 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
 
 def _convert(kind: str, message: Any, t_rx_ns: int, vehicle: Vehicle, twist: bool) -> Iterator[Any]:
     if kind == rosbag.ODOMETRY:
-        if not twist:
+        if not twist and str(message.header.frame_id).strip("/") != "map":
             speed = float(message.twist.twist.linear.x)
             yield WheelSpeed(rosbag.stamp_ns(message, t_rx_ns), t_rx_ns, speed, rosbag.WHEEL_SPEED_SIGMA_MPS)
         return
