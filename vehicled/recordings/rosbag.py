@@ -2,7 +2,8 @@
 
 Read by type, whatever the topics are called: NavSatFix, Imu, TwistStamped (the speed of the body), AckermannDriveStamped (commands)
 and Odometry (what was published). Where several topics have a type, the one with most messages counts, for commands first one whose
-name says that they were applied. An Imu without rates is a heading, as receivers with two antennas publish it, and is read beside. Fixes with status GBAS are taken as RTK, as drivers of receivers tell it; they are also the truth.
+name says that they were applied. An Imu without rates is a heading, as receivers with two antennas publish it, and
+is read beside. Fixes with status GBAS are taken as RTK, as drivers of receivers tell it; they are also the truth.
 """
 
 import os

@@ -20,8 +20,8 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
             twist = rosbag.TWIST in bag.kinds
             if not twist and rosbag.ODOMETRY in bag.kinds:
                 notes.append(
-                    "no TwistStamped: the speed of the odometry is taken for that of the wheels, unless it is in the frame map, which an "
-                    "estimator made; its pose is not taken"
+                    "no TwistStamped: the speed of the odometry is taken for that of the wheels, unless its frame is map, as of an "
+                    "estimator; its pose is not taken"
                 )
             for kind, t_rx_ns, message in bag.messages():
                 for found in _convert(kind, message, t_rx_ns, vehicle, twist):
