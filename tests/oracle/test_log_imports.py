@@ -1,5 +1,6 @@
 """Foreign logs as ours: real captures, and files written by the formats' own libraries or by hand and read back by them."""
 
+import itertools
 import json
 import math
 import struct
@@ -25,8 +26,11 @@ from vehicled.messages import (
     HeadingKind,
     ImuSample,
     Message,
+    StateEstimate,
     WheelSpeed,
 )
+from vehicled.paths.datum import Datum
+from vehicled.paths.stored import datum_of
 from vehicled.recordings import mcap, rosbag
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.importing import import_log
@@ -427,6 +431,82 @@ def test_a_folder_of_csv_is_merged_by_time(tmp_path: Path) -> None:
     assert [t_ns - found[0][0] for t_ns, _ in found] == [0, 10**9, 2 * 10**9, 2_500_000_000]
     with LogReader(tmp_path / "out.mcap") as log:
         assert log.header.start_wall_ns == 1_777_629_600_000_000_000
+
+
+LOCAL = """
+datum_deg = [43.07, -89.41, 230.0]
+[time]
+column = "t"
+unit = "hhmmss"
+[[message]]
+type = "GnssFix"
+[message.fields]
+position_m = [{ column = "x" }, { column = "y" }, 0.0]
+fix_type = "FIX_3D"
+[[message]]
+type = "StateEstimate"
+[message.fields]
+x_m = { column = "x" }
+y_m = { column = "y" }
+yaw_rad = { column = "yaw", default = nan }
+speed_mps = nan
+yaw_rate_radps = "nan"
+covariance = nan
+"""
+
+
+def test_local_coordinates_have_a_datum_and_strangers_are_asked_for_no_keys_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "drive.csv").write_text("t,x,y,yaw\n235959.5,100.0,-20.0,0.5\n000000.5,101.0,-20.0,\n00:00:01.5,102,-20,0.5\n")
+    (tmp_path / "map.toml").write_text(LOCAL)
+    import_log(tmp_path / "drive.csv", tmp_path / "out.mcap", mapping=tmp_path / "map.toml")
+    found = taken(tmp_path / "out.mcap")
+    datum = Datum.from_degrees(43.07, -89.41, 230.0)
+    fixes = [message for _, message in found if isinstance(message, GnssFix)]
+    assert datum.to_enu(fixes[0].latitude_rad, fixes[0].longitude_rad, fixes[0].height_m) == pytest.approx((100, -20, 0), abs=1e-6)
+    states = [message for _, message in found if isinstance(message, StateEstimate)]
+    assert [(b.t_ns - a.t_ns) // 10**6 for a, b in itertools.pairwise(states)] == [1000, 1000]
+    assert (states[0].newest_input_ns, states[0].x_m, states[0].yaw_rad) == (states[0].t_ns, 100.0, 0.5)
+    assert math.isnan(states[1].yaw_rad)
+    assert math.isnan(states[0].covariance[15])
+    with LogReader(tmp_path / "out.mcap") as log:
+        assert datum_of(log.attachment("course.json")) == datum
+
+
+def test_the_origin_of_local_coordinates_is_said_where_it_is_a_guess(tmp_path: Path) -> None:
+    (tmp_path / "drive.csv").write_text("t,lat,lon,x,y\n0,43,-89,3.0,4.0\n1,43,-89,3,4\n")
+    mapping = (
+        '[time]\ncolumn = "t"\n[[message]]\ntype = "GnssFix"\nfields = { latitude_rad = { column = "lat", unit = "deg" }, '
+        'longitude_rad = { column = "lon", unit = "deg" }, height_m = nan, fix_type = "FIX_3D" }\n'
+        '[[message]]\ntype = "GroundTruth"\nfields = { x_m = { column = "x" }, y_m = { column = "y" }, yaw_rad = nan, speed_mps = nan, yaw_rate_radps = nan, '
+        "wheel_angle_rad = nan }\n"
+    )
+    (tmp_path / "map.toml").write_text(mapping)
+    done = import_log(tmp_path / "drive.csv", tmp_path / "out.mcap", mapping=tmp_path / "map.toml")
+    assert any("GroundTruth are taken to count from the first fix" in note and "lies 5.00 m" in note for note in done.notes)
+    (tmp_path / "map.toml").write_text("datum_deg = [43.0, -89.0]\n" + mapping)
+    done = import_log(tmp_path / "drive.csv", tmp_path / "there.mcap", mapping=tmp_path / "map.toml")
+    assert not any("first fix" in note for note in done.notes)
+    (tmp_path / "ms.csv").write_text("t,lat,lon,x,y\n1790000000000,43,-89,3.0,4.0\n")
+    (tmp_path / "map.toml").write_text(mapping.replace('column = "t"', 'column = "t"\nclock = "utc"', 1))
+    with pytest.raises(RecordingError, match="years after 1970: correct the unit"):
+        import_log(tmp_path / "ms.csv", tmp_path / "late.mcap", mapping=tmp_path / "map.toml")
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        (("datum_deg = [43.07, -89.41, 230.0]", ""), "position_m needs datum_deg"),
+        (("[43.07, -89.41, 230.0]", "[-89.41, 143.07, 230.0, 4]"), "datum_deg: write .latitude, longitude"),
+        (("[43.07, -89.41, 230.0]", "[143.07, -89.41]"), "datum_deg: .*not on the earth"),
+        (("speed_mps = nan", ""), "speed_mps has no default and is not mapped; nan stands for an unknown number"),
+        (("speed_mps = nan", 'speed_mps = "fast"'), "'fast' is no number"),
+    ],
+)
+def test_a_wrong_mapping_of_local_coordinates_is_reported(change: tuple[str, str], answer: str, tmp_path: Path) -> None:
+    (tmp_path / "map.toml").write_text(LOCAL.replace(change[0], change[1], 1))
+    (tmp_path / "drive.csv").write_text("t,x,y,yaw\n0,1,2,3\n")
+    with pytest.raises(RecordingError, match=answer):
+        import_log(tmp_path / "drive.csv", tmp_path / "out.mcap", mapping=tmp_path / "map.toml")
 
 
 @pytest.mark.parametrize(
