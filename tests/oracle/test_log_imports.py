@@ -200,13 +200,16 @@ def test_a_ros1_bag_with_odometry_for_wheels(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ ArduPilot
 
 
-def dataflash(path: Path) -> None:
-    """A log by the documented layout: A3 95 type, then the packed fields of the type's FMT."""
+def dataflash(path: Path, receivers: Sequence[tuple[int, int, int, int]] = ((0, 6, 2, 1),), yaw_deg: float = 0.0) -> None:
+    """A log by the documented layout: A3 95 type, then the packed fields of the type's FMT.
+
+    ``receivers``: number, status, horizontal accuracy in cm and use of each; a fix is followed by its accuracy.
+    """
     formats = {
         128: ("FMT", "BBnNZ", "Type,Length,Name,Format,Columns", "<BB4s16s64s"),
         129: ("PARM", "QNff", "TimeUS,Name,Value,Default", "<Q16sff"),
         130: ("GPS", "QBBIHBcLLeffffB", "TimeUS,I,Status,GMS,GWk,NSats,HDop,Lat,Lng,Alt,Spd,GCrs,VZ,Yaw,U", "<QBBIHBhiiiffffB"),
-        131: ("GPA", "QBCCCC", "TimeUS,I,VDop,HAcc,VAcc,SAcc", "<QBHHHH"),
+        131: ("GPA", "QBCCCCf", "TimeUS,I,VDop,HAcc,VAcc,SAcc,YAcc", "<QBHHHHf"),
         132: ("IMU", "QBffffff", "TimeUS,I,GyrX,GyrY,GyrZ,AccX,AccY,AccZ", "<QBffffff"),
         133: ("RCOU", "QHHHH", "TimeUS,C1,C2,C3,C4", "<QHHHH"),
     }
@@ -222,10 +225,12 @@ def dataflash(path: Path) -> None:
         out += record(129, 0, name.encode(), value, 0.0)
     for n in range(20):
         t_us = 1_000_000 + n * 200_000
-        out += record(131, t_us, 0, 120, 2, 4, 10)
-        out += record(
-            130, t_us, 0, 6, 300_000_000 + n * 200, 2380, 17, 70, 430_705_000 + n, -894_090_000, 23_000, 2.0, 90.0, -0.5, 0.0, 1
-        )
+        for number, status, accuracy_cm, used in receivers:
+            place = (430_705_000 + n, -894_090_000, 23_000)
+            at = t_us + 100 * number
+            week = (300_000_000 + n * 200, 2380)
+            out += record(130, at, number, status, *week, 17, 70, *place, 2.0, 90.0, -0.5, yaw_deg, used)
+            out += record(131, at, number, 120, accuracy_cm, 4, 10, 0.5)
         out += record(132, t_us + 1000, 0, 0.1, 0.2, 0.3, 1.0, 2.0, -9.8)
         out += record(132, t_us + 1000, 1, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0)
         out += record(133, t_us + 2000, 1500, 1900, 1700, 1500)
@@ -264,11 +269,64 @@ def test_an_ardupilot_log_by_pymavlink(tmp_path: Path) -> None:
     assert (command.steering, command.throttle) == (pytest.approx(-1.0), pytest.approx(0.5))
 
 
+@pytest.mark.parametrize(
+    ("receivers", "read", "accuracy_m", "words"),
+    [
+        (((0, 3, 250, 0), (1, 6, 2, 1)), 1, 0.02, "GPS 1 is read, which the autopilot used most; not read: 0: 20 fixes"),
+        (((0, 6, 2, 1), (1, 3, 250, 0)), 0, 0.02, "GPS 0 is read, which the autopilot used most"),
+        (((0, 3, 250, 0), (1, 6, 2, 0)), 1, 0.02, "GPS 1 is read, whose fixes are the best"),
+        (((0, 3, 250, 0), (1, 6, 2, 0), (2, 6, 1, 1)), 1, 0.02, "not read: 0: 20 fixes, 2: 20 fixes"),
+    ],
+    ids=["second", "first", "unused", "blended"],
+)
+def test_a_fix_has_the_accuracy_of_its_own_receiver(
+    receivers: Sequence[tuple[int, int, int, int]], read: int, accuracy_m: float, words: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("pymavlink")
+    dataflash(tmp_path / "1.bin", receivers)
+    done = import_log(tmp_path / "1.bin", tmp_path / "out.mcap")
+    assert any(words in note for note in done.notes)
+    fixes = [m for _, m in taken(tmp_path / "out.mcap") if isinstance(m, GnssFix)]
+    assert len(fixes) == 20
+    assert {fix.t_ns // 1000 % 1000 for fix in fixes} == {100 * read}
+    assert {fix.carrier for fix in fixes} == {CarrierSolution.FIXED}
+    for fix in fixes:
+        assert fix.position_covariance_m2[0] == pytest.approx(accuracy_m**2 / 2)
+
+
+def test_an_accuracy_of_another_epoch_is_none(tmp_path: Path) -> None:
+    pytest.importorskip("pymavlink")
+    dataflash(tmp_path / "1.bin")
+    data = bytearray((tmp_path / "1.bin").read_bytes())
+    # Each second accuracy is lost: its message becomes one of an unknown receiver.
+    at, count = -1, 0
+    while (at := data.find(b"\xa3\x95\x83", at + 1)) >= 0:
+        count += 1
+        data[at + 11] = 7 if count % 2 else 0
+    (tmp_path / "1.bin").write_bytes(data)
+    import_log(tmp_path / "1.bin", tmp_path / "out.mcap")
+    fixes = [m for _, m in taken(tmp_path / "out.mcap") if isinstance(m, GnssFix)]
+    assert [math.isnan(fix.position_covariance_m2[0]) for fix in fixes] == [True, False] * 10
+
+
+def test_the_heading_of_two_antennas_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("pymavlink")
+    dataflash(tmp_path / "1.bin", yaw_deg=360.0)
+    import_log(tmp_path / "1.bin", tmp_path / "out.mcap")
+    headings = [m for _, m in taken(tmp_path / "out.mcap") if isinstance(m, Heading)]
+    assert len(headings) == 20
+    assert headings[0].yaw_rad == pytest.approx(math.pi / 2)
+    assert headings[0].sigma_rad == pytest.approx(math.radians(0.5))
+
+
 # ------------------------------------------------------------------ PX4
 
 
-def ulog(path: Path) -> None:
-    """A log by the ULog specification (docs.px4.io, "ULog File Format"), version 1."""
+def ulog(path: Path, first_fix_type: int | None = None) -> None:
+    """A log by the ULog specification (docs.px4.io, "ULog File Format"), version 1.
+
+    ``first_fix_type``: fix type of another receiver, which is then the first.
+    """
 
     def message(kind: str, body: bytes) -> bytes:
         return struct.pack("<HB", len(body), ord(kind)) + body
@@ -293,15 +351,19 @@ def ulog(path: Path) -> None:
     for name, _, fields in topics:
         out += message("F", f"{name}:{fields}".encode())
     for number, (name, _, _) in enumerate(topics):
-        out += message("A", struct.pack("<BH", 0, number) + name.encode())
+        out += message("A", struct.pack("<BH", first_fix_type is not None and name == "sensor_gps", number) + name.encode())
+    if first_fix_type is not None:
+        out += message("A", struct.pack("<BH", 0, len(topics)) + b"sensor_gps")
 
     def data(number: int, *values: object) -> bytes:
-        return message("D", struct.pack("<H", number) + struct.pack(topics[number][1], *values))
+        return message("D", struct.pack("<H", number) + struct.pack(topics[number % len(topics)][1], *values))
 
     for n in range(20):
         t_us = 2_000_000 + n * 100_000
         utc_us = 1_790_000_000_000_000 + n * 100_000
         out += data(0, t_us, 47.3 + 1e-6 * n, 8.5, 400.0, 447.0, 1.0, 2.0, -0.5, 0.02, 0.03, 0.1, 0.7, utc_us, 6, 19)
+        if first_fix_type is not None:
+            out += data(4, t_us, 47.4, 8.6, 400.0, 447.0, 1.0, 2.0, -0.5, 2.5, 3.0, 0.1, 0.7, utc_us, first_fix_type, 9)
         out += data(1, t_us + 5_000, 0.1, 0.2, 0.3, 1.0, 2.0, -9.8)
         out += data(3, t_us + 6_000, 0.25, 0.0)
         out += data(2, t_us + 7_000, 0.5, math.nan)
@@ -329,6 +391,15 @@ def test_a_px4_log_by_pyulog(tmp_path: Path) -> None:
     with LogReader(tmp_path / "out.mcap") as log:
         assert log.header.imported["sys_name"] == "PX4"
         assert log.header.start_wall_ns == 1_790_000_000_000_000_000
+
+
+@pytest.mark.parametrize("fix_type", [3, 8])
+def test_the_better_of_two_receivers_of_px4_is_read_and_said(fix_type: int, tmp_path: Path) -> None:
+    pytest.importorskip("pyulog")
+    ulog(tmp_path / "log.ulg", fix_type)
+    done = import_log(tmp_path / "log.ulg", tmp_path / "out.mcap")
+    assert {m.satellites for _, m in taken(tmp_path / "out.mcap") if isinstance(m, GnssFix)} == {19}
+    assert any("is read, whose fixes are the best" in note for note in done.notes)
 
 
 @pytest.mark.parametrize(("name", "module", "extra"), [("1.bin", "pymavlink", "ardupilot"), ("2.ulg", "pyulog", "px4")])
@@ -477,8 +548,8 @@ def test_the_origin_of_local_coordinates_is_said_where_it_is_a_guess(tmp_path: P
     mapping = (
         '[time]\ncolumn = "t"\n[[message]]\ntype = "GnssFix"\nfields = { latitude_rad = { column = "lat", unit = "deg" }, '
         'longitude_rad = { column = "lon", unit = "deg" }, height_m = nan, fix_type = "FIX_3D" }\n'
-        '[[message]]\ntype = "GroundTruth"\nfields = { x_m = { column = "x" }, y_m = { column = "y" }, yaw_rad = nan, speed_mps = nan, yaw_rate_radps = nan, '
-        "wheel_angle_rad = nan }\n"
+        '[[message]]\ntype = "GroundTruth"\nfields = { x_m = { column = "x" }, y_m = { column = "y" }, yaw_rad = nan, '
+        "speed_mps = nan, yaw_rate_radps = nan, wheel_angle_rad = nan }\n"
     )
     (tmp_path / "map.toml").write_text(mapping)
     done = import_log(tmp_path / "drive.csv", tmp_path / "out.mcap", mapping=tmp_path / "map.toml")

@@ -73,11 +73,14 @@ class Bag:
         self._reader = reader
         headings = [connection for connection in reader.connections if connection.msgtype == IMU and self._only_turned(connection)]
         self.chosen = _choose([connection for connection in reader.connections if connection not in headings])
+        known = {connection.topic for connection in reader.connections if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY)}
         heading = max(headings, key=lambda connection: (connection.msgcount, connection.topic), default=None)
         self._heading = "" if heading is None else heading.topic
         if heading is not None:
             self.chosen.append(heading)
         self.kinds = {connection.msgtype for connection in self.chosen}
+        self.left_out = sorted(known - {connection.topic for connection in self.chosen})
+        """Topics of known types beside which others of their types were chosen."""
 
     def _only_turned(self, connection: Any) -> bool:
         """Return True for a topic of orientations without rates, by its first message."""

@@ -17,6 +17,8 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
     def messages() -> Iterator[Stamped]:
         with rosbag.open_bag(path) as bag:
             notes.append(f"taken: {', '.join(sorted(c.topic for c in bag.chosen)) or 'nothing'}")
+            if bag.left_out:
+                notes.append(f"not taken, beside others of their types: {', '.join(bag.left_out)}")
             twist = rosbag.TWIST in bag.kinds
             if not twist and rosbag.ODOMETRY in bag.kinds:
                 notes.append(
