@@ -14,6 +14,7 @@ from can.io import ASCReader, BLFReader, CanutilsLogReader, CSVReader, TRCReader
 from can.io.generic import MessageWriter
 
 from vehicled.app import SetupError
+from vehicled.cli import asc_text
 from vehicled.wire.can import MAX_DATA_BYTES, RECORD_BYTES, CanFrame, unpack_all
 
 WRITTEN = (".log", ".asc", ".blf", ".csv")
@@ -38,7 +39,7 @@ def kind_of(data: bytes) -> str:
         return ".blf"
     if head.startswith(b"timestamp,arbitration_id,"):
         return ".csv"
-    if _ASC.match(head) and _ASC_MESSAGE.search(head):
+    if (_ASC.match(head) and _ASC_MESSAGE.search(head)) or asc_text.FRAME.search(head):
         return ".asc"
     if head.startswith(b";$FILEVERSION") or re.match(rb";.*\r?\n(?:;.*\r?\n)*\s*\d+\)", head):
         return ".trc"
@@ -71,6 +72,9 @@ class CanFile:
         """Time of the newest frame, s."""
         self.fd_frames = 0
         """Number of skipped CAN FD frames."""
+        self.note = ""
+        """What was not understood of the file's header; empty if nothing."""
+        self._start_s = 0.0
 
     def __iter__(self) -> Iterator[tuple[float, CanFrame]]:
         if self._kind == "records":
@@ -83,8 +87,8 @@ class CanFile:
                 error, extended = message.is_error_frame, message.is_extended_id and not message.is_error_frame
                 size = min(max(message.dlc, 0), MAX_DATA_BYTES)
                 content = bytes(size) if message.is_remote_frame else data
-                self.newest_s = message.timestamp
-                yield message.timestamp, CanFrame(message.arbitration_id, content, extended, message.is_remote_frame, error)
+                self.newest_s = message.timestamp + self._start_s
+                yield self.newest_s, CanFrame(message.arbitration_id, content, extended, message.is_remote_frame, error)
 
     def _messages(self) -> Iterator[can.Message]:
         if self._kind == ".blf":
@@ -93,7 +97,10 @@ class CanFile:
             except Exception:  # noqa: BLE001 - a cut or damaged file raises struct.error, zlib.error, BLFParseError and others
                 self.damaged += 1
             return
-        text = self._data.decode("utf-8", "replace")
+        if self._kind == ".asc":
+            text, self._start_s, self.note = asc_text.uniform(self._data)
+        else:
+            text = self._data.decode("utf-8", "replace")
         reader, head = _TEXT_READERS[self._kind]
         header = head(text)
         rest = text[len(header) :]
@@ -117,7 +124,7 @@ def _first_line(text: str) -> str:
 
 
 def _asc_header(text: str) -> str:
-    found = re.match(r"(?:[ \t]*(?:date|base|no\s+internal|internal|//|begin)[^\n]*\n)+", text, re.I)
+    found = re.match(r"(?:(?:base|internal)[^\n]*\n)+", text)
     return found[0] if found else ""
 
 
@@ -129,8 +136,7 @@ def _trc_header(text: str) -> str:
 _TEXT_READERS: dict[str, tuple[Callable[[Any], Any], Callable[[str], str]]] = {
     ".log": (CanutilsLogReader, _no_header),
     ".csv": (CSVReader, _first_line),
-    # Absolute times, like the other formats.
-    ".asc": (lambda stream: ASCReader(stream, relative_timestamp=False), _asc_header),
+    ".asc": (ASCReader, _asc_header),
     ".trc": (TRCReader, _trc_header),
 }
 

@@ -152,6 +152,8 @@ def decode(arguments: Namespace) -> int:
         counts[name] += 1
         if arguments.show and (not arguments.only or name == arguments.only):
             print(name, _text(value))
+    if frames is not None and frames.note:
+        print(f"{source}: {frames.note}", file=sys.stderr)
     if frames is not None and (frames.damaged or frames.fd_frames):
         left_out = f"{frames.damaged} damaged lines or blocks, {frames.fd_frames} frames of CAN FD"
         print(f"{source}: skipped {left_out}", file=sys.stderr)
