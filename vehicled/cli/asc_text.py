@@ -127,9 +127,12 @@ def _named(text: str, words: list[str]) -> tuple[int, int, int] | None:
 def _month(word: str) -> int:
     """Return the number of a month by its name; 0 for other words."""
     name, letters = _plain(word), re.sub(r"[^a-z]", "", word.lower())
-    for spelt in (lambda known: _plain(known) == name, lambda known: len(letters) < len(word) and _ascii(known) == letters):
+    for number, names in enumerate(_MONTHS, start=1):
+        if name in map(_plain, names.split()):
+            return number
+    if len(letters) < len(word):
         for number, names in enumerate(_MONTHS, start=1):
-            if any(spelt(known) for known in names.split()):
+            if letters in map(_ascii, names.split()):
                 return number
     return 0
 

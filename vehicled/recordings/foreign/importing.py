@@ -26,6 +26,7 @@ from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.profile.loading import load
 from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.recognise import recognise
 from vehicled.recordings.foreign.source import Foreign, Stamped
 from vehicled.recordings.recording import UNKNOWN_COURSE
 from vehicled.vehicle import Vehicle
@@ -34,6 +35,8 @@ FORMATS = ("rosbag", "csv", "ublox", "ardupilot", "px4")
 _YEAR_NS = 365.25 * 86_400e9
 _LATEST_UTC_NS = 130 * _YEAR_NS
 """A later stamp is in another unit than the one that was stated."""
+_HEAD_BYTES = 1 << 20
+"""Bytes in which a foreign format is looked for."""
 _LOOK_AHEAD = 20_000
 """Messages in which the first fix is looked for."""
 
@@ -147,6 +150,8 @@ def format_of(path: Path, mapped: bool) -> str:
         return "csv"
     if b"\xb5\x62" in start or b"$G" in start or suffix in (".ubx", ".nmea"):
         return "ublox"
+    for known in recognise(path.read_bytes()[:_HEAD_BYTES]):
+        raise RecordingError(f"{path}: holds {known}")
     raise RecordingError(f"{path}: is of no format that can be imported ({', '.join(FORMATS)}); say which with --format")
 
 
