@@ -73,6 +73,7 @@ def build_parser() -> GroupedParser:
             "vehicled sim --course circle_r5_ccw --laps 3 --plot laps.png",
             "vehicled sim --fail gnss:off@20+5     no fixes from 20 s on, for 5 s",
             "vehicled sim --set limits.max_speed_mps=2 --seed 7",
+            "vehicled sim --like latest --controller mpc   the last run again, with another controller",
             "vehicled sim --clock wall --by-hand --view   then: vehicled teleop",
         ),
         epilog=_EXIT_STATUS,
@@ -94,6 +95,20 @@ def build_parser() -> GroupedParser:
     )
     _start_argument(what)
     what.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of simulated time")
+    what.add_argument(
+        "--like",
+        type=log_name,
+        metavar="RUN",
+        help="drive the same again in closed loop: profile, course, seed, conditions and plugins from this log; other options "
+        "change it",
+    )
+    what.add_argument(
+        "--code",
+        choices=("same", "log", "changed"),
+        default="same",
+        help="with --like: plugins from their files, which must be unchanged (default), from the texts in the log, if you "
+        "trust it, or from their changed files",
+    )
     world = sim.add_argument_group("simulated world")
     world.add_argument("--seed", type=_seed, default=1, metavar="N", help="random seed of the sensor noise (default 1)")
     world.add_argument(

@@ -1,5 +1,6 @@
-"""Commands ``vehicled log info | timing | cat | recover | compare | export | import | report | plot``."""
+"""Commands ``vehicled log info | timing | cat | recover | compare | export | extract | import | report | plot``."""
 
+import shlex
 import sys
 from argparse import Namespace
 
@@ -79,6 +80,18 @@ def export(arguments: Namespace) -> int:
 
     done = export(arguments.file, arguments.to, arguments.output, topics=arguments.topic, rate_hz=arguments.rate)
     print(done.to_text())
+    return 0
+
+
+def extract(arguments: Namespace) -> int:
+    """Write the files that a run was built from into a folder."""
+    from vehicled.replay.extraction import extract
+
+    done = extract(arguments.file, arguments.output or _beside(arguments.file, "_files"))
+    print(done.to_text())
+    again = f"vehicled sim --like {shlex.quote(arguments.file)}"
+    if done.course:
+        print(f"to drive the same again: {again}; with changed files: vehicled sim --profile {shlex.quote(done.profile)}")
     return 0
 
 

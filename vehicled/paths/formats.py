@@ -11,6 +11,7 @@ from vehicled.paths import format_csv, format_geojson, format_gpx, format_kml, f
 from vehicled.paths.course import Course
 from vehicled.paths.course_file import DEFAULTS, CourseFile, ReadOptions
 from vehicled.paths.errors import CourseError
+from vehicled.paths.stored import from_file, is_stored
 
 MAX_BYTES = 50_000_000
 
@@ -75,6 +76,8 @@ def course_from_bytes(data: bytes, file_name: str, options: ReadOptions = DEFAUL
     head = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
     if found is _TABLE and head.startswith(b"QGC WPL"):
         found = _WAYPOINTS
+    elif found is _GEOJSON and is_stored(data):
+        return from_file(data, label)
     elif found is _GEOJSON and b'"fileType"' in data[:2000] and b'"Plan"' in data[:2000]:
         found = _PLAN
     given = {"columns": bool(options.columns), "gaps": options.bridge_gaps, "time": options.time, "line": options.line}

@@ -1,6 +1,7 @@
 """A course as it is kept in a log, and sent to a running daemon: text or bytes that give back the same numbers, to the last bit."""
 
 import zlib
+from dataclasses import replace
 from math import isfinite
 from typing import Annotated, Any
 
@@ -9,9 +10,10 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from vehicled.paths.course import MAX_COORDINATE_M, MAX_LENGTH_M, MAX_SAMPLES, MAX_SPEED_MPS, Course
-from vehicled.paths.datum import Datum
+from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import Markings
+from vehicled.paths.read_summary import ReadSummary
 
 _ARRAYS = ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")
 _MOST_BYTES = 8 * len(_ARRAYS) * MAX_SAMPLES + (1 << 20)
@@ -111,21 +113,47 @@ def from_bytes(data: bytes) -> Course:
         raise CourseError(f"{head.name}: the course is cut off")
     values = np.frombuffer(rest, "<f8").reshape(len(_ARRAYS), head.samples).astype(float)
     columns: dict[str, Any] = dict(zip(_ARRAYS, values, strict=True))
-    steps = np.diff(columns["s_m"])
-    if not (np.isfinite(values).all() and isfinite(head.length_m)):
-        raise CourseError(f"{head.name}: the course has a value that is not finite")
-    if not ((steps > 0.0).all() and columns["s_m"][0] == 0.0 and columns["s_m"][-1] <= head.length_m <= MAX_LENGTH_M):
-        raise CourseError(f"{head.name}: the arc lengths of the course do not increase from 0 to its length")
-    legs = np.hypot(np.diff(columns["x_m"]), np.diff(columns["y_m"]))
-    if (legs > 2.0 * steps + 0.01).any() or (np.abs(values[:2]) > MAX_COORDINATE_M).any():
-        raise CourseError(f"{head.name}: the places of the course do not fit its arc lengths")
-    if not ((columns["speed_mps"] != 0.0) & (np.abs(columns["speed_mps"]) <= MAX_SPEED_MPS)).all():
-        raise CourseError(f"{head.name}: a target speed is 0, or above {MAX_SPEED_MPS:g} m/s")
+    _check(head.name, columns, head.length_m)
     for column in columns.values():
         column.flags.writeable = False
     return Course(
         name=head.name, closed=head.closed, length_m=head.length_m, datum=head.datum.as_datum(), markings=head.markings, **columns
     )
+
+
+def from_file(data: bytes, file_name: str) -> Course:
+    """Return the course of a file that :func:`to_json` wrote, whose numbers are not trusted. Raises :class:`CourseError`."""
+    try:
+        course = from_json(data)
+    except CourseError as error:
+        raise CourseError(f"{file_name}: {error}") from None
+    if len(course.x_m) > MAX_SAMPLES:
+        raise CourseError(f"{file_name}: {len(course.x_m)} samples; at most {MAX_SAMPLES} are driven")
+    try:
+        _check(file_name, {name: getattr(course, name) for name in _ARRAYS}, course.length_m)
+    except CourseError as error:
+        raise CourseError(f"{error}; save the course of the log again") from None
+    account = ReadSummary("the course of a log, point by point", (("x_m, y_m", "east, north, m"), ("speed_mps", "speed, m/s")))
+    return replace(course, account=account, surveyed=course.datum != LOT_17)
+
+
+def is_stored(data: bytes) -> bool:
+    """Return True for the text of :func:`to_json`, which no other format of courses resembles."""
+    return b'"curvature_per_m"' in data and b'"s_m"' in data
+
+
+def _check(name: str, columns: dict[str, Any], length_m: float) -> None:
+    """Raise :class:`CourseError` for columns that are no course."""
+    steps = np.diff(columns["s_m"])
+    if not (all(np.isfinite(column).all() for column in columns.values()) and isfinite(length_m)):
+        raise CourseError(f"{name}: the course has a value that is not finite")
+    if not ((steps > 0.0).all() and columns["s_m"][0] == 0.0 and columns["s_m"][-1] <= length_m <= MAX_LENGTH_M):
+        raise CourseError(f"{name}: the arc lengths of the course do not increase from 0 to its length")
+    legs = np.hypot(np.diff(columns["x_m"]), np.diff(columns["y_m"]))
+    if (legs > 2.0 * steps + 0.01).any() or any((np.abs(columns[axis]) > MAX_COORDINATE_M).any() for axis in ("x_m", "y_m")):
+        raise CourseError(f"{name}: the places of the course do not fit its arc lengths")
+    if not ((columns["speed_mps"] != 0.0) & (np.abs(columns["speed_mps"]) <= MAX_SPEED_MPS)).all():
+        raise CourseError(f"{name}: a target speed is 0, or above {MAX_SPEED_MPS:g} m/s")
 
 
 def datum_of(data: bytes) -> Datum:

@@ -314,8 +314,8 @@ _NMEA_TOO = (
 )
 _NMEA_OF_SENSOR = "let the sensor also send its NMEA messages, which are read"
 _AUTOPILOT = (
-    "give the autopilot's own log (.bin, .ulg) to vehicled log import, or convert this one with pymavlink's mavlogdump --format csv and "
-    "vehicled log import --map"
+    "give the autopilot's own log (.bin, .ulg) to vehicled log import, or convert this one with pymavlink's mavlogdump --format "
+    "csv and vehicled log import --map"
 )
 _FAMILIES = (
     _Family("SBF blocks of a Septentrio receiver", b"$@", _sbf, _NMEA_TOO),
