@@ -26,7 +26,7 @@ from vehicled.control_socket.console import Console as RunConsole
 from vehicled.control_socket.console import RunFacts
 from vehicled.control_socket.protocol import MAX_LINE, ActionRequest, RequestError, parse
 from vehicled.control_socket.server import MAX_CLIENTS, ControlServer
-from vehicled.control_socket.socket_path import SocketPathError, find, folder, socket_path
+from vehicled.control_socket.socket_path import SocketPathError, answers, find, folder, socket_path
 from vehicled.messages import Mode, OperatorAction, Reaction, TeleopCommand
 from vehicled.run.session import _refusal_alone
 
@@ -347,6 +347,7 @@ def test_daemons_are_found_by_name_or_when_there_is_one(tmp_path: Path, monkeypa
     for name in ("art", "art_vesc"):
         sockets.append(socket.socket(socket.AF_UNIX))
         sockets[-1].bind(str(socket_path(name)))
+        sockets[-1].listen()
         if name == "art":
             assert find(None) == socket_path("art")
     assert find("art_vesc") == socket_path("art_vesc")
@@ -356,6 +357,29 @@ def test_daemons_are_found_by_name_or_when_there_is_one(tmp_path: Path, monkeypa
         find("husky")
     for opened in sockets:
         opened.close()
+        if opened is sockets[0]:
+            assert find(None) == socket_path("art_vesc")
+    with pytest.raises(SocketPathError, match=rf"no daemon is running; {socket_path('art')} is left over .*; start one with"):
+        find(None)
+    with pytest.raises(SocketPathError, match="left over by a daemon that has ended; start one .* replaces it"):
+        Client(socket_path("art"))
+    socket_path("art").unlink()
+    with pytest.raises(SocketPathError, match="there is no such socket; start one"):
+        Client(socket_path("art"))
+    socket_path("art").touch()
+    with pytest.raises(SocketPathError, match="this file is no socket"):
+        Client(socket_path("art"))
+
+
+def test_a_daemon_too_busy_to_accept_is_still_there(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as waiting:
+        busy.bind(str(path))
+        busy.listen(0)
+        waiting.connect(str(path))
+        assert answers(path)
+        with pytest.raises(SocketPathError, match="too busy to accept a connection; try again"):
+            Client(path)
 
 
 @given(st.binary(max_size=200))

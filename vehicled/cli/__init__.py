@@ -26,6 +26,13 @@ TRACE_VARIABLE = "VEHICLED_TRACEBACK"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status. Mistakes in the input are reported as a message, never as a traceback."""
     _prepare_streams()
+    from vehicled.safe_text import safe_streams
+
+    with safe_streams():
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     # Until all modules are loaded, Ctrl-C ends the process by the default action: an interrupted import fails with misleading
     # errors.
     previous = signal.signal(signal.SIGINT, signal.SIG_DFL) if threading.current_thread() is threading.main_thread() else None

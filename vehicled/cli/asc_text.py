@@ -46,7 +46,7 @@ class AscText(NamedTuple):
     start_s: float
     """UTC of the start, s; 0 where the date is missing or not understood."""
     note: str
-    """What was not understood; empty if nothing."""
+    """Part of the header that was not understood; empty if nothing."""
 
 
 def uniform(data: bytes) -> AscText:

@@ -73,7 +73,7 @@ class CanFile:
         self.fd_frames = 0
         """Number of skipped CAN FD frames."""
         self.note = ""
-        """What was not understood of the file's header; empty if nothing."""
+        """Part of the file's header that was not understood; empty if nothing."""
         self._start_s = 0.0
 
     def __iter__(self) -> Iterator[tuple[float, CanFrame]]:

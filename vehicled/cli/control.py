@@ -11,7 +11,7 @@ from msgspec import convert
 from vehicled.control_socket.client import Client, ControlError, HungUpError
 from vehicled.control_socket.socket_path import find
 from vehicled.safety.reason import REFUSED, WITHDRAWN, ReasonCode
-from vehicled.terminal import print_table
+from vehicled.terminal import clear, print_table
 
 ARMING_TIMEOUT_S = 12.0
 """Longest wait for arming, s; a little longer than the daemon's own limit."""
@@ -34,8 +34,7 @@ def status(arguments: Namespace) -> int:
                 print(msgspec.json.encode(state).decode(), flush=True)
                 continue
             if sys.stdout.isatty():
-                # Home and clear: the table is drawn over the last one.
-                print("\x1b[H\x1b[2J", end="")
+                clear()
             _show(state, as_json=False)
     return 0
 

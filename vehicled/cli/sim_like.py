@@ -24,7 +24,7 @@ _CHANGES = ("set", "controller", "estimator", "identifier", "programme")
 
 
 class Likeness(Struct, frozen=True, kw_only=True):
-    """What an earlier run is repeated with."""
+    """Choices with which an earlier run is repeated."""
 
     digest: str
     """Digest of the earlier run, if this one must have the same; else empty."""

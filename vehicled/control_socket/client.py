@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from vehicled.control_socket.socket_path import SocketPathError
+from vehicled.control_socket.socket_path import START, SocketPathError
 
 TIMEOUT_S = 5.0
 HURRIED_BYTES = 2048
@@ -20,6 +20,18 @@ class ControlError(Exception):
 
 class HungUpError(ControlError):
     """The daemon closed the connection because its run has ended."""
+
+
+def _why(error: Exception, path: Path) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"there is no such socket; {START}"
+    if isinstance(error, ConnectionRefusedError):
+        if not path.is_socket():
+            return "this file is no socket; give the name of a profile, or a daemon's .sock file"
+        return f"the socket was left over by a daemon that has ended; {START}: the same profile's daemon replaces it"
+    if isinstance(error, BlockingIOError):
+        return "it is too busy to accept a connection; try again"
+    return getattr(error, "strerror", None) or str(error)
 
 
 class Client:
@@ -37,7 +49,7 @@ class Client:
             ) from None
         except (OSError, ValueError) as error:
             self._socket.close()
-            raise SocketPathError(f"no daemon answers on {path}: {getattr(error, 'strerror', None) or error}") from None
+            raise SocketPathError(f"no daemon answers on {path}: {_why(error, path)}") from None
         self._buffer = b""
 
     def __enter__(self) -> "Client":

@@ -43,7 +43,7 @@ MOST_GAPS_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a user says about a course file behind its name, as in ``trace.csv:gaps=bridge,time=ms``."""
+    """Options that a user gives about a course file behind its name, as in ``trace.csv:gaps=bridge,time=ms``."""
 
     columns: tuple[str, ...] = ()
     """Names of the columns of a table without a header; - for one to ignore."""

@@ -154,7 +154,7 @@ def read_kmz(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
                 text = file.read(MAX_UNPACKED_BYTES + 1)
     except CourseError:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
         raise CourseError(f"{file_name}: no readable KMZ ({type(error).__name__}); save it as KML") from None
     if len(text) > MAX_UNPACKED_BYTES:
         raise CourseError(f"{file_name}: {name[:40]} unpacks to more than {MAX_UNPACKED_BYTES / 1e6:.0f} MB; save the path alone")

@@ -16,12 +16,12 @@ class MapLine:
     """One line with its points in degrees."""
 
     kind: str
-    """What the file calls it, such as "track segment"."""
+    """Name that the file has for it, such as "track segment"."""
     place: str
     """Place for messages, such as "line 12" or "feature 2"."""
     name: str = ""
     whole: str = ""
-    """What it is a part of; parts of one whole may be joined."""
+    """Whole that it is a part of; parts of one whole may be joined."""
     points: list[tuple[float, float]] = field(default_factory=list)
     """Latitude and longitude of each point."""
     places: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Where on the earth a course lies, as text for people: exchanged or foreign coordinates are seen at a glance."""
+"""Places of courses on the earth as texts for people: exchanged or foreign coordinates are seen at a glance."""
 
 from math import atan2, cos, degrees, pi, sin, sqrt
 

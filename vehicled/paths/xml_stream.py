@@ -15,7 +15,7 @@ class XmlReader:
     """Base class of readers: calls :meth:`start`, :meth:`end` and :meth:`text` with the names of elements without namespaces."""
 
     kind = ""
-    """What the file should be, for messages."""
+    """Format that the file should have, for messages."""
     root = ""
     """Name of the outermost element."""
 

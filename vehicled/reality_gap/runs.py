@@ -33,7 +33,7 @@ _NEEDS = {
     "a position (GnssFix)": ("GnssFix",),
     "a heading (Heading) or a GNSS velocity, one of which tells where the vehicle points": ("Heading", "GNSS velocity"),
 }
-"""What every estimator needs to start, with the kinds of input that give it."""
+"""Inputs that every estimator needs to start, with the kinds of input that give it."""
 _CONTINUOUS_S = 10.0
 """Messages of a type further apart are events, which have no rate."""
 

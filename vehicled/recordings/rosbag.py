@@ -43,7 +43,7 @@ GBAS = 2
 """``NavSatStatus.STATUS_GBAS_FIX``."""
 WHEEL_SPEED_SIGMA_MPS = 0.1
 RATES, HEADING = "rates of an Imu", "orientation of an Imu"
-"""What is read of an Imu where the heading comes from another topic of that type; no types of ROS."""
+"""Halves of an Imu that are read alone, where another topic of that type gives the other; no types of ROS."""
 FIX, IMU, TWIST, DRIVE, ODOMETRY = (
     "sensor_msgs/msg/NavSatFix",
     "sensor_msgs/msg/Imu",

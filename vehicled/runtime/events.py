@@ -7,6 +7,7 @@ from typing import Any, TextIO, cast
 import msgspec
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
+from vehicled.safe_text import escaped_event, raw
 
 STALL_EVENT = "simulation_stall"
 """Event name of a stall of the simulating computer."""
@@ -46,7 +47,7 @@ class EventLog:
         """Take the stream. ``json`` None: JSON unless the stream is a terminal. ``quiet``: only warnings. Unless ``ready``,
         structlog is loaded with the first line, because loading takes a third of a second, mostly for nothing in lockstep.
         """
-        self._out = stream or sys.stderr
+        self._out = raw(stream or sys.stderr)
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
         self._block_told = False
@@ -57,7 +58,7 @@ class EventLog:
 
         renderers: list[Any] = [structlog.processors.TimeStamper(fmt="iso"), structlog.processors.JSONRenderer()]
         if not self._json:
-            renderers = [structlog.dev.ConsoleRenderer(colors=self._out.isatty(), pad_event_to=0)]
+            renderers = [escaped_event, structlog.dev.ConsoleRenderer(colors=self._out.isatty(), pad_event_to=0)]
         return structlog.wrap_logger(
             structlog.WriteLogger(cast(TextIO, NonBlockingStream(self._out))),
             processors=[structlog.processors.add_log_level, *renderers],

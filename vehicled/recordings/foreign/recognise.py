@@ -65,7 +65,7 @@ class Recognised(Struct, frozen=True):
     """A format and the evidence for it."""
 
     name: str
-    """What the file or the frames are, such as "SBF blocks of a Septentrio receiver"."""
+    """Name of the file or the frames, such as "SBF blocks of a Septentrio receiver"."""
     cure: str
     frames: int = 0
     """Frames found with a right checksum; 0 for a file that is known by its first bytes."""
