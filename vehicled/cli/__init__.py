@@ -103,7 +103,10 @@ def _say(text: str, status: int) -> int:
 def _defect(error: Exception, command: str) -> int:
     # The system journal of a vehicle keeps the whole traceback.
     if command == "run" or TRACE_VARIABLE in os.environ:
-        raise error
+        from traceback import print_exception
+
+        print_exception(error)
+        return DEFECT_STATUS
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

@@ -42,7 +42,7 @@ def recover(arguments: Namespace) -> int:
 
     report = recover(arguments.file, arguments.output)
     print(report.to_text())
-    return 1 if report.reasons else 0
+    return 1 if report.loses else 0
 
 
 def compare(arguments: Namespace) -> int:
