@@ -156,7 +156,7 @@ class Collector:
             names = [part for part in path if isinstance(part, str)]
             advice = did_you_mean(
                 names[-1] if names else "", float(min(max(raw, -1e300), 1e300)), lambda value: _in_range(kind, value)
-            )
+            ) or (f"; it is {hint}" if hint else "")
         return self._report(path, f"must be {wanted}, found {found(raw)}{advice}")
 
     def _struct(self, kind: mi.StructType | mi.DataclassType, raw: Any, path: KeyPath) -> Any:
