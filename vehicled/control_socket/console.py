@@ -168,7 +168,8 @@ class Console:
             "log": facts.log,
             "up_s": (now_ns - facts.started_ns) * 1e-9,
             "mode": supervisor.mode.name,
-            "why": supervisor.why,
+            "why": supervisor.why + self._waits(now_ns),
+            "wait": self._wait(now_ns),
             "why_code": supervisor.reason.code,
             "driver": supervisor.driver,
             "reaction": supervisor.reaction.name,
@@ -218,6 +219,15 @@ class Console:
         if builder is None:
             return {"course": self.facts.course, "course_m": self.facts.course_m}
         return {"course": builder.course.name, "course_m": builder.course.length_m}
+
+    def _wait(self, now_ns: int) -> dict[str, float] | None:
+        """Return the wait of the course at which the vehicle is to stand now; None while there is none."""
+        wait = self._machine.wait(now_ns)
+        return None if wait is None else {"at_m": wait[0].s_m, "duration_s": wait[0].duration_s, "waited_s": wait[1]}
+
+    def _waits(self, now_ns: int) -> str:
+        wait = self._wait(now_ns)
+        return "" if wait is None else "; waits {waited_s:.0f} s of {duration_s:g} s at {at_m:.1f} m".format(**wait)
 
     def _speed_cap_mps(self) -> float | None:
         """Return the speed cap if it is below the profile's limit."""

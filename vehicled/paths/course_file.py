@@ -52,6 +52,8 @@ class CourseFile:
     closed: bool | None = None
     datum: Datum | None = None
     name: str = ""
+    waits_s: Sequence[float] | None = None
+    """Time at standstill at each waypoint, s; 0 for none."""
 
     def to_course(self) -> Course:
         """Return the course on the file's datum, else on its first waypoint, or for local metres on the datum of car park 17.
@@ -87,6 +89,7 @@ class CourseFile:
                 datum=datum,
                 speed_holds=self.speed_holds,
                 places=self.places,
+                waits_s=self.waits_s,
             )
             remarks += compared
         remarks += self._remarks(course, plane, recorded=trace is not None)
