@@ -18,7 +18,7 @@ from vehicled.control.interface import Controller
 from vehicled.control.setpoint import SetpointControl
 from vehicled.control.speed import SpeedParams
 from vehicled.control.teleop import teleop_command
-from vehicled.control.waiting import WaitTracker
+from vehicled.control.waiting import WAIT_BEGINS, WAIT_ENDED, WaitTracker
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
@@ -214,7 +214,7 @@ class Pipeline:
         if wait is None:
             return command
         if ended or before is None:
-            name, fields = "wait_ended" if ended else "wait_begins", {"at_m": wait.s_m, "duration_s": wait.duration_s}
+            name, fields = WAIT_ENDED if ended else WAIT_BEGINS, {"at_m": wait.s_m, "duration_s": wait.duration_s}
             self._sink.record(Event(now_ns, "info", name, json.dumps(fields)), now_ns)
         if ended and not at_end:
             # As for a drive that resumes: the integral of the speed control has grown meanwhile.

@@ -7,6 +7,9 @@ from vehicled.paths.tracking import END_TOLERANCE_M, MANOEUVRE_TOLERANCE_M
 from vehicled.paths.waits import Wait
 from vehicled.vehicle import STANDSTILL_MPS
 
+WAIT_BEGINS, WAIT_ENDED = "wait_begins", "wait_ended"
+"""Events that the log has of a wait, with its place and duration."""
+
 
 class WaitTracker:
     """Present wait of a drive along a course. The time counts from standstill, and only while the vehicle drives the course.
