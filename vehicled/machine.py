@@ -26,6 +26,7 @@ from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
     Corrections,
+    CourseKind,
     Direction,
     Event,
     GnssFix,
@@ -323,6 +324,11 @@ class Machine:
     def builder(self) -> ControllerBuilder | None:
         """Builder of the controller, which prepares changes; None if it cannot be changed."""
         return self._pipeline.builder
+
+    @property
+    def course_kind(self) -> CourseKind:
+        """What the present course was made for."""
+        return self._pipeline.course_kind
 
     @property
     def speed_limit_mps(self) -> float:

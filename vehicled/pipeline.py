@@ -28,6 +28,7 @@ from vehicled.messages import (
     ControlCommand,
     ControlLevel,
     CourseCommand,
+    CourseKind,
     Event,
     Fault,
     GnssFix,
@@ -106,6 +107,8 @@ class Pipeline:
         self._setpoints = SetpointControl(speed or SpeedParams(), vehicle)
         self.builder = builder
         """Builder of the controller; None if it cannot be changed during the run."""
+        self.course_kind = CourseKind.GIVEN
+        """What the present course was made for."""
         self.speed_limit_mps = inf
         """Speed limit that was requested, m/s; infinite for none."""
         self.home: tuple[float, float, float] | None = None
@@ -337,7 +340,7 @@ class Pipeline:
                 s_m = joined.s_m
                 entry.driven_to(s_m)
                 fields["joined_m"] = s_m
-            self._entry, self.waits = entry, WaitTracker(prepared.course)
+            self._entry, self.waits, self.course_kind = entry, WaitTracker(prepared.course), message.kind
             self.waits.begin(s_m)
             self.monitors.follow(prepared.course)
             if command is not None:

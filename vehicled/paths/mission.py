@@ -121,7 +121,9 @@ class Mission:
             self._wait(_delay_s(item.params))
         elif item.command == RETURN:
             if self._home is None:
-                raise ItemError(Flaw.COMMAND, f"{title(RETURN)}: there is no launch place yet; arm the vehicle first, or use waypoints")
+                raise ItemError(
+                    Flaw.COMMAND, f"{title(RETURN)}: there is no launch place yet; arm the vehicle first, or use waypoints"
+                )
             self._append(*self._home, True, label)
         else:
             self._waypoint(item, label)
@@ -185,7 +187,8 @@ def changed_speed(params: Sequence[float | None], default_mps: float) -> tuple[f
     if speed is None or not (speed in (NO_CHANGE, DEFAULT) or 0.0 < speed <= MAX_SPEED_MPS):
         given = "no speed" if speed is None else f"{speed:g} m/s"
         raise ItemError(
-            Flaw.PARAM2, f"speed change to {given}; a target speed is above 0, at most {MAX_SPEED_MPS:g}: delete the item or correct it"
+            Flaw.PARAM2,
+            f"speed change to {given}; a target speed is above 0, at most {MAX_SPEED_MPS:g}: delete the item or correct it",
         )
     if kind in (2.0, 3.0):
         return None, "climb or descent speed"
@@ -208,7 +211,7 @@ def _duration_s(value: float | None) -> float:
 def _delay_s(params: Sequence[float | None]) -> float:
     """Return the duration of a NAV_DELAY; one until a time of day has none."""
     seconds, *clock = params[:4]
-    if (seconds is None or seconds <= 0.0) and any(value is not None and value > 0.0 for value in clock) or seconds == -1.0:
+    if ((seconds is None or seconds <= 0.0) and any(value is not None and value > 0.0 for value in clock)) or seconds == -1.0:
         raise ItemError(Flaw.PARAM1, f"{title(DELAY)} until a time of day cannot be driven; give it a number of seconds")
     return _duration_s(seconds)
 
@@ -221,6 +224,4 @@ def _sum_s(a: float, b: float) -> float:
 
 def unset(value: float) -> float | None:
     """Return a value of a message; None for NaN, by which MAVLink marks one that is not set. Infinite values stay."""
-    return None if value != value else value  # noqa: PLR0124
-
-
+    return None if value != value else value

@@ -15,6 +15,10 @@ from vehicled.paths.markings import Markings
 from vehicled.paths.waits import Wait, check_waits
 
 _ARRAYS = ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")
+AGAINST = -0.2
+"""Cosine between heading and line below which a heading points backwards."""
+MAX_CURVATURE_PER_M = 1e4
+MAX_NAME = 200
 _MOST_BYTES = 8 * len(_ARRAYS) * MAX_SAMPLES + (1 << 20)
 
 
@@ -115,6 +119,8 @@ def from_bytes(data: bytes) -> Course:
         head = msgspec.json.decode(text, type=_Head)
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CourseError(f"these bytes are no course: {error}") from None
+    if len(head.name) > MAX_NAME or not head.name.isprintable():
+        raise CourseError(f"the name of the course is longer than {MAX_NAME} characters, or has some that are not printable")
     if len(rest) != 8 * len(_ARRAYS) * head.samples or not unpacking.eof:
         raise CourseError(f"{head.name}: the course is cut off")
     values = np.frombuffer(rest, "<f8").reshape(len(_ARRAYS), head.samples).astype(float)
@@ -130,6 +136,14 @@ def from_bytes(data: bytes) -> Course:
     if not ((columns["speed_mps"] != 0.0) & (np.abs(columns["speed_mps"]) <= MAX_SPEED_MPS)).all():
         raise CourseError(f"{head.name}: a target speed is 0, or above {MAX_SPEED_MPS:g} m/s")
     check_waits(head.name, head.waits, head.length_m)
+    direction = np.where(columns["speed_mps"][:-1] < 0.0, -1.0, 1.0)
+    yaw = columns["yaw_rad"][:-1]
+    ahead = direction * (np.cos(yaw) * np.diff(columns["x_m"]) + np.sin(yaw) * np.diff(columns["y_m"]))
+    # The heading of a corner is the mean of both legs, at most a right angle off either.
+    if (ahead < AGAINST * legs - 1e-9).any():
+        raise CourseError(f"{head.name}: a heading points against the line of the course")
+    if (np.abs(columns["curvature_per_m"]) > MAX_CURVATURE_PER_M).any():
+        raise CourseError(f"{head.name}: a curvature is above {MAX_CURVATURE_PER_M:g} per m")
     for column in columns.values():
         column.flags.writeable = False
     return Course(

@@ -51,8 +51,6 @@ def folded(durations_s: npt.ArrayLike, rows: npt.NDArray[np.int64], name: str, n
         raise CourseError(f"{name}: {durations.size} waits for {n} waypoints; give one each, 0 for none")
     bad = np.flatnonzero(~((durations >= 0.0) & (durations <= MAX_WAIT_S)))
     if len(bad):
-        raise CourseError(
-            f"{name}, waypoint {bad[0] + 1}: a wait of {durations[bad[0]]:g} s; one lasts from 0 to {MAX_WAIT_S:g} s"
-        )
+        raise CourseError(f"{name}, waypoint {bad[0] + 1}: a wait of {durations[bad[0]]:g} s; one lasts from 0 to {MAX_WAIT_S:g} s")
     kept = np.maximum(np.searchsorted(rows, np.arange(n), side="right") - 1, 0)
-    return np.bincount(kept, weights=durations, minlength=len(rows))
+    return np.bincount(kept, weights=durations, minlength=len(rows)).astype(float)
