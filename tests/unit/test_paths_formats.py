@@ -221,7 +221,11 @@ def test_mission_extras() -> None:
         ("a.plan", json.dumps(plan([])), ["0 waypoint(s)"]),
         ("a.plan", json.dumps(plan([3])), ["mission item 1"]),
         ("a.plan", json.dumps(plan([{"type": "ComplexItem", "complexItemType": "survey"}])), ["mission item 1", "survey"]),
-        ("a.plan", json.dumps(plan([waypoint(EARTH[0]), item(21, 0, 0, 0, 0, *EARTH[1], 0)])), ["mission item 2", "21 (NAV_LAND)", "take-off and landing"]),
+        (
+            "a.plan",
+            json.dumps(plan([waypoint(EARTH[0]), item(21, 0, 0, 0, 0, *EARTH[1], 0)])),
+            ["mission item 2", "21 (NAV_LAND)", "take-off and landing"],
+        ),
         ("a.plan", json.dumps(plan([waypoint(EARTH[0]), item(177, 1, 3, 0, 0, 0, 0, 0)])), ["177 (DO_JUMP)", "order of the items"]),
         ("a.plan", json.dumps(plan([item(16, 0, 0, 0, 0, 5, 5, 0, frame=1)])), ["frame 1"]),
         ("a.plan", json.dumps(plan([item(16, 0, 0, 0, 0, None, None, 0)])), ["no position"]),

@@ -122,7 +122,7 @@ class Mission:
         elif item.command == RETURN:
             if self._home is None:
                 raise ItemError(
-                    Flaw.COMMAND, f"{title(RETURN)}: there is no launch place yet; arm the vehicle first, or use waypoints"
+                    Flaw.MISSION, f"{title(RETURN)}: there is no launch place yet; arm the vehicle first, or use waypoints"
                 )
             self._append(*self._home, True, label)
         else:

@@ -16,7 +16,7 @@ from vehicled.bridges.mavlink.config import SYSTEM_ID, MavlinkConfig
 from vehicled.bridges.mavlink.mission_protocol import MissionProtocol
 from vehicled.bridges.mavlink.modes import SEVERITIES
 from vehicled.bridges.mavlink.parameters import ParameterProtocol
-from vehicled.bridges.mavlink.pilot import DENIED, Lanes, Pilot
+from vehicled.bridges.mavlink.pilot import DENIED, IN_PROGRESS, Lanes, Pilot
 from vehicled.bridges.mavlink.places import PlaceError
 from vehicled.bridges.mavlink.targets import global_target, local_target
 from vehicled.bridges.mavlink.telemetry import TELEMETRY, Schedule
@@ -148,7 +148,7 @@ class Autopilot:
         # A ground station that has no answer yet sends the same again: it is one command, not two.
         key = (message.get_srcSystem(), message.get_srcComponent(), message.command, *map(repr, order.params))
         if row.lasts and key in self._running:
-            self._ack(message, mav.MAV_RESULT_IN_PROGRESS)
+            self._ack(message, IN_PROGRESS)
             return
         self._running.add(key)
 
@@ -238,7 +238,6 @@ REFUSED: dict[str, str] = {
     "SET_ATTITUDE_TARGET": "give a place, or a velocity in BODY_FRD",
     "SET_ACTUATOR_CONTROL_TARGET": "give a place, or a velocity in BODY_FRD",
     "FOLLOW_TARGET": "give a place",
-    "COMMAND_CANCEL": "choose HOLD",
     "SET_HOME_POSITION": "home is where the vehicle was armed",
     "SET_GPS_GLOBAL_ORIGIN": "the origin of the map is that of the course",
     "FENCE_POINT": _NO_FENCE,

@@ -26,7 +26,8 @@ RETRY_S = 1.0
 """Pause after a connection for offers was refused, s."""
 OPERATION_S, PLAN_S = 5.0, 30.0
 """Longest waits for an answer, s."""
-PLAN, PARAMETER = "plan", "parameter"
+STOP, OPERATION, PLAN, PARAMETER = "stop", "operation", "plan", "parameter"
+STOPS = ("stop", "disarm", "emergency_stop")
 
 
 class Job(NamedTuple):
@@ -43,6 +44,7 @@ class Lane:
     def __init__(self, path: Path, inbox: Inbox, timeout_s: float) -> None:
         self._path, self._inbox, self._timeout_s = path, inbox, timeout_s
         self._client: Client | None = None
+        self._over = False
         self._waiting: deque[Job] = deque()
         self._changed = threading.Condition()
         threading.Thread(target=self._work, daemon=True).start()
@@ -53,15 +55,21 @@ class Lane:
             if newest_only:
                 self._refuse(lambda other: other.kind == job.kind, "a newer request took its place")
             if len(self._waiting) >= MOST_WAITING:
-                oldest = self._waiting[0]
+                oldest = next((other for other in self._waiting if other.kind != STOP), self._waiting[0])
                 self._refuse(lambda other: other is oldest, "too many requests wait for the daemon")
             self._waiting.append(job)
             self._changed.notify()
 
-    def cancel(self, why: str, kind: str = "") -> None:
-        """Answer the requests that wait, of one kind or all, with a refusal."""
+    def cancel(self, why: str, kind: str) -> None:
+        """Answer the requests of a kind that wait with a refusal."""
         with self._changed:
-            self._refuse(lambda job: kind in ("", job.kind), why)
+            self._refuse(lambda job: job.kind == kind, why)
+
+    def close(self) -> None:
+        """End the thread once nothing waits."""
+        with self._changed:
+            self._over = True
+            self._changed.notify()
 
     def _refuse(self, chosen: Callable[[Job], bool], why: str) -> None:
         refused = [job for job in self._waiting if chosen(job)]
@@ -72,8 +80,11 @@ class Lane:
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting:
+                while not self._waiting and not self._over:
                     self._changed.wait()
+                if not self._waiting:
+                    self._close()
+                    return
                 job = self._waiting.popleft()
             reply: Request = {}
             why = ""
@@ -108,6 +119,7 @@ class OfferLane:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._newest: dict[str, Request] = {}
+        self._over = False
         self._changed = threading.Condition()
         threading.Thread(target=self._work, daemon=True).start()
 
@@ -117,12 +129,23 @@ class OfferLane:
             self._newest[request["do"]] = request
             self._changed.notify()
 
+    def close(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+
     def _work(self) -> None:
         client: Client | None = None
         while True:
             with self._changed:
-                while not self._newest:
+                while not self._newest and not self._over:
                     self._changed.wait()
+                if self._over:
+                    if client is not None:
+                        with client:
+                            return
+                    return
                 requests, self._newest = list(self._newest.values()), {}
             try:
                 client = client or Client(self._path)
@@ -147,7 +170,8 @@ class DaemonLanes:
 
     def operate(self, request: Request, answer: Answer) -> None:
         """Send a request that the daemon answers at once."""
-        self._operations.put(Job("", lambda: request, answer))
+        kind = STOP if request.get("action") in STOPS else OPERATION
+        self._operations.put(Job(kind, lambda: request, answer))
 
     def plan(self, prepare: Callable[[], Request], answer: Answer) -> None:
         """Prepare and send a request for a course; only the newest waits."""
@@ -162,7 +186,12 @@ class DaemonLanes:
         self._offers.put(request)
 
     def cancel(self, why: str, *, operations: bool) -> None:
-        """Answer the plans that wait, and with ``operations`` those too, with a refusal."""
+        """Answer the plans that wait, and with ``operations`` those too, with a refusal; a stop that waits stays."""
         self._plans.cancel(why, PLAN)
         if operations:
-            self._operations.cancel(why)
+            self._operations.cancel(why, OPERATION)
+
+    def close(self) -> None:
+        """End the threads once nothing waits."""
+        for lane in (self._operations, self._plans, self._offers):
+            lane.close()

@@ -37,9 +37,8 @@ REACHED_M = 0.3
 """Distance before a waypoint at which it counts as reached, m."""
 CALLED_OFF = "called off by what was asked for since"
 ARM_FIRST = "the vehicle is not armed: arm it first, then ask again"
-ACCEPTED, REJECTED, DENIED = (
-    int(result) for result in (mav.MAV_RESULT_ACCEPTED, mav.MAV_RESULT_TEMPORARILY_REJECTED, mav.MAV_RESULT_DENIED)
-)
+ACCEPTED, REJECTED = int(mav.MAV_RESULT_ACCEPTED), int(mav.MAV_RESULT_TEMPORARILY_REJECTED)
+DENIED, IN_PROGRESS = int(mav.MAV_RESULT_DENIED), int(mav.MAV_RESULT_IN_PROGRESS)
 
 Request = dict[str, Any]
 Answer = Callable[[Request, str], None]
@@ -64,7 +63,9 @@ class Lanes(Protocol):
         """Send a setpoint or a heartbeat; a newer one takes the place of one that waits."""
 
     def cancel(self, why: str, *, operations: bool) -> None:
-        """Answer the plans that wait with a refusal instead of sending them; the ``operations`` too, if that is true."""
+        """Answer the plans that wait with a refusal instead of sending them; ``operations``: the modes and limits too. A stop
+        that waits stays.
+        """
 
 
 class MissionPlan:
@@ -108,6 +109,8 @@ class Pilot:
         """True if the last stop was a pause."""
         self._arming: list[tuple[float, Reply]] = []
         """Arming commands that are not answered yet, with the time at which they are given up."""
+        self._stopping: set[str] = set()
+        """Stops that the daemon has not answered yet."""
         self._sequence = 0
         self._offboard_s = 0.0
         self._text = 0
@@ -151,7 +154,16 @@ class Pilot:
         self._paused = pause
         self.view.chosen = RoverMode.HOLD
         self._answer_arming(REJECTED, "called off by a stop")
-        self._operate(action, reply)
+        if action in self._stopping:
+            reply(IN_PROGRESS, "")
+            return
+        self._stopping.add(action)
+
+        def stopped(_: Request, why: str) -> None:
+            self._stopping.discard(action)
+            reply(DENIED if why else ACCEPTED, why)
+
+        self.lanes.operate(_action(action), stopped)
 
     def arm(self, reply: Reply) -> None:
         """Arm, and answer once it has succeeded or waited too long. Nothing moves."""
@@ -316,7 +328,7 @@ class Pilot:
 
     def saying(self, result: int, text: str) -> None:
         """Answer what MAVLink has no acknowledgement for: a refusal is a text."""
-        if result != ACCEPTED:
+        if result != ACCEPTED and text:
             self.say(text)
 
     def _operate(self, action: str, reply: Reply) -> None:
