@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from vehicled.messages import CourseKind, OperatorAction
 
@@ -179,11 +180,16 @@ def parse(line: bytes) -> Request:
         request: Request = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f'not a request: {error}; try {{"do": "status"}}') from None
-    for name in _NAMES:
-        if not getattr(request, name, "").isprintable():
-            # It is shown on terminals and in journals, where it could move the cursor or hide other text.
-            raise RequestError(f"{name} has a character that is not printable: use letters, digits and spaces")
+    # Names are shown on terminals and in journals, where such characters could move the cursor or hide other text.
+    odd = {name: text for name in _NAMES if not (text := getattr(request, name, "")).isprintable()}
+    if odd:
+        request = replace(request, **{name: printable(text) for name, text in odd.items()})
     return request
+
+
+def printable(text: str) -> str:
+    """Return a text with ``?`` in the place of each character that is not printable."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def answer(**values: Any) -> bytes:
