@@ -186,9 +186,10 @@ class ControlServer:
             for line in lines:
                 now_s = time.monotonic()
                 tokens, before_s = min(BURST, tokens + (now_s - before_s) * REQUESTS_PER_S), now_s
-                if tokens < 1.0 and stream.teleop is not None:
-                    # Readings would queue in the kernel and be used when they are old.
-                    await stream.send(refusal(f"more than {REQUESTS_PER_S:.0f} readings per second: send fewer"))
+                if tokens < 1.0 and (stream.teleop is not None or stream.setpoint is not None):
+                    # Readings and setpoints would queue in the kernel and be used when they are old.
+                    what = "readings" if stream.teleop is not None else "setpoints"
+                    await stream.send(refusal(f"more than {REQUESTS_PER_S:.0f} {what} per second: send fewer"))
                     return
                 if tokens < 1.0:
                     # Only this client waits; its further requests stay in the kernel.

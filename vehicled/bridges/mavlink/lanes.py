@@ -9,6 +9,7 @@ The link's thread never waits for any of them. All queues are bounded; what find
 
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,8 @@ Inbox = queue.SimpleQueue[Callable[[], None]]
 """Calls that the link's thread makes."""
 MOST_WAITING = 16
 """Requests that wait on one lane at most."""
+OFFER_PERIOD_S = 0.02
+"""Shortest interval of two setpoints, s: what comes faster is replaced by the next, and none is sent late."""
 RETRY_S = 1.0
 """Pause after a connection for offers was refused, s."""
 OPERATION_S, PLAN_S = 5.0, 30.0
@@ -137,28 +140,32 @@ class OfferLane:
 
     def _work(self) -> None:
         client: Client | None = None
-        while True:
-            with self._changed:
-                while not self._newest and not self._over:
-                    self._changed.wait()
-                if self._over:
-                    if client is not None:
-                        with client:
-                            return
-                    return
-                requests, self._newest = list(self._newest.values()), {}
+        while (requests := self._taken()) is not None:
             try:
-                client = client or Client(self._path)
+                if client is None:
+                    client = Client(self._path)
+                    # A daemon that was frozen must not find old setpoints.
+                    client.hurry()
                 for request in requests:
                     client.offer(**request)
                 client.arrived()
+                time.sleep(OFFER_PERIOD_S)
             except (ControlError, SocketPathError, OSError):
                 if client is not None:
                     with client:
                         client = None
-                with self._changed:
-                    # What was offered is old by then.
-                    self._changed.wait(RETRY_S)
+                time.sleep(RETRY_S)
+        if client is not None:
+            with client:
+                return
+
+    def _taken(self) -> list[Request] | None:
+        """Wait for requests and return them; None once the lane is closed."""
+        with self._changed:
+            while not self._newest and not self._over:
+                self._changed.wait()
+            requests, self._newest = list(self._newest.values()), {}
+        return None if self._over else requests
 
 
 class DaemonLanes:
