@@ -327,7 +327,7 @@ class Machine:
 
     @property
     def course_kind(self) -> CourseKind:
-        """What the present course was made for."""
+        """Purpose of the present course."""
         return self._pipeline.course_kind
 
     @property

@@ -108,7 +108,7 @@ class Pipeline:
         self.builder = builder
         """Builder of the controller; None if it cannot be changed during the run."""
         self.course_kind = CourseKind.GIVEN
-        """What the present course was made for."""
+        """Purpose of the present course."""
         self.speed_limit_mps = inf
         """Speed limit that was requested, m/s; infinite for none."""
         self.home: tuple[float, float, float] | None = None

@@ -105,8 +105,11 @@ class Drive:
         self.truth: GroundTruth | None = None
         self.pair = Pair(load_profile(vehicle, overrides), course, [], self, 1, link="messages")
         self.machine = self.pair.machine
-        facts = {"profile": vehicle, "course": course.name, "estimator": "", "controller": "", "link": "", "version": ""}
-        self.console = Console(self.machine, RunFacts(**facts, course_m=course.length_m, started_ns=0))
+        facts = RunFacts(
+            profile=vehicle, course=course.name, course_m=course.length_m, estimator="", controller="", link="", version="",
+            started_ns=0,
+        )  # fmt: skip
+        self.console = Console(self.machine, facts)
 
     def record(self, message: Message, _: int) -> None:
         """See :class:`vehicled.journal.Sink`."""

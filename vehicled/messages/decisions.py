@@ -82,7 +82,7 @@ class Setpoint(Message, frozen=True):
 
 
 class CourseKind(IntEnum):
-    """What a course was made for."""
+    """Purpose of a course."""
 
     GIVEN = 0
     """The course of the run, or one that a person or program gave."""

@@ -1,4 +1,4 @@
-"""What the items of a mission mean, for files and for MAVLink alike: waypoints, speeds and waits. Pure.
+"""Meaning of the items of a mission, for files and for MAVLink alike: waypoints, speeds and waits. Pure.
 
 A mission item never moves the vehicle in another way than its sender meant: what cannot be driven is refused with its reason, and
 only what moves nothing is left out, by name.

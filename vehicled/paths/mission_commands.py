@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a command would do; the value says why it cannot be driven, as the rest of a sentence. Empty: it can be."""
+    """Effect of a command; the value says why it cannot be driven, as the rest of a sentence. Empty: it can be."""
 
     DRIVEN = ""
     HARMLESS = "it moves nothing"

@@ -193,7 +193,7 @@ class Taken(NamedTuple):
     """One row of the table of messages."""
 
     does: str
-    """What comes of the message, in words."""
+    """Effect of the message, in words."""
     take: Callable[[Autopilot, Any], None]
     anybody: bool = False
     """True if it commands nothing, so that it is taken without ``--mavlink-commands``."""

@@ -61,7 +61,7 @@ class Command(NamedTuple):
     """One row of the table."""
 
     does: str
-    """What it does, in words."""
+    """Effect, in words."""
     run: Callable[[Pilot, Order, Reply], None]
     params: Mapping[int, Param] = {}
     """Checks by the number of the parameter; the others are not read."""

@@ -142,7 +142,7 @@ class MissionCourse(NamedTuple):
     arcs_m: list[tuple[float, int]]
     """Arc length of each waypoint with the number of its item."""
     remarks: list[str]
-    """What is ignored, one line each."""
+    """Lines about the parts that are ignored, one for each kind."""
 
 
 def mission_course(

@@ -1,4 +1,4 @@
-"""What a ground station wants, as requests to the daemon. Pure: time is given, requests go to lanes.
+"""Intents of ground stations as requests to the daemon. Pure: time is given, requests go to lanes.
 
 The rules that keep the vehicle from driving by mistake are here, and only here:
 

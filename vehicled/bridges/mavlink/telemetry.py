@@ -175,7 +175,7 @@ TELEMETRY: dict[str, Telemetry] = {
 
 
 class Schedule:
-    """When each message is due."""
+    """Times at which the messages are due."""
 
     def __init__(self) -> None:
         self._intervals_s = {name: row.interval_s for name, row in TELEMETRY.items()}

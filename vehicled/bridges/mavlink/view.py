@@ -1,4 +1,4 @@
-"""What the bridge knows of the run: newest records, state, and the place of the vehicle. Pure."""
+"""Knowledge of the bridge about the run: newest records, state, and the place of the vehicle. Pure."""
 
 from math import isfinite
 from typing import Any, NamedTuple, TypeVar

@@ -110,11 +110,11 @@ class RequestKind(NamedTuple):
 
 
 REQUESTS: Mapping[str, RequestKind] = {
-    "geometry_msgs/Twist": RequestKind(twist, (), SETPOINT_AGE_S, "`linear.x`, `angular.z`; `linear.y` must be 0"),
+    "geometry_msgs/Twist": RequestKind(twist, (), SETPOINT_AGE_S, "`linear`: x, and y, which must be 0; `angular`: z"),
     "geometry_msgs/TwistStamped": RequestKind(twist_stamped, BODY, SETPOINT_AGE_S, "the same"),
     "ackermann_msgs/AckermannDriveStamped": RequestKind(ackermann, BODY, SETPOINT_AGE_S, "`speed`, `steering_angle`"),
     "geometry_msgs/PoseStamped": RequestKind(
-        goal, (MAP,), REQUEST_AGE_S, "`position.x`, `position.y`, yaw of `orientation`; a quaternion of zeros leaves the yaw open"
+        goal, (MAP,), REQUEST_AGE_S, "`position`: x, y; yaw of `orientation`, any for a quaternion of zeros"
     ),
     "nav_msgs/Path": RequestKind(
         path,
@@ -123,7 +123,7 @@ REQUESTS: Mapping[str, RequestKind] = {
         "the same of each pose, in the frame of the path; at least two poses",
     ),
 }
-"""What is taken, by the type of the message."""
+"""Kind of request by the type of the message."""
 
 
 def request_of(type_name: str, message: Any, config: Ros2Config, now_ns: int) -> Fields:
