@@ -505,6 +505,42 @@ def test_a_stop_calls_off_what_is_still_planned(given: str, stop: str) -> None:
     assert "called off" in bench.texts()
 
 
+def test_a_place_does_not_drive_a_vehicle_that_was_disarmed_in_between() -> None:
+    bench = Bench()
+    bench.status("ARMED")
+    bench.command(MODE, 1, GUIDED)
+    bench.slow = True
+    bench.take(local(6, 1))
+    # By somebody else, so that the bridge hears of it only by the status.
+    bench.status("STANDBY")
+    bench.status("ARMED")
+    bench.planned()
+    assert "drive" not in bench.actions()
+    assert "ask again" in bench.texts()
+
+
+def test_a_place_waits_until_the_daemon_has_answered_the_stops_before_it() -> None:
+    bench = Bench()
+    bench.status("ARMED")
+    answers: list[Any] = []
+    bench.operate = lambda request, answer: answers.append(answer)  # type: ignore[method-assign]
+    bench.take(long(MODE, 1, GUIDED))
+    bench.take(local(6, 1))
+    assert (len(answers), bench.asked) == (1, [])
+    answers.pop()({"mode": "ARMED"}, "")
+    assert bench.actions() == ["goto"]
+    # Another stop calls it off before it was sent.
+    bench.asked.clear()
+    answers.clear()
+    bench.take(long(MODE, 1, GUIDED))
+    bench.take(local(6, 1))
+    bench.take(long(MODE, 1, HOLD))
+    bench.take(long(ARM, 0))
+    for answer in answers:
+        answer({"mode": "ARMED"}, "")
+    assert bench.actions() == []
+
+
 def test_an_armed_vehicle_drives_to_a_place_in_guided_only() -> None:
     bench = Bench()
     bench.status("ARMED")

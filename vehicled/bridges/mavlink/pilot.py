@@ -15,7 +15,7 @@ from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from vehicled.bridges.mavlink.config import MavlinkConfig
 from vehicled.bridges.mavlink.mission import Item, MissionCourse, MissionError, mission_course
-from vehicled.bridges.mavlink.modes import CHOOSABLE, RoverMode, shown_mode
+from vehicled.bridges.mavlink.modes import ARMED, CHOOSABLE, RoverMode, shown_mode
 from vehicled.bridges.mavlink.places import Place
 from vehicled.bridges.mavlink.units import chunks
 from vehicled.bridges.mavlink.view import RunView
@@ -111,6 +111,9 @@ class Pilot:
         """Arming commands that are not answered yet, with the time at which they are given up."""
         self._stopping: set[str] = set()
         """Stops that the daemon has not answered yet."""
+        self._deferred: tuple[Callable[[], Request], Answer] | None = None
+        """Plan that waits for them."""
+        self._armed, self._disarmings = False, 0
         self._sequence = 0
         self._offboard_s = 0.0
         self._text = 0
@@ -146,6 +149,9 @@ class Pilot:
         self._intent += 1
         self._paused = False
         self.lanes.cancel(why, operations=stops)
+        deferred, self._deferred = self._deferred, None
+        if deferred is not None:
+            deferred[1]({}, why)
         return self._intent
 
     def stop(self, action: str, reply: Reply, *, pause: bool = False) -> None:
@@ -162,6 +168,9 @@ class Pilot:
         def stopped(_: Request, why: str) -> None:
             self._stopping.discard(action)
             reply(DENIED if why else ACCEPTED, why)
+            if self._deferred is not None and not self._stopping:
+                deferred, self._deferred = self._deferred, None
+                self.lanes.plan(*deferred)
 
         self.lanes.operate(_action(action), stopped)
 
@@ -300,7 +309,7 @@ class Pilot:
                     self.say(remark, 5)
                 answer(mav.MAV_MISSION_ACCEPTED, "")
 
-        self.lanes.plan(plan.prepare, planned)
+        self._send_plan(plan.prepare, planned)
 
     def clear_mission(self) -> None:
         """Forget the mission; a vehicle that drives it is stopped."""
@@ -336,7 +345,8 @@ class Pilot:
 
     def _plan(self, prepare: Callable[[], Request], reply: Reply, taken: Callable[[], None] | None = None) -> None:
         """Ask for a course, and drive it if the vehicle was armed when it was asked for and still is."""
-        intent, armed = self._new_intent(), self.view.state.mode in (Mode.ARMED, Mode.AUTO)
+        intent, disarmings = self._new_intent(), self._disarmings
+        armed = self.view.state.mode in (Mode.ARMED, Mode.AUTO)
 
         def planned(answer: Request, why: str) -> None:
             if intent != self._intent:
@@ -348,17 +358,28 @@ class Pilot:
             self.arcs_m = []
             if taken is not None:
                 taken()
-            if armed and answer.get("mode") == Mode.ARMED.name:
+            stayed_armed = armed and disarmings == self._disarmings
+            if stayed_armed and answer.get("mode") == Mode.ARMED.name:
                 self._operate("drive", reply)
             else:
-                if not armed:
+                if not stayed_armed:
                     self.say("the course is planned; to drive it arm the vehicle, then ask again", 5)
                 reply(ACCEPTED, "")
 
-        self.lanes.plan(prepare, planned)
+        self._send_plan(prepare, planned)
+
+    def _send_plan(self, prepare: Callable[[], Request], planned: Answer) -> None:
+        """Send a plan once the stops before it are answered; otherwise they could call it off, too."""
+        if self._stopping:
+            self._deferred = prepare, planned
+        else:
+            self.lanes.plan(prepare, planned)
 
     def on_mode(self, after: Mode) -> None:
-        """Take a change of the daemon's mode."""
+        """Take the daemon's mode."""
+        armed = after in ARMED
+        self._disarmings += self._armed and not armed
+        self._armed = armed
         if after in (Mode.STOPPING, Mode.FAULT) and self.view.chosen is not RoverMode.GUIDED:
             self.view.chosen = RoverMode.HOLD
         if after not in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
