@@ -15,6 +15,7 @@ from vehicled.bridges.mavlink.config import AddressError, MavlinkConfig, parse_a
 from vehicled.bridges.mavlink.mission import Item, MissionError, Waypoint, check_item, course_through, waypoints
 from vehicled.bridges.mavlink.modes import RoverMode, base_mode, shown_mode, system_status
 from vehicled.bridges.mavlink.parameters import MOST, names_of
+from vehicled.bridges.mavlink.places import PlaceError, global_place
 from vehicled.bridges.mavlink.telemetry import TELEMETRY
 from vehicled.bridges.mavlink.units import chunks, degrees_e7, heading_cdeg, heading_rad, integer
 from vehicled.bridges.mavlink.view import RunState
@@ -475,6 +476,17 @@ def test_nothing_that_was_given_while_disarmed_drives_at_arming(given: str, betw
     assert {"drive", "offboard"}.isdisjoint(bench.actions())
 
 
+@pytest.mark.parametrize("mode", ["INIT", "STANDBY", "STOPPING", "FAULT"])
+@pytest.mark.parametrize("given", ["RTL", "RTL mode", "AUTO"])
+def test_a_mode_that_drives_is_rejected_while_disarmed(given: str, mode: str) -> None:
+    bench = Bench()
+    bench.status(mode)
+    (message,) = GIVEN[given]()
+    (*_, ack) = bench.take(message)
+    assert (ack.result, bench.asked, bench.planning) == (mav.MAV_RESULT_TEMPORARILY_REJECTED, [], [])
+    assert "arm it first" in bench.texts()
+
+
 STOPS: dict[str, Callable[[], Any]] = {
     "HOLD": lambda: long(MODE, 1, HOLD),
     "HOLD by SET_MODE": lambda: mav.MAVLink_set_mode_message(1, 1, HOLD),
@@ -672,6 +684,22 @@ def test_a_global_target_that_cannot_be_meant_is_refused(frame: int, lat: float,
     )
     assert (bench.asked, bench.planning) == ([], [])
     assert "refused" in bench.texts()
+
+
+@pytest.mark.parametrize(
+    ("latitude_deg", "longitude_deg", "why"),
+    [
+        (0.0, 0.0, "place holder"),
+        (91.0, 10.0, "no place"),
+        (0.001, -170.0, "other side of the earth"),
+        (0.2, 10.0, "from the map's"),
+    ],
+)
+def test_a_place_that_cannot_be_meant_is_refused_before_it_is_converted(
+    latitude_deg: float, longitude_deg: float, why: str
+) -> None:
+    with pytest.raises(PlaceError, match=why):
+        global_place(Datum.from_degrees(0.0, 10.0), latitude_deg, longitude_deg)
 
 
 def test_a_heading_comes_along() -> None:
