@@ -127,7 +127,8 @@ class Bench:
 
     def texts(self) -> str:
         """Return all texts so far."""
-        return " ".join(message.text for message in self.sent if message.get_type() == "STATUSTEXT")
+        texts = [message for message in self.sent if message.get_type() == "STATUSTEXT"]
+        return "".join(message.text if message.chunk_seq else f" {message.text}" for message in texts).strip()
 
 
 # ------------------------------------------------------------------ conversions
