@@ -1004,6 +1004,20 @@ def test_a_course_begins_at_the_vehicle_and_passes_every_waypoint(places: list[t
         assert abs(course.x_m[at] - x) + abs(course.y_m[at] - y) < 1.0
 
 
+def test_long_legs_are_driven_straight_and_longer_ones_refused() -> None:
+    places = [Waypoint(10.0, 0.0, 1.0, 1), Waypoint(10.0, 730.0, 0.5, 2, 4.0), Waypoint(400.0, 730.0, 2.0, 3)]
+    course, arcs_m = course_through(Pose(0.0, 0.0, 0.0), places, turn_radius_m=1.0, datum=LOT_17, name="mission")
+    straight = (course.y_m > 20.0) & (course.y_m < 700.0)
+    assert abs(course.x_m[straight] - 10.0).max() < 0.05
+    assert set(course.speed_mps[straight]) == {0.5}
+    assert [(wait.s_m, wait.duration_s) for wait in course.waits] == [(pytest.approx(arcs_m[1], abs=0.3), 4.0)]
+    assert course.speed_mps[-1] == 2.0
+    with pytest.raises(MissionError, match=r"item 4: 11\.0 km from the place before"):
+        course_through(
+            Pose(0.0, 0.0, 0.0), [*places, Waypoint(400.0, 11_730.0, 1.0, 4)], turn_radius_m=1.0, datum=LOT_17, name="mission"
+        )
+
+
 def test_items_in_the_local_frame_are_north_and_east() -> None:
     zeros = (0.0, 0.0, 0.0, 0.0)
     (found,) = waypoints([Item(1, 16, 1, zeros, 0, 0, 0.0), Item(1, 16, 1, zeros, 70_000, 20_000, 0.0)], Datum(0.0, 0.0), None, 1.0)

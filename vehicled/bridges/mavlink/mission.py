@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import hypot, isfinite
+from itertools import pairwise
+from math import ceil, hypot, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +14,12 @@ from vehicled.paths.course import MAX_LENGTH_M, Course, course_from_waypoints
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.mission import LOCAL_NED, Flaw, ItemError, Mission, MissionItem, Stage, unset
-from vehicled.paths.shortest import NEAR_M, WIDER, Pose, paths_to
+from vehicled.paths.shortest import MAX_AWAY_M, NEAR_M, WIDER, Pose, paths_to
 
 PASS_M = 0.2
 """Distance by which a pass may be farther from a waypoint than the nearest one, m."""
-MAX_LEG_M = 2000.0
+STEP_M = 50.0
+"""Longest distance of two points of a leg, m."""
 RESULTS = {
     Flaw.COMMAND: mav.MAV_MISSION_UNSUPPORTED,
     Flaw.PARAM1: mav.MAV_MISSION_INVALID_PARAM1,
@@ -179,12 +181,18 @@ def course_through(
     if len(ahead) > 1 and hypot(ahead[1].x_m - first.x_m, ahead[1].y_m - first.y_m) > 1e-3:
         yaw_rad = float(np.arctan2(ahead[1].y_m - first.y_m, ahead[1].x_m - first.x_m))
     approach = next(iter(paths_to(start, first.x_m, first.y_m, yaw_rad, WIDER * turn_radius_m)))
-    before = len(approach) - 1
-    xs = [pose.x_m for pose in approach] + [place.x_m for place in ahead[1:]]
-    ys = [pose.y_m for pose in approach] + [place.y_m for place in ahead[1:]]
-    # Each place has the speed from there on: that on the way to the next one.
-    speeds = [first.speed_mps] * before + [place.speed_mps for place in [*ahead[1:], ahead[-1]]]
-    waits = [first_wait_s] + [0.0] * (before - 1) + [place.wait_s for place in ahead]
+    xs, ys = [pose.x_m for pose in approach], [pose.y_m for pose in approach]
+    # Each point has the speed from there on: that on the way to the next place.
+    speeds, waits = [first.speed_mps] * (len(xs) - 1), [first_wait_s] + [0.0] * (len(xs) - 2) + [first.wait_s]
+    for before, place in pairwise(ahead):
+        # The points of the approach are close together, so that a long leg beside them would look like a mistake.
+        count = max(1, ceil(hypot(place.x_m - before.x_m, place.y_m - before.y_m) / STEP_M))
+        for k in range(1, count + 1):
+            xs.append(before.x_m + (place.x_m - before.x_m) * k / count)
+            ys.append(before.y_m + (place.y_m - before.y_m) * k / count)
+        speeds += [place.speed_mps] * count
+        waits += [0.0] * (count - 1) + [place.wait_s]
+    speeds.append(speeds[-1])
     try:
         course = course_from_waypoints(name, xs, ys, speed=speeds, closed=False, datum=datum, speed_holds=True, waits_s=waits)
     except CourseError as error:
@@ -198,8 +206,8 @@ def _check_legs(start: Pose, places: Sequence[Waypoint]) -> None:
     for place in places:
         leg_m = hypot(place.x_m - x_m, place.y_m - y_m)
         x_m, y_m, way_m = place.x_m, place.y_m, way_m + leg_m
-        if not leg_m <= MAX_LEG_M:
-            far = f"{leg_m / 1000:.1f} km from the place before (at most {MAX_LEG_M / 1000:g} km)"
+        if not leg_m <= MAX_AWAY_M:
+            far = f"{leg_m / 1000:.1f} km from the place before (at most {MAX_AWAY_M / 1000:g} km)"
             raise MissionError(mav.MAV_MISSION_INVALID_PARAM5_X, f"item {place.item}: {far}: look at its coordinates")
     if not way_m <= MAX_LENGTH_M:
         raise MissionError(
