@@ -114,7 +114,7 @@ class Pilot:
         self._deferred: tuple[Callable[[], Request], Answer] | None = None
         """Plan that waits for them."""
         self._armed, self._disarmings = False, 0
-        """Whether the vehicle was armed when last heard of, and how often it has been disarmed since the start."""
+        """Last state of arming, and number of disarmings since the start."""
         self._sequence = 0
         self._offboard_s = 0.0
         self._text = 0
