@@ -150,7 +150,6 @@ class Autopilot:
         if row.lasts and key in self._running:
             self._ack(message, IN_PROGRESS)
             return
-        self._running.add(key)
 
         def reply(result: int, why: str) -> None:
             self._running.discard(key)
@@ -158,7 +157,13 @@ class Autopilot:
                 self.pilot.say(why)
             self._ack(message, result)
 
-        row.run(self.pilot, order, reply)
+        if row.lasts:
+            self._running.add(key)
+        try:
+            row.run(self.pilot, order, reply)
+        except Exception:
+            self._running.discard(key)
+            raise
 
     def _ack(self, message: Any, result: int) -> None:
         peer = message.get_srcSystem(), message.get_srcComponent()
