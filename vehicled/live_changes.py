@@ -18,14 +18,15 @@ from vehicled.messages import CourseCommand, ParameterCommand, SpeedCommand
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import from_bytes
+from vehicled.paths.tracking import PathTracker
 from vehicled.safety.fence import Fence
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.vehicle import Limits, Outline, Vehicle
 
 CHANGES = (CourseCommand, ParameterCommand, SpeedCommand)
 """Messages that change what the daemon does while it runs."""
 COURSE_SET = "course_set"
 """Event that the log has once another course is taken."""
-FENCE_SAMPLES = 400
+NO_BODY = Outline(0.0, 0.0, 0.0)
 
 
 class ChangeError(Exception):
@@ -49,6 +50,8 @@ class Prepared(Struct, frozen=True):
     course: Course
     params: Any
     controller: Controller
+    tracker: PathTracker | None = None
+    """Tracker of another course, for the monitors."""
 
 
 class ControllerBuilder:
@@ -84,13 +87,14 @@ class ControllerBuilder:
 
     def prepare(self, message: CourseCommand | ParameterCommand) -> Prepared:
         """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`."""
-        course, params = self.course, self.params
+        course, params, tracker = self.course, self.params, None
         if isinstance(message, CourseCommand):
             course = self._checked(message)
+            tracker = PathTracker(course)
         else:
             params = self._with(message.key, message.value)
         try:
-            return Prepared(course, params, self._build(params, course))
+            return Prepared(course, params, self._build(params, course), tracker)
         except Exception as error:
             raise ChangeError(f"the controller does not accept it: {plugins.describe(error)}") from error
 
@@ -105,7 +109,7 @@ class ControllerBuilder:
 
     def outside(self, course: Course) -> str:
         """Return where a course leaves the fence; empty if it does not."""
-        return outside_fence(course, self._fence)
+        return outside_fence(course, self._fence, self.vehicle.outline)
 
     def _with(self, key: str, value: float) -> Any:
         ranges = self._implementation.CHANGEABLE
@@ -133,15 +137,20 @@ class ControllerBuilder:
         return course
 
 
-def outside_fence(course: Course, fence: Fence | None) -> str:
-    """Return where a course leaves the fence, and the cure; empty if it does not."""
+def outside_fence(course: Course, fence: Fence | None, outline: Outline = NO_BODY) -> str:
+    """Return where a course takes a body beyond the fence, and the cure; empty if it does not. Without ``outline`` the line itself
+    is tested."""
     if fence is None:
         return ""
-    every = max(1, len(course.x_m) // FENCE_SAMPLES)
-    for x_m, y_m in zip(course.x_m[::every].tolist(), course.y_m[::every].tolist(), strict=True):
-        if violated := fence.violated(x_m, y_m):
-            return f"course {course.name!r} is {violated} at ({x_m:.1f}, {y_m:.1f}) m: change the course or the fence"
-    return ""
+    x_m, y_m, yaw_rad = course.x_m, course.y_m, course.yaw_rad
+    if course.closed:
+        x_m, y_m, yaw_rad = (np.append(column, column[0]) for column in (x_m, y_m, yaw_rad))
+    breach = fence.first_breach(outline, x_m, y_m, yaw_rad)
+    if breach is None:
+        return ""
+    k, violated = breach
+    place = f"({x_m[k]:.1f}, {y_m[k]:.1f}) m{'' if outline == NO_BODY else ', with the body of the vehicle'}"
+    return f"course {course.name!r} is {violated} at {place}: change the course or the fence"
 
 
 def check_limit(limit_mps: float, max_speed_mps: float) -> None:

@@ -48,9 +48,10 @@ from vehicled.messages import (
 )
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
+from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.ports import NEVER_NS
 from vehicled.safety.arming import missing
-from vehicled.safety.entry import CourseEntry, join_moving
+from vehicled.safety.entry import Entry, join_moving
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
@@ -117,7 +118,6 @@ class Pipeline:
         self._clipped_before: dict[str, int] = dict(gate.clipped_by_kind)
         self._sink = sink
         self._identifier = identifier
-        self._entry = None if course is None else CourseEntry(course, limits.corridor_m)
         self._frame = ControlFrame(control_frame or ControlFrameParams())
         self.supervisor = supervisor
         self.inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
@@ -126,6 +126,10 @@ class Pipeline:
         self.estimate: Latest[StateEstimate] = Latest()
         self.newest_command: Latest[ControlCommand] = Latest()
         self._sent: ActuatorCommand | None = None
+        self._finished = False
+        """The controller says after its last step that its course is driven."""
+        self._planned: LateralOffset | None = None
+        """The path beside the course that the controller says it drives along."""
         self._scan: LaserScan | None = None
         """Newest scan that the controller has not seen."""
         self.command_override: Callable[[ActuatorCommand], ActuatorCommand] | None = None
@@ -195,11 +199,8 @@ class Pipeline:
         command = self._controller.step(self._frame.step(estimate), now_ns)
         self.newest_command.put(command, now_ns)
         self._sink.record(command, now_ns)
-        if self._entry is not None:
-            if self.supervisor.mode is Mode.AUTO:
-                self._entry.driven_to(command.progress_m)
-            else:
-                self._entry.follow(estimate)
+        # Asked here, where an exception of the controller is one of its task.
+        self._finished, self._planned = bool(self._controller.finished), self._controller.lateral_offset
 
     def late(self) -> None:
         """Tell the controller that its task missed the deadline, so that it may use a cheaper law next time."""
@@ -307,30 +308,29 @@ class Pipeline:
         if isinstance(message, CourseCommand):
             name: str = COURSE_SET
             fields: dict[str, Any] = {"course": prepared.course.name, "length_m": prepared.course.length_m}
-            entry = CourseEntry(prepared.course, self._limits.corridor_m, anywhere=True)
             if mode is Mode.AUTO:
                 if estimate is None:
                     raise ChangeError("the estimator has no position: ask again when it has one")
                 joined = join_moving(prepared.course, estimate, self._known, self._limits)
                 if joined.s_m is None:
                     raise ChangeError(joined.refused)
-                s_m = joined.s_m
-                entry.driven_to(s_m)
-                fields["joined_m"] = s_m
-            self._entry = entry
-            self.monitors.follow(prepared.course)
+                fields["joined_m"] = s_m = joined.s_m
+            self.monitors.follow(prepared.course, prepared.tracker)
+            if s_m is not None:
+                self.monitors.place.begin(Entry(s_m), estimate)
             if command is not None:
                 # Its place belongs to the old course.
                 self.newest_command.value = replace(command, progress_m=nan, cross_track_m=nan, heading_error_rad=nan)
         else:
             name, fields = "parameter_set", {"key": message.key, "value": message.value}
-            if mode is Mode.AUTO and command is not None and isfinite(command.progress_m):
-                s_m = command.progress_m
+            if mode is Mode.AUTO and self.monitors.place.point is not None:
+                s_m = self.monitors.place.s_m
         builder.take(prepared)
         self._controller = prepared.controller
         self._controller.adapt(self._known)
         if s_m is not None:
             self._controller.reset(s_m, self.gate.wheel_angle_rad)
+        self._finished, self._planned = False, None
         return name, fields
 
     @property
@@ -390,12 +390,14 @@ class Pipeline:
         self._setpoints.adapt(vehicle)
         self.gate.adapt(vehicle)
         self.monitors.stopping.adapt(vehicle)
+        self.monitors.place.adapt(vehicle)
 
     def _on_mode(self, before: Mode, now_ns: int) -> None:
         supervisor = self.supervisor
         mode = supervisor.mode
         if mode is Mode.AUTO:
             self._controller.reset(supervisor.entry.s_m, self.gate.wheel_angle_rad)
+            self._finished, self._planned = False, None
             self._frame.reset()
             self._driving_mode = mode
         elif mode is Mode.TELEOP:
@@ -440,12 +442,11 @@ class Pipeline:
             control=self.newest_command.value,
             control_age_ns=self.newest_command.age_ns(now_ns),
             sent=self._sent,
-            course_finished=self._controller.finished,
+            controller_finished=self._finished,
             actuator_lost=actuator_lost,
             task_raised=self.raised,
             measured_speed_mps=self.monitors.motion.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),
-            entry=self._entry,
-            lateral_offset=self._controller.lateral_offset,
+            planned_offset=self._planned,
             setup_fault=self.setup_fault,
         )
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.strategies import near
 from tests.unit.test_machine import VEHICLE
-from tests.unit.test_safety_supervisor import CONTROL, ESTIMATE, LIMITS
+from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS
 from vehicled.messages import Mode
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
@@ -20,6 +20,7 @@ from vehicled.safety.fence import Fence, Polygon, read_geojson
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.stopping import StoppingMonitor
+from vehicled.vehicle import Outline
 
 COORDINATE = st.floats(-1e3, 1e3, width=32)
 SQUARE = Polygon(((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)))
@@ -51,7 +52,7 @@ def test_a_concave_fence_and_a_zone_that_must_not_be_entered() -> None:
     assert fence.violated(3.0, 1.0) == ""
     assert fence.violated(3.0, 3.0) == "outside the fence"
     assert fence.violated(0.7, 0.7) == "inside the keep-out zone bed"
-    assert fence.depth_m(3.0, 3.0) == pytest.approx(1.0)
+    assert fence.depth_m(0, Outline(0.0, 0.0, 0.0), 3.0, 3.0, 0.0) == pytest.approx(1.0)
 
 
 def geojson(corners: list[tuple[float, float]], **properties: object) -> dict[str, object]:
@@ -96,19 +97,21 @@ def test_a_bad_file_is_reported_with_its_place(text: str, named: str) -> None:
     assert named in str(caught.value)
 
 
-def stopping(course: Course | None, fence: Fence | None) -> StoppingMonitor:
-    return Monitors(LIMITS, VEHICLE, course=course, fence=fence).stopping
+def stopping(course: Course | None, fence: Fence | None) -> Monitors:
+    return Monitors(LIMITS, VEHICLE, course=course, fence=fence)
 
 
-def update(monitor: StoppingMonitor, x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0) -> StoppingMonitor:
+def update(monitors: Monitors, x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0) -> StoppingMonitor:
     estimate = replace(ESTIMATE, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=speed, yaw_rate_radps=yaw_rate)
-    monitor.update(SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=estimate, control=CONTROL))
-    return monitor
+    s = SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=estimate)
+    monitors.place.update(s)
+    monitors.stopping.update(s)
+    return monitors.stopping
 
 
 def test_the_stop_is_predicted_and_a_fence_ahead_is_seen_before_it_is_reached() -> None:
     monitor = stopping(None, Fence([SQUARE]))
-    monitor.measured(0.1, 0.1)
+    monitor.stopping.measured(0.1, 0.1)
     inside = update(monitor, 5.0, 5.0, 0.0, 1.0)
     assert inside.leaves == ""
     way = inside.distance_m
@@ -124,7 +127,7 @@ def test_the_stop_is_predicted_and_a_fence_ahead_is_seen_before_it_is_reached() 
 
 def test_a_bend_is_followed() -> None:
     monitor = stopping(None, Fence([SQUARE]))
-    monitor.measured(0.5, 0.5)
+    monitor.stopping.measured(0.5, 0.5)
     way = update(monitor, 5.0, 5.0, 0.0, 1.0).distance_m
     straight = update(monitor, 10.0 - 0.8 * way, 5.0, 0.0, 1.0)
     assert straight.leaves
@@ -144,7 +147,7 @@ def test_a_later_reaction_allows_less_speed_before_a_bend_and_none_before_a_stra
     bend = stopping(circle, None)
     caps = []
     for lag in (0.0, 0.2, 0.5, 1.0):
-        bend.measured(lag, 0.0)
+        bend.stopping.measured(lag, 0.0)
         caps.append(update(bend, 0.0, 0.0, 0.0, 1.0).cap_mps)
     assert caps == sorted(caps, reverse=True)
     assert caps[0] > caps[-1] >= LIMITS.capped_speed_mps
@@ -156,11 +159,11 @@ def test_an_estimate_that_is_no_number_predicts_nothing(bad: float) -> None:
     monitor = stopping(load_course("straight_30m"), Fence([SQUARE]))
     update(monitor, bad, 0.0, 0.0, 1.0)
     update(monitor, 0.0, 0.0, 0.0, bad)
-    assert monitor.leaves in ("", "outside the fence")
+    assert monitor.stopping.leaves in ("", "outside the fence")
 
 
 def test_what_is_learnt_of_the_brake_lengthens_the_stop() -> None:
-    monitor = stopping(None, None)
+    monitor = stopping(None, None).stopping
     believed_m = monitor.way_m(1.0)
     drive = VEHICLE.drive
     monitor.adapt(replace(VEHICLE, drive=replace(drive, friction_nm=0.3 * drive.friction_nm)))

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from vehicled.messages import (
     ActuatorCommand,
-    ControlCommand,
     LaserScan,
     Message,
     Mode,
@@ -35,12 +34,11 @@ NOW = 50_000_000_000
 SPEED_MPS = 1.0
 
 
-def situation(monitors, *, x=5.0, y=0.0, yaw=0.0, speed=SPEED_MPS, mode=Mode.AUTO, progress=None, cross=0.0, sent=None, now_ns=NOW):
+def situation(monitors, *, x=5.0, y=0.0, yaw=0.0, speed=SPEED_MPS, mode=Mode.AUTO, sent=None, planned=None, now_ns=NOW):
     estimate = StateEstimate(now_ns, now_ns, x, y, yaw, speed, 0.0, (0.01,) * 16)
-    control = None
-    if progress is not None:
-        control = replace(ControlCommand(now_ns, now_ns, 0.0, 0.1, 0.0), progress_m=progress, cross_track_m=cross)
-    return RuleInputs(now_ns=now_ns, mode=mode, limits=LIMITS, monitors=monitors, estimate=estimate, control=control, sent=sent)
+    return RuleInputs(
+        now_ns=now_ns, mode=mode, limits=LIMITS, monitors=monitors, estimate=estimate, sent=sent, planned_offset=planned
+    )
 
 
 def straight(length_m=40.0):
@@ -146,39 +144,39 @@ def test_two_of_three_readings_are_believed():
     for pattern, blocked in (("10", False), ("11", True), ("101", True), ("1001", False), ("11000", False), ("110", True)):
         monitors = watching()
         readings = [ObstacleRange(NOW, NOW, 1.0 if each == "1" else inf) for each in pattern]
-        read(monitors, readings, progress=5.0)
+        read(monitors, readings)
         assert (monitors.obstacle.free_m < inf) is blocked, pattern
 
 
 def test_between_readings_the_way_shrinks_by_what_is_driven():
     monitors = watching()
-    read(monitors, [ObstacleRange(NOW, NOW, 2.0)] * 2, progress=5.0)
+    read(monitors, [ObstacleRange(NOW, NOW, 2.0)] * 2)
     assert monitors.obstacle.free_m == pytest.approx(2.0)
     for k in range(1, 51):
-        monitors.update(situation(monitors, progress=5.0 + 0.01 * k, now_ns=NOW + 10_000_000 * k))
+        monitors.update(situation(monitors, x=5.0 + 0.01 * k, now_ns=NOW + 10_000_000 * k))
     assert monitors.obstacle.free_m == pytest.approx(1.5)
 
 
 def test_a_range_that_is_no_number_is_an_obstacle_at_the_bumper():
-    assert read(watching(), [ObstacleRange(NOW, NOW, nan)] * 2, progress=5.0) == 0.0
-    assert read(watching(), [ObstacleRange(NOW, NOW, -inf)] * 2, progress=5.0) == 0.0
+    assert read(watching(), [ObstacleRange(NOW, NOW, nan)] * 2) == 0.0
+    assert read(watching(), [ObstacleRange(NOW, NOW, -inf)] * 2) == 0.0
 
 
 def test_a_scan_is_laid_on_the_map_by_where_the_vehicle_was():
     """A ray that left a fifth of a second ago left 0.2 m further back."""
     scan = scan_of([(5.0 + FRONT_M + 1.5, 0.0)])
-    now = read(watching(), [scan] * 2, progress=5.0)
-    before = read(watching(), [replace(scan, t_ns=NOW - 200_000_000)] * 2, progress=5.0)
+    now = read(watching(), [scan] * 2)
+    before = read(watching(), [replace(scan, t_ns=NOW - 200_000_000)] * 2)
     assert now == pytest.approx(1.5, abs=0.01)
     assert before == pytest.approx(1.3, abs=0.01)
     late = replace(scan, time_increment_s=0.2 / 360, t_ns=NOW - 200_000_000)
-    assert read(watching(), [late] * 2, progress=5.0) == pytest.approx(1.5, abs=0.01), "the ray ahead is the 360th"
+    assert read(watching(), [late] * 2) == pytest.approx(1.5, abs=0.01), "the ray ahead is the 360th"
 
 
 def test_returns_of_the_vehicle_itself_do_not_count():
     own = [(5.0 + FRONT_M - 0.02, 0.05), (5.2, 0.1), (4.95, -0.1)]
-    assert read(watching(), [scan_of(own)] * 2, progress=5.0) == inf
-    assert read(watching(), [scan_of([*own, (6.5, 0.0)])] * 2, progress=5.0) < inf
+    assert read(watching(), [scan_of(own)] * 2) == inf
+    assert read(watching(), [scan_of([*own, (6.5, 0.0)])] * 2) < inf
 
 
 def test_by_hand_the_lane_is_the_arc_of_the_wheels():
@@ -187,7 +185,7 @@ def test_by_hand_the_lane_is_the_arc_of_the_wheels():
     radius = VEHICLE.wheelbase_m / np.tan(angle)
     turn = 1.8 / radius
     in_the_bend = 5.0 + radius * sin(turn), radius * (1.0 - cos(turn))
-    where = {"mode": Mode.TELEOP, "sent": sent, "progress": 5.0}
+    where = {"mode": Mode.TELEOP, "sent": sent}
     assert read(watching(), [scan_of([in_the_bend])] * 2, **where) < 1.6
     assert read(watching(), [scan_of([(7.0, 0.0)])] * 2, **where) == inf
     assert read(watching(), [scan_of([(7.0, 0.0)])] * 2, **where | {"mode": Mode.AUTO}) < inf
@@ -212,19 +210,19 @@ def test_by_hand_the_lane_is_the_arc_of_the_wheels():
 def test_scans_that_show_nothing_are_reported_after_three(change, said):
     monitors, good = watching(), scan_of([])
     bad = replace(good, **change)
-    read(monitors, [good, bad, bad], progress=5.0)
+    read(monitors, [good, bad, bad])
     assert monitors.obstacle.blind == ""
-    read(monitors, [bad], progress=5.0)
+    read(monitors, [bad])
     assert said in monitors.obstacle.blind
-    assert any(said in text for text in missing(situation(monitors, progress=5.0, mode=Mode.STANDBY)))
+    assert any(said in text for text in missing(situation(monitors, mode=Mode.STANDBY)))
 
 
 def test_a_scanner_that_sees_does_not_hide_one_that_is_blind():
     monitors, good = watching(), scan_of([], mount=(0.0, 0.2))
     bad = replace(scan_of([]), ranges_m=())
-    read(monitors, [bad, good] * 3, progress=5.0)
+    read(monitors, [bad, good] * 3)
     assert "tell nothing" in monitors.obstacle.blind
-    read(monitors, [scan_of([])], progress=5.0)
+    read(monitors, [scan_of([])])
     assert monitors.obstacle.blind == ""
 
 
@@ -243,32 +241,32 @@ stamps = st.one_of(st.integers(-(2**63), 2**63 - 1), st.just(NOW))
         ),
         max_size=12,
     ),
-    numbers, numbers, numbers, numbers, numbers,
+    numbers, numbers, numbers, numbers,
 )  # fmt: skip
-def test_no_reading_and_no_estimate_upsets_it(messages: list[Message], x, y, yaw, progress, speed):
+def test_no_reading_and_no_estimate_upsets_it(messages: list[Message], x, y, yaw, speed):
     monitors = watching(COURSE)
     for message in messages:
         monitors.on_message(message, NOW)
-        monitors.update(situation(monitors, x=x, y=y, yaw=yaw, progress=progress, speed=speed))
+        monitors.update(situation(monitors, x=x, y=y, yaw=yaw, speed=speed))
         assert monitors.obstacle.free_m >= 0.0
         assert monitors.obstacle.cap_mps >= LIMITS.capped_speed_mps
-    read(monitors, [ObstacleRange(NOW, NOW, 0.1)] * 3, progress=5.0)
+    read(monitors, [ObstacleRange(NOW, NOW, 0.1)] * 3)
     assert monitors.obstacle.free_m <= 0.1, "and it goes on believing what comes after"
 
 
 def test_an_obstacle_is_believed_for_two_seconds_after_its_sensor_falls_silent():
     monitors = watching()
     bad = replace(scan_of([]), ranges_m=())
-    read(monitors, [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)], progress=5.0, speed=0.0)
+    read(monitors, [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)], speed=0.0)
     for after_ns, stands in ((1_900_000_000, True), (2_100_000_000, False)):
-        monitors.update(situation(monitors, progress=5.0, speed=0.0, now_ns=NOW + after_ns))
+        monitors.update(situation(monitors, speed=0.0, now_ns=NOW + after_ns))
         assert (monitors.obstacle.free_m < inf) is stands
         assert bool(monitors.obstacle.blind) is stands
 
 
 def test_no_arming_before_an_obstacle_but_teleop_may_drive_away():
     monitors = watching()
-    read(monitors, [ObstacleRange(NOW, NOW, 0.2)] * 2, progress=5.0, speed=0.0, mode=Mode.STANDBY)
-    s = situation(monitors, progress=5.0, speed=0.0, mode=Mode.STANDBY)
+    read(monitors, [ObstacleRange(NOW, NOW, 0.2)] * 2, speed=0.0, mode=Mode.STANDBY)
+    s = situation(monitors, speed=0.0, mode=Mode.STANDBY)
     assert any("something stands 0.20 m ahead" in text for text in missing(s))
     assert not any("something stands" in text for text in missing(s, OperatorAction.TELEOP))

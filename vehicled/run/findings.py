@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 
-from vehicled.live_changes import FENCE_SAMPLES, outside_fence
+from vehicled.live_changes import outside_fence
 from vehicled.paths.course import Course
 from vehicled.plugins import is_network
 from vehicled.profile import Loaded, Note, ProfileError
@@ -65,17 +65,14 @@ def _scans(loaded: Loaded) -> Iterator[Note]:
 
 
 def _fence(loaded: Loaded, course: Course, fence: Fence) -> Iterator[Note]:
-    """Yield a note if the course leaves the fence or comes too close to it for the vehicle's width."""
-    if outside := outside_fence(course, fence):
+    """Yield a note if a vehicle on the course leaves the fence, or passes it with less room than at an obstacle."""
+    vehicle, room_m = loaded.profile.vehicle, loaded.profile.limits.obstacle_side_m
+    if outside := outside_fence(course, fence, vehicle.outline):
         yield Note("fence", outside, level="error")
-        return
-    half_m = 0.5 * loaded.profile.vehicle.width_m
-    every = max(1, len(course.x_m) // FENCE_SAMPLES)
-    places = zip(course.x_m[::every].tolist(), course.y_m[::every].tolist(), strict=True)
-    nearest = min(fence.clear_m(x_m, y_m) for x_m, y_m in places)
-    if nearest < half_m:
+    elif outside_fence(course, fence, vehicle.outline.widened(room_m)):
         yield Note(
             "fence",
-            f"course {course.name!r} comes within {nearest:.2f} m of the fence, and half of the vehicle is {half_m:g} m wide",
+            f"the vehicle on course {course.name!r} comes within {room_m:g} m of the fence (limits.obstacle_side_m), which stops it "
+            "there if it does not follow exactly",
             level="warning",
         )
