@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from vehicled import plugins
 from vehicled.control.interface import Controller
-from vehicled.messages import CourseCommand, ParameterCommand, SpeedCommand
+from vehicled.messages import CourseCommand, ParameterCommand, SpeedCommand, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import from_bytes
 from vehicled.paths.tracking import PathTracker
+from vehicled.safety.entry import lap_from
 from vehicled.safety.fence import Fence
 from vehicled.vehicle import Limits, Outline, Vehicle
 
@@ -26,6 +27,8 @@ CHANGES = (CourseCommand, ParameterCommand, SpeedCommand)
 """Messages that change what the daemon does while it runs."""
 COURSE_SET = "course_set"
 """Event that the log has once another course is taken."""
+LAP_JOINED = "lap_joined"
+"""Event that the log has once a lap was given another start, because a drive begins there."""
 NO_BODY = Outline(0.0, 0.0, 0.0)
 
 
@@ -52,6 +55,10 @@ class Prepared(Struct, frozen=True):
     controller: Controller
     tracker: PathTracker | None = None
     """Tracker of another course, for the monitors."""
+    lap_from_m: float | None = None
+    """Arc length of the lap that was asked for at which ``course`` begins; None if it is that lap."""
+    stored: bytes = b""
+    """The course to ask for in the place of that lap; empty for none."""
 
 
 class ControllerBuilder:
@@ -85,18 +92,31 @@ class ControllerBuilder:
             for key, (low, high) in self._implementation.CHANGEABLE.items()
         ]
 
-    def prepare(self, message: CourseCommand | ParameterCommand) -> Prepared:
-        """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`."""
-        course, params, tracker = self.course, self.params, None
+    def prepare(
+        self, message: CourseCommand | ParameterCommand, estimate: StateEstimate | None = None, *, moving: bool = False
+    ) -> Prepared:
+        """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`.
+
+        A lap begins where a vehicle at ``estimate`` joins it, and so it is driven in full.
+        """
+        course, params, tracker, from_m = self.course, self.params, None, None
         if isinstance(message, CourseCommand):
             course = self._checked(message)
+            from_m = lap_from(course, estimate, self.limits, moving=moving)
+            if from_m is not None:
+                course = course.beginning_at(from_m)
             tracker = PathTracker(course)
         else:
             params = self._with(message.key, message.value)
         try:
-            return Prepared(course, params, self._build(params, course), tracker)
+            return Prepared(course, params, self._build(params, course), tracker, from_m)
         except Exception as error:
             raise ChangeError(f"the controller does not accept it: {plugins.describe(error)}") from error
+
+    def beginning_at(self, s_m: float) -> Prepared:
+        """Return the controller of the present lap with another start."""
+        course = self.course.beginning_at(s_m)
+        return Prepared(course, self.params, self._build(self.params, course), PathTracker(course), s_m)
 
     def fits(self, prepared: Prepared, message: CourseCommand | ParameterCommand) -> bool:
         """Return True if nothing else was changed since the preparation."""

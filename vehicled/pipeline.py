@@ -21,7 +21,7 @@ from vehicled.control.teleop import teleop_command
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
-from vehicled.live_changes import COURSE_SET, ChangeError, ControllerBuilder, Prepared, check_limit
+from vehicled.live_changes import COURSE_SET, LAP_JOINED, ChangeError, ControllerBuilder, Prepared, check_limit
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
@@ -51,7 +51,7 @@ from vehicled.paths.datum import Datum
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.ports import NEVER_NS
 from vehicled.safety.arming import missing
-from vehicled.safety.entry import Entry, join_moving
+from vehicled.safety.entry import Entry, join_moving, lap_from
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
@@ -302,12 +302,18 @@ class Pipeline:
             raise ChangeError("the controller of this run cannot be changed")
         if mode is Mode.STOPPING:
             raise ChangeError(f"the vehicle is being stopped ({self.supervisor.why}): ask again when it stands")
-        if prepared is None or not builder.fits(prepared, message):
-            prepared = builder.prepare(message)
+        fits, moving = prepared is not None and builder.fits(prepared, message), mode is Mode.AUTO
+        if prepared is not None and isinstance(message, CourseCommand):
+            # The vehicle may be elsewhere than when the lap was prepared for it.
+            fits = fits and lap_from(prepared.course, estimate, self._limits, moving=moving) is None
+        if prepared is None or not fits:
+            prepared = builder.prepare(message, estimate, moving=moving)
         command, s_m = self.newest_command.value, None
         if isinstance(message, CourseCommand):
             name: str = COURSE_SET
             fields: dict[str, Any] = {"course": prepared.course.name, "length_m": prepared.course.length_m}
+            if prepared.lap_from_m is not None:
+                fields["lap_from_m"] = prepared.lap_from_m
             if mode is Mode.AUTO:
                 if estimate is None:
                     raise ChangeError("the estimator has no position: ask again when it has one")
@@ -315,9 +321,6 @@ class Pipeline:
                 if joined.s_m is None:
                     raise ChangeError(joined.refused)
                 fields["joined_m"] = s_m = joined.s_m
-            self.monitors.follow(prepared.course, prepared.tracker)
-            if s_m is not None:
-                self.monitors.place.begin(Entry(s_m), estimate)
             if command is not None:
                 # Its place belongs to the old course.
                 self.newest_command.value = replace(command, progress_m=nan, cross_track_m=nan, heading_error_rad=nan)
@@ -325,12 +328,11 @@ class Pipeline:
             name, fields = "parameter_set", {"key": message.key, "value": message.value}
             if mode is Mode.AUTO and self.monitors.place.point is not None:
                 s_m = self.monitors.place.s_m
-        builder.take(prepared)
-        self._controller = prepared.controller
-        self._controller.adapt(self._known)
+        self._take(prepared)
         if s_m is not None:
             self._controller.reset(s_m, self.gate.wheel_angle_rad)
-        self._finished, self._planned = False, None
+            if name == COURSE_SET:
+                self.monitors.place.begin(Entry(s_m), estimate)
         return name, fields
 
     @property
@@ -396,7 +398,10 @@ class Pipeline:
         supervisor = self.supervisor
         mode = supervisor.mode
         if mode is Mode.AUTO:
-            self._controller.reset(supervisor.entry.s_m, self.gate.wheel_angle_rad)
+            s_m = supervisor.entry.s_m
+            if supervisor.entry.joined and self._begin_lap(now_ns):
+                s_m = 0.0
+            self._controller.reset(s_m, self.gate.wheel_angle_rad)
             self._finished, self._planned = False, None
             self._frame.reset()
             self._driving_mode = mode
@@ -423,6 +428,27 @@ class Pipeline:
         measured = () if reason.measured is None else (reason.measured.value, reason.measured.limit, reason.measured.unit)
         change = ModeChange(now_ns, before, mode, supervisor.reaction, reason.code, reason.by, first.code, reason.text(), *measured)
         self._sink.record(change, now_ns)
+
+    def _begin_lap(self, now_ns: int) -> bool:
+        """Let the present lap begin where the vehicle stands; return False if it begins there, or if there is no lap."""
+        builder, estimate = self.builder, self.estimate.value
+        from_m = None if builder is None else lap_from(builder.course, estimate, self._limits, moving=False)
+        if builder is None or from_m is None:
+            return False
+        self._take(builder.beginning_at(from_m))
+        self.monitors.place.begin(Entry(0.0), estimate)
+        self._sink.record(Event(now_ns, "info", LAP_JOINED, json.dumps({"lap_from_m": from_m})), now_ns)
+        return True
+
+    def _take(self, prepared: Prepared) -> None:
+        """Use another controller, and its course, from now on."""
+        assert self.builder is not None
+        if prepared.course is not self.builder.course:
+            self.monitors.follow(prepared.course, prepared.tracker)
+        self.builder.take(prepared)
+        self._controller = prepared.controller
+        self._controller.adapt(self._known)
+        self._finished, self._planned = False, None
 
     def _log_clipped(self, now_ns: int) -> None:
         """Log the clipped commands by kind since the last start or end of a drive."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.test_safety_supervisor import CONTROL, ESTIMATE, LIMITS, MOVING, MS, SOURCES, Bench, armed, driving, stick
+from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS, MOVING, MS, SOURCES, Bench, armed, driving, stick
 from vehicled.messages import (
     Fault,
     GnssFix,

@@ -28,6 +28,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.shortest import Pose, course_to
+from vehicled.paths.stored import to_bytes
 from vehicled.safety.margins import RuleState, standings
 from vehicled.safety.supervisor import Supervisor
 from vehicled.tasks import PIPELINE
@@ -88,11 +89,16 @@ class Console:
 
     def prepare(self, message: CourseCommand | ParameterCommand) -> Prepared:
         """Return what a change makes; another thread may call this. Raises :class:`ChangeError`."""
-        return self._builder().prepare(message)
+        prepared = self._builder().prepare(message, self._machine.estimate, moving=self.mode is Mode.AUTO)
+        if prepared.lap_from_m is None:
+            return prepared
+        return replace(prepared, stored=to_bytes(prepared.course), lap_from_m=None)
 
     def change(self, message: CourseCommand | ParameterCommand, prepared: Prepared | None, now_ns: int) -> str:
         """Take a prepared change between two ticks. Return why it is refused; empty if it is taken."""
         message = replace(message, t_ns=now_ns, t_rx_ns=now_ns)
+        if isinstance(message, CourseCommand) and prepared is not None and prepared.stored:
+            message = replace(message, course=prepared.stored)
         return self._machine.on_message(message, now_ns, prepared)
 
     def plan_goto(self, goal: GotoRequest | ReturnRequest) -> Course:

@@ -72,7 +72,7 @@ def _fence(loaded: Loaded, course: Course, fence: Fence) -> Iterator[Note]:
     elif outside_fence(course, fence, vehicle.outline.widened(room_m)):
         yield Note(
             "fence",
-            f"the vehicle on course {course.name!r} comes within {room_m:g} m of the fence (limits.obstacle_side_m), which stops it "
-            "there if it does not follow exactly",
+            f"the vehicle on course {course.name!r} comes within {room_m:g} m of the fence (limits.obstacle_side_m): "
+            "a small error may stop it there",
             level="warning",
         )

@@ -30,6 +30,8 @@ WIDER = 1.25
 """Radius of the turn onto the course, as a multiple of the smallest one: the controller needs a margin to correct errors."""
 ALIGNED_RAD, ALIGNED_SHARE = 0.1, 0.1
 """Heading error, and part of the corridor, up to which a vehicle needs no turn to get onto the course."""
+LAP_NEAR_M, LAP_NEAR_S, LAP_SHARE = 0.5, 0.5, 0.01
+"""Distance behind its start up to which a lap counts as joined there: in metres, as driving time, and as a part of the lap."""
 TURN_STEPS, STEPS_PER_RADIUS = 80, 10
 """Steps of the turn onto the course: more than a full circle."""
 
@@ -45,6 +47,8 @@ class Entry(NamedTuple):
     """Text that says where the drive resumes; empty at the start of the course."""
     run_up_m: float = 0.0
     """Distance behind the start from which the drive may begin, m."""
+    joined: bool = False
+    """True if ``s_m`` is where another course is joined; False if a drive is resumed there."""
 
 
 def off_course_m(point: PathPoint, x_m: float, y_m: float, run_up_m: float = 0.0) -> float:
@@ -73,7 +77,7 @@ def join(course: Course, pose: tuple[float, float, float], corridor_m: float, mo
     s_m = float(course.s_m[fits[off_m[fits].argmin()]])
     if not course.closed and course.length_m - s_m <= END_TOLERANCE_M:
         return Entry(refused="the vehicle is at the end of the course: nothing is left to drive")
-    return Entry(s_m, said=f"joined at {s_m:.1f} m of {course.length_m:.0f} m")
+    return Entry(s_m, said=f"joined at {s_m:.1f} m of {course.length_m:.0f} m", joined=True)
 
 
 JOIN_RAD = 0.5
@@ -119,6 +123,18 @@ def join_moving(course: Course, estimate: StateEstimate, vehicle: Vehicle, limit
         bend = f"the bend {ahead_m[near][worst]:.1f} m ahead can be driven at {sqrt(possible[worst]):.2f} m/s"
         return Entry(refused=f"{bend}, and the vehicle drives at {abs(speed_mps):.2f} m/s: lower the speed first")
     return found
+
+
+def lap_from(course: Course, estimate: StateEstimate | None, limits: Limits, *, moving: bool) -> float | None:
+    """Return the arc length at which a lap is joined and ends, so that it is driven in full; None if that is its start, or if it
+    cannot be joined. ``moving``: as :func:`join_moving`."""
+    if not course.closed or estimate is None or not _usable(estimate):
+        return None
+    pose = estimate.x_m, estimate.y_m, estimate.yaw_rad
+    s_m = join(course, pose, limits.corridor_m, JOIN_RAD if moving else BACKWARDS_RAD).s_m
+    # A moving vehicle has gone on since the lap was prepared for it.
+    near_m = max(LAP_NEAR_M, LAP_SHARE * course.length_m, LAP_NEAR_S * abs(estimate.speed_mps))
+    return s_m if s_m is not None and s_m > near_m else None
 
 
 class TurnOnto(NamedTuple):

@@ -39,8 +39,10 @@ FORGOTTEN_NS = 2_000_000_000
 SWEEP_S = 0.1
 """Age that a scan may have beyond the silence limit, s, because its time is that of its first ray."""
 LONGEST_STEP_S = 0.1
-LINE_SHARE = 0.1
-"""Part of the corridor by which the leading end may be beside the course, or a plan beside the vehicle."""
+LINE_SHARE = 0.25
+"""Part of its width by which the leading end of a vehicle that follows its course may be beside it."""
+PLAN_SHARE = 0.1
+"""Part of the corridor by which a path that the controller plans may be beside the vehicle."""
 OFFSET_SAMPLES = 32
 MOST_DRIVEN_M = 1e7
 """Driven distance at which the sum starts again, m; beyond it floating point would lose centimetres."""
@@ -211,7 +213,7 @@ class ObstacleMonitor:
         if offset is None or not offset.usable:
             return None
         furthest_m = float(np.abs(offset.at(np.linspace(s_m, s_m + horizon_m, OFFSET_SAMPLES))).max())
-        near = abs(left_m - float(offset.at(s_m))) <= LINE_SHARE * self._limits.corridor_m
+        near = abs(left_m - float(offset.at(s_m))) <= PLAN_SHARE * self._limits.corridor_m
         return offset if near and furthest_m <= self._limits.corridor_m else None
 
     def _leaves_line(self, pose: Pose, curvature: float, speed_mps: float) -> bool:
@@ -220,4 +222,4 @@ class ObstacleMonitor:
         (x_m,), (y_m,), (yaw_rad,) = on_arc(*pose, curvature, np.array([way_m]))
         ahead_m = self._body.front_m if self._direction > 0 else -self._body.rear_m
         here = self._place.locate(float(x_m + ahead_m * cos(yaw_rad)), float(y_m + ahead_m * sin(yaw_rad)), float(yaw_rad))
-        return here is not None and abs(here.cross_track_m) > LINE_SHARE * self._limits.corridor_m
+        return here is not None and abs(here.cross_track_m) > LINE_SHARE * self._vehicle.width_m
