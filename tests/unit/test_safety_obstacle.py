@@ -19,6 +19,7 @@ from vehicled.messages import (
 )
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
+from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.profile import load_profile
 from vehicled.safety.arming import missing
 from vehicled.safety.monitors import Monitors
@@ -135,6 +136,57 @@ def test_beside_its_course_both_its_own_track_and_the_course_count():
     ahead = 5.0 + FRONT_M + 1.0
     for left, met in ((0.4 + HALF_M, True), (0.0, True), (-HALF_M + 0.02, True), (-HALF_M - 0.05, False), (1.6, False)):
         assert (BODY.free_m(lane, np.array([ahead]), np.array([left])) < inf) is met, left
+
+
+def test_a_thin_post_beside_the_front_is_met_by_the_body_that_turns_to_it_and_not_by_one_that_passes():
+    beside = np.array([FRONT_M - 0.05]), np.array([0.5 * VEHICLE.width_m + 0.03])
+    assert BODY.free_m(arc(0.0, 0.0, 0.0, 0.0, 1, 3.0), *beside) == inf
+    assert BODY.free_m(arc(0.0, 0.0, 0.0, 0.8, 1, 3.0), *beside) < 0.3
+
+
+# -------------------------------------------------------------------------------------------- what the controller plans
+
+
+POST = (5.0 + FRONT_M + 0.5, 0.0)
+"""A post on the course, 0.5 m before the front."""
+
+
+@pytest.mark.parametrize(
+    ("planned", "far"),
+    [
+        (None, False),
+        (LateralOffset(6.0, 1.0, 0.0, 0.0, 1.2), True),
+        (LateralOffset(0.0, 1.0, 1.2, 0.0, 1.2), False),  # the vehicle is not on it
+        (LateralOffset(6.0, 1.0, 0.0, 0.0, 2.1), False),  # outside the corridor
+        (LateralOffset(6.0, 1.0, 0.0, 0.0, nan), False),
+        (LateralOffset(6.0, -1.0, 0.0, 0.0, 1.2), False),
+        (LateralOffset(6.0, 0.0, 0.0, 0.0, 1.2), False),
+        (LateralOffset("6", 1.0, None, 0.0, 1.2), False),
+        (LateralOffset(6.0, 1.0, 0.0, 0.0, 1.2, lap_m=nan), False),
+        (LateralOffset(6.0, 1.0, 0.0, inf, 1.2), False),
+    ],
+)
+def test_a_plan_moves_the_lane_only_where_the_vehicle_can_still_stop(planned, far):
+    """A plan beside the course hides what stands 3 m ahead on the course, and nothing that the wheels lead to within a stop."""
+    there, near = (5.0 + FRONT_M + 3.0, 0.0), POST
+    assert (read(watching(), [scan_of([there])] * 2, planned=planned) == inf) is far
+    assert read(watching(), [scan_of([near])] * 2, planned=planned) == pytest.approx(0.5, abs=0.06)
+
+
+def test_wheels_that_leave_the_course_count_and_those_that_follow_it_do_not():
+    aside = scan_of([(5.0 + FRONT_M + 0.25, 0.5)])
+    for angle, met in ((0.0, False), (0.05, False), (0.4, True), (-0.4, False)):
+        monitors = watching()
+        monitors.stopping.measured(0.2, 0.1)
+        sent = ActuatorCommand(NOW, NOW, 0.3, 0.0, 0.5, angle, Mode.AUTO)
+        assert (read(monitors, [aside] * 2, sent=sent) < 0.6) is met
+    # On the bend a post beside it is beside the lane; straight on it is in the way.
+    circle = load_course("circle_r5_ccw")
+    turned = 0.36
+    for yaw, y, met in ((turned, 5.0 * (1.0 - cos(turned)), False), (0.0, 0.0, True)):
+        x = 5.0 * sin(turned)
+        post = scan_of([(x + FRONT_M + 0.4, 0.05)], pose=(x, y, yaw))
+        assert (read(watching(circle), [post] * 2, x=x, y=y, yaw=yaw) < 0.6) is met
 
 
 # ----------------------------------------------------------------------------------------------------------- what is believed

@@ -207,8 +207,7 @@ class Console:
                 "age_ms": (now_ns - estimate.t_ns) * 1e-6,
             },
             "lane": self._lane(),
-            "progress_m": None if control is None else _known(control.progress_m),
-            "cross_track_m": None if control is None else _known(control.cross_track_m),
+            **self._place(),
             "target_speed_mps": None if control is None else _known(control.target_speed_mps),
             "ports": [
                 {"name": name, "state": state.name if isinstance(state, PortState) else "OPENING", "detail": detail}
@@ -224,6 +223,14 @@ class Console:
         if builder is None:
             return {"course": self.facts.course, "course_m": self.facts.course_m}
         return {"course": builder.course.name, "course_m": builder.course.length_m}
+
+    def _place(self) -> dict[str, float | None]:
+        """Return the place on the course as the monitors track it; a controller may be wrong about its own."""
+        s = self._machine.supervisor.inputs
+        place = None if s is None else s.monitors.place
+        if place is None or place.point is None:
+            return {"progress_m": None, "cross_track_m": None}
+        return {"progress_m": place.s_m, "cross_track_m": place.off_m}
 
     def _speed_cap_mps(self) -> float | None:
         """Return the speed cap if it is below the profile's limit."""

@@ -4,8 +4,7 @@ Polygons may be concave. The even-odd rule fills a polygon that crosses itself.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
-from math import ceil, cos, hypot, inf, pi, sin, tau
+from math import ceil, cos, inf, pi, sin, tau
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from vehicled.paths.course_file import shown
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.geojson import Feature, features_of, map_ring
-from vehicled.paths.polygon import PlanePoint, encloses
+from vehicled.paths.polygon import PlanePoint
 from vehicled.vehicle import Outline
 
 Array = npt.NDArray[np.float64]
@@ -39,20 +38,6 @@ class Polygon(NamedTuple):
     corners: tuple[PlanePoint, ...]
     keep_out: bool = False
     name: str = ""
-
-    def contains(self, x_m: float, y_m: float) -> bool:
-        """Return True if the point lies inside, by the even-odd rule."""
-        return encloses(self.corners, x_m, y_m)
-
-    def distance_m(self, x_m: float, y_m: float) -> float:
-        """Return the distance to the nearest point of the edge."""
-        best = inf
-        for (x1, y1), (x2, y2) in pairwise((*self.corners, self.corners[0])):
-            dx, dy = x2 - x1, y2 - y1
-            square = dx * dx + dy * dy
-            share = min(max(((x_m - x1) * dx + (y_m - y1) * dy) / square, 0.0), 1.0) if square else 0.0
-            best = min(best, hypot(x1 + share * dx - x_m, y1 + share * dy - y_m))
-        return best
 
 
 class Boxes(NamedTuple):
@@ -142,7 +127,9 @@ class Fence:
     def breached(self, outline: Outline, x_m: float, y_m: float, yaw_rad: float) -> Flags:
         """Return a flag per polygon (k,): a body at this pose violates it."""
         pose = np.array([x_m]), np.array([y_m]), np.array([yaw_rad])
-        return self.wrong_side(x_m, y_m) | self.touched(swept(outline, *pose))
+        middle_m = 0.5 * (outline.front_m - outline.rear_m)
+        wrong = self.wrong_side(x_m + middle_m * cos(yaw_rad), y_m + middle_m * sin(yaw_rad))
+        return wrong | self.touched(swept(outline, *pose))
 
     def touched(self, boxes: Boxes) -> Flags:
         """Return a flag per polygon (k,): one of its edges touches one of the rectangles (m,)."""
@@ -224,7 +211,7 @@ class Fence:
             (c * dy - s * dx, c * along_y - s * along_x, boxes.right_m, boxes.left_m),
         ):
             to_low, to_high = low[:, None] - TOUCH_M - begin, high[:, None] + TOUCH_M - begin
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 first, second = to_low / step, to_high / step
             # An edge along the slab is in it all the way, or never.
             level, inside = step == 0.0, (to_low <= 0.0) & (to_high >= 0.0)
