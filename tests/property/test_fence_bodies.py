@@ -13,7 +13,7 @@ from tests.property.test_paths_smooth_courses import smooth_courses
 from vehicled.live_changes import outside_fence
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.polygon import encloses
-from vehicled.safety.fence import LOOSE_M, Fence, Polygon, steps_for, swept
+from vehicled.safety.fence import LOOSE_M, Fence, Polygon, steps_for, swept, swept_on_arc
 from vehicled.vehicle import Outline
 
 Point = tuple[float, float]
@@ -61,7 +61,9 @@ def violates(outline: Outline, polygon: Polygon, x: float, y: float, yaw: float)
 
 
 def breached(fence: Fence, outline: Outline, x: float, y: float, yaw: float) -> bool:
-    return bool(fence.breached(outline, x, y, yaw).any())
+    now, later = fence.breached(swept_on_arc(outline, (x, y, yaw), 0.0, 0.0))
+    assert now.tolist() == later.tolist()
+    return bool(now.any())
 
 
 @examples(100)
@@ -91,15 +93,18 @@ def test_nothing_between_two_poses_is_missed_and_little_beside_it_is_taken(
         return x + chord * cos(yaw + 0.5 * turned), y + chord * sin(yaw + 0.5 * turned), yaw + turned
 
     polygon = Polygon(tuple(ring), keep_out)
-    steps = steps_for(outline, way * bend)
+    steps, fence = steps_for(outline, way * bend), Fence([polygon])
     poses = np.array([at(k / steps) for k in range(steps + 1)]).T
-    fence = Fence([polygon])
-    touched = bool(fence.touched(swept(outline, *poses)).any()) or breached(fence, outline, *at(0.0))
-    if violates(outline.widened(-1e-6), polygon, *at(share)):
-        assert touched
-    if touched and keep_out and steps < 64:
-        room = 4.0 * LOOSE_M
-        assert any(violates(outline.widened(room), polygon, *at(k / 200)) for k in range(201))
+    start = breached(fence, outline, x, y, yaw)
+    for touched in (
+        bool(fence.breached(swept_on_arc(outline, (x, y, yaw), bend, way))[1].any()),
+        start or bool(fence.breached(swept(outline, *poses))[1].any()),
+    ):
+        if violates(outline.widened(-1e-6), polygon, *at(share)):
+            assert touched
+        if touched and keep_out and steps < 64:
+            room = 4.0 * LOOSE_M
+            assert any(violates(outline.widened(room), polygon, *at(k / 200)) for k in range(201))
 
 
 @examples(10)

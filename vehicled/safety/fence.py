@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.paths.arc import on_arc
 from vehicled.paths.course_file import shown
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
@@ -59,15 +60,11 @@ class Boxes(NamedTuple):
 
 
 def swept(outline: Outline, x_m: Array, y_m: Array, yaw_rad: Array) -> Boxes:
-    """Return rectangles (m,) that cover a body on its way between consecutive poses (m + 1,), or at a single pose.
+    """Return rectangles (m,) that cover a body on its way between consecutive poses (m + 1,).
 
     Along a straight line they cover it exactly. Where the body turns by an angle between two poses they are wider than what it
     sweeps, by half of that angle times its length at most: see :func:`steps_for`.
     """
-    if len(x_m) == 1:
-        one = np.ones(1)
-        half = outline.half_m * one
-        return Boxes(x_m, y_m, yaw_rad, -outline.rear_m * one, outline.front_m * one, -half, half)
     half_turn = 0.5 * (np.remainder(np.diff(yaw_rad) + pi, tau) - pi)
     middle_rad = yaw_rad[:-1] + half_turn
     half_x, half_y = 0.5 * np.diff(x_m), 0.5 * np.diff(y_m)
@@ -81,6 +78,24 @@ def swept(outline: Outline, x_m: Array, y_m: Array, yaw_rad: Array) -> Boxes:
     back = outline.rear_m * turned_c + outline.half_m * turned_s + along + bulge
     side = outline.half_m * turned_c + max(abs(outline.front_m), abs(outline.rear_m)) * turned_s + aside + bulge
     return Boxes(x_m[:-1] + half_x, y_m[:-1] + half_y, middle_rad, -back, front, -side, side)
+
+
+def swept_on_arc(outline: Outline, pose: tuple[float, float, float], curvature_per_m: float, way_m: float) -> Boxes:
+    """Return rectangles as :func:`swept` for a body that goes on on a circle, negative ones backward; the first is the body itself."""
+    turn = curvature_per_m * way_m
+    steps = steps_for(outline, turn)
+    half_turn, chord_m = 0.5 * turn / steps, abs(way_m) / steps
+    turned_c, turned_s = cos(half_turn), abs(sin(half_turn))
+    bulge = outline.reach_m * (1.0 - turned_c) + 0.25 * chord_m * abs(half_turn)
+    along = outline.half_m * turned_s + 0.5 * chord_m + bulge
+    side = outline.half_m * turned_c + max(abs(outline.front_m), abs(outline.rear_m)) * turned_s + bulge
+    middles = np.linspace(-0.5, steps - 0.5, steps + 1) * (way_m / steps)
+    middles[0] = 0.0
+    front, rear, half = (
+        np.full(steps + 1, extent) for extent in (outline.front_m * turned_c + along, outline.rear_m * turned_c + along, side)
+    )
+    front[0], rear[0], half[0] = outline
+    return Boxes(*on_arc(*pose, curvature_per_m, middles), -rear, front, -half, half)
 
 
 class Fence:
@@ -124,20 +139,17 @@ class Fence:
         """Return a text that names the polygon whose wrong side the point is on; empty if none."""
         return self.named(self.wrong_side(x_m, y_m))
 
-    def breached(self, outline: Outline, x_m: float, y_m: float, yaw_rad: float) -> Flags:
-        """Return a flag per polygon (k,): a body at this pose violates it."""
-        pose = np.array([x_m]), np.array([y_m]), np.array([yaw_rad])
-        middle_m = 0.5 * (outline.front_m - outline.rear_m)
-        wrong = self.wrong_side(x_m + middle_m * cos(yaw_rad), y_m + middle_m * sin(yaw_rad))
-        return wrong | self.touched(swept(outline, *pose))
-
-    def touched(self, boxes: Boxes) -> Flags:
-        """Return a flag per polygon (k,): one of its edges touches one of the rectangles (m,)."""
-        found = np.zeros(len(self.polygons), dtype=np.bool_)
-        near = self._near(boxes)
+    def breached(self, boxes: Boxes) -> tuple[Flags, Flags]:
+        """Return a flag per polygon (k,): the first of the rectangles (m,) violates it; one of them violates it."""
+        x_m, y_m, yaw_rad, back_m, front_m, *_ = (float(column[0]) for column in boxes)
+        middle_m = 0.5 * (back_m + front_m)
+        now = self.wrong_side(x_m + middle_m * cos(yaw_rad), y_m + middle_m * sin(yaw_rad))
+        later, near = now.copy(), self._near(boxes)
         if len(near):
-            found[self._owner[near[self._touches(boxes, near).any(axis=0)]]] = True
-        return found
+            touches, owner = self._touches(boxes, near), self._owner[near]
+            now[owner[touches[0]]] = True
+            later[owner[touches.any(axis=0)]] = True
+        return now, later
 
     def named(self, wrong: Flags) -> str:
         """Return a text that names the first flagged polygon; empty if none is."""
@@ -168,7 +180,8 @@ class Fence:
 
         It is tested everywhere between the poses, which follow one another as closely as those of a course.
         """
-        if wrong := self.named(self.breached(outline, float(x_m[0]), float(y_m[0]), float(yaw_rad[0]))):
+        start = float(x_m[0]), float(y_m[0]), float(yaw_rad[0])
+        if wrong := self.named(self.breached(swept_on_arc(outline, start, 0.0, 0.0))[0]):
             return 0, wrong
         for first in range(0, len(x_m) - 1, BLOCK):
             part = slice(first, first + BLOCK + 1)
@@ -178,8 +191,9 @@ class Fence:
                 continue
             for k in np.flatnonzero(self._touches(boxes, near).any(axis=1)).tolist():
                 step = slice(first + k, first + k + 2)
-                if wrong := self.named(self.touched(swept(outline, *_finer(outline, x_m[step], y_m[step], yaw_rad[step])))):
-                    return first + k, wrong
+                _, later = self.breached(swept(outline, *_finer(outline, x_m[step], y_m[step], yaw_rad[step])))
+                if later.any():
+                    return first + k, self.named(later)
         return None
 
     def _distance_m(self, x_m: float, y_m: float, edges: Indices | slice) -> float:
@@ -205,19 +219,20 @@ class Fence:
         c, s = np.cos(boxes.yaw_rad)[:, None], np.sin(boxes.yaw_rad)[:, None]
         (from_x, from_y), (along_x, along_y) = self._from[:, edges], self._along[:, edges]
         dx, dy = from_x - boxes.x_m[:, None], from_y - boxes.y_m[:, None]
-        enter, leave = np.zeros(1), np.ones(1)
-        for begin, step, low, high in (
-            (c * dx + s * dy, c * along_x + s * along_y, boxes.back_m, boxes.front_m),
-            (c * dy - s * dx, c * along_y - s * along_x, boxes.right_m, boxes.left_m),
-        ):
-            to_low, to_high = low[:, None] - TOUCH_M - begin, high[:, None] + TOUCH_M - begin
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                first, second = to_low / step, to_high / step
-            # An edge along the slab is in it all the way, or never.
-            level, inside = step == 0.0, (to_low <= 0.0) & (to_high >= 0.0)
-            enter = np.maximum(enter, np.where(level, np.where(inside, -inf, inf), np.minimum(first, second)))
-            leave = np.minimum(leave, np.where(level, np.where(inside, inf, -inf), np.maximum(first, second)))
-        touching: Flags = enter <= leave
+        # Both slabs together (2, m, n): ahead, and to the left.
+        begin = np.array((c * dx + s * dy, c * dy - s * dx))
+        step = np.array((c * along_x + s * along_y, c * along_y - s * along_x))
+        to_low = np.array((boxes.back_m, boxes.right_m))[:, :, None] - TOUCH_M - begin
+        to_high = np.array((boxes.front_m, boxes.left_m))[:, :, None] + TOUCH_M - begin
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            first, second = to_low / step, to_high / step
+        enter, leave = np.minimum(first, second), np.maximum(first, second)
+        level = step == 0.0
+        if level.any():
+            # An edge along a slab is in it all the way, or never.
+            far = np.where((to_low[level] <= 0.0) & (to_high[level] >= 0.0), inf, -inf)
+            enter[level], leave[level] = -far, far
+        touching: Flags = np.maximum(enter.max(axis=0), 0.0) <= np.minimum(leave.min(axis=0), 1.0)
         return touching
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.vehicle import Vehicle
@@ -74,14 +75,6 @@ def arc(x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, directio
     """Return stations on the circle of the present wheel angle, for a vehicle that follows no course."""
     way = _ways(horizon_m)
     return Stations(way, *on_arc(x_m, y_m, yaw_rad, curvature_per_m, direction * way), 0.0, direction)
-
-
-def on_arc(x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, way_m: Array) -> tuple[Array, Array, Array]:
-    """Return the poses (k,) on a circle after distances from a pose, negative ones backward."""
-    turned = way_m * curvature_per_m
-    chord = way_m * np.sinc(turned / (2.0 * np.pi))
-    middle = yaw_rad + 0.5 * turned
-    return x_m + chord * np.cos(middle), y_m + chord * np.sin(middle), yaw_rad + turned
 
 
 def _ways(horizon_m: float) -> Array:

@@ -16,11 +16,12 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from vehicled.messages import EstimatorStatus, LaserScan, Mode, ObstacleRange, StateEstimate
+from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.monitors.lane import Body, CourseLane, Stations, arc, on_arc
+from vehicled.safety.monitors.lane import Body, CourseLane, Stations, arc
 from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.scans import scan_points
 from vehicled.safety.monitors.stopping import StoppingMonitor

@@ -8,11 +8,12 @@ from math import copysign, hypot, inf, isfinite, nan, sqrt
 
 import numpy as np
 
+from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
-from vehicled.safety.fence import Fence, Flags, steps_for, swept
+from vehicled.safety.fence import Fence, Flags, swept_on_arc
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import AlignmentMonitor
-from vehicled.safety.monitors.lane import Body, on_arc
+from vehicled.safety.monitors.lane import Body
 from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.vehicle import Limits, Vehicle
 
@@ -42,6 +43,7 @@ class StoppingMonitor:
         """Polygons for which the next three hold: a point, its distance from the nearest edge, and its wrong sides."""
         self._known_at, self._known_m = (nan, nan), 0.0
         self._known: Flags = np.zeros(0, dtype=np.bool_)
+        self._known_wrong = False
         self._clear_m = 0.0
         """Least distance of the reference point from the nearest edge of the fence."""
         self._profile_mps2 = self._certain_mps2(vehicle)
@@ -146,8 +148,10 @@ class StoppingMonitor:
         bend = yaw_rate_radps / speed_mps if abs(speed_mps) > 0.1 and isfinite(yaw_rate_radps) else 0.0
         way_m = copysign(min(self.distance_m, FARTHEST_M), speed_mps)
         if self._clear_m <= self.distance_m + outline.reach_m:
-            way = on_arc(*pose, bend, np.linspace(0.0, way_m, 1 + steps_for(outline, bend * way_m)))
-            now, later = fence.breached(outline, *pose), fence.touched(swept(outline, *way))
+            now, later = fence.breached(swept_on_arc(outline, pose, bend, way_m))
+        elif not self._known_wrong:
+            self.outside = self.leaves = ""
+            return
         self.outside, self.leaves = fence.named(now), fence.named(later & ~now)
         if self.leaves:
             return
@@ -165,6 +169,7 @@ class StoppingMonitor:
         if self._known_of is not fence.polygons or not moved_m < self._known_m:
             self._known_of, self._known_at, self._known_m = fence.polygons, (x_m, y_m), fence.clear_m(x_m, y_m)
             self._known = fence.wrong_side(x_m, y_m)
+            self._known_wrong = bool(self._known.any())
             moved_m = 0.0
         self._clear_m = self._known_m - moved_m
         return self._known
