@@ -126,6 +126,50 @@ def test_the_stop_is_predicted_and_a_fence_ahead_is_seen_before_it_is_reached() 
     assert update(monitor, 10.0 - 0.9 * way, 5.0, pi, -1.0).leaves == "outside the fence", "backward"
 
 
+def test_the_whole_body_counts_with_its_overhangs() -> None:
+    """Between its corners, beside its middle, behind it, and in it."""
+    speck = Polygon(((5.0, 5.0), (5.02, 5.0), (5.0, 5.02)), keep_out=True, name="speck")
+    vehicle = replace(VEHICLE, front_overhang_m=0.05)
+    rear_m = VEHICLE.length_m - VEHICLE.wheelbase_m - 0.05
+    assert vehicle.outline == pytest.approx((VEHICLE.wheelbase_m + 0.05, rear_m, 0.5 * VEHICLE.width_m))
+    assert replace(vehicle, skid_steer=True).outline[0] == pytest.approx(0.5 * VEHICLE.wheelbase_m + 0.05)
+    monitors = Monitors(LIMITS, vehicle, fence=Fence([SQUARE, speck]))
+    for ahead, left, inside in (
+        (0.2, 0.0, True), (0.2, 0.19, True), (0.2, -0.19, True), (-0.9 * rear_m, 0.1, True), (-1.3 * rear_m, 0.1, False),
+        (0.2, 0.25, False), (VEHICLE.wheelbase_m + 0.02, 0.0, True), (VEHICLE.wheelbase_m + 0.08, 0.0, False),
+    ):  # fmt: skip
+        found = update(monitors, 5.0 - ahead, 5.0 - left, 0.0, 0.0)
+        assert (found.outside == "inside the keep-out zone speck") is inside, (ahead, left)
+    across = Fence([SQUARE._replace(keep_out=True, corners=((5.0, 0.0), (5.0, 9.0), (5.001, 9.0)))])
+    assert update(stopping(None, across), 4.8, 5.0, 0.0, 0.0).outside == "inside the keep-out zone"
+
+
+def test_what_the_side_and_the_rear_sweep_counts_until_it_stands() -> None:
+    beside = Polygon(((5.6, 5.25), (5.62, 5.25), (5.6, 5.27)), keep_out=True, name="speck")
+    monitors = stopping(None, Fence([beside]))
+    monitors.stopping.measured(0.5, 0.4)
+    assert update(monitors, 5.0, 5.0, 0.0, 1.0).leaves == ""
+    assert update(monitors, 5.0, 5.0, 0.0, 1.0, yaw_rate=0.6).leaves == "inside the keep-out zone speck"
+    assert update(monitors, 5.0, 5.0, 0.0, 1.0, yaw_rate=-0.6).leaves == ""
+    assert update(monitors, 6.5, 5.0, -0.2, -1.0).leaves == "inside the keep-out zone speck", "backward"
+    assert monitors.stopping.distance_m > 1.0
+
+
+def test_far_from_every_edge_the_sides_are_known_without_looking_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    monkeypatch.setattr(Fence, "wrong_side", lambda *a, real=Fence.wrong_side: looked.append(a) or real(*a))
+    yard = Polygon(((-500.0, -500.0), (500.0, -500.0), (500.0, 500.0), (-500.0, 500.0)))
+    monitors = stopping(None, Fence([yard]))
+    for k in range(4000):
+        update(monitors, 0.1 * k, 0.0, 0.0, 1.0)
+    assert len(looked) < 10
+    for k in range(4000, 5000):
+        if update(monitors, 0.1 * k, 0.0, 0.0, 1.0).leaves:
+            break
+    assert 499.0 < 0.1 * k + 0.5 + monitors.stopping.distance_m < 500.2
+    assert update(monitors, 520.0, 0.0, 0.0, 1.0).outside == "outside the fence"
+
+
 def test_a_bend_is_followed() -> None:
     monitor = stopping(None, Fence([SQUARE]))
     monitor.stopping.measured(0.5, 0.5)

@@ -81,7 +81,7 @@ def swept(outline: Outline, x_m: Array, y_m: Array, yaw_rad: Array) -> Boxes:
 
 
 def swept_on_arc(outline: Outline, pose: tuple[float, float, float], curvature_per_m: float, way_m: float) -> Boxes:
-    """Return rectangles as :func:`swept` for a body that goes on on a circle, negative ones backward; the first is the body itself."""
+    """Return rectangles as :func:`swept` for a body that goes on on a circle, backward if ``way_m`` < 0; the first is the body."""
     turn = curvature_per_m * way_m
     steps = steps_for(outline, turn)
     half_turn, chord_m = 0.5 * turn / steps, abs(way_m) / steps
