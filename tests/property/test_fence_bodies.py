@@ -5,6 +5,7 @@ from itertools import pairwise
 from math import cos, hypot, pi, sin
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +138,28 @@ def test_a_speck_on_a_long_course_is_not_missed(length: float, share: float, siz
     x = share * course.length_m
     zone = Polygon(((x, -size), (x + size, -size), (x + size, size), (x, size)), keep_out=True)
     assert outside_fence(course, Fence([zone]))
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.4, -0.9])
+@pytest.mark.parametrize("way", [3.0, -3.0])
+def test_a_speck_anywhere_under_the_way_of_a_stop_is_met(bend: float, way: float) -> None:
+    for share in np.linspace(0.0, 1.0, 23).tolist():
+        turned = share * way * bend
+        chord = share * way * float(np.sinc(turned / (2.0 * pi)))
+        for ahead in (BODY.front_m - 0.001, 0.2, -BODY.rear_m + 0.001):
+            for left in (0.199, 0.0, -0.199):
+                yaw = turned
+                x = chord * cos(0.5 * turned) + ahead * cos(yaw) - left * sin(yaw)
+                y = chord * sin(0.5 * turned) + ahead * sin(yaw) + left * cos(yaw)
+                speck = Polygon(((x, y), (x + 1e-4, y), (x, y + 1e-4)), keep_out=True)
+                assert Fence([speck]).breached(swept_on_arc(BODY, (0.0, 0.0, 0.0), bend, way))[1].any(), (share, ahead, left)
+
+
+def test_no_step_of_a_line_is_left_out() -> None:
+    line = course_from_waypoints("line", [0.0, 20.0], [0.0, 0.0], closed=False)
+    for x in (0.5 * (line.x_m[1:] + line.x_m[:-1])).tolist():
+        speck = Polygon(((x, 0.0), (x + 0.001, 0.001), (x + 0.001, -0.001)), keep_out=True)
+        assert outside_fence(line, Fence([speck]))
 
 
 def test_the_line_from_the_end_of_a_lap_to_its_start_is_tested() -> None:

@@ -267,6 +267,16 @@ def test_a_moving_vehicle_changes_only_to_a_course_that_it_can_turn_onto(speed: 
         assert ("the turn onto the course would take it" in found.refused) is (off_m > limits.corridor_m), degrees(turned_rad)
 
 
+@pytest.mark.parametrize(
+    ("speed", "turned_rad", "left_m", "joins"),
+    [(5.0, 0.4, 1.5, False), (5.0, 0.4, -0.9, True), (5.0, -0.4, 1.5, True), (1.0, 0.4, 1.5, True), (6.0, -0.5, -0.1, False)],
+)
+def test_the_turn_of_a_fast_vehicle_is_wide(speed: float, turned_rad: float, left_m: float, joins: bool) -> None:
+    limits = replace(LIMITS, max_lateral_acceleration_mps2=2.0)
+    moving = replace(RUNNING, x_m=100.0, y_m=left_m, yaw_rad=turned_rad, speed_mps=speed)
+    assert ("the turn onto the course would take it" not in join_moving(straight(400.0), moving, VEHICLE, limits).refused) is joins
+
+
 def test_a_course_may_be_joined_anywhere_but_only_with_room_for_the_turn() -> None:
     entry = CourseEntry(LINE, CORRIDOR_M, anywhere=True, vehicle=VEHICLE)
     assert entry.choose(replace(RUNNING, x_m=12.0, y_m=1.0)).s_m == pytest.approx(12.0, abs=0.1)

@@ -213,6 +213,8 @@ def test_what_is_learnt_of_the_brake_lengthens_the_stop() -> None:
     drive = VEHICLE.drive
     monitor.adapt(replace(VEHICLE, drive=replace(drive, friction_nm=0.3 * drive.friction_nm)))
     assert monitor.way_m(1.0) > 1.2 * believed_m
+    monitor.adapt(replace(VEHICLE, drive=replace(drive, friction_nm=3.0 * drive.friction_nm)))
+    assert monitor.way_m(1.0) == believed_m, "what an identifier says does not shorten it"
 
 
 def distance_m(polygon: Polygon, x_m: float, y_m: float) -> float:

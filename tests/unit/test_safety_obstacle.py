@@ -173,6 +173,14 @@ def test_a_plan_moves_the_lane_only_where_the_vehicle_can_still_stop(planned, fa
     assert read(watching(), [scan_of([near])] * 2, planned=planned) == pytest.approx(0.5, abs=0.06)
 
 
+def test_a_plan_that_begins_to_turn_now_does_not_hide_what_the_wheels_lead_to():
+    at_once = LateralOffset(5.0, 0.3, 0.0, 0.0, 1.2)
+    monitors = watching()
+    assert read(monitors, [scan_of([(5.0 + FRONT_M + 0.6, 0.25)])] * 2, planned=at_once) < 0.65
+    sent = ActuatorCommand(NOW, NOW, 0.3, 0.0, 0.5, -0.3, Mode.AUTO)
+    assert read(watching(), [scan_of([(5.0 + FRONT_M + 0.6, 0.35)])] * 2, planned=at_once, sent=sent) == inf
+
+
 def test_wheels_that_leave_the_course_count_and_those_that_follow_it_do_not():
     aside = scan_of([(5.0 + FRONT_M + 0.25, 0.5)])
     for angle, met in ((0.0, False), (0.05, False), (0.4, True), (-0.4, False)):

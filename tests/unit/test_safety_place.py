@@ -3,6 +3,7 @@
 from itertools import pairwise
 from math import cos, hypot, inf, nan, pi, sin
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -176,6 +177,7 @@ def test_a_lap_with_another_start_is_the_same_lap(share: float, lap: Course) -> 
     assert other.s_m[0] == 0.0
     assert (other.s_m[1:] > other.s_m[:-1]).all()
     assert other.s_m[-1] < lap.length_m
+    assert np.diff(other.s_m) == pytest.approx(np.hypot(np.diff(other.x_m), np.diff(other.y_m)), rel=1e-6)
     assert abs(other.yaw_rad[1:] - other.yaw_rad[:-1]).max() < 0.3
     tracker, was = PathTracker(other), PathTracker(lap)
     for k in range(20):
