@@ -173,6 +173,21 @@ def test_a_plan_moves_the_lane_only_where_the_vehicle_can_still_stop(planned, fa
     assert read(watching(), [scan_of([near])] * 2, planned=planned) == pytest.approx(0.5, abs=0.06)
 
 
+def test_a_vehicle_that_is_driven_against_its_course_is_looked_after_backward():
+    sent = ActuatorCommand(NOW, NOW, -0.3, 0.0, 0.0, 0.0, Mode.AUTO)
+    behind = scan_of([(5.0 - BODY.rear_m - 0.5, 0.0)])
+    assert read(watching(), [behind] * 2, sent=sent, speed=-0.5) == pytest.approx(0.5, abs=0.06)
+    assert read(watching(), [behind] * 2, speed=0.5) == inf
+
+
+def test_before_a_reverse_leg_the_lane_lies_behind_the_standing_vehicle():
+    park = course_from_waypoints("park", [10.0, 0.0], [0.0, 0.0], speed=[-1.0, -1.0], closed=False)
+    standing = {"speed": 0.0, "mode": Mode.STANDBY, "x": 9.5}
+    behind, before = (9.5 - BODY.rear_m - 0.5, 0.0), (9.5 + FRONT_M + 0.5, 0.0)
+    assert read(watching(park), [scan_of([behind], pose=(9.5, 0.0, 0.0))] * 2, **standing) < 0.6
+    assert read(watching(park), [scan_of([before], pose=(9.5, 0.0, 0.0))] * 2, **standing) == inf
+
+
 def test_a_plan_that_begins_to_turn_now_does_not_hide_what_the_wheels_lead_to():
     at_once = LateralOffset(5.0, 0.3, 0.0, 0.0, 1.2)
     monitors = watching()

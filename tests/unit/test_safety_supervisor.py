@@ -409,6 +409,12 @@ def test_only_the_end_of_the_course_is_its_end_whatever_the_controller_says() ->
     bench.step(6)
     assert [link.code for link in bench.supervisor.chain] == ["course_overrun"]
     bench = driving()
+    bench.go(8.0)
+    bench.go(6.1)
+    assert bench.state == (Mode.AUTO, Reaction.NONE)
+    bench.go(5.9)
+    assert (bench.supervisor.reaction, bench.supervisor.reason.code) == (Reaction.BRAKE, "course_backward")
+    bench = driving()
     bench.go(20.9)
     bench.estimate = replace(MOVING, x_m=22.5)
     bench.step(6)

@@ -21,6 +21,7 @@ def findings(loaded: Loaded, course: Course | None = None, fence: Fence | None =
     ``on_road`` includes the ports, which a simulation does not open.
     """
     found = [*loaded.findings, *placed(loaded, devices_of(loaded.profile, simulated=not on_road)), *placed(loaded, _scans(loaded))]
+    found += placed(loaded, _unwatched(loaded))
     if on_road:
         found += placed(loaded, judge_ports(loaded.profile.devices))
     if course is not None and fence is not None:
@@ -62,6 +63,14 @@ def _scans(loaded: Loaded) -> Iterator[Note]:
     needs = [name for name in names if name.startswith("scan_m")]
     if needs and not scans:
         yield Note("controller.name", f"{chosen.label} reads {needs[0]}, and no device has the message LaserScan", level="error")
+
+
+def _unwatched(loaded: Loaded) -> Iterator[Note]:
+    """Yield a note if a controller says of itself that it follows no course: then it has no corridor either."""
+    chosen = loaded.profile.controller
+    if chosen.name != "programme" and not resolve("controller", chosen.name).follows_course:
+        text = f"{chosen.label} follows no course: its place, its end and the corridor are not watched"
+        yield Note("controller.name", text, level="warning")
 
 
 def _fence(loaded: Loaded, course: Course, fence: Fence) -> Iterator[Note]:

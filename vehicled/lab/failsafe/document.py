@@ -90,6 +90,7 @@ Obstacles count along the course, or along the arc of the wheels where no course
 course by a quarter of the vehicle's width, both count.
 
 The **corridor** is all that lies within `limits.corridor_m` of the course, measured to the reference point: beyond its end, too.
+A vehicle that goes back along its course by that much, driven or rolling, is braked (`course_backward`).
 
 A **fence** is a GeoJSON file of polygons that the vehicle must not leave, or not enter (`keep_out`). The body counts, with
 `vehicle.length_m`, `width_m` and `front_overhang_m`: an edge under it violates the fence, however small the zone is. `fence_ahead`

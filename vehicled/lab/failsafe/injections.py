@@ -388,6 +388,11 @@ INJECTIONS: tuple[Injection, ...] = (
         course="straight_20m", timeout_s=30.0,
     ),
     Injection(
+        row=22, code="course_backward", how="the controller drives backward and says that all is well",
+        act=_command(lambda c: replace(c, throttle=-0.5, brake=0.0)), since=lambda s: s.backward_m > s.profile.limits.corridor_m,
+        course="straight_20m", overrides=("limits.corridor_m=1.0",), timeout_s=12.0,
+    ),
+    Injection(
         row=23, code="obstacle_in_sight", how="a post at the coasting distance, range sensor", act=lambda s: s.put_up_post(0.9),
         overrides=RANGE,
     ),

@@ -159,6 +159,12 @@ class Stage:
         along_m = cos(here.yaw_rad) * (place.x_m - here.x_m) + sin(here.yaw_rad) * (place.y_m - here.y_m)
         return along_m if self._tracker.remaining_m == 0.0 else 0.0
 
+    @property
+    def backward_m(self) -> float:
+        """True distance lost along the course since the vehicle was farthest, m."""
+        place = self._place
+        return self._tracker.progress_m - self._tracker.update(place.x_m, place.y_m, place.yaw_rad).s_m
+
     def measure_turn(self) -> None:
         """Measure ``turned_rad`` from now on."""
         first_rad, least_rad, greatest_rad = self._place.yaw_rad, 0.0, 0.0

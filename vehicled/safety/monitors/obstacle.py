@@ -19,6 +19,7 @@ from vehicled.messages import EstimatorStatus, LaserScan, Mode, ObstacleRange, S
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
+from vehicled.paths.tracking import PathPoint
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.lane import Body, CourseLane, Stations, arc
@@ -200,7 +201,7 @@ class ObstacleMonitor:
         curvature = tan(copysign(min(abs(wheel), 1.5), wheel)) / self._vehicle.effective_wheelbase_m(estimate.speed_mps)
         pose = estimate.x_m, estimate.y_m, estimate.yaw_rad
         place, limits = self._place, self._limits
-        if self._lane is None or self._by_hand or place.point is None or not abs(place.off_m) <= limits.corridor_m:
+        if self._lane is None or self._by_hand or place.point is None or not self._goes_along(s, place.point):
             return [arc(*pose, curvature, self._direction, horizon_m)]
         s_m, left_m = place.point.s_m, place.point.cross_track_m
         offset = self._believed(s.planned_offset, s_m, left_m, horizon_m)
@@ -208,6 +209,10 @@ class ObstacleMonitor:
         if offset is None and not self._leaves_line(pose, curvature, abs(estimate.speed_mps)):
             return [lane]
         return [lane, arc(*pose, curvature, self._direction, self._stopping.distance_m + limits.obstacle_gap_m)]
+
+    def _goes_along(self, s: SafetyInputs, point: PathPoint) -> bool:
+        """Return True if the vehicle is on its course, and stands or moves in the direction of the leg."""
+        return abs(self._place.off_m) <= self._limits.corridor_m and (point.direction == self._direction or not self.drives(s))
 
     def _believed(self, offset: LateralOffset | None, s_m: float, left_m: float, horizon_m: float) -> LateralOffset | None:
         """Return the path beside the course that the controller plans, if the vehicle is on it and it stays in the corridor."""

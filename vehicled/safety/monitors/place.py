@@ -20,8 +20,8 @@ ENDED_M = 1.0
 leg. Its place is the smoothed one, and it decides how near it parks."""
 CUSP_M = 0.5
 """Distance before a cusp from which on a vehicle that turns back is on the next leg, m; at most a quarter of the leg."""
-OVERRUN_SHARE = 0.5
-"""Part of the corridor by which the vehicle may be driven beyond the end of the course."""
+OVERRUN_SHARE, OVERRUN_M = 0.5, 10.0
+"""Distance by which the vehicle may be driven beyond the end of the course: a part of the corridor, and at most so many metres."""
 
 
 class PlaceMonitor:
@@ -89,6 +89,13 @@ class PlaceMonitor:
         if self._tracker is None or self.entry is None:
             return None
         return self._tracker.locate(x_m, y_m, yaw_rad) if self.driving else self.entry.here(x_m, y_m, yaw_rad)
+
+    @property
+    def backward_m(self) -> float:
+        """Distance that the vehicle has lost along the course since it was farthest, m; 0 while it does not drive along it."""
+        if not self.driving or self._tracker is None or self.point is None:
+            return 0.0
+        return max(self._tracker.progress_m - self.point.s_m, 0.0)
 
     @property
     def remaining_m(self) -> float:

@@ -5,7 +5,7 @@ from math import inf, isfinite, nan
 from vehicled.messages import Mode, Reaction
 from vehicled.safety.modes import DRIVING
 from vehicled.safety.monitors.host import STEP_S
-from vehicled.safety.monitors.place import OVERRUN_SHARE
+from vehicled.safety.monitors.place import OVERRUN_M, OVERRUN_SHARE
 from vehicled.safety.monitors.setpoints import SILENCE_S
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, seconds
 
@@ -166,9 +166,9 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=22,
-        fault="the controller loses its path, or ends elsewhere than the course",
-        detector="finiteness of its reference; its own end against the place on the course that safety tracks",
-        reaction="controlled stop; only at the end of the course the drive counts as finished",
+        fault="the controller loses its path, drives it backward, or ends elsewhere than the course",
+        detector="finiteness of its reference; its end and its way against the place on the course that safety tracks",
+        reaction="controlled stop, brake when backward; only at the end of the course the drive counts as finished",
         rules=(
             Rule(
                 code="path_lost",
@@ -195,9 +195,21 @@ ROWS: tuple[Row, ...] = (
                 code="course_overrun",
                 reaction=Reaction.CONTROLLED_STOP,
                 value=lambda s: s.monitors.place.beyond_m,
-                limit=lambda s: OVERRUN_SHARE * s.limits.corridor_m,
+                limit=lambda s: min(OVERRUN_SHARE * s.limits.corridor_m, OVERRUN_M),
                 unit="m",
                 reason=lambda s: f"{s.monitors.place.beyond_m:.2f} m beyond the end of the course, and the controller drives on",
+                detect_ms=10.0,
+                persist_ms=50.0,
+                react_ms=100.0,
+                modes=AUTO,
+            ),
+            Rule(
+                code="course_backward",
+                reaction=Reaction.BRAKE,
+                value=lambda s: s.monitors.place.backward_m,
+                limit=lambda s: s.limits.corridor_m,
+                unit="m",
+                reason=lambda s: f"{s.monitors.place.backward_m:.2f} m back along the course: driven against it, or rolled back",
                 detect_ms=10.0,
                 persist_ms=50.0,
                 react_ms=100.0,
