@@ -18,6 +18,7 @@ from vehicled.control.interface import Controller
 from vehicled.control.setpoint import SetpointControl
 from vehicled.control.speed import SpeedParams
 from vehicled.control.teleop import teleop_command
+from vehicled.control.waiting import WAIT_BEGINS, WAIT_ENDED, WaitTracker
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
@@ -27,6 +28,7 @@ from vehicled.messages import (
     ControlCommand,
     ControlLevel,
     CourseCommand,
+    CourseKind,
     Event,
     Fault,
     GnssFix,
@@ -106,6 +108,8 @@ class Pipeline:
         self._setpoints = SetpointControl(speed or SpeedParams(), vehicle)
         self.builder = builder
         """Builder of the controller; None if it cannot be changed during the run."""
+        self.course_kind = CourseKind.GIVEN
+        """Purpose of the present course."""
         self.speed_limit_mps = inf
         """Speed limit that was requested, m/s; infinite for none."""
         self.home: tuple[float, float, float] | None = None
@@ -118,6 +122,8 @@ class Pipeline:
         self._clipped_before: dict[str, int] = dict(gate.clipped_by_kind)
         self._sink = sink
         self._identifier = identifier
+        self.waits = None if course is None else WaitTracker(course)
+        """Waits of the present course; None without a course."""
         self._frame = ControlFrame(control_frame or ControlFrameParams())
         self.supervisor = supervisor
         self.inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
@@ -197,10 +203,27 @@ class Pipeline:
             self._controller.on_scan(self._scan)
             self._scan = None
         command = self._controller.step(self._frame.step(estimate), now_ns)
+        if self.waits is not None and self.waits.left and self.supervisor.mode is Mode.AUTO:
+            command = self._wait(self.waits, command, estimate, now_ns)
         self.newest_command.put(command, now_ns)
         self._sink.record(command, now_ns)
         # Asked here, where an exception of the controller is one of its task.
         self._finished, self._planned = bool(self._controller.finished), self._controller.lateral_offset
+
+    def _wait(self, waits: WaitTracker, command: ControlCommand, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+        """Return the command, or the brake while the course asks the vehicle to stand."""
+        before, at_end, s_m = waits.present, bool(self._controller.finished), self.monitors.place.s_m
+        ended = waits.step(s_m, estimate.speed_mps, now_ns, at_end=at_end)
+        wait = waits.present or before
+        if wait is None:
+            return command
+        if ended or before is None:
+            name, fields = WAIT_ENDED if ended else WAIT_BEGINS, {"at_m": wait.s_m, "duration_s": wait.duration_s}
+            self._sink.record(Event(now_ns, "info", name, json.dumps(fields)), now_ns)
+        if ended and not at_end and isfinite(s_m):
+            # As for a drive that resumes: the integral of the speed control has grown meanwhile.
+            self._controller.reset(s_m, self.gate.wheel_angle_rad)
+        return replace(command, throttle=0.0, brake=1.0, target_speed_mps=0.0)
 
     def late(self) -> None:
         """Tell the controller that its task missed the deadline, so that it may use a cheaper law next time."""
@@ -321,6 +344,7 @@ class Pipeline:
                 if joined.s_m is None:
                     raise ChangeError(joined.refused)
                 fields["joined_m"] = s_m = joined.s_m
+            self.course_kind = message.kind
             if command is not None:
                 # Its place belongs to the old course.
                 self.newest_command.value = replace(command, progress_m=nan, cross_track_m=nan, heading_error_rad=nan)
@@ -333,6 +357,8 @@ class Pipeline:
             self._controller.reset(s_m, self.gate.wheel_angle_rad)
             if name == COURSE_SET:
                 self.monitors.place.begin(Entry(s_m), estimate)
+                if self.waits is not None:
+                    self.waits.begin(s_m)
         return name, fields
 
     @property
@@ -403,6 +429,8 @@ class Pipeline:
                 s_m = 0.0
             self._controller.reset(s_m, self.gate.wheel_angle_rad)
             self._finished, self._planned = False, None
+            if self.waits is not None:
+                self.waits.begin(s_m)
             self._frame.reset()
             self._driving_mode = mode
         elif mode is Mode.TELEOP:
@@ -415,6 +443,8 @@ class Pipeline:
         elif mode is Mode.ALIGN:
             self._alignment.begin()
             self._driving_mode = mode
+        if mode is not Mode.AUTO and self.waits is not None:
+            self.waits.leave()
         if mode not in (Mode.STOPPING, Mode.FAULT):
             self._stopping_since_ns = NEVER_NS
         elif before in MOVING and self._stopping_since_ns == NEVER_NS:
@@ -445,6 +475,7 @@ class Pipeline:
         assert self.builder is not None
         if prepared.course is not self.builder.course:
             self.monitors.follow(prepared.course, prepared.tracker)
+            self.waits = WaitTracker(prepared.course)
         self.builder.take(prepared)
         self._controller = prepared.controller
         self._controller.adapt(self._known)
@@ -468,7 +499,8 @@ class Pipeline:
             control=self.newest_command.value,
             control_age_ns=self.newest_command.age_ns(now_ns),
             sent=self._sent,
-            controller_finished=self._finished,
+            controller_finished=self._finished and not (self.waits is not None and self.waits.left),
+            waiting=self.waits is not None and self.waits.present is not None,
             actuator_lost=actuator_lost,
             task_raised=self.raised,
             measured_speed_mps=self.monitors.motion.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),
