@@ -313,7 +313,9 @@ def terminal_writers(tree: ast.AST) -> list[int]:
 
 
 def test_few_modules_write_on_a_terminal_themselves(project_root: Path) -> None:
-    assert {str(path.relative_to(project_root)) for path in _modules(project_root, *PACKAGES) if terminal_writers(_tree(path))} == DRAWS
+    assert {
+        str(path.relative_to(project_root)) for path in _modules(project_root, *PACKAGES) if terminal_writers(_tree(path))
+    } == DRAWS
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,8 @@ class CourseFile:
     closed: bool | None = None
     datum: Datum | None = None
     name: str = ""
+    waits_s: Sequence[float] | None = None
+    """Time at standstill at each waypoint, s; 0 for none."""
 
     def to_course(self, options: ReadOptions = DEFAULTS) -> Course:
         """Return the course on the file's datum, else on its first waypoint, or for local metres on the datum of car park 17.
@@ -121,7 +123,7 @@ class CourseFile:
         smoothed = True
         if dense and t_s is not None:
             course, more = self._of_trace(plane, t_s, datum)
-        elif dense and zigzags(plane) and not self._reverses:
+        elif dense and zigzags(plane) and not self._has_places_to_keep:
             course, more = self._of_noisy(plane, datum)
         else:
             smoothed = False
@@ -131,8 +133,9 @@ class CourseFile:
         return course, remarks + more, smoothed
 
     @property
-    def _reverses(self) -> bool:
-        return self.speeds_mps is not None and min(self.speeds_mps) < 0.0
+    def _has_places_to_keep(self) -> bool:
+        """True with changes of direction or waits, whose places smoothing would move."""
+        return (self.speeds_mps is not None and min(self.speeds_mps) < 0.0) or any(self.waits_s or ())
 
     def _through(self, plane: Array, datum: Datum) -> tuple[Course, list[str]]:
         """Return the course through the rows as they are."""
@@ -149,6 +152,7 @@ class CourseFile:
             datum=datum,
             speed_holds=self.speed_holds,
             places=self.places,
+            waits_s=self.waits_s,
         )
         # The last point of a lap may repeat the first.
         repeated = course.closed and hypot(*(plane[-1] - plane[0])) < 1e-3
@@ -341,7 +345,7 @@ class CourseFile:
         projected = []
         for (latitude, longitude), place in zip(self.points, self.places, strict=True):
             east, north, _ = datum.to_enu(radians(latitude), radians(longitude), datum.height_m)
-            if max(abs(east), abs(north)) > MAX_DISTANCE_M or _far_side(datum, latitude, longitude):
+            if max(abs(east), abs(north)) > MAX_DISTANCE_M or far_side(datum, latitude, longitude):
                 # A datum in its own right makes a swap visible that the ranges let pass.
                 back = datum.to_enu(radians(longitude), radians(latitude), datum.height_m) if abs(longitude) <= 90.0 else None
                 swapped = back is not None and max(abs(back[0]), abs(back[1])) < MAX_DISTANCE_M
@@ -354,7 +358,7 @@ class CourseFile:
         return projected
 
 
-def _far_side(datum: Datum, latitude_deg: float, longitude_deg: float) -> bool:
+def far_side(datum: Datum, latitude_deg: float, longitude_deg: float) -> bool:
     """Return True for a point on the other half of the earth, where east and north can be small again."""
     _, _, up = datum.to_enu(radians(latitude_deg), radians(longitude_deg), 0.0)
     return up < -1_000_000.0
