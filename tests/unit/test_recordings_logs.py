@@ -56,12 +56,16 @@ def write_log(
         Attachment("profile.toml", "application/toml", profile), Attachment("course.json", "application/json", course.encode()),
     ]  # fmt: skip
     writer = WriterProcess.start(header, folder=str(folder), blocking=True, attachments=attachments)
+    covariance = (4e-4, 0.0, 0.0, 0.0, 4e-4, 0.0, 0.0, 0.0, 16e-4)
     for n in range(1200):
         t_ns = START_NS + 10_000_000 * n
         x, y, yaw = pose(t_ns if moving else START_NS)
         if n % 10 == 0:
             at = LOT_17.to_geodetic(x + LEVER_M * math.cos(yaw), y + LEVER_M * math.sin(yaw), 0.0)
-            fix = GnssFix(t_ns, t_ns + 60_000_000, *at, fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED, differential=True)
+            fix = GnssFix(
+                t_ns, t_ns + 60_000_000, *at, position_covariance_m2=covariance, fix_type=FixType.FIX_3D,
+                carrier=CarrierSolution.FIXED, differential=True,
+            )  # fmt: skip
             writer.sink.record(fix, t_ns + 60_000_000)
             writer.sink.record(Heading(t_ns, t_ns + 60_000_000, yaw, 0.01, HeadingKind.MOVING_BASE), t_ns + 60_000_000)
         if n % 2 == 0:
