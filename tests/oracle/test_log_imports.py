@@ -129,8 +129,8 @@ def test_a_bag_of_our_own_comes_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variance_m2", "kind", "carrier"),
-    [(16.0, 1, CarrierSolution.FLOAT), (0.011, 1, CarrierSolution.FLOAT), (4e-4, 1, CarrierSolution.FIXED), (4e-4, 0, CarrierSolution.NONE),
-     (0.0, 2, CarrierSolution.NONE)],
+    [(16.0, 1, CarrierSolution.FLOAT), (0.011, 1, CarrierSolution.FLOAT), (4e-4, 1, CarrierSolution.FIXED),
+     (4e-4, 0, CarrierSolution.NONE), (0.0, 2, CarrierSolution.NONE)],
 )  # fmt: skip
 def test_the_status_of_a_bag_is_believed_if_its_covariance_agrees(
     tmp_path: Path, variance_m2: float, kind: int, carrier: CarrierSolution
