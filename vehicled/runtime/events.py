@@ -7,12 +7,14 @@ from typing import Any, TextIO, cast
 import msgspec
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
+from vehicled.wire.usage import EVENT as UNUSED_EVENT
+from vehicled.wire.usage import describe
 
 STALL_EVENT = "simulation_stall"
 """Event name of a stall of the simulating computer."""
 TOLD_STALL_MS = 100.0
 """Shortest stall that is reported, ms; shorter ones are only counted."""
-TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent)
+TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent, Event)
 """Message types that are reported."""
 
 
@@ -76,6 +78,8 @@ class EventLog:
             if stall["duration_ms"] >= TOLD_STALL_MS:
                 text = f"this computer stalled: the {stall['process']} did not run for {stall['duration_ms']:.0f} ms"
                 self._say(True, f"{text}; the simulated clock was paused meanwhile")
+        elif event.name == UNUSED_EVENT and event.level == "warning":
+            self._say(True, describe(event.fields))
         elif event.name == "loop_blocked" and not self._block_told:
             # Once: the log has them all.
             block = msgspec.json.decode(event.fields)

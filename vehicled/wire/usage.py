@@ -203,6 +203,14 @@ def _event(t_ns: int, origin: str, name: str, loss: Loss, value: str) -> Event:
     return Event(t_ns, level, EVENT, msgspec.json.encode({key: text for key, text in fields.items() if text}).decode())
 
 
+def describe(fields: str) -> str:
+    """Return the event of :meth:`MessageUsage.take_events` in words, from its fields."""
+    found = msgspec.json.decode(fields, type=dict[str, str])
+    value = f" ({found['value']})" if found.get("value") else ""
+    text = Loss(Unused(found["reason"]), found.get("field", "")).text()
+    return f"{found['device']}: {found['message']} is not used as it should be: {text}{value}"
+
+
 class UsageRow(Struct, frozen=True):
     """Use of the messages of one name on one port, as plain values for status, log and report."""
 
@@ -210,21 +218,43 @@ class UsageRow(Struct, frozen=True):
     message: str
     arrived: int
     used: int
-    unused: list[tuple[str, str, int]] = []
+    unused: list[tuple[Unused, str, int]] = []
     """Reason, field (empty for the whole message) and count of the messages that were not used."""
-    lost: list[tuple[str, str, int]] = []
+    lost: list[tuple[Unused, str, int]] = []
     """Reason, field and count of the fields that were not used in messages that were."""
 
     def text(self) -> str:
         """Return what was not used, in words; empty if all was."""
-        refused, lost = ({Loss(Unused(reason), field): n for reason, field, n in rows} for rows in (self.unused, self.lost))
+        refused, lost = ({Loss(reason, field): n for reason, field, n in each} for each in (self.unused, self.lost))
         return MessageUse(self.used, refused, lost).text()
 
 
 def rows(port: str, usage: MessageUsage) -> list[UsageRow]:
     """Return the account of one port, in the order of first arrival."""
 
-    def plain(counts: dict[Loss, int]) -> list[tuple[str, str, int]]:
-        return [(loss.reason.value, loss.field, count) for loss, count in counts.items()]
+    def plain(counts: dict[Loss, int]) -> list[tuple[Unused, str, int]]:
+        return [(loss.reason, loss.field, count) for loss, count in counts.items()]
 
     return [UsageRow(port, name, use.arrived, use.used, plain(use.refused), plain(use.lost)) for name, use in usage]
+
+
+def told(found: list[UsageRow]) -> list[str]:
+    """Return one line for each port on which something was not used."""
+    by_port: dict[str, list[str]] = {}
+    for row in found:
+        if text := row.text():
+            by_port.setdefault(row.port, []).append(f"{row.message}: {text}")
+    return [f"{port}: {'; '.join(texts)}" for port, texts in by_port.items()]
+
+
+def encode_rows(found: list[UsageRow]) -> str:
+    """Return the rows as text for the end of a log."""
+    return msgspec.json.encode(found).decode()
+
+
+def decode_rows(text: str) -> list[UsageRow]:
+    """Return the rows of the end of a log; none if it has none, or a newer version wrote others."""
+    try:
+        return msgspec.json.decode(text, type=list[UsageRow]) if text else []
+    except msgspec.MsgspecError:
+        return []
