@@ -194,7 +194,8 @@ class Reception:
 
     def _on_pvt(self, pvt: NavPvt, t_rx_ns: int) -> Sequence[Message]:
         self.epoch_rx_ns = t_rx_ns
-        self._problem = content.position_problem(pvt)
+        # A rover that gives the heading alone needs no position.
+        self._problem = content.position_problem(pvt) if self._wants_fix else None
         return self._add("PVT", pvt, t_rx_ns)
 
     def _on_pvat(self, pvat: NavPvat, t_rx_ns: int) -> Sequence[Message]:
@@ -274,7 +275,7 @@ class Reception:
 
     def _on_position(self, sentence: Gga | Gns, t_rx_ns: int) -> Sequence[Message]:
         self.epoch_rx_ns = t_rx_ns
-        self._problem = content.sentence_problem(sentence, self._lost)
+        self._problem = content.sentence_problem(sentence, self._lost) if self._wants_fix else None
         if sentence.time_ms is None:
             return self._rtk.lost(t_rx_ns, "the receiver does not know the time")
         return self._on_timed(sentence, t_rx_ns)

@@ -79,7 +79,7 @@ def xsens_frame(i: int) -> bytes:
 def vectornav_frame(i: int) -> bytes:
     force, rate = (0.1 * i, 0.0, -9.81), (0.0, 0.0, 0.1)
     fields = {"time_startup": 10**7 * i, "ypr": (10.0, 0.0, 0.0), "acceleration": force, "angular_rate": rate}
-    return vectornav.encode({f"common.{name}": value for name, value in fields.items()})
+    return vectornav.encode({"attitude.status": 0, **{f"common.{name}": value for name, value in fields.items()}})
 
 
 def mip_frame(i: int) -> bytes:

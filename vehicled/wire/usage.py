@@ -38,6 +38,7 @@ class Unused(StrEnum):
     OUT_OF_RANGE = "out_of_range"
     NOT_FINITE = "not_finite"
     NOT_A_ROTATION = "not_a_rotation"
+    ALL_ZERO = "all_zero"
     CONTRADICTION = "contradiction"
     UNKNOWN_STATE = "unknown_state"
     INVALID = "invalid"
@@ -78,6 +79,7 @@ _TEXTS = {
     Unused.UNREADABLE: "it cannot be read",
     Unused.OUT_OF_RANGE: "it is outside its possible range",
     Unused.NOT_FINITE: "it is not a finite number",
+    Unused.ALL_ZERO: "all its values are zero, as before the device is ready",
     Unused.NOT_A_ROTATION: "it is not of length one, so it is no attitude",
     Unused.CONTRADICTION: "it contradicts another field",
     Unused.UNKNOWN_STATE: "its value is not documented",
