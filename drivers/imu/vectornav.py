@@ -278,6 +278,7 @@ class VectorNavCodec:
         if name != BINARY.name:
             line = read_line(frame)
             kind = line.partition(",")[0]
+            kind = kind if kind.isalnum() else LINE.name
             if kind.startswith(_ANSWERS):
                 self.usage.use(kind)
             else:

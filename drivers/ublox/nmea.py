@@ -395,7 +395,7 @@ def name_of(line: bytes) -> str:
     name, *fields = re.split(rb"[,*\r]", line[1:], maxsplit=2)
     first = fields[0] if fields else b""
     # The first field of the attitude sentence PASHR is its time.
-    kind = first if name.decode("ascii") in _GROUPS and (name == b"PUBX" or first.isalpha()) else b""
+    kind = first if name.decode("ascii") in _GROUPS and (first.isalpha() or (name == b"PUBX" and first.isalnum())) else b""
     return (name + b"," + kind if kind else name).decode("ascii")
 
 

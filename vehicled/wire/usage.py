@@ -137,7 +137,11 @@ class MessageUse(Struct):
     def text(self) -> str:
         """Return what was not used, in words; empty if all was."""
         whole = [f"{count} not used ({loss.text()})" for loss, count in self.refused.items()]
-        return "; ".join(whole + [f"in {count} a field was not used ({loss.text()})" for loss, count in self.lost.items()])
+        fields: dict[tuple[Unused, int], list[str]] = {}
+        for loss, count in self.lost.items():
+            fields.setdefault((loss.reason, count), []).append(loss.field)
+        parts = [f"{', '.join(names)} of {count} not used ({_TEXTS[reason]})" for (reason, count), names in fields.items()]
+        return "; ".join(whole + parts)
 
 
 class MessageUsage:

@@ -205,11 +205,11 @@ def _ports(f: Findings) -> str:
 
 
 def _messages(f: Findings) -> str:
-    rows = [[row.port, row.message, str(row.arrived), str(row.used), row.text()] for row in decode_rows(f.end.get(MESSAGES_KEY, ""))]
-    note = "A valid checksum is not a valid content: each driver says what it did not use, and why." if rows else ""
-    return _table(
-        "messages", "Messages of the devices", ["port", "message", "arrived", "used", "not used"], rows, note, folded=True
-    )
+    found = decode_rows(f.end.get(MESSAGES_KEY, ""))
+    rows = [[row.port, row.message, str(row.arrived), str(row.used), row.text()] for row in found]
+    head = ["port", "message", "arrived", "used", "not used"]
+    note = "A valid checksum is not a valid content: each driver says what it did not use, and why."
+    return _table("messages", "Messages of the devices", head, rows, note, folded=True)
 
 
 def _topics(f: Findings) -> str:
