@@ -34,7 +34,7 @@ RANGE_SHARE = 0.99
 """Fraction of the range that counts as saturated, because calibration moves the end of the range by up to 1 %."""
 FRAME_LIMIT_BYTES = 4096
 MAX_FORCE_MPS2, MAX_RATE_RADPS = 2e4, 1e3
-"""Beyond the range of any sensor for vehicles: 2000 g, 57,000 degrees per second."""
+"""Limits beyond the range of any sensor for vehicles: 2000 g, 57,000 degrees per second."""
 TEMPERATURE_K = 173.0, 473.0
 """Temperatures at which electronics work, with a margin."""
 STANDING_SAMPLES = 8

@@ -1,4 +1,4 @@
-"""What a message of the link can say: the limits beyond which a value is none, whatever simulator sent it. NaN means unknown."""
+"""Limits of the values in messages of the link, beyond which a value is none, whatever simulator sent it. NaN means unknown."""
 
 from collections.abc import Callable
 from math import pi

@@ -1,4 +1,4 @@
-"""What makes a message of a receiver usable: one function for each message, which returns the problem of one that is not.
+"""Usability of the messages of a receiver: one function for each message returns the problem of one that is not usable.
 
 A checksum protects the way, not the content. Each rule is from the maker's document; NOTES.md names document and page.
 """

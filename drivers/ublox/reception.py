@@ -31,6 +31,8 @@ from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 GSA_NS = 5_000_000_000
 """Largest age of a GSA used for a fix."""
+POSITIONLESS = 10
+"""RMC sentences in a row without GGA or GNS, after which none is expected."""
 HEADING_SOURCE_NS = 2_000_000_000
 """Silence after which the best heading sentence no longer stands for the others."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
@@ -81,6 +83,7 @@ class Reception:
         self._spoofing = FaultEpisode("gnss_spoofing", ORIGIN)
         self._heading = StateEpisodes(_FOUND)
         self._heading_source = 0, 0
+        self._without_position = 0
         self._leap_s: int | None = None
         self._used_ns: int | None = None
         self.epoch_rx_ns: int | None = None
@@ -275,6 +278,7 @@ class Reception:
 
     def _on_position(self, sentence: Gga | Gns, t_rx_ns: int) -> Sequence[Message]:
         self.epoch_rx_ns = t_rx_ns
+        self._without_position = 0
         self._problem = content.sentence_problem(sentence, self._lost) if self._wants_fix else None
         if sentence.time_ms is None:
             return self._rtk.lost(t_rx_ns, "the receiver does not know the time")
@@ -285,6 +289,10 @@ class Reception:
             self._calendar.set(sentence.day, sentence.time_ms)
         else:
             self._problem = Problem(Unused.NO_SOLUTION)
+        if isinstance(sentence, Rmc) and self._wants_fix:
+            self._without_position += 1
+            if self._without_position > POSITIONLESS:
+                self._usage.lose(self._name, Unused.NO_GGA, "position")
         # A date once a day is enough, so it is not waited for.
         return self._on_timed(sentence, t_rx_ns) if isinstance(sentence, Rmc) else ()
 

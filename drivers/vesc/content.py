@@ -1,4 +1,4 @@
-"""What a controller can measure: the limits beyond which a value of its telemetry is none. Sources: NOTES.md."""
+"""Limits of the telemetry of a controller, beyond which a value is none. Sources: NOTES.md."""
 
 from math import isfinite
 from typing import NamedTuple

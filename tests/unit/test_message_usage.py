@@ -23,10 +23,10 @@ from vehicled.wire.usage import (
     MessageUsage,
     Unused,
     decode_rows,
-    describe,
     encode_rows,
     rows,
     told,
+    warning_of,
 )
 
 S = 1_000_000_000
@@ -68,9 +68,8 @@ def test_each_reason_is_said_once() -> None:
     assert usage.take_events(6, "ublox") == []
     usage.refuse("GSV", Unused.NO_CHECKSUM, told=True)
     assert usage.take_events(7, "ublox") == [], "the driver has an event of its own"
-    assert (
-        describe(events[1].fields) == "ublox: GGA is not used as it should be: latitude: it is outside its possible range (9999.9)"
-    )
+    assert warning_of(events[1]) == "ublox: GGA is not used as it should be: latitude: it is outside its possible range (9999.9)"
+    assert warning_of(events[0]) == "", "that a sentence is not read is no defect"
 
 
 def test_warnings_reach_the_terminal(tmp_path: Path) -> None:

@@ -1048,6 +1048,20 @@ def test_sentences_are_left_alone_and_named_when_ubx_is_spoken():
     assert receiver.usage.of("GNGGA").refused == {Loss(Unused.OTHER_PROTOCOL): 2}
 
 
+def test_positions_that_come_in_rmc_alone_are_named():
+    receiver = device(protocol="nmea")
+    told: list[Message] = []
+    for number in range(15):
+        told += fed(receiver, sentences(CLOCK_MS + number * 1000)[0], at_ns=S + number * S)
+    assert fixes(told) == []
+    assert [each["reason"] for each in events(told, EVENT)] == ["no_gga"]
+    told = []
+    for number in range(15, 30):
+        told += fed(receiver, *sentences(CLOCK_MS + number * 1000), at_ns=S + number * S)
+    assert len(fixes(told)) > 10
+    assert receiver.usage.of("GNRMC").lost == {Loss(Unused.NO_GGA, "position"): 6}
+
+
 # ---------------------------------------------------------------- stream
 
 

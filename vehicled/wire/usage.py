@@ -44,6 +44,7 @@ class Unused(StrEnum):
     INVALID = "invalid"
     STATUS_MISSING = "status_missing"
     NO_TIME = "no_time"
+    NO_GGA = "no_gga"
     MANUAL = "manual"
     SIMULATED = "simulated"
     NOT_FIXED = "not_fixed"
@@ -86,6 +87,7 @@ _TEXTS = {
     Unused.INVALID: "the device marks it as invalid",
     Unused.STATUS_MISSING: "the status that says if it is valid does not come: switch it on in the device",
     Unused.NO_TIME: "the device does not know the time yet",
+    Unused.NO_GGA: "positions are read from GGA or GNS, and none comes: switch one of them on",
     Unused.MANUAL: "the position was typed in, not measured",
     Unused.SIMULATED: "the receiver simulates it",
     Unused.NOT_FIXED: "its carrier-phase solution is not fixed",
@@ -209,9 +211,11 @@ def _event(t_ns: int, origin: str, name: str, loss: Loss, value: str) -> Event:
     return Event(t_ns, level, EVENT, msgspec.json.encode({key: text for key, text in fields.items() if text}).decode())
 
 
-def describe(fields: str) -> str:
-    """Return the event of :meth:`MessageUsage.take_events` in words, from its fields."""
-    found = msgspec.json.decode(fields, type=dict[str, str])
+def warning_of(event: Event) -> str:
+    """Return the warning in an event of :meth:`MessageUsage.take_events` in words; empty for other events."""
+    if event.name != EVENT or event.level != "warning":
+        return ""
+    found = msgspec.json.decode(event.fields, type=dict[str, str])
     value = f" ({found['value']})" if found.get("value") else ""
     text = Loss(Unused(found["reason"]), found.get("field", "")).text()
     return f"{found['device']}: {found['message']} is not used as it should be: {text}{value}"
