@@ -44,6 +44,8 @@ def position_problem(pvt: NavPvt) -> Problem | None:
         return Problem(Unused.INVALID, "gnssFixOK")
     if pvt.position_invalid:
         return Problem(Unused.INVALID, "invalidLlh")
+    if not (pvt.latitude_deg_e7 or pvt.longitude_deg_e7):
+        return Problem(Unused.ALL_ZERO, "position")
     if abs(pvt.latitude_deg_e7) > 900_000_000:
         return Problem(Unused.OUT_OF_RANGE, "latitude", pvt.latitude_deg_e7 * 1e-7)
     if abs(pvt.longitude_deg_e7) > 1_800_000_000:
@@ -163,6 +165,8 @@ def sentence_problem(sentence: Position, lost: tuple[Problem, ...]) -> Problem |
     if not isfinite(sentence.latitude_deg):
         unreadable = (each for each in lost if each.field.endswith(("latitude", "longitude")))
         return next(unreadable, Problem(Unused.UNREADABLE, "latitude"))
+    if not (sentence.latitude_deg or sentence.longitude_deg):
+        return Problem(Unused.ALL_ZERO, "position")
     return next((each for each in lost if each.field == "time"), Problem(Unused.NO_TIME)) if sentence.time_ms is None else None
 
 
@@ -180,6 +184,8 @@ _THS_MODES = {"V": Unused.NO_SOLUTION, "M": Unused.MANUAL, "S": Unused.SIMULATED
 _HPR_STATES = {"0": Unused.NO_SOLUTION, "1": Unused.NOT_FIXED, "2": Unused.NOT_FIXED, "7": Unused.MANUAL, "8": Unused.SIMULATED}
 RANKS: dict[type[HeadingSentence], int] = {Hdt: 0, Ths: 1, Hpr: 2, Avr: 3, Pashr: 4}
 """Order of the heading sentences by what they say of their state. The best that comes counts, because all give one heading."""
+STATED_RANK = RANKS[Hpr]
+"""Rank from which a sentence states the quality of its solution. One that says that there is none still stands for those below."""
 
 
 def heading_of(sentence: HeadingSentence, lost: tuple[Problem, ...], *, needs_fixed: bool) -> SentenceHeading | Problem:

@@ -187,7 +187,10 @@ def _diagonal(east: float, north: float, up: float) -> Covariance:
 def _enu(name: str, ned: tuple[float, ...], otherwise: Covariance, lost: Lost) -> Covariance:
     """Return the upper triangle NN NE ND EE ED DD as row-major ENU matrix; ``otherwise`` if it is not a covariance."""
     nn, ne, nd, ee, ed, dd = ned
-    if not (isfinite(sum(ned)) and nn > 0.0 and ee > 0.0 and dd > 0.0):
+    # Positive definite, by its leading minors.
+    flat = nn * ee - ne * ne
+    volume = dd * flat - nd * (nd * ee - ne * ed) - ed * (nn * ed - ne * nd)
+    if not (isfinite(volume) and nn > 0.0 and flat > 0.0 and volume > 0.0):
         lost.append(("COV", Problem(Unused.OUT_OF_RANGE, f"covariance of {name}", nn)))
         return otherwise
     return (ee, ne, -ed, ne, nn, -nd, -ed, -nd, dd)
@@ -199,8 +202,12 @@ def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = Non
     if gga is None:
         return None
     gst: Gst | None = epoch.parts.get("GST")
-    quality = gga.quality
+    quality, rmc = gga.quality, epoch.parts.get("RMC")
     fix_type = FixType.NONE if content.sentence_problem(gga, ()) else content.QUALITIES[quality]
+    if fix_type is not FixType.NONE and rmc is not None and rmc.valid is False:
+        # So a receiver says that the limits of its user are exceeded.
+        lost.append((type(gga).__name__.upper(), Problem(Unused.INVALID, "position", "V in RMC")))
+        fix_type = FixType.NONE
     latitude = longitude = height = nan
     position, velocity, carrier = NAN9, NAN3, CarrierSolution.NONE
     if fix_type is FixType.FIX_3D and gsa is not None and gsa.dimensions == 2:
@@ -211,7 +218,7 @@ def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = Non
         # Some receivers send zeros where they know no error.
         if gst is not None and gst.longitude_sigma_m > 0.0 and gst.latitude_sigma_m > 0.0:
             position = _diagonal(gst.longitude_sigma_m**2, gst.latitude_sigma_m**2, gst.altitude_sigma_m**2)
-        velocity = _motion(epoch.parts.get("RMC"), epoch.parts.get("VTG"))
+        velocity = _motion(rmc, epoch.parts.get("VTG"))
         carrier = _agreeing(type(gga).__name__.upper(), _CARRIERS.get(quality, CarrierSolution.NONE), position, lost)
     corrected = quality in content.CORRECTED
     return GnssFix(

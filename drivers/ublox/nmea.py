@@ -88,7 +88,8 @@ class Rmc(NamedTuple):
 
     talker: str
     time_ms: int | None
-    valid: bool
+    valid: bool | None
+    """True for A; False for V, a warning that the navigation cannot be trusted; None if it cannot be read."""
     latitude_deg: float
     longitude_deg: float
     speed_kn: float
@@ -136,7 +137,8 @@ class Hdt(NamedTuple):
 
 
 class Hpr(NamedTuple):
-    """Heading, pitch and roll of two antennas: ``GNHPR`` of Unicore and others, ``PSAT,HPR`` of Hemisphere."""
+    """Heading, pitch and roll of two antennas: ``GNHPR`` of Unicore and others, ``PSAT,HPR`` of Hemisphere, ``PASHR,HPR`` of
+    Spectra and Ashtech."""
 
     talker: str
     time_ms: int | None
@@ -232,6 +234,12 @@ class _Fields:
         self._lose(name, at)
         return -1
 
+    def status(self, at: int) -> bool | None:
+        found = {"A": True, "V": False}.get(self.text(at))
+        if found is None:
+            self._lose("status", at)
+        return found
+
     def metres(self, at: int, name: str, low: float, high: float) -> float:
         """Return a number whose unit follows it; a unit that is not M makes it unknown."""
         value = self.number(at, name, low, high)
@@ -321,7 +329,7 @@ def _rmc(talker: str, fields: _Fields) -> Sentence:
     day = fields.day(9, "date", f"20{text[4:6]}" if len(text) == 6 else text, text[2:4], text[:2])
     speed, course = fields.number(7, "speed", 0.0, 2e3), fields.number(8, "course", 0.0, 360.0)
     # The mode is missing before version 2.3.
-    return Rmc(talker, fields.time_ms(1), fields.text(2) == "A", *fields.place(3), speed, course, day, fields.text(12))
+    return Rmc(talker, fields.time_ms(1), fields.status(2), *fields.place(3), speed, course, day, fields.text(12))
 
 
 def _zda(talker: str, fields: _Fields) -> Sentence:
@@ -368,6 +376,13 @@ def _psat_hpr(talker: str, fields: _Fields) -> Sentence:
     return Hpr("PSAT", fields.time_ms(2), _heading(fields, 3), fields.text(6))
 
 
+def _pashr_hpr(talker: str, fields: _Fields) -> Sentence:
+    # Number of ambiguities that are not fixed, and 1 during the calibration. In the digits of GGA.
+    floating, calibrating = fields.text(8), fields.text(9) == "1"
+    state = floating and ("4" if floating == "0" and not calibrating else "5")
+    return Hpr("PASHR", fields.time_ms(2), _heading(fields, 3), state)
+
+
 def _pashr(talker: str, fields: _Fields) -> Sentence:
     heading, sigma = _heading(fields, 2), fields.number(9, "sigma of heading", 0.0, 360.0)
     if isfinite(heading) and fields.text(3) != "T":
@@ -385,7 +400,12 @@ _STANDARD: dict[str, Callable[[str, _Fields], Sentence]] = {
     "THS": _ths, "HDT": _hdt, "HPR": _hpr,
 }  # fmt: skip
 """Readers by formatter, of any talker."""
-_PROPRIETARY: dict[str, Callable[[str, _Fields], Sentence]] = {"PSAT,HPR": _psat_hpr, "PASHR": _pashr, "PTNL,AVR": _avr}
+_PROPRIETARY: dict[str, Callable[[str, _Fields], Sentence]] = {
+    "PSAT,HPR": _psat_hpr,
+    "PASHR,HPR": _pashr_hpr,
+    "PASHR": _pashr,
+    "PTNL,AVR": _avr,
+}
 _GROUPS = ("PSAT", "PASHR", "PTNL", "PUBX")
 """Proprietary sentences whose first field names the kind."""
 
@@ -455,17 +475,13 @@ def pack(message: Sentence) -> bytes:
             fields = (_fixed(message.heading_deg, 2), "T")
         case Hpr() if message.talker == "PSAT":
             return _line(f"PSAT,HPR,{_clock(message.time_ms)},{_fixed(message.heading_deg, 2)},0.00,,{message.state}")
+        case Hpr() if message.talker == "PASHR":
+            floating = {"4": "0", "5": "1"}.get(message.state, "")
+            heading = f"{_clock(message.time_ms)},{_fixed(message.heading_deg, 2)},+0.00,,0.002,0.004,{floating},0,1.9,1.2"
+            return _line(f"PASHR,HPR,{heading}")
         case Hpr():
-            fields = (
-                _clock(message.time_ms),
-                _fixed(message.heading_deg, 2),
-                "0.00",
-                "000.00",
-                message.state,
-                "12",
-                "0.00",
-                "0000",
-            )
+            rest = "0.00", "000.00", message.state, "12", "0.00", "0000"
+            fields = (_clock(message.time_ms), _fixed(message.heading_deg, 2), *rest)
         case Pashr():
             heading = f"{_fixed(message.heading_deg, 2)},T,+0.00,+0.00,+0.00,0.100,0.100,{_fixed(message.heading_sigma_deg, 3)}"
             return _line(f"PASHR,{_clock(message.time_ms)},{heading},{message.quality},{message.aligned}".rstrip(","))

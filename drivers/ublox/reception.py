@@ -34,7 +34,7 @@ GSA_NS = 5_000_000_000
 POSITIONLESS = 10
 """RMC sentences in a row without GGA or GNS, after which none is expected."""
 HEADING_SOURCE_NS = 2_000_000_000
-"""Silence after which the best heading sentence no longer stands for the others."""
+"""Silence after which a heading sentence no longer stands for the others."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
 _LOST, _FOUND = "lost", "found"
 
@@ -82,7 +82,7 @@ class Reception:
         self._jamming = FaultEpisode("gnss_jamming", ORIGIN)
         self._spoofing = FaultEpisode("gnss_spoofing", ORIGIN)
         self._heading = StateEpisodes(_FOUND)
-        self._heading_source = 0, 0
+        self._heading_source = self._heading_used = 0, -HEADING_SOURCE_NS
         self._without_position = 0
         self._leap_s: int | None = None
         self._used_ns: int | None = None
@@ -321,7 +321,6 @@ class Reception:
         if best > rank and t_rx_ns - seen_ns < HEADING_SOURCE_NS:
             self._problem = Problem(Unused.DUPLICATE)
             return ()
-        self._heading_source = rank, t_rx_ns
         params = self._params
         found = content.heading_of(sentence, self._lost, needs_fixed=params.heading_needs_fixed)
         if isinstance(found, Problem):
@@ -330,7 +329,15 @@ class Reception:
             self._problem = self._baseline.problem(
                 sentence.length_m, known=isfinite(sentence.length_m), fixed=sentence.quality == "3"
             )
-        messages = [*self._learnt(t_rx_ns), *self._doubt_heading(self._problem, t_rx_ns)]
+        messages = [*self._learnt(t_rx_ns)]
+        used, used_ns = self._heading_used
+        if self._problem is None:
+            self._heading_source = self._heading_used = rank, t_rx_ns
+        elif used != rank and t_rx_ns - used_ns < HEADING_SOURCE_NS:
+            return messages  # another sentence gives the heading
+        else:
+            self._heading_source = min(rank, content.STATED_RANK), t_rx_ns
+        messages += self._doubt_heading(self._problem, t_rx_ns)
         if self._problem is None and not isinstance(found, Problem):
             unknown_rad = params.estimated_heading_sigma_rad if found.estimated else params.heading_sigma_rad
             sigma_rad = found.sigma_rad if isfinite(found.sigma_rad) else unknown_rad

@@ -149,8 +149,9 @@ def test_the_status_of_a_bag_is_believed_if_its_covariance_agrees(
             covariance = np.diag([variance_m2, variance_m2, 4 * variance_m2]).ravel()
             message = types["sensor_msgs/msg/NavSatFix"](head, status, 43.0 + 1e-6 * n, -89.0, 230.0, covariance, kind)
             bag.write(fix, t_ns, store.serialize_ros1(message, "sensor_msgs/msg/NavSatFix"))
-    import_log(tmp_path / "x.bag", tmp_path / "out.mcap")
+    found = import_log(tmp_path / "x.bag", tmp_path / "out.mcap")
     assert {m.carrier for _, m in taken(tmp_path / "out.mcap") if isinstance(m, GnssFix)} == {carrier}
+    assert ("20 fixes of status GBAS" in found.to_text()) is (carrier is not CarrierSolution.FIXED)
     truth = rosbag.load(tmp_path / "x.bag").truth
     assert bool(np.isfinite(truth.x_m).any()) is (carrier is CarrierSolution.FIXED)
 

@@ -97,6 +97,7 @@ sentences = st.one_of(
     st.builds(Ths, talkers, courses, st.sampled_from("AEMSV")),
     st.builds(Hdt, talkers, courses),
     st.builds(Hpr, talkers | st.just("PSAT"), times, courses, st.sampled_from("0145NG")),
+    st.builds(Hpr, st.just("PASHR"), times, courses, st.sampled_from("45")),
     st.builds(Pashr, times, courses, st.floats(0, 360) | unknown, st.sampled_from("012"), st.sampled_from("01")),
     st.builds(Avr, times, st.floats(-180, 180) | unknown, sizes, st.sampled_from("0123")),
 )  # fmt: skip

@@ -49,7 +49,9 @@ def test_counts_and_words() -> None:
     assert gga.text() == ("1 not used (latitude: it is outside its possible range); station of 1 not used (it cannot be read)")
     assert usage.of("GSV").text() == "3 not used (the driver does not read it)"
     assert usage.of("RMC").arrived == 0
-    assert told(rows("gnss", usage)) == [f"gnss: GGA: {gga.text()}; GSV: {usage.of('GSV').text()}"]
+    for _ in range(3):
+        usage.refuse("GLL", Unused.NOT_READ)
+    assert told(rows("gnss", usage)) == [f"gnss: GGA: {gga.text()}; GSV, GLL: each {usage.of('GSV').text()}"]
 
 
 def test_every_reason_has_words() -> None:
@@ -114,9 +116,15 @@ def test_a_state_that_comes_and_goes_is_reported_at_both_ends() -> None:
     state = StateEpisodes("a")
     found = [state.update("ab"[k % 2] if k < 900 else "b", k * S // 10) for k in range(1000)]
     changes = [change for change in found if change]
-    assert [change.unsteady for change in changes] == [False, False, True, False]
+    assert [change.unsteady for change in changes] == [False, False, False, True, False]
     assert (changes[-1].now, state.state) == ("b", "b")
     assert sum(change.changes for change in changes) >= 890
+
+
+def test_a_device_that_starts_and_soon_fails_once_is_steady() -> None:
+    state = StateEpisodes("none")
+    found = [state.update(each, k * S) for k, each in enumerate(["none", "fixed", "none", "fixed", "fixed"])]
+    assert [(change.now, change.unsteady) for change in found if change] == [("fixed", False), ("none", False), ("fixed", False)]
 
 
 def test_a_fault_that_comes_and_goes_ends_when_it_has_been_absent() -> None:

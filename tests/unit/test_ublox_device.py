@@ -120,8 +120,10 @@ def test_without_covariances_the_accuracies_stand_in():
 def test_an_invalid_high_precision_position_or_covariance_is_not_used():
     void = NavCov(515_695_000, 0, 0, 0, *[0.0] * 12)
     odd = NavCov(515_695_000, 0, 1, 1, *[nan] * 12)
+    # A correlation above one: NN NE ND EE ED DD.
+    impossible = NavCov(515_695_000, 0, 1, 1, *[1.0, 1.1, 0.0, 1.0, 0.0, 1.0] * 2)
     plain = fixes(fed(device(), pvt(), NavEoe(515_695_000)))
-    for covariances in (void, odd):
+    for covariances in (void, odd, impossible):
         assert fixes(fed(device(), pvt(), hpposllh(flags=1), covariances, NavEoe(515_695_000))) == plain
 
 
@@ -155,6 +157,7 @@ def test_a_position_that_is_none_is_not_a_number(changes: dict[str, int], fix_ty
         ({"flags3": 1}, Loss(Unused.INVALID, "invalidLlh")),
         ({"horizontal_accuracy_mm": 2**32 - 1}, Loss(Unused.TOO_INACCURATE, "hAcc")),
         ({"latitude_deg_e7": 900_000_001}, Loss(Unused.OUT_OF_RANGE, "latitude")),
+        ({"latitude_deg_e7": 0, "longitude_deg_e7": 0}, Loss(Unused.ALL_ZERO, "position")),
     ],
 )
 def test_a_position_that_is_refused_is_counted_and_said_once(changes: dict[str, int], reason: Loss):
@@ -772,10 +775,10 @@ def test_long_sentences_and_long_names_are_frames():
     assert receiver.bad_frames == receiver.dropped_bytes == 0
 
 
-def test_course_from_vtg_where_rmc_is_void_and_none_where_it_is_blank():
+def test_course_from_vtg_where_rmc_has_none_and_none_where_it_is_blank():
     receiver = device(protocol="nmea")
     rmc, gga, gst = sentences()
-    fed(receiver, rmc._replace(valid=False), Vtg("GN", 90.0, 2.0, 3.7, "D"), gga, gst)
+    fed(receiver, rmc._replace(speed_kn=nan, course_deg=nan), Vtg("GN", 90.0, 2.0, 3.7, "D"), gga, gst)
     fix = fixes(fed(receiver, *sentences(CLOCK_MS + 1000)))[0]
     assert fix.velocity_enu_mps[:2] == pytest.approx((2.0 * 1852 / 3600, 0.0), abs=1e-9)
     receiver = device(protocol="nmea")
@@ -789,6 +792,7 @@ HEADINGS = {
     "HDT": Hdt("HE", 30.0),
     "HPR": Hpr("GN", CLOCK_MS, 30.0, "4"),
     "PSAT,HPR": Hpr("PSAT", CLOCK_MS, 30.0, "N"),
+    "PASHR,HPR": Hpr("PASHR", CLOCK_MS, 30.0, "4"),
     "PASHR": Pashr(CLOCK_MS, 30.0, 2.0, "2", "1"),
     "PTNL,AVR": Avr(CLOCK_MS, 30.0, 1.2, "3"),
 }
@@ -824,6 +828,9 @@ def test_true_heading(name: str):
         (Hpr("GN", CLOCK_MS, 30.0, "6"), 0.2),
         (Hpr("GN", CLOCK_MS, 30.0, "x"), Unused.UNKNOWN_STATE),
         (Hpr("PSAT", CLOCK_MS, 30.0, "G"), 0.2),
+        (Hpr("PASHR", CLOCK_MS, 30.0, "5"), Unused.NOT_FIXED),
+        (Hpr("PASHR", CLOCK_MS, 30.0, ""), Unused.UNKNOWN_STATE),
+        (b"$PASHR,HPR,123456.00,30.00,+0.00,,0.002,0.004,0,1,1.9,1.2*03\r\n", Unused.NOT_FIXED),
         (Pashr(CLOCK_MS, 30.0, 0.2, "0", "1"), Unused.NO_SOLUTION),
         (Pashr(CLOCK_MS, 30.0, 0.2, "2", "0"), Unused.INVALID),
         (Pashr(CLOCK_MS, 30.0, 60.0, "2", "1"), Unused.TOO_INACCURATE),
@@ -856,6 +863,19 @@ def test_the_heading_sentence_that_knows_most_stands_for_the_others():
         assert len(headings(told)) == (number < 3)
     assert receiver.usage.of("HEHDT").refused == {Loss(Unused.DUPLICATE): 5}
     assert headings(fed(receiver, HEADINGS["HDT"], at_ns=60 * S)), "the other is silent"
+
+
+def test_antennas_go_on_when_the_inertial_unit_of_the_receiver_is_not_aligned():
+    receiver = device(protocol="nmea")
+    told: list[Message] = []
+    for number in range(5):
+        time_ms = CLOCK_MS + number * 1000
+        unaligned, avr = Pashr(time_ms, 30.0, 0.2, "2", "0"), Avr(time_ms, 30.0, 1.2, "3")
+        told += fed(receiver, *sentences(time_ms), unaligned, avr, HEADINGS["HDT"], at_ns=S + number * S)
+    assert len(headings(told)) == 5
+    assert len(events(told, "heading_lost")) == 1
+    assert len(events(told, "heading_back")) == 1
+    assert receiver.usage.of("PASHR").refused == {Loss(Unused.INVALID, "alignment"): 5}
 
 
 def test_a_receiver_without_time_gives_no_fix():
@@ -909,6 +929,7 @@ PLACE = "4503.9431,N,00739.5437,E"
         ("45.0657718,N,7.6590621,E", Unused.UNREADABLE, "latitude"),
         ("4503.9431,N,,", Unused.UNREADABLE, "latitude"),
         (",,,", Unused.UNREADABLE, "latitude"),
+        ("0000.0000,N,00000.0000,E", Unused.ALL_ZERO, "position"),
     ],
 )
 @pytest.mark.parametrize("kind", ["GGA", "GNS"])
@@ -965,6 +986,15 @@ def test_an_optional_field_that_cannot_be_read_costs_only_itself(rest: str, fiel
     assert fix.carrier is CarrierSolution.FIXED
     assert receiver.usage.of("GNGGA").used == 1
     assert [loss.field for loss in receiver.usage.of("GNGGA").lost] == ([field] if field else [])
+
+
+def test_a_position_of_which_the_receiver_warns_is_not_used():
+    receiver = device(protocol="nmea")
+    rmc, gga, gst = sentences()
+    (fix,) = fixes([*fed(receiver, rmc._replace(valid=False), gga, gst), *receiver.on_time(2 * S)])
+    assert fix.fix_type is FixType.NONE
+    assert isnan(fix.latitude_rad)
+    assert receiver.usage.of("GNGGA").lost == {Loss(Unused.INVALID, "position"): 1}
 
 
 def test_a_time_that_cannot_be_read_is_said():

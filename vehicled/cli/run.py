@@ -73,9 +73,9 @@ def serve(arguments: Namespace) -> int:
             on_end=lambda ending: notifier.stopping(ending.why),
         )
         done = drive(plan, None if sock is None else greet(plan, sock), observer, ports=ports, setup_fault=setup_fault(plan.loaded))
-    print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
     for line in told(done.machine.usage):
         print(f"vehicled: not used: {line}", file=sys.stderr)
+    print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
     return int(done.ending.outcome)
 
 

@@ -30,20 +30,22 @@ class StateEpisodes:
         self._reported = state
         self._left_ns: dict[str, float] = {}
         self._returned_ns: float = -inf
-        self._changed_ns = 0
+        self._changed_ns: int | None = None
         self._changes = 0
 
     def update(self, state: str, now_ns: int) -> Change | None:
         """Return the change to report; None for none. Call it for every frame, changed or not."""
         if state == self.state:
-            if not self._changes or now_ns - self._changed_ns < QUIET_NS:
+            if not self._changes or self._changed_ns is None or now_ns - self._changed_ns < QUIET_NS:
                 return None
             changes, self._changes = self._changes, 0
             before, self._reported = self._reported, state
             return Change(before, state, changes)
+        if self._changed_ns is not None:
+            # Few states, so few entries; a state without bounds in its values would grow this. The state before the first
+            # message does not count: a device that starts and soon fails has not come and gone.
+            self._left_ns[self.state] = now_ns
         before, self.state, self._changed_ns = self.state, state, now_ns
-        # Few states, so few entries; a state without bounds in its values would grow this.
-        self._left_ns[before] = now_ns
         if self._changes:
             self._changes += 1
             return None

@@ -249,12 +249,15 @@ def rows(port: str, usage: MessageUsage) -> list[UsageRow]:
 
 
 def told(found: list[UsageRow]) -> list[str]:
-    """Return one line for each port on which something was not used."""
-    by_port: dict[str, list[str]] = {}
+    """Return one line for each port on which something was not used. Messages with one fate stand together."""
+    by_port: dict[str, dict[str, list[str]]] = {}
     for row in found:
         if text := row.text():
-            by_port.setdefault(row.port, []).append(f"{row.message}: {text}")
-    return [f"{port}: {'; '.join(texts)}" for port, texts in by_port.items()]
+            by_port.setdefault(row.port, {}).setdefault(text, []).append(row.message)
+    return [
+        f"{port}: " + "; ".join(f"{', '.join(names)}: {'each ' if len(names) > 1 else ''}{text}" for text, names in texts.items())
+        for port, texts in by_port.items()
+    ]
 
 
 def encode_rows(found: list[UsageRow]) -> str:
