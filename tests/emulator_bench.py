@@ -11,7 +11,6 @@ from vehicled.messages import Event, Fault, Message, PortState
 from vehicled.ports import Device as Driver
 from vehicled.ports import Reopen, Send, SetBaud
 from vehicled.profile.schema import Choice, Device
-from vehicled.wire.usage import EVENT as UNUSED
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -93,10 +92,8 @@ class Bench:
         return [message for message in self.messages if type(message) is kind]
 
     def told(self) -> list[str]:
-        """Return names of events and faults, in order, without those of messages that are no defect but not used."""
-        told = [m for m in self.messages if isinstance(m, Event | Fault)]
-        named = [(m.code, "") if isinstance(m, Fault) else (m.name, m.level) for m in told]
-        return [name for name, level in named if (name, level) != (UNUSED, "info")]
+        """Return names of events and faults, in order."""
+        return [m.name if isinstance(m, Event) else m.code for m in self.messages if isinstance(m, Event | Fault)]
 
     def _act(self) -> None:
         if self.driver is not None:

@@ -119,8 +119,7 @@ class Baseline:
         self._stated = stated_m > 0.0
         self._tolerance_m = tolerance_m
         self._other_m, self._others = 0.0, 0
-        self.learnt = False
-        """True once after a length was learnt, until it is set back."""
+        self._learnt: tuple[float, float] | None = None
 
     def problem(self, length_m: float, *, known: bool, fixed: bool) -> Problem | None:
         """Return why a vector is not that of the two antennas. ``known``: its length has a meaning."""
@@ -139,6 +138,11 @@ class Baseline:
             return None
         return Problem(Unused.WRONG_LENGTH, value=f"{length_m:.3f} m instead of {self.length_m:.3f} m")
 
+    def take_learnt(self) -> tuple[float, float] | None:
+        """Return the former length, 0 for none, and the one that was learnt since the last call; None if none was."""
+        learnt, self._learnt = self._learnt, None
+        return learnt
+
     def _relearns(self, length_m: float) -> bool:
         agrees = self._others and abs(length_m - self._other_m) <= self._tolerance_m
         self._other_m, self._others = (self._other_m, self._others + 1) if agrees else (length_m, 1)
@@ -148,7 +152,8 @@ class Baseline:
         return True
 
     def _learn(self, length_m: float) -> None:
-        self.length_m, self._others, self.learnt = length_m, 0, True
+        self._learnt = self.length_m, length_m
+        self.length_m, self._others = length_m, 0
 
 
 # ---------------------------------------------------------------- NMEA

@@ -224,17 +224,19 @@ class Reception:
         self._problem = content.vector_problem(vector, needs_fixed=params.heading_needs_fixed) or self._baseline.problem(
             vector.length_m, known=not vector.normalised, fixed=vector.carrier == 2
         )
-        messages = [*self._learnt(t_rx_ns), *self._doubt_heading(self._problem, t_rx_ns)]
+        messages = [*self._relearnt(t_rx_ns), *self._doubt_heading(self._problem, t_rx_ns)]
         if self._problem is None:
             yaw_rad, unknown_rad = params.baseline_yaw_rad, params.heading_sigma_rad
             messages.append(fixes.moving_base_heading(vector, t_ns, t_rx_ns, yaw_rad, unknown_rad))
         return messages
 
-    def _learnt(self, t_rx_ns: int) -> Sequence[Message]:
-        if not self._baseline.learnt:
+    def _relearnt(self, t_rx_ns: int) -> Sequence[Message]:
+        learnt = self._baseline.take_learnt()
+        if learnt is None:
             return ()
-        self._baseline.learnt = False
-        return (event(t_rx_ns, "info", "baseline_learnt", baseline_m=round(self._baseline.length_m, 3)),)
+        before_m, now_m = (round(length_m, 3) for length_m in learnt)
+        self._usage.remark(self._name, f"its baseline of {now_m} m is learnt: measure it and state baseline_m")
+        return (event(t_rx_ns, "warning", "baseline_changed", before_m=before_m, now_m=now_m),) if before_m else ()
 
     def _doubt_heading(self, problem: Problem | None, t_rx_ns: int) -> Sequence[Message]:
         change = self._heading.update(_FOUND if problem is None else _LOST, t_rx_ns)
@@ -329,7 +331,7 @@ class Reception:
             self._problem = self._baseline.problem(
                 sentence.length_m, known=isfinite(sentence.length_m), fixed=sentence.quality == "3"
             )
-        messages = [*self._learnt(t_rx_ns)]
+        messages = [*self._relearnt(t_rx_ns)]
         used, used_ns = self._heading_used
         if self._problem is None:
             self._heading_source = self._heading_used = rank, t_rx_ns

@@ -36,7 +36,6 @@ from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
 from vehicled.vehicle import STANDSTILL_MPS
-from vehicled.wire.usage import EVENT as UNUSED_EVENT
 
 COURSE = "circle_r5_ccw"
 AFTER_S = 4.0
@@ -103,7 +102,7 @@ class _Recorder:
                 self.named.add(message.code)
         elif isinstance(message, Event):
             # The account of a drive belongs to every drive.
-            if since and self.watching and message.name not in ("commands_cut", UNUSED_EVENT):
+            if since and self.watching and message.name != "commands_cut":
                 self.named.add(message.name)
         elif isinstance(message, StateEstimate):
             self._estimate = message

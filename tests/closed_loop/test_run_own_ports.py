@@ -44,10 +44,8 @@ PATIENT = [word for limit in LIMITS for word in ("--set", f"limits.{limit}")]
 COURSE = "circle_r5_ccw"
 OF_THE_MACHINE = (
     "deadlines_missed", "deadlines_share", "host_strained", "loop_blocked", "frame_expired", "vesc_drive_refused", "commands_cut",
-    "message_unused",
 )  # fmt: skip
-"""Events that a busy machine may add to any log: the last but one if a tick falls between a pulled plug and its rule, the last from
-a receiver that speaks before it is configured."""
+"""Events that a busy machine may add to any log; the last if a tick falls between a pulled plug and its rule."""
 
 
 class Vehicle:

@@ -49,6 +49,11 @@ def test_counts_and_words() -> None:
     assert gga.text() == ("1 not used (latitude: it is outside its possible range); station of 1 not used (it cannot be read)")
     assert usage.of("GSV").text() == "3 not used (the driver does not read it)"
     assert usage.of("RMC").arrived == 0
+    usage.use("HDT")
+    usage.remark("HDT", "its error is taken to be 1 degree")
+    assert usage.of("HDT").text() == "its error is taken to be 1 degree"
+    assert [row.text() for row in decode_rows(encode_rows(rows("gnss", usage)))][-1] == usage.of("HDT").text()
+    usage = account()
     for _ in range(3):
         usage.refuse("GLL", Unused.NOT_READ)
     assert told(rows("gnss", usage)) == [f"gnss: GGA: {gga.text()}; GSV, GLL: each {usage.of('GSV').text()}"]
@@ -58,20 +63,16 @@ def test_every_reason_has_words() -> None:
     assert all(Loss(reason).text() for reason in Unused)
 
 
-def test_each_reason_is_said_once() -> None:
+def test_each_defect_is_said_once() -> None:
     usage = account()
     events = [event for event in usage.take_events(5, "ublox") if isinstance(event, Event)]
-    assert [(event.level, json.loads(event.fields).get("field", "")) for event in events] == [
-        ("info", ""),
-        ("warning", "latitude"),
-        ("warning", "station"),
-    ]
+    assert [json.loads(event.fields)["field"] for event in events] == ["latitude", "station"], "GSV is not read, which is no defect"
     usage.refuse("GSV", Unused.NOT_READ)
     assert usage.take_events(6, "ublox") == []
     usage.refuse("GSV", Unused.NO_CHECKSUM, told=True)
     assert usage.take_events(7, "ublox") == [], "the driver has an event of its own"
-    assert warning_of(events[1]) == "ublox: GGA is not used as it should be: latitude: it is outside its possible range (9999.9)"
-    assert warning_of(events[0]) == "", "that a sentence is not read is no defect"
+    assert warning_of(events[0]) == "ublox: GGA is not used as it should be: latitude: it is outside its possible range (9999.9)"
+    assert warning_of(Event(5, "warning", "imu_rate", "{}")) == ""
 
 
 def test_warnings_reach_the_terminal(tmp_path: Path) -> None:

@@ -326,8 +326,9 @@ def test_a_heading_of_two_antennas_is_as_good_as_its_state(changes: dict[str, An
 
 def test_logs_that_are_not_used_are_named() -> None:
     device = make(["ImuSample"])
-    got = device.on_rx(position(1000, 5) + encode_log(codec.EkfVelBody(1000, VALID, *(0.0,) * 6)) + codec.encode(36, b"1234"), 1)
-    assert [json.loads(m.fields)["message"] for m in got if isinstance(m, Event)] == ["GPS1_POS", "EKF_VEL_BODY", "SBG 00-24"]
+    wire = position(1000, 5) + encode_log(codec.EkfVelBody(1000, VALID, *(0.0,) * 6)) + codec.encode(36, b"1234")
+    assert list(device.on_rx(wire, 1)) == []
+    assert [name for name, _ in device.usage] == ["GPS1_POS", "EKF_VEL_BODY", "SBG 00-24"]
     assert device.usage.of("GPS1_POS").refused == {Loss(Unused.NOT_WANTED): 1}
 
 

@@ -182,7 +182,7 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         ["estimate", "none so far" if estimate is None else _place(estimate, state["estimator"])],
         ["ports", "; ".join(f"{p['name']} {p['state'].lower()}" for p in state["ports"])],
         ["messages", _messages(usage)],
-        *[["not used" if k == 0 else "", text] for k, text in enumerate(told(usage))],
+        *[["", text] for text in told(usage)],
         ["deadlines", ", ".join(f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"])],
         ["commands cut", _cut(state["clipped"])],
         ["log", state["log"] or "none written"],

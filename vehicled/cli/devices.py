@@ -203,7 +203,7 @@ def _show_counts(title: str, counts: Counter[str], usage: MessageUsage | None) -
             rows.append([name, str(counts[name]), "-", "it is part of another message"])
         else:
             rows.append([name, str(counts[name] or use.arrived), str(use.used), use.text()])
-    print_table(title, ["message", "count", "used", "not used"], rows)
+    print_table(title, ["message", "count", "used", "not used, remarks"], rows)
 
 
 def _type_of(source: Path, data: bytes) -> str:

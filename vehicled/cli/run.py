@@ -74,7 +74,7 @@ def serve(arguments: Namespace) -> int:
         )
         done = drive(plan, None if sock is None else greet(plan, sock), observer, ports=ports, setup_fault=setup_fault(plan.loaded))
     for line in told(done.machine.usage):
-        print(f"vehicled: not used: {line}", file=sys.stderr)
+        print(f"vehicled: messages: {line}", file=sys.stderr)
     print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
     return int(done.ending.outcome)
 

@@ -92,7 +92,7 @@ class LogInfo(Struct, frozen=True, kw_only=True):
         else:
             lines.append("an MCAP start and nothing that can be read behind it: no header, no topic, no message")
         lines += [f"{key}: {value}" for key, value in self.end.items() if key not in ("reason", MESSAGES_KEY) and value]
-        lines += [f"not used: {line}" for line in told(decode_rows(self.end.get(MESSAGES_KEY, "")))]
+        lines += [f"messages: {line}" for line in told(decode_rows(self.end.get(MESSAGES_KEY, "")))]
         if self.damaged_chunks:
             lines.append(f"{self.damaged_chunks} of {self.chunks} chunks damaged, {self.unreadable_chunks} of them unreadable")
         elif not self.checked:

@@ -144,7 +144,7 @@ class Result(Struct, frozen=True, kw_only=True):
             ["estimate: speed", _line(self.estimate_speed_mps, "m/s", 3)],
             *([["identified", _identified(self.identified)]] if self.identified is not None else []),
             ["deadlines", _health(self.tasks)],
-            *(["not used" if k == 0 else "", line] for k, line in enumerate(told(self.messages))),
+            *(["messages" if k == 0 else "", line] for k, line in enumerate(told(self.messages))),
             ["speed of the run", f"{self.real_time_factor:.1f} x real time ({self.run_s:.1f} s in {self.wall_s:.1f} s)"],
             *([["stalls", str(self.stalls)]] if self.stalls is not None else []),
             ["digest", f"{self.digest} ({self.frames} actuator frames)"],

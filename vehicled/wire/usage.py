@@ -2,7 +2,7 @@
 
 A valid checksum says that a message arrived as it was sent, not that its content is usable. Each driver states in one place what
 makes a message of its protocol usable, refuses everything else with a reason of :class:`Unused`, and keeps this account. Status,
-report and ``vehicled devices decode`` show it; the log has one event for each message and reason.
+report and ``vehicled devices decode`` show it; the log has one event for each defect of a message.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ ORDINARY = frozenset(
         Unused.NO_SOLUTION, Unused.NO_TIME,
     )
 )  # fmt: skip
-"""Reasons that are no defect of the message."""
+"""Reasons that are no defect of the message: counted, and no event."""
 
 _TEXTS = {
     Unused.NOT_READ: "the driver does not read it",
@@ -130,6 +130,8 @@ class MessageUse(Struct):
     """Messages that were not used, by reason."""
     lost: dict[Loss, int] = {}
     """Fields that stayed unknown in messages that were used otherwise."""
+    remark: str = ""
+    """What the driver assumed of them, in words."""
 
     @property
     def arrived(self) -> int:
@@ -137,13 +139,13 @@ class MessageUse(Struct):
         return self.used + sum(self.refused.values())
 
     def text(self) -> str:
-        """Return what was not used, in words; empty if all was."""
+        """Return what was not used, and what was assumed, in words; empty for nothing of both."""
         whole = [f"{count} not used ({loss.text()})" for loss, count in self.refused.items()]
         fields: dict[tuple[Unused, int], list[str]] = {}
         for loss, count in self.lost.items():
             fields.setdefault((loss.reason, count), []).append(loss.field)
         parts = [f"{', '.join(names)} of {count} not used ({_TEXTS[reason]})" for (reason, count), names in fields.items()]
-        return "; ".join(whole + parts)
+        return "; ".join([*whole, *parts, *([self.remark] if self.remark else [])])
 
 
 class MessageUsage:
@@ -179,8 +181,12 @@ class MessageUsage:
         """Count a field that is unknown in a message that is used otherwise."""
         self._count(self._of(name).lost, name, Loss(reason, field), value)
 
+    def remark(self, name: str, text: str) -> None:
+        """Set what the driver assumed of the messages of a name, in words."""
+        self._of(name).remark = text
+
     def take_events(self, t_ns: int, origin: str) -> list[Message]:
-        """Return the events of what was not used for the first time since the last call."""
+        """Return the warnings of defects that came for the first time since the last call."""
         if not self._new:
             return []
         new, self._new = self._new, []
@@ -196,7 +202,7 @@ class MessageUsage:
     def _count(self, counts: dict[Loss, int], name: str, loss: Loss, value: object) -> None:
         before = counts.get(loss, 0)
         counts[loss] = before + 1
-        if not before and value is not None and self._events < MAX_EVENTS:
+        if not before and value is not None and loss.reason not in ORDINARY and self._events < MAX_EVENTS:
             self._events += 1
             self._new.append((name, loss, str(value)[:MAX_VALUE_CHARS]))
 
@@ -207,13 +213,12 @@ EVENT = "message_unused"
 
 def _event(t_ns: int, origin: str, name: str, loss: Loss, value: str) -> Event:
     fields = {"device": origin, "message": name, "reason": loss.reason.value, "field": loss.field, "value": value}
-    level = "info" if loss.reason in ORDINARY else "warning"
-    return Event(t_ns, level, EVENT, msgspec.json.encode({key: text for key, text in fields.items() if text}).decode())
+    return Event(t_ns, "warning", EVENT, msgspec.json.encode({key: text for key, text in fields.items() if text}).decode())
 
 
 def warning_of(event: Event) -> str:
     """Return the warning in an event of :meth:`MessageUsage.take_events` in words; empty for other events."""
-    if event.name != EVENT or event.level != "warning":
+    if event.name != EVENT:
         return ""
     found = msgspec.json.decode(event.fields, type=dict[str, str])
     value = f" ({found['value']})" if found.get("value") else ""
@@ -232,11 +237,12 @@ class UsageRow(Struct, frozen=True):
     """Reason, field (empty for the whole message) and count of the messages that were not used."""
     lost: list[tuple[Unused, str, int]] = []
     """Reason, field and count of the fields that were not used in messages that were."""
+    remark: str = ""
 
     def text(self) -> str:
-        """Return what was not used, in words; empty if all was."""
+        """Return what was not used, and what was assumed, in words; empty for nothing of both."""
         refused, lost = ({Loss(reason, field): n for reason, field, n in each} for each in (self.unused, self.lost))
-        return MessageUse(self.used, refused, lost).text()
+        return MessageUse(self.used, refused, lost, self.remark).text()
 
 
 def rows(port: str, usage: MessageUsage) -> list[UsageRow]:
@@ -245,11 +251,11 @@ def rows(port: str, usage: MessageUsage) -> list[UsageRow]:
     def plain(counts: dict[Loss, int]) -> list[tuple[Unused, str, int]]:
         return [(loss.reason, loss.field, count) for loss, count in counts.items()]
 
-    return [UsageRow(port, name, use.arrived, use.used, plain(use.refused), plain(use.lost)) for name, use in usage]
+    return [UsageRow(port, name, use.arrived, use.used, plain(use.refused), plain(use.lost), use.remark) for name, use in usage]
 
 
 def told(found: list[UsageRow]) -> list[str]:
-    """Return one line for each port on which something was not used. Messages with one fate stand together."""
+    """Return one line for each port on which something was not used or assumed. Messages with one fate stand together."""
     by_port: dict[str, dict[str, list[str]]] = {}
     for row in found:
         if text := row.text():

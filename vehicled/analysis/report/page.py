@@ -207,7 +207,7 @@ def _ports(f: Findings) -> str:
 def _messages(f: Findings) -> str:
     found = decode_rows(f.end.get(MESSAGES_KEY, ""))
     rows = [[row.port, row.message, str(row.arrived), str(row.used), row.text()] for row in found]
-    head = ["port", "message", "arrived", "used", "not used"]
+    head = ["port", "message", "arrived", "used", "not used, remarks"]
     note = "A valid checksum is not a valid content: each driver says what it did not use, and why."
     return _table("messages", "Messages of the devices", head, rows, note, folded=True)
 
