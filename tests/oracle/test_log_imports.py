@@ -133,7 +133,7 @@ def test_a_bag_of_our_own_comes_back(tmp_path: Path) -> None:
      (4e-4, 0, CarrierSolution.NONE), (0.0, 2, CarrierSolution.NONE)],
 )  # fmt: skip
 def test_the_status_of_a_bag_is_believed_if_its_covariance_agrees(
-    tmp_path: Path, variance_m2: float, kind: int, carrier: CarrierSolution
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], variance_m2: float, kind: int, carrier: CarrierSolution
 ) -> None:
     """Drivers give GBAS to RTK fixed and floating alike; a floating track of metres must not become the truth."""
     rosbag1 = pytest.importorskip("rosbags.rosbag1")
@@ -152,8 +152,9 @@ def test_the_status_of_a_bag_is_believed_if_its_covariance_agrees(
     found = import_log(tmp_path / "x.bag", tmp_path / "out.mcap")
     assert {m.carrier for _, m in taken(tmp_path / "out.mcap") if isinstance(m, GnssFix)} == {carrier}
     assert ("20 fixes of status GBAS" in found.to_text()) is (carrier is not CarrierSolution.FIXED)
-    truth = rosbag.load(tmp_path / "x.bag").truth
-    assert bool(np.isfinite(truth.x_m).any()) is (carrier is CarrierSolution.FIXED)
+    assert rosbag.load(tmp_path / "x.bag").truth.known is (carrier is CarrierSolution.FIXED)
+    assert cli.main(["bench", "recorded", str(tmp_path / "x.bag"), "--identifier", "none"]) == 0
+    assert ("nothing to judge by" in capsys.readouterr().err) is (carrier is not CarrierSolution.FIXED)
 
 
 def test_a_ros1_bag_with_odometry_for_wheels(tmp_path: Path) -> None:
