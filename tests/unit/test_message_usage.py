@@ -146,8 +146,8 @@ def test_a_stronger_reaction_does_not_wait_and_a_weaker_one_does() -> None:
 # ---------------------------------------------------------------- where it is shown
 
 
-def gga(**changes: object) -> bytes:
-    return encode(Gga("GN", 1000, 45.0, 7.0, 4, 12, 0.8, 200.0, 47.0, 1.0, 41)._replace(**changes))
+def gga(time_ms: int = 1000) -> bytes:
+    return encode(Gga("GN", time_ms, 45.0, 7.0, 4, 12, 0.8, 200.0, 47.0, 1.0, 41))
 
 
 def test_a_recording_is_judged_by_its_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

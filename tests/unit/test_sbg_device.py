@@ -299,7 +299,7 @@ def test_a_fixed_solution_that_states_metres_is_floating() -> None:
         ((float("nan"), 0.0, 0.0, 0.0), Unused.NOT_FINITE),
     ],
 )
-def test_an_attitude_that_is_no_rotation_is_no_heading(quaternion: tuple[float, ...], reason: Unused) -> None:
+def test_an_attitude_that_is_no_rotation_is_no_heading(quaternion: tuple[float, float, float, float], reason: Unused) -> None:
     device = make(["Heading"])
     got = device.on_rx(encode_log(codec.EkfQuat(1000, *quaternion, 0.01, 0.01, 0.01, VALID)), 1)
     assert not any(isinstance(m, Heading) for m in got)

@@ -790,7 +790,7 @@ def test_course_from_vtg_where_rmc_has_none_and_none_where_it_is_blank():
     assert all(map(isnan, fix.velocity_enu_mps))
 
 
-HEADINGS = {
+HEADINGS: dict[str, Any] = {
     "THS": Ths("GN", 30.0, "A"),
     "HDT": Hdt("HE", 30.0),
     "HPR": Hpr("GN", CLOCK_MS, 30.0, "4"),
