@@ -120,10 +120,11 @@ def test_without_covariances_the_accuracies_stand_in():
 def test_an_invalid_high_precision_position_or_covariance_is_not_used():
     void = NavCov(515_695_000, 0, 0, 0, *[0.0] * 12)
     odd = NavCov(515_695_000, 0, 1, 1, *[nan] * 12)
-    # A correlation above one: NN NE ND EE ED DD.
-    impossible = NavCov(515_695_000, 0, 1, 1, *[1.0, 1.1, 0.0, 1.0, 0.0, 1.0] * 2)
+    # Correlations above one: NN NE ND EE ED DD.
+    flat = NavCov(515_695_000, 0, 1, 1, *[1.0, 1.1, 0.0, 1.0, 0.0, 1.0] * 2)
+    upright = NavCov(515_695_000, 0, 1, 1, *[1.0, 0.0, 1.5, 1.0, 0.0, 1.0] * 2)
     plain = fixes(fed(device(), pvt(), NavEoe(515_695_000)))
-    for covariances in (void, odd, impossible):
+    for covariances in (void, odd, flat, upright):
         assert fixes(fed(device(), pvt(), hpposllh(flags=1), covariances, NavEoe(515_695_000))) == plain
 
 
