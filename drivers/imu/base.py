@@ -202,6 +202,7 @@ class ImuDevice(Device):
         for name, frame in self._framer.feed(data):
             for sample in decode(name, frame):
                 self._take(sample, t_rx_ns, messages)
+        if self.usage.news:
             messages += self.usage.take_events(t_rx_ns, self.name)
         return messages
 
@@ -252,10 +253,14 @@ class ImuDevice(Device):
 
     def _clock_stands(self, counter: int, t_rx_ns: int, messages: list[Message]) -> bool:
         """True while the device time of the inertial samples does not move: then the arrival is the better time."""
+        episodes = self._clock_episodes
+        if counter != self._counter and not (episodes.state or episodes.changes):
+            self._counter, self._same_counters = counter, 0
+            return False
         self._same_counters = self._same_counters + 1 if counter == self._counter else 0
         self._counter = counter
         stands = self._same_counters >= STANDING_SAMPLES
-        change = self._clock_episodes.update("stands" if stands else "", t_rx_ns)
+        change = episodes.update("stands" if stands else "", t_rx_ns)
         if change is not None and not change.unsteady:
             level, active = ("warning", True) if change.now else ("info", False)
             messages.append(self.event(t_rx_ns, level, "imu_clock_stands", active=active))
@@ -338,14 +343,15 @@ def sound(usage: MessageUsage, name: str, sample: Sample) -> tuple[Sample, ...]:
     for field, values, limit in (("specific force", force, MAX_FORCE_MPS2), ("angular rate", rate, MAX_RATE_RADPS)):
         if values is None:
             continue
-        largest = max(abs(values[0]), abs(values[1]), abs(values[2]))
-        total = values[0] + values[1] + values[2]
-        if total - total != 0.0:  # NaN or infinity
+        x, y, z = values
+        # Not by abs and max, whose calls cost more than all else here. NaN is within no limit.
+        if -limit <= x <= limit and -limit <= y <= limit and -limit <= z <= limit:
+            continue
+        if isfinite(x + y + z):
+            usage.refuse(name, Unused.OUT_OF_RANGE, field, f"{max(values, key=abs):.3g}")
+        else:
             usage.refuse(name, Unused.NOT_FINITE, field)
-            return ()
-        if largest > limit:
-            usage.refuse(name, Unused.OUT_OF_RANGE, field, f"{largest:.3g}")
-            return ()
+        return ()
     if force is not None and force[0] == force[1] == force[2] == 0.0:
         # An accelerometer on the earth feels its weight.
         usage.refuse(name, Unused.ALL_ZERO, "specific force")

@@ -140,10 +140,13 @@ class N100Codec:
             return sound(self.usage, name, sample)
         if kind == AHRS and length == _AHRS.size:
             _, _, _, roll, pitch, heading, *quaternion, timestamp_us = _AHRS.unpack_from(frame, HEAD_BYTES)
+            if not self.wants_heading:
+                self.usage.refuse(name, Unused.NOT_WANTED)
+                return ()
             problem = euler_problem(roll, pitch, heading) or quaternion_problem(quaternion)
-            if self.wants_heading and problem is None:
+            if problem is None:
                 return sound(self.usage, name, Sample(timestamp_us, None, None, pi / 2 - heading))
-            self.usage.refuse(name, *(problem if problem is not None and self.wants_heading else (Unused.NOT_WANTED,)))
+            self.usage.refuse(name, *problem)
             return ()
         self.usage.refuse(name, *((Unused.UNREADABLE, "length", length) if kind in (IMU, AHRS) else (Unused.NOT_READ,)))
         return ()

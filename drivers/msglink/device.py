@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from drivers.msglink.codec import Decoder, encode
-from drivers.msglink.content import problem
+from drivers.msglink.content import CHECKS
 from vehicled.messages import ALL, ActuatorCommand, Message, PortState
 from vehicled.ports import NEVER_NS, Action, Device, Send
 from vehicled.wire.usage import MessageUsage, Unused
@@ -56,9 +56,9 @@ class MsgLinkDevice(Device):
             if kind not in self._accepts:
                 usage.refuse(kind.__name__, Unused.NOT_WANTED)
                 continue
-            found = problem(message)
-            if found is not None:
-                usage.refuse(kind.__name__, *found)
+            check = CHECKS.get(kind)
+            if check is not None and (field := check(message)):
+                usage.refuse(kind.__name__, Unused.OUT_OF_RANGE, field)
                 continue
             usage.use(kind.__name__)
             if hasattr(message, "t_rx_ns"):
@@ -67,7 +67,8 @@ class MsgLinkDevice(Device):
             accepted.append(message)
         for _ in range(self._decoder.unknown_frames - unknown):
             usage.refuse("frame", Unused.UNREADABLE, "name, version or fields")
-        accepted += usage.take_events(t_rx_ns, "msglink")
+        if usage.news:
+            accepted += usage.take_events(t_rx_ns, "msglink")
         return accepted
 
     def on_command(self, command: Message, now_ns: int) -> None:

@@ -158,7 +158,8 @@ class UbloxDevice(Device):
             messages += self._on_silence(now_ns)
         if now_ns >= self._absence_due_ns():
             messages += self._on_absence(now_ns)
-        messages += self.usage.take_events(now_ns, ORIGIN)
+        if self.usage.news:
+            messages += self.usage.take_events(now_ns, ORIGIN)
         return messages
 
     def take_tx(self) -> Sequence[Action]:
@@ -176,7 +177,8 @@ class UbloxDevice(Device):
             self.usage.refuse(nmea.name_of(frame), Unused.NO_CHECKSUM)
         else:
             self._on_sound_frame(protocol, frame, t_rx_ns, messages)
-        messages += self.usage.take_events(t_rx_ns, ORIGIN)
+        if self.usage.news:
+            messages += self.usage.take_events(t_rx_ns, ORIGIN)
 
     def _on_sound_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:
         self._last_rx_ns = t_rx_ns

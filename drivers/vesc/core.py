@@ -379,6 +379,8 @@ class VescCore(Device):
         self._episodes.start("vesc_unanswered", Reaction.CONTROLLED_STOP, reason, now_ns)
 
     def _take(self, now_ns: int) -> list[Message]:
-        out: list[Message] = [*self._out, *self._episodes.take(now_ns), *self.usage.take_events(now_ns, ORIGIN)]
+        out: list[Message] = [*self._out, *self._episodes.take(now_ns)]
+        if self.usage.news:
+            out += self.usage.take_events(now_ns, ORIGIN)
         self._out = []
         return out

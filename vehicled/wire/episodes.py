@@ -31,14 +31,15 @@ class StateEpisodes:
         self._left_ns: dict[str, float] = {}
         self._returned_ns: float = -inf
         self._changed_ns: int | None = None
-        self._changes = 0
+        self.changes = 0
+        """Changes of an episode that is not over; 0 without one."""
 
     def update(self, state: str, now_ns: int) -> Change | None:
         """Return the change to report; None for none. Call it for every frame, changed or not."""
         if state == self.state:
-            if not self._changes or self._changed_ns is None or now_ns - self._changed_ns < QUIET_NS:
+            if not self.changes or self._changed_ns is None or now_ns - self._changed_ns < QUIET_NS:
                 return None
-            changes, self._changes = self._changes, 0
+            changes, self.changes = self.changes, 0
             before, self._reported = self._reported, state
             return Change(before, state, changes)
         if self._changed_ns is not None:
@@ -46,14 +47,14 @@ class StateEpisodes:
             # message does not count: a device that starts and soon fails has not come and gone.
             self._left_ns[self.state] = now_ns
         before, self.state, self._changed_ns = self.state, state, now_ns
-        if self._changes:
-            self._changes += 1
+        if self.changes:
+            self.changes += 1
             return None
         if now_ns - self._left_ns.get(state, -inf) < QUIET_NS:
             again = now_ns - self._returned_ns < QUIET_NS
             self._returned_ns = now_ns
             if again:
-                self._changes = 1
+                self.changes = 1
                 return Change(before, state, unsteady=True)
         self._reported = state
         return Change(before, state)

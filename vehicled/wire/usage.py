@@ -131,7 +131,7 @@ class MessageUse(Struct):
     lost: dict[Loss, int] = {}
     """Fields that stayed unknown in messages that were used otherwise."""
     remark: str = ""
-    """What the driver assumed of them, in words."""
+    """Assumption of the driver about them, in words."""
 
     @property
     def arrived(self) -> int:
@@ -153,7 +153,8 @@ class MessageUsage:
 
     def __init__(self) -> None:
         self._uses: dict[str, MessageUse] = {}
-        self._new: list[tuple[str, Loss, str]] = []
+        self.news: list[tuple[str, Loss, str]] = []
+        """Defects that came for the first time and are not reported yet: message, reason and value."""
         self._events = 0
 
     def __iter__(self) -> Iterator[tuple[str, MessageUse]]:
@@ -187,9 +188,7 @@ class MessageUsage:
 
     def take_events(self, t_ns: int, origin: str) -> list[Message]:
         """Return the warnings of defects that came for the first time since the last call."""
-        if not self._new:
-            return []
-        new, self._new = self._new, []
+        new, self.news = self.news, []
         return [_event(t_ns, origin, *each) for each in new]
 
     def _of(self, name: str) -> MessageUse:
@@ -204,7 +203,7 @@ class MessageUsage:
         counts[loss] = before + 1
         if not before and value is not None and loss.reason not in ORDINARY and self._events < MAX_EVENTS:
             self._events += 1
-            self._new.append((name, loss, str(value)[:MAX_VALUE_CHARS]))
+            self.news.append((name, loss, str(value)[:MAX_VALUE_CHARS]))
 
 
 EVENT = "message_unused"
