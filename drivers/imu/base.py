@@ -5,7 +5,7 @@ yaw counter-clockwise from east). :class:`ImuDevice` does the rest. Silence is j
 """
 
 from collections.abc import Iterable, Sequence
-from math import atan2, cos, pi, sin
+from math import atan2, cos, isfinite, pi, sin
 from typing import Annotated, ClassVar, Protocol
 
 from msgspec import Meta, Struct, json
