@@ -198,12 +198,13 @@ class ImuDevice(Device):
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
         messages: list[Message] = []
-        decode = self.codec.decode
+        decode, usage = self.codec.decode, self.usage
         for name, frame in self._framer.feed(data):
             for sample in decode(name, frame):
                 self._take(sample, t_rx_ns, messages)
-        if self.usage.news:
-            messages += self.usage.take_events(t_rx_ns, self.name)
+            # After each frame, so that the order does not depend on how the bytes arrive.
+            if usage.news:
+                messages += usage.take_events(t_rx_ns, self.name)
         return messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
