@@ -8,12 +8,13 @@ import msgspec
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
 from vehicled.safe_text import escaped_event, raw
+from vehicled.wire.usage import warning_of
 
 STALL_EVENT = "simulation_stall"
 """Event name of a stall of the simulating computer."""
 TOLD_STALL_MS = 100.0
 """Shortest stall that is reported, ms; shorter ones are only counted."""
-TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent)
+TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent, Event)
 """Message types that are reported."""
 
 
@@ -66,10 +67,9 @@ class EventLog:
         )
 
     def _say(self, warning: bool, text: str, **facts: Any) -> None:
-        if self._quiet and not warning:
-            return
-        self._made = self._made or self._make()
-        (self._made.warning if warning else self._made.info)(text, **facts)
+        if warning or not self._quiet:
+            self._made = self._made or self._make()
+            (self._made.warning if warning else self._made.info)(text, **facts)
 
     def _say_event(self, event: Event) -> None:
         if event.name == STALL_EVENT:
@@ -77,6 +77,8 @@ class EventLog:
             if stall["duration_ms"] >= TOLD_STALL_MS:
                 text = f"this computer stalled: the {stall['process']} did not run for {stall['duration_ms']:.0f} ms"
                 self._say(True, f"{text}; the simulated clock was paused meanwhile")
+        elif text := warning_of(event):
+            self._say(True, text)
         elif event.name == "loop_blocked" and not self._block_told:
             # Once: the log has them all.
             block = msgspec.json.decode(event.fields)
