@@ -924,6 +924,8 @@ PLACE = "4503.9431,N,00739.5437,E"
         ("4503.9431,E,00739.5437,N", Unused.UNREADABLE, "hemisphere of latitude"),
         ("4503.9431,n,00739.5437,e", Unused.UNREADABLE, "hemisphere of latitude"),
         ("4503.9431,NS,00739.5437,E", Unused.UNREADABLE, "hemisphere of latitude"),
+        ("4503.,N,00739.5437,E", Unused.UNREADABLE, "latitude"),
+        ("4503.9431,N,00739.5,E", Unused.UNREADABLE, "longitude"),
         ("-4503.9431,S,00739.5437,E", Unused.UNREADABLE, "latitude"),
         ("4560.0000,N,00739.5437,E", Unused.OUT_OF_RANGE, "latitude"),
         ("4503.9431,N,00779.5437,E", Unused.OUT_OF_RANGE, "longitude"),
