@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from vehicled.journal import Sink
-from vehicled.link import PACE_BEAT_NS, Kind, decode_grant, encode
+from vehicled.link import LEAST_STEP_NS, MAX_STEP_NS, PACE_BEAT_NS, Kind, decode_grant, decode_reason, encode
 from vehicled.machine import Outgoing
 from vehicled.messages import Event, Fault, PortState, Reaction
 from vehicled.ports import Send
@@ -37,7 +37,8 @@ class LinkTransport:
         self._ports = link.ports if ports is None else ports
         self._sink = sink
         self._silence_ns = round(silence_s * 1e9)
-        self._last_rx_ns = time.monotonic_ns()
+        self._last_rx_ns = self._advanced_ns = self._began_ns = time.monotonic_ns()
+        self._granted_ns = self._advanced_to_ns = 0
         self._heartbeat_ns = 0
         self.expired = 0
         """Number of frames dropped because their deadline had passed."""
@@ -46,26 +47,44 @@ class LinkTransport:
         """Read until cancelled. Raises :class:`LinkClosedError` if the simulator is gone or violates the protocol."""
         link = self._link
         link.sock.setblocking(False)
-        self._last_rx_ns = time.monotonic_ns()
+        self._last_rx_ns = self._advanced_ns = self._began_ns = time.monotonic_ns()
         for port in self._ports:
             host.on_port(port, PortState.OPENED, "simulator link", self._clock.now_ns())
         while True:
             await anyio.wait_readable(link.sock)
-            self._last_rx_ns = time.monotonic_ns()
             now_ns = self._clock.now_ns()
-            for kind, number, t_ns, payload in link.receive():
+            frames = link.receive()
+            if frames:
+                # Only whole frames count: a link that carries a byte now and then is silent.
+                self._last_rx_ns = time.monotonic_ns()
+            for kind, number, t_ns, payload in frames:
                 if kind is Kind.DATA:
                     if number >= len(link.ports):
                         raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
                     host.on_rx(link.ports[number], payload, now_ns)
                 elif kind is Kind.GRANT and self._paced is not None:
                     lost_ns, daemon_stalled = decode_grant(payload)
+                    self._check_grant(t_ns, lost_ns)
                     self._tell(self._paced.on_grant(t_ns, lost_ns, "daemon" if daemon_stalled else "simulator"))
                     now_ns = self._clock.now_ns()
                 elif kind is Kind.SYNC:
                     link.send(encode(Kind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
                 elif kind is Kind.BYE:
-                    raise LinkClosedError(f"the simulator ended the run: {payload.decode(errors='replace')}")
+                    raise LinkClosedError(f"the simulator ended the run: {decode_reason(payload)}")
+
+    def _check_grant(self, t_ns: int, lost_ns: int) -> None:
+        """Check a grant of a paced simulator. Raises :class:`LinkClosedError` if its time goes back or is not that of this run."""
+        if t_ns < self._granted_ns:
+            back_s = (self._granted_ns - t_ns) * 1e-9
+            raise LinkClosedError(f"the simulator granted a time {back_s:.3f} s before that of its last grant: its time went back")
+        ahead_ns, now_ns = t_ns - self._clock.now_ns(), time.monotonic_ns()
+        if ahead_ns > MAX_STEP_NS:
+            raise LinkClosedError(f"the simulator granted time {ahead_ns * 1e-9:.3f} s ahead of the run")
+        if lost_ns > now_ns - self._began_ns + MAX_STEP_NS:
+            raise LinkClosedError(f"the simulator lost {lost_ns * 1e-9:.3f} s of time, more than the run has lasted")
+        self._granted_ns = t_ns
+        if t_ns >= self._advanced_to_ns + LEAST_STEP_NS:
+            self._advanced_to_ns, self._advanced_ns = t_ns, now_ns
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
         """Send frames within their deadlines and a heartbeat; detect a silent simulator."""
@@ -74,6 +93,9 @@ class LinkTransport:
         # Unread bytes mean that this process stalled, not the simulator.
         if monotonic_ns - self._last_rx_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
             raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._last_rx_ns) / 1e9:.2f} s")
+        if self._paced is not None and self._last_rx_ns - self._advanced_ns > self._silence_ns:
+            # It sends, and the time of the run would stand still for ever.
+            raise LinkClosedError(f"the simulator has granted no time for {(self._last_rx_ns - self._advanced_ns) / 1e9:.2f} s")
         out = []
         for item in outgoing:
             action = item.action
