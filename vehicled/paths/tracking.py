@@ -8,14 +8,17 @@ changes to the next leg; until then the leg is extended straight.
 Plain Python over lists: one update costs a few microseconds, an array search over the course a hundred.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
+from itertools import count, pairwise
 from math import copysign, cos, hypot, inf, isfinite, nan, remainder, sin, sqrt, tau
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct
 
 from vehicled.paths.course import Course
+from vehicled.paths.smoothing import Array
 from vehicled.vehicle import STANDSTILL_MPS
 
 # How far ahead of and behind the last progress to look, m, beyond what the vehicle moved since. Ahead, twice the cross-track
@@ -31,6 +34,10 @@ END_TOLERANCE_M = 0.1
 # The vehicle creeps at a change of direction and parks to the centimetre, so it need not stop short.
 MANOEUVRE_TOLERANCE_M = 0.03
 
+BLOCK = 64
+"""Segments of the course that are made to Python numbers at once."""
+
+_Line = tuple[float, float, float, float, float]
 _Values = tuple[float, float, float, float, float, float, float, float]
 
 
@@ -94,46 +101,30 @@ class PathTracker:
         cusps = course.cusps
         if end_tolerance_m is None:
             end_tolerance_m = MANOEUVRE_TOLERANCE_M if cusps else END_TOLERANCE_M
-        columns = (course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.speed_mps, course.s_m)
-        # With a type, the compiled build computes without objects.
-        lists: list[list[float]] = [column.tolist() for column in columns]
-        xs, ys, yaws, curvatures, speeds, distances = lists
-        n, length = len(xs), course.length_m
+        columns: tuple[Array, ...] = (
+            course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.speed_mps, course.s_m,
+        )  # fmt: skip
+        length = course.length_m
         if course.closed:
-            # The lap goes on past its start, with continuous arc length and heading.
-            i = 0
-            while True:
-                lap = i // n + 1
-                s = distances[i % n] + lap * length
-                if s > length + RUN_OUT_M and i > 0:
-                    break
-                xs.append(xs[i % n])
-                ys.append(ys[i % n])
-                yaws.append(yaws[-1] + remainder(yaws[i % n] - yaws[-1], tau))
-                curvatures.append(curvatures[i % n])
-                speeds.append(speeds[i % n])
-                distances.append(s)
-                i += 1
+            columns = _run_on(columns, length)
         self._course = course
-        self._x, self._y, self._s = xs, ys, distances
-        curvatures_after, speeds_after = curvatures[1:], speeds[1:]
-        for i in cusps:
-            # A cusp has the values of the leg behind it, and the wheels are turned where the vehicle stands: those before it last.
-            curvatures_after[i - 1], speeds_after[i - 1] = curvatures[i - 1], speeds[i - 1]
-        dxs, dys = _changes(xs, xs[1:]), _changes(ys, ys[1:])
+        self._columns = columns
+        self._s = array("d", columns[-1].tobytes())
+        segments = len(columns[0]) - 1
+        # Filled block by block where the vehicle is, because a long course would take a tenth of a second at once.
+        self._x, self._y = [0.0] * (segments + 1), [0.0] * (segments + 1)
         # One tuple per segment between two samples: unpacking it costs far less than separate look-ups.
-        self._lines = list(zip(xs, ys, dxs, dys, [1.0 / (dx * dx + dy * dy) for dx, dy in zip(dxs, dys)]))
-        self._values: list[_Values] = list(
-            zip(
-                *(distances, _changes(distances, distances[1:]), yaws, _changes(yaws, yaws[1:])),
-                *(curvatures, _changes(curvatures, curvatures_after), speeds, _changes(speeds, speeds_after)),
-            )
-        )
+        self._lines: list[_Line] = [(0.0, 0.0, 0.0, 0.0, 0.0)] * segments
+        self._values: list[_Values] = [(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)] * segments
+        self._filled = bytearray((segments + BLOCK - 1) // BLOCK)
+        # Samples that are known to be filled.
+        self._low = self._high = 0
+        self._cusps = cusps
         self._length_m = length
-        ends = [0, *cusps, len(dxs)]
+        ends = [0, *cusps, segments]
         directions = [-1 if course.speed_mps[first] < 0.0 else 1 for first in ends[:-1]]
         self._legs = [_Leg(first, last, d) for (first, last), d in zip(pairwise(ends), directions, strict=True)]
-        self._ends_m = [distances[i] for i in cusps] + [length]
+        self._ends_m = [self._s[i] for i in cusps] + [length]
         tolerances = [cusp_tolerance_m] * len(cusps) + [end_tolerance_m]
         starts_m = [0.0, *self._ends_m]
         self._reached_m = [
@@ -142,6 +133,36 @@ class PathTracker:
         ]
         self._start_region_m = min(start_region_m, length / 4.0)
         self.reset()
+
+    def _fill(self, first: int, stop: int) -> None:
+        """Fill the samples from ``first`` to before ``stop``, with the segments at both sides of each."""
+        begin, end = max(first - 1, 0) // BLOCK, min((stop - 1) // BLOCK + 1, len(self._filled))
+        for block in range(begin, end):
+            if not self._filled[block]:
+                self._fill_block(block)
+        self._low, self._high = begin * BLOCK + 1 if begin else 0, end * BLOCK
+
+    def _fill_block(self, block: int) -> None:
+        begin = block * BLOCK
+        end = min(begin + BLOCK, len(self._lines))
+        self._filled[block] = 1
+        # With a type, the compiled build computes without objects.
+        lists: list[list[float]] = [column[begin : end + 1].tolist() for column in self._columns]
+        xs, ys, yaws, curvatures, speeds, distances = lists
+        curvatures_after, speeds_after = curvatures[1:], speeds[1:]
+        for i in self._cusps:
+            # A cusp has the values of the leg behind it, and the wheels are turned where the vehicle stands: those before it last.
+            k = i - 1 - begin
+            if 0 <= k < end - begin:
+                curvatures_after[k], speeds_after[k] = curvatures[k], speeds[k]
+        dxs, dys = _changes(xs, xs[1:]), _changes(ys, ys[1:])
+        self._x[begin : end + 1], self._y[begin : end + 1] = xs, ys
+        squares = [dx * dx + dy * dy for dx, dy in zip(dxs, dys)]
+        self._lines[begin:end] = zip(xs, ys, dxs, dys, [1.0 / square if square else 0.0 for square in squares])
+        self._values[begin:end] = zip(
+            *(distances, _changes(distances, distances[1:]), yaws, _changes(yaws, yaws[1:])),
+            *(curvatures, _changes(curvatures, curvatures_after), speeds, _changes(speeds, speeds_after)),
+        )
 
     def reset(self, s_m: float | None = None) -> None:
         """Start a new run at the start of the course, or at the arc length that another run reached."""
@@ -240,6 +261,8 @@ class PathTracker:
         begin, end, _ = self._legs[self._leg]
         first = bisect_right(self._s, low, begin + 1, end + 1) - 1
         stop = bisect_left(self._s, high, first, end) + 1
+        if first < self._low or stop > self._high:
+            self._fill(first, stop)
         # A comprehension over slices: half the time of a loop by index, where this search is most of an update.
         squares = [(px - x) * (px - x) + (py - y) * (py - y) for px, py in zip(xs[first:stop], ys[first:stop])]
         nearest = first + squares.index(min(squares)) if squares else first
@@ -257,6 +280,8 @@ class PathTracker:
 
     def _reference(self, i: int, t: float, x: float, y: float, yaw_rad: float) -> PathPoint:
         begin, end, direction = self._legs[self._leg]
+        if not self._filled[i // BLOCK]:
+            self._fill_block(i // BLOCK)
         x0, y0, dx, dy, inverse = self._lines[i]
         s0, ds, yaw0, dyaw, curvature0, dcurvature, speed0, dspeed = self._values[i]
         px, py = x0 + t * dx, y0 + t * dy
@@ -293,6 +318,8 @@ class PathTracker:
         elif s_m > self._s[end]:
             beyond, s_m = s_m - self._s[end], self._s[end]
         i = bisect_right(self._s, s_m, begin + 1, end) - 1
+        if not self._filled[i // BLOCK]:
+            self._fill_block(i // BLOCK)
         x, y, dx, dy, _ = self._lines[i]
         s0, ds, yaw, dyaw, curvature, dcurvature, speed, dspeed = self._values[i]
         t = (s_m - s0) / ds
@@ -301,6 +328,26 @@ class PathTracker:
             ahead = direction * beyond
             x, y, curvature = x + ahead * cos(yaw), y + ahead * sin(yaw), 0.0
         return CoursePoint(x, y, remainder(yaw, tau), curvature, speed)
+
+
+def _run_on(columns: tuple[Array, ...], length_m: float) -> tuple[Array, ...]:
+    """Return the columns of a lap that goes on past its start, with continuous arc length and heading."""
+    xs, ys, yaws, curvatures, speeds, distances = columns
+    n = len(xs)
+    yaw, yaws_after, distances_after = float(yaws[-1]), [], []
+    for i in count():
+        s_m = float(distances[i % n]) + (i // n + 1) * length_m
+        if s_m > length_m + RUN_OUT_M and i > 0:
+            break
+        yaw += remainder(float(yaws[i % n]) - yaw, tau)
+        yaws_after.append(yaw)
+        distances_after.append(s_m)
+    again = np.arange(len(yaws_after)) % n
+    return (
+        *(np.concatenate((xs, xs[again])), np.concatenate((ys, ys[again])), np.concatenate((yaws, yaws_after))),
+        *(np.concatenate((column, column[again])) for column in (curvatures, speeds)),
+        np.concatenate((distances, distances_after)),
+    )
 
 
 def _changes(values: list[float], after: list[float]) -> list[float]:

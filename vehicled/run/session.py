@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _GREETING_TIMEOUT_S = 60.0
 SHOWN = 100
 """Longest part of a name by the simulator that is shown, characters."""
-MAX_DIGITS = 18
+MAX_DIGITS = 20
 
 LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
 """Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
