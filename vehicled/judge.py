@@ -1,6 +1,7 @@
 """Scores of a simulated run against ground truth, which no task receives."""
 
 from collections import deque
+from collections.abc import Callable
 from math import hypot, isfinite, nan, pi, remainder, sqrt
 
 import msgspec
@@ -101,6 +102,8 @@ class Judge:
         """The last two modes, each with the time of its first command: a truth may arrive after the command that it precedes."""
         self._asked: CourseCommand | None = None
         """Newest request for another course."""
+        self.course_of: Callable[[CourseCommand], Course] = lambda command: from_bytes(command.course)
+        """Returns the course of a request that was accepted; on the wall clock the one that the daemon has read already."""
         self._first_ns = 0
         self._last_ns = 0
         self.trace: list[TracePoint] | None = [] if keep_trace else None
@@ -157,7 +160,7 @@ class Judge:
         elif isinstance(message, CourseCommand):
             self._asked = message
         elif isinstance(message, Event) and message.name == COURSE_SET and self._asked is not None:
-            self._course = from_bytes(self._asked.course)
+            self._course = self.course_of(self._asked)
             self._tracker = truth_tracker(self._course)
             self._tracker.reset(msgspec.json.decode(message.fields).get("joined_m"))
 

@@ -16,6 +16,7 @@ from vehicled import plugins
 from vehicled.control.interface import Controller
 from vehicled.messages import CourseCommand, ParameterCommand, SpeedCommand
 from vehicled.paths.course import Course
+from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import from_bytes
 from vehicled.safety.fence import Fence
@@ -51,6 +52,30 @@ class Prepared(Struct, frozen=True):
     controller: Controller
 
 
+class CourseRules:
+    """What a course must obey before it can be driven in a run, besides what its controller needs."""
+
+    def __init__(self, vehicle: Vehicle, limits: Limits, datum: Datum, fence: Fence | None) -> None:
+        """``datum``: origin of the run's map."""
+        self.vehicle = vehicle
+        self.limits = limits
+        self.datum = datum
+        self.fence = fence
+
+    def outside(self, course: Course) -> str:
+        """Return where a course leaves the fence; empty if it does not."""
+        return outside_fence(course, self.fence)
+
+    def check(self, course: Course) -> None:
+        """Raise :class:`ChangeError` if the course cannot be driven."""
+        if course.datum != self.datum:
+            raise ChangeError(f"{course.name}: the course has another origin than the map of this run: convert it to that datum")
+        if course.reverses and not self.vehicle.drive.top_reverse_speed_mps:
+            raise ChangeError(f"{course.name}: the course has reverse legs, and this vehicle cannot reverse")
+        if outside := self.outside(course):
+            raise ChangeError(outside)
+
+
 class ControllerBuilder:
     """Builds the controller of a run, again for every change."""
 
@@ -69,9 +94,7 @@ class ControllerBuilder:
         self._implementation = implementation
         self._profile = self.params = params
         self.course = course
-        self.vehicle = vehicle
-        self.limits = limits
-        self._fence = fence
+        self.rules = CourseRules(vehicle, limits, course.datum, fence)
         self.usual_speed_mps = float(np.median(np.abs(course.speed_mps)))
         """Speed of a planned course, m/s: the median of the first one."""
 
@@ -82,11 +105,15 @@ class ControllerBuilder:
             for key, (low, high) in self._implementation.CHANGEABLE.items()
         ]
 
-    def prepare(self, message: CourseCommand | ParameterCommand) -> Prepared:
-        """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`."""
+    def prepare(self, message: CourseCommand | ParameterCommand, checked: Course | None = None) -> Prepared:
+        """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`.
+
+        ``checked``: the course of the message, where another process has read and checked it.
+        """
         course, params = self.course, self.params
         if isinstance(message, CourseCommand):
-            course = self._checked(message)
+            self.require_course()
+            course = checked or self._checked(message)
         else:
             params = self._with(message.key, message.value)
         try:
@@ -103,9 +130,10 @@ class ControllerBuilder:
         """Use a change from now on."""
         self.course, self.params = prepared.course, prepared.params
 
-    def outside(self, course: Course) -> str:
-        """Return where a course leaves the fence; empty if it does not."""
-        return outside_fence(course, self._fence)
+    def require_course(self) -> None:
+        """Raise :class:`ChangeError` if the controller of this run follows no course."""
+        if not self._implementation.follows_course:
+            raise ChangeError("the controller of this run follows no course: choose another controller in the profile")
 
     def _with(self, key: str, value: float) -> Any:
         ranges = self._implementation.CHANGEABLE
@@ -118,18 +146,11 @@ class ControllerBuilder:
         return _replaced(self.params, key.split("."), value)
 
     def _checked(self, message: CourseCommand) -> Course:
-        if not self._implementation.follows_course:
-            raise ChangeError("the controller of this run follows no course: choose another controller in the profile")
         try:
             course = from_bytes(message.course)
         except CourseError as error:
             raise ChangeError(str(error)) from None
-        if course.datum != self.course.datum:
-            raise ChangeError(f"{course.name}: the course has another origin than the map of this run: convert it to that datum")
-        if course.reverses and not self.vehicle.drive.top_reverse_speed_mps:
-            raise ChangeError(f"{course.name}: the course has reverse legs, and this vehicle cannot reverse")
-        if outside := self.outside(course):
-            raise ChangeError(outside)
+        self.rules.check(course)
         return course
 
 

@@ -206,6 +206,7 @@ async def test_a_line_without_end_is_hung_up_on(tmp_path: Path) -> None:
 async def test_a_client_beyond_the_limit_may_only_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "v.sock"
     monkeypatch.setattr(server, "STOPPER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(server, "MAX_PER_PROGRAM", MAX_CLIENTS)
     async with served(path) as (console, _), anyio.create_task_group() as group:
         streams = [await anyio.connect_unix(path) for _ in range(MAX_CLIENTS)]
         for stream in streams:

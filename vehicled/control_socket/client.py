@@ -1,6 +1,8 @@
 """Blocking client of the control socket, for terminal commands."""
 
+import math
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ import msgspec
 from vehicled.control_socket.socket_path import SocketPathError
 
 TIMEOUT_S = 5.0
+PLAN_TIMEOUT_S = 20.0
+"""Timeout for requests that need a path, s: others may come first."""
 HURRIED_BYTES = 2048
 """Send buffer after :meth:`Client.hurry`, bytes. The kernel doubles it and counts its own overhead: room for a few short lines."""
 
@@ -25,16 +29,23 @@ class HungUpError(ControlError):
 class Client:
     """One connection to a daemon. Raises :class:`ControlError` if no daemon answers."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
+        """``timeout_s``: longest wait for the daemon."""
+        self._timeout_s = timeout_s
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(TIMEOUT_S)
         try:
+            # The kernel's own timeout, because Python's would not wait for room where many clients connect at once.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", math.ceil(timeout_s), 0))
             self._socket.connect(str(path))
+            self._socket.settimeout(timeout_s)
         except PermissionError:
             self._socket.close()
             raise ControlError(
                 f"{path}: no permission to use this daemon's socket; ask an administrator to add you to the group vehicled"
             ) from None
+        except BlockingIOError:
+            self._socket.close()
+            raise ControlError(f"{path}: too many programs connect to the daemon at once") from None
         except (OSError, ValueError) as error:
             self._socket.close()
             raise SocketPathError(f"no daemon answers on {path}: {getattr(error, 'strerror', None) or error}") from None
@@ -72,7 +83,7 @@ class Client:
         except OSError as error:
             raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
         finally:
-            self._socket.settimeout(TIMEOUT_S)
+            self._socket.settimeout(self._timeout_s)
         if sent < len(data):
             raise ControlError("the daemon accepted only a part of a request: connect again")
         return True
@@ -90,7 +101,7 @@ class Client:
         except OSError as error:
             raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
         finally:
-            self._socket.settimeout(TIMEOUT_S)
+            self._socket.settimeout(self._timeout_s)
         *lines, self._buffer = self._buffer.split(b"\n")
         return [_decoded(line) for line in lines]
 
@@ -108,7 +119,7 @@ class Client:
             try:
                 data = self._socket.recv(1 << 16)
             except TimeoutError:
-                raise ControlError(f"no answer from the daemon within {TIMEOUT_S:.0f} s: its loop may be frozen") from None
+                raise ControlError(f"no answer from the daemon within {self._timeout_s:.0f} s: its loop may be frozen") from None
             except OSError as error:
                 raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
             if not data:

@@ -26,8 +26,8 @@ from vehicled.messages import (
 )
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
-from vehicled.paths.errors import CourseError
-from vehicled.paths.shortest import Pose, course_to
+from vehicled.paths.shortest import Pose
+from vehicled.planner.frames import Goal
 from vehicled.safety.margins import RuleState, standings
 from vehicled.safety.supervisor import Supervisor
 from vehicled.tasks import PIPELINE
@@ -86,35 +86,34 @@ class Console:
         """Return the parameters of the controller that may be changed now."""
         return self._builder().parameters()
 
-    def prepare(self, message: CourseCommand | ParameterCommand) -> Prepared:
-        """Return what a change makes; another thread may call this. Raises :class:`ChangeError`."""
-        return self._builder().prepare(message)
+    def prepare(self, message: CourseCommand | ParameterCommand, course: Course | None = None) -> Prepared:
+        """Return what a change makes; another thread may call this. ``course``: that of the message, if it was read and checked
+        already. Raises :class:`ChangeError`.
+        """
+        return self._builder().prepare(message, course)
 
     def change(self, message: CourseCommand | ParameterCommand, prepared: Prepared | None, now_ns: int) -> str:
         """Take a prepared change between two ticks. Return why it is refused; empty if it is taken."""
         message = replace(message, t_ns=now_ns, t_rx_ns=now_ns)
         return self._machine.on_message(message, now_ns, prepared)
 
-    def plan_goto(self, goal: GotoRequest | ReturnRequest) -> Course:
-        """Return a course from where the vehicle is to a goal; another thread may call this. Raises :class:`ChangeError`."""
+    def goal(self, request: GotoRequest | ReturnRequest) -> Goal:
+        """Return what a path to a goal is planned from: where the vehicle is, and where it shall go. Raises
+        :class:`ChangeError`.
+        """
         estimate, builder = self._machine.estimate, self._builder()
+        builder.require_course()
         if estimate is None or estimate.status is not EstimatorStatus.RUNNING:
             raise ChangeError("the estimator has no position: ask again when it has one")
-        x_m, y_m, yaw_rad = self._place(goal)
-        limits, vehicle = builder.limits, builder.vehicle
-        speed_mps = min(goal.speed_mps or builder.usual_speed_mps, limits.max_speed_mps)
-        try:
-            return course_to(
-                Pose(estimate.x_m, estimate.y_m, estimate.yaw_rad),
-                *(x_m, y_m, yaw_rad),
-                radius_m=vehicle.min_turn_radius_m,
-                speed_mps=speed_mps,
-                datum=builder.course.datum,
-                refused=builder.outside,
-                name="return" if isinstance(goal, ReturnRequest) else f"goto {x_m:.1f} {y_m:.1f}",
-            )
-        except CourseError as error:
-            raise ChangeError(str(error)) from None
+        x_m, y_m, yaw_rad = self._place(request)
+        return Goal(
+            start=Pose(estimate.x_m, estimate.y_m, estimate.yaw_rad),
+            x_m=x_m,
+            y_m=y_m,
+            yaw_rad=yaw_rad,
+            speed_mps=min(request.speed_mps or builder.usual_speed_mps, builder.rules.limits.max_speed_mps),
+            name="return" if isinstance(request, ReturnRequest) else f"goto {x_m:.1f} {y_m:.1f}",
+        )
 
     def _place(self, goal: GotoRequest | ReturnRequest) -> tuple[float, float, float | None]:
         if isinstance(goal, ReturnRequest):

@@ -10,7 +10,6 @@ The file carries its final name from the start; nothing is renamed. What is whol
 
 import os
 import select
-import signal
 import sys
 import time
 
@@ -18,6 +17,7 @@ import msgspec
 from mcap.records import Channel, Schema
 
 import vehicled
+from vehicled.child_process import be_modest
 from vehicled.log.errors import LogError, why
 from vehicled.log.frames import Decoder, LogFrameKind, WriterConfig, WriterReport
 from vehicled.log.mcapfile import McapFile, compressor
@@ -36,6 +36,7 @@ from vehicled.log.schema import (
 )
 
 READ_BYTES = 1 << 20
+NICENESS = 5
 EXIT_OK = 0
 EXIT_FAILED = 4
 """Exit status if the log could not be opened or the disk failed. The reason has been reported."""
@@ -270,22 +271,9 @@ def _report(report: WriterReport) -> None:
         pass
 
 
-def _be_modest() -> None:
-    """Lower the priority: the process would inherit the daemon's real-time priority."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    try:
-        if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-        os.nice(5)
-    except OSError:
-        # Not permitted; the writer works without.
-        pass
-
-
 def main() -> int:
     """Entry point of the process."""
-    _be_modest()
+    be_modest(NICENESS)
     return run(0)
 
 

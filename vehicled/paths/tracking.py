@@ -34,8 +34,8 @@ END_TOLERANCE_M = 0.1
 # The vehicle creeps at a change of direction and parks to the centimetre, so it need not stop short.
 MANOEUVRE_TOLERANCE_M = 0.03
 
-BLOCK = 64
-"""Segments of the course that are made to Python numbers at once."""
+MARGIN = 128
+"""Segments on either side of those that are needed which become Python numbers with them."""
 
 _Line = tuple[float, float, float, float, float]
 _Values = tuple[float, float, float, float, float, float, float, float]
@@ -110,18 +110,17 @@ class PathTracker:
         self._course = course
         self._columns = columns
         self._s = array("d", columns[-1].tobytes())
-        segments = len(columns[0]) - 1
-        # Filled block by block where the vehicle is, because a long course would take a tenth of a second at once.
-        self._x, self._y = [0.0] * (segments + 1), [0.0] * (segments + 1)
-        # One tuple per segment between two samples: unpacking it costs far less than separate look-ups.
-        self._lines: list[_Line] = [(0.0, 0.0, 0.0, 0.0, 0.0)] * segments
-        self._values: list[_Values] = [(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)] * segments
-        self._filled = bytearray((segments + BLOCK - 1) // BLOCK)
-        # Samples that are known to be filled.
-        self._low = self._high = 0
+        self._segments = len(columns[0]) - 1
         self._cusps = cusps
+        # Python numbers around the place of the vehicle, made where it goes: those of a long course would take a tenth of a second.
+        self._base = self._count = self._low = self._high = 0
+        self._x: list[float] = []
+        self._y: list[float] = []
+        # One tuple per segment between two samples: unpacking it costs far less than separate look-ups.
+        self._lines: list[_Line] = []
+        self._values: list[_Values] = []
         self._length_m = length
-        ends = [0, *cusps, segments]
+        ends = [0, *cusps, self._segments]
         directions = [-1 if course.speed_mps[first] < 0.0 else 1 for first in ends[:-1]]
         self._legs = [_Leg(first, last, d) for (first, last), d in zip(pairwise(ends), directions, strict=True)]
         self._ends_m = [self._s[i] for i in cusps] + [length]
@@ -134,18 +133,16 @@ class PathTracker:
         self._start_region_m = min(start_region_m, length / 4.0)
         self.reset()
 
-    def _fill(self, first: int, stop: int) -> None:
-        """Fill the samples from ``first`` to before ``stop``, with the segments at both sides of each."""
-        begin, end = max(first - 1, 0) // BLOCK, min((stop - 1) // BLOCK + 1, len(self._filled))
-        for block in range(begin, end):
-            if not self._filled[block]:
-                self._fill_block(block)
-        self._low, self._high = begin * BLOCK + 1 if begin else 0, end * BLOCK
+    def _look_around(self, first: int, stop: int) -> None:
+        """Make the numbers of the samples from ``first`` to before ``stop``, and of some around them."""
+        begin, end = max(first - MARGIN, 0), min(stop + MARGIN, self._segments)
+        self._base, self._count = begin, end - begin
+        # Both segments of every sample must be there, but for the ends of the course, which have one.
+        self._low, self._high = begin + 1 if begin else 0, end + 1 if end == self._segments else end
+        self._x, self._y, self._lines, self._values = self._numbers(begin, end)
 
-    def _fill_block(self, block: int) -> None:
-        begin = block * BLOCK
-        end = min(begin + BLOCK, len(self._lines))
-        self._filled[block] = 1
+    def _numbers(self, begin: int, end: int) -> tuple[list[float], list[float], list[_Line], list[_Values]]:
+        """Return the places of the samples from ``begin`` to ``end``, and the segments between them."""
         # With a type, the compiled build computes without objects.
         lists: list[list[float]] = [column[begin : end + 1].tolist() for column in self._columns]
         xs, ys, yaws, curvatures, speeds, distances = lists
@@ -156,13 +153,22 @@ class PathTracker:
             if 0 <= k < end - begin:
                 curvatures_after[k], speeds_after[k] = curvatures[k], speeds[k]
         dxs, dys = _changes(xs, xs[1:]), _changes(ys, ys[1:])
-        self._x[begin : end + 1], self._y[begin : end + 1] = xs, ys
         squares = [dx * dx + dy * dy for dx, dy in zip(dxs, dys)]
-        self._lines[begin:end] = zip(xs, ys, dxs, dys, [1.0 / square if square else 0.0 for square in squares])
-        self._values[begin:end] = zip(
-            *(distances, _changes(distances, distances[1:]), yaws, _changes(yaws, yaws[1:])),
-            *(curvatures, _changes(curvatures, curvatures_after), speeds, _changes(speeds, speeds_after)),
+        lines = list(zip(xs, ys, dxs, dys, [1.0 / square if square else 0.0 for square in squares]))
+        values: list[_Values] = list(
+            zip(
+                *(distances, _changes(distances, distances[1:]), yaws, _changes(yaws, yaws[1:])),
+                *(curvatures, _changes(curvatures, curvatures_after), speeds, _changes(speeds, speeds_after)),
+            )
         )
+        return xs, ys, lines, values
+
+    def _segment(self, i: int) -> tuple[_Line, _Values]:
+        k = i - self._base
+        if 0 <= k < self._count:
+            return self._lines[k], self._values[k]
+        _, _, lines, values = self._numbers(i, i + 1)
+        return lines[0], values[0]
 
     def reset(self, s_m: float | None = None) -> None:
         """Start a new run at the start of the course, or at the arc length that another run reached."""
@@ -257,19 +263,20 @@ class PathTracker:
 
     def _nearest(self, x: float, y: float, low: float, high: float) -> tuple[int, float]:
         """Return leg and fraction of it of the point nearest to (x, y) among arc lengths low to high."""
-        xs, ys = self._x, self._y
         begin, end, _ = self._legs[self._leg]
         first = bisect_right(self._s, low, begin + 1, end + 1) - 1
         stop = bisect_left(self._s, high, first, end) + 1
         if first < self._low or stop > self._high:
-            self._fill(first, stop)
+            self._look_around(first, stop)
+        base, lines = self._base, self._lines
+        xs, ys = self._x[first - base : stop - base], self._y[first - base : stop - base]
         # A comprehension over slices: half the time of a loop by index, where this search is most of an update.
-        squares = [(px - x) * (px - x) + (py - y) * (py - y) for px, py in zip(xs[first:stop], ys[first:stop])]
+        squares = [(px - x) * (px - x) + (py - y) * (py - y) for px, py in zip(xs, ys)]
         nearest = first + squares.index(min(squares)) if squares else first
         best, at, fraction = inf, begin, 0.0
         for k in (nearest - 1, nearest):
             if begin <= k < end:
-                px, py, step_x, step_y, inverse = self._lines[k]
+                px, py, step_x, step_y, inverse = lines[k - base]
                 t = ((x - px) * step_x + (y - py) * step_y) * inverse
                 t = 0.0 if t < 0.0 else 1.0 if t > 1.0 else t
                 dx, dy = px + t * step_x - x, py + t * step_y - y
@@ -280,10 +287,7 @@ class PathTracker:
 
     def _reference(self, i: int, t: float, x: float, y: float, yaw_rad: float) -> PathPoint:
         begin, end, direction = self._legs[self._leg]
-        if not self._filled[i // BLOCK]:
-            self._fill_block(i // BLOCK)
-        x0, y0, dx, dy, inverse = self._lines[i]
-        s0, ds, yaw0, dyaw, curvature0, dcurvature, speed0, dspeed = self._values[i]
+        (x0, y0, dx, dy, inverse), (s0, ds, yaw0, dyaw, curvature0, dcurvature, speed0, dspeed) = self._segment(i)
         px, py = x0 + t * dx, y0 + t * dy
         yaw = yaw0 + t * dyaw
         off_x, off_y = x - px, y - py
@@ -318,10 +322,7 @@ class PathTracker:
         elif s_m > self._s[end]:
             beyond, s_m = s_m - self._s[end], self._s[end]
         i = bisect_right(self._s, s_m, begin + 1, end) - 1
-        if not self._filled[i // BLOCK]:
-            self._fill_block(i // BLOCK)
-        x, y, dx, dy, _ = self._lines[i]
-        s0, ds, yaw, dyaw, curvature, dcurvature, speed, dspeed = self._values[i]
+        (x, y, dx, dy, _), (s0, ds, yaw, dyaw, curvature, dcurvature, speed, dspeed) = self._segment(i)
         t = (s_m - s0) / ds
         x, y, yaw, curvature, speed = x + t * dx, y + t * dy, yaw + t * dyaw, curvature + t * dcurvature, speed + t * dspeed
         if beyond:

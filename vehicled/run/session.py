@@ -94,6 +94,8 @@ class Observer(Struct, frozen=True, kw_only=True):
     """Takes part in a drive without changing it."""
 
     listeners: Sequence[Listener] = ()
+    on_machine: Callable[[Machine], None] | None = None
+    """Called with the machine before the drive begins."""
     progress: Callable[[Machine, int], None] | None = None
     """Called with the time after each turn; must be fast."""
     on_end: Callable[[Ending], object] | None = None
@@ -219,6 +221,8 @@ def drive(
         stack.pop_all()
     for types, record in observer.listeners:
         router.listen(types, record)
+    if observer.on_machine is not None:
+        observer.on_machine(machine)
     router.record(course_message(plan.course, started_ns), started_ns)
     # On the wall clock the time of the set-up does not belong to the drive.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
