@@ -26,17 +26,27 @@ class LineReader:
 
     def feed(self, data: bytes) -> list[bytes | CoursePieces]:
         """Return the lines that ``data`` completes, without their ends. Raises :class:`LineTooLongError`."""
-        *complete, rest = data.split(b"\n")
-        lines: list[bytes | CoursePieces] = []
-        for part in complete:
-            self._add(part)
-            pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
-            if size > MAX_LINE:
-                lines.append(pieces)
-            else:
-                lines.append(bytes(pieces[0]) if pieces else b"")
+        first, *others = data.split(b"\n")
+        self._add(first)
+        if not others:
+            return []
+        *complete, rest = others
+        lines: list[bytes | CoursePieces] = [self._line()]
+        if complete and max(map(len, complete)) > MAX_LINE:
+            for part in complete:
+                self._add(part)
+                lines.append(self._line())
+        else:
+            # Of short lines thousands may come at once.
+            lines += complete
         self._add(rest)
         return lines
+
+    def _line(self) -> bytes | CoursePieces:
+        pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
+        if size > MAX_LINE:
+            return pieces
+        return bytes(pieces[0]) if pieces else b""
 
     def _add(self, part: bytes) -> None:
         if not part:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TypeGuard
 
 import anyio
-import anyio.lowlevel
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
@@ -61,7 +60,8 @@ from vehicled.messages import CourseCommand, Mode, ParameterCommand, Setpoint, T
 from vehicled.planner.process import Asker, Planned, Planner
 from vehicled.safety.monitors.setpoints import LEASE_NS
 
-READ_BYTES = 1 << 16
+READ_BYTES = 1 << 14
+COURSE_READ_BYTES = 1 << 16
 MAX_CLIENTS = 16
 MAX_PER_PROGRAM = 8
 """Largest number of places for connections of one process."""
@@ -76,8 +76,10 @@ ACCEPT_PAUSE_S = 0.002
 """Pause after ``ACCEPTS`` new connections, s, so that a flood of them cannot hold the loop."""
 STOPS = ("stop", "disarm", "emergency_stop")
 FULL = f"{MAX_CLIENTS} clients are connected already, or {MAX_PER_PROGRAM} of this program: close one; only a stop is accepted"
-REQUESTS_PER_S = 100.0
+REQUESTS_PER_S = 200.0
 BURST = 50.0
+"""Requests of one program: at this rate, and so many at once. It has no more of them with more connections."""
+MAX_ALLOWANCES = 64
 COURSE_BYTES_PER_S = 8e6
 MAX_REQUESTS = 64
 """Largest number of requests of one client that wait for their answers; further ones are refused."""
@@ -99,6 +101,21 @@ Line = bytes | CoursePieces
 def _stops(request: "Request | CoursePieces") -> "TypeGuard[ActionRequest]":
     """Return True for a request that is never refused or delayed."""
     return isinstance(request, ActionRequest) and request.action in STOPS
+
+
+class _Allowance:
+    """Requests that a program may send now."""
+
+    def __init__(self) -> None:
+        self._left = BURST
+        self._before_s = time.monotonic()
+
+    def wait_s(self) -> float:
+        """Use one up; return how long the program has to wait for it."""
+        now_s = time.monotonic()
+        self._left = min(BURST, self._left + (now_s - self._before_s) * REQUESTS_PER_S) - 1.0
+        self._before_s = now_s
+        return max(-self._left / REQUESTS_PER_S, 0.0)
 
 
 class _Place:
@@ -142,13 +159,13 @@ class _Client:
         self._places: deque[_Place] = deque()
         self._sending = anyio.Lock()
 
-    async def receive(self) -> bytes:
+    async def receive(self, most_bytes: int) -> bytes:
         """Return received data. Raises EOFError if the client disconnected, OSError if the socket broke."""
         data, self._received = self._received, b""
         while not data:
             await anyio.wait_readable(self.socket)
             with suppress(BlockingIOError):
-                data = self.socket.recv(READ_BYTES)
+                data = self.socket.recv(most_bytes)
                 if not data:
                     raise EOFError
         return data
@@ -215,6 +232,8 @@ class ControlServer:
         """Number of places by program."""
         self._newcomers: dict[_Client, None] = {}
         """Connections without a place, the oldest first."""
+        self._connections: set[_Client] = set()
+        self._allowances: dict[int, _Allowance] = {}
         self.refused = 0
         """Number of lines that were not requests."""
         self._teleop_owners: dict[str, _Client] = {}
@@ -263,6 +282,7 @@ class ControlServer:
             oldest.scope.cancel()
         client = _Client(connection, received)
         self._newcomers[client] = None
+        self._connections.add(client)
         group.start_soon(self._serve_client, client, console)
 
     def _admits(self, client: _Client) -> bool:
@@ -299,6 +319,7 @@ class ControlServer:
             finally:
                 self._release_inputs(client, console)
                 self._newcomers.pop(client, None)
+                self._connections.discard(client)
                 if client.admitted:
                     self._admitted[client.program] -= 1
                     self._admitted += Counter()  # drops what is zero
@@ -320,11 +341,10 @@ class ControlServer:
 
     async def _read(self, client: _Client, console: Console) -> None:
         """Read until the client ends, and do or queue what it asks."""
-        reader = LineReader()
-        tokens, before_s = BURST, time.monotonic()
+        reader, allowance = LineReader(), self._allowance(client.program)
         while True:
             try:
-                data = await client.receive()
+                data = await client.receive(COURSE_READ_BYTES if reader.in_course else READ_BYTES)
             except (OSError, EOFError):
                 break
             try:
@@ -332,26 +352,22 @@ class ControlServer:
             except LineTooLongError as error:
                 await client.send(refusal(str(error)))
                 return
-            early: dict[int, bytes] = {}
+            early: dict[int, bytes] | None = None
             for index, line in enumerate(lines):
-                now_s = time.monotonic()
-                tokens, before_s = min(BURST, tokens + (now_s - before_s) * REQUESTS_PER_S), now_s
-                if tokens < 1.0 and client.teleop is not None:
+                wait_s = allowance.wait_s()
+                if wait_s and client.teleop is not None:
                     # Readings would queue in the kernel and be used when they are old.
                     await client.send(refusal(f"more than {REQUESTS_PER_S:.0f} readings per second: send fewer"))
                     return
-                if tokens < 1.0:
-                    # Only this client waits; its further requests stay in the kernel. A stop among them does not wait.
-                    early = early or self._do_stops(client, console, lines, index)
-                    await anyio.sleep((1.0 - tokens) / REQUESTS_PER_S)
-                    tokens = 1.0
-                tokens -= 1.0
+                if wait_s and early is None:
+                    # Only this program waits; its further requests stay in the kernel. A stop among them does not wait.
+                    early = self._do_stops(client, console, lines, index)
                 # Tasks come between any two requests.
-                await anyio.lowlevel.checkpoint()
-                if index in early:
+                await anyio.sleep(wait_s)
+                if early and index in early:
                     await client.answer(early[index])
                 elif isinstance(line, list) or line.strip():
-                    await self._take(client, console, line, overruled=any(index < stop for stop in early))
+                    await self._take(client, console, line, overruled=any(index < stop for stop in early or ()))
             if reader.in_course:
                 await anyio.sleep(len(data) / COURSE_BYTES_PER_S)
         # What it has asked for is still done, but for a path that nobody waits for.
@@ -361,6 +377,15 @@ class ControlServer:
         client.ended = True
         if client.news is not None:
             client.news.set()
+
+    def _allowance(self, program: int) -> _Allowance:
+        """Return the allowance of a program; one whose process id is not known has its own for every connection."""
+        if not program:
+            return _Allowance()
+        if len(self._allowances) >= MAX_ALLOWANCES:
+            used = {client.program for client in self._connections}
+            self._allowances = {each: allowance for each, allowance in self._allowances.items() if each in used}
+        return self._allowances.setdefault(program, _Allowance())
 
     def _do_stops(self, client: _Client, console: Console, lines: list[Line], first: int) -> dict[int, bytes]:
         """Carry out the stops among the lines from ``first`` on before all others; return their answers by index."""
