@@ -10,7 +10,6 @@ import os
 import pwd
 import select
 import socket
-import struct
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from msgspec.structs import replace
 
 from vehicled.control_socket.console import Console
 from vehicled.control_socket.lines import CoursePieces, LineReader, LineTooLongError
+from vehicled.control_socket.lobby import BACKLOG, STOP_WORDS, Lobby, Newcomer
 from vehicled.control_socket.protocol import (
     ACTIONS,
     ActionRequest,
@@ -65,15 +65,12 @@ COURSE_READ_BYTES = 1 << 16
 MAX_CLIENTS = 16
 MAX_PER_PROGRAM = 8
 """Largest number of places for connections of one process."""
-MAX_NEWCOMERS = 64
-"""Largest number of connections without a place; beyond it the oldest of the program that has most is closed."""
+MAX_STOPPERS = 32
+"""Largest number of connections that have no place and ask for something; beyond it the oldest of the program that has most is
+closed.
+"""
 STOPPER_TIMEOUT_S = 1.0
 """Time that a connection may last while there is no place for it, s."""
-BACKLOG = 128
-"""Connections that the kernel keeps until they are accepted."""
-ACCEPTS = 4
-ACCEPT_PAUSE_S = 0.002
-"""Pause after ``ACCEPTS`` new connections, s, so that a flood of them cannot hold the loop."""
 STOPS = ("stop", "disarm", "emergency_stop")
 FULL = f"{MAX_CLIENTS} clients are connected already, or {MAX_PER_PROGRAM} of this program: close one; only a stop is accepted"
 REQUESTS_PER_S = 200.0
@@ -93,8 +90,6 @@ NEWER = "a newer request of the same client took its place"
 
 MAX_EARLY_STOPS = 4
 """Largest number of stops that overtake the requests read with them: the later ones ask for the same."""
-_STOP_WORDS = (b"stop", b"disarm")
-
 Line = bytes | CoursePieces
 
 
@@ -129,12 +124,12 @@ class _Client:
     reading.
     """
 
-    def __init__(self, connection: socket.socket, received: bytes) -> None:
-        """``received``: what was read already."""
-        self.socket = connection
-        self._received = received
-        self.name, self.program = _peer(connection)
-        """Name by which requests without an origin are known, and process id."""
+    def __init__(self, newcomer: Newcomer) -> None:
+        self.socket = newcomer.connection
+        self.name = _name(newcomer.user)
+        """Name by which requests without an origin are known."""
+        self.program = newcomer.program
+        """Process id; 0 if it is unknown."""
         self.scope = anyio.CancelScope()
         """Cancelled when the connection must end; its deadline is finite while there is no place for it."""
         self.group: TaskGroup | None = None
@@ -161,14 +156,15 @@ class _Client:
 
     async def receive(self, most_bytes: int) -> bytes:
         """Return received data. Raises EOFError if the client disconnected, OSError if the socket broke."""
-        data, self._received = self._received, b""
-        while not data:
-            await anyio.wait_readable(self.socket)
-            with suppress(BlockingIOError):
+        while True:
+            try:
                 data = self.socket.recv(most_bytes)
-                if not data:
-                    raise EOFError
-        return data
+            except BlockingIOError:
+                await anyio.wait_readable(self.socket)
+                continue
+            if not data:
+                raise EOFError
+            return data
 
     @property
     def hung_up(self) -> bool:
@@ -230,7 +226,7 @@ class ControlServer:
         self._changed_s = 0.0
         self._admitted: Counter[int] = Counter()
         """Number of places by program."""
-        self._newcomers: dict[_Client, None] = {}
+        self._stoppers: dict[_Client, None] = {}
         """Connections without a place, the oldest first."""
         self._connections: set[_Client] = set()
         self._allowances: dict[int, _Allowance] = {}
@@ -252,36 +248,22 @@ class ControlServer:
             async with anyio.create_task_group() as group:
                 if self._planner is not None:
                     group.start_soon(self._planner.serve)
-                while True:
-                    await anyio.wait_readable(listener)
-                    for _ in range(ACCEPTS):
-                        with suppress(OSError):
-                            self._welcome(listener.accept()[0], console, group)
-                    await anyio.sleep(ACCEPT_PAUSE_S)
+
+                def admit(newcomer: Newcomer) -> None:
+                    self._welcome(_Client(newcomer), console, group)
+
+                await Lobby(listener, admit, self._lacks_place, refusal(FULL), STOPPER_TIMEOUT_S).serve()
 
     # ------------------------------------------------------------------ places
 
-    def _welcome(self, connection: socket.socket, console: Console, group: TaskGroup) -> None:
-        """Serve a new connection, unless it was closed again as in a flood."""
-        connection.setblocking(False)
-        received = b""
-        try:
-            received = connection.recv(READ_BYTES)
-            gone = not received
-        except BlockingIOError:
-            gone = False
-        except OSError:
-            gone = True
-        if gone:
-            connection.close()
-            return
-        if len(self._newcomers) >= MAX_NEWCOMERS:
-            ((program, _),) = Counter(client.program for client in self._newcomers).most_common(1)
-            oldest = next(client for client in self._newcomers if client.program == program)
-            del self._newcomers[oldest]
+    def _welcome(self, client: _Client, console: Console, group: TaskGroup) -> None:
+        """Serve a connection that asks for something."""
+        if len(self._stoppers) >= MAX_STOPPERS:
+            ((program, _),) = Counter(each.program for each in self._stoppers).most_common(1)
+            oldest = next(each for each in self._stoppers if each.program == program)
+            del self._stoppers[oldest]
             oldest.scope.cancel()
-        client = _Client(connection, received)
-        self._newcomers[client] = None
+        self._stoppers[client] = None
         self._connections.add(client)
         group.start_soon(self._serve_client, client, console)
 
@@ -289,21 +271,18 @@ class ControlServer:
         """Return True if the client has a place or gets one now; else it has only a moment left."""
         if client.admitted:
             return True
-        if self._has_place_for(client):
+        if not self._lacks_place(client):
             client.admitted = True
             self._admitted[client.program] += 1
-            self._newcomers.pop(client, None)
+            self._stoppers.pop(client, None)
             client.scope.deadline = inf
-        else:
-            client.scope.deadline = min(client.scope.deadline, anyio.current_time() + STOPPER_TIMEOUT_S)
         return client.admitted
 
-    def _has_place_for(self, client: _Client) -> bool:
-        return self.clients < MAX_CLIENTS and self._admitted[client.program] < MAX_PER_PROGRAM
+    def _lacks_place(self, client: "_Client | Newcomer") -> bool:
+        return self.clients >= MAX_CLIENTS or self._admitted[client.program] >= MAX_PER_PROGRAM
 
     async def _serve_client(self, client: _Client, console: Console) -> None:
-        if not self._has_place_for(client):
-            client.scope.deadline = anyio.current_time() + STOPPER_TIMEOUT_S
+        client.scope.deadline = anyio.current_time() + STOPPER_TIMEOUT_S
         with client.socket:
             try:
                 with client.scope:
@@ -318,7 +297,7 @@ class ControlServer:
                         await client.send(refusal(FULL))
             finally:
                 self._release_inputs(client, console)
-                self._newcomers.pop(client, None)
+                self._stoppers.pop(client, None)
                 self._connections.discard(client)
                 if client.admitted:
                     self._admitted[client.program] -= 1
@@ -368,6 +347,9 @@ class ControlServer:
                     await client.answer(early[index])
                 elif isinstance(line, list) or line.strip():
                     await self._take(client, console, line, overruled=any(index < stop for stop in early or ()))
+            if reader.in_course and not self._admits(client):
+                await client.send(refusal(FULL))
+                return
             if reader.in_course:
                 await anyio.sleep(len(data) / COURSE_BYTES_PER_S)
         # What it has asked for is still done, but for a path that nobody waits for.
@@ -391,7 +373,7 @@ class ControlServer:
         """Carry out the stops among the lines from ``first`` on before all others; return their answers by index."""
         done = {}
         short = ((k, line) for k, line in enumerate(lines[first:], first) if isinstance(line, bytes))
-        found = ((k, line) for k, line in short if any(word in line for word in _STOP_WORDS))
+        found = ((k, line) for k, line in short if any(word in line for word in STOP_WORDS))
         for index, line in islice(found, MAX_EARLY_STOPS):
             with suppress(RequestError):
                 request = parse(line)
@@ -643,20 +625,11 @@ def _listener(path: Path) -> Iterator[socket.socket]:
                 path.unlink()
 
 
-def _peer(client: socket.socket) -> tuple[str, int]:
-    """Return user and process id of the client, as reported by the kernel."""
-    try:
-        pid, uid, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    except (AttributeError, OSError):
-        return "control socket", 0
-    return _name(uid), pid
-
-
 @cache
-def _name(uid: int) -> str:
+def _name(user: int | None) -> str:
     """Return the name of a user's requests; asked once, because a directory on the network may be slow."""
     try:
-        return f"{pwd.getpwuid(uid).pw_name} on the control socket"
+        return "control socket" if user is None else f"{pwd.getpwuid(user).pw_name} on the control socket"
     except (OSError, KeyError):
         return "control socket"
 
