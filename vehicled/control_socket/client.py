@@ -1,6 +1,5 @@
 """Blocking client of the control socket, for terminal commands."""
 
-import math
 import socket
 import struct
 from collections.abc import Iterator
@@ -35,7 +34,8 @@ class Client:
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             # The kernel's own timeout, because Python's would not wait for room where many clients connect at once.
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", math.ceil(timeout_s), 0))
+            limit = struct.pack("@ll", *divmod(round(timeout_s * 1e6), 1_000_000))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
             self._socket.connect(str(path))
             self._socket.settimeout(timeout_s)
         except PermissionError:
