@@ -66,6 +66,8 @@ class Link:
         self._decoder = Decoder()
         self._backlog: list[Frame] = []
         self._timeout_s = 0.0
+        self.opened_ns = time.monotonic_ns()
+        """Time of the greeting on the monotonic clock."""
         kind, _, _, payload = self._first_frame(timeout_s)
         if kind is Kind.BYE:
             raise LinkError(f"the simulator refused the connection: {decode_reason(payload)}")

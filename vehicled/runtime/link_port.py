@@ -37,7 +37,7 @@ class LinkTransport:
         self._ports = link.ports if ports is None else ports
         self._sink = sink
         self._silence_ns = round(silence_s * 1e9)
-        self._last_rx_ns = self._advanced_ns = self._began_ns = time.monotonic_ns()
+        self._last_rx_ns = self._advanced_ns = time.monotonic_ns()
         self._granted_ns = self._advanced_to_ns = 0
         self._heartbeat_ns = 0
         self.expired = 0
@@ -47,7 +47,7 @@ class LinkTransport:
         """Read until cancelled. Raises :class:`LinkClosedError` if the simulator is gone or violates the protocol."""
         link = self._link
         link.sock.setblocking(False)
-        self._last_rx_ns = self._advanced_ns = self._began_ns = time.monotonic_ns()
+        self._last_rx_ns = self._advanced_ns = time.monotonic_ns()
         for port in self._ports:
             host.on_port(port, PortState.OPENED, "simulator link", self._clock.now_ns())
         while True:
@@ -80,7 +80,7 @@ class LinkTransport:
         ahead_ns, now_ns = t_ns - self._clock.now_ns(), time.monotonic_ns()
         if ahead_ns > MAX_STEP_NS:
             raise LinkClosedError(f"the simulator granted time {ahead_ns * 1e-9:.3f} s ahead of the run")
-        if lost_ns > now_ns - self._began_ns + MAX_STEP_NS:
+        if lost_ns > now_ns - self._link.opened_ns + MAX_STEP_NS:
             raise LinkClosedError(f"the simulator lost {lost_ns * 1e-9:.3f} s of time, more than the run has lasted")
         self._granted_ns = t_ns
         if t_ns >= self._advanced_to_ns + LEAST_STEP_NS:

@@ -6,6 +6,7 @@ It runs at low priority, so that HTTP, JSON and slow clients take no time from t
 import asyncio
 import logging
 import os
+import socket as sockets
 import sys
 import time
 from contextlib import suppress
@@ -39,7 +40,11 @@ BEAT_S = 0.05
 """Interval of the beats to the page in control, s."""
 MOST_SOCKETS = 8
 """Largest number of sockets, pages and Foxglove together."""
-MOST_STRANGERS = 64
+ACCEPTS, BACKLOG = 16, 1024
+"""Connections accepted at once, far fewer than ``MOST_STRANGERS``: a new one must be heard before it is the oldest; and those that
+the kernel keeps meanwhile.
+"""
+MOST_STRANGERS = 128
 """Largest number of connections that have shown no right to a socket; beyond it the oldest is closed, so that there is always room
 for one more.
 """
@@ -354,6 +359,7 @@ async def run() -> None:
             server.serve,
             opening.host,
             opening.port,
+            backlog=ACCEPTS,
             process_request=server.answer,
             subprotocols=[Subprotocol(name) for name in SUBPROTOCOLS],
             select_subprotocol=_choose,
@@ -371,6 +377,10 @@ async def run() -> None:
     except OSError as error:
         report(Report(state="failed", detail=f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"))
         return
+    for each in listener.sockets:
+        # asyncio takes one number for both; the kernel may keep more connections than are accepted at once.
+        with sockets.socket(fileno=os.dup(each.fileno())) as listening:
+            listening.listen(BACKLOG)
     async with listener:
         report(Report(state="listening", port=next(iter(listener.sockets)).getsockname()[1]))
         clocks = [asyncio.create_task(server.tick()), asyncio.create_task(server.beat())]

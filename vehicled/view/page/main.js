@@ -158,12 +158,13 @@ $("token").addEventListener("submit", (event) => {
 });
 window.addEventListener("hashchange", () => { token = readToken(); if (socket) socket.close(); else connect(); });
 window.addEventListener("resize", () => { dirty = true; });
-// A page that is zoomed with two fingers shows a part of itself: the stops stay in that part, and keep their size.
+// A page that is zoomed with two fingers, or wider than the screen, shows a part of itself: the stops stay in that part.
 function keepStops() {
   const view = window.visualViewport, stops = $("stops");
-  stops.style.transform = "";
-  if (view.scale <= 1.01) return;
-  const box = stops.getBoundingClientRect();
+  stops.style.transform = stops.style.width = "";
+  let box = stops.getBoundingClientRect();
+  if (box.right <= view.offsetLeft + view.width + 1 && box.bottom <= view.offsetTop + view.height + 1 && view.scale <= 1.01) return;
+  if (box.width > view.width * view.scale) { stops.style.width = `${view.width * view.scale}px`; box = stops.getBoundingClientRect(); }
   const right = view.offsetLeft + view.width - box.width / view.scale - box.left, down = view.offsetTop + view.height - box.bottom;
   stops.style.transform = `translate(${right}px, ${down}px) scale(${1 / view.scale})`;
 }
@@ -171,5 +172,6 @@ if (window.visualViewport) for (const name of ["resize", "scroll"]) window.visua
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { dirty = true; });
 document.addEventListener("visibilitychange", () => { dirty = true; });
 setInterval(age, 100);
+if (window.visualViewport) setInterval(keepStops, 500);
 connect();
 paint();
