@@ -343,6 +343,11 @@ class Machine:
         """Number of sensor messages dropped for NaN or infinite values."""
         return self._pipeline.not_finite
 
+    @property
+    def log_trouble(self) -> str:
+        """What is wrong with the log; empty if nothing."""
+        return self._pipeline.monitors.host.log_trouble
+
     def standstill(self, now_ns: int) -> bool:
         """True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
         return self._pipeline.standstill(now_ns)

@@ -165,6 +165,7 @@ class Console:
             "link": facts.link,
             "version": facts.version,
             "log": facts.log,
+            "log_trouble": machine.log_trouble,
             "up_s": (now_ns - facts.started_ns) * 1e-9,
             "mode": supervisor.mode.name,
             "why": supervisor.why,

@@ -82,6 +82,17 @@ class Output:
             getattr(os, "fdatasync", os.fsync)(self._fd)
             self._synced = self.committed
 
+    def loss(self) -> str:
+        """Return what others have done to the file; empty if its path still leads to it. Raises OSError."""
+        here = os.fstat(self._fd)
+        if not here.st_nlink:
+            return "was deleted while it was written"
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            return "was moved away while it was written"
+        return "" if os.path.samestat(here, there) else "was replaced by another file while it was written"
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
@@ -169,6 +180,19 @@ class Writer:
         self._file.add_schema(Schema(data=text.encode(), encoding=SCHEMA_ENCODING, id=schema, name=name))
         self._file.add_channel(Channel(id=number, message_encoding=MESSAGE_ENCODING, metadata={}, schema_id=schema, topic=topic))
 
+    def check(self) -> str:
+        """Go on in another file if somebody has deleted or moved this one; return what happened, empty if nothing. Raises
+        OSError."""
+        loss = self._output.loss()
+        if not loss:
+            return ""
+        path = self.files.pop()
+        self.finish({})
+        self.part += 1
+        os.makedirs(self._opening.folder, exist_ok=True)
+        self._open()
+        return f"the log {path} {loss}; it goes on in {self.files[-1]}"
+
     def _rotate(self) -> None:
         self.finish({})
         self.part += 1
@@ -223,6 +247,8 @@ def run(source: int) -> int:
                     raise ValueError(f"{kind.name} out of place")
             if writer is not None and time.monotonic() >= sync_due_s:
                 writer.sync()
+                if loss := writer.check():
+                    _report(WriterReport(state="lost", path=writer.files[-1], detail=loss))
                 sync_due_s = time.monotonic() + sync_period_s
     except (ValueError, msgspec.MsgspecError) as error:
         _report(WriterReport(state="failed", detail=f"the daemon's pipe carried {error}", path=writer.files[-1] if writer else ""))
@@ -246,7 +272,7 @@ def run(source: int) -> int:
 def _disk_failed(writer: Writer | None, error: OSError) -> int:
     path = writer.files[-1] if writer is not None and writer.files else str(error.filename or "")
     detail = why(error)
-    if writer is not None:
+    if writer is not None and writer.files:
         detail += "; what was written before is kept, `vehicled log recover` completes it"
     _report(WriterReport(state="failed", path=path, detail=detail, files=writer.files if writer is not None else []))
     return EXIT_FAILED

@@ -203,3 +203,5 @@ class HostHealth(Message, frozen=True):
     """Reason why the log is no longer written; empty while it is."""
     wall_clock_s: float = NAN
     """Wall clock of the computer, s since 1970 UTC."""
+    log_lost: str = ""
+    """What others did to the log while it was written, such as deleting it; it is written on in another file."""

@@ -156,5 +156,8 @@ def _log_health(writer: WriterProcess | None) -> Callable[[], LogHealth]:
         return LogHealth
     sink = writer.sink
     return lambda: LogHealth(
-        sink.outbox.full_share, sink.journal_losses.records + sink.derived_losses.records + sink.unpackable, writer.failure
+        sink.outbox.full_share,
+        sink.journal_losses.records + sink.derived_losses.records + sink.unpackable,
+        writer.failure,
+        writer.loss,
     )
