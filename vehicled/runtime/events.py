@@ -12,6 +12,8 @@ from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, Port
 
 STALL_EVENT = "simulation_stall"
 """Event name of a stall of the simulating computer."""
+INJECTED, OVER = "failure_injected", "failure_over"
+"""Event names of the start and the end of a failure that ``--fail`` injects."""
 TOLD_STALL_MS = 100.0
 """Shortest stall that is reported, ms; shorter ones are only counted."""
 STALLS_PERIOD_S = 10.0
