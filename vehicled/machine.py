@@ -23,6 +23,7 @@ from vehicled.executive import Executive, Stopwatch, TaskSpec
 from vehicled.journal import Digest, Sink
 from vehicled.live_changes import CHANGES, ControllerBuilder, Prepared
 from vehicled.messages import (
+    ALL,
     ActuatorCommand,
     ControlCommand,
     Corrections,
@@ -43,6 +44,7 @@ from vehicled.messages import (
     WireChunk,
 )
 from vehicled.pipeline import Pipeline
+from vehicled.plain_text import printable
 from vehicled.ports import NEVER_NS, Action, Device, Send
 from vehicled.safety.gate import Gate
 from vehicled.safety.reason import Reason
@@ -70,6 +72,20 @@ class RateRow(Struct, frozen=True, kw_only=True):
 
 CONTROL = PIPELINE.index("control")
 ACTUATION = PIPELINE.index("actuation")
+
+
+_TEXTS = {
+    kind: names
+    for kind in ALL
+    if kind is not Event and (names := [field.name for field in msgspec.structs.fields(kind) if field.type is str])
+}
+"""Text fields by type of message, but for JSON: a device, or a simulator in its place, may have chosen them."""
+
+
+def _shown(message: Message) -> Message:
+    """Return a message of a device with its texts printable: people will read them on a terminal."""
+    odd = {name: printable(text) for name in _TEXTS[type(message)] if not (text := getattr(message, name)).isprintable()}
+    return msgspec.structs.replace(message, **odd) if odd else message
 
 
 MEASURE_NS = 10**9
@@ -391,6 +407,8 @@ class Machine:
     def _dispatch(self, origin: str, messages: Sequence[Message], t_ns: int) -> None:
         for message in messages:
             kind = type(message)
+            if kind in _TEXTS:
+                message = _shown(message)
             self._sink.record(message, t_ns)
             if isinstance(message, ReferenceState):
                 self._refer(origin, message, t_ns)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from vehicled.control_socket.socket_path import SocketPathError
+from vehicled.plain_text import printable
 
 TIMEOUT_S = 5.0
 PLAN_TIMEOUT_S = 20.0
@@ -139,9 +140,18 @@ class Client:
             yield status
 
 
+def _shown(value: Any) -> Any:
+    """Return an answer with all its texts printable: a part of them comes from other clients and from devices."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {key: _shown(each) for key, each in value.items()}
+    return [_shown(each) for each in value] if isinstance(value, list) else value
+
+
 def _decoded(line: bytes) -> dict[str, Any]:
     try:
-        reply: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError:
+        reply: dict[str, Any] = _shown(msgspec.json.decode(line, type=dict[str, Any]))
+    except (msgspec.DecodeError, RecursionError):
         raise ControlError("the program that answers on this socket is not vehicled") from None
     return reply

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from vehicled.messages import OperatorAction
+from vehicled.plain_text import printable
 
 MAX_LINE = 4096
 MAX_COURSE_LINE = 4 << 20
@@ -17,7 +19,8 @@ MAX_COURSE_LINE = 4 << 20
 COURSE_BEGINS = b'{"do":"course"'
 """First bytes of such a line, without spaces."""
 Share = Annotated[float, Meta(ge=-1.0, le=1.0)]
-Origin = Annotated[str, Meta(max_length=64)]
+MAX_ORIGIN = 64
+Origin = Annotated[str, Meta(max_length=MAX_ORIGIN)]
 
 ACTIONS: dict[str, OperatorAction] = {
     "arm": OperatorAction.ARM,
@@ -170,7 +173,8 @@ def parse(line: bytes) -> Request:
         request: Request = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f'not a request: {error}; try {{"do": "status"}}') from None
-    return request
+    origin = getattr(request, "origin", "")
+    return request if origin.isprintable() else replace(request, origin=printable(origin, MAX_ORIGIN))
 
 
 def answer(**values: Any) -> bytes:

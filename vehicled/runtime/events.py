@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
+from vehicled.plain_text import printable
 
 STALL_EVENT = "simulation_stall"
 """Event name of a stall of the simulating computer."""
@@ -115,7 +116,8 @@ class EventLog:
         if self._quiet and not warning:
             return
         self._made = self._made or self._make()
-        (self._made.warning if warning else self._made.info)(text, **facts)
+        shown = {name: printable(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
+        (self._made.warning if warning else self._made.info)(printable(text), **shown)
 
     def _say_event(self, event: Event) -> None:
         stall, now_s = stall_of(event), event.t_ns * 1e-9
