@@ -3,6 +3,7 @@
 A terminal obeys control characters, and invisible ones can turn the order of a text around.
 """
 
+import html
 import json
 
 
@@ -20,6 +21,11 @@ def printable_lines(text: str) -> str:
 def printable_json(line: str) -> str:
     """Return one line of JSON with the same values, and with the same escaped."""
     return line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+
+
+def escape(text: str) -> str:
+    """Return a text for an HTML page: no markup, and the same escaped."""
+    return html.escape(printable_lines(text))
 
 
 def _escaped(character: str) -> str:

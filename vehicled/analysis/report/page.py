@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
 from importlib.resources import files
 
 from vehicled import __version__
@@ -20,6 +19,7 @@ from vehicled.log.errors import LogError, why
 from vehicled.log.schema import RunHeader
 from vehicled.messages import Event, Fault, ModeChange, OperatorCommand, PortEvent
 from vehicled.messages.records import Direction
+from vehicled.plain_text import escape
 
 _LISTED = 300
 _STOPS = 5
