@@ -41,14 +41,17 @@ class _Progress:
     def __init__(self, silence_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._silence_s = silence_s
         self._clock_s = clock_s
-        self._reached_ns = 0
+        self._granted_ns = self._wake_ns = 0
         self._before_s: float | None = None
         self._waited_s = 0.0
 
-    def turn(self, reached_ns: int) -> None:
-        """Take the time that is reached after some frames. Raises :class:`LinkError` if it has stood still for too long."""
-        if reached_ns >= self._reached_ns + LEAST_STEP_NS:
-            self._reached_ns, self._before_s, self._waited_s = reached_ns, None, 0.0
+    def turn(self, granted_ns: int, wake_ns: int) -> None:
+        """Take the time that is granted after some frames, and that at which the machine runs next.
+
+        Raises :class:`LinkError` if both have stood still for too long.
+        """
+        if granted_ns >= self._granted_ns + LEAST_STEP_NS or wake_ns >= self._wake_ns + LEAST_STEP_NS:
+            self._granted_ns, self._wake_ns, self._before_s, self._waited_s = granted_ns, wake_ns, None, 0.0
             return
         now_s = self._clock_s()
         if self._before_s is not None:
@@ -107,7 +110,7 @@ def run_lockstep(
                     granted_ns, asked_ns = t_ns, max(wake_ns, machine.next_output_ns())
                     link.reply(out, asked_ns)
                     out.clear()
-            progress.turn(max(wake_ns, granted_ns))
+            progress.turn(granted_ns, wake_ns)
     except (LinkError, IndexError) as error:
         why = str(error) if isinstance(error, LinkError) else "the simulator sent bytes for a port that it did not announce"
         return run.lost(why, now_ns)
