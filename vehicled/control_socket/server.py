@@ -93,6 +93,9 @@ MAX_EARLY_STOPS = 4
 Line = bytes | CoursePieces
 
 
+OVERTAKEN = "a stop came after it"
+
+
 def _stops(request: "Request | CoursePieces") -> "TypeGuard[ActionRequest]":
     """Return True for a request that is never refused or delayed."""
     return isinstance(request, ActionRequest) and request.action in STOPS
@@ -119,6 +122,21 @@ class _Place:
     data: bytes | None = None
 
 
+class _Pending:
+    """Request that waits for its turn, or is being served."""
+
+    def __init__(self, request: Request | CoursePieces, place: _Place) -> None:
+        self.request = request
+        self.place = place
+        self.overruled = ""
+        """Why the course that it asks for is not wanted any more; empty while it is."""
+
+    def overrule(self, why: str) -> None:
+        """Give up a request for a course."""
+        if isinstance(self.request, list | GotoRequest | ReturnRequest):
+            self.overruled = self.overruled or why
+
+
 class _Client:
     """Connection of a client. It is not an anyio socket, because that of the asyncio backend logs an error if cancelled while
     reading.
@@ -135,16 +153,14 @@ class _Client:
         self.group: TaskGroup | None = None
         self.admitted = False
         """True if the client has one of the places."""
-        self.requests: deque[tuple[Request | CoursePieces, _Place, int]] = deque()
-        """Requests that wait for their turn, each with the number of the newest plan at its time."""
+        self.requests: deque[_Pending] = deque()
+        """Requests that wait for their turn."""
+        self.current: _Pending | None = None
+        """Request that is being served."""
         self.news: anyio.Event | None = None
         """Set with a new request; None before the first one."""
         self.ended = False
         """True if the client sends nothing more."""
-        self.plan = 0
-        """Number of the newest request for a course, or of the stop after it."""
-        self.overruled_by = ""
-        """Why an earlier request for a course is not carried out."""
         self.teleop: TeleopCommand | None = None
         """Newest teleop reading of this client; None if it sends none."""
         self.was_informed = False
@@ -346,7 +362,8 @@ class ControlServer:
                 if early and index in early:
                     await client.answer(early[index])
                 elif isinstance(line, list) or line.strip():
-                    await self._take(client, console, line, overruled=any(index < stop for stop in early or ()))
+                    overruled = early and any(index < stop for stop in early)
+                    await self._take(client, console, line, OVERTAKEN if overruled else "")
             if reader.in_course and not self._admits(client):
                 await client.send(refusal(FULL))
                 return
@@ -384,19 +401,19 @@ class ControlServer:
 
     def _act(self, client: _Client, console: Console, request: ActionRequest) -> bytes:
         if _stops(request):
-            self._overrule(client, f"{request.action.replace('_', ' ')} came after it")
+            self._overrule(client, OVERTAKEN)
         refused = console.request(ACTIONS[request.action], request.origin or client.name, self._now_ns())
         return refusal(refused) if refused else answer(mode=console.mode.name)
 
     def _overrule(self, client: _Client, why: str) -> None:
         """Refuse the courses that the client has asked for and that are not set yet."""
-        client.plan += 1
-        client.overruled_by = why
+        for pending in (*client.requests, *([client.current] if client.current is not None else [])):
+            pending.overrule(why)
         if self._planner is not None:
             self._planner.cancel(client, why)
 
-    async def _take(self, client: _Client, console: Console, line: Line, *, overruled: bool) -> None:
-        """Do what a line asks if it is quick; queue it otherwise. ``overruled``: a stop that came after it was done before it."""
+    async def _take(self, client: _Client, console: Console, line: Line, overruled: str) -> None:
+        """Do what a line asks if it is quick; queue it otherwise. ``overruled``: why it may not change the mode, if so."""
         try:
             request: Request | CoursePieces = line if isinstance(line, list) else parse(line)
         except RequestError as error:
@@ -407,7 +424,7 @@ class ControlServer:
             await client.answer(refusal(FULL))
             return
         if overruled and isinstance(request, ActionRequest) and not _stops(request):
-            await client.answer(refusal(client.overruled_by))
+            await client.answer(refusal(overruled))
             return
         if isinstance(request, CourseRequest) and isinstance(line, bytes):
             # The planning process reads it, however short it is.
@@ -445,7 +462,7 @@ class ControlServer:
         if len(client.requests) >= MAX_REQUESTS:
             await client.answer(refusal(f"{MAX_REQUESTS} requests of this client wait for their answers: send fewer at once"))
             return
-        client.requests.append((request, client.place(), client.plan))
+        client.requests.append(_Pending(request, client.place()))
         if client.news is None:
             assert client.group is not None
             client.group.start_soon(self._work, client, console)
@@ -485,16 +502,16 @@ class ControlServer:
         """Serve the queued requests of a client in order."""
         while True:
             while client.requests:
-                request, place, plan = client.requests.popleft()
-                await self._serve_request(client, console, request, place, plan)
+                client.current = client.requests.popleft()
+                await self._serve_request(client, console, client.current)
+                client.current = None
             if client.ended:
                 return
             client.news = anyio.Event()
             await client.news.wait()
 
-    async def _serve_request(
-        self, client: _Client, console: Console, request: Request | CoursePieces, place: _Place, plan: int
-    ) -> None:
+    async def _serve_request(self, client: _Client, console: Console, pending: _Pending) -> None:
+        request, place = pending.request, pending.place
         match request:
             case StatusRequest():
                 await client.reply(place, await self._turns.take("status", lambda: self._status(console)))
@@ -511,9 +528,9 @@ class ControlServer:
                     await anyio.sleep(1.0 / request.rate_hz)
             case _:
                 try:
-                    data = await self._change(client, console, request, plan)
+                    data = await self._change(client, console, pending)
                 except ChangeError as error:
-                    data = refusal(str(error))
+                    data = refusal(pending.overruled or str(error))
                 await client.reply(place, data)
 
     def _status(self, console: Console) -> bytes:
@@ -537,10 +554,11 @@ class ControlServer:
                 await (anyio.sleep(TIMES_PERIOD_S) if request.times else messages.wait())
                 await client.send(await self._turns.take(kind, content))
 
-    async def _change(self, client: _Client, console: Console, request: Request | CoursePieces, plan: int) -> bytes:
+    async def _change(self, client: _Client, console: Console, pending: _Pending) -> bytes:
         """Return the answer to a change. What takes time is done by the planning process, and by a thread. Raises
         :class:`ChangeError`.
         """
+        request = pending.request
         if isinstance(request, ParametersRequest):
             return await self._turns.take("parameters", lambda: answer(parameters=console.parameters()))
         if isinstance(request, SetParameterRequest):
@@ -549,25 +567,27 @@ class ControlServer:
             return answer(key=request.key, value=request.value)
 
         def still_wanted() -> None:
-            if client.plan != plan:
-                raise ChangeError(client.overruled_by)
+            if pending.overruled:
+                raise ChangeError(pending.overruled)
 
-        still_wanted()
-        planned = await self._plan(client, console, request)
+        planned = await self._plan(client, console, request, still_wanted)
         now_ns, origin = self._now_ns(), planned.origin or client.name
         message = CourseCommand(now_ns, now_ns, origin, planned.course.name, planned.stored)
         await self._swap(console, message, planned, still_wanted)
         return answer(course=planned.course.name, length_m=planned.course.length_m, mode=console.mode.name)
 
-    async def _plan(self, client: _Client, console: Console, request: Request | CoursePieces) -> Planned:
+    async def _plan(self, client: _Client, console: Console, request: Request | CoursePieces, check: Callable[[], None]) -> Planned:
+        """Return the course of a request. ``check`` raises if it is not wanted any more."""
         if self._planner is None:
             raise ChangeError("this daemon plans no paths and takes no courses")
         if isinstance(request, GotoRequest | ReturnRequest):
             origin = request.origin or client.name
             goal = await self._turns.take("goal", lambda: console.goal(request))
+            check()
             planned = await self._planner.goal(Asker(client, origin, client.program), goal)
             return replace(planned, origin=origin)
         assert isinstance(request, list)
+        check()
         return await self._planner.course(Asker(client, f"a course by {client.name}", client.program), request)
 
     async def _swap(
