@@ -118,7 +118,7 @@ class ControllerBuilder:
             params = self._with(message.key, message.value)
         try:
             return Prepared(course, params, self._build(params, course))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ChangeError(f"the controller does not accept it: {plugins.describe(error)}") from error
 
     def fits(self, prepared: Prepared, message: CourseCommand | ParameterCommand) -> bool:

@@ -387,6 +387,28 @@ async def test_a_path_holds_up_nobody_and_a_stop_calls_it_off(tmp_path: Path) ->
     assert console.changes == ["goto 7"]
 
 
+async def test_a_defect_in_what_only_explains_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Console, now_ns: int) -> dict[str, Any]:
+        raise ZeroDivisionError("of a rule")
+
+    monkeypatch.setattr(Console, "status", broken)
+    path = tmp_path / "v.sock"
+    async with served(path) as (console, _):
+        status, arm = await ask(path, b'{"do": "status"}', b'{"do": "request", "action": "arm"}')
+        assert status["why"] == "the daemon cannot tell: ZeroDivisionError: of a rule"
+        assert arm["ok"]
+    assert len(console.requests) == 1
+
+
+async def test_a_client_that_waits_for_an_answer_is_hung_up_on_like_others(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path, SlowPlanner()) as (_, serving), await anyio.connect_unix(path) as stream:
+        await stream.send(goto(5) + b"x" * (MAX_LINE + 1))
+        with anyio.fail_after(5):
+            assert b"line too long" in b"".join([part async for part in stream])
+        await until(lambda: not serving.clients)
+
+
 async def test_a_path_is_forgotten_with_the_client_that_wanted_it(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
     planner = SlowPlanner()

@@ -18,7 +18,7 @@ from functools import cache
 from itertools import islice
 from math import inf, nan
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import anyio
 from anyio.abc import TaskGroup
@@ -86,14 +86,12 @@ CHANGE_PERIOD_S = 0.05
 """Shortest time between two changes of course or parameter, by all clients together, s."""
 BUILD_TIMEOUT_S = 5.0
 """Longest time that a controller may take to be built again, s."""
-NEWER = "a newer request of the same client took its place"
-
 MAX_EARLY_STOPS = 4
 """Largest number of stops that overtake the requests read with them: the later ones ask for the same."""
-Line = bytes | CoursePieces
-
-
+NEWER = "a newer request of the same client took its place"
 OVERTAKEN = "a stop came after it"
+
+Line = bytes | CoursePieces
 
 
 def _stops(request: "Request | CoursePieces") -> "TypeGuard[ActionRequest]":
@@ -335,7 +333,7 @@ class ControlServer:
     # ------------------------------------------------------------------ reading
 
     async def _read(self, client: _Client, console: Console) -> None:
-        """Read until the client ends, and do or queue what it asks."""
+        """Read until the client ends, and do or queue what it asks. Raises EOFError and OSError to end the connection."""
         reader, allowance = LineReader(), self._allowance(client.program)
         while True:
             try:
@@ -346,14 +344,14 @@ class ControlServer:
                 lines = reader.feed(data)
             except LineTooLongError as error:
                 await client.send(refusal(str(error)))
-                return
+                raise EOFError from None
             early: dict[int, bytes] | None = None
             for index, line in enumerate(lines):
                 wait_s = allowance.wait_s()
                 if wait_s and client.teleop is not None:
                     # Readings would queue in the kernel and be used when they are old.
                     await client.send(refusal(f"more than {REQUESTS_PER_S:.0f} readings per second: send fewer"))
-                    return
+                    raise EOFError
                 if wait_s and early is None:
                     # Only this program waits; its further requests stay in the kernel. A stop among them does not wait.
                     early = self._do_stops(client, console, lines, index)
@@ -366,7 +364,7 @@ class ControlServer:
                     await self._take(client, console, line, OVERTAKEN if overruled else "")
             if reader.in_course and not self._admits(client):
                 await client.send(refusal(FULL))
-                return
+                raise EOFError
             if reader.in_course:
                 await anyio.sleep(len(data) / COURSE_BYTES_PER_S)
         # What it has asked for is still done, but for a path that nobody waits for.
@@ -516,7 +514,7 @@ class ControlServer:
             case StatusRequest():
                 await client.reply(place, await self._turns.take("status", lambda: self._status(console)))
             case MarginsRequest():
-                await client.reply(place, await self._turns.take("margins", lambda: answer(rules=console.margins())))
+                await client.reply(place, await self._turns.take("margins", lambda: _told(lambda: {"rules": console.margins()})))
             case TopicsRequest():
                 await client.reply(place, answer(topics=await survey(console, request.seconds)))
             case SubscribeRequest():
@@ -534,7 +532,7 @@ class ControlServer:
                 await client.reply(place, data)
 
     def _status(self, console: Console) -> bytes:
-        return answer(status=console.status(self._now_ns()))
+        return _told(lambda: {"status": console.status(self._now_ns())})
 
     async def _publish(self, client: _Client, console: Console, request: SubscribeRequest, place: _Place) -> None:
         """Send the messages of a topic until the client disconnects."""
@@ -548,7 +546,7 @@ class ControlServer:
             messages = Subscription(listeners[kind], request.rate_hz)
 
             def content() -> bytes:
-                return answer(**(messages.times() if request.times else messages.newest()))
+                return _told(messages.times if request.times else messages.newest)
 
             while True:
                 await (anyio.sleep(TIMES_PERIOD_S) if request.times else messages.wait())
@@ -612,6 +610,14 @@ class ControlServer:
             self._changed_s = time.monotonic()
         if refused:
             raise ChangeError(refused)
+
+
+def _told(look: Callable[[], dict[str, Any]]) -> bytes:
+    """Return the answer to a client that only looks. What only explains must not end a drive, whatever it finds."""
+    try:
+        return answer(**look())
+    except Exception as error:  # noqa: BLE001 - a defect here is told to the client that asked
+        return refusal(f"the daemon cannot tell: {type(error).__name__}: {error}")
 
 
 @contextmanager
