@@ -36,10 +36,6 @@ VERSION = 1
 MAX_FRAME_BYTES = 1 << 20
 MAX_PORTS = 256
 """Largest number of ports: a frame names its port in one byte."""
-MAX_STEP_NS = 1_000_000_000
-"""Largest distance of a stamp from the instant that the daemon asked for, ns; a time further away is not that of this run."""
-LEAST_STEP_NS = 1_000_000
-"""Smallest step of the simulator's time that counts as progress, ns."""
 MAX_START_NS = 1 << 62
 SHOWN_REASON = 200
 """Longest part of the peer's reason for the end that is shown, characters."""

@@ -53,7 +53,7 @@ class Prepared(Struct, frozen=True):
 
 
 class CourseRules:
-    """What a course must obey before it can be driven in a run, besides what its controller needs."""
+    """Conditions under which a course can be driven in a run, besides those of its controller."""
 
     def __init__(self, vehicle: Vehicle, limits: Limits, datum: Datum, fence: Fence | None) -> None:
         """``datum``: origin of the run's map."""

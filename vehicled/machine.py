@@ -361,7 +361,7 @@ class Machine:
 
     @property
     def log_trouble(self) -> str:
-        """What is wrong with the log; empty if nothing."""
+        """Text of a failure of the log; empty if none."""
         return self._pipeline.monitors.host.log_trouble
 
     def standstill(self, now_ns: int) -> bool:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.link import MAX_STEP_NS, Frame, Hello, Kind
+from vehicled.link import Frame, Hello, Kind
+from vehicled.link_time import MAX_STEP_NS
 from vehicled.machine import Outgoing
-from vehicled.runtime import lockstep
 from vehicled.runtime.ending import Ending, Outcome
 from vehicled.runtime.lockstep import run_lockstep
 
@@ -106,12 +106,9 @@ def run(send: Callable[[int, int], Iterable[Frame]], *, turns: int = 1000, wait_
     clock = Clock()
     simulator = Simulator(send, clock, wait_s)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lockstep, "_Progress", lambda silence_s: PROGRESS(silence_s, clock))
+        patch.setattr("time.monotonic", clock)
         ending = run_lockstep(Machine(), simulator, Run(turns), Stopwatch())  # type: ignore[arg-type]
     return ending, simulator
-
-
-PROGRESS = lockstep._Progress
 
 
 def grant(t_ns: int) -> Frame:

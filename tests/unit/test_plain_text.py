@@ -14,7 +14,8 @@ from vehicled.control_socket.client import _decoded
 from vehicled.machine import _TEXTS, _shown
 from vehicled.messages import ALL, Event, Fault, Message, PortEvent, PortState, Reaction, TeleopCommand
 from vehicled.plain_text import escape, printable, printable_json, printable_lines
-from vehicled.runtime.events import STALLS_PERIOD_S, EventLog
+from vehicled.runtime.events import EventLog
+from vehicled.simulation_events import REPORT_PERIOD_S
 from vehicled.terminal import print_table
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07<script>alert(1)</script>[red][/x]\u202ereversed\x9b"
@@ -100,7 +101,7 @@ def test_the_lines_of_the_daemon_are_printable() -> None:
 
 def test_stalls_of_some_seconds_are_one_line_for_each_process() -> None:
     many = [stall(1.0 + 0.1 * k, "simulator", 150.0) for k in range(50)]
-    lines = said(*many, stall(6.0, "daemon", 300.0), stall(7.0, "daemon", 50.0), stall(2.0 + STALLS_PERIOD_S, "simulator", 400.0))
+    lines = said(*many, stall(6.0, "daemon", 300.0), stall(7.0, "daemon", 50.0), stall(2.0 + REPORT_PERIOD_S, "simulator", 400.0))
     assert [line.partition(";")[0].partition(": ")[0] for line in lines] == [
         "this computer stalled", "this computer stalled",
         "this computer stalled 50 times, 7.8 s together, the longest time the simulator did not run for 400 ms",

@@ -96,7 +96,8 @@ def test_the_log_says_in_words_what_happened() -> None:
 
 def test_the_stalls_of_a_busy_computer_are_one_line_that_counts() -> None:
     picture = PageState(opening())
-    stalls = [Event(STARTED_NS, "warning", "simulation_stall", json.dumps({"process": who, "duration_ms": ms})) for who, ms in STALLS]
+    fields = [json.dumps({"process": process, "duration_ms": duration_ms}) for process, duration_ms in STALLS]
+    stalls = [Event(STARTED_NS, "warning", "simulation_stall", each) for each in fields]
     picture.records(packed((stall, STARTED_NS + k) for k, stall in enumerate(stalls)))
     ((_, _, level, text, key),) = json.loads(picture.tick(0.0))["log"]
     assert (level, key) == ("warning", "simulation_stall")

@@ -73,7 +73,7 @@ class Lobby:
                     self._accept(selector)
                     # The loop's tasks come between any two pieces of work.
                     await anyio.lowlevel.checkpoint()
-                    self._look(selector, [fd for fd in ready if fd in self._waiting])
+                    self._release(selector, [fd for fd in ready if fd in self._waiting])
                     self._sweep(selector)
                     await anyio.sleep(PAUSE_S)
             finally:
@@ -98,7 +98,7 @@ class Lobby:
             self._waiting[connection.fileno()] = Newcomer(connection, user, program, time.monotonic())
             selector.register(connection, selectors.EVENT_READ)
 
-    def _look(self, selector: selectors.BaseSelector, ready: list[int]) -> None:
+    def _release(self, selector: selectors.BaseSelector, ready: list[int]) -> None:
         """Let some go who ask for a stop, and some of the others, the oldest first."""
         stops: list[Newcomer] = []
         others: list[Newcomer] = []

@@ -165,7 +165,7 @@ class WriterProcess:
 
     @property
     def loss(self) -> str:
-        """What others did to the files of the log; empty if nothing."""
+        """Text that says what others did to the files of the log; empty if nothing."""
         return next((report.detail for report in reversed(self._reports) if report.state == "lost"), "")
 
     @property

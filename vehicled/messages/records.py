@@ -204,4 +204,4 @@ class HostHealth(Message, frozen=True):
     wall_clock_s: float = NAN
     """Wall clock of the computer, s since 1970 UTC."""
     log_lost: str = ""
-    """What others did to the log while it was written, such as deleting it; it is written on in another file."""
+    """Text that says what others did to the log while it was written; it goes on in another file."""

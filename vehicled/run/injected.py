@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from vehicled.messages import Event, Message
-from vehicled.runtime.events import INJECTED, OVER
+from vehicled.simulation_events import INJECTED, OVER
 
 
 class InjectedFailures:

@@ -2,64 +2,16 @@
 
 import select
 import sys
-from math import inf
 from typing import Any, TextIO, cast
 
 import msgspec
-from msgspec import Struct
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
 from vehicled.plain_text import printable
+from vehicled.simulation_events import StallReports, stall_of
 
-STALL_EVENT = "simulation_stall"
-"""Event name of a stall of the simulating computer."""
-INJECTED, OVER = "failure_injected", "failure_over"
-"""Event names of the start and the end of a failure that ``--fail`` injects."""
-TOLD_STALL_MS = 100.0
-"""Shortest stall that is reported, ms; shorter ones are only counted."""
-STALLS_PERIOD_S = 10.0
-"""Shortest time between two reports of stalls, s."""
 TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent)
 """Message types that are reported."""
-
-
-def stall_of(event: Event) -> tuple[str, float] | None:
-    """Return process and duration in ms of a stall; None for another event."""
-    if event.name != STALL_EVENT:
-        return None
-    try:
-        stall = msgspec.json.decode(event.fields, type=_StallFields)
-    except (msgspec.DecodeError, UnicodeError):
-        return None
-    return stall.process, stall.duration_ms
-
-
-class _StallFields(Struct):
-    process: str
-    duration_ms: float
-
-
-class Stalls:
-    """Stalls that are reported together."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._sum_ms = self._longest_ms = 0.0
-        self._process = ""
-
-    def add(self, process: str, duration_ms: float) -> str:
-        """Add one; return the text for all."""
-        self.count += 1
-        self._sum_ms += duration_ms
-        if duration_ms > self._longest_ms:
-            self._longest_ms, self._process = duration_ms, process
-        longest = f"the {self._process} did not run for {self._longest_ms:.0f} ms"
-        if self.count == 1:
-            return f"this computer stalled: {longest}; the simulated clock was paused meanwhile"
-        return (
-            f"this computer stalled {self.count} times, {self._sum_ms * 1e-3:.1f} s together, the longest time {longest}; the "
-            "simulated clock was paused meanwhile"
-        )
 
 
 class NonBlockingStream:
@@ -96,8 +48,7 @@ class EventLog:
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
         self._block_told = False
-        self._stalls: dict[str, tuple[Stalls, float]] = {}
-        """Stalls of each process since the last report of one, with its time in s."""
+        self._stalls = StallReports()
         self._made: Any = self._make() if ready else None
 
     def _make(self) -> Any:
@@ -120,15 +71,9 @@ class EventLog:
         (self._made.warning if warning else self._made.info)(printable(text), **shown)
 
     def _say_event(self, event: Event) -> None:
-        stall, now_s = stall_of(event), event.t_ns * 1e-9
-        if stall is not None and stall[1] >= TOLD_STALL_MS:
-            stalls, told_s = self._stalls.get(stall[0], (Stalls(), -inf))
-            text = stalls.add(*stall)
-            # One line for those of some seconds, or a busy computer would fill the screen with them.
-            if now_s - told_s >= STALLS_PERIOD_S:
+        if (stall := stall_of(event)) is not None:
+            if text := self._stalls.add(stall, event.t_ns * 1e-9):
                 self._say(True, text)
-                stalls, told_s = Stalls(), now_s
-            self._stalls[stall[0]] = stalls, told_s
         elif event.name == "loop_blocked" and not self._block_told:
             # Once: the log has them all.
             block = msgspec.json.decode(event.fields)

@@ -8,14 +8,15 @@ import anyio
 import msgspec
 
 from vehicled.journal import Sink
-from vehicled.link import LEAST_STEP_NS, MAX_STEP_NS, PACE_BEAT_NS, Kind, decode_grant, decode_reason, encode
+from vehicled.link import PACE_BEAT_NS, Kind, decode_grant, decode_reason, encode
+from vehicled.link_time import PacedTime
 from vehicled.machine import Outgoing
 from vehicled.messages import Event, Fault, PortState, Reaction
 from vehicled.ports import Send
 from vehicled.runtime.clock import PacedClock, RunClock, Stall
 from vehicled.runtime.connection import Link, LinkClosedError
-from vehicled.runtime.events import STALL_EVENT
 from vehicled.runtime.host import Host
+from vehicled.simulation_events import STALL
 
 HEARTBEAT_NS = 50_000_000
 
@@ -37,8 +38,8 @@ class LinkTransport:
         self._ports = link.ports if ports is None else ports
         self._sink = sink
         self._silence_ns = round(silence_s * 1e9)
-        self._last_rx_ns = self._advanced_ns = time.monotonic_ns()
-        self._granted_ns = self._advanced_to_ns = 0
+        self._last_rx_ns = time.monotonic_ns()
+        self._time = PacedTime(link.opened_ns)
         self._heartbeat_ns = 0
         self.expired = 0
         """Number of frames dropped because their deadline had passed."""
@@ -47,7 +48,8 @@ class LinkTransport:
         """Read until cancelled. Raises :class:`LinkClosedError` if the simulator is gone or violates the protocol."""
         link = self._link
         link.sock.setblocking(False)
-        self._last_rx_ns = self._advanced_ns = time.monotonic_ns()
+        self._last_rx_ns = time.monotonic_ns()
+        self._time.begin(self._last_rx_ns)
         for port in self._ports:
             host.on_port(port, PortState.OPENED, "simulator link", self._clock.now_ns())
         while True:
@@ -64,27 +66,13 @@ class LinkTransport:
                     host.on_rx(link.ports[number], payload, now_ns)
                 elif kind is Kind.GRANT and self._paced is not None:
                     lost_ns, daemon_stalled = decode_grant(payload)
-                    self._check_grant(t_ns, lost_ns)
+                    self._time.check(t_ns, lost_ns, self._clock.now_ns(), time.monotonic_ns())
                     self._tell(self._paced.on_grant(t_ns, lost_ns, "daemon" if daemon_stalled else "simulator"))
                     now_ns = self._clock.now_ns()
                 elif kind is Kind.SYNC:
                     link.send(encode(Kind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
                 elif kind is Kind.BYE:
                     raise LinkClosedError(f"the simulator ended the run: {decode_reason(payload)}")
-
-    def _check_grant(self, t_ns: int, lost_ns: int) -> None:
-        """Check a grant of a paced simulator. Raises :class:`LinkClosedError` if its time goes back or is not that of this run."""
-        if t_ns < self._granted_ns:
-            back_s = (self._granted_ns - t_ns) * 1e-9
-            raise LinkClosedError(f"the simulator granted a time {back_s:.3f} s before that of its last grant: its time went back")
-        ahead_ns, now_ns = t_ns - self._clock.now_ns(), time.monotonic_ns()
-        if ahead_ns > MAX_STEP_NS:
-            raise LinkClosedError(f"the simulator granted time {ahead_ns * 1e-9:.3f} s ahead of the run")
-        if lost_ns > now_ns - self._link.opened_ns + MAX_STEP_NS:
-            raise LinkClosedError(f"the simulator lost {lost_ns * 1e-9:.3f} s of time, more than the run has lasted")
-        self._granted_ns = t_ns
-        if t_ns >= self._advanced_to_ns + LEAST_STEP_NS:
-            self._advanced_to_ns, self._advanced_ns = t_ns, now_ns
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
         """Send frames within their deadlines and a heartbeat; detect a silent simulator."""
@@ -93,9 +81,8 @@ class LinkTransport:
         # Unread bytes mean that this process stalled, not the simulator.
         if monotonic_ns - self._last_rx_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
             raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._last_rx_ns) / 1e9:.2f} s")
-        if self._paced is not None and self._last_rx_ns - self._advanced_ns > self._silence_ns:
-            # It sends, and the time of the run would stand still for ever.
-            raise LinkClosedError(f"the simulator has granted no time for {(self._last_rx_ns - self._advanced_ns) / 1e9:.2f} s")
+        if self._paced is not None:
+            self._time.progress(self._last_rx_ns, self._silence_ns)
         out = []
         for item in outgoing:
             action = item.action
@@ -120,4 +107,4 @@ class LinkTransport:
         if stall is None:
             return
         fields = msgspec.json.encode({"process": stall.process, "duration_ms": round(stall.duration_ns / 1e6, 1)}).decode()
-        self._sink.record(Event(stall.t_ns, "warning", STALL_EVENT, fields), self._clock.now_ns())
+        self._sink.record(Event(stall.t_ns, "warning", STALL, fields), self._clock.now_ns())

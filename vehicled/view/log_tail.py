@@ -9,7 +9,7 @@ import msgspec
 from vehicled.log.text import shorten
 from vehicled.messages import Event, Fault, Message, ModeChange, OperatorCommand, PortEvent, PortState, Reaction
 from vehicled.plain_text import printable
-from vehicled.runtime.events import STALL_EVENT, Stalls, stall_of
+from vehicled.simulation_events import STALL, Stalls, stall_of
 
 MOST_LINES = 200
 MOST_TEXT = 240
@@ -32,7 +32,7 @@ class LogTail:
         """Add a message of one of the :data:`KINDS`."""
         key = ""
         if isinstance(message, Event) and (stall := stall_of(message)) is not None:
-            level, text, key = "warning", self._stalls.add(*stall), STALL_EVENT
+            level, text, key = "warning", self._stalls.add(stall), STALL
             if self.lines and self.lines[-1][4] == key:
                 self.lines.pop()
         else:

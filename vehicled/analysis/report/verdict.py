@@ -3,7 +3,6 @@
 from math import degrees, isfinite, isnan, nan, sqrt
 from typing import NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 from vehicled.analysis.course import COURSE_CHANGED
@@ -11,8 +10,8 @@ from vehicled.analysis.report.chart import moment
 from vehicled.analysis.report.scan import Findings
 from vehicled.messages import Event, Fault, Mode, ModeChange, Reaction
 from vehicled.reference import too_coarse
-from vehicled.runtime.events import INJECTED, OVER
 from vehicled.safety.reason import ReasonCode
+from vehicled.simulation_events import INJECTED, OVER, failure_of
 
 _STOPS = (Mode.STOPPING, Mode.FAULT)
 _DRIVES = (Mode.ARMED, Mode.AUTO, Mode.TELEOP)
@@ -80,7 +79,7 @@ def verdict(f: Findings) -> Verdict:
         passed = {"yes": True, "no": False}.get(f.end.get("lanes_passed", ""))
         sentences.append((passed, f"Lanes and boxes of the course: {lanes}."))
     events: list[Event] = f.rare[Event]
-    if injected := list(dict.fromkeys(name for name in map(_failure_of, events) if name)):
+    if injected := list(dict.fromkeys(name for name in map(failure_of, events) if name)):
         sentences.append((None, f"Injected with --fail: {', '.join(injected)}."))
     faults: list[Fault] = f.rare[Fault]
     trips = [fault for fault in faults if fault.active and fault.reaction >= Reaction.CAP_SPEED]
@@ -222,26 +221,12 @@ def told_change(f: Findings, change: ModeChange) -> str:
     return f"{moment(f.seconds(change.t_ns))}: {change.before.name} -> {change.after.name}: {change.reason}"
 
 
-class _Injected(Struct):
-    failure: str
-
-
-def _failure_of(event: Event) -> str:
-    """Return the injected failure that an event tells of; empty for other events."""
-    if event.name not in (INJECTED, OVER):
-        return ""
-    try:
-        return msgspec.json.decode(event.fields, type=_Injected).failure
-    except msgspec.DecodeError:
-        return ""
-
-
 def _injected(f: Findings, until_ns: int) -> list[str]:
     """Return the failures that were injected before a time and had not ended long before it."""
     events: list[Event] = f.rare[Event]
     begun: dict[str, tuple[int, str]] = {}
     for event in events:
-        failure = _failure_of(event)
+        failure = failure_of(event)
         if not failure or event.t_ns > until_ns:
             continue
         began_ns, _ = begun.get(failure, (event.t_ns, ""))
