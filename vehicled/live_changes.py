@@ -94,7 +94,10 @@ class ControllerBuilder:
         self._implementation = implementation
         self._profile = self.params = params
         self.course = course
+        self.vehicle = vehicle
+        self.limits = limits
         self.rules = CourseRules(vehicle, limits, course.datum, fence)
+        self.outside = self.rules.outside
         self.usual_speed_mps = float(np.median(np.abs(course.speed_mps)))
         """Speed of a planned course, m/s: the median of the first one."""
 

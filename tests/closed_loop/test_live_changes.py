@@ -100,7 +100,7 @@ def goto(x_m: float, y_m: float, speed_mps: float = 0.8) -> Act:
     def act(machine: Machine, now_ns: int) -> Any:
         assert machine.builder is not None
         course = course_to(
-            pose(machine), x_m, y_m, None, radius_m=machine.builder.rules.vehicle.min_turn_radius_m, speed_mps=speed_mps,
+            pose(machine), x_m, y_m, None, radius_m=machine.builder.vehicle.min_turn_radius_m, speed_mps=speed_mps,
             datum=machine.builder.course.datum, refused=lambda course: "",
         )  # fmt: skip
         return send(course)(machine, now_ns)

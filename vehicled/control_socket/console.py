@@ -111,7 +111,7 @@ class Console:
             x_m=x_m,
             y_m=y_m,
             yaw_rad=yaw_rad,
-            speed_mps=min(request.speed_mps or builder.usual_speed_mps, builder.rules.limits.max_speed_mps),
+            speed_mps=min(request.speed_mps or builder.usual_speed_mps, builder.limits.max_speed_mps),
             name="return" if isinstance(request, ReturnRequest) else f"goto {x_m:.1f} {y_m:.1f}",
         )
 
