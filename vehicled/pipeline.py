@@ -18,6 +18,7 @@ from vehicled.control.interface import Controller
 from vehicled.control.setpoint import SetpointControl
 from vehicled.control.speed import SpeedParams
 from vehicled.control.teleop import teleop_command
+from vehicled.control.waiting import WAIT_BEGINS, WAIT_ENDED, WaitTracker
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
@@ -27,6 +28,7 @@ from vehicled.messages import (
     ControlCommand,
     ControlLevel,
     CourseCommand,
+    CourseKind,
     Event,
     Fault,
     GnssFix,
@@ -105,6 +107,8 @@ class Pipeline:
         self._setpoints = SetpointControl(speed or SpeedParams(), vehicle)
         self.builder = builder
         """Builder of the controller; None if it cannot be changed during the run."""
+        self.course_kind = CourseKind.GIVEN
+        """Purpose of the present course."""
         self.speed_limit_mps = inf
         """Speed limit that was requested, m/s; infinite for none."""
         self.home: tuple[float, float, float] | None = None
@@ -118,6 +122,8 @@ class Pipeline:
         self._sink = sink
         self._identifier = identifier
         self._entry = None if course is None else CourseEntry(course, limits.corridor_m)
+        self.waits = None if course is None else WaitTracker(course)
+        """Waits of the present course; None without a course."""
         self._frame = ControlFrame(control_frame or ControlFrameParams())
         self.supervisor = supervisor
         self.inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
@@ -193,6 +199,8 @@ class Pipeline:
             self._controller.on_scan(self._scan)
             self._scan = None
         command = self._controller.step(self._frame.step(estimate), now_ns)
+        if self.waits is not None and self.waits.left and self.supervisor.mode is Mode.AUTO:
+            command = self._wait(self.waits, command, estimate, now_ns)
         self.newest_command.put(command, now_ns)
         self._sink.record(command, now_ns)
         if self._entry is not None:
@@ -200,6 +208,21 @@ class Pipeline:
                 self._entry.driven_to(command.progress_m)
             else:
                 self._entry.follow(estimate)
+
+    def _wait(self, waits: WaitTracker, command: ControlCommand, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+        """Return the command, or the brake while the course asks the vehicle to stand."""
+        before, at_end = waits.present, self._controller.finished
+        ended = waits.step(command.progress_m, estimate.speed_mps, now_ns, at_end=at_end)
+        wait = waits.present or before
+        if wait is None:
+            return command
+        if ended or before is None:
+            name, fields = WAIT_ENDED if ended else WAIT_BEGINS, {"at_m": wait.s_m, "duration_s": wait.duration_s}
+            self._sink.record(Event(now_ns, "info", name, json.dumps(fields)), now_ns)
+        if ended and not at_end:
+            # As for a drive that resumes: the integral of the speed control has grown meanwhile.
+            self._controller.reset(command.progress_m, self.gate.wheel_angle_rad)
+        return replace(command, throttle=0.0, brake=1.0, target_speed_mps=0.0)
 
     def late(self) -> None:
         """Tell the controller that its task missed the deadline, so that it may use a cheaper law next time."""
@@ -317,7 +340,8 @@ class Pipeline:
                 s_m = joined.s_m
                 entry.driven_to(s_m)
                 fields["joined_m"] = s_m
-            self._entry = entry
+            self._entry, self.waits, self.course_kind = entry, WaitTracker(prepared.course), message.kind
+            self.waits.begin(s_m)
             self.monitors.follow(prepared.course)
             if command is not None:
                 # Its place belongs to the old course.
@@ -396,6 +420,8 @@ class Pipeline:
         mode = supervisor.mode
         if mode is Mode.AUTO:
             self._controller.reset(supervisor.entry.s_m, self.gate.wheel_angle_rad)
+            if self.waits is not None:
+                self.waits.begin(supervisor.entry.s_m)
             self._frame.reset()
             self._driving_mode = mode
         elif mode is Mode.TELEOP:
@@ -408,6 +434,8 @@ class Pipeline:
         elif mode is Mode.ALIGN:
             self._alignment.begin()
             self._driving_mode = mode
+        if mode is not Mode.AUTO and self.waits is not None:
+            self.waits.leave()
         if mode not in (Mode.STOPPING, Mode.FAULT):
             self._stopping_since_ns = NEVER_NS
         elif before in MOVING and self._stopping_since_ns == NEVER_NS:
@@ -440,7 +468,8 @@ class Pipeline:
             control=self.newest_command.value,
             control_age_ns=self.newest_command.age_ns(now_ns),
             sent=self._sent,
-            course_finished=self._controller.finished,
+            course_finished=self._controller.finished and not (self.waits is not None and self.waits.left),
+            waiting=self.waits is not None and self.waits.present is not None,
             actuator_lost=actuator_lost,
             task_raised=self.raised,
             measured_speed_mps=self.monitors.motion.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),

@@ -22,15 +22,14 @@ from vehicled.cli import control, main
 from vehicled.cli.control import _show, _show_margins
 from vehicled.control_socket import lobby, server
 from vehicled.control_socket.client import Client, ControlError
+from vehicled.control_socket.console import STOPPED, RunFacts
 from vehicled.control_socket.console import Console as RunConsole
-from vehicled.control_socket.console import RunFacts
-from vehicled.control_socket.protocol import MAX_LINE, MAX_ORIGIN, ActionRequest, GotoRequest, RequestError, parse
+from vehicled.control_socket.protocol import MAX_LINE, ActionRequest, GotoRequest, RequestError, parse, printable
 from vehicled.control_socket.server import MAX_CLIENTS, ControlServer
 from vehicled.control_socket.socket_path import SocketPathError, answers, find, folder, socket_path
 from vehicled.live_changes import ChangeError
 from vehicled.messages import Mode, OperatorAction, Reaction, TeleopCommand
 from vehicled.paths import formulas
-from vehicled.plain_text import printable
 from vehicled.planner.process import Asker, Planned
 from vehicled.run.session import _refusal_alone
 
@@ -39,6 +38,7 @@ class Console:
     """Takes requests instead of a run."""
 
     mode = Mode.STANDBY
+    stops = 0
 
     def __init__(self) -> None:
         self.requests: list[tuple[OperatorAction, str]] = []
@@ -65,7 +65,7 @@ class Console:
     def prepare(self, message: Any, course: Any = None) -> Any:
         return message
 
-    def change(self, message: Any, prepared: Any, now_ns: int) -> str:
+    def change(self, message: Any, prepared: Any, now_ns: int, stops: int | None = None) -> str:
         self.changes.append(getattr(message, "name", None) or message.key)
         return ""
 
@@ -305,7 +305,7 @@ async def test_a_stop_overtakes_what_its_own_program_has_piled_up(tmp_path: Path
         found = await ask(path, *lines)
         actions = [action for action, _ in console.requests]
     assert [each["ok"] for each in found] == [True] * 5 + [False] * 15 + [True, True], "in the order of the requests"
-    assert "a stop came after it" in found[10]["why"]
+    assert found[10]["why"] == STOPPED
     # What was asked for before the stop must not take effect after it.
     assert actions == [OperatorAction.ARM] * 5 + [OperatorAction.STOP, OperatorAction.ARM]
 
@@ -380,7 +380,7 @@ async def test_a_path_holds_up_nobody_and_a_stop_calls_it_off(tmp_path: Path) ->
             data += await stream.receive()
     first, second, arm, stop, third = (json.loads(line) for line in data.splitlines())
     assert first["why"] == server.NEWER
-    assert second["why"] == "a stop came after it"
+    assert second["why"] == STOPPED
     assert arm["ok"]
     assert stop["ok"]
     assert third["course"] == "goto 7"
@@ -598,7 +598,7 @@ def test_random_bytes_are_a_refusal_or_a_request(line: bytes) -> None:
 @given(st.sampled_from(["arm", "drive", "stop"]), st.text(max_size=64))
 def test_a_good_request_is_understood(action: str, origin: str) -> None:
     request = parse(json.dumps({"do": "request", "action": action, "origin": origin}).encode())
-    assert request == ActionRequest(action=action, origin=printable(origin, MAX_ORIGIN))  # type: ignore[arg-type]
+    assert request == ActionRequest(action=action, origin=printable(origin))  # type: ignore[arg-type]
     assert request.origin.isprintable()
 
 

@@ -26,6 +26,7 @@ from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.datum import Datum
 from vehicled.paths.shortest import Pose
 from vehicled.paths.stored import from_bytes, to_bytes
+from vehicled.paths.waits import Wait
 from vehicled.planner import process
 from vehicled.planner.frames import Goal, Opening, RequestKind
 from vehicled.planner.process import Asker, Planned, Planner
@@ -99,11 +100,19 @@ async def test_a_path_comes_back_as_a_course_and_as_it_is_journalled() -> None:
 
 
 async def test_a_course_of_a_client_is_read_and_named() -> None:
-    course = course_from_waypoints("mine", [0.0, 50.0], [0.0, 1.0], closed=False, datum=HERE.datum)
+    course = course_from_waypoints("mine", [0.0, 50.0], [0.0, 1.0], closed=False, datum=HERE.datum, waits_s=[0.0, 5.0])
     async with planning() as (planner, _):
-        planned = await planner.course(asker(), line(to_bytes(course), origin="a \x1b[31mprogram"))
-    assert (planned.course.name, planned.origin) == ("mine", r"a \x1b[31mprogram")
+        planned = await planner.course(asker(), line(to_bytes(course), origin="a program", kind="mission"))
+    assert (planned.course.name, planned.origin, planned.kind) == ("mine", "a program", "mission")
+    assert planned.course.waits == course.waits == (Wait(course.length_m, 5.0),)
     assert planned.stored == to_bytes(course)
+
+
+@pytest.mark.parametrize("fields", [{"origin": "n" * 65}, {"kind": "goto"}, {"more": 1}])
+def test_a_line_out_of_range_is_refused_by_name(fields: dict[str, Any]) -> None:
+    work = Work(msgspec.msgpack.encode(OPENING))
+    _, text = work.reply(RequestKind.COURSE, b"".join(line(to_bytes(straight(20.0)), **fields)))
+    assert text.startswith(b"not a request")
 
 
 def straight(length_m: float, **changes: Any) -> Course:
@@ -123,10 +132,10 @@ def dense() -> Course:
     [
         (straight(310.0), "0.31 km long; during a run it may have 0.3 km (limits.max_new_course_m)"),
         (dense(), "20000 samples on 20.0 m"),
-        (straight(20.0, name="\x1b[2J"), "the name of a course"),
-        (straight(20.0, name="n" * 200), "the name of a course"),
+        (straight(20.0, name="\x1b[2J"), "the name of the course"),
+        (straight(20.0, name="n" * 201), "the name of the course"),
         (straight(20.0, datum=Datum.from_degrees(48.0, 9.0)), "another origin"),
-        (straight(20.0, speed_mps=np.full(201, -1.0)), "cannot reverse|reverse legs"),
+        (straight(20.0, speed_mps=np.full(201, -1.0), yaw_rad=np.full(201, np.pi)), "cannot reverse|reverse legs"),
         (straight(299.0, y_m=np.linspace(0.0, 150.0, 2991)), "outside the fence|do not fit"),
     ],
 )  # fmt: skip

@@ -26,6 +26,10 @@ class HungUpError(ControlError):
     """The daemon closed the connection because its run has ended."""
 
 
+class NoAnswerError(ControlError):
+    """The daemon did not answer in time; its answer may still come, so the connection is of no more use."""
+
+
 class Client:
     """One connection to a daemon. Raises :class:`ControlError` if no daemon answers."""
 
@@ -120,7 +124,7 @@ class Client:
             try:
                 data = self._socket.recv(1 << 16)
             except TimeoutError:
-                raise ControlError(f"no answer from the daemon within {self._timeout_s:.0f} s: its loop may be frozen") from None
+                raise NoAnswerError(f"no answer from the daemon within {self._timeout_s:.0f} s: its loop may be frozen") from None
             except OSError as error:
                 raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
             if not data:

@@ -24,11 +24,12 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from vehicled.control_socket.console import Console
+from vehicled.control_socket.console import STOPPED, Console
 from vehicled.control_socket.lines import CoursePieces, LineReader, LineTooLongError
 from vehicled.control_socket.lobby import BACKLOG, STOP_WORDS, Lobby, Newcomer
 from vehicled.control_socket.protocol import (
     ACTIONS,
+    COURSE_KINDS,
     ActionRequest,
     CourseRequest,
     GotoRequest,
@@ -48,6 +49,7 @@ from vehicled.control_socket.protocol import (
     WatchRequest,
     answer,
     parse,
+    printable,
     refusal,
 )
 from vehicled.control_socket.socket_path import GROUP, answers, taken
@@ -56,7 +58,7 @@ from vehicled.control_socket.turns import Turns
 from vehicled.live_changes import ChangeError
 from vehicled.log.cat import kinds_of
 from vehicled.log.errors import LogError
-from vehicled.messages import CourseCommand, Mode, ParameterCommand, Setpoint, TeleopCommand
+from vehicled.messages import CourseCommand, CourseKind, Mode, ParameterCommand, Setpoint, TeleopCommand
 from vehicled.planner.process import Asker, Planned, Planner
 from vehicled.safety.monitors.setpoints import LEASE_NS
 
@@ -89,7 +91,6 @@ BUILD_TIMEOUT_S = 5.0
 MAX_EARLY_STOPS = 4
 """Largest number of stops that overtake the requests read with them: the later ones ask for the same."""
 NEWER = "a newer request of the same client took its place"
-OVERTAKEN = "a stop came after it"
 
 Line = bytes | CoursePieces
 
@@ -123,9 +124,11 @@ class _Place:
 class _Pending:
     """Request that waits for its turn, or is being served."""
 
-    def __init__(self, request: Request | CoursePieces, place: _Place) -> None:
+    def __init__(self, request: Request | CoursePieces, place: _Place, stops: int | None) -> None:
         self.request = request
         self.place = place
+        self.stops = stops
+        """Number of stops before it; None if a stop does not concern it."""
         self.overruled = ""
         """Why the course that it asks for is not wanted any more; empty while it is."""
 
@@ -133,6 +136,11 @@ class _Pending:
         """Give up a request for a course."""
         if isinstance(self.request, list | GotoRequest | ReturnRequest):
             self.overruled = self.overruled or why
+
+    def check(self) -> None:
+        """Raise :class:`ChangeError` if the course is not wanted any more."""
+        if self.overruled:
+            raise ChangeError(self.overruled)
 
 
 class _Client:
@@ -348,9 +356,10 @@ class ControlServer:
             early: dict[int, bytes] | None = None
             for index, line in enumerate(lines):
                 wait_s = allowance.wait_s()
-                if wait_s and client.teleop is not None:
-                    # Readings would queue in the kernel and be used when they are old.
-                    await client.send(refusal(f"more than {REQUESTS_PER_S:.0f} readings per second: send fewer"))
+                if wait_s and (client.teleop is not None or client.setpoint is not None):
+                    # Readings and setpoints would queue in the kernel and be used when they are old.
+                    what = "readings" if client.teleop is not None else "setpoints"
+                    await client.send(refusal(f"more than {REQUESTS_PER_S:.0f} {what} per second: send fewer"))
                     raise EOFError
                 if wait_s and early is None:
                     # Only this program waits; its further requests stay in the kernel. A stop among them does not wait.
@@ -361,7 +370,7 @@ class ControlServer:
                     await client.answer(early[index])
                 elif isinstance(line, list) or line.strip():
                     overruled = early and any(index < stop for stop in early)
-                    await self._take(client, console, line, OVERTAKEN if overruled else "")
+                    await self._take(client, console, line, STOPPED if overruled else "")
             if reader.in_course and not self._admits(client):
                 await client.send(refusal(FULL))
                 raise EOFError
@@ -399,7 +408,8 @@ class ControlServer:
 
     def _act(self, client: _Client, console: Console, request: ActionRequest) -> bytes:
         if _stops(request):
-            self._overrule(client, OVERTAKEN)
+            for each in self._connections:
+                self._overrule(each, STOPPED)
         refused = console.request(ACTIONS[request.action], request.origin or client.name, self._now_ns())
         return refusal(refused) if refused else answer(mode=console.mode.name)
 
@@ -411,7 +421,7 @@ class ControlServer:
             self._planner.cancel(client, why)
 
     async def _take(self, client: _Client, console: Console, line: Line, overruled: str) -> None:
-        """Do what a line asks if it is quick; queue it otherwise. ``overruled``: why it may not change the mode, if so."""
+        """Do what a line asks if it is quick; queue it otherwise. ``overruled``: why it may not move the vehicle, if so."""
         try:
             request: Request | CoursePieces = line if isinstance(line, list) else parse(line)
         except RequestError as error:
@@ -421,7 +431,8 @@ class ControlServer:
         if not self._admits(client) and not (isinstance(request, StatusRequest) or _stops(request)):
             await client.answer(refusal(FULL))
             return
-        if overruled and isinstance(request, ActionRequest) and not _stops(request):
+        moves = isinstance(request, ActionRequest | CourseRequest | GotoRequest | ReturnRequest | list) and not _stops(request)
+        if overruled and moves:
             await client.answer(refusal(overruled))
             return
         if isinstance(request, CourseRequest) and isinstance(line, bytes):
@@ -455,12 +466,13 @@ class ControlServer:
                 await self._queue(client, console, request)
 
     async def _queue(self, client: _Client, console: Console, request: Request | CoursePieces) -> None:
-        if isinstance(request, list | GotoRequest | ReturnRequest):
+        asks_course = isinstance(request, list | GotoRequest | ReturnRequest)
+        if asks_course:
             self._overrule(client, NEWER)
         if len(client.requests) >= MAX_REQUESTS:
             await client.answer(refusal(f"{MAX_REQUESTS} requests of this client wait for their answers: send fewer at once"))
             return
-        client.requests.append(_Pending(request, client.place()))
+        client.requests.append(_Pending(request, client.place(), console.stops if asks_course else None))
         if client.news is None:
             assert client.group is not None
             client.group.start_soon(self._work, client, console)
@@ -561,37 +573,36 @@ class ControlServer:
             return await self._turns.take("parameters", lambda: answer(parameters=console.parameters()))
         if isinstance(request, SetParameterRequest):
             now_ns, origin = self._now_ns(), request.origin or client.name
-            await self._swap(console, ParameterCommand(now_ns, now_ns, origin, request.key, request.value), None, lambda: None)
+            await self._swap(console, ParameterCommand(now_ns, now_ns, origin, request.key, request.value), None, pending)
             return answer(key=request.key, value=request.value)
 
-        def still_wanted() -> None:
-            if pending.overruled:
-                raise ChangeError(pending.overruled)
-
-        planned = await self._plan(client, console, request, still_wanted)
-        now_ns, origin = self._now_ns(), planned.origin or client.name
-        message = CourseCommand(now_ns, now_ns, origin, planned.course.name, planned.stored)
-        await self._swap(console, message, planned, still_wanted)
+        planned, kind = await self._plan(client, console, pending)
+        now_ns, origin = self._now_ns(), printable(planned.origin) or client.name
+        message = CourseCommand(now_ns, now_ns, origin, planned.course.name, planned.stored, kind)
+        await self._swap(console, message, planned, pending)
         return answer(course=planned.course.name, length_m=planned.course.length_m, mode=console.mode.name)
 
-    async def _plan(self, client: _Client, console: Console, request: Request | CoursePieces, check: Callable[[], None]) -> Planned:
-        """Return the course of a request. ``check`` raises if it is not wanted any more."""
+    async def _plan(self, client: _Client, console: Console, pending: _Pending) -> tuple[Planned, CourseKind]:
+        """Return the course of a request, and its purpose."""
+        request = pending.request
         if self._planner is None:
             raise ChangeError("this daemon plans no paths and takes no courses")
         if isinstance(request, GotoRequest | ReturnRequest):
             origin = request.origin or client.name
             goal = await self._turns.take("goal", lambda: console.goal(request))
-            check()
+            pending.check()
             planned = await self._planner.goal(Asker(client, origin, client.program), goal)
-            return replace(planned, origin=origin)
+            kind = CourseKind.RETURN if isinstance(request, ReturnRequest) else CourseKind.GOTO
+            return replace(planned, origin=origin), kind
         assert isinstance(request, list)
-        check()
-        return await self._planner.course(Asker(client, f"a course by {client.name}", client.program), request)
+        pending.check()
+        planned = await self._planner.course(Asker(client, f"a course by {client.name}", client.program), request)
+        return planned, COURSE_KINDS[planned.kind]
 
     async def _swap(
-        self, console: Console, message: CourseCommand | ParameterCommand, planned: Planned | None, check: Callable[[], None]
+        self, console: Console, message: CourseCommand | ParameterCommand, planned: Planned | None, pending: _Pending
     ) -> None:
-        """Build the controller in a thread and take it between two ticks. ``check`` raises if the change is not wanted any more."""
+        """Build the controller in a thread and take it between two ticks, unless the request is not wanted any more."""
         async with self._changing:
             # One at a time, because a change that fits no more would be prepared again on the loop.
             await anyio.sleep(max(self._changed_s + CHANGE_PERIOD_S - time.monotonic(), 0.0))
@@ -603,8 +614,8 @@ class ControlServer:
                 raise ChangeError(f"the controller took more than {BUILD_TIMEOUT_S:g} s to be built: nothing was changed") from None
 
             def change() -> str:
-                check()
-                return console.change(message, prepared, self._now_ns())
+                pending.check()
+                return console.change(message, prepared, self._now_ns(), pending.stops)
 
             refused = await self._turns.take(type(message), change)
             self._changed_s = time.monotonic()

@@ -78,11 +78,13 @@ class PlannedHead(Struct, frozen=True, kw_only=True):
     stored_bytes: int
     origin: str
     """Origin that a client's line names; empty if none."""
+    kind: str
+    """Kind that it names."""
 
 
-def planned(course: Course, stored: bytes, origin: str) -> list[bytes]:
+def planned(course: Course, stored: bytes, origin: str = "", kind: str = "course") -> list[bytes]:
     """Return the pieces of an answer with a course."""
-    head = msgspec.msgpack.encode(PlannedHead(course=head_of(course), stored_bytes=len(stored), origin=origin))
+    head = msgspec.msgpack.encode(PlannedHead(course=head_of(course), stored_bytes=len(stored), origin=origin, kind=kind))
     columns = columns_of(course)
     length = LENGTH.size + len(head) + sum(map(len, columns)) + len(stored)
     return [HEAD.pack(length, ReplyKind.PLANNED) + LENGTH.pack(len(head)) + head, *columns, stored]

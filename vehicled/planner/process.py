@@ -52,6 +52,8 @@ class Planned(Struct, frozen=True):
     """The same course for the journal; see :func:`vehicled.paths.stored.from_bytes`."""
     origin: str
     """Origin that a client's line named; empty if none."""
+    kind: str = "course"
+    """Kind that a client's line named."""
 
 
 class Asker(Struct, frozen=True, eq=False):
@@ -260,7 +262,7 @@ class Planner:
         await _receive_into(channel, columns.data.cast("B"))
         stored = await _receive(channel, head.stored_bytes)
         if not job.done.is_set():
-            job.planned = Planned(from_columns(head.course, columns), bytes(stored), head.origin)
+            job.planned = Planned(from_columns(head.course, columns), bytes(stored), head.origin, head.kind)
             job.done.set()
 
 

@@ -3,8 +3,10 @@
 Each function returns the pieces of its answer; see :mod:`vehicled.planner.frames`.
 """
 
+from typing import Annotated, Literal
+
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from vehicled.live_changes import ChangeError, CourseRules
 from vehicled.paths.course import SPACING_M, Course
@@ -12,21 +14,20 @@ from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.shortest import course_to
 from vehicled.paths.stored import from_bytes, to_bytes
-from vehicled.plain_text import printable
 from vehicled.planner.frames import Goal, Opening, RequestKind, planned, refused
 from vehicled.safety.fence import Fence
 
 DENSEST = 2.0
 """Most samples of a course for each that the daemon itself would place."""
 SPARE_SAMPLES = 1000
-MAX_NAME = 120
 
 
 class CourseLine(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="course", kw_only=True):
     """A client's line with a course, as :class:`vehicled.control_socket.protocol.CourseRequest`."""
 
     data: bytes
-    origin: str = ""
+    kind: Literal["course", "mission"] = "course"
+    origin: Annotated[str, Meta(max_length=64)] = ""
 
 
 class Work:
@@ -42,7 +43,7 @@ class Work:
         try:
             if kind == RequestKind.GOAL:
                 course = self._path(msgspec.msgpack.decode(payload, type=Goal))
-                return planned(course, to_bytes(course), "")
+                return planned(course, to_bytes(course))
             return self._read(payload)
         except (ChangeError, CourseError) as error:
             return refused(str(error))
@@ -66,9 +67,6 @@ class Work:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ChangeError(f"not a request: {error}") from None
         course = from_bytes(request.data)
-        if not course.name.isprintable() or len(course.name) > MAX_NAME:
-            name = printable(course.name, MAX_NAME)
-            raise ChangeError(f"{name}: the name of a course has at most {MAX_NAME} characters, all of them printable")
         most_m = self._rules.limits.max_new_course_m
         if course.length_m > most_m:
             raise ChangeError(
@@ -82,4 +80,4 @@ class Work:
                 f"sampled every {SPACING_M:g} m"
             )
         self._rules.check(course)
-        return planned(course, request.data, printable(request.origin, MAX_NAME))
+        return planned(course, request.data, request.origin, request.kind)

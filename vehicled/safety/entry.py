@@ -87,6 +87,9 @@ def join_moving(course: Course, estimate: StateEstimate, vehicle: Vehicle, limit
     if not course.closed and course.length_m - found.s_m < stop_m:
         left = f"{course.length_m - found.s_m:.1f} m of the course are left, and a stop takes {stop_m:.1f} m"
         return Entry(refused=f"{left}: lower the speed first, or choose a longer course")
+    nearest_m = min((wait.s_m - found.s_m for wait in course.waits if wait.s_m > found.s_m), default=stop_m)
+    if nearest_m < stop_m:
+        return Entry(refused=f"a wait is {nearest_m:.1f} m ahead, and a stop takes {stop_m:.1f} m: lower the speed first")
     possible = limits.max_lateral_acceleration_mps2 / np.maximum(np.abs(curvature), 1e-9)
     excess = square - 2.0 * deceleration_mps2 * ahead_m - possible
     if len(excess) and excess.max() > 0.0:

@@ -21,6 +21,8 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     sent: ActuatorCommand | None = None
     """Last command to the actuators; None before the first."""
     course_finished: bool = False
+    waiting: bool = False
+    """True while the course asks the vehicle to stand where it is, from the braking before a wait to its end."""
     actuator_lost: str = ""
     """Reason why the actuator's port cannot be written; empty if it can."""
     task_raised: str = ""
