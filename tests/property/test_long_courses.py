@@ -17,6 +17,7 @@ from vehicled.paths.tracking import PathTracker
 from vehicled.profile.loading import load_profile
 from vehicled.safety.monitors.alignment import AlignmentMonitor
 from vehicled.safety.monitors.motion import MotionMonitor
+from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.sources import SourceMonitor
 from vehicled.safety.monitors.stopping import CURVATURE_AHEAD_M, StoppingMonitor
 from vehicled.safety.monitors.yaw import YawMonitor
@@ -98,7 +99,9 @@ def test_the_sharpest_bend_ahead_is_the_largest_of_the_window(curvatures: list[f
     alignment = AlignmentMonitor(
         AlignmentParams(), None, (0.0, 0.0), SourceMonitor(()), YawMonitor(0.0), MotionMonitor(ART.vehicle)
     )  # fmt: skip
-    monitor = StoppingMonitor(ART.limits, ART.vehicle, course, None, alignment)
+    place = PlaceMonitor(ART.limits, ART.vehicle, None, None, AlignmentParams())
+    monitor = StoppingMonitor(ART.limits, ART.vehicle, None, alignment, place)
+    monitor.follow(course)
     reach = max(1, round(CURVATURE_AHEAD_M / 0.37))
     around = [abs(c) for c in curvatures] * (1 + reach // n + 1 if closed else 1)
     assert monitor._sharpest.tolist() == [max(around[k : k + reach]) for k in range(n)]

@@ -28,6 +28,7 @@ from vehicled.messages import (
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.shortest import Pose
+from vehicled.paths.stored import to_bytes
 from vehicled.planner.frames import Goal
 from vehicled.safety.margins import RuleState, standings
 from vehicled.safety.supervisor import Supervisor
@@ -97,7 +98,11 @@ class Console:
         """Return what a change makes; another thread may call this. ``course``: that of the message, if it was read and checked
         already. Raises :class:`ChangeError`.
         """
-        return self._builder().prepare(message, course)
+        moving = self.mode is Mode.AUTO
+        prepared = self._builder().prepare(message, self._machine.estimate, moving=moving, checked=course)
+        if prepared.lap_from_m is None:
+            return prepared
+        return replace(prepared, stored=to_bytes(prepared.course), lap_from_m=None)
 
     def change(
         self, message: CourseCommand | ParameterCommand, prepared: Prepared | None, now_ns: int, stops: int | None = None
@@ -109,6 +114,8 @@ class Console:
         if stops is not None and stops != self.stops and isinstance(message, CourseCommand):
             return STOPPED
         message = replace(message, t_ns=now_ns, t_rx_ns=now_ns)
+        if isinstance(message, CourseCommand) and prepared is not None and prepared.stored:
+            message = replace(message, course=prepared.stored)
         return self._machine.on_message(message, now_ns, prepared)
 
     def goal(self, request: GotoRequest | ReturnRequest) -> Goal:
@@ -218,8 +225,7 @@ class Console:
                 "age_ms": (now_ns - estimate.t_ns) * 1e-6,
             },
             "lane": self._lane(),
-            "progress_m": None if control is None else _known(control.progress_m),
-            "cross_track_m": None if control is None else _known(control.cross_track_m),
+            **self._place_on_course(),
             "target_speed_mps": None if control is None else _known(control.target_speed_mps),
             "ports": [
                 {"name": name, "state": state.name if isinstance(state, PortState) else "OPENING", "detail": detail}
@@ -245,6 +251,14 @@ class Console:
     def _waits(self, now_ns: int) -> str:
         wait = self._wait(now_ns)
         return "" if wait is None else "; waits {waited_s:.0f} s of {duration_s:g} s at {at_m:.1f} m".format(**wait)
+
+    def _place_on_course(self) -> dict[str, float | None]:
+        """Return the place on the course as the monitors track it; a controller may be wrong about its own."""
+        s = self._machine.supervisor.inputs
+        place = None if s is None else s.monitors.place
+        if place is None or place.point is None:
+            return {"progress_m": None, "cross_track_m": None}
+        return {"progress_m": place.s_m, "cross_track_m": place.off_m}
 
     def _speed_cap_mps(self) -> float | None:
         """Return the speed cap if it is below the profile's limit."""

@@ -117,6 +117,30 @@ class Course:
         """Return the same course under another name."""
         return replace(self, name=name)
 
+    def beginning_at(self, s_m: float) -> "Course":
+        """Return the lap with its start at the sample nearest to an arc length. Raises CourseError for an open course."""
+        if not self.closed:
+            raise CourseError(f"{self.name}: an open course begins at its start; only a lap can begin anywhere")
+        k = int(np.abs(self.s_m - s_m % self.length_m).argmin())
+        waits = sorted(((wait.s_m - float(self.s_m[k])) % self.length_m, wait.duration_s) for wait in self.waits)
+        turn = self.yaw_rad[-1] + remainder(self.yaw_rad[0] - self.yaw_rad[-1], tau) - self.yaw_rad[0]
+        course = replace(
+            self,
+            x_m=np.roll(self.x_m, -k),
+            y_m=np.roll(self.y_m, -k),
+            yaw_rad=np.append(self.yaw_rad[k:], self.yaw_rad[:k] + turn),
+            curvature_per_m=np.roll(self.curvature_per_m, -k),
+            s_m=np.append(self.s_m[k:] - self.s_m[k], self.s_m[:k] + (self.length_m - self.s_m[k])),
+            speed_mps=np.roll(self.speed_mps, -k),
+            waits=waits_at(*zip(*waits, strict=True)) if waits else (),
+        )
+        return course._read_only()
+
+    def _read_only(self) -> "Course":
+        for array in (self.x_m, self.y_m, self.yaw_rad, self.curvature_per_m, self.s_m, self.speed_mps):
+            array.flags.writeable = False
+        return self
+
     def repeated(self, laps: int) -> "Course":
         """Return several laps as one course. Raises CourseError for an open course, no lap, or more samples than allowed."""
         if laps == 1:
@@ -142,9 +166,7 @@ class Course:
                 [wait.duration_s for _ in range(laps) for wait in self.waits],
             ),
         )
-        for array in (course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.s_m, course.speed_mps):
-            array.flags.writeable = False
-        return course
+        return course._read_only()
 
 
 def course_from_waypoints(

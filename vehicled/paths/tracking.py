@@ -73,6 +73,16 @@ class PathPoint(Struct, frozen=True, gc=False):
     """Direction of the current leg: 1 forward, -1 backward."""
 
 
+class _Samples(NamedTuple):
+    """Samples of a course; a lap goes on past its start."""
+
+    columns: tuple[Array, ...]
+    """x, y, yaw, curvature, speed and arc length."""
+    s_m: "array[float]"
+    """Arc length once more, for searches without numpy objects."""
+    segments: int
+
+
 class _Leg(NamedTuple):
     """Samples from one cusp to the next, the ends included, and the way they are driven."""
 
@@ -88,6 +98,7 @@ class PathTracker:
     ``end_tolerance_m``: how short of the end counts as finished; a vehicle that stops at the end never quite crosses it.
     ``cusp_tolerance_m``: how short of a cusp counts as being there. Both are ``MANOEUVRE_TOLERANCE_M`` on a course with cusps,
     unless given.
+    ``like``: another tracker of the same course, whose samples are used.
     """
 
     def __init__(
@@ -97,20 +108,15 @@ class PathTracker:
         start_region_m: float = 5.0,
         end_tolerance_m: float | None = None,
         cusp_tolerance_m: float = MANOEUVRE_TOLERANCE_M,
+        like: "PathTracker | None" = None,
     ) -> None:
         cusps = course.cusps
         if end_tolerance_m is None:
             end_tolerance_m = MANOEUVRE_TOLERANCE_M if cusps else END_TOLERANCE_M
-        columns: tuple[Array, ...] = (
-            course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.speed_mps, course.s_m,
-        )  # fmt: skip
+        self._samples: _Samples = _samples(course) if like is None else like._samples
+        self._columns, self._s, self._segments = self._samples
         length = course.length_m
-        if course.closed:
-            columns = _run_on(columns, length)
         self._course = course
-        self._columns = columns
-        self._s = array("d", columns[-1].tobytes())
-        self._segments = len(columns[0]) - 1
         self._cusps = cusps
         # Python numbers around the place of the vehicle, made where it goes: those of a long course would take a tenth of a second.
         self._base = self._count = self._low = self._high = 0
@@ -220,18 +226,22 @@ class PathTracker:
         """The end of the course, or of the one lap, has been reached. Stays true."""
         return self._leg == len(self._legs) - 1 and self.at_leg_end
 
-    def update(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float = 0.0) -> PathPoint:
+    def update(
+        self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float = 0.0, *, turns_back: bool | None = None
+    ) -> PathPoint:
         """Follow the vehicle to this pose; when it stands at a cusp, on to the next leg.
 
-        ``speed_mps`` tells whether it stands; without it, reaching a cusp is enough. A pose that is not finite leaves the progress
-        and gives NaN errors; never raises.
+        ``speed_mps`` tells whether it stands; without it, reaching a cusp is enough. ``turns_back`` says instead whether the next
+        leg may begin. A pose that is not finite leaves the progress and gives NaN errors; never raises.
         """
+        if turns_back is None:
+            turns_back = abs(speed_mps) <= STANDSTILL_MPS
         self._window_m = max(MAX_WINDOW_M, MAX_WINDOW_S * abs(speed_mps)) if isfinite(speed_mps) else MAX_WINDOW_M
         point = self.locate(x_m, y_m, yaw_rad)
         if not (isfinite(x_m) and isfinite(y_m)):
             return point
         self._follow(x_m, y_m, point)
-        if self._leg < len(self._legs) - 1 and abs(speed_mps) <= STANDSTILL_MPS and self.at_leg_end:
+        if turns_back and self._leg < len(self._legs) - 1 and self.at_leg_end:
             self._at_m = self.leg_end_m
             self._leg += 1
             point = self.locate(x_m, y_m, yaw_rad)
@@ -329,6 +339,15 @@ class PathTracker:
             ahead = direction * beyond
             x, y, curvature = x + ahead * cos(yaw), y + ahead * sin(yaw), 0.0
         return CoursePoint(x, y, remainder(yaw, tau), curvature, speed)
+
+
+def _samples(course: Course) -> _Samples:
+    columns: tuple[Array, ...] = (
+        course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.speed_mps, course.s_m,
+    )  # fmt: skip
+    if course.closed:
+        columns = _run_on(columns, course.length_m)
+    return _Samples(columns, array("d", columns[-1].tobytes()), len(columns[0]) - 1)
 
 
 def _run_on(columns: tuple[Array, ...], length_m: float) -> tuple[Array, ...]:

@@ -73,7 +73,7 @@ def simulate(
         builder = machine.builder
         if builder is not None:
             # To read the course a second time would hold the loop.
-            judge.course_of = lambda command: builder.course
+            judge.course_of = lambda command, lap_from_m: builder.course
 
     observer = Observer(
         on_machine=know,
