@@ -179,6 +179,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         identified=learnt.values,
         course_notes=plan.course_notes,
         stalls=done.stalls,
+        messages=machine.usage,
         **figures_of(judge),
     )
 

@@ -9,8 +9,9 @@ import msgspec
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
 from vehicled.plain_text import printable
 from vehicled.simulation_events import StallReports, stall_of
+from vehicled.wire.usage import warning_of
 
-TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent)
+TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent, Event)
 """Message types that are reported."""
 
 
@@ -74,6 +75,8 @@ class EventLog:
         if (stall := stall_of(event)) is not None:
             if text := self._stalls.add(stall, event.t_ns * 1e-9):
                 self._say(True, text)
+        elif text := warning_of(event):
+            self._say(True, text)
         elif event.name == "loop_blocked" and not self._block_told:
             # Once: the log has them all.
             block = msgspec.json.decode(event.fields)
