@@ -4,24 +4,12 @@ Every command writes through :class:`SafeStream`. What draws on a terminal itsel
 :func:`raw`, and escapes the texts of others.
 """
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-"""Control characters but line feed and tab, the marks that turn the direction of writing, separators of lines, lone surrogates."""
-
-
-def escaped(text: str) -> str:
-    """Return a text with its control characters as ``\\u001b``, which a JSON text may hold as well."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def escaped_event(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Escape the texts of an event, as a processor of structlog, before its line is coloured."""
-    return {key: escaped(value) if isinstance(value, str) else value for key, value in event.items()}
+from vehicled.plain_text import printable_lines
 
 
 class SafeStream:
@@ -32,7 +20,7 @@ class SafeStream:
 
     def write(self, text: str) -> int:
         """Write a text, escaped. Return its length."""
-        self.behind.write(escaped(text))
+        self.behind.write(printable_lines(text))
         return len(text)
 
     def writelines(self, lines: Any) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from io import StringIO
 from typing import TextIO, cast
 
+from vehicled.plain_text import printable_lines
 from vehicled.runtime.events import NonBlockingStream
-from vehicled.safe_text import escaped, raw
+from vehicled.safe_text import raw
 
 _WIDEST_TABLE = 100_000
 """Width of a pipe, in which lines are never folded."""
@@ -26,7 +27,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[escaped(cell) for cell in row] for row in (columns, *rows)]
+    cells = [[printable_lines(cell) for cell in row] for row in (columns, *rows)]
     stream = raw(sys.stdout)
     on_terminal = stream.isatty()
     widths = _widths(cells, shutil.get_terminal_size().columns if on_terminal else _WIDEST_TABLE)
@@ -50,7 +51,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         table.add_row(*map(Text, row))
     if title:
         # Not as the table's title, because rich folds titles to the table's width and paths may be long.
-        console.print(Text(escaped(title), style="bold"), soft_wrap=True)
+        console.print(Text(printable_lines(title), style="bold"), soft_wrap=True)
     console.print(table, soft_wrap=True)
     stream.writelines(f"{line.rstrip()}\n" for line in drawn.getvalue().splitlines())
 
@@ -125,7 +126,7 @@ class Progress:
     def show(self, text: str) -> None:
         """Write the line."""
         self._next_ns = time.monotonic_ns() + self._every_ns
-        text = escaped(text)
+        text = printable_lines(text)
         if self._interactive:
             # A wrapped line could not be erased.
             text = text[: max(self._columns - 1, 1)]

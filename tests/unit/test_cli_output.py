@@ -16,8 +16,9 @@ from vehicled.app import SetupError
 from vehicled.cli import main
 from vehicled.messages import PortEvent, PortState
 from vehicled.output import write_output
+from vehicled.plain_text import printable_lines
 from vehicled.runtime.events import EventLog
-from vehicled.safe_text import escaped, safe_streams
+from vehicled.safe_text import safe_streams
 from vehicled.terminal import Progress, print_table
 
 HOSTILE = "a\x1b]0;title\x07b\rc\x9b2Jd\u202ee\u2028f\x00g\x7fh"
@@ -149,7 +150,7 @@ def test_control_characters_of_others_are_printed_escaped(capsys: pytest.Capture
     profile = tmp_path / f"{name}.toml"
     profile.write_text(f'name = "{HOSTILE.replace(chr(0), "")}"\n')
     assert main(["check", str(profile)]) == 1
-    assert "a\\x1b]0;title" in shown()
+    assert "a\\u001b]0;title" in shown()
     assert main(["courses", str(profile)]) == 1
     assert "\\u202ee" in shown()
     assert main(["sim", "--course", HOSTILE]) == 2
@@ -163,14 +164,14 @@ def test_control_characters_of_others_are_printed_escaped(capsys: pytest.Capture
     assert shown().count("\\u202ee") == 5
 
 
-def test_a_json_text_stays_one_when_it_is_escaped() -> None:
+def test_a_json_text_stays_one_when_it_is_printable_lines() -> None:
     text = msgspec.json.encode({"origin": HOSTILE}).decode()
-    assert json.loads(escaped(text)) == {"origin": HOSTILE}
-    assert escaped(text).isascii()
+    assert json.loads(printable_lines(text)) == {"origin": HOSTILE}
+    assert printable_lines(text).isascii()
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_lines_of_the_log_of_events_are_escaped(as_json: bool, tmp_path: Path) -> None:
+def test_lines_of_the_log_of_events_are_printable_lines(as_json: bool, tmp_path: Path) -> None:
     with (tmp_path / "lines").open("w+") as stream:
         EventLog(stream, json=as_json).record(PortEvent(0, HOSTILE, PortState.LOST, HOSTILE), 0)
         stream.seek(0)
@@ -179,7 +180,7 @@ def test_lines_of_the_log_of_events_are_escaped(as_json: bool, tmp_path: Path) -
     assert not UNSAFE.search(said)
 
 
-def test_a_progress_line_is_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_line_is_printable_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "lines").open("w+") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
         Progress().show(HOSTILE)
