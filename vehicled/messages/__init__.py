@@ -66,6 +66,7 @@ from vehicled.messages.records import (
     WireChunk,
 )
 from vehicled.messages.sensors import (
+    FIXED_SIGMA_LIMIT_M,
     CarrierSolution,
     Corrections,
     FixType,
@@ -80,10 +81,13 @@ from vehicled.messages.sensors import (
     ReferenceState,
     SteeringFeedback,
     WheelSpeed,
+    is_place,
+    stated_carrier,
 )
 
 __all__ = [
     "ALL",
+    "FIXED_SIGMA_LIMIT_M",
     "NAN",
     "NAN3",
     "NAN9",
@@ -143,7 +147,9 @@ __all__ = [
     "Verb",
     "WheelSpeed",
     "WireChunk",
+    "is_place",
     "largest_variance",
+    "stated_carrier",
 ]
 
 ALL: tuple[type[Message], ...] = (

@@ -11,17 +11,18 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, islice
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 import vehicled
 from vehicled.log.errors import LogError
 from vehicled.log.offline import LogFile
 from vehicled.log.schema import CHANNELS, Attachment, RunHeader
-from vehicled.messages import FixType, GnssFix
+from vehicled.messages import FIXED_SIGMA_LIMIT_M, CarrierSolution, FixType, GnssFix, Message, is_place, stated_carrier
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.profile.loading import load
@@ -94,11 +95,22 @@ def import_log(
     counts: Counter[str] = Counter()
     first_ns = last_ns = start_ns
     with LogFile(out, header, attachments) as log:
-        for t_ns, message in chain(head, messages):
+        contradicted = nowhere = 0
+        for t_ns, raw in chain(head, messages):
+            message = _usable(raw)
+            if isinstance(message, GnssFix) and isinstance(raw, GnssFix):
+                nowhere += message.fix_type is not raw.fix_type
+                contradicted += message.fix_type is raw.fix_type and message.carrier is not raw.carrier
             log.add(message, t_ns)
             counts[CHANNELS[type(message)].topic.rsplit("/", 1)[-1]] += 1
             first_ns, last_ns = min(first_ns, t_ns), max(last_ns, t_ns)
         log.finish({"reason": "imported", "not_replayable_after_ns": str(start_ns)})
+        if contradicted:
+            foreign.notes.append(
+                f"{contradicted} fixes are called RTK fixed but state an error beyond {FIXED_SIGMA_LIMIT_M} m: taken as floating"
+            )
+        if nowhere:
+            foreign.notes.append(f"{nowhere} fixes are called valid but lie at 0, 0 or nowhere on the earth: taken as no fix")
         if log.refused:
             foreign.notes.append(f"{log.refused} messages did not fit into their fields and are left out")
     if not offset_ns and start_ns < 10**17:
@@ -108,6 +120,16 @@ def import_log(
         source=str(path), format=foreign.format, path=os.fspath(out), counts=dict(sorted(counts.items())), duration_s=duration_s,
         notes=foreign.notes,
     )  # fmt: skip
+
+
+def _usable(message: Message) -> Message:
+    """Return a fix that has a place, and whose carrier solution agrees with its covariance, or is none; others as they are."""
+    if not isinstance(message, GnssFix):
+        return message
+    if message.fix_type not in (FixType.NONE, FixType.TIME) and not is_place(message.latitude_rad, message.longitude_rad):
+        return replace(message, latitude_rad=nan, longitude_rad=nan, fix_type=FixType.NONE, carrier=CarrierSolution.NONE)
+    carrier = stated_carrier(message.carrier, message.position_covariance_m2)
+    return message if carrier is message.carrier else replace(message, carrier=carrier)
 
 
 def format_of(path: Path, mapped: bool) -> str:
