@@ -164,14 +164,14 @@ def test_control_characters_of_others_are_printed_escaped(capsys: pytest.Capture
     assert shown().count("\\u202ee") == 5
 
 
-def test_a_json_text_stays_one_when_it_is_printable_lines() -> None:
+def test_a_json_text_stays_one_when_it_is_escaped() -> None:
     text = msgspec.json.encode({"origin": HOSTILE}).decode()
     assert json.loads(printable_lines(text)) == {"origin": HOSTILE}
     assert printable_lines(text).isascii()
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_lines_of_the_log_of_events_are_printable_lines(as_json: bool, tmp_path: Path) -> None:
+def test_lines_of_the_log_of_events_are_escaped(as_json: bool, tmp_path: Path) -> None:
     with (tmp_path / "lines").open("w+") as stream:
         EventLog(stream, json=as_json).record(PortEvent(0, HOSTILE, PortState.LOST, HOSTILE), 0)
         stream.seek(0)
@@ -180,7 +180,7 @@ def test_lines_of_the_log_of_events_are_printable_lines(as_json: bool, tmp_path:
     assert not UNSAFE.search(said)
 
 
-def test_a_progress_line_is_printable_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_line_is_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "lines").open("w+") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
         Progress().show(HOSTILE)
