@@ -10,7 +10,8 @@
 ``can:udp:239.74.163.2:43113?hop_limit=0``      a multicast group that stands in for a bus
 ==============================================  ===============================================================================
 
-Each takes ``retry_min_s`` and ``retry_max_s``, the bounds of the pause between two attempts to open it.
+Each takes ``retry_min_s`` and ``retry_max_s``, the bounds of the pause between two attempts to open it. A network address takes
+``bytes_per_s``, the most that is read of it.
 """
 
 import difflib
@@ -23,6 +24,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from vehicled.runtime.ports.contract import AddressError
+from vehicled.runtime.ports.readiness import LINE_BYTES_PER_S
 from vehicled.wire.slcan import BITRATES
 
 FORMS = "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, can:INTERFACE, can:slcan:PATH or can:udp:GROUP:PORT"
@@ -56,6 +58,8 @@ class TcpAddress(Address, frozen=True, kw_only=True):
     port: int
     timeout_s: Seconds = 5.0
     """Timeout of a connection attempt and of the TLS handshake, s."""
+    bytes_per_s: Annotated[int, Meta(ge=1_000, le=100_000_000)] = LINE_BYTES_PER_S
+    """Most bytes that are read in a second; a server that sends more is slowed down."""
 
 
 class TlsAddress(TcpAddress, frozen=True, kw_only=True):

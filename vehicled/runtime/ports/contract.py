@@ -51,8 +51,10 @@ class PortCounts(Struct):
     """Frames for a port that was not open, or too long for the queue."""
     abandoned: int = 0
     """Frames queued or half sent when the port was lost."""
+    throttled: int = 0
+    """Pauses of reading, because more arrived than the line can carry. Nothing was dropped here."""
     error_frames: int = 0
-    """CAN error frames; they are not delivered."""
+    """CAN error frames. Those that repeat the one before are not delivered more than ten times a second."""
     bad_frames: int = 0
     """Invalid frames: junk datagrams, CAN FD, broken slcan lines."""
     nacks: int = 0
