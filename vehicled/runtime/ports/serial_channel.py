@@ -38,12 +38,12 @@ class SerialChannel:
     retry_s: float | None = None
     owes = False
 
-    def __init__(self, port: serial.Serial, detail: str, counts: PortCounts) -> None:
+    def __init__(self, port: serial.Serial, detail: str) -> None:
         """Take ownership of ``port``, which is open and non-blocking."""
         self.detail = detail
         self._port = port
         self._fd = port.fileno()
-        self._counts = counts
+        self.counts = PortCounts()
         self._budget = _budget(port.baudrate)
 
     def fileno(self) -> int:
@@ -69,7 +69,7 @@ class SerialChannel:
     def paused(self, read_bytes: int) -> float:
         """Account for what was read; return the pause before the next read, s."""
         pause_s = self._budget.spend(read_bytes)
-        self._counts.throttled += pause_s > 0.0
+        self.counts.throttled += pause_s > 0.0
         return pause_s
 
     def read(self) -> bytes:
@@ -197,10 +197,12 @@ class _Receiver(asyncio.Protocol):
 
 async def open_serial(address: SerialAddress, counts: PortCounts) -> SerialChannel:
     """Open a serial port for exclusive use. Raises :class:`OpenError`."""
-    return await anyio.to_thread.run_sync(_open, address, counts)
+    channel = await anyio.to_thread.run_sync(_open, address)
+    channel.counts = counts
+    return channel
 
 
-def _open(address: SerialAddress, counts: PortCounts) -> SerialChannel:
+def _open(address: SerialAddress) -> SerialChannel:
     path = address.path
     # An inter-byte timeout of 0 makes pyserial set VMIN 1, which distinguishes an idle line from a hang-up.
     port = serial.Serial(baudrate=address.baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True)
@@ -215,8 +217,8 @@ def _open(address: SerialAddress, counts: PortCounts) -> SerialChannel:
         port.set_low_latency_mode(True)
     except (OSError, ValueError, RuntimeError):
         # Ptys and CDC-ACM have no low-latency mode and need none, drivers may forbid it, and it exists only on Linux.
-        return SerialChannel(port, detail, counts)
-    return SerialChannel(port, f"{detail}, low latency", counts)
+        return SerialChannel(port, detail)
+    return SerialChannel(port, f"{detail}, low latency")
 
 
 def _why_not(path: str, baud: int, error: Exception) -> str:
