@@ -9,7 +9,7 @@ it stamps arrivals at the read, reopens lost ports and drops frames whose deadli
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -55,12 +55,17 @@ class Reopen(Struct, frozen=True, gc=False):
 Action = Send | SetBaud | Reopen
 
 
+Transport = Literal["", "stream", "frames"]
+
+
 class Device(ABC):
     """Host side of one device on one port: the base class of drivers. A driver that only listens defines :meth:`on_rx` alone."""
 
     produces: ClassVar[tuple[type[Message], ...]] = ()
     command_only: ClassVar[bool] = False
     """True if it sends nothing but commands: lockstep then exchanges less, and it is not asked for bytes after a reception."""
+    transport: ClassVar[Transport] = ""
+    """What its port carries: a byte stream, or frames of a CAN bus. Empty: not stated, so its port is not checked."""
     moving_base_rover: bool = False
     """True if its corrections come from a moving base beside it and never from a caster."""
 

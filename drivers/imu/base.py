@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, json
 
 from vehicled.messages import NAN, NAN3, Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
-from vehicled.ports import NEVER_NS, Action, Device, Send
+from vehicled.ports import NEVER_NS, Action, Device, Send, Transport
 from vehicled.wire.clock import DeviceClock
 from vehicled.wire.framing import Framer
 from vehicled.wire.framing import Protocol as FrameProtocol
@@ -104,6 +104,7 @@ class ImuDevice(Device):
     heading_kind: ClassVar[HeadingKind] = HeadingKind.INERTIAL
 
     Params: ClassVar[type[ImuParams]] = ImuParams
+    transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (ImuSample, Heading, Fault, Event)
     consumes: tuple[type[Message], ...] = ()
 

@@ -17,7 +17,7 @@ from drivers.ntrip.sourcetable import Closest, SourceTableReader
 from drivers.rtcm.feed import CorrectionFeed
 from drivers.rtcm.watch import StallWatch
 from vehicled.messages import Corrections, Event, Fault, GnssFix, Message, PortState, Reaction
-from vehicled.ports import NEVER_NS, Action, Device, Reopen, SecretRef, Send
+from vehicled.ports import NEVER_NS, Action, Device, Reopen, SecretRef, Send, Transport
 
 GGA_LIFETIME_NS: Final = 2_000_000_000
 """Lifetime of a queued position, ns; a newer one replaces it on a congested connection."""
@@ -42,6 +42,7 @@ class NtripDevice(Device):
     """NTRIP client of versions 1 and 2. It consumes fixes, because network casters need the position."""
 
     Params: ClassVar = NtripParams
+    transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (Corrections, Fault, Event)
     consumes: tuple[type[Message], ...] = (GnssFix,)
 

@@ -33,7 +33,7 @@ from drivers.vesc.core import DIAGNOSE_NS, VescCore
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
 from vehicled.messages import Message, PortState, Reaction
-from vehicled.ports import Send
+from vehicled.ports import Send, Transport
 from vehicled.wire.can import RECORD_BYTES, pack, unpack_all
 
 CAN_COMMANDS = {
@@ -53,6 +53,7 @@ class VescCan(VescCore):
     """Driver of a VESC on CAN. Telemetry comes from STATUS frames, fault codes and configuration from COMM packets."""
 
     Params: ClassVar[type[CanParams]] = CanParams
+    transport: ClassVar[Transport] = "frames"
 
     def __init__(self, params: CanParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         super().__init__(params, messages, command_lifetime_ns, params.controller_id)
@@ -200,6 +201,7 @@ class VescUart(VescCore):
     """Driver of a VESC on a serial line or USB. All telemetry is polled."""
 
     Params: ClassVar[type[UartParams]] = UartParams
+    transport: ClassVar[Transport] = "stream"
 
     def __init__(self, params: UartParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         super().__init__(params, messages, command_lifetime_ns, None)

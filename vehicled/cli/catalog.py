@@ -24,6 +24,7 @@ from vehicled.profile.toml_text import Places
 from vehicled.run.findings import findings, placed
 from vehicled.run.plan import check_direction, course_of, fence_of
 from vehicled.runtime.ports import AddressError, make_port
+from vehicled.runtime.ports.sharing import transport_of
 from vehicled.safety.fence import Fence
 from vehicled.terminal import print_table
 from vehicled.view.address import parse_address
@@ -116,7 +117,7 @@ def _problems(loaded: Loaded) -> Iterator[Problem]:
     for name, device in profile.devices.items():
         try:
             if device.port:
-                make_port(name, device.port)
+                make_port(name, device.port, transport_of(device))
         except AddressError as error:
             yield problem(f"devices.{name}.port", error)
     try:

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from vehicled.ports import Transport
 from vehicled.runtime.ports.address import (
     Address,
     SerialAddress,
@@ -17,9 +18,12 @@ from vehicled.runtime.ports.contract import AddressError, Channel, Opener, PortC
 from vehicled.runtime.ports.supervised import SupervisedPort
 
 
-def make_port(name: str, url: str) -> SupervisedPort:
-    """Return an unopened port. Raises :class:`~vehicled.runtime.ports.contract.AddressError` for an invalid URL."""
-    address = parse(url)
+def make_port(name: str, url: str, transport: Transport = "") -> SupervisedPort:
+    """Return an unopened port for a driver that needs ``transport``.
+
+    Raises :class:`~vehicled.runtime.ports.contract.AddressError` for an invalid URL.
+    """
+    address = parse(url, transport)
     retry = Retry(min_s=address.retry_min_s, max_s=address.retry_max_s)
     opener = _opener(address)
     hint = note(address)
