@@ -1,6 +1,5 @@
 """Hostile bytes for everything that cuts frames out of a stream, and what they cost beside data."""
 
-import gzip
 import random
 import sys
 import time

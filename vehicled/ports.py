@@ -52,7 +52,16 @@ class Reopen(Struct, frozen=True, gc=False):
     reason: str
 
 
-Action = Send | SetBaud | Reopen
+class Pause(Struct, frozen=True, gc=False):
+    """Wait before the next attempt to open the port, if it is closed; lasts until it is open again."""
+
+    least_s: float
+    """Pause before the next attempt, s. It doubles with each failed attempt."""
+    most_s: float
+    """Longest pause, s."""
+
+
+Action = Send | SetBaud | Reopen | Pause
 
 
 Transport = Literal["", "stream", "frames"]

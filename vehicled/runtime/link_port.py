@@ -16,6 +16,7 @@ from vehicled.runtime.clock import PacedClock, RunClock, Stall
 from vehicled.runtime.connection import Link, LinkClosedError
 from vehicled.runtime.events import STALL_EVENT
 from vehicled.runtime.host import Host
+from vehicled.runtime.reopening import Reopening
 
 HEARTBEAT_NS = 50_000_000
 
@@ -39,12 +40,14 @@ class LinkTransport:
         self._silence_ns = round(silence_s * 1e9)
         self._last_rx_ns = time.monotonic_ns()
         self._heartbeat_ns = 0
+        self._reopening: Reopening | None = None
         self.expired = 0
         """Number of frames dropped because their deadline had passed."""
 
     async def serve(self, host: Host) -> None:
         """Read until cancelled. Raises :class:`LinkClosedError` if the simulator is gone or violates the protocol."""
         link = self._link
+        self._reopening = Reopening(host)
         link.sock.setblocking(False)
         self._last_rx_ns = time.monotonic_ns()
         for port in self._ports:
@@ -74,6 +77,9 @@ class LinkTransport:
         # Unread bytes mean that this process stalled, not the simulator.
         if monotonic_ns - self._last_rx_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
             raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._last_rx_ns) / 1e9:.2f} s")
+        if self._reopening is not None:
+            self._reopening.on_outgoing(outgoing, now_ns)
+            self._reopening.on_time(now_ns)
         out = []
         for item in outgoing:
             action = item.action

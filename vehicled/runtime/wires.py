@@ -9,7 +9,7 @@ from vehicled.journal import Sink
 from vehicled.link import LinkError
 from vehicled.machine import Outgoing
 from vehicled.messages import Event, PortState
-from vehicled.ports import Send, SetBaud
+from vehicled.ports import Reopen, Send, SetBaud
 from vehicled.runtime.clock import RunClock
 from vehicled.runtime.host import Host
 from vehicled.runtime.link_port import LinkTransport
@@ -84,8 +84,10 @@ class WireTransport:
                 port.send(action.data, action.deadline_ns + lost_ns, now_ns + lost_ns)
             elif isinstance(action, SetBaud):
                 port.set_baud(action.baud)
-            else:
+            elif isinstance(action, Reopen):
                 port.reopen(action.reason)
+            else:
+                port.pause(action.least_s, action.most_s)
         if self._link is not None:
             self._link.transmit(for_link, now_ns)
         if now_ns >= self._told_ns + FLOOD_EVENT_NS:

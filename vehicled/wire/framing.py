@@ -296,6 +296,9 @@ class Framer:
         ]
         pattern = _pattern(self._heads)
         self._find, self._begins = pattern.search, pattern.match
+        syncs = {protocol.sync for protocol in protocols}
+        self._longest_sync = max(map(len, syncs))
+        self._sync_at = re.compile(b"(?=" + b"|".join(map(re.escape, sorted(syncs))) + b")").finditer
         self._held = bytearray()
         self._at = 0
         """Beginning of the undecided bytes in ``_held``."""
@@ -304,7 +307,7 @@ class Framer:
         self._seen = 0
         """Bytes of the first candidate that were there at the last look."""
         self.bad_frames = 0
-        """Heads without a valid frame, including false ones inside damaged frames."""
+        """Syncs without a valid frame, including false syncs inside damaged frames."""
         self.dropped_bytes = 0
         """Bytes outside frames. Every byte is in a frame, counted here, or buffered."""
 
@@ -365,7 +368,7 @@ class Framer:
                 if 0 < verdict <= limit:
                     name = candidate
                     break
-                if verdict == 0 and at >= stale_end and end - at < limit:
+                if verdict == 0 and at >= stale_end and end - at < limit and self._begins(buffer, at):
                     break
                 verdict = NO_FRAME
             if verdict > 0:
@@ -376,7 +379,7 @@ class Framer:
             if verdict == 0:
                 break
             seen = 0
-            if synced and self._begins(buffer, at):
+            if synced:
                 self.bad_frames += 1
                 failures += 1 + (claim // _SIEVE_CLAIM_BYTES if fresh and claim > 0 else 0)
                 if sieve is None and failures >= threshold:
@@ -387,6 +390,8 @@ class Framer:
             else:
                 found = self._find(buffer, at + 1)
                 following = found.start() if found else end
+                if following > at + 1:
+                    self.bad_frames += self._syncs(buffer, at + 1, following)
             self.dropped_bytes += following - at
             at = following
         self._keep(buffer, at)
@@ -402,6 +407,11 @@ class Framer:
         """Drop all buffered bytes, because the stream was interrupted."""
         self.dropped_bytes += self.buffered_bytes
         self._keep(b"", 0)
+
+    def _syncs(self, buffer: Stream, begin: int, end: int) -> int:
+        """Return the number of syncs that begin from ``begin`` to ``end``."""
+        syncs = self._sync_at(buffer, begin, end + self._longest_sync - 1)
+        return sum(match.start() < end for match in syncs)
 
     def _keep(self, buffer: Stream, at: int) -> None:
         """Keep what is undecided. What was decided is removed seldom, because that moves the rest."""
@@ -427,30 +437,31 @@ class _Sieve:
     ) -> None:
         data = bytes(buffer[begin:])
         octets = np.frombuffer(data, np.uint8)
-        begun, possible = np.zeros((2, len(data)), np.bool_)
+        syncs, possible = np.zeros((2, len(data)), np.bool_)
         self.sound: list[set[int]] = []
         """Places of frames with a valid checksum, by protocol."""
-        for (_, _, probe), head in zip(protocols, heads, strict=True):
+        for (_, sync, probe), head in zip(protocols, heads, strict=True):
             places = np.arange(len(data))
             for offset, values in enumerate(head):
                 fits = np.zeros(256, np.bool_)
                 fits[np.frombuffer(values, np.uint8)] = True
                 # A head that is cut off at the end may be one.
                 places = places[(places + offset >= len(data)) | fits[octets.take(places + offset, mode="clip")]]
+                if offset == len(sync) - 1:
+                    syncs[places[places + offset < len(data)]] = True
             whole = places[places + len(head) <= len(data)]
-            begun[whole] = True
             possible[places[len(whole) :]] = True
             sound, open_ = probe.sift(data, octets, whole, limit) if isinstance(probe, Shape) else (whole[:0], whole)
             possible[sound] = possible[open_] = True
             self.sound.append(set((sound + begin).tolist()))
-        self._begun: list[int] = (np.flatnonzero(begun) + begin).tolist()
+        self._syncs: list[int] = (np.flatnonzero(syncs) + begin).tolist()
         self._possible: list[int] = (np.flatnonzero(possible) + begin).tolist()
 
     def following(self, at: int, end: int) -> tuple[int, int]:
-        """Return the next possible place from ``at`` on, or ``end``, and the number of other places before it where a head is."""
+        """Return the next possible place from ``at`` on, or ``end``, and the number of syncs before it."""
         number = bisect_left(self._possible, at)
         place = self._possible[number] if number < len(self._possible) else end
-        return place, bisect_left(self._begun, place) - bisect_left(self._begun, at)
+        return place, bisect_left(self._syncs, place) - bisect_left(self._syncs, at)
 
 
 class PayloadReader:

@@ -93,6 +93,13 @@ class Port(Protocol):
         """Close and open again. No effect while the port is not open."""
         ...
 
+    def pause(self, least_s: float, most_s: float) -> None:
+        """Wait ``least_s`` before the next attempt to open, then twice as long after each failure up to ``most_s``.
+
+        Lasts until the port is open again. No effect while it is open.
+        """
+        ...
+
     async def aclose(self) -> None:
         """Close the descriptor without sending. Must not be called while ``serve`` runs; safe to repeat."""
         ...

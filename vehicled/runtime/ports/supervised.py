@@ -38,11 +38,14 @@ class SupervisedPort:
         self._usable = False
         self._scope: anyio.CancelScope | None = None
         self._backlog: anyio.Event | None = None
+        self._backoff = Backoff(self._retry, self._rng)
+        self._paused = False
+        self._asked = anyio.Event()
 
     async def serve(self, host: PortHost) -> None:
         """Open, read and reopen until cancelled."""
         await self._close(drain=False)
-        backoff = Backoff(self._retry, self._rng)
+        self._backoff = Backoff(self._retry, self._rng)
         down_ns = time.monotonic_ns()
         reported = False
         attempts = 0
@@ -55,9 +58,12 @@ class SupervisedPort:
                 if not reported:
                     reported = True
                     host.on_port(self.name, PortState.ERROR, self.trouble, time.monotonic_ns())
-                await anyio.sleep(backoff.pause_s())
+                await self._wait()
                 continue
             opened_ns = time.monotonic_ns()
+            if self._paused:
+                self._paused = False
+                self._backoff = Backoff(self._retry, self._rng)
             detail = channel.detail
             if reported:
                 detail += f"; after {(opened_ns - down_ns) / 1e9:.1f} s and {attempts} attempts"
@@ -65,8 +71,8 @@ class SupervisedPort:
             down_ns = time.monotonic_ns()
             reported, attempts = True, 0
             if down_ns - opened_ns > self._retry.stable_s * 1e9:
-                backoff.reset()
-            await anyio.sleep(backoff.pause_s())
+                self._backoff.reset()
+            await self._wait()
 
     def send(self, data: bytes, deadline_ns: int, now_ns: int) -> bool:
         """Write what the descriptor accepts at once; queue the rest."""
@@ -95,6 +101,22 @@ class SupervisedPort:
         """Close and open again, as if the port had been lost."""
         if self._usable and self._scope is not None:
             self._lose(f"reopened on request: {reason}")
+
+    def pause(self, least_s: float, most_s: float) -> None:
+        """Wait at least so long before the next attempt to open."""
+        if not self._usable:
+            self._backoff = Backoff(Retry(min_s=least_s, max_s=max(least_s, most_s)), self._rng, least_s)
+            self._paused = True
+            self._asked.set()
+
+    async def _wait(self) -> None:
+        """Pause before the next attempt; begin anew if the device asks for another pause meanwhile."""
+        while True:
+            asked = self._asked = anyio.Event()
+            with anyio.move_on_after(self._backoff.pause_s()):
+                await asked.wait()
+            if not asked.is_set():
+                return
 
     async def aclose(self) -> None:
         """Close the descriptor; data accepted by the kernel is still sent."""
