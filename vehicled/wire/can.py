@@ -76,6 +76,11 @@ class CanFrame(Struct, frozen=True, gc=False):
     error: bool = False
 
 
+def is_error_active(frame: CanFrame) -> bool:
+    """True if an error frame reports that the controller is sound again."""
+    return bool(frame.can_id & CanError.CONTROLLER) and frame.data[1:2] == b"\x40"
+
+
 def error_texts(frame: CanFrame) -> list[str]:
     """Return what an error frame reports, in words; "error of unknown class" for none."""
     data = frame.data.ljust(8, b"\0")

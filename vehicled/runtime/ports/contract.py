@@ -6,6 +6,7 @@
     ├── AddressError   invalid address: the profile must change
     ├── OpenError      could not be opened now: retried with back-off
     └── LostError      was open and is gone: closed, then reopened
+        └── ClosedError    the other end of a connection closed it
 
 Only :class:`AddressError` reaches a caller, when a port is created. Device errors are reported to the host.
 """
@@ -17,7 +18,10 @@ from msgspec import Struct
 
 from vehicled.runtime.host import Host as PortHost
 
-__all__ = ["AddressError", "Channel", "Deliver", "LostError", "OpenError", "Opener", "Port", "PortCounts", "PortError", "PortHost"]
+__all__ = [
+    "AddressError", "Channel", "ClosedError", "Deliver", "LostError", "OpenError", "Opener", "Port", "PortCounts", "PortError",
+    "PortHost",
+]  # fmt: skip
 
 
 class PortError(Exception):
@@ -34,6 +38,10 @@ class OpenError(PortError):
 
 class LostError(PortError):
     """An open port is gone: unplugged, closed by the other end, or bus-off."""
+
+
+class ClosedError(LostError):
+    """The other end of a network connection has closed it."""
 
 
 class PortCounts(Struct):

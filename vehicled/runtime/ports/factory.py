@@ -13,7 +13,7 @@ from vehicled.runtime.ports.address import (
     note,
     parse,
 )
-from vehicled.runtime.ports.backoff import Retry
+from vehicled.runtime.ports.backoff import POLITE, Retry
 from vehicled.runtime.ports.contract import AddressError, Channel, Opener, PortCounts
 from vehicled.runtime.ports.supervised import SupervisedPort
 
@@ -27,7 +27,9 @@ def make_port(name: str, url: str, transport: Transport = "") -> SupervisedPort:
     retry = Retry(min_s=address.retry_min_s, max_s=address.retry_max_s)
     opener = _opener(address)
     hint = note(address)
-    return SupervisedPort(name, partial(_open_with_note, opener, hint) if hint else opener, retry=retry)
+    # Who states the bounds of the pauses, states those for a server that closes the connection, too.
+    polite = POLITE if isinstance(address, TcpAddress) and retry == Retry() else None
+    return SupervisedPort(name, partial(_open_with_note, opener, hint) if hint else opener, retry=retry, closed_retry=polite)
 
 
 async def _open_with_note(opener: Opener, hint: str, counts: PortCounts) -> Channel:

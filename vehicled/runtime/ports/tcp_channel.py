@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from vehicled.runtime.ports.address import TcpAddress, TlsAddress
-from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
+from vehicled.runtime.ports.contract import ClosedError, Deliver, LostError, OpenError, PortCounts
 from vehicled.runtime.ports.readiness import ReadBudget, while_readable
 
 _FLUSH_BYTES = 1 << 20
@@ -77,7 +77,7 @@ class TcpChannel:
         if data is None:
             return None
         if not data:
-            raise LostError("the other end closed the connection")
+            raise ClosedError("the other end closed the connection")
         deliver(data, time.monotonic_ns())
         pause_s = self._budget.spend(len(data))
         if pause_s:
@@ -91,6 +91,8 @@ class TcpChannel:
             return self._sock.recv(size)
         except BlockingIOError:
             return None
+        except ConnectionResetError as error:
+            raise ClosedError(f"the other end closed the connection ({error.strerror})") from None
         except OSError as error:
             raise LostError(f"the connection is gone ({error.strerror})") from None
 
