@@ -140,7 +140,8 @@ class Decoder:
     """Incremental decoder of a byte stream that is cut anywhere."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
+        self._need = 0
         self._broken = ""
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -152,7 +153,12 @@ class Decoder:
         if self._broken:
             raise LinkError(self._broken)
         if self._rest:
-            data = self._rest + data
+            self._rest += data
+            # A long frame in small pieces is copied once.
+            if len(self._rest) < self._need:
+                return []
+            data = bytes(self._rest)
+        self._need = _HEAD.size
         frames: list[Frame] = []
         at, end = 0, len(data)
         while end - at >= _HEAD.size:
@@ -164,8 +170,9 @@ class Decoder:
                 break
             stop = at + 4 + length
             if stop > end:
+                self._need = stop - at
                 break
             frames.append((_KINDS[kind], port, t_ns, data[at + _HEAD.size : stop]))
             at = stop
-        self._rest = data[at:] if at else data
+        self._rest[:] = data[at:]
         return frames

@@ -104,6 +104,7 @@ CLOSING = b"C\r"
 
 
 _DONE = SlcanLine(b"")
+_BLANK = (b"", b"\n")
 
 
 def _state(state: bytes, tx_errors: int, rx_errors: int) -> CanFrame:
@@ -161,9 +162,13 @@ class Decoder:
         found: list[CanFrame | SlcanLine] = []
         at = 0
         for match in _END.finditer(data):
-            line, end = data[at : match.start()], match[0]
-            at = match.end()
-            item = None if self._overlong else self._parse(line) if line else _DONE
+            stop, begin = match.start(), at
+            at = stop + 1
+            if data[begin:stop] in _BLANK and not self._overlong and data[stop] == END[0]:
+                found.append(_DONE)
+                continue
+            line, end = data[begin:stop], data[stop : stop + 1]
+            item = None if self._overlong else self._parse(line)
             self._overlong = False
             if item is None:
                 self.bad_lines += 1
