@@ -71,7 +71,7 @@ class _FdiLink(CountedFrame):
         size = super().length(buffer, at, end)
         return NO_FRAME if size > 0 and crc8(buffer[at : at + 4]) != buffer[at + 4] else size
 
-    def lengths(self, buffer: bytes, octets: Octets, places: Integers) -> Integers:
+    def lengths(self, buffer: bytes | bytearray, octets: Octets, places: Integers) -> Integers:
         sizes = super().lengths(buffer, octets, places)
         crc = np.zeros(len(places), np.uint8)
         for place in range(4):

@@ -204,7 +204,7 @@ class _Binary(CheckedFrame):
                     place += size
         return counts
 
-    def lengths(self, buffer: bytes, octets: Octets, places: Integers) -> Integers:
+    def lengths(self, buffer: bytes | bytearray, octets: Octets, places: Integers) -> Integers:
         groups = octets.take(places + 1, mode="clip")
         none = (groups == 0) | (groups >= 0x80)
         place, total = places + 2, np.zeros_like(places)

@@ -313,7 +313,7 @@ class _SbgFrame(CountedFrame):
         size = super().length(buffer, at, end)
         return NO_FRAME if size > 0 and size > self._longest_of[buffer[at + 3]][buffer[at + 2]] else size
 
-    def lengths(self, buffer: bytes, octets: Octets, places: Integers) -> Integers:
+    def lengths(self, buffer: bytes | bytearray, octets: Octets, places: Integers) -> Integers:
         sizes = super().lengths(buffer, octets, places)
         number, message_class = (octets.take(places + place, mode="clip") for place in (2, 3))
         sizes[(sizes > 0) & (sizes > self._longest[message_class, number])] = NO_FRAME

@@ -11,7 +11,7 @@ from binascii import crc_hqx
 from collections.abc import Iterator
 from functools import cache
 from itertools import accumulate, islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from vehicled.wire.crc import BIT_REVERSED, Buffer, crc24q, fletcher8, sum8
 
 Integers = NDArray[np.int64]
+
+ROW = 256
+"""Bytes of a row of the running values of a CRC."""
 
 
 class Checksum(ABC):
@@ -40,8 +43,12 @@ class Checksum(ABC):
         """Return the value of the ``count`` bytes between two running values."""
 
     @abstractmethod
-    def running(self, data: bytes) -> Any:
-        """Return all running values of ``data`` for :meth:`fit`."""
+    def running(self, data: bytes, before: Any = None) -> Any:
+        """Return the running values of ``data`` for :meth:`fit`, behind those that ``before`` holds already."""
+
+    @abstractmethod
+    def without(self, running: Any, count: int) -> Any:
+        """Return running values without those of the first ``count`` bytes, a multiple of ``ROW``."""
 
     @abstractmethod
     def fit(self, running: Any, first: Integers, last: Integers, stored: Integers) -> NDArray[np.bool_]:
@@ -65,8 +72,12 @@ class Sum8(Checksum):
     def between(self, first: int, last: int, count: int) -> int:
         return last - first & 0xFF
 
-    def running(self, data: bytes) -> Integers:
-        return _sums(np.frombuffer(data, np.uint8))
+    def running(self, data: bytes, before: Integers | None = None) -> Integers:
+        sums = _sums(data)
+        return sums if before is None else np.append(before, before[-1] + sums[1:])
+
+    def without(self, running: Integers, count: int) -> Integers:
+        return running[count:]
 
     def fit(self, running: Integers, first: Integers, last: Integers, stored: Integers) -> NDArray[np.bool_]:
         fits: NDArray[np.bool_] = running[last] - running[first] & 0xFF == stored
@@ -93,9 +104,15 @@ class Fletcher8(Checksum):
         total = first & 0xFFFF_FFFF
         return last - total & 0xFF | ((last >> 32) - (first >> 32) - count * total & 0xFF) << 8
 
-    def running(self, data: bytes) -> tuple[Integers, Integers]:
-        totals = _sums(np.frombuffer(data, np.uint8))
-        return totals, np.cumsum(totals)
+    def running(self, data: bytes, before: tuple[Integers, Integers] | None = None) -> tuple[Integers, Integers]:
+        totals = _sums(data)
+        if before is None:
+            return totals, np.cumsum(totals)
+        totals = before[0][-1] + totals[1:]
+        return np.append(before[0], totals), np.append(before[1], before[1][-1] + np.cumsum(totals))
+
+    def without(self, running: tuple[Integers, Integers], count: int) -> tuple[Integers, Integers]:
+        return running[0][count:], running[1][count:]
 
     def fit(self, running: tuple[Integers, Integers], first: Integers, last: Integers, stored: Integers) -> NDArray[np.bool_]:
         totals, sums = running
@@ -106,12 +123,21 @@ class Fletcher8(Checksum):
         return fits
 
 
-_ROW = 256
-"""Bytes of a row of :meth:`Crc.running`."""
 _LONGEST = 1 << 16
 """Longest span with a CRC, bytes."""
 _DIGIT = 4
 """Bits of a digit of a number of bytes."""
+
+
+class CrcStates(NamedTuple):
+    """Running values of a CRC."""
+
+    begin: int
+    """State at the beginning of the last row."""
+    tail: bytes
+    """Bytes of the last row, which is not complete."""
+    carried: Integers
+    """State before each byte and behind the last, carried to the end of its row of ``ROW`` bytes: an array (n + 1,)."""
 
 
 class Crc(Checksum):
@@ -148,35 +174,41 @@ class Crc(Checksum):
                 break
         return last ^ state
 
-    def running(self, data: bytes) -> Integers:
-        """Return the state behind each byte, carried to the end of its row of ``_ROW`` bytes: an array (n + 1,)."""
-        rows = len(data) // _ROW + 1
-        octets = np.zeros(rows * _ROW, np.uint8)
+    def running(self, data: bytes, before: CrcStates | None = None) -> CrcStates:
+        begin, head, known = (0, b"", np.zeros(0, np.int64)) if before is None else before
+        data = head + data
+        rows = len(data) // ROW + 1
+        octets = np.zeros(rows * ROW, np.uint8)
         octets[: len(data)] = np.frombuffer(data, np.uint8)
-        carried = np.zeros((rows, _ROW + 1), np.int64)
-        places = np.arange(_ROW)
-        np.bitwise_xor.accumulate(self._carried[places, octets.reshape(rows, _ROW)], axis=1, out=carried[:, 1:])
-        over_row = self._multipliers[_ROW.bit_length() // _DIGIT][1]
-        begin = 0
-        for row, content in enumerate(carried[:, _ROW].tolist()):
-            begin = over_row.of(begin)
-            carried[row] ^= begin
-            begin ^= content
-        return carried[:, :_ROW].reshape(-1)
+        carried = np.zeros((rows, ROW + 1), np.int64)
+        np.bitwise_xor.accumulate(self._carried[_PLACES, octets.reshape(rows, ROW)], axis=1, out=carried[:, 1:])
+        over_row = self._multipliers[ROW.bit_length() // _DIGIT][1]
+        for row, content in enumerate(carried[:, ROW].tolist()):
+            moved = over_row.of(begin)
+            carried[row] ^= moved
+            if row < rows - 1:
+                begin = moved ^ content
+        states = carried[:, :ROW].reshape(-1)[: len(data) + 1]
+        return CrcStates(
+            begin, data[(rows - 1) * ROW :], np.append(known[: len(known) - len(head) - 1], states) if before else states
+        )
 
-    def fit(self, running: Integers, first: Integers, last: Integers, stored: Integers) -> NDArray[np.bool_]:
+    def without(self, running: CrcStates, count: int) -> CrcStates:
+        return running._replace(carried=running.carried[count:])
+
+    def fit(self, running: CrcStates, first: Integers, last: Integers, stored: Integers) -> NDArray[np.bool_]:
         # All is carried to the end of the row of ``last``.
-        state = running[first]
+        state = running.carried[first]
         if self.initial:
-            state = state ^ self._carry(np.full_like(first, self.initial), _ROW - first % _ROW)
-        rows = last // _ROW - first // _ROW
-        for multipliers in self._multipliers[_ROW.bit_length() // _DIGIT :]:
+            state = state ^ self._carry(np.full_like(first, self.initial), ROW - first % ROW)
+        rows = last // ROW - first // ROW
+        for multipliers in self._multipliers[ROW.bit_length() // _DIGIT :]:
             for bit in range(_DIGIT):
                 if not rows.any():
                     break
                 state = np.where(rows & 1, multipliers[1 << bit].of_many(state), state)
                 rows >>= 1
-        fits: NDArray[np.bool_] = running[last] ^ self._carry(stored, _ROW - last % _ROW) == state
+        fits: NDArray[np.bool_] = running.carried[last] ^ self._carry(stored, ROW - last % ROW) == state
         return fits
 
     def prepare(self) -> None:
@@ -186,7 +218,7 @@ class Crc(Checksum):
         """Return the states ``count`` zero bytes later, at most a row."""
         carried = np.zeros_like(states)
         for place in range(self.bits // 8):
-            carried ^= self._carried[_ROW + self.bits // 8 - 1 - place - count, states >> 8 * place & 0xFF]
+            carried ^= self._carried[ROW + self.bits // 8 - 1 - place - count, states >> 8 * place & 0xFF]
         return carried
 
     @property
@@ -245,7 +277,7 @@ def _carried(bits: int, polynomial: int) -> Integers:
 
     As many rows follow as a state has bytes, for bytes that are part of the state already.
     """
-    table = np.empty((_ROW + bits // 8, 256), np.int64)
+    table = np.empty((ROW + bits // 8, 256), np.int64)
     table[-1] = np.arange(256)
     one_byte, mask = _multipliers(bits, polynomial)[0][1], (1 << bits) - 1
     for row in range(len(table) - 2, -1, -1):
@@ -277,10 +309,10 @@ class Crc16Kermit(Crc16):
     def between(self, first: int, last: int, count: int) -> int:
         return self._turned(super().between(first, last, count))
 
-    def running(self, data: bytes) -> Integers:
-        return super().running(data.translate(BIT_REVERSED))
+    def running(self, data: bytes, before: CrcStates | None = None) -> CrcStates:
+        return super().running(data.translate(BIT_REVERSED), before)
 
-    def fit(self, running: Integers, first: Integers, last: Integers, stored: Integers) -> NDArray[np.bool_]:
+    def fit(self, running: CrcStates, first: Integers, last: Integers, stored: Integers) -> NDArray[np.bool_]:
         turned = _TURNED[stored >> 8] | _TURNED[stored & 0xFF] << 8
         return super().fit(running, first, last, turned)
 
@@ -332,12 +364,13 @@ class RunningChecksum:
         return self._checksum.between(values[first - base], values[last - base], last - first)
 
 
-def _sums(octets: NDArray[np.uint8]) -> Integers:
-    totals = np.zeros(len(octets) + 1, np.int64)
-    np.cumsum(octets, out=totals[1:])
+def _sums(data: bytes) -> Integers:
+    totals = np.zeros(len(data) + 1, np.int64)
+    np.cumsum(np.frombuffer(data, np.uint8), out=totals[1:])
     return totals
 
 
+_PLACES = np.arange(ROW)
 _TURNED = np.frombuffer(BIT_REVERSED, np.uint8).astype(np.int64)
 SUM8, FLETCHER8, CRC16_XMODEM, CRC16_IBM_3740 = Sum8(), Fletcher8(), Crc16(), Crc16(0xFFFF)
 CRC16_KERMIT, CRC24Q = Crc16Kermit(), Crc24q()

@@ -3,20 +3,19 @@
 A protocol states the shape of its frames. Most have a length in their head and a checksum: :class:`CountedFrame`, or another
 subclass of :class:`CheckedFrame`. Text is a :class:`TextLine`. The framer remembers how far an undecided candidate was read, and
 sums no byte a second time for another candidate (:mod:`vehicled.wire.checksum`). After several false starts in one piece of data it
-examines all others together, as arrays. So repeated false starts with the longest length cost little more than data.
+examines those that follow together, as arrays. So repeated false starts with the longest length cost little more than data.
 """
 
 import re
 from abc import ABC, abstractmethod
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from string import ascii_letters
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vehicled.wire.checksum import Checksum, RunningChecksum
+from vehicled.wire.checksum import ROW, Checksum, RunningChecksum
 from vehicled.wire.crc import crc16_xmodem, xor8
 
 Stream = bytes | bytearray
@@ -37,9 +36,10 @@ _SIEVE_FAILURES = 32
 """Failed candidates in one piece of data after which all others are examined together."""
 _SIEVE_CLAIM_BYTES = 512
 """Claimed length that counts for a further failure."""
-_SIEVE_BYTES = 128
-"""Bytes per further failure needed if the piece is a small part of what is searched."""
+_SIEVE_BYTES = 512
+"""New bytes which an examination that goes on takes up at once."""
 _COMPACT_BYTES = 4096
+_NOWHERE = np.zeros(0, np.int64)
 
 
 class Shape(ABC):
@@ -69,11 +69,6 @@ class Shape(ABC):
     def accepts(self, buffer: Stream, at: int, stop: int) -> bool:
         """True if the content of a frame with a valid checksum has the form of the protocol."""
         return True
-
-    @abstractmethod
-    def sift(self, buffer: bytes, octets: Octets, places: Integers, limit: int) -> tuple[Integers, Integers]:
-        """Return those of many places of ``buffer`` where a frame of at most ``limit`` bytes with a valid checksum begins, and
-        those where one cannot be excluded. ``octets`` are the bytes of ``buffer``."""
 
     def __call__(self, buffer: Stream, at: int, end: int) -> int:
         """Return the length of a complete and valid frame, ``INCOMPLETE`` or ``NO_FRAME``."""
@@ -119,29 +114,25 @@ class CheckedFrame(Shape):
         place = stored + (at if stored >= 0 else stop)
         return value == int.from_bytes(buffer[place : place + checksum.size], order) and self.accepts(buffer, at, stop)
 
-    def lengths(self, buffer: bytes, octets: Octets, places: Integers) -> Integers:
+    def lengths(self, buffer: Stream, octets: Octets, places: Integers) -> Integers:
         """Return :meth:`length` for many places of ``buffer``, whose bytes are ``octets``."""
         end, length = len(buffer), self.length
         return np.fromiter((length(buffer, at, end) for at in places.tolist()), np.int64, len(places))
 
-    def sift(self, buffer: bytes, octets: Octets, places: Integers, limit: int) -> tuple[Integers, Integers]:
+    def fit(self, octets: Octets, places: Integers, stops: Integers, running: Any, begin: int) -> NDArray[np.bool_]:
+        """Return whether the checksums of many frames are valid. ``running``: running values from the place ``begin`` on."""
         checksum, first, tail, stored, order, last = self.check
-        sizes = self.lengths(buffer, octets, places)
-        sizes[sizes > limit] = NO_FRAME
-        stops = places + sizes
-        is_cut = (sizes == INCOMPLETE) | (stops > len(buffer)) & (sizes > 0)
-        at, stop = places[~is_cut & (sizes > 0)], stops[~is_cut & (sizes > 0)]
+        fits = np.ones(len(places), np.bool_)
         for back, byte in enumerate(reversed(last), 1):
-            ends = octets[stop - back] == byte
-            at, stop = at[ends], stop[ends]
-        if len(at):
-            values = np.zeros_like(at)
-            if stored is not None:
-                place, size = stored + (at if stored >= 0 else stop), checksum.size
-                for k in range(size):
-                    values |= octets[place + k].astype(np.int64) << 8 * (k if order == "little" else size - 1 - k)
-            at = at[checksum.fit(checksum.running(buffer), at + first, stop - tail, values)]
-        return at, places[is_cut]
+            fits &= octets[stops - back] == byte
+        at, stop = places[fits], stops[fits]
+        values = np.zeros_like(at)
+        if stored is not None:
+            place, size = stored + (at if stored >= 0 else stop), checksum.size
+            for k in range(size):
+                values |= octets[place + k].astype(np.int64) << 8 * (k if order == "little" else size - 1 - k)
+        fits[fits] = checksum.fit(running, at + first - begin, stop - tail - begin, values)
+        return fits
 
 
 class CountedFrame(CheckedFrame):
@@ -184,7 +175,7 @@ class CountedFrame(CheckedFrame):
             count |= buffer[at + self._high] << 8
         return count + self._extra if self._least <= count <= self._most else NO_FRAME
 
-    def lengths(self, buffer: bytes, octets: Octets, places: Integers) -> Integers:
+    def lengths(self, buffer: Stream, octets: Octets, places: Integers) -> Integers:
         sizes = np.full(len(places), INCOMPLETE, np.int64)
         known = places + self._head <= len(octets)
         at = places[known]
@@ -211,7 +202,7 @@ class FixedFrame(CheckedFrame):
     def length(self, buffer: Stream, at: int, end: int, seen: int = 0) -> int:
         return self._size if end - at < 2 or self._kinds[buffer[at + 1]] else NO_FRAME
 
-    def lengths(self, buffer: bytes, octets: Octets, places: Integers) -> Integers:
+    def lengths(self, buffer: Stream, octets: Octets, places: Integers) -> Integers:
         known = np.frombuffer(self._kinds, np.bool_)[octets.take(places + 1, mode="clip")]
         return np.where(known | (places + 1 == len(octets)), self._size, NO_FRAME)
 
@@ -222,8 +213,6 @@ class TextLine(Shape):
     The body begins with a name and has no further ``$`` or ``*``, so that no byte belongs to two lines.
     """
 
-    # Proprietary names are long, and some makers use lower case.
-    _NAME = re.compile(rb"\$(?:\Z|[A-Za-z][0-9A-Za-z_]{0,31}\Z|[A-Za-z][0-9A-Za-z_]{2,31}[,*])")
     _NAME_BYTES = 34
     _BODY_ENDS = re.compile(rb"[^\x20-\x23\x25-\x29\x2b-\x7e]")
 
@@ -231,17 +220,25 @@ class TextLine(Shape):
         """``longest``: bytes of a line. ``with_crc``: the checksum may also be a CRC-16 of four digits, as VectorNav's may."""
         self._longest = longest
         digits = rb"[0-9A-Fa-f]{2}"
-        self._tail = re.compile(rb"\*(" + digits + (rb"|" + digits * 2 if with_crc else b"") + rb")\r?\n")
-        self._tail_begins = re.compile(rb"\*(?:[0-9A-Fa-f]{0,%d}\r?)?\Z" % (4 if with_crc else 2))
+        tail = rb"\*(?:" + digits + (rb"|" + digits * 2 if with_crc else b"") + rb")\r?\n"
+        tail_begins = rb"\*(?:[0-9A-Fa-f]{0,%d}\r?)?\Z" % (4 if with_crc else 2)
+        self._tail, self._tail_begins = re.compile(tail), re.compile(tail_begins)
+        # Proprietary names are long, and some makers use lower case.
+        name, body = rb"[A-Za-z][0-9A-Za-z_]{2,31}+", rb"(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*+)?"
+        begun = rb"[A-Za-z]?[0-9A-Za-z_]{0,31}\Z"
+        self._line = re.compile(rb"\$(?:" + name + body + rb"(?:(" + tail + rb")|\Z|" + tail_begins + rb")|" + begun + rb")")
         self._tail_bytes = 7 if with_crc else 5
 
     def head(self, sync: bytes) -> list[bytes]:
         return [*super().head(sync), ascii_letters.encode()]
 
     def length(self, buffer: Stream, at: int, end: int, seen: int = 0) -> int:
-        if seen <= self._NAME_BYTES and not self._NAME.match(buffer, at, min(end, at + self._NAME_BYTES)):
-            return NO_FRAME
         stop = min(end, at + self._longest)
+        if seen <= self._NAME_BYTES:
+            line = self._line.match(buffer, at, stop)
+            if line is None:
+                return NO_FRAME
+            return line.end() - at if line[1] else INCOMPLETE if stop == end and end - at < self._longest else NO_FRAME
         found = self._BODY_ENDS.search(buffer, at + max(1, seen - self._tail_bytes), stop)
         if found is not None:
             tail = self._tail.match(buffer, found.start(), stop)
@@ -255,9 +252,6 @@ class TextLine(Shape):
         body, _, digits = bytes(buffer[at + 1 : stop]).partition(b"*")
         digits = digits.rstrip()
         return (xor8 if len(digits) == 2 else crc16_xmodem)(body) == int(digits, 16)
-
-    def sift(self, buffer: bytes, octets: Octets, places: Integers, limit: int) -> tuple[Integers, Integers]:
-        return places[:0], places
 
 
 class Protocol(NamedTuple):
@@ -306,6 +300,7 @@ class Framer:
         """Undecided bytes without which nothing more can be decided."""
         self._seen = 0
         """Bytes of the first candidate that were there at the last look."""
+        self._sieve: _Sieve | None = None
         self.bad_frames = 0
         """Syncs without a valid frame, including false syncs inside damaged frames."""
         self.dropped_bytes = 0
@@ -336,11 +331,9 @@ class Framer:
         frames: list[tuple[str, bytes]] = []
         by_first, limit = self._by_first, self._limit
         end = len(buffer)
-        failures = 0
-        # What is examined together is examined again with the next piece, as far as it is undecided.
-        fresh = 4 * len(data) >= end - at
-        threshold = _SIEVE_FAILURES if fresh else _SIEVE_FAILURES + (end - at) // _SIEVE_BYTES
-        sieve: _Sieve | None = None
+        failures, bad_before, sieve = 0, self.bad_frames, self._sieve
+        if sieve is not None and sieve.gains(end) >= _SIEVE_BYTES:
+            sieve.extend(buffer, at)
         while at < end:
             verdict, synced, name, need, claim = NO_FRAME, False, "", limit, 0
             for number, candidate, sync, probe, shape, running in by_first[buffer[at]]:
@@ -356,8 +349,8 @@ class Framer:
                         elif at + verdict > end:
                             need, verdict = verdict, INCOMPLETE if verdict <= limit else NO_FRAME
                         elif verdict > limit or not (
-                            shape.accepts(buffer, at, at + verdict)
-                            if sieve is not None and at in sieve.sound[number]
+                            sieve.is_sound(number, at) and shape.accepts(buffer, at, at + verdict)
+                            if sieve is not None and running is not None and sieve.knows(at, at + verdict)
                             else shape.valid(buffer, at, at + verdict, running)
                         ):
                             verdict = NO_FRAME
@@ -381,19 +374,26 @@ class Framer:
             seen = 0
             if synced:
                 self.bad_frames += 1
-                failures += 1 + (claim // _SIEVE_CLAIM_BYTES if fresh and claim > 0 else 0)
-                if sieve is None and failures >= threshold:
-                    sieve = _Sieve(self._protocols, self._heads, buffer, at + 1, limit)
+                if claim > 0:
+                    failures += 1 + claim // _SIEVE_CLAIM_BYTES
+                if failures >= _SIEVE_FAILURES and (sieve is None or sieve.gains(end) > 0):
+                    failures = 0
+                    if sieve is None:
+                        sieve = self._sieve = _Sieve(self._protocols, self._heads, limit, at + 1)
+                    sieve.extend(buffer, at + 1)
+            following, begin = end, at + 1
             if sieve is not None:
-                following, passed = sieve.following(at + 1, end)
+                following, begin, passed = sieve.following(begin, end)
                 self.bad_frames += passed
-            else:
-                found = self._find(buffer, at + 1)
+            if following == end and begin < end:
+                found = self._find(buffer, begin)
                 following = found.start() if found else end
-                if following > at + 1:
-                    self.bad_frames += self._syncs(buffer, at + 1, following)
+                if following > begin:
+                    self.bad_frames += self._syncs(buffer, begin, following)
             self.dropped_bytes += following - at
             at = following
+        if frames and self.bad_frames == bad_before:
+            self._sieve = None
         self._keep(buffer, at)
         if at < end:
             self._seen, self._need = end - at, min(need, limit)
@@ -406,6 +406,7 @@ class Framer:
     def clear(self) -> None:
         """Drop all buffered bytes, because the stream was interrupted."""
         self.dropped_bytes += self.buffered_bytes
+        self._sieve = None
         self._keep(b"", 0)
 
     def _syncs(self, buffer: Stream, begin: int, end: int) -> int:
@@ -424,44 +425,139 @@ class Framer:
         else:
             held[:] = buffer[at:]
         self._at = 0
+        if self._sieve is not None and not self._sieve.forget(at):
+            self._sieve = None
         for running in self._running:
             if running is not None:
                 running.reset()
 
 
 class _Sieve:
-    """Places of a buffer where a frame may begin, found for all candidates together."""
+    """Places of a stream where a frame may begin, found for many candidates together, each byte of the stream examined once.
 
-    def __init__(
-        self, protocols: Sequence[Protocol], heads: Sequence[Sequence[bytes]], buffer: Stream, begin: int, limit: int
-    ) -> None:
-        data = bytes(buffer[begin:])
-        octets = np.frombuffer(data, np.uint8)
-        syncs, possible = np.zeros((2, len(data)), np.bool_)
-        self.sound: list[set[int]] = []
-        """Places of frames with a valid checksum, by protocol."""
-        for (_, sync, probe), head in zip(protocols, heads, strict=True):
-            places = np.arange(len(data))
-            for offset, values in enumerate(head):
-                fits = np.zeros(256, np.bool_)
-                fits[np.frombuffer(values, np.uint8)] = True
-                # A head that is cut off at the end may be one.
-                places = places[(places + offset >= len(data)) | fits[octets.take(places + offset, mode="clip")]]
-                if offset == len(sync) - 1:
-                    syncs[places[places + offset < len(data)]] = True
-            whole = places[places + len(head) <= len(data)]
-            possible[places[len(whole) :]] = True
-            sound, open_ = probe.sift(data, octets, whole, limit) if isinstance(probe, Shape) else (whole[:0], whole)
-            possible[sound] = possible[open_] = True
-            self.sound.append(set((sound + begin).tolist()))
-        self._syncs: list[int] = (np.flatnonzero(syncs) + begin).tolist()
-        self._possible: list[int] = (np.flatnonzero(possible) + begin).tolist()
+    Places inside are counted from a fixed byte of the stream, which may be far behind the buffer.
+    """
 
-    def following(self, at: int, end: int) -> tuple[int, int]:
-        """Return the next possible place from ``at`` on, or ``end``, and the number of syncs before it."""
-        number = bisect_left(self._possible, at)
-        place = self._possible[number] if number < len(self._possible) else end
-        return place, bisect_left(self._syncs, place) - bisect_left(self._syncs, at)
+    def __init__(self, protocols: Sequence[Protocol], heads: Sequence[Sequence[bytes]], limit: int, at: int) -> None:
+        """Begin at the place ``at`` of the buffer."""
+        self._candidates = [_Candidates(each, head, limit, at) for each, head in zip(protocols, heads, strict=True)]
+        self._head_bytes = max(map(len, heads))
+        self._origin = 0
+        """Place of the first byte of the buffer."""
+        self._searched = self._end = at
+        """Places behind the last one that was examined, and behind the last byte that was there."""
+        self._syncs = self._possible = _NOWHERE
+
+    def extend(self, buffer: Stream, at: int) -> None:
+        """Examine the places not examined yet whose heads are complete. Those before ``at`` of the buffer are decided."""
+        octets = np.frombuffer(buffer, np.uint8)
+        first = self._searched - self._origin
+        last = max(first, len(octets) - self._head_bytes + 1)
+        is_sync = np.zeros(last - first, np.bool_)
+        for each in self._candidates:
+            each.decide(at + self._origin)
+            each.add(buffer, octets, first, last, is_sync, self._origin)
+            each.complete(octets, self._origin)
+        self._searched, self._end = last + self._origin, len(octets) + self._origin
+        known = self._syncs.searchsorted(at + self._origin)
+        self._syncs = np.append(self._syncs[known:], is_sync.nonzero()[0] + first + self._origin)
+        if len(self._candidates) == 1:
+            self._possible = self._candidates[0].possible()
+        else:
+            self._possible = np.unique(np.concatenate([each.possible() for each in self._candidates]))
+
+    def gains(self, end: int) -> int:
+        """Return the number of bytes before ``end`` that it has not taken up yet."""
+        return end + self._origin - self._end
+
+    def knows(self, at: int, stop: int) -> bool:
+        """True if a frame from ``at`` to ``stop`` of the buffer was examined."""
+        return at + self._origin < self._searched and stop + self._origin <= self._end
+
+    def is_sound(self, number: int, at: int) -> bool:
+        """True if a frame of a protocol at the place ``at`` of the buffer has a valid checksum."""
+        return at + self._origin in self._candidates[number].sound
+
+    def following(self, at: int, end: int) -> tuple[int, int, int]:
+        """Return the next possible place of the buffer from ``at`` on, or ``end``; the place before which all others are excluded;
+        and the number of syncs before that."""
+        begin, searched = at + self._origin, self._searched
+        if begin >= searched:
+            return end, at, 0
+        number = int(self._possible.searchsorted(begin))
+        place = int(self._possible[number]) if number < len(self._possible) else searched
+        passed = int(self._syncs.searchsorted(place) - self._syncs.searchsorted(begin))
+        following = place - self._origin
+        return (following if place < searched else end), following, passed
+
+    def forget(self, count: int) -> bool:
+        """Note that the first ``count`` bytes of the buffer are gone. Returns False if no examined place is left."""
+        self._origin += count
+        return self._origin < self._searched
+
+
+class _Candidates:
+    """Candidates of one protocol."""
+
+    def __init__(self, protocol: Protocol, head: Sequence[bytes], limit: int, at: int) -> None:
+        self._shape = protocol.probe if isinstance(protocol.probe, CheckedFrame) else None
+        self._sync_bytes, self._limit = len(protocol.sync), limit
+        self._head = np.zeros((len(head), 256), np.bool_)
+        for fits, values in zip(self._head, head, strict=True):
+            fits[np.frombuffer(values, np.uint8)] = True
+        self._open = self._places = self._stops = self._sound = _NOWHERE
+        self.sound: set[int] = set()
+        """Places of frames with a valid checksum."""
+        self._running: Any = None
+        self._begin = self._end = at
+        """Places that the running values cover."""
+
+    def decide(self, at: int) -> None:
+        """Drop what lies before the place ``at``."""
+        self._open, self._sound = (places[places.searchsorted(at) :] for places in (self._open, self._sound))
+        first = self._places.searchsorted(at)
+        self._places, self._stops = self._places[first:], self._stops[first:]
+        rows = (min(at, self._end) - self._begin) // ROW * ROW
+        if self._shape is not None and rows and self._running is not None:
+            self._running = self._shape.check.checksum.without(self._running, rows)
+            self._begin += rows
+
+    def add(self, buffer: Stream, octets: Octets, first: int, last: int, is_sync: NDArray[np.bool_], origin: int) -> None:
+        """Add the candidates from ``first`` to ``last`` of the buffer, whose first byte has the place ``origin``."""
+        places = np.arange(first, last)
+        for offset, fits in enumerate(self._head):
+            places = places[fits[octets[places + offset]]]
+            if offset == self._sync_bytes - 1:
+                is_sync[places - first] = True
+        if self._shape is None:
+            self._open = np.append(self._open, places + origin)
+            return
+        sizes = self._shape.lengths(buffer, octets, places)
+        self._open = np.append(self._open, places[sizes == INCOMPLETE] + origin)
+        is_sized = (sizes > 0) & (sizes <= self._limit)
+        places, sizes = places[is_sized] + origin, sizes[is_sized]
+        self._places, self._stops = np.append(self._places, places), np.append(self._stops, places + sizes)
+        checksum = self._shape.check.checksum
+        self._running = checksum.running(bytes(buffer[self._end - origin :]), self._running)
+        self._end = origin + len(buffer)
+
+    def complete(self, octets: Octets, origin: int) -> None:
+        """Decide the candidates that are complete now."""
+        is_complete = self._stops <= self._end
+        if self._shape is None or not is_complete.any():
+            return
+        places = self._places[is_complete] - origin
+        fits = self._shape.fit(octets, places, self._stops[is_complete] - origin, self._running, self._begin - origin)
+        self._sound = np.append(self._sound, places[fits] + origin)
+        self._sound.sort()
+        self.sound = set(self._sound.tolist())
+        self._places, self._stops = self._places[~is_complete], self._stops[~is_complete]
+
+    def possible(self) -> Integers:
+        """Return the places where a frame cannot be excluded, in order."""
+        if not len(self._open) and not len(self._sound):
+            return self._places
+        return np.sort(np.concatenate((self._open, self._sound, self._places)))
 
 
 class PayloadReader:
