@@ -335,10 +335,10 @@ class Framer:
         if sieve is not None and sieve.gains(end) >= _SIEVE_BYTES:
             sieve.extend(buffer, at)
         while at < end:
-            verdict, synced, name, need, claim = NO_FRAME, False, "", limit, 0
+            verdict, synced, name, need, claim, checked = NO_FRAME, False, "", limit, 0, False
             for number, candidate, sync, probe, shape, running in by_first[buffer[at]]:
                 if buffer.startswith(sync, at):
-                    synced = True
+                    synced, checked = True, checked or running is not None
                     if shape is None:
                         verdict = probe(buffer, at, end)
                         need = end - at + 1
@@ -374,8 +374,8 @@ class Framer:
             seen = 0
             if synced:
                 self.bad_frames += 1
-                if claim > 0:
-                    failures += 1 + claim // _SIEVE_CLAIM_BYTES
+                if checked or claim > 0:
+                    failures += 1 + max(0, claim) // _SIEVE_CLAIM_BYTES
                 if failures >= _SIEVE_FAILURES and (sieve is None or sieve.gains(end) > 0):
                     failures = 0
                     if sieve is None:
