@@ -74,7 +74,7 @@ class Device(ABC):
     command_only: ClassVar[bool] = False
     """True if it sends nothing but commands: lockstep then exchanges less, and it is not asked for bytes after a reception."""
     transport: ClassVar[Transport] = ""
-    """What its port carries: a byte stream, or frames of a CAN bus. Empty: not stated, so its port is not checked."""
+    """Transport of its port: a byte stream, or frames of a CAN bus. Empty: not stated, so its port is not checked."""
     moving_base_rover: bool = False
     """True if its corrections come from a moving base beside it and never from a caster."""
 

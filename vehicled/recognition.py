@@ -83,7 +83,7 @@ def describe(data: bytes, driver: str = "", users: Mapping[str, str] | None = No
 
 
 class UnreadBytes:
-    """What a port has received since its driver produced its last measurement."""
+    """Bytes that a port has received since its driver produced its last measurement."""
 
     def __init__(self, driver: str, users: Mapping[str, str]) -> None:
         """Take the name of the driver, and the other devices of the vehicle by the name of theirs."""

@@ -45,7 +45,7 @@ VERSION_PAUSE_NS: Final = 1_000_000_000
 REST_TURNS: Final = 8
 """Turns of work when a connection ends."""
 ROW_COST_BYTES: Final = 64
-"""What a row of a table costs beyond its bytes."""
+"""Cost of a row of a table beyond its bytes."""
 SAID_BYTES: Final = 80
 """Text in place of corrections that is repeated in a fault."""
 

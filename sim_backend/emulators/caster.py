@@ -32,7 +32,7 @@ STATUS, CLOSES, TABLE, PAGE, MUTE, FLOOD, DEMANDING = (
     "caster_status", "caster_closes", "caster_table", "caster_page", "caster_mute", "caster_flood", "caster_needs_position",
 )  # fmt: skip
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nNtrip-Version: Ntrip/2.0\r\nContent-Type: gnss/data\r\nTransfer-Encoding: chunked\r\n\r\n"
-_KINDS = MappingProxyType({STATUS: 401.0, CLOSES: 1.0, TABLE: 1.0, PAGE: 1.0, MUTE: 1.0, FLOOD: 1.0, DEMANDING: 1.0})
+KINDS = MappingProxyType({STATUS: 401.0, CLOSES: 1.0, TABLE: 1.0, PAGE: 1.0, MUTE: 1.0, FLOOD: 1.0, DEMANDING: 1.0})
 _TEXTS = {
     401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 429: "Too Many Requests", 503: "Service Unavailable",
 }  # fmt: skip
@@ -76,7 +76,7 @@ class Caster(EmulatorOutbox):
     def on_rx(self, data: bytes, t_ns: int) -> None:
         """Take a request, then positions."""
         if self._version is not None:
-            self._on_position(data, t_ns)
+            self._on_position(data)
             return
         if CLOSES in self._active and self._active[CLOSES] < 2.0:
             return
@@ -87,7 +87,7 @@ class Caster(EmulatorOutbox):
             self.requests += 1
             self._answer(head, t_ns)
             if rest:
-                self._on_position(rest, t_ns)
+                self._on_position(rest)
 
     def next_due_ns(self) -> int:
         return self._due_ns
@@ -109,7 +109,7 @@ class Caster(EmulatorOutbox):
 
     @property
     def kinds(self) -> Mapping[str, float]:
-        return _KINDS
+        return KINDS
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
         """Begin or end a failure. The present connection breaks where the failure is one of connecting."""
@@ -147,13 +147,10 @@ class Caster(EmulatorOutbox):
         elif TABLE in self._active or not asked or asked != self._mountpoint:
             self._reply(self._table(two), now_ns, close=True)
         else:
-            head_two = (
-                b"HTTP/1.1 200 OK\r\nNtrip-Version: Ntrip/2.0\r\nContent-Type: gnss/data\r\nTransfer-Encoding: chunked\r\n\r\n"
-            )
-            self._reply(head_two if two else b"ICY 200 OK\r\n\r\n", now_ns, close=CLOSES in self._active)
+            self._reply(STREAM_HEAD if two else b"ICY 200 OK\r\n\r\n", now_ns, close=CLOSES in self._active)
             if CLOSES not in self._active:
                 self._version = 2 if two else 1
-                self._positions = head.count(b"Ntrip-GGA:")
+                self._on_position(head.replace(b"Ntrip-GGA: ", b""))
                 self._due_ns = now_ns + (FLOOD_NS if FLOOD in self._active else PERIOD_NS)
 
     def _table(self, two: bool) -> bytes:
@@ -162,7 +159,7 @@ class Caster(EmulatorOutbox):
         kind = b"HTTP/1.1 200 OK\r\nContent-Type: gnss/sourcetable" if two else b"SOURCETABLE 200 OK\r\nContent-Type: text/plain"
         return kind + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
-    def _on_position(self, data: bytes, now_ns: int) -> None:
+    def _on_position(self, data: bytes) -> None:
         for line in data.split(b"\r\n"):
             cells = line.decode("latin-1").split(",")
             if cells[0].endswith("GGA") and len(cells) > 9:

@@ -120,7 +120,7 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
     "fault": ("VESC", "the controller reports the fault of this code and stops the motor"),
     "own_timeout": ("VESC", "motor commands are lost while telemetry continues: the controller's own timeout acts"),
     "bus_off": ("VESC on CAN", "no frame passes on the bus"),
-    "caster_status": ("NTRIP casters", "requests are answered with this status, 401 if not given"),
+    "caster_status": ("NTRIP casters", "every request is answered with this status, 401 if not given"),
     "caster_closes": ("NTRIP casters", "every connection is closed at once (1), or after the answer (2)"),
     "caster_table": ("NTRIP casters", "the mountpoint is unknown: the source table is the answer"),
     "caster_page": ("NTRIP casters", "a web page is the answer, as of a network that asks for a login"),

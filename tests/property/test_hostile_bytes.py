@@ -1,4 +1,4 @@
-"""What hostile bytes cost each reader, in operations: at most three times as much as data, and in proportion to their number."""
+"""Hostile bytes cost each reader at most three times as many operations as data, and in proportion to their number."""
 
 from functools import cache
 
@@ -10,12 +10,12 @@ from vehicled.registry import names
 
 SUBJECTS = subjects()
 PIECE = 1_024
-"""What a port hands over at once."""
+"""Most bytes that a port hands over at once."""
 SIZE = 2 * PIECE
 RATIO = 3.3
 """Three times, and something for the short streams of this test."""
 SMALL_RATIO = 15.0
-"""In pieces of some bytes, several candidates end with each piece, and none can be put off."""
+"""Ratio in pieces of some bytes, where several candidates end with each piece and none can be put off."""
 SUMMED = 8.0
 """Bytes given to checksums per byte."""
 
@@ -54,7 +54,7 @@ def test_small_pieces_cost_in_proportion_too(name: str, piece: int) -> None:
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_twice_as_many_bytes_cost_twice_as_much(name: str) -> None:
-    """In one piece. The longest frames of one reader have 16 KiB, and of the simulator link 1 MiB, so the streams are longer."""
+    """The longest frames of one reader have 16 KiB, so the streams are longer. They come in one piece."""
     subject = SUBJECTS[name]
     for kind in ("sync with the longest length", "nested heads"):
         once, twice = (cost(subject, inputs(subject, size)[kind], size) for size in (20_000, 40_000))

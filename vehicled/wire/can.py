@@ -136,7 +136,7 @@ class ErrorReport(Struct, frozen=True, gc=False):
     """Content of an error frame."""
 
     errors: str
-    """What it reports, in words."""
+    """Reported errors, in words."""
     can_id: int
     """Its classes, see :class:`CanError`."""
     data: bytes

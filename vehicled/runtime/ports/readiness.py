@@ -15,7 +15,7 @@ BURST_S = 0.5
 
 
 class ReadBudget:
-    """What a line can have carried since the last read: a token bucket. The rest stays in the kernel and is read later."""
+    """Token bucket of the bytes that a line can have carried since the last read. The rest waits in the kernel."""
 
     def __init__(self, bytes_per_s: float, turn_bytes: int = TURN_BYTES) -> None:
         self._bytes_per_ns = bytes_per_s * 1e-9

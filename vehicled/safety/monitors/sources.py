@@ -43,7 +43,7 @@ class SourceMonitor:
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = tuple(sources)
         self.unread: Mapping[str, Unread] = {}
-        """What silent sources send that their drivers cannot read, by name."""
+        """Bytes of silent sources that their drivers cannot read, by name."""
         self._promised = frozenset(source.message for source in sources)
         self._heard_ns: dict[type[Message], int] = {}
         self._arrivals_ns: dict[type[Message], deque[int]] = {
