@@ -6,7 +6,7 @@ from math import hypot, isfinite, nan, pi, remainder, sqrt
 import msgspec
 from msgspec import Struct
 
-from vehicled.live_changes import COURSE_SET
+from vehicled.live_changes import COURSE_SET, LAP_JOINED
 from vehicled.messages import ActuatorCommand, ControlCommand, CourseCommand, Event, GroundTruth, Message, Mode, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_bytes
@@ -18,6 +18,12 @@ TYPES: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, 
 _RING = 256
 _CUSP_TOLERANCE_M = 0.3
 """A vehicle that stands this close to a cusp has reached it."""
+
+
+def read_course(command: CourseCommand, lap_from_m: float | None) -> Course:
+    """Return the course of a request that was accepted, a lap with its start at ``lap_from_m``."""
+    course = from_bytes(command.course)
+    return course if lap_from_m is None else course.beginning_at(lap_from_m)
 
 
 def truth_tracker(course: Course) -> PathTracker:
@@ -101,6 +107,8 @@ class Judge:
         """The last two modes, each with the time of its first command: a truth may arrive after the command that it precedes."""
         self._asked: CourseCommand | None = None
         """Newest request for another course."""
+        self.course_of = read_course
+        """Set by a run that has read the course already."""
         self._first_ns = 0
         self._last_ns = 0
         self.trace: list[TracePoint] | None = [] if keep_trace else None
@@ -157,9 +165,13 @@ class Judge:
         elif isinstance(message, CourseCommand):
             self._asked = message
         elif isinstance(message, Event) and message.name == COURSE_SET and self._asked is not None:
-            self._course = from_bytes(self._asked.course)
+            fields = msgspec.json.decode(message.fields)
+            self._course = self.course_of(self._asked, fields.get("lap_from_m"))
             self._tracker = truth_tracker(self._course)
-            self._tracker.reset(msgspec.json.decode(message.fields).get("joined_m"))
+            self._tracker.reset(fields.get("joined_m"))
+        elif isinstance(message, Event) and message.name == LAP_JOINED:
+            self._course = self._course.beginning_at(msgspec.json.decode(message.fields)["lap_from_m"])
+            self._tracker = truth_tracker(self._course)
 
     def _compare(self, truth: GroundTruth) -> None:
         self._first_ns = self._first_ns or truth.t_ns

@@ -14,18 +14,23 @@ from msgspec.structs import replace
 
 from vehicled import plugins
 from vehicled.control.interface import Controller
-from vehicled.messages import CourseCommand, ParameterCommand, SpeedCommand
+from vehicled.messages import CourseCommand, ParameterCommand, SpeedCommand, StateEstimate
 from vehicled.paths.course import Course
+from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import from_bytes
+from vehicled.paths.tracking import PathTracker
+from vehicled.safety.entry import lap_from
 from vehicled.safety.fence import Fence
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.vehicle import Limits, Outline, Vehicle
 
 CHANGES = (CourseCommand, ParameterCommand, SpeedCommand)
 """Messages that change what the daemon does while it runs."""
 COURSE_SET = "course_set"
 """Event that the log has once another course is taken."""
-FENCE_SAMPLES = 400
+LAP_JOINED = "lap_joined"
+"""Event that the log has once a lap was given another start, because a drive begins there."""
+NO_BODY = Outline(0.0, 0.0, 0.0)
 
 
 class ChangeError(Exception):
@@ -49,6 +54,36 @@ class Prepared(Struct, frozen=True):
     course: Course
     params: Any
     controller: Controller
+    tracker: PathTracker | None = None
+    """Tracker of another course, for the monitors."""
+    lap_from_m: float | None = None
+    """Arc length of the lap that was asked for at which ``course`` begins; None if it is that lap."""
+    stored: bytes = b""
+    """The course to ask for in the place of that lap; empty for none."""
+
+
+class CourseRules:
+    """Conditions under which a course can be driven in a run, besides those of its controller."""
+
+    def __init__(self, vehicle: Vehicle, limits: Limits, datum: Datum, fence: Fence | None) -> None:
+        """``datum``: origin of the run's map."""
+        self.vehicle = vehicle
+        self.limits = limits
+        self.datum = datum
+        self.fence = fence
+
+    def outside(self, course: Course) -> str:
+        """Return where a course takes the vehicle out of the fence; empty if it does not."""
+        return outside_fence(course, self.fence, self.vehicle.outline)
+
+    def check(self, course: Course) -> None:
+        """Raise :class:`ChangeError` if the course cannot be driven."""
+        if course.datum != self.datum:
+            raise ChangeError(f"{course.name}: the course has another origin than the map of this run: convert it to that datum")
+        if course.reverses and not self.vehicle.drive.top_reverse_speed_mps:
+            raise ChangeError(f"{course.name}: the course has reverse legs, and this vehicle cannot reverse")
+        if outside := self.outside(course):
+            raise ChangeError(outside)
 
 
 class ControllerBuilder:
@@ -71,7 +106,8 @@ class ControllerBuilder:
         self.course = course
         self.vehicle = vehicle
         self.limits = limits
-        self._fence = fence
+        self.rules = CourseRules(vehicle, limits, course.datum, fence)
+        self.outside = self.rules.outside
         self.usual_speed_mps = float(np.median(np.abs(course.speed_mps)))
         """Speed of a planned course, m/s: the median of the first one."""
 
@@ -82,17 +118,38 @@ class ControllerBuilder:
             for key, (low, high) in self._implementation.CHANGEABLE.items()
         ]
 
-    def prepare(self, message: CourseCommand | ParameterCommand) -> Prepared:
-        """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`."""
-        course, params = self.course, self.params
+    def prepare(
+        self,
+        message: CourseCommand | ParameterCommand,
+        estimate: StateEstimate | None = None,
+        *,
+        moving: bool = False,
+        checked: Course | None = None,
+    ) -> Prepared:
+        """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`.
+
+        A lap begins where a vehicle at ``estimate`` joins it, and so it is driven in full. ``checked``: the course of the message,
+        where another process has read and checked it.
+        """
+        course, params, tracker, from_m = self.course, self.params, None, None
         if isinstance(message, CourseCommand):
-            course = self._checked(message)
+            self.require_course()
+            course = checked or self._checked(message)
+            from_m = lap_from(course, estimate, self.limits, moving=moving)
+            if from_m is not None:
+                course = course.beginning_at(from_m)
+            tracker = PathTracker(course)
         else:
             params = self._with(message.key, message.value)
         try:
-            return Prepared(course, params, self._build(params, course))
-        except Exception as error:
+            return Prepared(course, params, self._build(params, course), tracker, from_m)
+        except (Exception, SystemExit) as error:
             raise ChangeError(f"the controller does not accept it: {plugins.describe(error)}") from error
+
+    def beginning_at(self, s_m: float) -> Prepared:
+        """Return the controller of the present lap with another start."""
+        course = self.course.beginning_at(s_m)
+        return Prepared(course, self.params, self._build(self.params, course), PathTracker(course), s_m)
 
     def fits(self, prepared: Prepared, message: CourseCommand | ParameterCommand) -> bool:
         """Return True if nothing else was changed since the preparation."""
@@ -103,9 +160,10 @@ class ControllerBuilder:
         """Use a change from now on."""
         self.course, self.params = prepared.course, prepared.params
 
-    def outside(self, course: Course) -> str:
-        """Return where a course leaves the fence; empty if it does not."""
-        return outside_fence(course, self._fence)
+    def require_course(self) -> None:
+        """Raise :class:`ChangeError` if the controller of this run follows no course."""
+        if not self._implementation.follows_course:
+            raise ChangeError("the controller of this run follows no course: choose another controller in the profile")
 
     def _with(self, key: str, value: float) -> Any:
         ranges = self._implementation.CHANGEABLE
@@ -118,30 +176,28 @@ class ControllerBuilder:
         return _replaced(self.params, key.split("."), value)
 
     def _checked(self, message: CourseCommand) -> Course:
-        if not self._implementation.follows_course:
-            raise ChangeError("the controller of this run follows no course: choose another controller in the profile")
         try:
             course = from_bytes(message.course)
         except CourseError as error:
             raise ChangeError(str(error)) from None
-        if course.datum != self.course.datum:
-            raise ChangeError(f"{course.name}: the course has another origin than the map of this run: convert it to that datum")
-        if course.reverses and not self.vehicle.drive.top_reverse_speed_mps:
-            raise ChangeError(f"{course.name}: the course has reverse legs, and this vehicle cannot reverse")
-        if outside := self.outside(course):
-            raise ChangeError(outside)
+        self.rules.check(course)
         return course
 
 
-def outside_fence(course: Course, fence: Fence | None) -> str:
-    """Return where a course leaves the fence, and the cure; empty if it does not."""
+def outside_fence(course: Course, fence: Fence | None, outline: Outline = NO_BODY) -> str:
+    """Return where a course takes a body beyond the fence, and the cure; empty if it does not. Without ``outline`` the line itself
+    is tested."""
     if fence is None:
         return ""
-    every = max(1, len(course.x_m) // FENCE_SAMPLES)
-    for x_m, y_m in zip(course.x_m[::every].tolist(), course.y_m[::every].tolist(), strict=True):
-        if violated := fence.violated(x_m, y_m):
-            return f"course {course.name!r} is {violated} at ({x_m:.1f}, {y_m:.1f}) m: change the course or the fence"
-    return ""
+    x_m, y_m, yaw_rad = course.x_m, course.y_m, course.yaw_rad
+    if course.closed:
+        x_m, y_m, yaw_rad = (np.append(column, column[0]) for column in (x_m, y_m, yaw_rad))
+    breach = fence.first_breach(outline, x_m, y_m, yaw_rad)
+    if breach is None:
+        return ""
+    k, violated = breach
+    place = f"({x_m[k]:.1f}, {y_m[k]:.1f}) m{'' if outline == NO_BODY else ', with the body of the vehicle'}"
+    return f"course {course.name!r} is {violated} at {place}: change the course or the fence"
 
 
 def check_limit(limit_mps: float, max_speed_mps: float) -> None:

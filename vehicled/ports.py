@@ -14,7 +14,10 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from vehicled.messages import Message, PortState
+from vehicled.wire.usage import MessageUsage
 
+NO_USAGE = MessageUsage()
+"""Account of a driver that keeps none; it stays empty."""
 NEVER_NS = 2**63 - 1
 """``next_due_ns`` of a device that only waits for input."""
 
@@ -77,6 +80,9 @@ class Device(ABC):
     """Transport of its port: a byte stream, or frames of a CAN bus. Empty: not stated, so its port is not checked."""
     moving_base_rover: bool = False
     """True if its corrections come from a moving base beside it and never from a caster."""
+
+    usage: MessageUsage = NO_USAGE
+    """Account of the messages that arrived: used, and not used with the reason. A driver that keeps one creates its own."""
 
     @property
     def consumes(self) -> tuple[type[Message], ...]:

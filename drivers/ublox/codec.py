@@ -4,7 +4,6 @@
 stream; :func:`encode` writes any layout. Decoding never raises on wire input. Sources: NOTES.md.
 """
 
-import re
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from drivers.ublox import keys, nmea, ubx
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.names import IDS, ubx_name
-from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Sentence, Ths, Vtg, Zda
+from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
 from vehicled.wire.checksum import CRC24Q, FLETCHER8
 from vehicled.wire.crc import fletcher8
 from vehicled.wire.framing import Check, CountedFrame, Framer, Protocol, TextLine
@@ -42,7 +41,7 @@ PROTOCOLS = (
             most=MAX_UBX_PAYLOAD_BYTES,
         ),
     ),
-    Protocol(NMEA, b"$", TextLine(MAX_LINE_BYTES)),
+    Protocol(NMEA, b"$", TextLine(MAX_LINE_BYTES, bare=True)),
     Protocol(RTCM, b"\xd3", CountedFrame(Check(CRC24Q), at=1, width=2, order="big", extra=6, most=1023)),
 )
 
@@ -67,9 +66,14 @@ def parse_ubx(frame: bytes) -> Any:
         return None
 
 
-def parse_nmea(line: bytes) -> Sentence | None:
-    """Return the fields of a line; None for other sentences. Raises ValueError if the fields are unreadable."""
-    return nmea.parse(line) if line[3:6] in nmea.PARSED and line[6:7] == b"," and line[1:2] != b"P" else None
+def has_layout(frame: bytes) -> bool:
+    """True if the driver knows UBX messages of this class and id."""
+    return frame[2:4] in _PARSERS
+
+
+def has_checksum(line: bytes) -> bool:
+    """True if a framed line ends with a checksum, which then is right."""
+    return b"*" in line
 
 
 def rtcm_number(frame: bytes) -> int:
@@ -80,7 +84,7 @@ def rtcm_number(frame: bytes) -> int:
 def decode_frame(protocol: str, frame: bytes) -> tuple[str, Any]:
     """Return name and fields of the message in a frame; the frame itself if it has no layout. Never raises.
 
-    Names: ``NAV-PVT`` (``UBX-0c4b`` if undocumented), ``GNGGA``, ``1075`` (``RTCM3`` for an empty frame).
+    Names: ``NAV-PVT`` (``UBX-0c4b`` if undocumented), ``GNGGA``, ``PUBX,00``, ``1075`` (``RTCM3`` for an empty frame).
     """
     if protocol == UBX:
         message = parse_ubx(frame)
@@ -88,12 +92,8 @@ def decode_frame(protocol: str, frame: bytes) -> tuple[str, Any]:
     if protocol == RTCM:
         number = rtcm_number(frame)
         return str(number) if number >= 0 else "RTCM3", frame
-    name = re.split(rb"[,*]", frame[1:], maxsplit=1)[0].decode("ascii")
-    try:
-        sentence = parse_nmea(frame)
-    except ValueError:
-        sentence = None
-    return name, frame if sentence is None else sentence
+    read = nmea.parse(frame)
+    return nmea.name_of(frame), frame if read is None else read.sentence
 
 
 def decode(data: bytes) -> Iterator[tuple[str, Any]]:
@@ -134,6 +134,6 @@ def encode(message: Any) -> bytes:
             return ubx_frame(IDS["CFG-VALSET"], keys.pack_valset(message))
         case CfgValget() | CfgValgetPoll():
             return ubx_frame(IDS["CFG-VALGET"], keys.pack_valget(message))
-        case Gga() | Gns() | Rmc() | Zda() | Gst() | Gsa() | Vtg() | Ths():
+        case Gga() | Gns() | Rmc() | Zda() | Gst() | Gsa() | Vtg() | Ths() | Hdt() | Hpr() | Pashr() | Avr():
             return nmea.pack(message)
     return ubx_frame(*ubx.pack(message))

@@ -7,6 +7,7 @@ Gains P 6.0, I 0.25, D 0 are those of the pure-pursuit study on the HMMWV (Michi
 They suit a drive without delay; see ``SpeedParams.p``.
 """
 
+from array import array
 from bisect import bisect_right
 from itertools import pairwise
 from math import isfinite, sqrt
@@ -132,7 +133,7 @@ class SpeedProfile:
     """Highest speed by arc length, from the course's own speed, the vehicle's limit, lateral acceleration and braking distance.
 
     The lateral limit is sqrt(a_lat / |curvature|), with curvature limited to what the vehicle can turn. A backward pass with the
-    planned deceleration looks ahead over the whole course. The end, the end of a lap and every cusp count as a stop.
+    planned deceleration looks ahead over the whole course. The end, the end of a lap, every cusp and every wait count as a stop.
     """
 
     def __init__(self, params: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course) -> None:
@@ -146,19 +147,21 @@ class SpeedProfile:
             s_m, bound = np.append(s_m, course.length_m), np.append(bound, bound[0])
         self.deceleration_mps2 = planned_deceleration_mps2(params, vehicle.drive)
         """Deceleration planned before slower parts and the end, m/s2, > 0."""
-        self._legs = list(pairwise([0, *course.cusps, len(s_m) - 1]))
+        end = len(s_m) - 1
+        self._legs = list(pairwise([0, *course.cusps, end]))
+        waits = {min(int(np.searchsorted(s_m, wait.s_m)), end) for wait in course.waits}
+        stops = sorted({0, *course.cusps, *waits, end})
         # Squares are linear in the distance at constant deceleration; speeds are not.
         square, after = bound * bound, np.zeros(len(s_m))
-        for first, last in self._legs:
+        for first, last in pairwise(stops):
             rise = 2.0 * self.deceleration_mps2 * (s_m[first : last + 1] - s_m[first])
             reachable = square[first : last + 1] + rise
             reachable[-1] = rise[-1]
             slowed = np.maximum(np.minimum.accumulate(reachable[::-1])[::-1] - rise, 0.0)
             square[first:last], after[first:last] = slowed[:-1], slowed[1:]
-        self._s_m: list[float] = s_m.tolist()
-        self._square: list[float] = square.tolist()
-        self._square_after: list[float] = after.tolist()
-        self._signs = [-1.0 if back else 1.0 for back in backward.tolist()]
+        # Not lists: a profile of a long course is made anew while the vehicle drives, and lists would take ten times as long.
+        self._s_m, self._square, self._square_after = (array("d", column.tobytes()) for column in (s_m, square, after))
+        self._signs = array("d", np.where(backward, -1.0, 1.0).tobytes())
 
     def adapted(self, vehicle: Vehicle) -> "SpeedProfile":
         """Return this profile, or a new one if the vehicle parameters changed by more than ``NOTABLE``."""
@@ -171,7 +174,14 @@ class SpeedProfile:
     def speeds_mps(self, leg: int) -> Array:
         """Return the speed magnitudes (n,) at the samples of a leg, its end included, where it is 0."""
         first, last = self._legs[leg]
-        return np.sqrt([*self._square[first:last], self._square_after[last - 1]])
+        squares: Array = np.append(np.frombuffer(self._square)[first:last], self._square_after[last - 1])
+        return np.sqrt(squares)
+
+    def sampled_mps(self, count: int) -> Array:
+        """Return the speed magnitudes at the first ``count`` samples of the course."""
+        speeds: Array = np.sqrt(np.frombuffer(self._square, count=count))
+        speeds[-1] = abs(self.at(self._s_m[count - 1]).speed_mps)
+        return speeds
 
     def at(self, s_m: float, leg: int | None = None) -> Target:
         """Return the speed at an arc length, and the deceleration (never an acceleration) that follows the profile there.

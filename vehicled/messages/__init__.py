@@ -34,6 +34,7 @@ from vehicled.messages.decisions import (
     ControlLevel,
     ControlReason,
     CourseCommand,
+    CourseKind,
     EstimatorStatus,
     Heartbeat,
     Identification,
@@ -65,6 +66,7 @@ from vehicled.messages.records import (
     WireChunk,
 )
 from vehicled.messages.sensors import (
+    FIXED_SIGMA_LIMIT_M,
     CarrierSolution,
     Corrections,
     FixType,
@@ -79,10 +81,12 @@ from vehicled.messages.sensors import (
     ReferenceState,
     SteeringFeedback,
     WheelSpeed,
+    stated_carrier,
 )
 
 __all__ = [
     "ALL",
+    "FIXED_SIGMA_LIMIT_M",
     "NAN",
     "NAN3",
     "NAN9",
@@ -94,6 +98,7 @@ __all__ = [
     "ControlReason",
     "Corrections",
     "CourseCommand",
+    "CourseKind",
     "Direction",
     "EstimatorStatus",
     "Event",
@@ -142,6 +147,7 @@ __all__ = [
     "WheelSpeed",
     "WireChunk",
     "largest_variance",
+    "stated_carrier",
 ]
 
 ALL: tuple[type[Message], ...] = (

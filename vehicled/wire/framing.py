@@ -216,12 +216,15 @@ class TextLine(Shape):
     _NAME_BYTES = 34
     _BODY_ENDS = re.compile(rb"[^\x20-\x23\x25-\x29\x2b-\x7e]")
 
-    def __init__(self, longest: int, *, with_crc: bool = False) -> None:
-        """``longest``: bytes of a line. ``with_crc``: the checksum may also be a CRC-16 of four digits, as VectorNav's may."""
-        self._longest = longest
+    def __init__(self, longest: int, *, with_crc: bool = False, bare: bool = False) -> None:
+        """``longest``: bytes of a line. ``with_crc``: the checksum may also be a CRC-16 of four digits, as VectorNav's may.
+
+        ``bare``: a line with fields but without a checksum is a frame, too, so that it can be named: older devices send them.
+        """
+        self._longest, self._bare = longest, bare
         digits = rb"[0-9A-Fa-f]{2}"
-        tail = rb"\*(?:" + digits + (rb"|" + digits * 2 if with_crc else b"") + rb")\r?\n"
-        tail_begins = rb"\*(?:[0-9A-Fa-f]{0,%d}\r?)?\Z" % (4 if with_crc else 2)
+        tail = rb"(?:\*(?:" + digits + (rb"|" + digits * 2 if with_crc else b"") + rb"))" + (b"?" if bare else b"") + rb"\r?\n"
+        tail_begins = rb"\*(?:[0-9A-Fa-f]{0,%d}\r?)?\Z" % (4 if with_crc else 2) + (rb"|\r\Z" if bare else b"")
         self._tail, self._tail_begins = re.compile(tail), re.compile(tail_begins)
         # Proprietary names are long, and some makers use lower case.
         name, body = rb"[A-Za-z][0-9A-Za-z_]{2,31}+", rb"(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*+)?"
@@ -249,7 +252,9 @@ class TextLine(Shape):
         return INCOMPLETE if stop == end and end - at < self._longest else NO_FRAME
 
     def valid(self, buffer: Stream, at: int, stop: int, running: RunningChecksum | None = None) -> bool:
-        body, _, digits = bytes(buffer[at + 1 : stop]).partition(b"*")
+        body, star, digits = bytes(buffer[at + 1 : stop]).partition(b"*")
+        if not star:
+            return self._bare and b"," in body
         digits = digits.rstrip()
         return (xor8 if len(digits) == 2 else crc16_xmodem)(body) == int(digits, 16)
 
