@@ -50,7 +50,7 @@ def _tls_server(listener: socket.socket, name: str, folder, work) -> threading.T
 
 
 async def test_a_flood_comes_in_small_pieces_at_the_rate_of_the_line(listener):
-    """What the line cannot carry waits in the kernel, and nothing of it is lost."""
+    """Bytes beyond what the line carries wait in the kernel, and none is lost."""
     port = make_port("gnss", f"tcp:127.0.0.1:{listener.getsockname()[1]}?bytes_per_s=100000")
     data = os.urandom(80_000)
     async with serving(port) as host:

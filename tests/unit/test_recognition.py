@@ -33,7 +33,7 @@ def test_bytes_are_counted_since_the_last_measurement() -> None:
     unread = UnreadBytes("n100", {"ublox": "gnss"})
     assert unread.described() == ""
     for at in range(0, len(UBX), 100):
-        unread.on_rx(UBX[at : at + 100], [Event(1, "info", "devices_speak")])
+        unread.on_rx(UBX[at : at + 100], [Event(1, "info", "devices_speak", "{}")])
     assert unread.described().startswith(f"{len(UBX):,} bytes arrived that look like UBX")
     unread.on_rx(b"frame", [Heartbeat(1, 1, "ground")])
     assert unread.described() == ""

@@ -701,7 +701,7 @@ def test_what_the_bus_reports_is_one_warning_per_kind_and_ends_when_it_is_quiet(
     bench.deliver(pack(bus_error(0x40)))
     assert "bus-off" in bench.reason("can_bus_errors")
     assert bench.faults() == ["can_bus_errors"] * 2
-    bench.run(5500)
+    bench.run(10_500)
     assert bench.faults(active=False) == ["can_bus_errors"] * 2
     assert bench.device.error_frames == 51  # type: ignore[union-attr]
 
