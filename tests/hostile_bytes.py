@@ -213,7 +213,7 @@ def _summed() -> Iterator[list[int]]:
 
     patches = [
         mock.patch.object(kind, name, counted(vars(kind)[name], place))
-        for kind in kinds(Checksum)
+        for kind in kinds(Checksum)  # type: ignore[type-abstract]
         for name, place in (("of", 1), ("advance", 2), ("running", 1))
         if name in vars(kind)
     ]

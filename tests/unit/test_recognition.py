@@ -41,7 +41,12 @@ def test_bytes_are_counted_since_the_last_measurement() -> None:
 
 def test_a_flood_is_examined_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("vehicled.recognition.describe", lambda data, *_: asked.append(len(data)) or "that are noise")
+
+    def told(data: bytes, *_: object) -> str:
+        asked.append(len(data))
+        return "that are noise"
+
+    monkeypatch.setattr("vehicled.recognition.describe", told)
     unread = UnreadBytes("n100", {})
     for _ in range(2000):
         unread.on_rx(bytes(64), [])
