@@ -163,8 +163,10 @@ def decode(arguments: Namespace) -> int:
             print(name, _text(value))
     if frames is not None and frames.note:
         print(f"{source}: {frames.note}", file=sys.stderr)
-    if frames is not None and (frames.damaged or frames.fd_frames):
+    if frames is not None and (frames.damaged or frames.fd_frames or frames.bus_events):
         left_out = f"{frames.damaged} damaged lines or blocks, {frames.fd_frames} frames of CAN FD"
+        if frames.bus_events:
+            left_out += f", {frames.bus_events} errors and states of the bus"
         print(f"{source}: skipped {left_out}", file=sys.stderr)
     if not counts:
         print(
