@@ -130,10 +130,14 @@ def _signed38(value: int) -> float:
     return (value - (1 << 38) if value >> 37 else value) / 1e4
 
 
+STATION_TYPES: Final = {1005: 19, 1006: 21}
+"""Octets of the messages with the position of a station."""
+
+
 def decode_station(frame: bytes) -> Station | None:
     """Return the station of a 1005 or 1006 frame; None for other types, or if it is too short."""
     kind = message_type(frame)
-    needed = {1005: 19, 1006: 21}.get(kind)
+    needed = STATION_TYPES.get(kind)
     if needed is None or len(frame) < OVERHEAD_BYTES + needed:
         return None
     bits = int.from_bytes(frame[HEAD_BYTES : HEAD_BYTES + 19], "big")
