@@ -343,9 +343,9 @@ class Machine:
         """Number of sensor messages dropped for NaN or infinite values."""
         return self._pipeline.not_finite
 
-    def standstill(self, now_ns: int) -> bool:
-        """True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
-        return self._pipeline.standstill(now_ns)
+    def over(self, now_ns: int) -> bool:
+        """True if a drive has ended and the vehicle is known to stand, or waiting for that has timed out: see :attr:`coasting`."""
+        return self._pipeline.over(now_ns)
 
     @property
     def coasting(self) -> bool:

@@ -126,6 +126,8 @@ class Pipeline:
         self.estimate: Latest[StateEstimate] = Latest()
         self.newest_command: Latest[ControlCommand] = Latest()
         self._sent: ActuatorCommand | None = None
+        self._asked_mps = nan
+        """Magnitude of the target speed of the last demand, m/s; NaN without one."""
         self._scan: LaserScan | None = None
         """Newest scan that the controller has not seen."""
         self.command_override: Callable[[ActuatorCommand], ActuatorCommand] | None = None
@@ -222,6 +224,7 @@ class Pipeline:
             for fault in supervisor.take_faults():
                 self._sink.record(fault, now_ns)
         demand = self._demand(inputs)
+        self._asked_mps = nan if demand is None else abs(demand.target_speed_mps)
         command = self.gate.apply(
             demand,
             inputs.speed_mps,
@@ -370,8 +373,8 @@ class Pipeline:
         estimate = self.estimate.value
         return 0.0 if estimate is None else max(now_ns - estimate.newest_input_ns, 0) * 1e-9
 
-    def standstill(self, now_ns: int) -> bool:
-        """Return True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
+    def over(self, now_ns: int) -> bool:
+        """Return True if a drive has ended and the vehicle is known to stand, or waiting for that has timed out."""
         return self.supervisor.stopped or now_ns - self._stopping_since_ns > STOP_TIMEOUT_NS
 
     @property
@@ -443,9 +446,10 @@ class Pipeline:
             course_finished=self._controller.finished,
             actuator_lost=actuator_lost,
             task_raised=self.raised,
-            measured_speed_mps=self.monitors.motion.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),
+            measured_speed_mps=self.monitors.speed.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),
             entry=self._entry,
             lateral_offset=self._controller.lateral_offset,
+            asked_mps=min(self._cap_mps, self._asked_mps) if isfinite(self._asked_mps) else nan,
             setup_fault=self.setup_fault,
         )
 

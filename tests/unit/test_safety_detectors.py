@@ -288,6 +288,7 @@ class Motion:
                 monitors=self.monitors,
                 estimate=replace(ESTIMATE, speed_mps=estimated),
                 control=replace(CONTROL, target_speed_mps=target),
+                asked_mps=abs(target),
                 sent=replace(SENT, throttle=throttle, brake=brake),
             )
             self.monitors.update(s)

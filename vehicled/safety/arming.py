@@ -10,13 +10,12 @@ from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
 from vehicled.safety.monitors.alignment import heading_sigma_rad
 from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
+from vehicled.safety.monitors.speed import Evidence
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
 from vehicled.safety.rule import RuleInputs
 from vehicled.vehicle import STANDSTILL_MPS
 
-ROLLING_MPS = 0.25
-"""Measured speed above which the vehicle is not at standstill, m/s; it lies above the noise of GNSS velocity."""
 YEAR_S = 31_556_952.0
 
 
@@ -109,8 +108,16 @@ def _still(s: RuleInputs) -> str:
     speed = s.speed_mps
     if isfinite(speed) and abs(speed) > STANDSTILL_MPS * 4:
         return f"the vehicle moves at {speed:.2f} m/s: let it stand"
-    measured = s.monitors.motion.measured_mps(s.now_ns, gnss_unheard=False)
-    return f"wheels or GNSS measure {measured:.2f} m/s: let it stand, or look at both" if measured > ROLLING_MPS else ""
+    monitor = s.monitors.speed
+    match monitor.standstill(s.now_ns, s.monitors.motion.ceiling_mps):
+        case Evidence.NONE:
+            return "neither wheels nor GNSS measure a speed, so it is not known to stand: wait for fixes"
+        case Evidence.MOVES:
+            return f"wheels or GNSS measure {monitor.measured_mps(s.now_ns):.2f} m/s: let it stand, or look at both"
+        case Evidence.UNCONFIRMED:
+            return "only wheels, or a receiver that repeats itself, say that it stands: wait for live fixes"
+        case Evidence.STANDS:
+            return ""
 
 
 def _imu(s: RuleInputs) -> str:

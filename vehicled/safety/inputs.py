@@ -31,6 +31,8 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     """Speed by wheels and GNSS without the estimate, m/s, negative backward; NaN without a measurement."""
     lateral_offset: LateralOffset | None = None
     """Path that the controller plans beside the course; None for the course itself."""
+    asked_mps: float = float("nan")
+    """Magnitude of the speed that the source of the last command asked for, m/s; NaN if it stated none."""
     setup_fault: str = ""
     """Reason why profile or calibration are not fit to drive with; empty if they are."""
 

@@ -16,14 +16,13 @@ from vehicled.safety.reason import Measured, Reason, ReasonCode
 from vehicled.safety.rule import Clear, Rule, RuleInputs
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import Link, Trip
-from vehicled.vehicle import STANDSTILL_MPS
 
 ARM_REQUEST_VALID_NS = 10 * 10**9
 """Time for which a request waits for its checks, ns; then it is refused with the failed checks as the reason."""
 CHAIN_LIMIT = 16
 NO_REASON = Reason("")
-STUCK, REFUSED = "gnss_stuck", "gnss_refused"
-"""Rules under which GNSS speed does not count as evidence of motion, and counts as doubtful."""
+STUCK, REFUSED, UNBRAKED = "gnss_stuck", "gnss_refused", "uncommanded_motion_lasts"
+"""Rules under which GNSS speed does not count as evidence of motion, counts as doubtful, and the brake is known not to act."""
 
 
 class Supervisor:
@@ -168,11 +167,12 @@ class Supervisor:
             self._rest.ended()
         if stands:
             if self.mode is Mode.INIT:
-                self._go(Trigger.STANDS, Reason(ReasonCode.STANDS))
+                self._go(Trigger.STANDS, self._assumed(Reason(ReasonCode.STANDS), s.now_ns))
             elif self.mode is Mode.STOPPING:
-                self._go(Trigger.STANDS, self.reason)
+                self._go(Trigger.STANDS, self._assumed(self.reason, s.now_ns))
                 self.stopped = not s.monitors.alignment.known
-            elif self.mode is Mode.FAULT:
+            elif self.mode is Mode.FAULT and not self.stopped:
+                self.reason = self._assumed(self.reason, s.now_ns)
                 self.stopped = True
         if self.mode is Mode.FAULT and self._seen is not Mode.FAULT:
             # A request from before the FAULT was made in another situation.
@@ -416,10 +416,18 @@ class Supervisor:
             self._chain(now_ns, reaction, reason)
 
     def _stands(self, s: RuleInputs) -> bool:
-        # Without a trustworthy speed the brake stays on and STOPPING does not end. INIT may end: nothing has driven yet.
-        if self.mode is Mode.INIT:
-            return s.estimate is not None and not abs(s.estimate.speed_mps) >= STANDSTILL_MPS
-        return self._rest.stands(s, gnss_stuck=self.in_force(STUCK) is not None, gnss_refused=self.in_force(REFUSED) is not None)
+        # Without a trustworthy speed the brake stays on, and neither STOPPING nor INIT ends: the daemon may restart on the move.
+        stuck, refused, unbraked = (self.in_force(code) is not None for code in (STUCK, REFUSED, UNBRAKED))
+        return self._rest.stands(s, gnss_stuck=stuck, gnss_refused=refused, brake_fails=unbraked)
+
+    def _assumed(self, reason: Reason, now_ns: int) -> Reason:
+        """Return the reason of a standstill with a mark, and record the mark, if nothing measured that standstill."""
+        if self._rest.assumed_s == 0.0:
+            return reason
+        mark = Reason(ReasonCode.STANDSTILL_ASSUMED, details=(f"{self._rest.assumed_s:.1f}",))
+        self._chain(now_ns, Reaction.WARN, mark)
+        self._record(mark.code, "", Reaction.WARN, True, mark.text(), now_ns)
+        return reason.then(mark)
 
     # ---------------------------------------------------------------- records
 

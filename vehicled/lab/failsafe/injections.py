@@ -25,7 +25,7 @@ from vehicled.messages import (
     TeleopCommand,
 )
 from vehicled.runtime.ending import EndConditions
-from vehicled.safety.monitors.motion import MOVING_MPS
+from vehicled.safety.monitors.speed import MOVING_MPS
 from vehicled.safety.monitors.yaw import STUCK_RAD
 from vehicled.tasks import PIPELINE
 from vehicled.vehicle import Limits

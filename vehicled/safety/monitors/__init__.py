@@ -35,6 +35,7 @@ from vehicled.safety.monitors.obstacle import ObstacleMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
 from vehicled.safety.monitors.setpoints import SetpointMonitor
 from vehicled.safety.monitors.sources import Source, SourceMonitor
+from vehicled.safety.monitors.speed import SpeedMonitor
 from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.safety.monitors.teleop import TeleopMonitor
 from vehicled.safety.monitors.yaw import YawMonitor
@@ -62,11 +63,12 @@ class Monitors:
         """True if the actuator sends telemetry."""
         self.sources = SourceMonitor(sources)
         self.deadlines = DeadlineMonitor()
-        self.gnss = GnssMonitor()
         self.inertial = InertialMonitor()
         self.yaw = YawMonitor(antenna_m[0])
-        self.motion = MotionMonitor(vehicle)
-        self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.motion)
+        self.speed = SpeedMonitor(vehicle, limits)
+        self.gnss = GnssMonitor(self.speed.moving_mps)
+        self.motion = MotionMonitor(vehicle, limits, self.speed)
+        self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.speed)
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
         self.hand = TeleopMonitor(limits.teleop_silence_s)
@@ -78,11 +80,11 @@ class Monitors:
         self.told: dict[tuple[str, str], Fault] = {}
         """Active faults that devices reported, by origin and code."""
         self._hears: dict[type[Message], tuple[Any, ...]] = {
-            GnssFix: (self.gnss, self.yaw, self.motion, self.alignment),
+            GnssFix: (self.gnss, self.yaw, self.speed, self.alignment),
             ImuSample: (self.inertial, self.yaw),
             Heading: (self.yaw,),
-            WheelSpeed: (self.motion,),
-            MotorStatus: (self.motor, self.motion),
+            WheelSpeed: (self.speed,),
+            MotorStatus: (self.motor, self.speed),
             TeleopCommand: (self.hand,),
             Setpoint: (self.setpoints,),
             Heartbeat: (self.ground,),

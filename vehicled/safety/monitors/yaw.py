@@ -9,6 +9,7 @@ from math import asin, atan2, hypot, isfinite, remainder, sqrt, tau
 
 from vehicled.messages import GnssFix, Heading, HeadingKind, ImuSample, Message
 from vehicled.safety.inputs import SafetyInputs
+from vehicled.vehicle import STANDSTILL_MPS
 
 KEEP_NS = 3_000_000_000
 """Age of the oldest heading or fix that is still compared, ns."""
@@ -30,7 +31,6 @@ TURN_WINDOW_NS = 3_000_000_000
 """Window of the turn over equal headings, ns: over a longer one a gyro bias of 0.03 rad/s looks like a turn."""
 STUCK_RAD = 0.1
 """Range of the yaw by the gyro, over equal headings, above which the heading is stuck, rad."""
-STANDSTILL_MPS = 0.05
 BIAS_TIME_S = 1.0
 """Time constant of the gyro's bias at standstill, s."""
 COURSE_MPS = 0.5

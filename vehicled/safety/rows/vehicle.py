@@ -28,7 +28,7 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.motion.mismatch_ns),
                 limit=lambda s: s.limits.speed_mismatch_s,
                 unit="s",
-                reason=lambda s: f"wheels say {s.monitors.motion.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s",
+                reason=lambda s: f"wheels say {s.monitors.speed.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s",
                 detect_ms=500.0,
                 persist_ms=10.0,
                 # Longer than the half second for which the drive may oscillate about a speed that the wheels do not report.
