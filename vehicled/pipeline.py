@@ -358,6 +358,7 @@ class Pipeline:
         self._sent = command
         self._estimator.command(command)
         self._controller.on_command_sent(command.throttle, command.brake)
+        self._setpoints.on_command_sent(command.t_ns, command.throttle, command.brake)
         if self._identifier is not None:
             self._identifier.command(command)
 
@@ -450,6 +451,7 @@ class Pipeline:
             entry=self._entry,
             lateral_offset=self._controller.lateral_offset,
             asked_mps=min(self._cap_mps, self._asked_mps) if isfinite(self._asked_mps) else nan,
+            cap_mps=self._cap_mps,
             setup_fault=self.setup_fault,
         )
 

@@ -33,6 +33,8 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     """Path that the controller plans beside the course; None for the course itself."""
     asked_mps: float = float("nan")
     """Magnitude of the speed that the source of the last command asked for, m/s; NaN if it stated none."""
+    cap_mps: float = float("inf")
+    """Highest speed that rules, profile and request allow now, m/s."""
     setup_fault: str = ""
     """Reason why profile or calibration are not fit to drive with; empty if they are."""
 

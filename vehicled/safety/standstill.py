@@ -81,7 +81,9 @@ class StandstillDetector:
             speed = s.monitors.speed.measured_mps(s.now_ns)
             said = f"wheels or GNSS measure {speed:.2f} m/s and the estimate does not: hold the vehicle, look at both"
         elif self._evidence is Evidence.UNCONFIRMED:
-            said = "only wheels, or a receiver that repeats itself, say that it stands: they count once half the brake has stopped it"
+            said = (
+                "only wheels, or a receiver that repeats itself, say that it stands: they count once half the brake has stopped it"
+            )
         elif lost := _unreachable(s):
             said = f"no wheel or GNSS speed is fresh, and {lost}: hold the vehicle, look after the sensors"
         else:

@@ -154,7 +154,7 @@ class Supervisor:
             self.reaction = reaction
             if reaction >= Reaction.CONTROLLED_STOP:
                 self._go(Trigger.REACTION, Reason(ReasonCode.DISARMED_BY_FAULT, reason.by, (reason.text(),)))
-        elif self.releases_brake and s.monitors.motion.uncommanded_ns > s.limits.uncommanded_s * 1e9:
+        elif self.releases_brake and self._rolls(s):
             # Without current the vehicle rolls on a slope, so the brake must hold it.
             self.releases_brake = False
             self.reason = self.reason.then(Reason(ReasonCode.ROLLS_RELEASED, details=(f"{s.speed_mps:.2f}",)))
@@ -180,6 +180,11 @@ class Supervisor:
         self._seen = self.mode
         self.inputs = s
         s.monitors.host.answered()
+
+    def _rolls(self, s: RuleInputs) -> bool:
+        """Return True if a vehicle whose brake is released rolls: fast, or on and on."""
+        fast = s.monitors.motion.uncommanded_ns > s.limits.uncommanded_s * 1e9
+        return fast or abs(s.monitors.progress.rolled_m) > s.limits.roll_back_m
 
     def _react(self, s: RuleInputs, rule: Rule | None, reaction: Reaction, reason: Reason) -> None:
         if reaction is Reaction.DISABLE:

@@ -25,10 +25,9 @@ from vehicled.messages import (
     TeleopCommand,
 )
 from vehicled.runtime.ending import EndConditions
-from vehicled.safety.monitors.speed import MOVING_MPS
 from vehicled.safety.monitors.yaw import STUCK_RAD
 from vehicled.tasks import PIPELINE
-from vehicled.vehicle import Limits
+from vehicled.vehicle import MOVING_MPS, Limits
 
 BOTH = ("wires", "messages")
 WIRES = ("wires",)

@@ -33,6 +33,7 @@ from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.motor import MotorMonitor
 from vehicled.safety.monitors.obstacle import ObstacleMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
+from vehicled.safety.monitors.progress import ProgressMonitor
 from vehicled.safety.monitors.setpoints import SetpointMonitor
 from vehicled.safety.monitors.sources import Source, SourceMonitor
 from vehicled.safety.monitors.speed import SpeedMonitor
@@ -68,6 +69,7 @@ class Monitors:
         self.speed = SpeedMonitor(vehicle, limits)
         self.gnss = GnssMonitor(self.speed.moving_mps)
         self.motion = MotionMonitor(vehicle, limits, self.speed)
+        self.progress = ProgressMonitor(vehicle, self.speed)
         self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.speed)
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
@@ -120,6 +122,7 @@ class Monitors:
         self.inertial.update()
         self.yaw.update(s)
         self.motion.update(s)
+        self.progress.update(s)
         self.alignment.update(s)
         self.control.update(s)
         self.stopping.update(s)
@@ -128,6 +131,7 @@ class Monitors:
     def reset(self) -> None:
         """Begin a drive: forget the history of the monitors whose past must not count against it."""
         self.motion.reset()
+        self.progress.reset()
         self.control.reset()
         self.hand.reset()
         self.alignment.reset()

@@ -3,12 +3,13 @@
 from collections import deque
 from math import copysign, isfinite
 
-from vehicled.messages import ActuatorCommand, Mode
+from vehicled.messages import ActuatorCommand
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.monitors.speed import SIGMAS, SpeedMonitor, standing_below_mps
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.safety.modes import DRIVING
+from vehicled.safety.monitors.speed import SIGMAS, SpeedMonitor
+from vehicled.vehicle import Limits, Vehicle, standing_below_mps
 
 MISMATCH_RATIO = 0.3
 MISMATCH_MPS = 0.4
@@ -23,6 +24,12 @@ CERTAIN_RATIO = 0.5
 SLOPE_MPS2 = 0.08 * STANDARD_GRAVITY_MPS2
 """Largest acceleration that a slope can explain, m/s^2."""
 SLOPE_TIME_S = 1.0
+ASKED_RATIO = 1.2
+"""Speed that the brake certainly keeps down a slope, relative to what is asked for."""
+FASTER_RATIO = 1.5
+"""Speed that no drive needs, relative to what is asked for."""
+FASTER_S = 1.5
+"""Longest time above that speed, s: an engine may push on for a second."""
 PUSH = 0.1
 """Throttle beyond friction that moves any vehicle, as a fraction of full drive."""
 
@@ -47,6 +54,13 @@ class MotionMonitor:
         """Time for which a vehicle that was moving has stood although throttle is commanded, ns."""
         self.uncommanded_ns = 0
         """Time for which it has moved faster than braking or coasting explains, or against its drive, ns."""
+        self.faster_ns = 0
+        """Time for which it has moved faster than was asked for, ns."""
+        drive = vehicle.drive
+        slows_mps2 = CERTAIN_RATIO * (0.5 * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0))
+        self._slows_mps2 = max(slows_mps2, 0.1)
+        self._asked_mps = 0.0
+        """Highest speed that was asked for, and from which it had no time yet to slow down, m/s."""
         self.mismatch_ns = 0
         """Time for which the speed of wheels or motor has disagreed with the estimate or GNSS, ns; it decays and is not reset."""
         self._explained_mps = 0.0
@@ -70,7 +84,8 @@ class MotionMonitor:
     def reset(self) -> None:
         """Begin a drive: forget all faults and explained speeds."""
         self.not_moving_ns = self.stalled_ns = self.uncommanded_ns = self.mismatch_ns = self._commanded_ns = 0
-        self._explained_mps = self._under_way = 0.0
+        self._explained_mps = self._under_way = self._asked_mps = 0.0
+        self.faster_ns = 0
         self.unbraked_ns, self._braked_mps = 0, None
 
     def update(self, s: SafetyInputs) -> None:
@@ -88,6 +103,7 @@ class MotionMonitor:
             self._look_for_standing(s, sent, speed, dt_ns)
             self._learn_slope(sent, speed, dt_ns)
             self._look_for_motion(s, sent, speed, wheel_mps, dt_ns, self._certain_mps2(brake_mps2), driven=driven)
+            self._compare_with_asked(s, abs(speed), dt_ns)
             # The count decays and is not reset: while the speed changes, a late measurement agrees by chance.
             apart = isfinite(wheel_mps) and self._apart(s, abs(wheel_mps), abs(speed))
             self.mismatch_ns = self.mismatch_ns + dt_ns if apart else max(self.mismatch_ns - dt_ns // 2, 0)
@@ -129,9 +145,8 @@ class MotionMonitor:
         asked_mps, drive = s.asked_mps, self._vehicle.drive
         magnitude, noise_mps = self._slowest(s, abs(speed))
         least_mps = standing_below_mps(asked_mps, noise_mps, self._speed.moving_mps)
-        enough = drive.steady_throttle(0.0) + PUSH
-        if isfinite(asked_mps):
-            enough = min(enough, drive.steady_throttle(0.5 * asked_mps))
+        pushing = drive.steady_throttle(0.0) + PUSH
+        enough = min(pushing, drive.steady_throttle(0.5 * asked_mps)) if isfinite(asked_mps) else pushing
         driven = abs(sent.throttle) >= enough and sent.brake == 0.0 and asked_mps != 0.0
         self._commanded_ns = self._commanded_ns + dt_ns if driven else 0
         stands = driven and magnitude < least_mps
@@ -147,12 +162,23 @@ class MotionMonitor:
         # A speed that noise hides at half of what was asked for shows no stall within a moment, only over seconds.
         if sent.throttle * speed > 0.0 and magnitude > 2.0 * least_mps and not noise_mps > 0.5 * asked_mps:
             self._under_way = copysign(1.0, sent.throttle)
+        if stands and abs(sent.throttle) < pushing:
+            # It came to rest because the throttle is too little for this ground: no stall.
+            self._under_way = 0.0
         # A brake that was applied just now still acts, and may bring the vehicle to rest before the throttle does anything.
         stalls = stands and self._under_way and self._commanded_ns > self._lag_ns
         self.stalled_ns = self.stalled_ns + dt_ns if stalls else 0
 
     def _look_for_motion(
-        self, s: SafetyInputs, sent: ActuatorCommand, speed: float, wheel_mps: float, dt_ns: int, certain_mps2: float, *, driven: bool
+        self,
+        s: SafetyInputs,
+        sent: ActuatorCommand,
+        speed: float,
+        wheel_mps: float,
+        dt_ns: int,
+        certain_mps2: float,
+        *,
+        driven: bool,
     ) -> None:
         magnitude, moving_mps = abs(speed), self._speed.moving_mps
         slower_mps = certain_mps2 * dt_ns * 1e-9
@@ -163,6 +189,9 @@ class MotionMonitor:
             self._explained_mps = 0.0
         else:
             self._explained_mps = max(self._explained_mps - slower_mps, 0.0)
+        if s.mode in DRIVING and ASKED_RATIO * s.asked_mps > self._explained_mps:
+            # Down a slope the brake holds the speed that was asked for.
+            self._explained_mps = ASKED_RATIO * s.asked_mps
         unexplained = not driven and magnitude > self._explained_mps + 2.0 * moving_mps
         # The gate reverses the drive only at a crawl, so faster motion against it is rolling back.
         against = any(sent.throttle * v < 0.0 and abs(v) > 2.0 * moving_mps for v in (speed, wheel_mps))
@@ -173,6 +202,16 @@ class MotionMonitor:
             self._braked_mps = magnitude
         lasts = self._braked_mps is not None and magnitude > self._braked_mps + 2.0 * moving_mps
         self.unbraked_ns = self.unbraked_ns + dt_ns if lasts else 0
+
+    def _compare_with_asked(self, s: SafetyInputs, magnitude: float, dt_ns: int) -> None:
+        """Count the time for which a drive is faster than it was asked to be, however it is driven."""
+        asked_mps = s.asked_mps if s.mode in DRIVING else float("nan")
+        if not isfinite(asked_mps):
+            self.faster_ns, self._asked_mps = 0, magnitude
+            return
+        self._asked_mps = max(asked_mps, min(self._asked_mps, magnitude) - self._slows_mps2 * dt_ns * 1e-9)
+        faster = magnitude > FASTER_RATIO * self._asked_mps + self._speed.moving_mps
+        self.faster_ns = self.faster_ns + dt_ns if faster else 0
 
     def _weakest_brake(self, sent: ActuatorCommand, now_ns: int) -> float:
         """Return the deceleration of the weakest brake command that may still act, and note the time of the last throttle."""

@@ -6,9 +6,8 @@ from math import copysign, cos, hypot, inf, isfinite, sqrt
 
 from msgspec import Struct
 
-from vehicled.clamp import clamp
 from vehicled.messages import FixType, GnssFix, Message, MotorStatus, WheelSpeed
-from vehicled.vehicle import STANDSTILL_MPS, Limits, Vehicle
+from vehicled.vehicle import MOVING_MPS, STANDSTILL_MPS, Limits, Vehicle
 
 SPEED_FRESH_NS = 300_000_000
 """Age up to which a speed of wheels or motor counts, ns."""
@@ -24,7 +23,6 @@ SIGMAS = 3.0
 """Number of standard deviations that noise does not exceed."""
 STANDING_MPS = 0.25
 """Largest measured speed that may count as standstill, m/s, however noisy the sensor."""
-MOVING_MPS = 0.15
 MOVING_RATIO = 0.3
 """Speed at which the vehicle certainly moves, as a fraction of its top speed; at most ``MOVING_MPS``. A small vehicle is slower."""
 CHORD_NS = 2_000_000_000
@@ -203,13 +201,3 @@ class SpeedMonitor:
         if any(speed.independent for speed in speeds) or ceiling_mps <= STANDSTILL_MPS:
             return Evidence.STANDS
         return Evidence.UNCONFIRMED
-
-
-def standing_below_mps(asked_mps: float, noise_mps: float, most_mps: float) -> float:
-    """Return the speed below which a vehicle that was asked for a speed counts as standing: a quarter of it, or noise up to a half.
-
-    ``asked_mps`` >= 0, NaN if unknown; ``most_mps``: for any speed asked.
-    """
-    if not isfinite(asked_mps):
-        return most_mps
-    return clamp(max(0.25 * asked_mps, min(noise_mps, 0.5 * asked_mps)), 0.0, most_mps)

@@ -4,6 +4,8 @@ from math import inf, nan
 
 from vehicled.messages import Mode, MotorStatus, Reaction
 from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.safety.modes import DRIVING
+from vehicled.safety.monitors.motion import FASTER_S
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 
 
@@ -40,10 +42,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=14,
         fault="commanded, not moving",
-        detector="drive commanded against the estimated speed",
+        detector="speed and distance, relative to what is asked for; drive commanded",
         reaction=(
             "drive disabled, no current: the motor would only heat; braked after all if it rolls, and at once where it was under "
-            "way and came to rest"
+            "way and came to rest; a drive that does not move on for other reasons, controlled stop"
         ),
         rules=(
             Rule(
@@ -72,14 +74,29 @@ ROWS: tuple[Row, ...] = (
                 react_ms=700.0,
                 modes=AUTO,
             ),
+            Rule(
+                code="no_progress",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: seconds(s.monitors.progress.standing_ns),
+                limit=lambda s: s.limits.no_progress_s,
+                unit="s",
+                reason=lambda s: (
+                    f"asked to go on{f' at {s.asked_mps:.2f} m/s' if s.asked_mps > 0.0 else ''}, and it has not moved on for "
+                    f"{s.limits.no_progress_s:.0f} s"
+                ),
+                detect_ms=10_000.0,
+                persist_ms=10.0,
+                react_ms=10_200.0,
+                modes=DRIVING,
+            ),
         ),
         substitute={"telemetry": "judged by the estimate and the speed of GNSS alone, later by a fraction of a second"},
     ),
     Row(
         number=15,
         fault="moving uncommanded, rolling back, too fast",
-        detector="speed against what the commands of the past explain",
-        reaction="brake after 0.3 s; drive disabled when that does not help",
+        detector="speed against what the commands of the past explain, and what is asked for; distance against the drive",
+        reaction="brake after 0.3 s, or 0.3 m of rolling back; drive disabled when that does not help; faster than asked for, stop",
         rules=(
             Rule(
                 code="uncommanded_motion",
@@ -102,6 +119,32 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=1300.0,
                 persist_ms=10.0,
                 react_ms=1500.0,
+            ),
+            Rule(
+                code="faster_than_asked",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: seconds(s.monitors.motion.faster_ns),
+                limit=lambda s: FASTER_S,
+                unit="s",
+                reason=lambda s: f"it moves at {s.speed_mps:.2f} m/s, and {s.asked_mps:.2f} m/s is asked for",
+                # After a lower speed is asked for it first gets the time to slow down.
+                detect_ms=2500.0,
+                persist_ms=10.0,
+                react_ms=2700.0,
+                modes=DRIVING,
+            ),
+            Rule(
+                code="rolling_back",
+                reaction=Reaction.BRAKE,
+                value=lambda s: s.monitors.progress.rolled_back_m,
+                limit=lambda s: s.limits.roll_back_m,
+                unit="m",
+                reason=lambda s: f"it has rolled back by {s.monitors.progress.rolled_back_m:.2f} m against its drive",
+                # Fixes arrive late, and their mean later; without them the estimate follows within a second.
+                detect_ms=1000.0,
+                persist_ms=10.0,
+                react_ms=1200.0,
+                modes=DRIVING,
             ),
             Rule(
                 code="overspeed",
