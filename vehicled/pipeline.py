@@ -55,6 +55,7 @@ from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.inertial import Mounting
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
@@ -96,11 +97,13 @@ class Pipeline:
         datum: Datum | None = None,
         speed: SpeedParams | None = None,
         builder: ControllerBuilder | None = None,
+        mounting: Mounting | None = None,
     ) -> None:
         alignment = alignment or AlignmentParams()
         self.monitors = Monitors(
-            limits, vehicle, sources, course, fence, antenna_m, telemetry=telemetry, alignment=alignment, datum=datum
-        )
+            limits, vehicle, sources, course, fence, antenna_m,
+            telemetry=telemetry, alignment=alignment, datum=datum, mounting=mounting,
+        )  # fmt: skip
         self._alignment = AlignmentDrive(alignment, speed or SpeedParams(), vehicle)
         self._setpoints = SetpointControl(speed or SpeedParams(), vehicle)
         self.builder = builder
@@ -393,7 +396,7 @@ class Pipeline:
         self._controller.adapt(vehicle)
         self._setpoints.adapt(vehicle)
         self.gate.adapt(vehicle)
-        self.monitors.stopping.adapt(vehicle)
+        self.monitors.adapt(vehicle)
 
     def _on_mode(self, before: Mode, now_ns: int) -> None:
         supervisor = self.supervisor

@@ -365,6 +365,8 @@ def test_braking_is_explained_and_going_on_against_the_brake_is_not() -> None:
         motion.go(0.1, 0.0, 1.0 - 0.05 * k)
         assert motion.seconds[2] == 0.0
     motion.go(1.5, 0.0, 1.0, brake=0.5)
+    assert motion.seconds[2] == 0.0, "down a slope the brake holds the speed that is asked for"
+    motion.go(1.5, 0.0, 1.0, brake=0.5, target=0.3)
     assert motion.seconds[2] > 0.3
     motion.go(0.1, 0.5, 1.0)
     assert motion.seconds[2] == 0.0
@@ -374,7 +376,7 @@ def test_a_vehicle_without_a_brake_that_does_not_slow_down_is_noticed() -> None:
     motion = Motion()
     motion.monitors = Monitors(LIMITS, VEHICLE)
     motion.go(1.0, VEHICLE.drive.steady_throttle(1.0), 1.0)
-    motion.go(2.5, 0.0, 1.0)
+    motion.go(3.5, 0.0, 1.0, target=0.3)
     assert motion.seconds[2] > 0.3
 
 

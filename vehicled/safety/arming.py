@@ -132,6 +132,12 @@ def _imu(s: RuleInputs) -> str:
     off = abs(inertial.mean_force_mps2 - STANDARD_GRAVITY_MPS2)
     if inertial.has_force and off > limits.still_force_mps2:
         return f"the IMU feels {inertial.mean_force_mps2:.2f} m/s2 at rest, {off:.2f} off gravity: calibrate or remount it"
+    if inertial.has_force and inertial.tilt_rad > limits.still_tilt_rad:
+        tilt = f"gravity is {degrees(inertial.tilt_rad):.0f} degrees off its vertical, limit {degrees(limits.still_tilt_rad):.0f}"
+        return (
+            f"the IMU's {inertial.upward} axis points up ({tilt}): {inertial.remedy}, which leaves the yaw to you, "
+            "or take the vehicle to level ground"
+        )
     return ""
 
 
@@ -250,7 +256,7 @@ CHECKS: tuple[Check, ...] = (
     Check("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
     Check("standstill", _still, "it stands, by the estimate, the wheels and GNSS"),
     Check("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
-    Check("imu", _imu, "the IMU is still at rest, and feels gravity alone"),
+    Check("imu", _imu, "the IMU is still at rest, and feels gravity alone, along the vertical of its mounting"),
     Check("actuator", _actuator, "the actuator can be reached and has proven its time-out"),
     Check("telemetry", _telemetry, "an actuator that has telemetry tells it"),
     Check("motor", _motor, "motor and motor controller are cool enough to drive without a cap; the battery is not empty"),

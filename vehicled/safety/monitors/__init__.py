@@ -28,7 +28,7 @@ from vehicled.safety.monitors.control import ControlMonitor
 from vehicled.safety.monitors.deadlines import DeadlineMonitor
 from vehicled.safety.monitors.gnss import GnssMonitor
 from vehicled.safety.monitors.host import HostMonitor
-from vehicled.safety.monitors.inertial import InertialMonitor
+from vehicled.safety.monitors.inertial import InertialMonitor, Mounting
 from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.motor import MotorMonitor
 from vehicled.safety.monitors.obstacle import ObstacleMonitor
@@ -58,14 +58,16 @@ class Monitors:
         telemetry: bool = False,
         alignment: AlignmentParams | None = None,
         datum: Datum | None = None,
+        mounting: Mounting | None = None,
     ) -> None:
-        """``antenna_m``: lever arm of the GNSS antenna, forward and left of the rear axle; ``datum``: origin of the map frame."""
+        """``antenna_m``: lever arm of the GNSS antenna, forward and left of the rear axle; ``datum``: origin of the map frame;
+        ``mounting``: that of the IMU, by the profile."""
         self.telemetry = telemetry
         """True if the actuator sends telemetry."""
         self.sources = SourceMonitor(sources)
         self.deadlines = DeadlineMonitor()
-        self.inertial = InertialMonitor()
-        self.yaw = YawMonitor(antenna_m[0])
+        self.inertial = InertialMonitor(mounting)
+        self.yaw = YawMonitor(vehicle, antenna_m[0])
         self.speed = SpeedMonitor(vehicle, limits)
         self.gnss = GnssMonitor(self.speed.moving_mps)
         self.motion = MotionMonitor(vehicle, limits, self.speed)
@@ -105,6 +107,11 @@ class Monitors:
                 self.told.pop(key, None)
         for monitor in self._hears.get(type(message), ()):
             monitor.on_message(message, now_ns)
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Replace the vehicle parameters, which may have been identified while driving."""
+        self.stopping.adapt(vehicle)
+        self.yaw.adapt(vehicle)
 
     def follow(self, course: Course) -> None:
         """Use another course from now on."""

@@ -67,6 +67,8 @@ class MotionMonitor:
         """Highest speed that past commands still explain, m/s."""
         self._driven_ns = -NEVER_NS
         """Time at which throttle was last commanded."""
+        self._sense = 0.0
+        """Sign of that throttle; 0 before the first of a drive."""
         self._brakes: deque[tuple[int, float]] = deque()
         """Times and values of the brake commands that may still act, weakest first."""
         self._speed_mps = float("nan")
@@ -84,7 +86,7 @@ class MotionMonitor:
     def reset(self) -> None:
         """Begin a drive: forget all faults and explained speeds."""
         self.not_moving_ns = self.stalled_ns = self.uncommanded_ns = self.mismatch_ns = self._commanded_ns = 0
-        self._explained_mps = self._under_way = self._asked_mps = 0.0
+        self._explained_mps = self._under_way = self._asked_mps = self._sense = 0.0
         self.faster_ns = 0
         self.unbraked_ns, self._braked_mps = 0, None
 
@@ -189,7 +191,7 @@ class MotionMonitor:
             self._explained_mps = 0.0
         else:
             self._explained_mps = max(self._explained_mps - slower_mps, 0.0)
-        if s.mode in DRIVING and ASKED_RATIO * s.asked_mps > self._explained_mps:
+        if s.mode in DRIVING and speed * self._sense > 0.0 and ASKED_RATIO * s.asked_mps > self._explained_mps:
             # Down a slope the brake holds the speed that was asked for.
             self._explained_mps = ASKED_RATIO * s.asked_mps
         unexplained = not driven and magnitude > self._explained_mps + 2.0 * moving_mps
@@ -216,7 +218,7 @@ class MotionMonitor:
     def _weakest_brake(self, sent: ActuatorCommand, now_ns: int) -> float:
         """Return the deceleration of the weakest brake command that may still act, and note the time of the last throttle."""
         if sent.throttle != 0.0:
-            self._driven_ns = now_ns
+            self._driven_ns, self._sense = now_ns, copysign(1.0, sent.throttle)
         brakes = self._brakes
         while brakes and brakes[-1][1] >= sent.brake:
             brakes.pop()
