@@ -5,7 +5,7 @@ from math import copysign, cos, isfinite, sin
 from vehicled.clamp import clamp
 from vehicled.messages import Mode
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.modes import MOVING
+from vehicled.safety.modes import DRIVING, MOVING
 from vehicled.safety.monitors.speed import SIGMAS, SpeedMonitor
 from vehicled.vehicle import STANDSTILL_MPS, Vehicle
 
@@ -48,14 +48,17 @@ class ProgressMonitor:
         forward_mps = self._forward_mps(s)
         way_m = forward_mps * dt_ns * 1e-9 if isfinite(forward_mps) else 0.0
         self.rolled_m = 0.0 if s.mode in MOVING else self.rolled_m * (1.0 - dt_ns / FORGET_NS) + way_m
-        if not self._goes_on(s):
-            self.standing_ns, self._travelled_m, self._asked_m, self.rolled_back_m = 0, 0.0, 0.0, 0.0
-            return
         throttle = s.sent.throttle
         if throttle != 0.0 and throttle * self._direction <= 0.0:
             self._direction, self.rolled_back_m = copysign(1.0, throttle), 0.0
         step_m = self._direction * way_m
-        self.rolled_back_m = max(self.rolled_back_m - step_m, 0.0)
+        # The brake against rolling back does not end it; a hand that lets go, or a halt that is asked for, does.
+        released = throttle == 0.0 and s.sent.brake == 0.0 and s.mode is Mode.TELEOP
+        drives = s.mode in DRIVING and s.asked_mps != 0.0 and not released
+        self.rolled_back_m = max(self.rolled_back_m - step_m, 0.0) if drives else 0.0
+        if not self._goes_on(s):
+            self.standing_ns, self._travelled_m, self._asked_m = 0, 0.0, 0.0
+            return
         self._travelled_m += step_m
         self._asked_m += s.asked_mps * dt_ns * 1e-9 if isfinite(s.asked_mps) else 0.0
         self.standing_ns += dt_ns
@@ -70,7 +73,7 @@ class ProgressMonitor:
         """
         if s.mode is Mode.AUTO and s.entry is not None:
             return s.cap_mps > STANDSTILL_MPS
-        if s.mode not in (Mode.AUTO, Mode.OFFBOARD, Mode.ALIGN, Mode.TELEOP) or s.sent is None:
+        if s.mode not in DRIVING or s.sent is None:
             return False
         if isfinite(s.asked_mps):
             return s.asked_mps > 0.0
