@@ -254,7 +254,7 @@ CHECKS: tuple[Check, ...] = (
     Check("certainty", _certainty, "the position is known to a third of the corridor"),
     Check("controller", _controller, "the controller gives commands; not asked of a hand"),
     Check("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
-    Check("standstill", _still, "it stands, by the estimate, the wheels and GNSS"),
+    Check("standstill", _still, "it is seen to stand, by the estimate and every fresh speed of wheels and GNSS: see below"),
     Check("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
     Check("imu", _imu, "the IMU is still at rest, and feels gravity alone, along the vertical of its mounting"),
     Check("actuator", _actuator, "the actuator can be reached and has proven its time-out"),
