@@ -258,7 +258,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     still_force_mps2: Positive = 0.6
     """Largest deviation of the mean specific force from gravity at standstill."""
     still_tilt_rad: Annotated[float, Meta(gt=0.0, le=1.57)] = 0.5
-    """Steepest ground on which the vehicle is armed: largest angle between gravity at standstill and the vertical axis of an IMU."""
+    """Steepest ground on which the vehicle is armed: largest angle between gravity and the vertical axis of an IMU."""
     max_acceleration_mps2: Positive = 3.0
     """Largest acceleration by the drive model. Deceleration is not limited."""
     max_jerk_mps3: Positive = 50.0

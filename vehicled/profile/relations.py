@@ -136,7 +136,7 @@ RELATIONS: tuple[Relation, ...] = (
             "battery_empty_v over sim.battery.full_v", (0.4, 0.98), (0.01, 1.2), "a full battery would already count as empty",
         ),
         Relation("limits.still_rate_radps", (), plain, "rate of an IMU at standstill, rad/s", (0.0008, 0.6), (1e-05, 10.0)),
-        Relation("limits.still_tilt_rad", (), plain, "steepest ground on which the vehicle is armed, rad", (0.05, 1.2), (0.005, 1.57)),
+        Relation("limits.still_tilt_rad", (), plain, "steepest ground for arming, rad", (0.05, 1.2), (0.005, 1.57)),
         Relation("limits.still_force_mps2", (), plain, "error of measured gravity at standstill, m/s2", (0.02, 5.0), (0.0001, 9.0)),
         Relation(
             "limits.max_acceleration_mps2",

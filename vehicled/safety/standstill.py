@@ -1,4 +1,4 @@
-"""Standstill detection: seen by wheels and GNSS beside the estimate, or assumed by the model of the brake where nothing measures."""
+"""Standstill detection: seen by wheels and GNSS beside the estimate, or assumed by half of the brake where nothing measures."""
 
 from math import isfinite
 
@@ -56,10 +56,10 @@ class StandstillDetector:
         return True
 
     def _unheard(self, s: RuleInputs, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
-        """Return True during a stop in which the receiver is known to be wrong, by its repetition or for a while by the estimate."""
+        """Return True during a stop in which the receiver is known to be wrong: its place repeats, or for a while it is doubted."""
         if s.mode not in (Mode.STOPPING, Mode.FAULT):
             return False
-        doubted = s.monitors.gnss.rejected_in_a_row > 0 or gnss_refused
+        doubted = s.monitors.gnss.rejected_in_a_row > 0 or gnss_refused or s.monitors.speed.gnss_repeats
         return gnss_stuck or (doubted and self._still_since_ns is not None and s.now_ns - self._still_since_ns >= DOUBTED_NS)
 
     def ended(self) -> None:
@@ -87,7 +87,7 @@ class StandstillDetector:
         elif lost := _unreachable(s):
             said = f"no wheel or GNSS speed is fresh, and {lost}: hold the vehicle, look after the sensors"
         else:
-            said = "no wheel or GNSS speed is fresh: the brake is held until half of it has stopped the vehicle; look after the sensors"
+            said = "no wheel or GNSS speed is fresh: braked until half of the brake has stopped it; look after the sensors"
         return [f"it is not known to stand: {said}"]
 
 

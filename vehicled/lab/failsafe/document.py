@@ -101,10 +101,10 @@ _CHOICES = """
   been set and have settled. It need not be synchronised at that moment, since many fields have no network.
 - **A neutral command** is required when teleop takes over, not before arming: until then the command is the brake.
 - **No current** (row 14) ends when the vehicle rolls, fast or by `limits.roll_back_m`: then the brake is applied.
-- **Moving** (rows 14, 15) is judged by what is asked for: a vehicle stands below a quarter of that speed, or below the noise of its
-  sensors up to a half. GNSS decides where its noise can tell the speed asked for from none, the wheels where it cannot.
-- **Progress** (row 14) is asked for by the course, whatever the controller says of itself, by every setpoint and by a hand's throttle.
-  A setpoint of 0, a cap of 0 and the wait of a stop ask for none.
+- **Moving** (rows 14, 15) is judged by what is asked for: a vehicle stands below a quarter of that speed, or below the noise of
+  its sensors up to a half. GNSS decides where its noise can tell the speed asked for from none, the wheels where it cannot.
+- **Progress** (row 14) is asked for by the course, whatever the controller says of itself, by every setpoint and by a hand's
+  throttle. A setpoint of 0, a cap of 0 and the wait of a stop ask for none.
 - **A slope** is held by the brake: the speed control learns what pushes, and starts uphill again with more throttle each time that
   the vehicle rolls back. What it cannot hold ends by row 15, within `limits.roll_back_m` uphill.
 """
@@ -120,10 +120,11 @@ A stop ends, the vehicle is armed, and INIT becomes STANDBY only at a standstill
   so they count only once half of the brake has stopped the vehicle from the last speed that a live receiver measured, or that was
   driven since. A receiver without a velocity counts by its positions over two seconds.
 
-Without any fresh speed the brake is held, and `vehicled status` says what is missing. A second after half of the brake has certainly
-stopped the vehicle, the standstill is assumed: the fault `standstill_assumed` and the reason of the mode say so. It is never assumed
-while the actuator cannot be reached or tells nothing of itself, while the brake is released, or after the brake has failed (row 15);
-then the run ends after 8 s with the words that the vehicle is not known to stand. Nothing is armed on an assumption.
+Without any fresh speed the brake is held, and `vehicled status` says what is missing. A second after half of the brake has
+certainly stopped the vehicle, the standstill is assumed: the fault `standstill_assumed` and the reason of the mode say so. It is
+never assumed while the actuator cannot be reached or tells nothing of itself, while the brake is released, or after the brake has
+failed (row 15); then the run ends after 8 s with the words that the vehicle is not known to stand. Nothing is armed on an
+assumption.
 """
 
 _SOURCES = """
@@ -134,14 +135,16 @@ _SOURCES = """
 | yaw | heading, gyro | `heading_against_gyro` |
 | yaw | heading, course over ground | `heading_against_course` from 0.5 m/s on |
 | yaw | gyro, course over ground | `gyro_against_course` from 0.5 m/s on |
-| yaw | gyro, wheel angle and speed | `gyro_against_steering`, while neither heading nor course over ground tells; a heading from the same gyro does not |
+| yaw | gyro, wheel angle and speed | `gyro_against_steering`, while no heading of its own and no course tells |
 | speed | wheels or motor, estimate and GNSS | `speed_mismatch` |
 | speed | estimate, commands | `uncommanded_motion`, `faster_than_asked`, `not_moving`, `stalled`, `no_progress` |
 | position | GNSS, estimate | `gnss_refused` by the estimator's gate |
-| upright | gravity at standstill, mounting of the IMU | arming check `imu`; the filter `ins` beyond 46 degrees: `estimator_diverged` |
-| acceleration | accelerometer, change of the speed | not compared: on a slope of 8 % they differ as much as in any fault. `ins` uses it, and `gnss_refused` or `speed_mismatch` follow |
-| direction of the IMU about the vertical | none at standstill | not compared: only `ins` uses the horizontal axes, and the same rules follow |
+| upright | gravity at standstill, mounting of the IMU | arming check `imu`; in the filter `ins` 46 degrees: `estimator_diverged` |
+| acceleration | accelerometer, change of the speed | not compared: a slope of 8 % looks like a fault; with `ins` see below |
+| yaw of the IMU's mounting | none at standstill | not compared: only `ins` uses the horizontal axes; see below |
 | wheel angle | command, sensor of the wheels | not compared: no shipped vehicle has one; row 19 limits the effect |
+
+A wrong horizontal axis of the accelerometer shows in the estimate of `ins`: `gnss_refused` or `speed_mismatch` follow.
 """
 
 _OUTSIDE = """

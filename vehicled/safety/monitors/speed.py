@@ -159,6 +159,11 @@ class SpeedMonitor:
         fresh = now_ns - self._fixes_ns <= self.ground_fresh_ns
         return self._ground if fresh and not self.gnss_unheard else None
 
+    @property
+    def gnss_repeats(self) -> bool:
+        """True if the newest fixes repeat one velocity, whether it is heard or not."""
+        return self._ground is not None and not self._ground.independent
+
     def newest_ground_mps(self, now_ns: int) -> float:
         """Return the speed of the newest fix with a velocity; NaN if it is not fresh."""
         if not self._fixes or now_ns - self._fixes_ns > self.ground_fresh_ns:

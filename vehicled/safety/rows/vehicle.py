@@ -153,9 +153,10 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.max_speed_mps + s.limits.overspeed_mps,
                 unit="m/s",
                 reason=lambda s: f"{s.speed_mps:.2f} m/s, the limit is {s.limits.max_speed_mps:.2f} m/s",
-                detect_ms=0.0,
+                # The estimate believes in the brake that the drive does not obey, so it follows late.
+                detect_ms=200.0,
                 persist_ms=300.0,
-                react_ms=500.0,
+                react_ms=650.0,
             ),
         ),
         substitute={"brake": "nothing to brake with: the drive is released and the vehicle coasts; plan the course for that way"},
