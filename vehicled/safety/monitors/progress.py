@@ -81,6 +81,9 @@ class ProgressMonitor:
 
     def _forward_mps(self, s: SafetyInputs) -> float:
         """Return the speed along the vehicle, m/s, negative backward: signed, so that noise cancels out; NaN without one."""
+        if s.mode is Mode.ALIGN:
+            # The heading is not known yet.
+            return s.measured_speed_mps
         ground, wheel_mps, estimate = self._speed.ground(s.now_ns), self._speed.fresh_wheel_mps(s.now_ns), s.estimate
         yaw_rad = estimate.yaw_rad if estimate is not None else float("nan")
         noisy = ground is not None and 2.0 * SIGMAS * ground.sigma_mps > s.asked_mps
