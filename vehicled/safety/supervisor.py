@@ -167,7 +167,9 @@ class Supervisor:
             self._rest.ended()
         if stands:
             if self.mode is Mode.INIT:
-                self._go(Trigger.STANDS, self._assumed(Reason(ReasonCode.STANDS), s.now_ns))
+                # What a request was refused for is still what lacks.
+                reason = self.reason if self.reason.code == ReasonCode.ARMING_REFUSED else Reason(ReasonCode.STANDS)
+                self._go(Trigger.STANDS, self._assumed(reason, s.now_ns))
             elif self.mode is Mode.STOPPING:
                 self._go(Trigger.STANDS, self._assumed(self.reason, s.now_ns))
                 self.stopped = not s.monitors.alignment.known
@@ -227,7 +229,10 @@ class Supervisor:
         late_ns = s.now_ns - ARM_REQUEST_VALID_NS
         if self._arm_requested_ns is not None and self._arm_requested_ns < late_ns and self.mode is not Mode.STANDBY:
             self._arm_requested_ns = None
-            self._record("arming_refused", "", Reaction.WARN, True, "arming refused: the vehicle does not stand", s.now_ns)
+            lacking = missing(s, self._wanted) if self.mode is Mode.INIT else []
+            refused = Reason(ReasonCode.ARMING_REFUSED, details=tuple(lacking) or ("the vehicle does not stand",))
+            self.reason = refused if self.mode is Mode.INIT else self.reason
+            self._record(refused.code, "", Reaction.WARN, True, refused.text(), s.now_ns)
         # A pending arming request expires with its own refusal, which also ends this request and names the failed checks.
         if self._wanted is not None and self._wanted_ns < late_ns and self._arm_requested_ns is None:
             self._wanted = None

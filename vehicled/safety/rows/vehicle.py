@@ -55,9 +55,10 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.not_moving_s,
                 unit="s",
                 reason=lambda s: f"told to drive for {s.limits.not_moving_s:.1f} s, and it stands",
-                detect_ms=2000.0,
+                # A creep of a vehicle without wheel speeds is told from standstill by some fixes.
+                detect_ms=2500.0,
                 persist_ms=10.0,
-                react_ms=2300.0,
+                react_ms=2800.0,
                 releases_brake=True,
             ),
             Rule(
