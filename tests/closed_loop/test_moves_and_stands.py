@@ -212,7 +212,8 @@ def test_a_slope_is_driven(profile: str, slope: float, speed_mps: float, most_mp
     assert drive.trace.codes == []
     assert drive.trace.truth[-1].x_m > 3.0 * speed_mps
     assert max(drive.speeds()) < most_mps
-    assert drive.speeds(6.0)[0] == pytest.approx(speed_mps, rel=0.35)
+    settled = drive.speeds(7.0)
+    assert 0.6 * speed_mps < sum(settled) / len(settled) < 1.3 * speed_mps
     assert min(truth.x_m for truth in drive.trace.truth) > -0.5
 
 
