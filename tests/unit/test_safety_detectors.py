@@ -25,7 +25,6 @@ from vehicled.messages import (
 )
 from vehicled.paths.catalog import load_course
 from vehicled.safety.arming import missing
-from vehicled.safety.entry import CourseEntry
 from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.motion import FASTER_S
@@ -327,9 +326,8 @@ class Motion:
     """Ticks of 10 ms with a command, an estimate, and what else says how fast it is."""
 
     def __init__(self, *, course: bool = False) -> None:
-        self.monitors = Monitors(LIMITS, BRAKED)
+        self.monitors = Monitors(LIMITS, BRAKED, course=load_course("straight_30m") if course else None)
         self.now_ns = START
-        self._entry = CourseEntry(load_course("straight_30m"), 2.0) if course else None
 
     def go(
         self,
@@ -343,6 +341,7 @@ class Motion:
         target: float = 1.0,
         mode: Mode = Mode.AUTO,
         cap: float = inf,
+        waiting: bool = False,
     ) -> None:
         for _ in range(round(seconds * 100)):
             self.now_ns += 10 * MS
@@ -361,7 +360,7 @@ class Motion:
                 control=replace(CONTROL, target_speed_mps=target),
                 asked_mps=abs(target),
                 cap_mps=cap,
-                entry=self._entry,
+                waiting=waiting,
                 sent=replace(SENT, throttle=throttle, brake=brake),
             )
             self.monitors.update(s)
@@ -533,7 +532,12 @@ def test_noise_that_looks_like_motion_for_a_moment_only_delays_it() -> None:
 
 
 def test_who_is_asked_to_wait_makes_no_progress_and_is_not_asked_for_any() -> None:
-    for kind in ({"mode": Mode.OFFBOARD, "target": 0.0}, {"mode": Mode.AUTO, "target": 1.0, "cap": 0.0}, {"mode": Mode.STOPPING}):
+    for kind in (
+        {"mode": Mode.OFFBOARD, "target": 0.0},
+        {"mode": Mode.AUTO, "target": 1.0, "cap": 0.0},
+        {"mode": Mode.AUTO, "target": 0.0, "waiting": True},
+        {"mode": Mode.STOPPING},
+    ):
         motion = Motion(course=True)
         motion.go(30.0, 0.0, 0.0, brake=1.0, ground=0.0, **kind)
         assert motion.monitors.progress.standing_ns == 0

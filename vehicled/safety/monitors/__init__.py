@@ -21,6 +21,7 @@ from vehicled.messages import (
 )
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
+from vehicled.paths.tracking import PathTracker
 from vehicled.safety.fence import Fence
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import AlignmentMonitor
@@ -32,6 +33,7 @@ from vehicled.safety.monitors.inertial import InertialMonitor, Mounting
 from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.motor import MotorMonitor
 from vehicled.safety.monitors.obstacle import ObstacleMonitor
+from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
 from vehicled.safety.monitors.progress import ProgressMonitor
 from vehicled.safety.monitors.setpoints import SetpointMonitor
@@ -71,7 +73,6 @@ class Monitors:
         self.speed = SpeedMonitor(vehicle, limits)
         self.gnss = GnssMonitor(self.speed.moving_mps)
         self.motion = MotionMonitor(vehicle, limits, self.speed)
-        self.progress = ProgressMonitor(vehicle, self.speed)
         self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.speed)
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
@@ -79,8 +80,10 @@ class Monitors:
         self.setpoints = SetpointMonitor()
         self.ground = PresenceMonitor()
         self.host = HostMonitor()
-        self.stopping = StoppingMonitor(limits, vehicle, course, fence, self.alignment)
-        self.obstacle = ObstacleMonitor(limits, vehicle, course, self.stopping)
+        self.place = PlaceMonitor(limits, vehicle, course, fence, self.alignment.params)
+        self.progress = ProgressMonitor(vehicle, self.speed, self.place)
+        self.stopping = StoppingMonitor(limits, vehicle, fence, self.alignment, self.place)
+        self.obstacle = ObstacleMonitor(limits, vehicle, self.stopping, self.place)
         self.told: dict[tuple[str, str], Fault] = {}
         """Active faults that devices reported, by origin and code."""
         self._hears: dict[type[Message], tuple[Any, ...]] = {
@@ -111,10 +114,12 @@ class Monitors:
     def adapt(self, vehicle: Vehicle) -> None:
         """Replace the vehicle parameters, which may have been identified while driving."""
         self.stopping.adapt(vehicle)
+        self.place.adapt(vehicle)
         self.yaw.adapt(vehicle)
 
-    def follow(self, course: Course) -> None:
-        """Use another course from now on."""
+    def follow(self, course: Course, tracker: PathTracker | None = None) -> None:
+        """Use another course from now on; the next drive may begin at any place of it. ``tracker``: one of this course."""
+        self.place.follow(course, anywhere=True, tracker=tracker)
         self.stopping.follow(course)
         self.obstacle.follow(course)
 
@@ -132,6 +137,7 @@ class Monitors:
         self.progress.update(s)
         self.alignment.update(s)
         self.control.update(s)
+        self.place.update(s)
         self.stopping.update(s)
         self.obstacle.update(s)
 

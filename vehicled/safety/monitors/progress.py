@@ -6,6 +6,7 @@ from vehicled.clamp import clamp
 from vehicled.messages import Mode
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import DRIVING, MOVING
+from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.speed import SIGMAS, SpeedMonitor
 from vehicled.vehicle import STANDSTILL_MPS, Vehicle
 
@@ -20,8 +21,8 @@ LEAST_M, MOST_M = 0.05, 0.5
 class ProgressMonitor:
     """Monitor of the distance travelled in the direction of the drive, by GNSS, wheels or else the estimate."""
 
-    def __init__(self, vehicle: Vehicle, speed: SpeedMonitor) -> None:
-        self._speed = speed
+    def __init__(self, vehicle: Vehicle, speed: SpeedMonitor, place: PlaceMonitor) -> None:
+        self._speed, self._place = speed, place
         self._moving_throttle = vehicle.drive.steady_throttle(0.0)
         self._before_ns: int | None = None
         self.standing_ns = 0
@@ -68,11 +69,11 @@ class ProgressMonitor:
     def _goes_on(self, s: SafetyInputs) -> bool:
         """Return True if the vehicle is asked to go on.
 
-        Along a course it is, whatever the controller says of itself, unless the speed is capped to a halt. Every other drive
-        states its speed, or its throttle.
+        Along a course it is, whatever the controller says of itself, unless the course waits or the speed is capped to a halt.
+        Every other drive states its speed, or its throttle.
         """
-        if s.mode is Mode.AUTO and s.entry is not None:
-            return s.cap_mps > STANDSTILL_MPS
+        if s.mode is Mode.AUTO and self._place.course is not None:
+            return not s.waiting and s.cap_mps > STANDSTILL_MPS
         if s.mode not in DRIVING or s.sent is None:
             return False
         if isfinite(s.asked_mps):
