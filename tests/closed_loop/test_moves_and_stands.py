@@ -1,4 +1,4 @@
-"""What is asked for is done or said: slow courses, blocked wheels, slopes, standstill without sensors, an IMU that is turned."""
+"""Requests are met, or the user hears why not: slow courses, blocked wheels, slopes, standstill without sensors, a turned IMU."""
 
 import re
 from collections.abc import Iterable

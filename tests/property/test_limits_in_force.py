@@ -201,7 +201,7 @@ def stands(s: RuleInputs, detector: StandstillDetector | None = None) -> bool:
 def test_it_stands_exactly_below_its_limits(
     speed_mps: float, age_ns: int, wheel_mps: float, ground_mps: float, alive: bool
 ) -> None:
-    """By the estimate (5 cm/s, fresh, if there is one), and by every measured speed within its noise; one must be alive."""
+    """The estimate is below 5 cm/s and fresh, if there is one, and every measured speed within its noise; one must be alive."""
     monitors = fixed(watching(), ground_mps, alive=alive)
     monitors.on_message(WheelSpeed(NOW_NS, NOW_NS, wheel_mps, 0.02), NOW_NS)
     s = inputs(monitors, replace(RUNNING, speed_mps=speed_mps), Mode.STOPPING, estimate_age_ns=age_ns)

@@ -173,7 +173,7 @@ LATE = msgspec.structs.replace(BRAKED, delay_s=0.1)
 @pytest.mark.parametrize("held_s", [0.3, 1.0, 2.0])
 @pytest.mark.parametrize("target", [0.1, 0.28, 1.0])
 def test_a_vehicle_that_was_held_does_not_surge(target: float, held_s: float) -> None:
-    """Until two seconds of standing stop the drive."""
+    """It is held for as long as a drive goes on without moving."""
     speeds = _driven(LATE, target, held_s + 6.0, held_s=held_s)
     assert max(speeds) < 1.25 * target + 0.15
     assert np.mean(speeds[-100:]) == pytest.approx(target, rel=0.15)

@@ -512,12 +512,18 @@ def test_rolling_against_the_drive_is_noticed_by_estimate_or_wheel() -> None:
 @pytest.mark.parametrize("asked", [0.05, 0.1, 0.2, 0.3, 0.6, 1.0])
 @pytest.mark.parametrize("sensor", ["ground", "wheel"])
 def test_standing_is_judged_by_what_is_asked_for(asked: float, sensor: str) -> None:
-    """At a creep as at a run: a vehicle that follows is left alone, and one that is held is noticed within its time."""
+    """A vehicle that follows is left alone, at a creep as at a run, and one that is held is noticed within its time."""
     throttle = max(BRAKED.drive.steady_throttle(asked), BRAKED.drive.steady_throttle(0.0) + 0.02)
     motion = Motion()
-    motion.go(6.0, throttle, 0.8 * asked, target=asked, **{sensor: 0.7 * asked})
+
+    def measures(speed_mps: float) -> tuple[float | None, float | None]:
+        return (None, speed_mps) if sensor == "wheel" else (speed_mps, None)
+
+    ground, wheel = measures(0.7 * asked)
+    motion.go(6.0, throttle, 0.8 * asked, target=asked, ground=ground, wheel=wheel)
     assert motion.seconds[:2] == (0.0, 0.0)
-    motion.go(2.1, throttle, 0.2 * asked, target=asked, **{sensor: 0.02 * asked})
+    ground, wheel = measures(0.02 * asked)
+    motion.go(2.1, throttle, 0.2 * asked, target=asked, ground=ground, wheel=wheel)
     assert motion.seconds[0] > 1.75
 
 

@@ -14,6 +14,7 @@ from vehicled.run.manoeuvre import Motion, Section
 from vehicled.runtime.clock import StallCount
 from vehicled.runtime.ending import Ending, Outcome
 from vehicled.terminal import print_table
+from vehicled.wire.usage import UsageRow, told
 
 
 class ErrorStats(Struct, frozen=True):
@@ -102,6 +103,8 @@ class Result(Struct, frozen=True, kw_only=True):
     identified: dict[str, float] | None = None
     """Identified vehicle parameters at the end, named as in :class:`Identification`; None without an identifier."""
 
+    messages: list[UsageRow] = []
+    """Messages that arrived on each port: used, and not used with the reason."""
     course_notes: list[str] = []
     """Reasons for driving slower than the course asks."""
 
@@ -141,6 +144,7 @@ class Result(Struct, frozen=True, kw_only=True):
             ["estimate: speed", _line(self.estimate_speed_mps, "m/s", 3)],
             *([["identified", _identified(self.identified)]] if self.identified is not None else []),
             ["deadlines", _health(self.tasks)],
+            *(["messages" if k == 0 else "", line] for k, line in enumerate(told(self.messages))),
             ["speed of the run", f"{self.real_time_factor:.1f} x real time ({self.run_s:.1f} s in {self.wall_s:.1f} s)"],
             *([["stalls", str(self.stalls)]] if self.stalls is not None else []),
             ["digest", f"{self.digest} ({self.frames} actuator frames)"],

@@ -29,11 +29,12 @@ from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
-from vehicled.log.schema import BOARD_NAME, FENCE_NAME, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
+from vehicled.log.schema import BOARD_NAME, FENCE_NAME, MESSAGES_KEY, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
 from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
 from vehicled.messages import Message
 from vehicled.paths.stored import to_json
+from vehicled.plain_text import printable
 from vehicled.plugins import PluginError, is_network, label
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.run.injected import InjectedFailures
@@ -46,6 +47,7 @@ from vehicled.runtime.ending import EndConditions, Ending
 from vehicled.runtime.lockstep import LockstepLink, run_lockstep
 from vehicled.runtime.plugin_watch import PluginWatch
 from vehicled.tasks import PIPELINE
+from vehicled.wire.usage import encode_rows
 
 if TYPE_CHECKING:
     from vehicled.bridges.feed import Feed, LockstepFeed
@@ -54,6 +56,9 @@ if TYPE_CHECKING:
     from vehicled.runtime.ports import Port
 
 _GREETING_TIMEOUT_S = 60.0
+SHOWN = 100
+"""Longest part of a name by the simulator that is shown, characters."""
+MAX_DIGITS = 20
 
 LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
 """Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
@@ -90,6 +95,8 @@ class Observer(Struct, frozen=True, kw_only=True):
     """Takes part in a drive without changing it."""
 
     listeners: Sequence[Listener] = ()
+    on_machine: Callable[[Machine], None] | None = None
+    """Called with the machine before the drive begins."""
     progress: Callable[[Machine, int], None] | None = None
     """Called with the time after each turn; must be fast."""
     on_end: Callable[[Ending], object] | None = None
@@ -215,6 +222,8 @@ def drive(
         stack.pop_all()
     for types, record in observer.listeners:
         router.listen(types, record)
+    if observer.on_machine is not None:
+        observer.on_machine(machine)
     router.record(course_message(plan.course, started_ns), started_ns)
     # On the wall clock the time of the set-up does not belong to the drive.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
@@ -245,7 +254,7 @@ def drive(
         if evidence_source is None:
             assert link is not None
             with _interrupts(run), _one_processor(simulator_pid):
-                ending = run_lockstep(machine, link, run, costs or virtual)
+                ending = run_lockstep(machine, link, run, costs or virtual, spec.silence_s(shared_clock=True))
         else:
             services = wall_session.services(plan, machine, writer, console, socket_path, clock)
             assert link is None or isinstance(link, Link)
@@ -279,6 +288,8 @@ def drive(
     stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
     if stalls is not None:
         end["stalls"] = str(stalls)
+    if machine.usage:
+        end[MESSAGES_KEY] = encode_rows(machine.usage)
     log = None if writer is None else writer.close(end, ending.now_ns)
     failed = any(part.code == "task_raised" for part in machine.reason.parts())
     late = costs.late() if costs is not None and not failed else []
@@ -295,10 +306,12 @@ def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
     ours = {"profile": plan.loaded.profile.name, "course": plan.course.name, "link": plan.spec.link}
     for what, name in ours.items():
         if world.get(what, name) != name:
-            raise LinkError(
-                f"the simulator was started with --{what} {world[what]}, this command with {name}: use the same in both"
-            )
-    seed, latency = int(world.get("seed", plan.spec.seed)), world.get("latency", "")
+            theirs = printable(world[what], SHOWN)
+            raise LinkError(f"the simulator was started with --{what} {theirs}, this command with {name}: use the same in both")
+    given = world.get("seed", str(plan.spec.seed))
+    if not (given.isdecimal() and len(given) <= MAX_DIGITS):
+        raise LinkError(f"the simulator names {printable(given, SHOWN)} as its seed: a seed is a whole number from 0 on")
+    seed, latency = int(given), printable(world.get("latency", ""), SHOWN)
     return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, seed=seed, latency=latency))
 
 

@@ -20,7 +20,7 @@ SQUARE_RAD = 0.35
 
 
 class Mounting(Struct, frozen=True, kw_only=True):
-    """How the profile says that the IMU is mounted: the rotation from its axes to those of the body, Rz(yaw) Ry(pitch) Rx(roll)."""
+    """Mounting of the IMU by the profile: the rotation from its axes to those of the body, Rz(yaw) Ry(pitch) Rx(roll)."""
 
     table: str = ""
     """Table of the profile with ``mounting_roll_rad`` and so on; empty if its driver has none."""
