@@ -286,14 +286,18 @@ def _other_heading(p: PlanarParams, state: PlanarState, kind: int) -> PlanarStat
 
 
 def speed(c: Context, state: PlanarState, z: Scalar, source: int) -> PlanarState:
-    """Fuse the speed of wheels or motor, speed / scale."""
+    """Fuse the speed of wheels or motor, speed / scale. Wheels that clearly turn end a standstill that the filter assumes."""
+    p = c.params
+    pushed = state.rest_s > p.rest_s and abs(z.value) > p.rest_speed_mps + 3.0 * z.sigma
+    if pushed:
+        state = state._replace(rest_s=0.0)
     scale = state.x[WHEEL_SCALE]
     expected = state.x[V] / scale
     H = np.zeros((1, SIZE))
     H[0, V], H[0, WHEEL_SCALE] = 1.0 / scale, -expected / scale
     residual = z.value - expected
     inflated = None
-    if state.counters.strikes[source] >= c.params.max_rejections:
+    if pushed or state.counters.strikes[source] >= p.max_rejections:
         inflated = np.zeros(SIZE)
         inflated[V] = residual * residual
     after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)

@@ -182,7 +182,8 @@ class MotionMonitor:
         *,
         driven: bool,
     ) -> None:
-        magnitude, moving_mps = abs(speed), self._speed.moving_mps
+        # A filter that believes in a standstill follows late; wheels that turn are motion at once.
+        magnitude, moving_mps = max(abs(speed), abs(wheel_mps) if isfinite(wheel_mps) else 0.0), self._speed.moving_mps
         slower_mps = certain_mps2 * dt_ns * 1e-9
         if driven:
             # A drive may be stronger than its model, and a gear change releases energy stored in the engine.
