@@ -9,7 +9,6 @@ between vehicle and simulation. Its inputs are the verbs of the journal: :meth:`
 reaction and passes the command through the gate to the actuator's device. ``docs/flow_of_a_fix.md`` follows one fix.
 """
 
-import traceback
 from binascii import crc32
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import isfinite
@@ -19,6 +18,7 @@ from msgspec import Struct
 
 from vehicled import plugins
 from vehicled.attribution import EvidenceSource
+from vehicled.error_text import error_trace
 from vehicled.executive import Executive, Stopwatch, TaskSpec
 from vehicled.journal import Digest, Sink
 from vehicled.live_changes import CHANGES, ControllerBuilder, Prepared
@@ -77,7 +77,6 @@ MEASURE_NS = 10**9
 RAISE_LIMIT = 2
 """Exceptions that tasks may raise within the window; one more brakes and ends the run."""
 RAISE_WINDOW_NS = 10 * 10**9
-TRACE_LIMIT = 4000
 
 
 def _consumers(
@@ -363,9 +362,8 @@ class Machine:
             except Exception as error:
                 self._raised_ns = [t for t in self._raised_ns if now_ns - t < RAISE_WINDOW_NS] + [now_ns]
                 self._pipeline.raised = f"{name} raised {plugins.describe(error)}"
-                trace = "".join(traceback.format_exception(error))[-TRACE_LIMIT:]
                 if len(self._raised_ns) <= RAISE_LIMIT + 1:
-                    fields = msgspec.json.encode({"task": name, "trace": trace}).decode()
+                    fields = msgspec.json.encode({"task": name, "trace": error_trace(error)}).decode()
                     self._sink.record(Event(now_ns, "error", "task_raised", fields), now_ns)
                 # Without an estimate or a control command the vehicle still brakes to a standstill.
                 if len(self._raised_ns) > RAISE_LIMIT and name not in ("fusion", "control"):

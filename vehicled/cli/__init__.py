@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     module, _, name = arguments.run.partition(":")
     from vehicled import plugins
     from vehicled.cli.errors import expected_errors
+    from vehicled.run.signals import own_interrupts
     from vehicled.runtime.plugin_watch import watch_import
 
     plugins.guard = watch_import
@@ -42,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if previous is not None:
         signal.signal(signal.SIGINT, previous)
     try:
-        status: int = command(arguments)
+        with own_interrupts():
+            status: int = command(arguments)
         sys.stdout.flush()
     except expected_errors() as error:
         return _say(str(error), USAGE_STATUS)
@@ -97,11 +99,12 @@ def _defect(error: Exception, command: str) -> int:
     # The system journal of a vehicle keeps the whole traceback.
     if command == "run" or TRACE_VARIABLE in os.environ:
         raise error
+    from vehicled.error_text import error_text
+
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     place = "" if frame is None else f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}, line {frame.tb_lineno})"
-    if "home" in str(error) and isinstance(error, RuntimeError):
+    if "home" in error_text(error) and isinstance(error, RuntimeError):
         return _say("this user has no home directory: set HOME", USAGE_STATUS)
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return _say(f"internal error, please report it: {text}{place}; set {TRACE_VARIABLE}=1 to see the traceback", DEFECT_STATUS)
+    return _say(f"internal error, please report it: {error_text(error)}{place}; set {TRACE_VARIABLE}=1 to see the traceback", DEFECT_STATUS)

@@ -59,6 +59,7 @@ def run(arguments: Namespace) -> int:
             ((Event,), lambda message, log_time_ns: announce(line.progress.above(), message)),
         ],
         progress=None if arguments.quiet else line.show,
+        keeps_signal=True,
     )
     line.progress.close()
     result = done.result

@@ -4,14 +4,12 @@ import gc
 import os
 import platform
 import secrets
-import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -39,6 +37,7 @@ from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.plan import Plan
 from vehicled.run.secret import read_secret
+from vehicled.run.signals import StopSignals
 from vehicled.runtime import realtime
 from vehicled.runtime.board.recording import BoardStopwatch, virtual_stopwatch
 from vehicled.runtime.connection import Link
@@ -84,6 +83,8 @@ class Drive(Struct, frozen=True):
     """Stalls of the computer during which the clock of the run paused."""
     late_plugins: Sequence[str] = ()
     """Tasks with a plugin that would miss their deadlines if virtual time did not stand still for them."""
+    signal: int = 0
+    """Signal that ended a drive in lockstep; 0 for none. The program may want it, too."""
 
 
 class Observer(Struct, frozen=True, kw_only=True):
@@ -241,10 +242,11 @@ def drive(
         progress=turned if observer.progress is not None or observer.injected is not None or follows is not None else None,
     )
     begin_ns = time.monotonic_ns()
+    signals = StopSignals(run.interrupt)
     try:
         if evidence_source is None:
             assert link is not None
-            with _interrupts(run), _one_processor(simulator_pid):
+            with signals, _one_processor(simulator_pid):
                 ending = run_lockstep(machine, link, run, costs or virtual)
         else:
             services = wall_session.services(plan, machine, writer, console, socket_path, clock)
@@ -282,7 +284,8 @@ def drive(
     log = None if writer is None else writer.close(end, ending.now_ns)
     failed = any(part.code == "task_raised" for part in machine.reason.parts())
     late = costs.late() if costs is not None and not failed else []
-    return Drive(ending, machine, plan.spec.seed, run_from_ns, wall_s, log, log.failure if log is not None else "", stalls, late)
+    problem = log.failure if log is not None else ""
+    return Drive(ending, machine, plan.spec.seed, run_from_ns, wall_s, log, problem, stalls, late, signals.number)
 
 
 def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
@@ -410,22 +413,6 @@ def _one_processor(simulator_pid: int | None) -> Iterator[None]:
         if allowed:
             with suppress(OSError):
                 os.sched_setaffinity(0, allowed)
-
-
-@contextmanager
-def _interrupts(run: EndConditions) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into a stop request; a second signal raises KeyboardInterrupt, which ends the run at once."""
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.default_int_handler)
-        run.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _attachments(plan: Plan) -> list[Attachment]:

@@ -19,6 +19,7 @@ from vehicled.run.manoeuvre import ManoeuvreJudge
 from vehicled.run.plan import Plan
 from vehicled.run.result import Learnt, Result, figures_of, health_of
 from vehicled.run.session import Drive, Listener, Observer, drive, greet
+from vehicled.run.signals import give_back
 from vehicled.runtime.connection import connect
 from vehicled.runtime.ending import Outcome
 from vehicled.runtime.simulator import SimulatorProcess
@@ -58,8 +59,13 @@ def simulate(
     keep_trace: bool = False,
     listeners: Sequence[Listener] = (),
     progress: Callable[[Machine, Judge, int], None] | None = None,
+    keeps_signal: bool = False,
 ) -> Simulated:
-    """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and LinkError."""
+    """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and LinkError.
+
+    A Ctrl-C or SIGTERM that ended the drive is given to the program afterwards, because it is meant for all of it; with
+    ``keeps_signal`` it has ended the drive alone.
+    """
     profile = plan.loaded.profile if simulation.connect else simulated_profile(plan, simulation.failures)
     judge = Judge(plan.course, keep_trace=keep_trace)
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
@@ -86,6 +92,8 @@ def simulate(
         done = _drive_beside(plan, simulation, observer)
     for text in done.late_plugins:
         print(f"warning: {text}", file=sys.stderr)
+    if not keeps_signal:
+        give_back(done.signal)
     return Simulated(_result(plan, done, judge, manoeuvre, learnt), done, judge.trace or ())
 
 
