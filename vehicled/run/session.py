@@ -32,7 +32,7 @@ from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
 from vehicled.messages import Message
 from vehicled.paths.stored import to_json
-from vehicled.plugins import PluginError, is_network, label
+from vehicled.plugins import is_network, label
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.plan import Plan
@@ -41,7 +41,7 @@ from vehicled.run.signals import StopSignals
 from vehicled.runtime import realtime
 from vehicled.runtime.board.recording import BoardStopwatch, virtual_stopwatch
 from vehicled.runtime.connection import Link
-from vehicled.runtime.ending import EndConditions, Ending
+from vehicled.runtime.ending import EndConditions, Ending, Outcome
 from vehicled.runtime.lockstep import LockstepLink, run_lockstep
 from vehicled.runtime.plugin_watch import PluginWatch
 from vehicled.tasks import PIPELINE
@@ -242,6 +242,10 @@ def drive(
         progress=turned if observer.progress is not None or observer.injected is not None or follows is not None else None,
     )
     begin_ns = time.monotonic_ns()
+
+    def now_ns() -> int:
+        return machine.executive.busy_until_ns if evidence_source is None else evidence_source.clock.now_ns()
+
     signals = StopSignals(run.interrupt)
     try:
         if evidence_source is None:
@@ -259,10 +263,11 @@ def drive(
     except BaseException as error:
         # After a crash the stop is still sent; the writer closes the log when the pipe ends.
         with suppress(Exception):
-            run.lost("the daemon crashed", evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
-        if isinstance(error, plugins.PluginFaultError) or (isinstance(error, Exception) and plugins.place_of(error)):
-            raise PluginError(f"the run ended, because a plugin failed again and again: {plugins.describe(error)}") from error
-        raise
+            run.lost("the daemon crashed", now_ns())
+        if not (isinstance(error, plugins.PluginFaultError) or (isinstance(error, Exception) and plugins.place_of(error))):
+            raise
+        why = f"a plugin failed again and again: {plugins.describe(error)}; the brake was commanded"
+        ending = Ending(Outcome.NOT_FINISHED, why, now_ns())
     finally:
         if link is not None:
             link.close("the run has ended")
@@ -270,7 +275,7 @@ def drive(
         if evidence_source is not None:
             evidence_source.close()
         if bridges is not None:
-            bridges.finish(evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
+            bridges.finish(now_ns())
     if observer.on_end is not None:
         observer.on_end(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
