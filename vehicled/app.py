@@ -14,6 +14,7 @@ from vehicled.journal import Sink
 from vehicled.live_changes import ControllerBuilder
 from vehicled.machine import Machine, RateRow
 from vehicled.messages import GnssFix, GroundTruth, Message, Path, ReferenceState
+from vehicled.observers import Observers
 from vehicled.paths.course import Course
 from vehicled.pipeline import Pipeline
 from vehicled.ports import Device
@@ -105,10 +106,12 @@ def build(
     around: Callable[[Estimator, Controller], tuple[Estimator, Controller]] | None = None,
     setup_fault: str = "",
     virtual: bool,
+    observers: Observers | None = None,
 ) -> Machine:
     """Build the machine of a vehicle. ``around`` may replace estimator and controller.
 
-    ``setup_fault`` is the reason why this profile must not be armed on this computer; empty if it may.
+    ``setup_fault`` is the reason why this profile must not be armed on this computer; empty if it may. ``observers`` counts the
+    failures of what only explains the run.
     """
     estimator_class = resolve("estimator", profile.estimator.name)
     identifier = None
@@ -147,6 +150,7 @@ def build(
         supervisor=Supervisor(),
         gate=Gate(profile.vehicle, profile.limits),
         sink=sink,
+        observers=observers,
     )
     stop = profile.safety.independent_stop
     pipeline.setup_fault = setup_fault or stop.refusal

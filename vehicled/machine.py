@@ -42,6 +42,7 @@ from vehicled.messages import (
     Verb,
     WireChunk,
 )
+from vehicled.observers import Observers
 from vehicled.pipeline import Pipeline
 from vehicled.ports import NEVER_NS, Action, Device, Send
 from vehicled.safety.gate import Gate
@@ -120,11 +121,13 @@ class Machine:
         corrections: Mapping[str, Collection[str]] | None = None,
         references: Mapping[str, Callable[[ReferenceState], GroundTruth]] | None = None,
         truth_port: str = "",
+        observers: Observers | None = None,
     ) -> None:
         """``devices`` by port name; ``actuator`` is the port of the actuator; ``rates`` by task name of ``PIPELINE``.
         ``corrections``: ports of the correction sources by receiver port; None routes every source to every receiver.
         ``references``: conversion to ground truth by port of a reference system; a simulator's own truth at ``truth_port``
-        takes its place."""
+        takes its place. ``observers`` counts the failures of what only explains."""
+        self.observers = observers or pipeline.observers
         self._devices = dict(devices)
         self._actuator = actuator
         self._pipeline = pipeline
@@ -162,7 +165,8 @@ class Machine:
             )
             for name in PIPELINE
         ]
-        self.executive = Executive(table, stopwatch, self._on_tick, evidence_source, virtual=virtual)
+        self.executive = Executive(table, stopwatch, self._on_tick, evidence_source, virtual=virtual, observers=self.observers)
+        self._reaction_s = self.observers.guard("reaction time", self._measured_reaction_s, None, lasting=True)
         self._accounts = [(name, self.executive.stats(i)) for i, name in enumerate(PIPELINE)]
 
     # ---------------------------------------------------------------- verbs
@@ -377,9 +381,13 @@ class Machine:
         self._pipeline.monitors.deadlines.update(now_ns, self._accounts)
         if now_ns >= self._measure_ns:
             self._measure_ns = now_ns + MEASURE_NS
-            response_ns = self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0]
-            self._pipeline.monitors.stopping.measured(response_ns * 1e-9, self._pipeline.age_s(now_ns))
+            # Without it the last one stays.
+            if (reaction_s := self._reaction_s()) is not None:
+                self._pipeline.monitors.stopping.measured(reaction_s, self._pipeline.age_s(now_ns))
         self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._devices[self._actuator].refusal), now_ns)
+
+    def _measured_reaction_s(self) -> float | None:
+        return self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0] * 1e-9
 
     def _dispatch(self, origin: str, messages: Sequence[Message], t_ns: int) -> None:
         for message in messages:
@@ -425,7 +433,11 @@ class Machine:
         for port in self._pending:
             for action in self._devices[port].take_tx():
                 if isinstance(action, Send):
-                    self.digest.add(t_ns, port, action.journal)
+                    try:
+                        self.digest.add(t_ns, port, action.journal)
+                    except Exception as error:  # noqa: BLE001 - the digest only explains
+                        self.observers.failed("digest", error, lasting=True)
+                        self.digest.complete = False
                     self._sink.record(WireChunk(t_ns, port, Direction.TX, action.journal), t_ns)
                 self._outgoing.append(Outgoing(t_ns, port, action))
         self._pending.clear()

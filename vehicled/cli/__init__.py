@@ -107,4 +107,5 @@ def _defect(error: Exception, command: str) -> int:
     place = "" if frame is None else f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}, line {frame.tb_lineno})"
     if "home" in error_text(error) and isinstance(error, RuntimeError):
         return _say("this user has no home directory: set HOME", USAGE_STATUS)
-    return _say(f"internal error, please report it: {error_text(error)}{place}; set {TRACE_VARIABLE}=1 to see the traceback", DEFECT_STATUS)
+    text = f"internal error, please report it: {error_text(error)}{place}; set {TRACE_VARIABLE}=1 to see the traceback"
+    return _say(text, DEFECT_STATUS)

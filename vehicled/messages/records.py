@@ -45,6 +45,8 @@ class Cause(IntEnum):
     DECLARED = 9
     """Simulation only: declared or injected costs exceed the deadline."""
     UNKNOWN = 15
+    EVIDENCE_FAILED = 16
+    """No cause was found, because looking for it raised."""
 
 
 class TaskTick(Message, frozen=True):
