@@ -84,7 +84,7 @@ def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None) -> str:
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
     world = setup.world(clock.now_ns(), time.time_ns())
     _settle()
-    return run_wall(peer, world, clock, port_names(profile), ptys, paced=hello.paced)
+    return run_wall(peer, world, clock, port_names(profile), ptys, shared=hello.shared_clock)
 
 
 def _settle() -> None:

@@ -131,7 +131,7 @@ class Executive:
         self._evidence_source = evidence_source or NoEvidence()
         self._virtual = virtual
         # Long enough to find the task that held the loop since the release of the slowest task of a batch.
-        self._recent: deque[tuple[int, Reading, Reading]] = deque(maxlen=4 * len(self._rows))
+        self._recent: deque[tuple[int, Reading, Reading]] = deque(maxlen=16 * len(self._rows))
         self.busy_until_ns = 0
         """End of the last task run."""
 

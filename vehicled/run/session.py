@@ -145,7 +145,7 @@ class PluginCosts(DeclaredStopwatch):
 def greet(plan: Plan, sock: socket.socket) -> Link:
     """Do the handshake with the simulator behind a socket. Raises :class:`vehicled.link.LinkError`."""
     spec = plan.spec
-    link = Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=spec.shared_clock)
+    link = Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, shared_clock=spec.shared_clock)
     if spec.clock == "lockstep":
         link.block(spec.silence_s(shared_clock=True))
     return link

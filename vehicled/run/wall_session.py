@@ -33,8 +33,8 @@ Service = Callable[[], Coroutine[Any, Any, None]]
 
 
 def clock(link: Link | None) -> RunClock:
-    """Return the clock of the run: the monotonic one, or one shared with a simulator, which may pause it."""
-    return PacedClock() if link is not None and link.paced else RunClock()
+    """Return the clock of the run: the monotonic one, or one shared with a simulator."""
+    return PacedClock() if link is not None and link.shared_clock else RunClock()
 
 
 def stalls(clock: RunClock) -> StallCount | None:
@@ -53,7 +53,7 @@ def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: 
         return WireTransport(ports)
     urls = link.hello.urls if plan.spec.link == "wires" else {}
     on_link = [port for port in plan.wiring.ports if port not in urls]
-    carried = LinkTransport(link, router, plan.spec.silence_s(shared_clock=link.paced), on_link, clock)
+    carried = LinkTransport(link, router, plan.spec.silence_s(shared_clock=link.shared_clock), on_link, clock)
     if not urls:
         return carried
     from vehicled.runtime.ports import make_port

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from vehicled.journal import Sink
-from vehicled.link import PACE_BEAT_NS, Kind, decode_grant, encode
+from vehicled.link import PACE_BEAT_NS, Kind, decode_lost, encode, encode_lost
 from vehicled.machine import Outgoing
 from vehicled.messages import Event, Fault, PortState, Reaction
 from vehicled.ports import Send
@@ -39,6 +39,10 @@ class LinkTransport:
         self._silence_ns = round(silence_s * 1e9)
         self._last_rx_ns = time.monotonic_ns()
         self._heartbeat_ns = 0
+        self._poll = select.poll()
+        self._poll.register(link.sock, select.POLLIN)
+        if self._paced is not None:
+            self._paced.unread = self._is_unread
         self.expired = 0
         """Number of frames dropped because their deadline had passed."""
 
@@ -59,8 +63,7 @@ class LinkTransport:
                         raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
                     host.on_rx(link.ports[number], payload, now_ns)
                 elif kind is Kind.GRANT and self._paced is not None:
-                    lost_ns, daemon_stalled = decode_grant(payload)
-                    self._tell(self._paced.on_grant(t_ns, lost_ns, "daemon" if daemon_stalled else "simulator"))
+                    self._report(self._paced.on_grant(t_ns, decode_lost(payload)))
                     now_ns = self._clock.now_ns()
                 elif kind is Kind.SYNC:
                     link.send(encode(Kind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
@@ -72,7 +75,7 @@ class LinkTransport:
         # Use monotonic time, because a paced clock pauses while the simulator is silent.
         monotonic_ns = now_ns if self._paced is None else time.monotonic_ns()
         # Unread bytes mean that this process stalled, not the simulator.
-        if monotonic_ns - self._last_rx_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
+        if monotonic_ns - self._last_rx_ns > self._silence_ns and not self._is_unread():
             raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._last_rx_ns) / 1e9:.2f} s")
         out = []
         for item in outgoing:
@@ -85,17 +88,23 @@ class LinkTransport:
             out.append(self._link.encode(item))
         if monotonic_ns >= self._heartbeat_ns:
             self._heartbeat_ns = monotonic_ns + self._beat_ns
-            out.append(encode(Kind.DONE, 0, now_ns))
+            if self._paced is None:
+                out.append(encode(Kind.DONE, 0, now_ns))
+            else:
+                out.append(encode_lost(Kind.DONE, now_ns, self._paced.own_lost_ns))
+                self._paced.on_heartbeat()
         if out:
             self._link.send(b"".join(out))
 
     async def aclose(self) -> None:
         """Do nothing: the owner of the link closes it."""
         if self._paced is not None:
-            self._tell(self._paced.finish())
+            self._report(self._paced.finish())
 
-    def _tell(self, stall: Stall | None) -> None:
-        if stall is None:
-            return
-        fields = msgspec.json.encode({"process": stall.process, "duration_ms": round(stall.duration_ns / 1e6, 1)}).decode()
-        self._sink.record(Event(stall.t_ns, "warning", STALL_EVENT, fields), self._clock.now_ns())
+    def _is_unread(self) -> bool:
+        return bool(self._poll.poll(0))
+
+    def _report(self, stalls: Sequence[Stall]) -> None:
+        for stall in stalls:
+            fields = msgspec.json.encode({"process": stall.process, "duration_ms": round(stall.duration_ns / 1e6, 1)}).decode()
+            self._sink.record(Event(stall.t_ns, "warning", STALL_EVENT, fields), self._clock.now_ns())

@@ -126,7 +126,7 @@ class WallPump:
             machine.on_time(now_ns)
             sampler.disarm()
             self._name_block(now_ns)
-            if self._transmit(machine.take_tx(), now_ns):
+            if self._transmit(machine.take_tx(), clock.now_ns()):
                 with evidence_source.holders.hold(LOG):
                     self._end(self._run.turn(self._clock.now_ns()))
                 if self._spare is not None:
