@@ -57,8 +57,8 @@ class Observers:
 
     def __init__(self) -> None:
         self.failures: dict[str, ObserverFailure] = {}
-        self.guarded: dict[str, Callable[..., Any]] = {}
-        """Calls with a boundary by name."""
+        self.guarded: list[tuple[str, Callable[..., Any]]] = []
+        """Name and call of each boundary that :meth:`guard` made."""
         self._unreported = False
 
     def failed(self, name: str, error: BaseException, *, lasting: bool = False) -> bool:
@@ -81,7 +81,7 @@ class Observers:
     def guard(self, name: str, call: Callable[P, R], default: R, *, lasting: bool = False) -> Callable[P, R]:
         """Return the call with its boundary: a failure is counted, and gives the default."""
         off = False
-        self.guarded[name] = call
+        self.guarded.append((name, call))
 
         def guarded(*arguments: P.args, **named: P.kwargs) -> R:
             nonlocal off

@@ -48,7 +48,7 @@ def test_the_caller_steers_and_the_gate_stands_between() -> None:
 
 
 WRONG = [
-    nan, inf, -inf, 1e308, -101.0, 2**70, "1", "", b"1", True, None, [], {}, object(), np.float64(nan), np.array([1.0, 2.0]), "\ud800",
+    nan, inf, -inf, 1e308, -101.0, 2**70, "1", "", b"1", True, None, [], {}, object(), np.float64(nan), np.ones(2), "\ud800",
 ]  # fmt: skip
 """Values that are no speed."""
 

@@ -102,6 +102,8 @@ class Result(Struct, frozen=True, kw_only=True):
     identified: dict[str, float] | None = None
     """Identified vehicle parameters at the end, named as in :class:`Identification`; None without an identifier."""
 
+    observers_failed: str = ""
+    """What failed of the things that only explain the drive, such as the judge: its figures may then be wrong. Empty: nothing."""
     course_notes: list[str] = []
     """Reasons for driving slower than the course asks."""
 
@@ -143,6 +145,7 @@ class Result(Struct, frozen=True, kw_only=True):
             ["deadlines", _health(self.tasks)],
             ["speed of the run", f"{self.real_time_factor:.1f} x real time ({self.run_s:.1f} s in {self.wall_s:.1f} s)"],
             *([["stalls", str(self.stalls)]] if self.stalls is not None else []),
+            *([["failed beside it", self.observers_failed]] if self.observers_failed else []),
             ["digest", f"{self.digest} ({self.frames} actuator frames)"],
             ["log", self.log_problem or self.log or "not written"],
         ]

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,7 +31,8 @@ from vehicled.log.pipe import LogResult, WriterProcess
 from vehicled.log.schema import BOARD_NAME, FENCE_NAME, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
 from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
-from vehicled.messages import Message
+from vehicled.messages import Event, Message
+from vehicled.observers import Observers
 from vehicled.paths.stored import to_json
 from vehicled.plugins import is_network, label
 from vehicled.ports import NEVER_NS, TakesSecret
@@ -85,14 +87,16 @@ class Drive(Struct, frozen=True):
     """Tasks with a plugin that would miss their deadlines if virtual time did not stand still for them."""
     signal: int = 0
     """Signal that ended a drive in lockstep; 0 for none. The program may want it, too."""
+    observers_failed: str = ""
+    """What failed of the things that only explain the drive; empty if nothing did."""
 
 
 class Observer(Struct, frozen=True, kw_only=True):
     """Takes part in a drive without changing it."""
 
     listeners: Sequence[Listener] = ()
-    progress: Callable[[Machine, int], None] | None = None
-    """Called with the time after each turn; must be fast."""
+    progress: Mapping[str, Callable[[Machine, int], None]] = {}
+    """Functions by name that are called with the time after each turn; must be fast."""
     on_end: Callable[[Ending], object] | None = None
     """Called at the end of the drive, before the log is closed."""
     verdict: Callable[[], tuple[bool | None, str]] | None = None
@@ -179,6 +183,7 @@ def drive(
                 started_ns, started_wall_ns = link.hello.start_ns, time.time_ns()
         profile, wiring = plan.loaded.profile, plan.wiring
         socket_path = _socket_path(profile.name, spec.control_socket) if spec.control_socket and not lockstep else None
+        observers = Observers()
         evidence_source = None
         if not lockstep:
             # Imported here, because it brings an event loop that lockstep does not need.
@@ -186,11 +191,11 @@ def drive(
 
             assert link is None or isinstance(link, Link)
             clock = wall_session.clock(link)
-            evidence_source = wall_session.evidence_source(clock)
+            evidence_source = wall_session.evidence_source(clock, observers)
             stack.callback(evidence_source.close)
         virtual = virtual_stopwatch(plan.wiring, plan.board, started_ns, plan.spec.seed)
         costs = PluginCosts(plan, virtual) if lockstep and plan.plugins else None
-        router = Router()
+        router = Router(observers)
         machine = build(
             profile,
             plan.course,
@@ -201,6 +206,7 @@ def drive(
             fence=plan.fence,
             setup_fault=setup_fault,
             virtual=lockstep and plan.board is None,
+            observers=observers,
         )
         _hand_out_secrets(plan, machine)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
@@ -220,18 +226,6 @@ def drive(
     # On the wall clock the time of the set-up does not belong to the drive.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
 
-    # In virtual time the bridges take their turn with the pump, on the wall clock after it.
-    follows = bridges if lockstep else None
-
-    def turned(now_ns: int) -> None:
-        if follows is not None:
-            follows.turn(now_ns, now_ns)
-        if observer.injected is not None:
-            for event in observer.injected.due(now_ns - started_ns, now_ns):
-                router.record(event, now_ns)
-        if observer.progress is not None:
-            observer.progress(machine, now_ns)
-
     run = EndConditions(
         machine,
         writer or NoLog(),
@@ -239,7 +233,8 @@ def drive(
         start_timeout_ns=NEVER_NS if spec.start_timeout_s is None else round(spec.start_timeout_s * 1e9),
         stays=spec.stays,
         ends_disarmed=spec.ends_disarmed,
-        progress=turned if observer.progress is not None or observer.injected is not None or follows is not None else None,
+        # In virtual time the bridges take their turn with the pump, on the wall clock after it.
+        progress=_after_turns(observer, machine, router, started_ns, bridges if lockstep else None),
     )
     begin_ns = time.monotonic_ns()
 
@@ -275,22 +270,55 @@ def drive(
         if evidence_source is not None:
             evidence_source.close()
         if bridges is not None:
-            bridges.finish(now_ns())
+            observers.guard("bridges", bridges.finish, None)(now_ns())
     if observer.on_end is not None:
-        observer.on_end(ending)
+        observers.guard("end of the run", observer.on_end, None)(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
-    passed, verdict = (None, "") if observer.verdict is None else observer.verdict()
-    if passed is not None:
-        end |= {"lanes": verdict, "lanes_passed": "yes" if passed else "no"}
+    no_verdict: tuple[bool | None, str] = (None, "")
+    judged = no_verdict if observer.verdict is None else observers.guard("verdict", observer.verdict, no_verdict)()
+    if judged[0] is not None:
+        end |= {"lanes": judged[1], "lanes_passed": "yes" if judged[0] else "no"}
     stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
     if stalls is not None:
         end["stalls"] = str(stalls)
-    log = None if writer is None else writer.close(end, ending.now_ns)
     failed = any(part.code == "task_raised" for part in machine.reason.parts())
-    late = costs.late() if costs is not None and not failed else []
-    problem = log.failure if log is not None else ""
-    return Drive(ending, machine, plan.spec.seed, run_from_ns, wall_s, log, problem, stalls, late, signals.number)
+    late = observers.guard("task costs", costs.late, [])() if costs is not None and not failed else []
+    if observers.failures:
+        end["observers_failed"] = observers.summary
+    _record_all(router, observers.take_events(ending.now_ns))
+    log = None if writer is None else observers.guard("log writer", writer.close, None)(end, ending.now_ns)
+    problem = log.failure if log is not None else "" if writer is None else f"closing the log {writer.path} failed"
+    return Drive(
+        ending, machine, plan.spec.seed, run_from_ns, wall_s, log, problem, stalls, late, signals.number, observers.summary
+    )  # fmt: skip
+
+
+def _after_turns(
+    observer: Observer, machine: Machine, router: Router, started_ns: int, bridges: "Feed | LockstepFeed | None"
+) -> Callable[[int], None]:
+    """Return what follows each turn of the pump and only explains the drive. Each part may fail without the others."""
+    guard = router.observers.guard
+    steps: list[Callable[[int], None]] = []
+    if bridges is not None:
+        steps.append(guard("bridges", lambda now_ns: bridges.turn(now_ns, now_ns), None))
+    if (injected := observer.injected) is not None:
+        due = guard("injected failures", injected.due, [])
+        steps.append(lambda now_ns: _record_all(router, due(now_ns - started_ns, now_ns)))
+    for name, progress in observer.progress.items():
+        steps.append(guard(name, partial(progress, machine), None, lasting=True))
+
+    def turned(now_ns: int) -> None:
+        for step in steps:
+            step(now_ns)
+        _record_all(router, router.observers.take_events(now_ns))
+
+    return turned
+
+
+def _record_all(router: Router, events: Iterable[Event]) -> None:
+    for event in events:
+        router.record(event, event.t_ns)
 
 
 def _same_world(plan: Plan, world: dict[str, str]) -> Plan:

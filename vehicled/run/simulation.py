@@ -82,7 +82,7 @@ def simulate(
             ((Identification,), learnt.record),
             *listeners,
         ],
-        progress=show if progress is not None else None,
+        progress={"progress": show} if progress is not None else {},
         verdict=None if plan.loaded.profile.controller.name == "programme" else lambda: (manoeuvre.passed, manoeuvre.verdict),
         injected=InjectedFailures(simulation.failures) if simulation.failures else None,
     )
@@ -180,6 +180,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         identified=learnt.values,
         course_notes=plan.course_notes,
         stalls=done.stalls,
+        observers_failed=done.observers_failed,
         **figures_of(judge),
     )
 

@@ -7,12 +7,13 @@ from typing import Any, TextIO, cast
 import msgspec
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
+from vehicled.observers import FAILED_EVENT
 
 STALL_EVENT = "simulation_stall"
 """Event name of a stall of the simulating computer."""
 TOLD_STALL_MS = 100.0
 """Shortest stall that is reported, ms; shorter ones are only counted."""
-TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent)
+TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent, Event)
 """Message types that are reported."""
 
 
@@ -76,6 +77,9 @@ class EventLog:
             if stall["duration_ms"] >= TOLD_STALL_MS:
                 text = f"this computer stalled: the {stall['process']} did not run for {stall['duration_ms']:.0f} ms"
                 self._say(True, f"{text}; the simulated clock was paused meanwhile")
+        elif event.name == FAILED_EVENT:
+            failed = msgspec.json.decode(event.fields)
+            self._say(True, f"{failed['observer']} failed: {failed['error']}; the drive goes on without it")
         elif event.name == "loop_blocked" and not self._block_told:
             # Once: the log has them all.
             block = msgspec.json.decode(event.fields)

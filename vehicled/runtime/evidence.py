@@ -173,7 +173,8 @@ class GcWatch:
     TOLD_NS = 100_000
     """Shortest collection that is reported; dozens of shorter ones happen every second."""
 
-    def __init__(self, capacity: int = 64) -> None:
+    def __init__(self, capacity: int = 64, observers: Observers | None = None) -> None:
+        self._observers = observers or Observers()
         self._ring: Ring[tuple[int, int]] = Ring(capacity)
         self._unreported: deque[GarbageCollection] = deque(maxlen=capacity)
         self._start_ns = 0
@@ -203,7 +204,14 @@ class GcWatch:
             found.append(self._unreported.popleft())
         return found
 
+    @boundary
     def _on_gc(self, phase: str, info: dict[str, int]) -> None:
+        try:
+            self._note(phase, info)
+        except Exception as error:  # noqa: BLE001 - it comes anywhere, and Python would print it each time
+            self._observers.failed("collections", error, lasting=True)
+
+    def _note(self, phase: str, info: dict[str, int]) -> None:
         now_ns = time.monotonic_ns()
         if phase == "start":
             self._start_ns = now_ns
@@ -334,7 +342,8 @@ def watch_sleeps() -> LoopRecord:
 class Continuations:
     """Notes when the process went on after a stop: job control, a debugger, or a freezer that uses signals."""
 
-    def __init__(self) -> None:
+    def __init__(self, observers: Observers | None = None) -> None:
+        self._observers = observers or Observers()
         self.times: Ring[int] = Ring(8)
         self.last_ns = 0
         self._previous: Any = None
@@ -349,9 +358,13 @@ class Continuations:
             signal.signal(signal.SIGCONT, self._previous)
             self._previous = None
 
+    @boundary
     def _on_continue(self, _number: int, _frame: FrameType | None) -> None:
         self.last_ns = now_ns = time.monotonic_ns()
-        self.times.add(now_ns)
+        try:
+            self.times.add(now_ns)
+        except Exception as error:  # noqa: BLE001 - it interrupts the code that drives
+            self._observers.failed("stop signals", error, lasting=True)
 
 
 class TakenTime:
@@ -426,8 +439,8 @@ class WallEvidenceSource:
         self.stopwatch = WallStopwatch(self.kernel, self.clock, self.observers)
         """Stopwatch for the tasks of the same loop."""
         self.holders = HolderLog(holder_names, self.stopwatch, observers=self.observers)
-        self.collections = GcWatch()
-        self.continuations = Continuations()
+        self.collections = GcWatch(observers=self.observers)
+        self.continuations = Continuations(self.observers)
         self._loop: LoopRecord = NoLoopRecord()
         self._steal_since_ns = time.monotonic_ns()
         self._marks: Ring[tuple[int, int]] = Ring(16)

@@ -11,6 +11,7 @@ from vehicled.journal import Sink
 from vehicled.link import PACE_BEAT_NS, Kind, decode_lost, encode, encode_lost
 from vehicled.machine import Outgoing
 from vehicled.messages import Event, Fault, PortState, Reaction
+from vehicled.observers import Observers
 from vehicled.ports import Send
 from vehicled.runtime.clock import PacedClock, RunClock, Stall
 from vehicled.runtime.connection import Link, LinkClosedError
@@ -24,12 +25,19 @@ class LinkTransport:
     """Transport over the simulator link. Losing the link ends the run."""
 
     def __init__(
-        self, link: Link, sink: Sink, silence_s: float, ports: Sequence[str] | None = None, clock: RunClock | None = None
+        self,
+        link: Link,
+        sink: Sink,
+        silence_s: float,
+        ports: Sequence[str] | None = None,
+        clock: RunClock | None = None,
+        observers: Observers | None = None,
     ) -> None:
         """Take the link. It is lost after ``silence_s`` without data; ``ports`` limits the ports that it carries.
 
         A :class:`PacedClock` follows the GRANTs of the simulator.
         """
+        self._report = (observers or Observers()).guard("stall reports", self._record_stalls, None)
         self._clock = clock or RunClock()
         self._paced = self._clock if isinstance(self._clock, PacedClock) else None
         self._beat_ns = PACE_BEAT_NS if self._paced is not None else HEARTBEAT_NS
@@ -104,7 +112,7 @@ class LinkTransport:
     def _is_unread(self) -> bool:
         return bool(self._poll.poll(0))
 
-    def _report(self, stalls: Sequence[Stall]) -> None:
+    def _record_stalls(self, stalls: Sequence[Stall]) -> None:
         for stall in stalls:
             fields = msgspec.json.encode({"process": stall.process, "duration_ms": round(stall.duration_ns / 1e6, 1)}).decode()
             self._sink.record(Event(stall.t_ns, "warning", STALL_EVENT, fields), self._clock.now_ns())

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from vehicled.observers import boundary
+
 
 class ReasonCode(StrEnum):
     """Reasons that are no rule and no fault of a device. Every other code of a :class:`Reason` is one of those."""
@@ -109,6 +111,7 @@ class Reason(Struct, frozen=True):
             yield part
             part = part.after
 
+    @boundary
     def text(self, course: str = "course") -> str:
         """Return the text for people; the code alone if that fails. ``course``: word for what is driven."""
         try:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from vehicled.error_text import error_text
 from vehicled.messages import Mode, Reaction
+from vehicled.observers import boundary
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import MOVING
@@ -93,6 +94,7 @@ class Rule(Struct, frozen=True, kw_only=True):
             return None
         return Measured(value, self.limit(s), self.unit, self.sense.value)
 
+    @boundary
     def reason_now(self, s: RuleInputs) -> Reason:
         """Return the reason of a trip at this instant. Text and numbers that cannot be made do not hold up the reaction."""
         try:
