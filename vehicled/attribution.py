@@ -67,6 +67,8 @@ class NoEvidence:
         return Evidence()
 
 
+WITHOUT_CAUSE = frozenset({Cause.NO_SCHEDSTAT, Cause.NO_LOOP_RECORD, Cause.EVIDENCE_FAILED, Cause.UNKNOWN})
+"""Causes that name what is lacking instead of a cause."""
 COVERED_FRACTION = 0.5
 """Fraction of the response that evidence must cover; below it the cause is unknown."""
 
@@ -109,7 +111,8 @@ def attribute(
         kept = Cause.STOPPED if parts.was_stopped(*asleep) else Cause.WAKE_UP
         # Run delay outside all runs counts first against the loop's wake-up.
         delay_ns -= parts.add_rest(kept, asleep_ns, _overlap(around.collections, *asleep), delay_ns)
-        parts.add_rest(Cause.LOOP_HELD, idle_ns, idle_collected_ns, delay_ns)
+        stopped = parts.was_stopped(awake_ns, end_ns, outside=(*around.callbacks, *executions))
+        parts.add_rest(Cause.STOPPED if stopped else Cause.LOOP_HELD, idle_ns, idle_collected_ns, delay_ns)
     found = parts.largest(COVERED_FRACTION * (end_ns - release_ns))
     return found or (Cause.UNKNOWN if around.asleep_ns is not None or virtual else Cause.NO_LOOP_RECORD, NO_HOLDER)
 
@@ -121,9 +124,12 @@ class _Parts:
         self._ns: dict[tuple[Cause, int], int] = {}
         self._around = around
 
-    def was_stopped(self, from_ns: int, to_ns: int) -> bool:
-        """Return True if the process went on after a stop signal in this time."""
-        return any(from_ns < t_ns <= to_ns for t_ns in self._around.continued_ns)
+    def was_stopped(self, from_ns: int, to_ns: int, outside: Sequence[Execution] = ()) -> bool:
+        """Return True if the process went on after a stop signal in this time, outside of these runs."""
+        return any(
+            from_ns < t_ns <= to_ns and not any(run.begin[0] < t_ns <= run.end[0] for run in outside)
+            for t_ns in self._around.continued_ns
+        )
 
     def add(self, cause: Cause, holder: int, duration_ns: int) -> None:
         if duration_ns > 0:

@@ -162,6 +162,7 @@ NEVER_SLEPT = (-2 * MS, -MS)
         (AT_ONCE, (8 * MS, MS, 1, 0, 0, 0), {"continued_ns": [7 * MS]}, Cause.STOPPED, 255),
         (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS), "continued_ns": [6 * MS]}, Cause.STOPPED, 255),
         (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS), "continued_ns": [-2 * MS]}, Cause.WAKE_UP, 255),
+        (LATE, SHORT, {"asleep_ns": NEVER_SLEPT, "continued_ns": [6 * MS]}, Cause.STOPPED, 255),
         # A clock that waited for the simulator and jumped: the loop slept and looked several times meanwhile.
         (LATE, SHORT, {"asleep_ns": (5 * MS, 6 * MS), "jumps": [(-3 * MS, 6 * MS)]}, Cause.SIMULATOR, 255),
         (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS), "jumps": [(-3 * MS, 5 * MS)]}, Cause.SIMULATOR, 255),

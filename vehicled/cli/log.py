@@ -20,7 +20,7 @@ def timing(arguments: Namespace) -> int:
     from vehicled.analysis.timing import timing
 
     found = timing(arguments.file)
-    print(found.to_json() if arguments.json else found.to_text())
+    print(found.to_json(every=arguments.all) if arguments.json else found.to_text(every=arguments.all))
     for line in found.exceeded:
         print(f"budget exceeded: {line}", file=sys.stderr)
     return 1 if found.exceeded else 0

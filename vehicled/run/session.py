@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy
@@ -19,11 +19,9 @@ from msgspec import Struct
 
 from vehicled import __version__, plugins
 from vehicled.app import build, course_message
-from vehicled.attribution import HOLDERS, Reading
+from vehicled.attribution import HOLDERS
 from vehicled.control_socket.console import Console, RunFacts
 from vehicled.control_socket.socket_path import SocketPathError, free_path, own_path
-from vehicled.executive import DeclaredStopwatch
-from vehicled.histogram import Histogram
 from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
@@ -34,12 +32,13 @@ from vehicled.machine import Machine
 from vehicled.messages import Event, Message
 from vehicled.observers import Observers
 from vehicled.paths.stored import to_json
-from vehicled.plugins import is_network, label
+from vehicled.plugins import is_network
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.plan import Plan
 from vehicled.run.secret import read_secret
 from vehicled.run.signals import StopSignals
+from vehicled.run.task_costs import TaskCosts
 from vehicled.runtime import realtime
 from vehicled.runtime.board.recording import BoardStopwatch, virtual_stopwatch
 from vehicled.runtime.connection import Link
@@ -83,8 +82,8 @@ class Drive(Struct, frozen=True):
     log_problem: str
     stalls: "StallCount | None" = None
     """Stalls of the computer during which the clock of the run paused."""
-    late_plugins: Sequence[str] = ()
-    """Tasks with a plugin that would miss their deadlines if virtual time did not stand still for them."""
+    late_tasks: Sequence[str] = ()
+    """Texts about the tasks that would miss their deadlines if virtual time did not stand still for them."""
     signal: int = 0
     """Signal that ended a drive in lockstep; 0 for none. The program may want it, too."""
     observers_failed: str = ""
@@ -103,47 +102,6 @@ class Observer(Struct, frozen=True, kw_only=True):
     """Returns whether the lanes were kept, None without lanes, and the verdict as text, for the log."""
     injected: InjectedFailures | None = None
     """Failures that are recorded when they begin and end."""
-
-
-class PluginCosts(DeclaredStopwatch):
-    """Virtual time, with the real times of the tasks beside it: in lockstep a slow plugin would otherwise go unnoticed."""
-
-    TASKS: ClassVar[dict[str, str]] = {"controller": "control", "estimator": "fusion", "identifier": "fusion"}
-
-    def __init__(self, plan: Plan, virtual: DeclaredStopwatch) -> None:
-        super().__init__(virtual.costs_ns)
-        rates = plan.wiring.rates
-        self._virtual = virtual
-        self._tasks = {self.TASKS[each.kind]: label(each.reference) for each in plan.plugins if each.kind in self.TASKS}
-        self._deadlines_ns = {name: rates[name].deadline_ns for name in self._tasks}
-        self._real = [Histogram() for _ in PIPELINE]
-        self._since_ns = 0
-
-    def begin(self, now_ns: int) -> Reading:
-        self._since_ns = time.perf_counter_ns()
-        return self._virtual.begin(now_ns)
-
-    def end(self, task: int, begin: Reading) -> Reading:
-        now_ns = time.perf_counter_ns()
-        self._real[task].add(now_ns - self._since_ns)
-        self._since_ns = now_ns
-        return self._virtual.end(task, begin)
-
-    def wake_ns(self, due_ns: int, free_ns: int) -> int:
-        return self._virtual.wake_ns(due_ns, free_ns)
-
-    def late(self) -> list[str]:
-        """Return the tasks that took longer than their deadlines in half of their steps, which preemption does not do."""
-        found = []
-        for name, plugin in self._tasks.items():
-            real = self._real[PIPELINE.index(name)]
-            median_ns = real.quantiles_ns((0.5,))[0] if real.n else 0
-            if median_ns > self._deadlines_ns[name]:
-                found.append(
-                    f"{name} with {plugin} took {median_ns / 1e6:.1f} ms here in half of its steps, more than its deadline of "
-                    f"{self._deadlines_ns[name] / 1e6:g} ms: in real time it would be late"
-                )
-        return found
 
 
 def greet(plan: Plan, sock: socket.socket) -> Link:
@@ -194,7 +152,7 @@ def drive(
             evidence_source = wall_session.evidence_source(clock, observers)
             stack.callback(evidence_source.close)
         virtual = virtual_stopwatch(plan.wiring, plan.board, started_ns, plan.spec.seed)
-        costs = PluginCosts(plan, virtual) if lockstep and plan.plugins else None
+        costs = TaskCosts(plan, virtual, observers) if lockstep else None
         router = Router(observers)
         machine = build(
             profile,
@@ -284,6 +242,8 @@ def drive(
         end["stalls"] = str(stalls)
     failed = any(part.code == "task_raised" for part in machine.reason.parts())
     late = observers.guard("task costs", costs.late, [])() if costs is not None and not failed else []
+    if late:
+        end["late_tasks"] = "; ".join(late)
     if observers.failures:
         end["observers_failed"] = observers.summary
     _record_all(router, observers.take_events(ending.now_ns))

@@ -90,7 +90,7 @@ def simulate(
         done = drive(plan, _world(plan, simulation, profile), observer)
     else:
         done = _drive_beside(plan, simulation, observer)
-    for text in done.late_plugins:
+    for text in done.late_tasks:
         print(f"warning: {text}", file=sys.stderr)
     if not keeps_signal:
         give_back(done.signal)
@@ -165,7 +165,8 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         driven_m=judge.driven_m,
         course_m=judge.course_m,
         driving_s=judge.driving_s,
-        tasks=health_of(machine.executive),
+        tasks=health_of(machine.executive, charged=plan.spec.clock == "lockstep" and plan.board is None),
+        late_tasks=list(done.late_tasks),
         run_s=(done.ending.now_ns - done.started_ns) * 1e-9,
         wall_s=done.wall_s,
         digest=machine.digest.hexdigest(),
