@@ -22,6 +22,7 @@ from vehicled.app import build, course_message
 from vehicled.attribution import HOLDERS
 from vehicled.control_socket.console import Console, RunFacts
 from vehicled.control_socket.socket_path import SocketPathError, free_path, own_path
+from vehicled.error_text import error_text
 from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from vehicled.runtime.ports import Port
 
 _GREETING_TIMEOUT_S = 60.0
+_CRASH_LOG_S = 2.0
+"""Time to close the log after a crash; then the writer does it unattended."""
 
 LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
 """Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
@@ -214,10 +217,12 @@ def drive(
                     plan, machine, transport, run, evidence_source, router, services, bridges.turn if bridges else None
                 )
     except BaseException as error:
-        # After a crash the stop is still sent; the writer closes the log when the pipe ends.
         with suppress(Exception):
             run.lost("the daemon crashed", now_ns())
         if not (isinstance(error, plugins.PluginFaultError) or (isinstance(error, Exception) and plugins.place_of(error))):
+            if writer is not None:
+                with suppress(Exception):
+                    writer.close(_end_of_a_crash(error, machine), now_ns(), timeout_s=_CRASH_LOG_S)
             raise
         why = f"a plugin failed again and again: {plugins.describe(error)}; the brake was commanded"
         ending = Ending(Outcome.NOT_FINISHED, why, now_ns())
@@ -252,6 +257,11 @@ def drive(
     return Drive(
         ending, machine, plan.spec.seed, run_from_ns, wall_s, log, problem, stalls, late, signals.number, observers.summary
     )  # fmt: skip
+
+
+def _end_of_a_crash(error: BaseException, machine: Machine) -> dict[str, str]:
+    outcome = "crashed" if isinstance(error, Exception) else "interrupted"
+    return {"outcome": outcome, "why": error_text(error), "digest": machine.digest.hexdigest()}
 
 
 def _after_turns(
