@@ -6,7 +6,7 @@ from math import hypot, isfinite, nan, pi, remainder, sqrt
 import msgspec
 from msgspec import Struct
 
-from vehicled.live_changes import COURSE_SET
+from vehicled.live_changes import COURSE_SET, LAP_JOINED
 from vehicled.messages import ActuatorCommand, ControlCommand, CourseCommand, Event, GroundTruth, Message, Mode, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_bytes
@@ -157,9 +157,15 @@ class Judge:
         elif isinstance(message, CourseCommand):
             self._asked = message
         elif isinstance(message, Event) and message.name == COURSE_SET and self._asked is not None:
+            fields = msgspec.json.decode(message.fields)
             self._course = from_bytes(self._asked.course)
+            if "lap_from_m" in fields:
+                self._course = self._course.beginning_at(fields["lap_from_m"])
             self._tracker = truth_tracker(self._course)
-            self._tracker.reset(msgspec.json.decode(message.fields).get("joined_m"))
+            self._tracker.reset(fields.get("joined_m"))
+        elif isinstance(message, Event) and message.name == LAP_JOINED:
+            self._course = self._course.beginning_at(msgspec.json.decode(message.fields)["lap_from_m"])
+            self._tracker = truth_tracker(self._course)
 
     def _compare(self, truth: GroundTruth) -> None:
         self._first_ns = self._first_ns or truth.t_ns

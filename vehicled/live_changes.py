@@ -14,18 +14,22 @@ from msgspec.structs import replace
 
 from vehicled import plugins
 from vehicled.control.interface import Controller
-from vehicled.messages import CourseCommand, ParameterCommand, SpeedCommand
+from vehicled.messages import CourseCommand, ParameterCommand, SpeedCommand, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import from_bytes
+from vehicled.paths.tracking import PathTracker
+from vehicled.safety.entry import lap_from
 from vehicled.safety.fence import Fence
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.vehicle import Limits, Outline, Vehicle
 
 CHANGES = (CourseCommand, ParameterCommand, SpeedCommand)
 """Messages that change what the daemon does while it runs."""
 COURSE_SET = "course_set"
 """Event that the log has once another course is taken."""
-FENCE_SAMPLES = 400
+LAP_JOINED = "lap_joined"
+"""Event that the log has once a lap was given another start, because a drive begins there."""
+NO_BODY = Outline(0.0, 0.0, 0.0)
 
 
 class ChangeError(Exception):
@@ -49,6 +53,12 @@ class Prepared(Struct, frozen=True):
     course: Course
     params: Any
     controller: Controller
+    tracker: PathTracker | None = None
+    """Tracker of another course, for the monitors."""
+    lap_from_m: float | None = None
+    """Arc length of the lap that was asked for at which ``course`` begins; None if it is that lap."""
+    stored: bytes = b""
+    """The course to ask for in the place of that lap; empty for none."""
 
 
 class ControllerBuilder:
@@ -82,17 +92,31 @@ class ControllerBuilder:
             for key, (low, high) in self._implementation.CHANGEABLE.items()
         ]
 
-    def prepare(self, message: CourseCommand | ParameterCommand) -> Prepared:
-        """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`."""
-        course, params = self.course, self.params
+    def prepare(
+        self, message: CourseCommand | ParameterCommand, estimate: StateEstimate | None = None, *, moving: bool = False
+    ) -> Prepared:
+        """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`.
+
+        A lap begins where a vehicle at ``estimate`` joins it, and so it is driven in full.
+        """
+        course, params, tracker, from_m = self.course, self.params, None, None
         if isinstance(message, CourseCommand):
             course = self._checked(message)
+            from_m = lap_from(course, estimate, self.limits, moving=moving)
+            if from_m is not None:
+                course = course.beginning_at(from_m)
+            tracker = PathTracker(course)
         else:
             params = self._with(message.key, message.value)
         try:
-            return Prepared(course, params, self._build(params, course))
+            return Prepared(course, params, self._build(params, course), tracker, from_m)
         except Exception as error:
             raise ChangeError(f"the controller does not accept it: {plugins.describe(error)}") from error
+
+    def beginning_at(self, s_m: float) -> Prepared:
+        """Return the controller of the present lap with another start."""
+        course = self.course.beginning_at(s_m)
+        return Prepared(course, self.params, self._build(self.params, course), PathTracker(course), s_m)
 
     def fits(self, prepared: Prepared, message: CourseCommand | ParameterCommand) -> bool:
         """Return True if nothing else was changed since the preparation."""
@@ -105,7 +129,7 @@ class ControllerBuilder:
 
     def outside(self, course: Course) -> str:
         """Return where a course leaves the fence; empty if it does not."""
-        return outside_fence(course, self._fence)
+        return outside_fence(course, self._fence, self.vehicle.outline)
 
     def _with(self, key: str, value: float) -> Any:
         ranges = self._implementation.CHANGEABLE
@@ -133,15 +157,20 @@ class ControllerBuilder:
         return course
 
 
-def outside_fence(course: Course, fence: Fence | None) -> str:
-    """Return where a course leaves the fence, and the cure; empty if it does not."""
+def outside_fence(course: Course, fence: Fence | None, outline: Outline = NO_BODY) -> str:
+    """Return where a course takes a body beyond the fence, and the cure; empty if it does not. Without ``outline`` the line itself
+    is tested."""
     if fence is None:
         return ""
-    every = max(1, len(course.x_m) // FENCE_SAMPLES)
-    for x_m, y_m in zip(course.x_m[::every].tolist(), course.y_m[::every].tolist(), strict=True):
-        if violated := fence.violated(x_m, y_m):
-            return f"course {course.name!r} is {violated} at ({x_m:.1f}, {y_m:.1f}) m: change the course or the fence"
-    return ""
+    x_m, y_m, yaw_rad = course.x_m, course.y_m, course.yaw_rad
+    if course.closed:
+        x_m, y_m, yaw_rad = (np.append(column, column[0]) for column in (x_m, y_m, yaw_rad))
+    breach = fence.first_breach(outline, x_m, y_m, yaw_rad)
+    if breach is None:
+        return ""
+    k, violated = breach
+    place = f"({x_m[k]:.1f}, {y_m[k]:.1f}) m{'' if outline == NO_BODY else ', with the body of the vehicle'}"
+    return f"course {course.name!r} is {violated} at {place}: change the course or the fence"
 
 
 def check_limit(limit_mps: float, max_speed_mps: float) -> None:

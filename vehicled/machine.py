@@ -26,6 +26,7 @@ from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
     Corrections,
+    CourseKind,
     Direction,
     Event,
     GnssFix,
@@ -43,6 +44,7 @@ from vehicled.messages import (
     WireChunk,
 )
 from vehicled.observers import Observers
+from vehicled.paths.waits import Wait
 from vehicled.pipeline import Pipeline
 from vehicled.ports import NEVER_NS, Action, Device, Send
 from vehicled.safety.gate import Gate
@@ -327,6 +329,11 @@ class Machine:
         return self._pipeline.builder
 
     @property
+    def course_kind(self) -> CourseKind:
+        """Purpose of the present course."""
+        return self._pipeline.course_kind
+
+    @property
     def speed_limit_mps(self) -> float:
         """Speed limit that was requested; infinite for none."""
         return self._pipeline.speed_limit_mps
@@ -335,6 +342,13 @@ class Machine:
     def home(self) -> tuple[float, float, float] | None:
         """Pose in the map frame at which the vehicle was armed last, m, m, rad; None before."""
         return self._pipeline.home
+
+    def wait(self, now_ns: int) -> tuple[Wait, float] | None:
+        """Return the wait of the course at which the vehicle is to stand now, with the time waited, s; None while there is none."""
+        waits = self._pipeline.waits
+        if waits is None or waits.present is None:
+            return None
+        return waits.present, waits.waited_s(now_ns)
 
     @property
     def setpoint_holder(self) -> str:

@@ -18,15 +18,17 @@ from vehicled.control.interface import Controller
 from vehicled.control.setpoint import SetpointControl
 from vehicled.control.speed import SpeedParams
 from vehicled.control.teleop import teleop_command
+from vehicled.control.waiting import WAIT_BEGINS, WAIT_ENDED, WaitTracker
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.journal import Sink
-from vehicled.live_changes import COURSE_SET, ChangeError, ControllerBuilder, Prepared, check_limit
+from vehicled.live_changes import COURSE_SET, LAP_JOINED, ChangeError, ControllerBuilder, Prepared, check_limit
 from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
     ControlLevel,
     CourseCommand,
+    CourseKind,
     Event,
     Fault,
     GnssFix,
@@ -49,9 +51,10 @@ from vehicled.messages import (
 from vehicled.observers import Observers
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
+from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.ports import NEVER_NS
 from vehicled.safety.arming import missing
-from vehicled.safety.entry import CourseEntry, join_moving
+from vehicled.safety.entry import Entry, join_moving, lap_from
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
@@ -111,6 +114,8 @@ class Pipeline:
         self._setpoints = SetpointControl(speed or SpeedParams(), vehicle)
         self.builder = builder
         """Builder of the controller; None if it cannot be changed during the run."""
+        self.course_kind = CourseKind.GIVEN
+        """Purpose of the present course."""
         self.speed_limit_mps = inf
         """Speed limit that was requested, m/s; infinite for none."""
         self.home: tuple[float, float, float] | None = None
@@ -123,7 +128,8 @@ class Pipeline:
         self._clipped_before: dict[str, int] = dict(gate.clipped_by_kind)
         self._sink = sink
         self._identifier = identifier
-        self._entry = None if course is None else CourseEntry(course, limits.corridor_m)
+        self.waits = None if course is None else WaitTracker(course)
+        """Waits of the present course; None without a course."""
         self._frame = ControlFrame(control_frame or ControlFrameParams())
         self.supervisor = supervisor
         self.inbox: Inbox[Message] = Inbox(INBOX_LIMIT)
@@ -132,6 +138,10 @@ class Pipeline:
         self.estimate: Latest[StateEstimate] = Latest()
         self.newest_command: Latest[ControlCommand] = Latest()
         self._sent: ActuatorCommand | None = None
+        self._finished = False
+        """The controller says after its last step that its course is driven."""
+        self._planned: LateralOffset | None = None
+        """The path beside the course that the controller says it drives along."""
         self._scan: LaserScan | None = None
         """Newest scan that the controller has not seen."""
         self.command_override: Callable[[ActuatorCommand], ActuatorCommand] | None = None
@@ -199,13 +209,27 @@ class Pipeline:
             self._controller.on_scan(self._scan)
             self._scan = None
         command = self._controller.step(self._frame.step(estimate), now_ns)
+        if self.waits is not None and self.waits.left and self.supervisor.mode is Mode.AUTO:
+            command = self._wait(self.waits, command, estimate, now_ns)
         self.newest_command.put(command, now_ns)
         self._sink.record(command, now_ns)
-        if self._entry is not None:
-            if self.supervisor.mode is Mode.AUTO:
-                self._entry.driven_to(command.progress_m)
-            else:
-                self._entry.follow(estimate)
+        # Asked here, where an exception of the controller is one of its task.
+        self._finished, self._planned = bool(self._controller.finished), self._controller.lateral_offset
+
+    def _wait(self, waits: WaitTracker, command: ControlCommand, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+        """Return the command, or the brake while the course asks the vehicle to stand."""
+        before, at_end, s_m = waits.present, bool(self._controller.finished), self.monitors.place.s_m
+        ended = waits.step(s_m, estimate.speed_mps, now_ns, at_end=at_end)
+        wait = waits.present or before
+        if wait is None:
+            return command
+        if ended or before is None:
+            name, fields = WAIT_ENDED if ended else WAIT_BEGINS, {"at_m": wait.s_m, "duration_s": wait.duration_s}
+            self._sink.record(Event(now_ns, "info", name, json.dumps(fields)), now_ns)
+        if ended and not at_end and isfinite(s_m):
+            # As for a drive that resumes: the integral of the speed control has grown meanwhile.
+            self._controller.reset(s_m, self.gate.wheel_angle_rad)
+        return replace(command, throttle=0.0, brake=1.0, target_speed_mps=0.0)
 
     def late(self) -> None:
         """Tell the controller that its task missed the deadline, so that it may use a cheaper law next time."""
@@ -307,36 +331,40 @@ class Pipeline:
             raise ChangeError("the controller of this run cannot be changed")
         if mode is Mode.STOPPING:
             raise ChangeError(f"the vehicle is being stopped ({self.supervisor.why}): ask again when it stands")
-        if prepared is None or not builder.fits(prepared, message):
-            prepared = builder.prepare(message)
+        fits, moving = prepared is not None and builder.fits(prepared, message), mode is Mode.AUTO
+        if prepared is not None and isinstance(message, CourseCommand):
+            # The vehicle may be elsewhere than when the lap was prepared for it.
+            fits = fits and lap_from(prepared.course, estimate, self._limits, moving=moving) is None
+        if prepared is None or not fits:
+            prepared = builder.prepare(message, estimate, moving=moving)
         command, s_m = self.newest_command.value, None
         if isinstance(message, CourseCommand):
             name: str = COURSE_SET
             fields: dict[str, Any] = {"course": prepared.course.name, "length_m": prepared.course.length_m}
-            entry = CourseEntry(prepared.course, self._limits.corridor_m, anywhere=True)
+            if prepared.lap_from_m is not None:
+                fields["lap_from_m"] = prepared.lap_from_m
             if mode is Mode.AUTO:
                 if estimate is None:
                     raise ChangeError("the estimator has no position: ask again when it has one")
                 joined = join_moving(prepared.course, estimate, self._known, self._limits)
                 if joined.s_m is None:
                     raise ChangeError(joined.refused)
-                s_m = joined.s_m
-                entry.driven_to(s_m)
-                fields["joined_m"] = s_m
-            self._entry = entry
-            self.monitors.follow(prepared.course)
+                fields["joined_m"] = s_m = joined.s_m
+            self.course_kind = message.kind
             if command is not None:
                 # Its place belongs to the old course.
                 self.newest_command.value = replace(command, progress_m=nan, cross_track_m=nan, heading_error_rad=nan)
         else:
             name, fields = "parameter_set", {"key": message.key, "value": message.value}
-            if mode is Mode.AUTO and command is not None and isfinite(command.progress_m):
-                s_m = command.progress_m
-        builder.take(prepared)
-        self._controller = prepared.controller
-        self._controller.adapt(self._known)
+            if mode is Mode.AUTO and self.monitors.place.point is not None:
+                s_m = self.monitors.place.s_m
+        self._take(prepared)
         if s_m is not None:
             self._controller.reset(s_m, self.gate.wheel_angle_rad)
+            if name == COURSE_SET:
+                self.monitors.place.begin(Entry(s_m), estimate)
+                if self.waits is not None:
+                    self.waits.begin(s_m)
         return name, fields
 
     @property
@@ -396,12 +424,19 @@ class Pipeline:
         self._setpoints.adapt(vehicle)
         self.gate.adapt(vehicle)
         self.monitors.stopping.adapt(vehicle)
+        self.monitors.place.adapt(vehicle)
 
     def _on_mode(self, before: Mode, now_ns: int) -> None:
         supervisor = self.supervisor
         mode = supervisor.mode
         if mode is Mode.AUTO:
-            self._controller.reset(supervisor.entry.s_m, self.gate.wheel_angle_rad)
+            s_m = supervisor.entry.s_m
+            if supervisor.entry.joined and self._begin_lap(now_ns):
+                s_m = 0.0
+            self._controller.reset(s_m, self.gate.wheel_angle_rad)
+            self._finished, self._planned = False, None
+            if self.waits is not None:
+                self.waits.begin(s_m)
             self._frame.reset()
             self._driving_mode = mode
         elif mode is Mode.TELEOP:
@@ -414,6 +449,8 @@ class Pipeline:
         elif mode is Mode.ALIGN:
             self._alignment.begin()
             self._driving_mode = mode
+        if mode is not Mode.AUTO and self.waits is not None:
+            self.waits.leave()
         if mode not in (Mode.STOPPING, Mode.FAULT):
             self._stopping_since_ns = NEVER_NS
         elif before in MOVING and self._stopping_since_ns == NEVER_NS:
@@ -436,6 +473,28 @@ class Pipeline:
         code = (supervisor.reaction, reason.code, reason.by, first.code)
         return ModeChange(now_ns, before, supervisor.mode, *code, reason.text(), *measured)
 
+    def _begin_lap(self, now_ns: int) -> bool:
+        """Let the present lap begin where the vehicle stands; return False if it begins there, or if there is no lap."""
+        builder, estimate = self.builder, self.estimate.value
+        from_m = None if builder is None else lap_from(builder.course, estimate, self._limits, moving=False)
+        if builder is None or from_m is None:
+            return False
+        self._take(builder.beginning_at(from_m))
+        self.monitors.place.begin(Entry(0.0), estimate)
+        self._sink.record(Event(now_ns, "info", LAP_JOINED, json.dumps({"lap_from_m": from_m})), now_ns)
+        return True
+
+    def _take(self, prepared: Prepared) -> None:
+        """Use another controller, and its course, from now on."""
+        assert self.builder is not None
+        if prepared.course is not self.builder.course:
+            self.monitors.follow(prepared.course, prepared.tracker)
+            self.waits = WaitTracker(prepared.course)
+        self.builder.take(prepared)
+        self._controller = prepared.controller
+        self._controller.adapt(self._known)
+        self._finished, self._planned = False, None
+
     def _made_clipped_record(self, now_ns: int) -> Event | None:
         """Return the clipped commands by kind since the last start or end of a drive; None if there were none."""
         before, self._clipped_before = self._clipped_before, dict(self.gate.clipped_by_kind)
@@ -453,12 +512,12 @@ class Pipeline:
             control=self.newest_command.value,
             control_age_ns=self.newest_command.age_ns(now_ns),
             sent=self._sent,
-            course_finished=self._controller.finished,
+            controller_finished=self._finished and not (self.waits is not None and self.waits.left),
+            waiting=self.waits is not None and self.waits.present is not None,
             actuator_lost=actuator_lost,
             task_raised=self.raised,
             measured_speed_mps=self.monitors.motion.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),
-            entry=self._entry,
-            lateral_offset=self._controller.lateral_offset,
+            planned_offset=self._planned,
             setup_fault=self.setup_fault,
         )
 

@@ -1,7 +1,7 @@
 """Vehicle parameters and limits as the daemon believes them. The simulator has its own set: the truth of the twin."""
 
-from math import atan, copysign, isfinite, tan
-from typing import Annotated
+from math import atan, copysign, hypot, isfinite, tan
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -17,6 +17,26 @@ STANDSTILL_MPS = 0.05
 """Speed below which the vehicle counts as standing: an estimated or measured speed is hardly ever 0."""
 MAX_DELAY_NS = 2_000_000_000
 """Longest delay of an actuator; command histories must reach back this far."""
+
+
+class Outline(NamedTuple):
+    """The rectangle of a body about its reference point, m, body frame: x forward, y left."""
+
+    front_m: float
+    """Distance from the reference point to the front end."""
+    rear_m: float
+    """Distance from the reference point to the rear end, positive behind it."""
+    half_m: float
+    """Half of the width."""
+
+    @property
+    def reach_m(self) -> float:
+        """Distance from the reference point to the farthest corner."""
+        return hypot(max(abs(self.front_m), abs(self.rear_m)), self.half_m)
+
+    def widened(self, room_m: float) -> "Outline":
+        """Return the rectangle with more room on every side."""
+        return Outline(self.front_m + room_m, self.rear_m + room_m, self.half_m + room_m)
 
 
 class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -125,6 +145,8 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     track_m: Positive
     length_m: Positive
     width_m: Positive
+    front_overhang_m: NonNegative | None = None
+    """Length of the body ahead of the front axle; None if the body is as long behind the rear axle as before the front axle."""
     mass_kg: Positive
     understeer_rad_per_mps2: Annotated[float, Meta(ge=0.0, le=0.05)] = 0.0
     """Understeer gradient: extra wheel angle per lateral acceleration; 0 without tyre slip."""
@@ -141,7 +163,16 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     @property
     def centre_m(self) -> float:
         """Distance of the middle of the body ahead of the reference point."""
-        return 0.0 if self.skid_steer else 0.5 * self.wheelbase_m
+        middle_m = 0.0 if self.skid_steer else 0.5 * self.wheelbase_m
+        if self.front_overhang_m is None:
+            return middle_m
+        return middle_m + 0.5 * self.wheelbase_m + self.front_overhang_m - 0.5 * self.length_m
+
+    @property
+    def outline(self) -> Outline:
+        """The body, with its overhangs."""
+        half_m = 0.5 * self.length_m
+        return Outline(half_m + self.centre_m, half_m - self.centre_m, 0.5 * self.width_m)
 
     @property
     def min_turn_radius_m(self) -> float:

@@ -29,9 +29,7 @@ class ObstacleSensor:
         self._scene = scene
         self._start_ns = start_ns
         self._tracker = PathTracker(course)
-        # Assume equal overhangs before and behind the axles.
-        self._front_m = 0.5 * vehicle.length_m + vehicle.centre_m
-        self._rear_m = 0.5 * vehicle.length_m - vehicle.centre_m
+        self._front_m, self._rear_m, _ = vehicle.outline
         beams = max(2, round(vehicle.width_m / BEAM_SPACING_M) + 1)
         self._left_m = np.linspace(-0.5 * vehicle.width_m, 0.5 * vehicle.width_m, beams)
 

@@ -22,7 +22,7 @@ from vehicled.lab.failsafe.document import markdown
 from vehicled.lab.failsafe.injections import BOTH, INJECTIONS, Injection
 from vehicled.lab.failsafe.report import TrialResult, again, lines
 from vehicled.lab.failsafe.stage import Scene
-from vehicled.lab.failsafe.trial import BEGIN_S, COURSE, TrialDrive, failures_of, injection_s, run_trial
+from vehicled.lab.failsafe.trial import BEGIN_S, TrialDrive, failures_of, injection_s, run_trial
 from vehicled.lab.failsafe.wall import WALL
 from vehicled.messages import Mode
 from vehicled.paths.catalog import load_course
@@ -63,9 +63,9 @@ SOON_S = 1.0
 """Driving time before the injections of this test, s."""
 
 
-def under_way(profile: str, overrides: tuple[str, ...], scene: Scene, link: str) -> TrialDrive:
+def under_way(profile: str, overrides: tuple[str, ...], scene: Scene, link: str, course: str) -> TrialDrive:
     """A drive shortly before any injection."""
-    drive = TrialDrive(load_profile(profile, overrides), load_course(COURSE), scene, link, (), seed=0)
+    drive = TrialDrive(load_profile(profile, overrides), load_course(course), scene, link, (), seed=0)
     drive.until(BEGIN_S + SOON_S - 0.2)
     return drive
 
@@ -89,7 +89,7 @@ def test_a_row_is_detected_by_its_rule_and_answered_in_time(
             will_fail(drive.stage.pair, drive.stage.profile, failure, seed=0)
         return drive.inject(injection, at_s)
 
-    shared = injection.profile, injection.overrides, injection.scene, link
+    shared = injection.profile, injection.overrides, injection.scene, link, injection.course
     trial = run_trial(injection, link, seed=0) if injection.prepare is not None else branch(under_way, shared, go_on)
     assert trial.problem == "", trial
     assert isfinite(trial.react_ms)

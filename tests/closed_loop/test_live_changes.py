@@ -1,5 +1,6 @@
 """Changes while the vehicle drives: another course, a speed limit, a parameter, the setpoints of another program."""
 
+import json
 from collections.abc import Callable
 from math import hypot, inf, nan
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vehicled.control_socket.console import Console, RunFacts
 from vehicled.judge import Judge
+from vehicled.live_changes import Prepared
 from vehicled.log.reader import LogReader
 from vehicled.machine import Machine
 from vehicled.messages import (
@@ -48,9 +51,7 @@ Act = Callable[[Machine, int], Any]
 class Drive:
     """A simulated drive in lockstep during which something is asked at given times."""
 
-    def __init__(
-        self, folder: Path, acts: list[tuple[float, Act]], *, duration_s: float = 20.0, overrides: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, folder: Path, acts: list[tuple[float, Act]], *, duration_s: float = 20.0) -> None:
         self.answers: list[Any] = []
         waiting = sorted(acts, key=lambda act: act[0])
         first_ns = 0
@@ -122,6 +123,59 @@ def test_a_course_to_another_place_is_taken_while_driving(tmp_path: Path) -> Non
     assert min(speeds) > 0.5
     angles = [command.wheel_angle_rad for command in drive.of(ActuatorCommand) if abs(command.t_ns - at_ns) < 100_000_000]
     assert max(abs(np.diff(angles))) < 0.05, "the gate's rate limit holds across the change"
+    drive.assert_replayed()
+
+
+def lap_here(machine: Machine, part: float) -> Course:
+    """A lap to the left, of which the vehicle has this part behind it."""
+    x, y, yaw = pose(machine)
+    turned = yaw - np.pi / 2.0 + 2.0 * np.pi * (np.arange(60) / 60.0 - part)
+    left_x, left_y = x - 2.0 * np.sin(yaw), y + 2.0 * np.cos(yaw)
+    datum = load_course(COURSE).datum
+    return course_from_waypoints("lap", left_x + 2.0 * np.cos(turned), left_y + 2.0 * np.sin(turned), closed=True, datum=datum)
+
+
+@pytest.mark.parametrize("part", [0.97, pytest.param(0.5, marks=pytest.mark.soak), pytest.param(0.2, marks=pytest.mark.soak)])
+def test_a_lap_that_is_joined_anywhere_is_driven_in_full_and_ends_there(tmp_path: Path, part: float) -> None:
+    def act(machine: Machine, now_ns: int) -> Any:
+        lap = lap_here(machine, part)
+        return send(lap)(machine, now_ns), pose(machine), lap.length_m
+
+    drive = Drive(tmp_path, [(4.0, act)], duration_s=25.0)
+    ((answer, joined, length_m),) = drive.answers
+    assert answer == ""
+    assert drive.done.result.finished, drive.done.result.why
+    assert drive.done.result.driven_m == pytest.approx(length_m, abs=0.3)
+    end = drive.of(GroundTruth)[-1]
+    assert hypot(end.x_m - joined.x_m, end.y_m - joined.y_m) < 0.5
+    drive.assert_replayed()
+
+
+def test_a_lap_that_is_prepared_beside_the_loop_is_driven_in_full(tmp_path: Path) -> None:
+    """The vehicle drives on while the lap is prepared; what the log keeps gives the same drive."""
+    asked: list[tuple[CourseCommand, Prepared]] = []
+
+    def console(machine: Machine) -> Console:
+        facts = RunFacts(
+            profile="art", course=COURSE, course_m=0.0, estimator="", controller="", link="messages", version="", started_ns=0
+        )  # fmt: skip
+        return Console(machine, facts)
+
+    def ask_for_it(machine: Machine, now_ns: int) -> None:
+        lap = lap_here(machine, 0.9)
+        message = CourseCommand(now_ns, now_ns, "a test", lap.name, to_bytes(lap))
+        asked.append((message, console(machine).prepare(message)))
+
+    def take_it(machine: Machine, now_ns: int) -> str:
+        return console(machine).change(*asked[0], now_ns)
+
+    drive = Drive(tmp_path, [(4.0, ask_for_it), (4.3, take_it)], duration_s=25.0)
+    assert drive.answers == [None, ""]
+    assert drive.done.result.finished, drive.done.result.why
+    length_m = asked[0][1].course.length_m
+    assert length_m - 0.6 < drive.done.result.driven_m < length_m + 0.2
+    (event,) = [event for event in drive.of(Event) if event.name == "course_set"]
+    assert 0.1 < json.loads(event.fields)["joined_m"] < 0.5
     drive.assert_replayed()
 
 

@@ -1,5 +1,6 @@
 """A ground station drives a simulated rover: pymavlink's own mission and parameter protocols, then hostile bytes."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,14 +15,16 @@ import pytest
 from pymavlink import mavparm, mavutil, mavwp
 
 from tests.closed_loop.conftest import ROOT
+from vehicled.control.waiting import WAIT_BEGINS, WAIT_ENDED
 from vehicled.log.reader import LogReader
-from vehicled.messages import CourseCommand, Mode, ModeChange, ParameterCommand
+from vehicled.messages import CourseCommand, Event, Mode, ModeChange, ParameterCommand
 from vehicled.replay.drive import Replay
 from vehicled.replay.journal import Journal
 
 LIMITS = ("imu_silence_s=2", "estimate_silence_s=2", "control_silence_s=2", "loop_silence_s=2", "arming_missed_share=1")
 """Limits with which a busy computer does not stop the drive."""
 MAV = mavutil.mavlink
+WAIT_S = 1.5
 
 
 class GroundStation:
@@ -117,9 +120,9 @@ def _drive(sitting: Sitting) -> None:
     results["set"] = parameters.mavset(station.link, "SPEED_ACCEL_MPS2", 0.7, retries=3)
     loader = mavwp.MAVWPLoader(target_system=1, target_component=1)
     east, north = 1.23e-5, 9.0e-6  # about a metre here, in degrees
-    for command, speed, x_m, y_m in ((16, 0, 0, 0), (178, 0.9, 0, 0), (16, 0, 1, 4), (16, 0, -1, 7)):
+    for command, first, speed, x_m, y_m in ((16, 0, 0, 0, 0), (178, 1, 0.9, 0, 0), (16, WAIT_S, 0, 1, 4), (16, 0, 0, -1, 7)):
         latitude, longitude = start.lat / 1e7 + y_m * north, start.lon / 1e7 + x_m * east
-        loader.add(MAV.MAVLink_mission_item_message(1, 1, 0, 3, command, 0, 1, 0, speed, 0, 0, latitude, longitude, 0))
+        loader.add(MAV.MAVLink_mission_item_message(1, 1, 0, 3, command, 0, 1, first, speed, 0, 0, latitude, longitude, 0))
     results["upload"] = station.upload(loader)
     station.newest.pop("MISSION_COUNT", None)
     station.link.waypoint_request_list_send()
@@ -127,6 +130,7 @@ def _drive(sitting: Sitting) -> None:
     results["count"] = station.newest["MISSION_COUNT"].count
     results["auto"] = station.command(MAV.MAV_CMD_DO_SET_MODE, 1, 10)
     results["arm"] = station.command(MAV.MAV_CMD_COMPONENT_ARM_DISARM, 1)
+    results["start"] = station.command(MAV.MAV_CMD_MISSION_START)
     station.wait(lambda: station.newest["HEARTBEAT"].custom_mode == 10 and bool(station.newest["HEARTBEAT"].base_mode & 128))
     station.wait(lambda: 3 in station.reached)
     station.wait(lambda: station.newest["HEARTBEAT"].system_status == MAV.MAV_STATE_STANDBY)
@@ -179,7 +183,9 @@ def test_parameters_are_those_of_the_daemon(sitting: Sitting) -> None:
 def test_a_mission_is_uploaded_and_driven(sitting: Sitting) -> None:
     results = sitting.results
     assert (results["upload"], results["count"]) == (MAV.MAV_MISSION_ACCEPTED, 4)
-    assert (results["auto"], results["arm"]) == (MAV.MAV_RESULT_ACCEPTED, MAV.MAV_RESULT_ACCEPTED)
+    # Chosen while disarmed, AUTO is refused: arming alone moves nothing.
+    assert results["auto"] == MAV.MAV_RESULT_TEMPORARILY_REJECTED
+    assert (results["arm"], results["start"]) == (MAV.MAV_RESULT_ACCEPTED, MAV.MAV_RESULT_ACCEPTED)
     assert sitting.station.reached == [2, 3]
     assert results["off_m"] < 0.7
     assert "AUTO: driving the course" in " ".join(sitting.station.texts)
@@ -196,7 +202,10 @@ def test_hostile_bytes_change_nothing(sitting: Sitting) -> None:
 def test_the_drive_is_replayed(sitting: Sitting) -> None:
     path = str(next(sitting.folder.glob("*.mcap")))
     with LogReader(path) as log:
-        records = [record.message for record in log.messages(CourseCommand, ModeChange)]
+        records = [record.message for record in log.messages(CourseCommand, ModeChange, Event)]
+    waits = {record.name: record for record in records if isinstance(record, Event)}
+    assert (waits[WAIT_ENDED].t_ns - waits[WAIT_BEGINS].t_ns) * 1e-9 >= WAIT_S
+    assert json.loads(waits[WAIT_ENDED].fields)["duration_s"] == WAIT_S
     assert {record.name for record in records if isinstance(record, CourseCommand)} == {"mission"}
     assert Mode.AUTO in {record.after for record in records if isinstance(record, ModeChange)}
     with Journal(path) as journal:

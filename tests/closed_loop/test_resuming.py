@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from math import cos, hypot, pi, sin
 
+import numpy as np
 import pytest
 
 from sim_backend.connection import START_NS
 from vehicled.lab.failsafe.bench import Pair
 from vehicled.messages import (
     ControlCommand,
+    CourseCommand,
+    Event,
     Fault,
     Message,
     Mode,
@@ -18,6 +22,8 @@ from vehicled.messages import (
     TeleopCommand,
 )
 from vehicled.paths.catalog import load_course
+from vehicled.paths.course import course_from_waypoints
+from vehicled.paths.stored import to_bytes
 from vehicled.profile import load_profile
 
 SECOND_NS = 10**9
@@ -32,6 +38,7 @@ class Drive:
     def __init__(self, *overrides: str) -> None:
         self.progress_m: list[float] = []
         self.told: list[Fault | ModeChange] = []
+        self.events: list[str] = []
         self.drives = False
         profile = load_profile("art", overrides)
         self.pair = Pair(profile, COURSE, [], self, 0, link="messages")
@@ -47,6 +54,8 @@ class Drive:
             self.progress_m.append(message.progress_m)
         elif isinstance(message, Fault | ModeChange):
             self.told.append(message)
+        elif isinstance(message, Event):
+            self.events.append(message.name)
 
     def ask(self, *actions: OperatorAction) -> None:
         for action in actions:
@@ -129,6 +138,38 @@ def test_a_hand_moves_it_along_the_course_and_it_goes_on_from_there() -> None:
     assert drive.progress_m[-1] == pytest.approx(drive.machine.supervisor.entry.s_m, abs=0.5)
     drive.runs(1.0)
     assert drive.machine.mode is Mode.AUTO, drive.machine.why
+
+
+def test_a_lap_that_a_hand_takes_the_vehicle_to_is_driven_in_full() -> None:
+    """It was set while the vehicle stood elsewhere, so where it begins is only known when the drive does."""
+    drive = Drive()
+    drive.until(drive.has_reached(2.0), 10.0)
+    drive.ask(OperatorAction.STOP)
+    drive.until(drive.is_in(Mode.STANDBY), 5.0)
+    stand = drive.pair.world.motion
+    c, s = cos(stand.yaw_rad), sin(stand.yaw_rad)
+    # The vehicle gets to it with 3 m left until its line.
+    angles = stand.yaw_rad - 0.5 * pi + 1.5 + 2.0 * pi * np.arange(60) / 60.0
+    x, y = stand.x_m + 5.0 * c - 2.0 * s + 2.0 * np.cos(angles), stand.y_m + 5.0 * s + 2.0 * c + 2.0 * np.sin(angles)
+    lap = course_from_waypoints("lap", x, y, closed=True, datum=COURSE.datum)
+    now_ns = drive.pair.now_ns
+    assert drive.machine.on_message(CourseCommand(now_ns, now_ns, "the test", lap.name, to_bytes(lap)), now_ns) == ""
+    assert any("off the course" in text for text in drive.machine.waiting_for(now_ns))
+    drive.hand = 0.0, 0.0
+    drive.ask(OperatorAction.ARM, OperatorAction.TELEOP)
+    drive.until(drive.is_in(Mode.TELEOP), 2.0)
+    drive.hand = 0.05, 0.5
+    drive.until(lambda: hypot(drive.pair.world.motion.x_m - stand.x_m, drive.pair.world.motion.y_m - stand.y_m) > 4.2, 15.0)
+    drive.hand = 0.0, 0.0
+    drive.ask(OperatorAction.STOP)
+    drive.until(drive.is_in(Mode.STANDBY), 5.0)
+    drive.progress_m.clear()
+    drive.resume()
+    drive.until(lambda: drive.machine.course_driven, 25.0)
+    assert drive.events.count("lap_joined") == 1
+    assert drive.progress_m[0] < 0.5
+    assert drive.progress_m[-1] == pytest.approx(lap.length_m, abs=0.2)
+    assert {fault.code for fault in drive.told if isinstance(fault, Fault)} <= {"arming_refused"}
 
 
 def test_outside_the_corridor_it_is_not_armed_and_both_cures_are_named() -> None:

@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +21,7 @@ from vehicled.messages import Event, Message
 from vehicled.view.outbox import ClientQueue
 
 MS = 1_000_000
+ROOT = Path(__file__).parents[2]
 
 
 class Child:
@@ -30,6 +34,12 @@ class Child:
     def offer(self, kind: FrameKind, *pieces: bytes) -> bool:
         self.frames.append((kind, b"".join(pieces)))
         return True
+
+    def hang_up(self) -> None:
+        self.alive = False
+
+    def abandon(self) -> None:
+        self.hang_up()
 
     def close(self) -> None:
         self.closed = True
@@ -255,3 +265,49 @@ def test_in_lockstep_a_full_pipe_waits_and_nothing_is_dropped() -> None:
     child.stdin.close()
     assert int(child.stdout.read()) == sum(sizes) + 5 * len(sizes)
     process.close()
+
+
+def _ended(pid: int) -> bool:
+    """Return True for a process that runs no more, collected or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's help is Linux's")
+def test_a_bridge_that_is_busy_ends_with_its_daemon() -> None:
+    """It neither reads its pipe nor lets another thread run, as one that plans without an end."""
+    busy = "from vehicled.bridges.child import be_modest; be_modest(); print(1, flush=True)\nwhile True: pass"
+    daemon_code = (
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {busy!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        "child.stdout.readline(); print(child.pid, flush=True); time.sleep(60)"
+    )
+    daemon = subprocess.Popen([sys.executable, "-c", daemon_code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert daemon.stdout is not None
+    with daemon, daemon.stdout:
+        pid = int(daemon.stdout.readline())
+        assert not _ended(pid)
+        daemon.kill()
+        daemon.wait()
+    end_s = time.monotonic() + 20.0
+    while not _ended(pid):
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
+def test_a_child_that_failed_costs_the_loop_no_waiting() -> None:
+    """It closed its end of the pipe and lives on; it is killed, and collected at the end."""
+    code = "import os, time; os.close(0); print(1, flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    os.set_blocking(child.stdin.fileno(), False)
+    child.stdout.readline()
+    process = BridgeProcess(child)
+    process.offer(FrameKind.RECORDS, b"x")
+    assert not process.alive
+    process.abandon()
+    process.close()
+    assert child.returncode == -9

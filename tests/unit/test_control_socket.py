@@ -24,7 +24,7 @@ from vehicled.control_socket import server
 from vehicled.control_socket.client import Client, ControlError
 from vehicled.control_socket.console import Console as RunConsole
 from vehicled.control_socket.console import RunFacts
-from vehicled.control_socket.protocol import MAX_LINE, ActionRequest, RequestError, parse
+from vehicled.control_socket.protocol import MAX_LINE, ActionRequest, RequestError, parse, printable
 from vehicled.control_socket.server import MAX_CLIENTS, ControlServer
 from vehicled.control_socket.socket_path import SocketPathError, find, folder, socket_path
 from vehicled.messages import Mode, OperatorAction, Reaction, TeleopCommand
@@ -369,7 +369,8 @@ def test_random_bytes_are_a_refusal_or_a_request(line: bytes) -> None:
 @given(st.sampled_from(["arm", "drive", "stop"]), st.text(max_size=64))
 def test_a_good_request_is_understood(action: str, origin: str) -> None:
     request = parse(json.dumps({"do": "request", "action": action, "origin": origin}).encode())
-    assert request == ActionRequest(action=action, origin=origin)  # type: ignore[arg-type]
+    assert request == ActionRequest(action=action, origin=printable(origin))  # type: ignore[arg-type]
+    assert request.origin.isprintable()
 
 
 def test_a_user_without_access_to_the_service_folder_is_told_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

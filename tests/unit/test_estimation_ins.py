@@ -501,6 +501,25 @@ def test_without_heading_it_aligns_in_motion(velocity: bool) -> None:
     assert rms(yaw) < 0.03
 
 
+def test_a_jump_between_two_kinds_of_fix_is_no_course() -> None:
+    """Fixed at standstill, plain GNSS 4 m to the side once it drives: the chord across the jump says nothing of the yaw."""
+
+    def error(t: float, kind: CarrierSolution) -> tuple[float, float]:
+        return (-2.5, 3.1) if kind is CarrierSolution.NONE else (0.0, 0.0)
+
+    drive = KnownDrive(
+        heading=None, velocity=False, seconds=40.0, motion=straight, error=error,
+        carrier=lambda t: CarrierSolution.FIXED if t < 2.0 else CarrierSolution.NONE,
+    ).run()  # fmt: skip
+    known = [k for k, e in enumerate(drive.estimates) if e.status is EstimatorStatus.RUNNING]
+    assert known
+    for k in known:
+        estimate = drive.estimates[k]
+        yaw_error = math.remainder(estimate.yaw_rad - drive.truth[5 * (k + 1), 2], math.tau)
+        assert abs(yaw_error) < 3.0 * math.sqrt(estimate.covariance[10])
+        assert abs(yaw_error) < 0.3
+
+
 def test_inertial_heading_counts_only_by_its_changes() -> None:
     """Its zero is wrong by a radian: it aligns nothing, and spoils nothing."""
     drive = KnownDrive(heading=HeadingKind.INERTIAL, misalignment=1.0, seconds=18.0).run()

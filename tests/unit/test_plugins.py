@@ -12,6 +12,7 @@ from vehicled.messages import ControlCommand, Fault, ImuSample
 from vehicled.plugins import PluginError, PluginFaultError
 from vehicled.profile import ProfileError, load, parse
 from vehicled.registry import resolve
+from vehicled.run.findings import findings
 
 LAW = """
 from dataclasses import dataclass
@@ -62,6 +63,23 @@ def test_a_dataclass_will_do(tmp_path: Path) -> None:
     reference = f"{write(tmp_path, text)}:Law"
     assert load("art", [f"controller.name={reference}", "controller.Law.gain=3"]).profile.controller.selected.gain == 3.0
     assert "controller.Law.gain" in problems(reference, "controller.Law.gain=true")
+
+
+def test_who_follows_no_course_by_his_own_word_is_warned_of(tmp_path: Path) -> None:
+    for follows in (True, False):
+        path = write(
+            tmp_path,
+            LAW.replace("    Params = Params\n", f"    Params = Params\n    follows_course = {follows}\n"),
+            f"{follows}.py".lower(),
+        )
+        found = [
+            note for note in findings(load("art", [f"controller.name={path}:Law"]), on_road=False) if note.path == "controller.name"
+        ]
+        assert [note.level for note in found] == ([] if follows else ["warning"])
+        assert all("the corridor are not watched" in note.message for note in found)
+    assert not [
+        note for note in findings(load("art", ["controller.name=programme"]), on_road=False) if note.path == "controller.name"
+    ]
 
 
 def test_a_parameter_that_no_file_can_hold_is_refused_where_it_is_set(tmp_path: Path) -> None:

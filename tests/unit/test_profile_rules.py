@@ -37,6 +37,7 @@ CONTRADICTIONS = [
     (["devices.imu.rate_hz=20"], "limits.imu_silence_s", "one period of devices.imu"),
     (["tasks.actuation.rate_hz=5"], "sim.command_timeout_s", "one period of tasks.actuation"),
     (["vehicle.length_m=0.4"], "vehicle.wheelbase_m", "more than length_m = 0.4"),
+    (["vehicle.front_overhang_m=0.3"], "vehicle.front_overhang_m", "and the wheelbase are more than length_m = 0.6"),
     (["vehicle.track_m=0.5"], "vehicle.track_m", "more than width_m = 0.4"),
     (["vehicle.drive.friction_nm=0.09"], "vehicle.drive.friction_nm", "could never move"),
     (["sim.drive.stall_torque_nm=0.01"], "sim.drive.friction_nm", "could never move"),

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.bridges.ros2.config import Ros2Config
-from vehicled.bridges.ros2.requests import REQUESTS, RefusedError, ackermann, goal, path, twist, twist_stamped
+from vehicled.bridges.ros2.lease import WriterLease
+from vehicled.bridges.ros2.requests import REQUESTS, RefusedError, ackermann, goal, path, request_of, twist, twist_stamped
 from vehicled.bridges.ros2.topics import COMMANDS, dds_name
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_bytes
@@ -23,8 +24,15 @@ CONFIG = Ros2Config(
 MOST_PER_M = tan(0.4) / 0.5
 
 
-def twisted(speed_mps: float, yaw_rate_radps: float) -> Any:
-    return Of(linear=Of(x=speed_mps, y=0.0, z=0.0), angular=Of(x=0.0, y=0.0, z=yaw_rate_radps))
+NOW_NS = 1_800_000_000 * 10**9
+
+
+def twisted(speed_mps: float, yaw_rate_radps: float, *, y: float = 0.0, z: float = 0.0, roll: float = 0.0) -> Any:
+    return Of(linear=Of(x=speed_mps, y=y, z=z), angular=Of(x=roll, y=0.0, z=yaw_rate_radps))
+
+
+def steered(speed: float, angle: float, **more: float) -> Any:
+    return Of(speed=speed, steering_angle=angle, **{"acceleration": 0.0, "jerk": 0.0, "steering_angle_velocity": 0.0, **more})
 
 
 def pose(x_m: float, y_m: float, yaw_rad: float | None = 0.0) -> Any:
@@ -32,8 +40,13 @@ def pose(x_m: float, y_m: float, yaw_rad: float | None = 0.0) -> Any:
     return Of(position=Of(x=x_m, y=y_m, z=0.0), orientation=Of(x=0.0, y=0.0, z=z, w=w))
 
 
-def stamped(frame: str = "map", **fields: Any) -> Any:
-    return Of(header=Of(frame_id=frame, stamp=Of(sec=0, nanosec=0)), **fields)
+def stamped(frame: str = "map", age_s: float | None = None, **fields: Any) -> Any:
+    ns = 0 if age_s is None else NOW_NS - round(age_s * 1e9)
+    return Of(header=Of(frame_id=frame, stamp=Of(sec=ns // 10**9, nanosec=ns % 10**9)), **fields)
+
+
+def turned(x: float, y: float, z: float, w: float) -> Any:
+    return Of(position=Of(x=1.0, y=2.0, z=0.0), orientation=Of(x=x, y=y, z=z, w=w))
 
 
 def driven(*poses: Any, frame: str = "map") -> Any:
@@ -53,7 +66,7 @@ def test_a_twist_is_speed_and_curvature() -> None:
     assert twist(twisted(2.0, 0.5), CONFIG) == {"speed_mps": 2.0, "curvature_per_m": 0.25}
     # Backward, the same wheel angle turns the other way round.
     assert twist(twisted(-2.0, 0.5), CONFIG) == {"speed_mps": -2.0, "curvature_per_m": -0.25}
-    assert twist_stamped(stamped(twist=twisted(1.0, 0.0)), CONFIG) == {"speed_mps": 1.0, "curvature_per_m": 0.0}
+    assert twist_stamped(stamped("base_link", twist=twisted(1.0, 0.0)), CONFIG) == {"speed_mps": 1.0, "curvature_per_m": 0.0}
 
 
 @given(st.floats(-50.0, 50.0), st.floats(-50.0, 50.0))
@@ -66,7 +79,7 @@ def test_a_twist_on_the_spot_does_not_turn_the_wheels() -> None:
 
 
 def test_an_ackermann_command_is_speed_and_wheel_angle() -> None:
-    command = stamped("base_link", drive=Of(speed=1.5, steering_angle=0.9))
+    command = stamped("base_link", drive=steered(1.5, 0.9))
     assert ackermann(command, CONFIG) == {"speed_mps": 1.5, "wheel_angle_rad": 0.4}
 
 
@@ -99,7 +112,28 @@ def course_of(fields: dict[str, Any]) -> Course:
     [
         ("geometry_msgs/Twist", twisted(nan, 0.0), "not finite"),
         ("geometry_msgs/Twist", twisted(1.0, inf), "not finite"),
-        ("ackermann_msgs/AckermannDriveStamped", stamped(drive=Of(speed=nan, steering_angle=0.0)), "not finite"),
+        ("geometry_msgs/Twist", twisted(1.0, 0.0, y=nan), "not finite"),
+        ("geometry_msgs/Twist", twisted(1.0, 0.0, roll=inf), "not finite"),
+        ("geometry_msgs/Twist", twisted(1.0, 0.0, y=0.3), "sideways"),
+        ("geometry_msgs/TwistStamped", stamped("map", twist=twisted(1.0, 0.0)), "frame is 'map'"),
+        ("geometry_msgs/TwistStamped", stamped("base_link", 0.6, twist=twisted(1.0, 0.0)), "0.6 s old"),
+        ("geometry_msgs/TwistStamped", stamped("base_link", -0.6, twist=twisted(1.0, 0.0)), "in the future"),
+        ("geometry_msgs/TwistStamped", stamped("base_link", 1.8e9 - 12.0, twist=twisted(1.0, 0.0)), "wall time"),
+        ("ackermann_msgs/AckermannDriveStamped", stamped("base_link", drive=steered(nan, 0.0)), "not finite"),
+        ("ackermann_msgs/AckermannDriveStamped", stamped("base_link", drive=steered(1.0, 0.0, acceleration=nan)), "not finite"),
+        ("ackermann_msgs/AckermannDriveStamped", stamped("odom", drive=steered(1.0, 0.0)), "frame is 'odom'"),
+        ("ackermann_msgs/AckermannDriveStamped", stamped("base_link", 5.0, drive=steered(1.0, 0.0)), "5 s old"),
+        ("geometry_msgs/PoseStamped", stamped("", pose=pose(1, 2)), "frame is ''"),
+        ("geometry_msgs/PoseStamped", stamped(age_s=11.0, pose=pose(1, 2)), "11 s old"),
+        ("geometry_msgs/PoseStamped", stamped(age_s=-3600.0, pose=pose(1, 2)), "in the future"),
+        ("geometry_msgs/PoseStamped", stamped(pose=turned(0, 0, 0, 2.0)), "length 2"),
+        ("geometry_msgs/PoseStamped", stamped(pose=turned(0, 0, 0.5, 0.5)), "length 0.707"),
+        ("geometry_msgs/PoseStamped", stamped(pose=turned(0, 0, 0, nan)), "not finite"),
+        ("geometry_msgs/PoseStamped", stamped(pose=turned(0, 0.5**0.5, 0, 0.5**0.5)), "up or down"),
+        ("nav_msgs/Path", stamped(poses=[stamped("odom", pose=pose(k, 0)) for k in range(3)]), "frame is 'odom'"),
+        ("nav_msgs/Path", stamped(age_s=60.0, poses=[stamped(pose=pose(k, 0)) for k in range(3)]), "60 s old"),
+        ("nav_msgs/Path", driven(pose(0, 0), pose(1, nan)), "not finite"),
+        ("nav_msgs/Path", driven(pose(0, 0), pose(3000, 0)), "from the waypoint before"),
         ("geometry_msgs/PoseStamped", stamped("odom", pose=pose(1, 2)), "frame is 'odom'"),
         ("geometry_msgs/PoseStamped", stamped(pose=pose(inf, 2)), "not finite"),
         ("nav_msgs/Path", driven(frame="base_link"), "frame is 'base_link'"),
@@ -111,4 +145,35 @@ def course_of(fields: dict[str, Any]) -> Course:
 )
 def test_what_cannot_be_done_is_refused_with_its_reason(type_name: str, message: Any, why: str) -> None:
     with pytest.raises(RefusedError, match=why):
-        REQUESTS[type_name](message, CONFIG)
+        request_of(type_name, message, CONFIG, NOW_NS)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "message"),
+    [
+        ("geometry_msgs/TwistStamped", stamped("base_link", 0.1, twist=twisted(1.0, 0.0))),
+        ("geometry_msgs/TwistStamped", stamped("", -0.1, twist=twisted(1.0, 0.0))),
+        ("geometry_msgs/Twist", twisted(1.0, 0.0, y=-0.0, z=3.0)),
+        ("ackermann_msgs/AckermannDriveStamped", stamped("", 0.2, drive=steered(1.0, 0.1))),
+        ("geometry_msgs/PoseStamped", stamped(age_s=4.0, pose=pose(1, 2))),
+        ("geometry_msgs/PoseStamped", stamped(pose=turned(0, 0, 0.7, 0.7))),
+        ("nav_msgs/Path", stamped(age_s=1.0, poses=[stamped("", pose=pose(k, 0)) for k in range(3)])),
+    ],
+)
+def test_what_nodes_usually_send_is_taken(type_name: str, message: Any) -> None:
+    assert request_of(type_name, message, CONFIG, NOW_NS)
+
+
+def test_a_heading_does_not_depend_on_the_length_of_the_quaternion() -> None:
+    fields = goal(stamped(pose=turned(0.0, 0.0, 1.05 * sin(0.4), 1.05 * cos(0.4))), CONFIG)
+    assert fields["yaw_rad"] == pytest.approx(0.8)
+
+
+def test_setpoints_have_one_writer_until_it_is_silent() -> None:
+    lease = WriterLease()
+    assert lease.take("a", 10.0)
+    assert not lease.take("b", 10.5)
+    assert lease.take("a", 10.9)
+    assert not lease.take("b", 11.8)
+    assert lease.take("b", 12.0)
+    assert not lease.take("a", 12.1)

@@ -18,6 +18,7 @@ from vehicled.messages import (
     StateEstimate,
 )
 from vehicled.safety.arming import missing
+from vehicled.safety.fence import Fence, Polygon
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.motion import GROUND_FIXES, MotionMonitor
 from vehicled.safety.rule import RuleInputs
@@ -160,3 +161,17 @@ def test_misses_of_the_first_second_are_not_taken_for_a_share_of_ten() -> None:
     assert monitors.deadlines.share == pytest.approx(0.012)
     ticks(monitors, 100, 3, 30)
     assert monitors.deadlines.share == pytest.approx(0.03)
+
+
+def test_a_vehicle_in_a_keep_out_zone_is_driven_out_by_hand_and_not_by_itself() -> None:
+    """The zone lies wholly under the body."""
+    zone = Polygon(((0.2, 0.05), (0.25, 0.05), (0.2, 0.1)), keep_out=True, name="bed")
+    monitors = Monitors(LIMITS, VEHICLE, fence=Fence([zone]))
+    deliver(monitors, HostHealth(NOW_NS, temperature_k=320.0))
+    s = situation(monitors)
+    assert missing(s) == []
+    monitors.update(s)
+    text = "the vehicle is inside the keep-out zone bed: drive it out by hand"
+    assert missing(s) == [text]
+    assert missing(s, OperatorAction.OFFBOARD) == [text]
+    assert missing(s, OperatorAction.TELEOP) == []

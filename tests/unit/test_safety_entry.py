@@ -1,17 +1,21 @@
 """Start of the next drive along a course."""
 
-from math import cos, nan, pi, sin
+from math import cos, degrees, nan, pi, sin
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.strategies import near
+from tests.unit.test_machine import VEHICLE
+from tests.unit.test_safety_supervisor import LIMITS
 from vehicled.messages import EstimatorStatus, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.formulas import circle, figure_eight, parallel_parking, straight
 from vehicled.paths.tracking import CoursePoint, PathTracker
-from vehicled.safety.entry import CourseEntry, Entry
+from vehicled.safety.entry import JOIN_RAD, WIDER, CourseEntry, Entry, join_moving
+from vehicled.safety.fence import Fence, Polygon
 
 CORRIDOR_M = 2.0
 STEP_M = 0.02
@@ -193,3 +197,88 @@ def test_from_nowhere_it_is_set_going_outside_the_corridor(share: float, x_m: fl
     point = tracker.locate(x_m, y_m, yaw_rad)
     assert abs(point.cross_track_m) <= CORRIDOR_M + 1e-6
     assert abs(point.heading_error_rad) <= 1.7
+
+
+# ------------------------------------------------------------------------------------------------------ the way onto the course
+
+
+@given(near(CORRIDOR_M, 100.0, low=0.0, high=1e4))
+def test_behind_the_start_the_distance_counts_and_is_what_is_printed(behind_m: float) -> None:
+    """Property: in line with the course the offset from its tangent is 0 at any distance."""
+    for course in (LINE, EIGHT, LAP):
+        start = PathTracker(course).point_at(0.0)
+        there = replace(at(start), x_m=start.x_m - behind_m * cos(start.yaw_rad), y_m=start.y_m - behind_m * sin(start.yaw_rad))
+        entry = CourseEntry(course, CORRIDOR_M)
+        refused = entry.choose(there).refused
+        assert bool(refused) is (behind_m > CORRIDOR_M)
+        if refused:
+            assert f"stands {behind_m:.1f} m off the course" in refused
+        entry.driven_to(0.0)
+        assert bool(entry.choose(there).refused) is (behind_m > CORRIDOR_M), "nor is a drive resumed there"
+
+
+@given(near(CORRIDOR_M, 0.0, signed=True, low=-2.5, high=2.5), near(1.6, 0.0, signed=True, low=-pi, high=pi))
+def test_a_drive_begins_only_where_the_turn_onto_the_course_stays_in_the_corridor(left_m: float, turned_rad: float) -> None:
+    """Property: the turn is a part of a circle, on which the vehicle first moves away by radius x (1 - cos)."""
+    entry = CourseEntry(LINE, CORRIDOR_M, vehicle=VEHICLE)
+    entry.driven_to(10.0)
+    there = replace(RUNNING, x_m=10.0, y_m=left_m, yaw_rad=turned_rad)
+    entry.follow(replace(RUNNING, x_m=10.0))
+    radius_m = WIDER * VEHICLE.min_turn_radius_m
+    away_m = abs(left_m + (1.0 if turned_rad > 0.0 else -1.0) * radius_m * (1.0 - cos(turned_rad)))
+    fits = abs(turned_rad) <= 1.6 and abs(left_m) <= CORRIDOR_M
+    heads_out = left_m * turned_rad >= 0.0
+    found = entry.choose(there)
+    if not fits or (heads_out and away_m > CORRIDOR_M + 0.05):
+        assert found.refused
+    elif not heads_out or away_m < CORRIDOR_M - 0.05:
+        assert found.refused == ""
+
+
+def test_the_turn_is_that_of_the_vehicle_as_it_is_known() -> None:
+    across = replace(RUNNING, y_m=1.0, yaw_rad=1.3)
+    entry = CourseEntry(LINE, CORRIDOR_M, vehicle=VEHICLE)
+    assert "would turn onto the course 2." in entry.choose(across).refused
+    assert "turn it along the course, or move it nearer" in entry.choose(across).refused
+    steering = replace(VEHICLE.steering, max_wheel_rad=1.0)
+    entry.vehicle = replace(VEHICLE, steering=steering)
+    assert entry.choose(across).refused == ""
+    assert CourseEntry(LINE, CORRIDOR_M).choose(across).refused == ""
+
+
+def test_the_way_onto_the_course_stays_inside_the_fence() -> None:
+    bed = Polygon(((0.6, 0.9), (1.6, 0.9), (1.6, 1.3), (0.6, 1.3)), keep_out=True, name="bed")
+    entry = CourseEntry(LINE, CORRIDOR_M, vehicle=VEHICLE, fence=Fence([bed]))
+    assert entry.choose(RUNNING).refused == ""
+    refused = entry.choose(replace(RUNNING, y_m=0.6, yaw_rad=0.9)).refused
+    assert "would be inside the keep-out zone bed on its way onto the course" in refused
+    assert entry.choose(replace(RUNNING, y_m=0.2, yaw_rad=-0.9)).refused == ""
+
+
+@given(st.floats(0.0, 6.0), st.floats(-JOIN_RAD, JOIN_RAD), st.floats(-1.9, 1.9))
+def test_a_moving_vehicle_changes_only_to_a_course_that_it_can_turn_onto(speed: float, turned_rad: float, left_m: float) -> None:
+    long = straight(400.0)
+    limits = replace(LIMITS, max_lateral_acceleration_mps2=2.0)
+    moving = replace(RUNNING, x_m=100.0, y_m=left_m, yaw_rad=turned_rad, speed_mps=speed)
+    found = join_moving(long, moving, VEHICLE, limits)
+    radius_m = max(WIDER * VEHICLE.min_turn_radius_m, speed * speed / 2.0)
+    off_m = abs(left_m + (1.0 if turned_rad > 0.0 else -1.0) * radius_m * (1.0 - cos(turned_rad)))
+    if abs(off_m - limits.corridor_m) > 1e-6:
+        assert ("the turn onto the course would take it" in found.refused) is (off_m > limits.corridor_m), degrees(turned_rad)
+
+
+@pytest.mark.parametrize(
+    ("speed", "turned_rad", "left_m", "joins"),
+    [(5.0, 0.4, 1.5, False), (5.0, 0.4, -0.9, True), (5.0, -0.4, 1.5, True), (1.0, 0.4, 1.5, True), (6.0, -0.5, -0.1, False)],
+)
+def test_the_turn_of_a_fast_vehicle_is_wide(speed: float, turned_rad: float, left_m: float, joins: bool) -> None:
+    limits = replace(LIMITS, max_lateral_acceleration_mps2=2.0)
+    moving = replace(RUNNING, x_m=100.0, y_m=left_m, yaw_rad=turned_rad, speed_mps=speed)
+    assert ("the turn onto the course would take it" not in join_moving(straight(400.0), moving, VEHICLE, limits).refused) is joins
+
+
+def test_a_course_may_be_joined_anywhere_but_only_with_room_for_the_turn() -> None:
+    entry = CourseEntry(LINE, CORRIDOR_M, anywhere=True, vehicle=VEHICLE)
+    assert entry.choose(replace(RUNNING, x_m=12.0, y_m=1.0)).s_m == pytest.approx(12.0, abs=0.1)
+    assert "would turn onto the course" in entry.choose(replace(RUNNING, x_m=12.0, y_m=1.5, yaw_rad=1.5)).refused
+    assert "20.0 m off the course" in entry.choose(replace(RUNNING, x_m=-20.0)).refused

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from vehicled.messages import (
     ActuatorCommand,
-    ControlCommand,
     LaserScan,
     Message,
     Mode,
@@ -20,6 +19,7 @@ from vehicled.messages import (
 )
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
+from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.profile import load_profile
 from vehicled.safety.arming import missing
 from vehicled.safety.monitors import Monitors
@@ -35,12 +35,11 @@ NOW = 50_000_000_000
 SPEED_MPS = 1.0
 
 
-def situation(monitors, *, x=5.0, y=0.0, yaw=0.0, speed=SPEED_MPS, mode=Mode.AUTO, progress=None, cross=0.0, sent=None, now_ns=NOW):
+def situation(monitors, *, x=5.0, y=0.0, yaw=0.0, speed=SPEED_MPS, mode=Mode.AUTO, sent=None, planned=None, now_ns=NOW):
     estimate = StateEstimate(now_ns, now_ns, x, y, yaw, speed, 0.0, (0.01,) * 16)
-    control = None
-    if progress is not None:
-        control = replace(ControlCommand(now_ns, now_ns, 0.0, 0.1, 0.0), progress_m=progress, cross_track_m=cross)
-    return RuleInputs(now_ns=now_ns, mode=mode, limits=LIMITS, monitors=monitors, estimate=estimate, control=control, sent=sent)
+    return RuleInputs(
+        now_ns=now_ns, mode=mode, limits=LIMITS, monitors=monitors, estimate=estimate, sent=sent, planned_offset=planned
+    )
 
 
 def straight(length_m=40.0):
@@ -139,6 +138,80 @@ def test_beside_its_course_both_its_own_track_and_the_course_count():
         assert (BODY.free_m(lane, np.array([ahead]), np.array([left])) < inf) is met, left
 
 
+def test_a_thin_post_beside_the_front_is_met_by_the_body_that_turns_to_it_and_not_by_one_that_passes():
+    beside = np.array([FRONT_M - 0.05]), np.array([0.5 * VEHICLE.width_m + 0.03])
+    assert BODY.free_m(arc(0.0, 0.0, 0.0, 0.0, 1, 3.0), *beside) == inf
+    assert BODY.free_m(arc(0.0, 0.0, 0.0, 0.8, 1, 3.0), *beside) < 0.3
+
+
+# -------------------------------------------------------------------------------------------- what the controller plans
+
+
+POST = (5.0 + FRONT_M + 0.5, 0.0)
+"""A post on the course, 0.5 m before the front."""
+
+
+@pytest.mark.parametrize(
+    ("planned", "far"),
+    [
+        (None, False),
+        (LateralOffset(6.0, 1.0, 0.0, 0.0, 1.2), True),
+        (LateralOffset(0.0, 1.0, 1.2, 0.0, 1.2), False),  # the vehicle is not on it
+        (LateralOffset(6.0, 1.0, 0.0, 0.0, 2.1), False),  # outside the corridor
+        (LateralOffset(6.0, 1.0, 0.0, 0.0, nan), False),
+        (LateralOffset(6.0, -1.0, 0.0, 0.0, 1.2), False),
+        (LateralOffset(6.0, 0.0, 0.0, 0.0, 1.2), False),
+        (LateralOffset("6", 1.0, None, 0.0, 1.2), False),
+        (LateralOffset(6.0, 1.0, 0.0, 0.0, 1.2, lap_m=nan), False),
+        (LateralOffset(6.0, 1.0, 0.0, inf, 1.2), False),
+    ],
+)
+def test_a_plan_moves_the_lane_only_where_the_vehicle_can_still_stop(planned, far):
+    """A plan beside the course hides what stands 3 m ahead on the course, and nothing that the wheels lead to within a stop."""
+    there, near = (5.0 + FRONT_M + 3.0, 0.0), POST
+    assert (read(watching(), [scan_of([there])] * 2, planned=planned) == inf) is far
+    assert read(watching(), [scan_of([near])] * 2, planned=planned) == pytest.approx(0.5, abs=0.06)
+
+
+def test_a_vehicle_that_is_driven_against_its_course_is_looked_after_backward():
+    sent = ActuatorCommand(NOW, NOW, -0.3, 0.0, 0.0, 0.0, Mode.AUTO)
+    behind = scan_of([(5.0 - BODY.rear_m - 0.5, 0.0)])
+    assert read(watching(), [behind] * 2, sent=sent, speed=-0.5) == pytest.approx(0.5, abs=0.06)
+    assert read(watching(), [behind] * 2, speed=0.5) == inf
+
+
+def test_before_a_reverse_leg_the_lane_lies_behind_the_standing_vehicle():
+    park = course_from_waypoints("park", [10.0, 0.0], [0.0, 0.0], speed=[-1.0, -1.0], closed=False)
+    standing = {"speed": 0.0, "mode": Mode.STANDBY, "x": 9.5}
+    behind, before = (9.5 - BODY.rear_m - 0.5, 0.0), (9.5 + FRONT_M + 0.5, 0.0)
+    assert read(watching(park), [scan_of([behind], pose=(9.5, 0.0, 0.0))] * 2, **standing) < 0.6
+    assert read(watching(park), [scan_of([before], pose=(9.5, 0.0, 0.0))] * 2, **standing) == inf
+
+
+def test_a_plan_that_begins_to_turn_now_does_not_hide_what_the_wheels_lead_to():
+    at_once = LateralOffset(5.0, 0.3, 0.0, 0.0, 1.2)
+    monitors = watching()
+    assert read(monitors, [scan_of([(5.0 + FRONT_M + 0.6, 0.25)])] * 2, planned=at_once) < 0.65
+    sent = ActuatorCommand(NOW, NOW, 0.3, 0.0, 0.5, -0.3, Mode.AUTO)
+    assert read(watching(), [scan_of([(5.0 + FRONT_M + 0.6, 0.35)])] * 2, planned=at_once, sent=sent) == inf
+
+
+def test_wheels_that_leave_the_course_count_and_those_that_follow_it_do_not():
+    aside = scan_of([(5.0 + FRONT_M + 0.25, 0.5)])
+    for angle, met in ((0.0, False), (0.05, False), (0.4, True), (-0.4, False)):
+        monitors = watching()
+        monitors.stopping.measured(0.2, 0.1)
+        sent = ActuatorCommand(NOW, NOW, 0.3, 0.0, 0.5, angle, Mode.AUTO)
+        assert (read(monitors, [aside] * 2, sent=sent) < 0.6) is met
+    # On the bend a post beside it is beside the lane; straight on it is in the way.
+    circle = load_course("circle_r5_ccw")
+    turned = 0.36
+    for yaw, y, met in ((turned, 5.0 * (1.0 - cos(turned)), False), (0.0, 0.0, True)):
+        x = 5.0 * sin(turned)
+        post = scan_of([(x + FRONT_M + 0.4, 0.05)], pose=(x, y, yaw))
+        assert (read(watching(circle), [post] * 2, x=x, y=y, yaw=yaw) < 0.6) is met
+
+
 # ----------------------------------------------------------------------------------------------------------- what is believed
 
 
@@ -146,39 +219,39 @@ def test_two_of_three_readings_are_believed():
     for pattern, blocked in (("10", False), ("11", True), ("101", True), ("1001", False), ("11000", False), ("110", True)):
         monitors = watching()
         readings = [ObstacleRange(NOW, NOW, 1.0 if each == "1" else inf) for each in pattern]
-        read(monitors, readings, progress=5.0)
+        read(monitors, readings)
         assert (monitors.obstacle.free_m < inf) is blocked, pattern
 
 
 def test_between_readings_the_way_shrinks_by_what_is_driven():
     monitors = watching()
-    read(monitors, [ObstacleRange(NOW, NOW, 2.0)] * 2, progress=5.0)
+    read(monitors, [ObstacleRange(NOW, NOW, 2.0)] * 2)
     assert monitors.obstacle.free_m == pytest.approx(2.0)
     for k in range(1, 51):
-        monitors.update(situation(monitors, progress=5.0 + 0.01 * k, now_ns=NOW + 10_000_000 * k))
+        monitors.update(situation(monitors, x=5.0 + 0.01 * k, now_ns=NOW + 10_000_000 * k))
     assert monitors.obstacle.free_m == pytest.approx(1.5)
 
 
 def test_a_range_that_is_no_number_is_an_obstacle_at_the_bumper():
-    assert read(watching(), [ObstacleRange(NOW, NOW, nan)] * 2, progress=5.0) == 0.0
-    assert read(watching(), [ObstacleRange(NOW, NOW, -inf)] * 2, progress=5.0) == 0.0
+    assert read(watching(), [ObstacleRange(NOW, NOW, nan)] * 2) == 0.0
+    assert read(watching(), [ObstacleRange(NOW, NOW, -inf)] * 2) == 0.0
 
 
 def test_a_scan_is_laid_on_the_map_by_where_the_vehicle_was():
     """A ray that left a fifth of a second ago left 0.2 m further back."""
     scan = scan_of([(5.0 + FRONT_M + 1.5, 0.0)])
-    now = read(watching(), [scan] * 2, progress=5.0)
-    before = read(watching(), [replace(scan, t_ns=NOW - 200_000_000)] * 2, progress=5.0)
+    now = read(watching(), [scan] * 2)
+    before = read(watching(), [replace(scan, t_ns=NOW - 200_000_000)] * 2)
     assert now == pytest.approx(1.5, abs=0.01)
     assert before == pytest.approx(1.3, abs=0.01)
     late = replace(scan, time_increment_s=0.2 / 360, t_ns=NOW - 200_000_000)
-    assert read(watching(), [late] * 2, progress=5.0) == pytest.approx(1.5, abs=0.01), "the ray ahead is the 360th"
+    assert read(watching(), [late] * 2) == pytest.approx(1.5, abs=0.01), "the ray ahead is the 360th"
 
 
 def test_returns_of_the_vehicle_itself_do_not_count():
     own = [(5.0 + FRONT_M - 0.02, 0.05), (5.2, 0.1), (4.95, -0.1)]
-    assert read(watching(), [scan_of(own)] * 2, progress=5.0) == inf
-    assert read(watching(), [scan_of([*own, (6.5, 0.0)])] * 2, progress=5.0) < inf
+    assert read(watching(), [scan_of(own)] * 2) == inf
+    assert read(watching(), [scan_of([*own, (6.5, 0.0)])] * 2) < inf
 
 
 def test_by_hand_the_lane_is_the_arc_of_the_wheels():
@@ -187,7 +260,7 @@ def test_by_hand_the_lane_is_the_arc_of_the_wheels():
     radius = VEHICLE.wheelbase_m / np.tan(angle)
     turn = 1.8 / radius
     in_the_bend = 5.0 + radius * sin(turn), radius * (1.0 - cos(turn))
-    where = {"mode": Mode.TELEOP, "sent": sent, "progress": 5.0}
+    where = {"mode": Mode.TELEOP, "sent": sent}
     assert read(watching(), [scan_of([in_the_bend])] * 2, **where) < 1.6
     assert read(watching(), [scan_of([(7.0, 0.0)])] * 2, **where) == inf
     assert read(watching(), [scan_of([(7.0, 0.0)])] * 2, **where | {"mode": Mode.AUTO}) < inf
@@ -212,19 +285,19 @@ def test_by_hand_the_lane_is_the_arc_of_the_wheels():
 def test_scans_that_show_nothing_are_reported_after_three(change, said):
     monitors, good = watching(), scan_of([])
     bad = replace(good, **change)
-    read(monitors, [good, bad, bad], progress=5.0)
+    read(monitors, [good, bad, bad])
     assert monitors.obstacle.blind == ""
-    read(monitors, [bad], progress=5.0)
+    read(monitors, [bad])
     assert said in monitors.obstacle.blind
-    assert any(said in text for text in missing(situation(monitors, progress=5.0, mode=Mode.STANDBY)))
+    assert any(said in text for text in missing(situation(monitors, mode=Mode.STANDBY)))
 
 
 def test_a_scanner_that_sees_does_not_hide_one_that_is_blind():
     monitors, good = watching(), scan_of([], mount=(0.0, 0.2))
     bad = replace(scan_of([]), ranges_m=())
-    read(monitors, [bad, good] * 3, progress=5.0)
+    read(monitors, [bad, good] * 3)
     assert "tell nothing" in monitors.obstacle.blind
-    read(monitors, [scan_of([])], progress=5.0)
+    read(monitors, [scan_of([])])
     assert monitors.obstacle.blind == ""
 
 
@@ -243,32 +316,32 @@ stamps = st.one_of(st.integers(-(2**63), 2**63 - 1), st.just(NOW))
         ),
         max_size=12,
     ),
-    numbers, numbers, numbers, numbers, numbers,
+    numbers, numbers, numbers, numbers,
 )  # fmt: skip
-def test_no_reading_and_no_estimate_upsets_it(messages: list[Message], x, y, yaw, progress, speed):
+def test_no_reading_and_no_estimate_upsets_it(messages: list[Message], x, y, yaw, speed):
     monitors = watching(COURSE)
     for message in messages:
         monitors.on_message(message, NOW)
-        monitors.update(situation(monitors, x=x, y=y, yaw=yaw, progress=progress, speed=speed))
+        monitors.update(situation(monitors, x=x, y=y, yaw=yaw, speed=speed))
         assert monitors.obstacle.free_m >= 0.0
         assert monitors.obstacle.cap_mps >= LIMITS.capped_speed_mps
-    read(monitors, [ObstacleRange(NOW, NOW, 0.1)] * 3, progress=5.0)
+    read(monitors, [ObstacleRange(NOW, NOW, 0.1)] * 3)
     assert monitors.obstacle.free_m <= 0.1, "and it goes on believing what comes after"
 
 
 def test_an_obstacle_is_believed_for_two_seconds_after_its_sensor_falls_silent():
     monitors = watching()
     bad = replace(scan_of([]), ranges_m=())
-    read(monitors, [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)], progress=5.0, speed=0.0)
+    read(monitors, [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)], speed=0.0)
     for after_ns, stands in ((1_900_000_000, True), (2_100_000_000, False)):
-        monitors.update(situation(monitors, progress=5.0, speed=0.0, now_ns=NOW + after_ns))
+        monitors.update(situation(monitors, speed=0.0, now_ns=NOW + after_ns))
         assert (monitors.obstacle.free_m < inf) is stands
         assert bool(monitors.obstacle.blind) is stands
 
 
 def test_no_arming_before_an_obstacle_but_teleop_may_drive_away():
     monitors = watching()
-    read(monitors, [ObstacleRange(NOW, NOW, 0.2)] * 2, progress=5.0, speed=0.0, mode=Mode.STANDBY)
-    s = situation(monitors, progress=5.0, speed=0.0, mode=Mode.STANDBY)
+    read(monitors, [ObstacleRange(NOW, NOW, 0.2)] * 2, speed=0.0, mode=Mode.STANDBY)
+    s = situation(monitors, speed=0.0, mode=Mode.STANDBY)
     assert any("something stands 0.20 m ahead" in text for text in missing(s))
     assert not any("something stands" in text for text in missing(s, OperatorAction.TELEOP))

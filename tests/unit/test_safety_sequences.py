@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.test_safety_supervisor import CONTROL, ESTIMATE, LIMITS, MOVING, MS, SOURCES, Bench, armed, driving, stick
+from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS, MOVING, MS, SOURCES, Bench, armed, driving, stick
 from vehicled.messages import (
     Fault,
     GnssFix,
@@ -177,7 +177,7 @@ def test_a_vehicle_that_rolls_is_not_armed_whatever_its_estimate_believes() -> N
 @pytest.mark.parametrize("action", [STOP, DISARM])
 def test_a_stop_request_during_a_gentle_stop_brakes(action: OperatorAction) -> None:
     bench = driving()
-    bench.step(1, course_finished=True)
+    bench.finish()
     assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
     bench.ask(action)
     assert bench.state == (Mode.STOPPING, Reaction.BRAKE)
@@ -270,9 +270,9 @@ def test_a_hand_that_drove_off_the_course_is_stopped_for_its_reason_alone() -> N
     bench.speaks.discard(ImuSample)
     for k in range(12):
         stick(bench, 2 + k)
-        bench.step(control=replace(CONTROL, cross_track_m=5.0))
+        bench.step(estimate=replace(MOVING, y_m=5.0))
     assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
-    bench.step(12, control=replace(CONTROL, cross_track_m=5.0))
+    bench.step(12, estimate=replace(MOVING, y_m=5.0))
     assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
     assert "off the course" not in bench.supervisor.why
 

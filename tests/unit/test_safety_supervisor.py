@@ -26,7 +26,6 @@ from vehicled.messages import (
 from vehicled.messages.decisions import ControlCommand
 from vehicled.paths.formulas import straight
 from vehicled.ports import NEVER_NS
-from vehicled.safety.entry import CourseEntry
 from vehicled.safety.matrix import MATRIX, RULES
 from vehicled.safety.modes import TRANSITIONS, Trigger, after
 from vehicled.safety.monitors import Monitors
@@ -51,20 +50,31 @@ class Bench:
 
     def __init__(self) -> None:
         self.supervisor = Supervisor()
-        self.monitors = Monitors(LIMITS, VEHICLE, SOURCES)
+        self.monitors = Monitors(LIMITS, VEHICLE, SOURCES, straight(20.0))
         self.now_ns = 10**9
         self.speaks: set[type[Message]] = {GnssFix, ImuSample}
         self.estimate = ESTIMATE
-        self.entry = CourseEntry(straight(20.0), LIMITS.corridor_m)
 
     def step(self, times: int = 1, **broken: object) -> None:
         for _ in range(times):
             self.now_ns += 10 * MS
             for kind in self.speaks:
                 self.monitors.sources.heard(kind, self.now_ns)
-            values: dict[str, object] = {"estimate": self.estimate, "control": CONTROL, "entry": self.entry, **broken}
+            values: dict[str, object] = {"estimate": self.estimate, "control": CONTROL, **broken}
             situation = RuleInputs(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, monitors=self.monitors, **values)  # type: ignore[arg-type]
             self.supervisor.step(situation)
+
+    def go(self, x_m: float) -> None:
+        """Drive along the course to a place."""
+        from_m = self.estimate.x_m
+        for k in range(1, 41):
+            self.estimate = replace(self.estimate, x_m=from_m + (x_m - from_m) * k / 40)
+            self.step()
+
+    def finish(self) -> None:
+        """Drive to the end of the course; the controller says that it is finished."""
+        self.go(19.95)
+        self.step(1, controller_finished=True)
 
     def ask(self, *actions: OperatorAction) -> None:
         for action in actions:
@@ -226,7 +236,8 @@ def test_an_imu_that_turns_at_rest_is_not_armed_with() -> None:
         ({"actuator_lost": "unplugged"}, Reaction.BRAKE, "unplugged"),
         ({"estimate": replace(MOVING, yaw_rad=float("inf"))}, Reaction.BRAKE, "not finite"),
         ({"estimate_age_ns": 30 * MS}, Reaction.BRAKE, "no state estimate for 30 ms"),
-        ({"control": replace(CONTROL, cross_track_m=-2.5)}, Reaction.BRAKE, "-2.50 m off the course"),
+        ({"estimate": replace(MOVING, y_m=-2.5)}, Reaction.BRAKE, "-2.50 m off the course"),
+        ({"controller_finished": True}, Reaction.CONTROLLED_STOP, "ends the drive 20.0 m before the end of the course"),
         ({"control": replace(CONTROL, cross_track_m=float("nan"))}, Reaction.CONTROLLED_STOP, "where on its path"),
         ({"estimate": replace(MOVING, status=EstimatorStatus.DIVERGED)}, Reaction.CONTROLLED_STOP, "diverged"),
         ({"estimate": replace(MOVING, covariance=(1.0,) * 16)}, Reaction.CONTROLLED_STOP, "known to 1.41 m only"),
@@ -309,7 +320,7 @@ def test_the_most_severe_reaction_wins_and_a_worse_one_can_follow() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [{"control": replace(CONTROL, cross_track_m=3.0)}, {"estimate": replace(ESTIMATE, status=EstimatorStatus.DIVERGED)}],
+    [{"estimate": replace(ESTIMATE, y_m=3.0)}, {"estimate": replace(ESTIMATE, status=EstimatorStatus.DIVERGED)}],
 )
 def test_a_single_glimpse_trips_nothing(broken: dict[str, object]) -> None:
     # After a stall the first tick may run before the bytes that piled up have been read.
@@ -379,9 +390,36 @@ def test_emergency_stop_is_latched_until_the_vehicle_stands_and_is_armed_anew() 
 
 def test_the_end_of_the_course_is_a_controlled_stop() -> None:
     bench = driving()
-    bench.step(1, course_finished=True)
+    bench.finish()
     assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
     assert bench.supervisor.course_driven
+
+
+def test_only_the_end_of_the_course_is_its_end_whatever_the_controller_says() -> None:
+    bench = driving()
+    bench.go(18.9)
+    bench.step(10, controller_finished=True)
+    assert bench.state == (Mode.STOPPING, Reaction.CONTROLLED_STOP)
+    assert [link.code for link in bench.supervisor.chain] == ["course_cut_short"]
+    assert not bench.supervisor.course_driven
+    bench = driving()
+    bench.go(20.9)
+    assert bench.state == (Mode.AUTO, Reaction.NONE)
+    bench.go(21.1)
+    bench.step(6)
+    assert [link.code for link in bench.supervisor.chain] == ["course_overrun"]
+    bench = driving()
+    bench.go(8.0)
+    bench.go(6.1)
+    assert bench.state == (Mode.AUTO, Reaction.NONE)
+    bench.go(5.9)
+    assert (bench.supervisor.reaction, bench.supervisor.reason.code) == (Reaction.BRAKE, "course_backward")
+    bench = driving()
+    bench.go(20.9)
+    bench.estimate = replace(MOVING, x_m=22.5)
+    bench.step(6)
+    assert bench.supervisor.reaction is Reaction.BRAKE
+    assert "+2.50 m off the course (corridor 2.00 m)" in bench.supervisor.why
 
 
 def test_stop_by_the_operator_brakes_and_disarm_disarms() -> None:
@@ -484,12 +522,12 @@ def test_a_measured_speed_outweighs_an_estimate_that_believes_in_its_brakes() ->
 
 def test_a_finished_course_can_be_driven_again_and_every_stop_has_a_cause() -> None:
     bench = driving()
-    bench.step(1, course_finished=True)
+    bench.finish()
     assert [link.code for link in bench.supervisor.chain] == ["course_finished"]
     bench.estimate = ESTIMATE
-    bench.step(2, course_finished=True)
+    bench.step(2, controller_finished=True)
     bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
-    bench.step(1, course_finished=True)
+    bench.step(1, controller_finished=True)
     bench.step()
     assert bench.supervisor.mode is Mode.AUTO, "the controller begins anew with the drive"
     bench.ask(OperatorAction.STOP)
@@ -543,7 +581,7 @@ def test_a_receiver_that_flickers_is_one_episode() -> None:
 
 def test_a_drive_that_is_resumed_says_where() -> None:
     bench = driving()
-    bench.entry.driven_to(7.5)
+    bench.go(7.5)
     bench.ask(OperatorAction.STOP)
     bench.estimate = replace(ESTIMATE, x_m=7.5)
     bench.step(2)

@@ -15,7 +15,6 @@ from vehicled.messages import (
 )
 from vehicled.paths.formulas import straight
 from vehicled.profile import load_profile
-from vehicled.safety.entry import CourseEntry
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.teleop import TeleopMonitor
 from vehicled.safety.rule import RuleInputs
@@ -31,10 +30,9 @@ class Bench:
 
     def __init__(self, cross_track_m: float = 0.0) -> None:
         self.supervisor = Supervisor()
-        self.monitors = Monitors(LIMITS, PROFILE.vehicle)
+        self.monitors = Monitors(LIMITS, PROFILE.vehicle, course=straight(20.0))
         self.now_ns = 10**9
         self.cross_track_m = cross_track_m
-        self.entry = CourseEntry(straight(20.0), LIMITS.corridor_m)
         self.step()
 
     def step(self, times: int = 1) -> None:
@@ -47,7 +45,6 @@ class Bench:
                     limits=LIMITS,
                     monitors=self.monitors,
                     estimate=replace(ESTIMATE, y_m=self.cross_track_m),
-                    entry=self.entry,
                 )
             )
 

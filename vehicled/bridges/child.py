@@ -14,16 +14,29 @@ from vehicled.bridges.frames import MAX_FRAME_BYTES, FrameKind, Report
 from vehicled.log.frames import HEAD
 
 C = TypeVar("C", bound=Struct)
+PR_SET_PDEATHSIG = 1
 
 
 def be_modest() -> None:
-    """Lower the priority, and ignore the signals that end the daemon's group, because a bridge must still show how it ends."""
+    """Lower the priority, and ignore the signals that end the daemon's group, because a bridge must still show how it ends.
+
+    The end of the daemon ends the bridge, even one that is too busy to notice the end of its pipe.
+    """
+    _die_with_parent()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):
         if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         os.nice(10)
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel for SIGKILL once the daemon is gone; other systems than Linux only have the pipe."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def report(message: Report) -> None:

@@ -70,6 +70,8 @@ class Feed:
     ) -> None:
         """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the bridges' own messages."""
         self._processes = list(processes)
+        self._gone: list[BridgeProcess] = []
+        """Children that have ended before the run."""
         self._sink = sink
         self._console = console
         self._record = record
@@ -110,7 +112,7 @@ class Feed:
         pieces = self._sink.take_copy()
         if pieces:
             self._offer(FrameKind.RECORDS, *pieces)
-        _remove_dead(self._processes, self._record, now_ns)
+        self._gone += _remove_dead(self._processes, self._record, now_ns)
 
     def _snapshot(self, now_ns: int) -> None:
         cost = self.cost
@@ -141,8 +143,7 @@ class Feed:
                 "dropped": {process.name: process.dropped for process in self._processes},
             }
             self._record(Event(now_ns, "info", "bridge_cost", msgspec.json.encode(fields).decode()), now_ns)
-        for process in self._processes:
-            process.close()
+        close_all([*self._processes, *self._gone])
 
     def _offer(self, kind: FrameKind, *pieces: bytes | bytearray) -> None:
         for process in self._processes:
@@ -155,6 +156,8 @@ class LockstepFeed:
     def __init__(self, processes: Sequence[BridgeProcess], sink: LogSink, record: Callable[[Message, int], None]) -> None:
         """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the bridges' own messages."""
         self._processes = list(processes)
+        self._gone: list[BridgeProcess] = []
+        """Children that have ended before the run."""
         self._sink = sink
         self._record = record
         self._due_ns = 0
@@ -164,13 +167,12 @@ class LockstepFeed:
         if now_ns >= self._due_ns and self._processes:
             self._due_ns = now_ns + LOCKSTEP_RECORDS_NS
             self._send()
-            _remove_dead(self._processes, self._record, now_ns)
+            self._gone += _remove_dead(self._processes, self._record, now_ns)
 
     def finish(self, now_ns: int) -> None:
         """Send the remaining data and end the children."""
         self._send()
-        for process in self._processes:
-            process.close()
+        close_all([*self._processes, *self._gone])
 
     def _send(self) -> None:
         pieces = self._sink.take_copy()
@@ -178,10 +180,20 @@ class LockstepFeed:
             process.send(FrameKind.RECORDS, *pieces)
 
 
-def _remove_dead(processes: list[BridgeProcess], record: Callable[[Message, int], None], now_ns: int) -> None:
-    """Remove the children that have ended, with an event."""
-    for process in [process for process in processes if not process.alive]:
-        processes.remove(process)
+def close_all(processes: Sequence[BridgeProcess]) -> None:
+    """End some children, which end side by side."""
+    for process in processes:
+        process.hang_up()
+    for process in processes:
         process.close()
+
+
+def _remove_dead(processes: list[BridgeProcess], record: Callable[[Message, int], None], now_ns: int) -> list[BridgeProcess]:
+    """Remove the children that have ended, with an event, and return them. The loop does not wait for their end."""
+    gone = [process for process in processes if not process.alive]
+    for process in gone:
+        processes.remove(process)
+        process.abandon()
         fields = {"name": process.name, "why": "its process ended; the drive continues"}
         record(Event(now_ns, "warning", "bridge_gone", msgspec.json.encode(fields).decode()), now_ns)
+    return gone

@@ -19,6 +19,8 @@ PIPE_BYTES = 1 << 20
 START_TIMEOUT_S = 15.0
 SILENCE_S = 60.0
 """Longest wait for a child in lockstep, s."""
+END_TIMEOUT_S = 2.0
+"""Longest wait for a child to end by itself, s."""
 _F_SETPIPE_SZ = 1031
 
 
@@ -114,14 +116,23 @@ class BridgeProcess:
         if not poller.poll(SILENCE_S * 1e3):
             self.alive = False
 
-    def close(self) -> None:
-        """Close the pipe, which ends the child. Safe to repeat."""
+    def hang_up(self) -> None:
+        """Close the pipe, which ends the child, without waiting for it. Safe to repeat."""
         self.alive = False
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
+
+    def abandon(self) -> None:
+        """Kill a child that has failed, without waiting for it; :meth:`close` later collects it."""
+        self.hang_up()
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the child, and wait for its end. Safe to repeat."""
+        self.hang_up()
         try:
-            self._process.wait(2.0)
+            self._process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -132,7 +132,7 @@ class SpeedProfile:
     """Highest speed by arc length, from the course's own speed, the vehicle's limit, lateral acceleration and braking distance.
 
     The lateral limit is sqrt(a_lat / |curvature|), with curvature limited to what the vehicle can turn. A backward pass with the
-    planned deceleration looks ahead over the whole course. The end, the end of a lap and every cusp count as a stop.
+    planned deceleration looks ahead over the whole course. The end, the end of a lap, every cusp and every wait count as a stop.
     """
 
     def __init__(self, params: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course) -> None:
@@ -146,10 +146,13 @@ class SpeedProfile:
             s_m, bound = np.append(s_m, course.length_m), np.append(bound, bound[0])
         self.deceleration_mps2 = planned_deceleration_mps2(params, vehicle.drive)
         """Deceleration planned before slower parts and the end, m/s2, > 0."""
-        self._legs = list(pairwise([0, *course.cusps, len(s_m) - 1]))
+        end = len(s_m) - 1
+        self._legs = list(pairwise([0, *course.cusps, end]))
+        waits = {min(int(np.searchsorted(s_m, wait.s_m)), end) for wait in course.waits}
+        stops = sorted({0, *course.cusps, *waits, end})
         # Squares are linear in the distance at constant deceleration; speeds are not.
         square, after = bound * bound, np.zeros(len(s_m))
-        for first, last in self._legs:
+        for first, last in pairwise(stops):
             rise = 2.0 * self.deceleration_mps2 * (s_m[first : last + 1] - s_m[first])
             reachable = square[first : last + 1] + rise
             reachable[-1] = rise[-1]

@@ -22,12 +22,18 @@ class HungUpError(ControlError):
     """The daemon closed the connection because its run has ended."""
 
 
+class NoAnswerError(ControlError):
+    """The daemon did not answer in time; its answer may still come, so the connection is of no more use."""
+
+
 class Client:
     """One connection to a daemon. Raises :class:`ControlError` if no daemon answers."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
+        """``timeout_s``: longest wait for an answer."""
+        self._timeout_s = timeout_s
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(TIMEOUT_S)
+        self._socket.settimeout(timeout_s)
         try:
             self._socket.connect(str(path))
         except PermissionError:
@@ -72,7 +78,7 @@ class Client:
         except OSError as error:
             raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
         finally:
-            self._socket.settimeout(TIMEOUT_S)
+            self._socket.settimeout(self._timeout_s)
         if sent < len(data):
             raise ControlError("the daemon accepted only a part of a request: connect again")
         return True
@@ -90,7 +96,7 @@ class Client:
         except OSError as error:
             raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
         finally:
-            self._socket.settimeout(TIMEOUT_S)
+            self._socket.settimeout(self._timeout_s)
         *lines, self._buffer = self._buffer.split(b"\n")
         return [_decoded(line) for line in lines]
 
@@ -108,7 +114,7 @@ class Client:
             try:
                 data = self._socket.recv(1 << 16)
             except TimeoutError:
-                raise ControlError(f"no answer from the daemon within {TIMEOUT_S:.0f} s: its loop may be frozen") from None
+                raise NoAnswerError(f"no answer from the daemon within {self._timeout_s:.0f} s: its loop may be frozen") from None
             except OSError as error:
                 raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
             if not data:

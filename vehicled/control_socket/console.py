@@ -12,6 +12,7 @@ from vehicled.live_changes import ChangeError, ControllerBuilder, Parameter, Pre
 from vehicled.machine import Machine
 from vehicled.messages import (
     CourseCommand,
+    CourseKind,
     EstimatorStatus,
     Heartbeat,
     Mode,
@@ -28,9 +29,12 @@ from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.shortest import Pose, course_to
+from vehicled.paths.stored import to_bytes
 from vehicled.safety.margins import RuleState, standings
 from vehicled.safety.supervisor import Supervisor
 from vehicled.tasks import PIPELINE
+
+STOPS = (OperatorAction.STOP, OperatorAction.DISARM, OperatorAction.EMERGENCY_STOP)
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -60,12 +64,15 @@ class Console:
         self._machine = machine
         self.router = router or Router()
         self.facts = facts
+        self.stops = 0
+        """Number of stops and disarmings asked for; what was asked for before one is called off."""
 
     def request(self, action: OperatorAction, origin: str, now_ns: int) -> str:
         """Request a change of mode, which passes the usual checks and takes effect at the next actuation tick.
 
         Return the reason if the request is impossible in the present mode; empty if it is followed or waits for its checks.
         """
+        self.stops += action in STOPS
         refused = self._machine.supervisor.refusal(action)
         self._machine.on_message(OperatorCommand(now_ns, now_ns, action, origin), now_ns)
         return refused
@@ -88,11 +95,23 @@ class Console:
 
     def prepare(self, message: CourseCommand | ParameterCommand) -> Prepared:
         """Return what a change makes; another thread may call this. Raises :class:`ChangeError`."""
-        return self._builder().prepare(message)
+        prepared = self._builder().prepare(message, self._machine.estimate, moving=self.mode is Mode.AUTO)
+        if prepared.lap_from_m is None:
+            return prepared
+        return replace(prepared, stored=to_bytes(prepared.course), lap_from_m=None)
 
-    def change(self, message: CourseCommand | ParameterCommand, prepared: Prepared | None, now_ns: int) -> str:
-        """Take a prepared change between two ticks. Return why it is refused; empty if it is taken."""
+    def change(
+        self, message: CourseCommand | ParameterCommand, prepared: Prepared | None, now_ns: int, stops: int | None = None
+    ) -> str:
+        """Take a prepared change between two ticks. Return why it is refused; empty if it is taken.
+
+        ``stops``: value of :attr:`stops` when a course was asked for, so that a stop calls off what is still being planned.
+        """
+        if stops is not None and stops != self.stops and isinstance(message, CourseCommand):
+            return "the vehicle was stopped after this was asked for: ask again"
         message = replace(message, t_ns=now_ns, t_rx_ns=now_ns)
+        if isinstance(message, CourseCommand) and prepared is not None and prepared.stored:
+            message = replace(message, course=prepared.stored)
         return self._machine.on_message(message, now_ns, prepared)
 
     def plan_goto(self, goal: GotoRequest | ReturnRequest) -> Course:
@@ -124,6 +143,8 @@ class Console:
         if goal.x_m is not None and goal.y_m is not None and goal.latitude_deg is None and goal.longitude_deg is None:
             return goal.x_m, goal.y_m, goal.yaw_rad
         if goal.latitude_deg is not None and goal.longitude_deg is not None and goal.x_m is None and goal.y_m is None:
+            if goal.latitude_deg == 0.0 == goal.longitude_deg:
+                raise ChangeError("0 N 0 E is a place holder: give the place itself")
             datum = self._builder().course.datum
             east_m, north_m, _ = datum.to_enu(radians(goal.latitude_deg), radians(goal.longitude_deg), datum.height_m)
             return east_m, north_m, goal.yaw_rad
@@ -168,7 +189,8 @@ class Console:
             "log": facts.log,
             "up_s": (now_ns - facts.started_ns) * 1e-9,
             "mode": supervisor.mode.name,
-            "why": supervisor.why,
+            "why": supervisor.why + self._waits(now_ns),
+            "wait": self._wait(now_ns),
             "why_code": supervisor.reason.code,
             "driver": supervisor.driver,
             "reaction": supervisor.reaction.name,
@@ -201,8 +223,7 @@ class Console:
                 "age_ms": (now_ns - estimate.t_ns) * 1e-6,
             },
             "lane": self._lane(),
-            "progress_m": None if control is None else _known(control.progress_m),
-            "cross_track_m": None if control is None else _known(control.cross_track_m),
+            **self._place_on_course(),
             "target_speed_mps": None if control is None else _known(control.target_speed_mps),
             "ports": [
                 {"name": name, "state": state.name if isinstance(state, PortState) else "OPENING", "detail": detail}
@@ -216,8 +237,26 @@ class Console:
     def _course(self) -> dict[str, Any]:
         builder = self._machine.builder
         if builder is None:
-            return {"course": self.facts.course, "course_m": self.facts.course_m}
-        return {"course": builder.course.name, "course_m": builder.course.length_m}
+            return {"course": self.facts.course, "course_kind": CourseKind.GIVEN.name, "course_m": self.facts.course_m}
+        kind = self._machine.course_kind.name
+        return {"course": builder.course.name, "course_kind": kind, "course_m": builder.course.length_m}
+
+    def _wait(self, now_ns: int) -> dict[str, float] | None:
+        """Return the wait of the course at which the vehicle is to stand now; None while there is none."""
+        wait = self._machine.wait(now_ns)
+        return None if wait is None else {"at_m": wait[0].s_m, "duration_s": wait[0].duration_s, "waited_s": wait[1]}
+
+    def _waits(self, now_ns: int) -> str:
+        wait = self._wait(now_ns)
+        return "" if wait is None else "; waits {waited_s:.0f} s of {duration_s:g} s at {at_m:.1f} m".format(**wait)
+
+    def _place_on_course(self) -> dict[str, float | None]:
+        """Return the place on the course as the monitors track it; a controller may be wrong about its own."""
+        s = self._machine.supervisor.inputs
+        place = None if s is None else s.monitors.place
+        if place is None or place.point is None:
+            return {"progress_m": None, "cross_track_m": None}
+        return {"progress_m": place.s_m, "cross_track_m": place.off_m}
 
     def _speed_cap_mps(self) -> float | None:
         """Return the speed cap if it is below the profile's limit."""

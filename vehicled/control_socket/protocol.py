@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from vehicled.messages import OperatorAction
+from vehicled.messages import CourseKind, OperatorAction
 
 MAX_LINE = 4096
 MAX_COURSE_LINE = 4 << 20
@@ -18,6 +19,8 @@ COURSE_BEGINS = b'{"do":"course"'
 """First bytes of such a line, without spaces."""
 Share = Annotated[float, Meta(ge=-1.0, le=1.0)]
 Origin = Annotated[str, Meta(max_length=64)]
+OwnOrigin = Annotated[str, Meta(min_length=1, max_length=64)]
+"""Origin of a stream, which holds a lease by it."""
 
 ACTIONS: dict[str, OperatorAction] = {
     "arm": OperatorAction.ARM,
@@ -30,6 +33,9 @@ ACTIONS: dict[str, OperatorAction] = {
     "emergency_stop": OperatorAction.EMERGENCY_STOP,
     "reset": OperatorAction.RESET,
 }
+
+
+COURSE_KINDS: dict[str, CourseKind] = {"course": CourseKind.GIVEN, "mission": CourseKind.MISSION}
 
 
 class StatusRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="status"):
@@ -62,7 +68,7 @@ class TeleopRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     brake: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
     deadman: bool
     sequence: Annotated[int, Meta(ge=0, le=2**32 - 1)]
-    origin: Origin = "teleop"
+    origin: OwnOrigin = "teleop"
     unplugged: bool = False
     """True if the input device is gone; the other fields are then ignored."""
 
@@ -75,14 +81,16 @@ class SetpointRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     """Curvature of the path, positive left; this or ``wheel_angle_rad``."""
     wheel_angle_rad: Annotated[float, Meta(ge=-1.6, le=1.6)] | None = None
     sequence: Annotated[int, Meta(ge=0, le=2**32 - 1)]
-    origin: Origin = "setpoints"
+    origin: OwnOrigin = "setpoints"
 
 
 class CourseRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="course", kw_only=True):
     """Request to drive another course from now on."""
 
     data: bytes
-    """Course as :func:`vehicled.paths.stored.to_bytes` gives it."""
+    """Course as :func:`vehicled.paths.stored.to_bytes` gives it, in Base64."""
+    kind: Literal["course", "mission"] = "course"
+    """``mission`` if a ground station uploaded it."""
     origin: Origin = ""
 
 
@@ -158,6 +166,8 @@ Request = (
 )  # fmt: skip
 
 _decoder = msgspec.json.Decoder(Request)
+_NAMES = ("origin", "key", "topic")
+"""Fields that hold a name, which people read."""
 
 
 class RequestError(ValueError):
@@ -170,7 +180,16 @@ def parse(line: bytes) -> Request:
         request: Request = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f'not a request: {error}; try {{"do": "status"}}') from None
+    # Names are shown on terminals and in journals, where such characters could move the cursor or hide other text.
+    odd = {name: text for name in _NAMES if not (text := getattr(request, name, "")).isprintable()}
+    if odd:
+        request = replace(request, **{name: printable(text) for name, text in odd.items()})
     return request
+
+
+def printable(text: str) -> str:
+    """Return a text with ``?`` in the place of each character that is not printable."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def answer(**values: Any) -> bytes:

@@ -18,6 +18,7 @@ from vehicled.control_socket.console import Console
 from vehicled.control_socket.protocol import (
     ACTIONS,
     COURSE_BEGINS,
+    COURSE_KINDS,
     MAX_COURSE_LINE,
     MAX_LINE,
     ActionRequest,
@@ -27,6 +28,7 @@ from vehicled.control_socket.protocol import (
     MarginsRequest,
     ParametersRequest,
     RequestError,
+    ReturnRequest,
     SetParameterRequest,
     SetpointRequest,
     SpeedRequest,
@@ -44,7 +46,7 @@ from vehicled.control_socket.topics import Subscription, listening, survey
 from vehicled.live_changes import ChangeError
 from vehicled.log.cat import kinds_of
 from vehicled.log.errors import LogError
-from vehicled.messages import CourseCommand, Mode, ParameterCommand, Setpoint, TeleopCommand
+from vehicled.messages import CourseCommand, CourseKind, Mode, ParameterCommand, Setpoint, TeleopCommand
 from vehicled.paths.stored import to_bytes
 from vehicled.safety.monitors.setpoints import LEASE_NS
 
@@ -184,9 +186,10 @@ class ControlServer:
             for line in lines:
                 now_s = time.monotonic()
                 tokens, before_s = min(BURST, tokens + (now_s - before_s) * REQUESTS_PER_S), now_s
-                if tokens < 1.0 and stream.teleop is not None:
-                    # Readings would queue in the kernel and be used when they are old.
-                    await stream.send(refusal(f"more than {REQUESTS_PER_S:.0f} readings per second: send fewer"))
+                if tokens < 1.0 and (stream.teleop is not None or stream.setpoint is not None):
+                    # Readings and setpoints would queue in the kernel and be used when they are old.
+                    what = "readings" if stream.teleop is not None else "setpoints"
+                    await stream.send(refusal(f"more than {REQUESTS_PER_S:.0f} {what} per second: send fewer"))
                     return
                 if tokens < 1.0:
                     # Only this client waits; its further requests stay in the kernel.
@@ -280,7 +283,7 @@ class ControlServer:
 
     async def _change(self, console: Console, request: Change | ParametersRequest, origin: str) -> bytes:
         """Return the answer to a change. What takes time runs in another thread. Raises :class:`ChangeError`."""
-        now_ns = self._now_ns()
+        now_ns, stops = self._now_ns(), console.stops
         match request:
             case ParametersRequest():
                 return answer(parameters=console.parameters())
@@ -291,14 +294,15 @@ class ControlServer:
             case SetParameterRequest():
                 message: CourseCommand | ParameterCommand = ParameterCommand(now_ns, now_ns, origin, request.key, request.value)
             case CourseRequest():
-                message = CourseCommand(now_ns, now_ns, origin, "", request.data)
+                message = CourseCommand(now_ns, now_ns, origin, "", request.data, COURSE_KINDS[request.kind])
             case _:
                 course = await anyio.to_thread.run_sync(console.plan_goto, request, abandon_on_cancel=True)
-                message = CourseCommand(now_ns, now_ns, origin, course.name, to_bytes(course))
+                kind = CourseKind.RETURN if isinstance(request, ReturnRequest) else CourseKind.GOTO
+                message = CourseCommand(now_ns, now_ns, origin, course.name, to_bytes(course), kind)
         prepared = await anyio.to_thread.run_sync(console.prepare, message, abandon_on_cancel=True)
         if isinstance(message, CourseCommand):
             message = replace(message, name=prepared.course.name)
-        refused = console.change(message, prepared, self._now_ns())
+        refused = console.change(message, prepared, self._now_ns(), stops)
         if refused:
             return refusal(refused)
         if isinstance(message, ParameterCommand):

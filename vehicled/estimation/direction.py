@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from vehicled.estimation.measurements import enu_m, is_coloured
 from vehicled.messages import (
     ActuatorCommand,
+    CarrierSolution,
     EstimatorStatus,
     FixType,
     GnssFix,
@@ -61,6 +62,7 @@ class DirectionMonitor:
         self._throttle_since_ns = 0
         self._throttle_moves = False
         self._fix: tuple[int, float, float] | None = None
+        self._carrier: CarrierSolution | None = None
         self._step: tuple[int, float, float, float] | None = None
         """Newest displacement: time, east, north (m), and the distance that proves a sign (m)."""
         self.restarted()
@@ -107,6 +109,10 @@ class DirectionMonitor:
             return
         east, north, _ = enu_m(self._datum, fix)
         before, self._fix = self._fix, (fix.t_ns, east, north)
+        same, self._carrier = fix.carrier is self._carrier, fix.carrier
+        # The jump from one kind of solution to another is no displacement; without a velocity it would prove any sign.
+        if not same and not isfinite(fix.velocity_enu_mps[0] + fix.velocity_enu_mps[1]):
+            return
         if before is None or not 0.0 < (dt_s := (fix.t_ns - before[0]) * 1e-9) <= MAX_FIX_GAP_S:
             return
         ve, vn, _ = fix.velocity_enu_mps

@@ -61,8 +61,8 @@ class Simulation:
         self._weights = settings.weights or (RACING_WEIGHTS if racing else Weights())
         self.scanner = self._scanner_among_walls() if racing or settings.scene or self.features.scans else None
         self._collides = racing or bool(settings.scene)
-        overhang_m = 0.5 * (vehicle.length_m - vehicle.wheelbase_m) if not vehicle.skid_steer else 0.5 * vehicle.length_m
-        self._box_m = (-overhang_m, vehicle.length_m - overhang_m, 0.5 * vehicle.width_m)
+        front_m, rear_m, half_m = vehicle.outline
+        self._box_m = (-rear_m, front_m, half_m)
         self.max_time_s = settings.max_time_s or 2.0 * self._nominal_time_s() + 10.0
         self._period_s = period_ns * 1e-9
         self._generators: list[np.random.Generator] = [np.random.default_rng() for _ in range(count)]

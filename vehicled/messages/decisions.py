@@ -81,6 +81,19 @@ class Setpoint(Message, frozen=True):
     """True in the last setpoint of a program that ends; the other values are then meaningless."""
 
 
+class CourseKind(IntEnum):
+    """Purpose of a course."""
+
+    GIVEN = 0
+    """The course of the run, or one that a person or program gave."""
+    MISSION = 1
+    """A mission of a ground station."""
+    GOTO = 2
+    """A planned path to a place."""
+    RETURN = 3
+    """A planned path to where the vehicle was armed."""
+
+
 class CourseCommand(Message, frozen=True):
     """Request to drive another course from now on."""
 
@@ -90,6 +103,7 @@ class CourseCommand(Message, frozen=True):
     name: str
     course: bytes
     """Course as :func:`vehicled.paths.stored.to_bytes` gives it."""
+    kind: CourseKind = CourseKind.GIVEN
 
 
 class SpeedCommand(Message, frozen=True):

@@ -20,6 +20,7 @@ from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import NO_MARKINGS, Markings
 from vehicled.paths.read_summary import ReadSummary
 from vehicled.paths.smoothing import Array
+from vehicled.paths.waits import Wait, folded, waits_at
 
 Rows = npt.NDArray[np.int64]
 """Index of the original waypoint for each remaining point."""
@@ -78,6 +79,8 @@ class Course:
     """Record of what was read from the file; None for a course without a file."""
     surveyed: bool = False
     """True if its place on the earth is known; False for metres without a datum, which hold in any map."""
+    waits: tuple[Wait, ...] = ()
+    """Stops on the way, in driving order, each at a sample or at the end."""
 
     @property
     def cusps(self) -> list[int]:
@@ -112,6 +115,30 @@ class Course:
         """Return the same course under another name."""
         return replace(self, name=name)
 
+    def beginning_at(self, s_m: float) -> "Course":
+        """Return the lap with its start at the sample nearest to an arc length. Raises CourseError for an open course."""
+        if not self.closed:
+            raise CourseError(f"{self.name}: an open course begins at its start; only a lap can begin anywhere")
+        k = int(np.abs(self.s_m - s_m % self.length_m).argmin())
+        waits = sorted(((wait.s_m - float(self.s_m[k])) % self.length_m, wait.duration_s) for wait in self.waits)
+        turn = self.yaw_rad[-1] + remainder(self.yaw_rad[0] - self.yaw_rad[-1], tau) - self.yaw_rad[0]
+        course = replace(
+            self,
+            x_m=np.roll(self.x_m, -k),
+            y_m=np.roll(self.y_m, -k),
+            yaw_rad=np.append(self.yaw_rad[k:], self.yaw_rad[:k] + turn),
+            curvature_per_m=np.roll(self.curvature_per_m, -k),
+            s_m=np.append(self.s_m[k:] - self.s_m[k], self.s_m[:k] + (self.length_m - self.s_m[k])),
+            speed_mps=np.roll(self.speed_mps, -k),
+            waits=waits_at(*zip(*waits, strict=True)) if waits else (),
+        )
+        return course._read_only()
+
+    def _read_only(self) -> "Course":
+        for array in (self.x_m, self.y_m, self.yaw_rad, self.curvature_per_m, self.s_m, self.speed_mps):
+            array.flags.writeable = False
+        return self
+
     def repeated(self, laps: int) -> "Course":
         """Return several laps as one course. Raises CourseError for an open course, no lap, or more samples than allowed."""
         if laps == 1:
@@ -132,10 +159,12 @@ class Course:
             s_m=np.tile(self.s_m, laps) + lap * self.length_m,
             speed_mps=np.tile(self.speed_mps, laps),
             length_m=laps * self.length_m,
+            waits=waits_at(
+                [wait.s_m + number * self.length_m for number in range(laps) for wait in self.waits],
+                [wait.duration_s for _ in range(laps) for wait in self.waits],
+            ),
         )
-        for array in (course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.s_m, course.speed_mps):
-            array.flags.writeable = False
-        return course
+        return course._read_only()
 
 
 def course_from_waypoints(
@@ -150,6 +179,7 @@ def course_from_waypoints(
     datum: Datum = LOT_17,
     speed_holds: bool = False,
     places: Sequence[str] | None = None,
+    waits_s: npt.ArrayLike | None = None,
 ) -> Course:
     """Return a course through waypoints ``x``, ``y`` (m, ENU), at least two.
 
@@ -158,6 +188,7 @@ def course_from_waypoints(
     from a waypoint that is left backward; a 0 between opposite signs counts as the value behind it.
     closed: None joins ends that meet within the spacing of the waypoints. A lap cannot change its direction.
     places: what to call each waypoint in an error, such as "line 12".
+    waits_s: time at standstill at each waypoint, s; 0 for none.
 
     Raises CourseError, its message starting with ``name`` and the place.
     """
@@ -170,13 +201,14 @@ def course_from_waypoints(
     speeds, turning = cusps.find(points, speeds[rows], lambda i: at(int(rows[i])))
     if turning and closed:
         raise CourseError(f"{at(int(rows[turning[0]]))}: a lap cannot change its direction; leave the course open")
+    waits = None if waits_s is None else folded(waits_s, rows, name, np.size(x))
     points, rows, closed = _joined(at, points, rows, False if turning else closed)
     legs = np.hypot(*np.diff(_with_join(points, closed), axis=0).T)
     _check_legs(at, legs, rows)
     speeds = speeds[: len(points)]
     if yaw is not None:
         _check_headings(name, points, np.asarray(yaw, dtype=float)[rows] + np.where(speeds < 0.0, np.pi, 0.0))
-    return _sampled(name, points, legs, speeds, turning, closed, datum, speed_holds)
+    return _sampled(name, points, legs, speeds, turning, closed, datum, speed_holds, waits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,8 +381,9 @@ def _check_headings(name: str, points: Array, yaw: Array) -> None:
 
 
 def _sampled(
-    name: str, points: Array, legs: Array, speeds: Array, turning: list[int], closed: bool, datum: Datum, speed_holds: bool
-) -> Course:
+    name: str, points: Array, legs: Array, speeds: Array, turning: list[int], closed: bool, datum: Datum, speed_holds: bool,
+    durations_s: Array | None,
+) -> Course:  # fmt: skip
     length = float(legs.sum())
     spacing = max(min(SPACING_M, length / 16.0), length / MAX_SAMPLES)
     parts = [
@@ -375,7 +408,16 @@ def _sampled(
         if not np.isfinite(array).all():
             raise CourseError(f"{name}: the line cannot be sampled; look for waypoints that lie extremely close together")
         array.flags.writeable = False
-    return Course(name, *arrays, closed, datum, float(at_m[-1]), waypoints=len(points))
+    length_m, waits = float(at_m[-1]), tuple[Wait, ...]()
+    if durations_s is not None and durations_s.any():
+        starts = [0, *turning]
+        knots = np.concatenate([start + part.knots[:n] for start, part, n in zip(starts, parts, inner, strict=True)])
+        marks = np.arange(len(points))
+        after = np.clip(np.searchsorted(knots, marks), 1, len(knots) - 1)
+        rows = after - (marks - knots[after - 1] <= knots[after] - marks)
+        # The last waypoint of a lap, where it repeats the first, is the end of the lap.
+        waits = waits_at([*s_m[rows].tolist(), length_m][: len(durations_s)], durations_s.tolist())
+    return Course(name, *arrays, closed, datum, length_m, waypoints=len(points), waits=waits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -389,6 +431,8 @@ class _Part:
     """Curvature of the line in driving order."""
     speed_mps: Array
     backward: bool
+    knots: Array
+    """Fractional waypoint index of each sample, from 0 at the start of the part."""
 
     @property
     def rows(self) -> int:
@@ -416,4 +460,4 @@ def _sampled_part(points: Array, speeds: Array, first: int, last: int, closed: b
         target = speeds[held]
     else:
         target = np.interp(knots, marks, values)
-    return _Part(samples, s, yaw, curvature, target, bool(speeds[0] < 0.0))
+    return _Part(samples, s, yaw, curvature, target, bool(speeds[0] < 0.0), knots)

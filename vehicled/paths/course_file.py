@@ -52,6 +52,8 @@ class CourseFile:
     closed: bool | None = None
     datum: Datum | None = None
     name: str = ""
+    waits_s: Sequence[float] | None = None
+    """Time at standstill at each waypoint, s; 0 for none."""
 
     def to_course(self) -> Course:
         """Return the course on the file's datum, else on its first waypoint, or for local metres on the datum of car park 17.
@@ -87,6 +89,7 @@ class CourseFile:
                 datum=datum,
                 speed_holds=self.speed_holds,
                 places=self.places,
+                waits_s=self.waits_s,
             )
             remarks += compared
         remarks += self._remarks(course, plane, recorded=trace is not None)
@@ -190,7 +193,7 @@ class CourseFile:
         projected = []
         for (latitude, longitude), place in zip(self.points, self.places, strict=True):
             east, north, _ = datum.to_enu(radians(latitude), radians(longitude), datum.height_m)
-            if max(abs(east), abs(north)) > MAX_DISTANCE_M or _far_side(datum, latitude, longitude):
+            if max(abs(east), abs(north)) > MAX_DISTANCE_M or far_side(datum, latitude, longitude):
                 # A datum in its own right makes a swap visible that the ranges let pass.
                 back = datum.to_enu(radians(longitude), radians(latitude), datum.height_m) if abs(longitude) <= 90.0 else None
                 swapped = back is not None and max(abs(back[0]), abs(back[1])) < MAX_DISTANCE_M
@@ -203,7 +206,7 @@ class CourseFile:
         return projected
 
 
-def _far_side(datum: Datum, latitude_deg: float, longitude_deg: float) -> bool:
+def far_side(datum: Datum, latitude_deg: float, longitude_deg: float) -> bool:
     """Return True for a point on the other half of the earth, where east and north can be small again."""
     _, _, up = datum.to_enu(radians(latitude_deg), radians(longitude_deg), 0.0)
     return up < -1_000_000.0

@@ -1,103 +1,63 @@
 """Missions of ground stations: QGroundControl ``.plan`` (JSON) and the ``QGC WPL`` text of Mission Planner.
 
-A course takes the waypoints (NAV_WAYPOINT, 16) and the ground speed changes (DO_CHANGE_SPEED, 178), which count from the waypoint
-before them on. Camera and servo commands are ignored; anything else that would move the vehicle is refused rather than left out.
-Speeds of the plan's vehicle (cruiseSpeed, hoverSpeed) are planning aids and not taken.
+:mod:`vehicled.paths.mission` says what the items mean. Speeds of the plan's vehicle (cruiseSpeed, hoverSpeed) are planning aids and
+not taken.
 """
 
-from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
 from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, check_count, json_of, number, shown, text_of
 from vehicled.paths.errors import CourseError
+from vehicled.paths.mission import WAYPOINT, ItemError, Mission, MissionItem, unset
 from vehicled.paths.read_summary import ReadSummary
 
 PLAN_KIND = "a QGroundControl plan"
 TEXT_KIND = '"QGC WPL 110" and one mission item a line'
 ORDER = "missions write latitude first, then longitude"
-WAYPOINT = 16
-CHANGE_SPEED = 178
-GROUND_SPEED = 1
-# MAV_FRAME: GLOBAL, GLOBAL_RELATIVE_ALT, their _INT forms, GLOBAL_TERRAIN_ALT and its _INT form. Heights are not used.
-GLOBAL_FRAMES = (0, 3, 5, 6, 10, 11)
-# MAV_CMD: those up to 95 navigate, 112 to 115 hold the mission up, 177 jumps, 189 starts a landing, 193 and 194 pause and reverse.
-_MOVING = {*range(1, 96), *range(112, 116), 177, 189, 192, 193, 194, 252, 300}
-_NAMES = {
-    17: "LOITER", 18: "LOITER_TURNS", 19: "LOITER_TIME", 20: "RETURN_TO_LAUNCH", 21: "LAND", 22: "TAKEOFF",
-    82: "SPLINE_WAYPOINT", 93: "DELAY", 177: "JUMP", 194: "SET_REVERSE",
-}  # fmt: skip
 
 
-@dataclass(slots=True)
-class _Mission:
-    """Waypoints so far, and the speed of the next leg."""
+class _FileMission:
+    """Mission of a file, with what else the file holds."""
 
-    file_name: str
-    points: list[tuple[float, float]] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
-    speeds_mps: list[float] = field(default_factory=list)
-    speed_mps: float = DEFAULT_SPEED_MPS
-    ignored: dict[str, int] = field(default_factory=dict)
-    """Numbers of ignored items and sections, by name."""
-    changes: int = 0
-    """Number of speed changes used."""
+    def __init__(self, file_name: str) -> None:
+        self._file_name = file_name
+        self._mission = Mission(DEFAULT_SPEED_MPS)
+        self.sections: list[str] = []
+        """Names of sections that are no part of the way."""
 
-    def ignore(self, what: str) -> None:
-        """Count an ignored item."""
-        self.ignored[what] = self.ignored.get(what, 0) + 1
-
-    def add(self, place: str, frame: int, command: int, params: list[float | None]) -> None:
+    def add(self, place: str, frame: int, command: int, params: list[float | None], *, autocontinue: bool) -> None:
         """Add one item; ``params`` are its seven parameters, None if unset. Raises CourseError."""
-        at = f"{self.file_name}, {place}"
-        if command == WAYPOINT:
-            if frame not in GLOBAL_FRAMES:
-                raise CourseError(f"{at}: coordinate frame {frame} is not global; give the waypoint as latitude and longitude")
-            latitude, longitude = params[4], params[5]
-            if latitude is None or longitude is None:
-                raise CourseError(f"{at}: the waypoint has no position; give it one or delete it")
-            self.points.append((latitude, longitude))
-            check_count(self.file_name, len(self.points))
-            self.places.append(place)
-            self.speeds_mps.append(self.speed_mps)
-        elif command == CHANGE_SPEED:
-            self._change_speed(at, params)
-        elif command in _MOVING:
-            name = f" ({_NAMES[command]})" if command in _NAMES else ""
-            raise CourseError(f"{at}: command {command}{name} cannot be driven; use waypoints (16) and speed changes (178) only")
-        else:
-            self.ignore(f"command {command}")
-
-    def _change_speed(self, at: str, params: list[float | None]) -> None:
-        kind, speed = params[0], params[1]
-        # Ground stations write 0 (airspeed) for rovers too, where it means the same; climb and descent speeds are not ours.
-        if (kind is not None and kind not in (0, GROUND_SPEED)) or speed is None or speed in (-1.0, -2.0):
-            self.ignore("speed change that sets no ground speed")
-            return
-        if not (isfinite(speed) and speed > 0.0):
-            raise CourseError(f"{at}: speed change to {speed:g} m/s; a target speed is above 0: delete the item or correct it")
-        self.speed_mps = speed
-        self.changes += 1
-        if self.speeds_mps:
-            self.speeds_mps[-1] = speed
+        try:
+            self._mission.add(MissionItem(command, frame, params[:4], params[4], params[5], autocontinue), place)
+        except ItemError as error:
+            raise CourseError(f"{self._file_name}, {place}: {error}") from None
+        check_count(self._file_name, len(self._mission.stages))
 
     def drawing(self, form: str) -> CourseFile:
+        mission = self._mission
+        stages = mission.stages
+        waits_s = [stage.wait_s for stage in stages]
+        if stages:
+            waits_s[0] += mission.first_wait_s
         used = [("waypoints", "latitude, longitude, deg")]
-        remarks = []
-        if self.changes:
-            used.append((f"{self.changes} speed change(s)", "m/s, each from the waypoint before it on"))
+        remarks = mission.remarks()
+        if mission.changes:
+            used.append((f"{mission.changes} speed change(s)", "m/s, each from the waypoint before it on"))
         else:
             remarks.append(f"no speed changes: {DEFAULT_SPEED_MPS:g} m/s all along")
-        ignored = tuple((what, f"{count} of them" if count > 1 else "") for what, count in list(self.ignored.items())[:12])
+        if number_of_waits := sum(wait_s > 0.0 for wait_s in waits_s):
+            used.append((f"{number_of_waits} wait(s)", f"{sum(waits_s):g} s in all, each at its waypoint"))
         return CourseFile(
-            file_name=self.file_name,
-            points=self.points,
-            places=self.places,
+            file_name=self._file_name,
+            points=[(stage.x, stage.y) for stage in stages],
+            places=[stage.label for stage in stages],
             geodetic=True,
             order=ORDER,
-            speeds_mps=self.speeds_mps,
+            speeds_mps=mission.speeds_mps,
             speed_holds=True,
-            account=ReadSummary(form, tuple(used), ignored, tuple(remarks)),
+            waits_s=waits_s,
+            account=ReadSummary(form, tuple(used), tuple((section, "") for section in self.sections), tuple(remarks)),
         )
 
 
@@ -111,13 +71,13 @@ def read_plan(data: bytes, file_name: str) -> CourseFile:
     items = section.get("items") if isinstance(section, dict) else None
     if not isinstance(items, list):
         raise CourseError(f'{file_name}: the plan has no list "mission.items"; save it again in QGroundControl')
-    mission = _Mission(file_name)
+    mission = _FileMission(file_name)
     for key, what in (("cruiseSpeed", "cruiseSpeed"), ("hoverSpeed", "hoverSpeed"), ("plannedHomePosition", "home")):
         if section is not None and section.get(key) is not None:
-            mission.ignore(what)
+            mission.sections.append(what)
     for key in ("geoFence", "rallyPoints"):
         if root.get(key):
-            mission.ignore(key)
+            mission.sections.append(key)
     for i, item in enumerate(items):
         place = f"mission item {i + 1}"
         if not isinstance(item, dict):
@@ -133,7 +93,8 @@ def read_plan(data: bytes, file_name: str) -> CourseFile:
         command, frame = item.get("command"), item.get("frame", 3)
         if not isinstance(command, int) or not isinstance(frame, int):
             raise CourseError(f"{file_name}, {place}: command {shown(command)} in frame {shown(frame)}: both must be whole numbers")
-        mission.add(place, frame, command, _parameters(file_name, place, item))
+        autocontinue = item.get("autoContinue", True) is not False
+        mission.add(place, frame, command, _parameters(file_name, place, item), autocontinue=autocontinue)
     return mission.drawing("a QGroundControl plan")
 
 
@@ -149,13 +110,16 @@ def _parameters(file_name: str, place: str, item: dict[str, Any]) -> list[float 
 
 
 def read_text(data: bytes, file_name: str) -> CourseFile:
-    """Return the waypoints of a ``QGC WPL`` file without item 0 in the absolute frame, the home position. Raises CourseError."""
+    """Return the waypoints of a ``QGC WPL`` file. Raises CourseError.
+
+    Item 0 of version 110 in the absolute frame is the home position; version 120, of old QGroundControl, has none.
+    """
     lines = text_of(data, file_name, TEXT_KIND).splitlines()
     start = next(i for i, line in enumerate(lines) if line.strip())
     header = lines[start].split()
     if header[:2] != ["QGC", "WPL"] or len(header) != 3 or header[2] not in ("110", "120"):
         raise CourseError(f'{file_name}, line {start + 1}: {shown(lines[start])} is not "QGC WPL 110"; save it as waypoints')
-    mission = _Mission(file_name)
+    mission = _FileMission(file_name)
     for i, line in enumerate(lines[start + 1 :], start=start + 2):
         cells = line.split()
         if not cells or cells[0].startswith("#"):
@@ -171,8 +135,9 @@ def read_text(data: bytes, file_name: str) -> CourseFile:
         if not all(isfinite(v) and v == int(v) for v in whole):
             raise CourseError(f"{file_name}, {place}: index, frame and command must be whole numbers; correct the line")
         index, frame, command = (int(v) for v in whole)
-        if index == 0 and frame == 0 and command == WAYPOINT:
-            mission.ignore("home")
+        if header[2] == "110" and index == 0 and frame == 0 and command == WAYPOINT:
+            mission.sections.append("home")
             continue
-        mission.add(place, frame, command, list(values[4:11]))
-    return mission.drawing("QGC WPL, a mission of Mission Planner")
+        params = [unset(value) for value in values[4:8]] + values[8:11]
+        mission.add(place, frame, command, params, autocontinue=values[11] != 0.0)
+    return mission.drawing(f"QGC WPL {header[2]}, a mission of a ground station")

@@ -3,7 +3,7 @@
 The offset changes from one constant to another along a quintic polynomial without a jump of heading or curvature.
 """
 
-from math import inf
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,13 @@ class LateralOffset(NamedTuple):
     after_m: Any
     lap_m: float = inf
     """Length of a closed course; the arc length is that of the nearer lap, so a change must be over within half a lap."""
+
+    @property
+    def usable(self) -> bool:
+        """True if all fields are numbers that give an offset everywhere."""
+        *fields, lap_m = self
+        numbers = all(isinstance(value, float | int) for value in self) and all(map(isfinite, fields))
+        return numbers and self.length_m > 0.0 and lap_m > 0.0
 
     def at(self, s_m: Any) -> Any:
         """Return the offset at arc lengths."""

@@ -12,8 +12,13 @@ from vehicled.paths.course import MAX_COORDINATE_M, MAX_LENGTH_M, MAX_SAMPLES, M
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import Markings
+from vehicled.paths.waits import Wait, check_waits
 
 _ARRAYS = ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")
+AGAINST = -0.2
+"""Cosine between heading and line below which a heading points backwards."""
+MAX_CURVATURE_PER_M = 1e4
+MAX_NAME = 200
 _MOST_BYTES = 8 * len(_ARRAYS) * MAX_SAMPLES + (1 << 20)
 
 
@@ -42,6 +47,7 @@ class _Stored(Struct, kw_only=True):
     s_m: list[float]
     speed_mps: list[float]
     markings: Markings = Markings()
+    waits: tuple[Wait, ...] = ()
 
 
 def to_json(course: Course) -> bytes:
@@ -50,8 +56,11 @@ def to_json(course: Course) -> bytes:
     place = _Place(datum.latitude_rad, datum.longitude_rad, datum.height_m)
     columns = {name: getattr(course, name).tolist() for name in _ARRAYS}
     return msgspec.json.encode(
-        _Stored(name=course.name, closed=course.closed, length_m=course.length_m, datum=place, markings=course.markings, **columns)
-    )
+        _Stored(
+            name=course.name, closed=course.closed, length_m=course.length_m, datum=place, markings=course.markings,
+            waits=course.waits, **columns,
+        )
+    )  # fmt: skip
 
 
 def from_json(data: bytes) -> Course:
@@ -65,12 +74,14 @@ def from_json(data: bytes) -> Course:
         raise CourseError(f"{stored.name}: the columns of the stored course are not of one length")
     for column in columns.values():
         column.flags.writeable = False
+    check_waits(stored.name, stored.waits, stored.length_m)
     return Course(
         name=stored.name,
         closed=stored.closed,
         length_m=stored.length_m,
         datum=stored.datum.as_datum(),
         markings=stored.markings,
+        waits=stored.waits,
         **columns,
     )
 
@@ -84,6 +95,7 @@ class _Head(Struct, kw_only=True):
     datum: _Place
     samples: Annotated[int, Meta(ge=2, le=MAX_SAMPLES)]
     markings: Markings = Markings()
+    waits: tuple[Wait, ...] = ()
 
 
 def to_bytes(course: Course) -> bytes:
@@ -92,7 +104,7 @@ def to_bytes(course: Course) -> bytes:
     place = _Place(datum.latitude_rad, datum.longitude_rad, datum.height_m)
     head = _Head(
         name=course.name, closed=course.closed, length_m=course.length_m, datum=place, samples=len(course.x_m),
-        markings=course.markings,
+        markings=course.markings, waits=course.waits,
     )  # fmt: skip
     columns = [np.ascontiguousarray(getattr(course, name), dtype="<f8").tobytes() for name in _ARRAYS]
     return zlib.compress(msgspec.json.encode(head) + b"\n" + b"".join(columns), 1)
@@ -107,6 +119,8 @@ def from_bytes(data: bytes) -> Course:
         head = msgspec.json.decode(text, type=_Head)
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CourseError(f"these bytes are no course: {error}") from None
+    if len(head.name) > MAX_NAME or not head.name.isprintable():
+        raise CourseError(f"the name of the course is longer than {MAX_NAME} characters, or has some that are not printable")
     if len(rest) != 8 * len(_ARRAYS) * head.samples or not unpacking.eof:
         raise CourseError(f"{head.name}: the course is cut off")
     values = np.frombuffer(rest, "<f8").reshape(len(_ARRAYS), head.samples).astype(float)
@@ -121,11 +135,21 @@ def from_bytes(data: bytes) -> Course:
         raise CourseError(f"{head.name}: the places of the course do not fit its arc lengths")
     if not ((columns["speed_mps"] != 0.0) & (np.abs(columns["speed_mps"]) <= MAX_SPEED_MPS)).all():
         raise CourseError(f"{head.name}: a target speed is 0, or above {MAX_SPEED_MPS:g} m/s")
+    check_waits(head.name, head.waits, head.length_m)
+    direction = np.where(columns["speed_mps"][:-1] < 0.0, -1.0, 1.0)
+    yaw = columns["yaw_rad"][:-1]
+    ahead = direction * (np.cos(yaw) * np.diff(columns["x_m"]) + np.sin(yaw) * np.diff(columns["y_m"]))
+    # The heading of a corner is the mean of both legs, at most a right angle off either.
+    if (ahead < AGAINST * legs - 1e-9).any():
+        raise CourseError(f"{head.name}: a heading points against the line of the course")
+    if (np.abs(columns["curvature_per_m"]) > MAX_CURVATURE_PER_M).any():
+        raise CourseError(f"{head.name}: a curvature is above {MAX_CURVATURE_PER_M:g} per m")
     for column in columns.values():
         column.flags.writeable = False
     return Course(
-        name=head.name, closed=head.closed, length_m=head.length_m, datum=head.datum.as_datum(), markings=head.markings, **columns
-    )
+        name=head.name, closed=head.closed, length_m=head.length_m, datum=head.datum.as_datum(), markings=head.markings,
+        waits=head.waits, **columns,
+    )  # fmt: skip
 
 
 def datum_of(data: bytes) -> Datum:

@@ -225,6 +225,12 @@ def _vehicle(vehicle: View) -> Found:
         inside, outside = vehicle.get(inner), vehicle.get(outer)
         if inside is not None and outside is not None and inside > outside:
             yield (inner,), f"{inside:g} is more than {outer} = {outside:g}; the wheels stand inside the outline"
+    front_m, wheelbase_m, length_m = (vehicle.get(key) for key in ("front_overhang_m", "wheelbase_m", "length_m"))
+    if front_m is not None and wheelbase_m is not None and length_m is not None and front_m + wheelbase_m > length_m:
+        yield (
+            ("front_overhang_m",),
+            f"{front_m:g} m and the wheelbase are more than length_m = {length_m:g}; the rear axle stands inside the outline",
+        )
 
 
 def _drive(drive: View) -> Found:

@@ -21,11 +21,12 @@ STEADY_SHARE = 0.2
 
 
 class Outage(Struct, frozen=True):
-    """A time without RTK while the vehicle moved, and the first two fixes after it: time, x, y."""
+    """A time without RTK while the vehicle moved, and the first fix after it."""
 
-    last_ns: int
     duration_s: float
-    after: tuple[tuple[int, float, float], ...]
+    fix_ns: int
+    x_m: float
+    y_m: float
 
 
 def outages(recording: Recording) -> list[Outage]:
@@ -38,8 +39,7 @@ def outages(recording: Recording) -> list[Outage]:
         gap_s = (fixes[k].t_ns - fixes[k - 1].t_ns) * 1e-9
         way_m = hypot(places[k][0] - places[k - 1][0], places[k][1] - places[k - 1][1])
         if gap_s > MIN_OUTAGE_S and way_m > MIN_WAY_M:
-            after = tuple((fixes[i].t_rx_ns, *places[i]) for i in range(k, min(k + 2, len(fixes))))
-            found.append(Outage(fixes[k - 1].t_ns, gap_s, after))
+            found.append(Outage(gap_s, fixes[k].t_rx_ns, *places[k]))
     return found
 
 

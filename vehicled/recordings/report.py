@@ -1,7 +1,7 @@
 """Tables that summarise the scores of estimators over recorded drives."""
 
 from collections.abc import Callable, Sequence
-from math import degrees, isfinite, sqrt
+from math import degrees, isfinite, nan, sqrt
 
 from msgspec import Struct
 
@@ -42,6 +42,7 @@ class Overall(Struct, frozen=True, kw_only=True):
     """Largest ratio of the two."""
     heading_rad: float | None
     """RMS, as are the speeds."""
+    worst_heading_rad: float | None
     speed_mps: float | None
     worst_speed_mps: float | None
     pooled_speed_mps: float | None
@@ -49,9 +50,13 @@ class Overall(Struct, frozen=True, kw_only=True):
     worst_steady_speed_mps: float | None
     """The worst again, without the rows at which the receiver jumped."""
     published_speed_mps: float | None
+    worst_beyond_position: float | None
+    """Largest fraction of a recording's rows beyond 3 sigma of the estimate."""
+    worst_beyond_heading: float | None
+    worst_beyond_speed: float | None
     bridges: int
     bridged_m: float | None
-    """Largest error of a prediction at one of the first two fixes after an outage of RTK."""
+    """Largest error of a prediction at the first fix after an outage of RTK."""
     bridged_mean_m: float | None
     ahead_position_m: float | None
     ahead_yaw_rad: float | None
@@ -81,12 +86,16 @@ def _overall(scores: Sequence[Score]) -> Overall:
         published_position_m=_average(scores, _PUBLISHED_POSITION),
         below_raw=sum(ratio < 1.0 for ratio in ratios) / len(ratios) if ratios else None,
         worst_to_raw=max(ratios, default=None),
-        heading_rad=_average(scores, _stat("estimate", "heading_rad", "rms")),
+        heading_rad=_average(scores, _HEADING),
+        worst_heading_rad=_largest(scores, _HEADING),
         speed_mps=_average(scores, _SPEED),
         worst_speed_mps=_largest(scores, _SPEED),
         pooled_speed_mps=_pooled([score.estimate.speed_mps for score in scores]),
         worst_steady_speed_mps=_largest(scores, _steady),
         published_speed_mps=_average(scores, _PUBLISHED_SPEED),
+        worst_beyond_position=_largest(scores, _beyond("position")),
+        worst_beyond_heading=_largest(scores, _beyond("heading")),
+        worst_beyond_speed=_largest(scores, _beyond("speed")),
         bridges=sum(len(score.bridges) for score in scores),
         bridged_m=max(errors, default=None),
         bridged_mean_m=sum(errors) / len(errors) if errors else None,
@@ -107,7 +116,18 @@ def _stat(source: str, quantity: str, statistic: str) -> Figure:
 
 
 _POSITION, _PUBLISHED_POSITION = (_stat(source, "position_m", "mean") for source in ("estimate", "published"))
+_HEADING = _stat("estimate", "heading_rad", "rms")
 _SPEED, _PUBLISHED_SPEED = (_stat(source, "speed_mps", "rms") for source in ("estimate", "published"))
+
+
+def _beyond(quantity: str) -> Figure:
+    """Return the function that takes the fraction of rows beyond 3 sigma from a score."""
+
+    def of(score: Score) -> float | None:
+        value: float = getattr(score.beyond, quantity, nan)
+        return value if isfinite(value) else None
+
+    return of
 
 
 def _steady(score: Score) -> float | None:
@@ -132,7 +152,7 @@ def _largest(scores: Sequence[Score], of: Figure) -> float | None:
 
 
 def _bridged(scores: Sequence[Score]) -> list[float]:
-    return [error for score in scores for bridge in score.bridges for error in bridge.errors_m]
+    return [bridge.error_m for score in scores for bridge in score.bridges]
 
 
 def _pooled(spreads: Sequence[Spread | None]) -> float | None:
@@ -199,6 +219,10 @@ def _angle(value_rad: float | None) -> str:
     return _number(None if value_rad is None else degrees(value_rad), 2)
 
 
+def _percent(fraction: float | None) -> str:
+    return "-" if fraction is None else f"{100.0 * fraction:.1f}"
+
+
 def _outages(scores: Sequence[Score]) -> str:
     errors = _bridged(scores)
     return f"{max(errors):.2f} ({len(errors)})" if errors else ""
@@ -232,6 +256,7 @@ _ERRORS: Columns = (
     _mean_column("speed m/s", _SPEED, 2),
     _mean_column("steady", _steady, 2),
     _mean_column("publ.", _PUBLISHED_SPEED, 2),
+    ("> 3 sigma %", lambda scores: "/".join(_percent(_average(scores, _beyond(q))) for q in ("position", "heading", "speed"))),
     ("outages m", _outages),
     ("known", _known_share),
 )

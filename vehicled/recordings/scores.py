@@ -15,6 +15,8 @@ from vehicled.recordings.smoothing import wrapped
 HORIZON_NS = 1_000_000_000
 MOVING_MPS = 0.3
 """Open-loop predictions start while the vehicle moves faster than this: a standing one is no feat to predict."""
+SIGMAS3_PAIR = 11.829
+"""Chi-square with two degrees of freedom at the probability of 3 sigma, 0.9973."""
 MATCH_NS = 60_000_000
 """A prediction ends at the row nearest to its horizon; without one this near there is no truth for it."""
 
@@ -45,10 +47,21 @@ class Errors(Struct, frozen=True, kw_only=True):
 
 
 class Bridge(Struct, frozen=True, kw_only=True):
-    """An outage of RTK, and how far the predictions were from the first two fixes after it."""
+    """An outage of RTK, and how far the prediction was from the first fix after it."""
 
     duration_s: float
-    errors_m: tuple[float, ...]
+    error_m: float
+
+
+class Beyond(Struct, frozen=True, kw_only=True):
+    """Fraction of the rows whose error is beyond 3 sigma of the estimate: 0.003 if errors are normal and the filter is
+    consistent. NaN without a row.
+    """
+
+    position: float
+    """By the Mahalanobis distance of east and north, at the same probability."""
+    heading: float
+    speed: float
 
 
 class Score(Struct, frozen=True, kw_only=True):
@@ -63,6 +76,7 @@ class Score(Struct, frozen=True, kw_only=True):
     estimate: Errors
     raw: Errors
     published: Errors
+    beyond: Beyond | None = None
     steady_speed_mps: Spread | None = None
     """Speed error of the estimate, without rows whose true speed is disturbed by a jump of the receiver."""
     bridges: list[Bridge] = field(default_factory=list)
@@ -78,8 +92,8 @@ class Score(Struct, frozen=True, kw_only=True):
 
 
 def ahead_of(recording: Recording) -> list[int]:
-    """Steps at which the prediction must be known before the fix: the first two fixes after each outage of RTK."""
-    return [t_ns for outage in outages(recording) for t_ns, _, _ in outage.after]
+    """Return the steps at which the prediction must be known before the fix: the first fix after each outage of RTK."""
+    return [outage.fix_ns for outage in outages(recording)]
 
 
 def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Recording, Track] | None = None) -> Score:
@@ -102,6 +116,7 @@ def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Rec
         estimate=_errors(truth, rows, track),
         raw=_errors(truth, beside, Poses(recording.raw_x_m, recording.raw_y_m, measured_yaw(recording))),
         published=_errors(truth, beside, recording.published),
+        beyond=_beyond(truth, track),
         steady_speed_mps=_spread(
             np.where(
                 smoothing.near_jump(seconds(truth.t_ns - truth.t_ns[0]), truth.x_m, truth.y_m),
@@ -189,11 +204,33 @@ def _bridges(recording: Recording, track: Track) -> list[Bridge]:
     index = {int(t_ns): k for k, t_ns in enumerate(track.t_ns)}
     found = []
     for outage in outages(recording):
-        errors = [
-            float(np.hypot(track.ahead_x_m[k] - x, track.ahead_y_m[k] - y))
-            for t_ns, x, y in outage.after
-            if (k := index.get(t_ns)) is not None
-        ]
-        if errors and all(np.isfinite(errors)):
-            found.append(Bridge(duration_s=outage.duration_s, errors_m=tuple(errors)))
+        k = index.get(outage.fix_ns)
+        if k is not None and np.isfinite(track.ahead_x_m[k]):
+            error_m = float(np.hypot(track.ahead_x_m[k] - outage.x_m, track.ahead_y_m[k] - outage.y_m))
+            found.append(Bridge(duration_s=outage.duration_s, error_m=error_m))
     return found
+
+
+def _beyond(truth: Truth, track: Track) -> Beyond:
+    """Compare errors with the covariance, where truth and estimate are known; the heading only while the vehicle moves.
+
+    An error with a variance of zero, or with a covariance that is none, is beyond.
+    """
+    C = track.covariance
+    x, y = track.x_m - truth.x_m, track.y_m - truth.y_m
+    yaw, speed = wrapped(track.yaw_rad - truth.yaw_rad), track.speed_mps - truth.speed_mps
+    determinant = C[:, 0, 0] * C[:, 1, 1] - C[:, 0, 1] ** 2
+    distance2 = C[:, 1, 1] * x * x - 2.0 * C[:, 0, 1] * x * y + C[:, 0, 0] * y * y  # times the determinant
+    with np.errstate(invalid="ignore"):
+        far = (distance2 > SIGMAS3_PAIR * determinant) | ((determinant <= 0.0) & (np.hypot(x, y) > 0.0))
+        turned, faster = yaw * yaw > 9.0 * C[:, 2, 2], speed * speed > 9.0 * C[:, 3, 3]
+        moves = truth.speed_mps > MOVING_MPS
+    return Beyond(
+        position=_fraction(far, np.isfinite(x + y + determinant)),
+        heading=_fraction(turned, np.isfinite(yaw + C[:, 2, 2]) & moves),
+        speed=_fraction(faster, np.isfinite(speed + C[:, 3, 3])),
+    )
+
+
+def _fraction(holds: NDArray[np.bool_], known: NDArray[np.bool_]) -> float:
+    return float(holds[known].mean()) if known.any() else np.nan

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 
-from vehicled.live_changes import FENCE_SAMPLES, outside_fence
+from vehicled.live_changes import outside_fence
 from vehicled.paths.course import Course
 from vehicled.plugins import is_network
 from vehicled.profile import Loaded, Note, ProfileError
@@ -21,6 +21,7 @@ def findings(loaded: Loaded, course: Course | None = None, fence: Fence | None =
     ``on_road`` includes the ports, which a simulation does not open.
     """
     found = [*loaded.findings, *placed(loaded, devices_of(loaded.profile, simulated=not on_road)), *placed(loaded, _scans(loaded))]
+    found += placed(loaded, _unwatched(loaded))
     if on_road:
         found += placed(loaded, judge_ports(loaded.profile.devices))
     if course is not None and fence is not None:
@@ -64,18 +65,23 @@ def _scans(loaded: Loaded) -> Iterator[Note]:
         yield Note("controller.name", f"{chosen.label} reads {needs[0]}, and no device has the message LaserScan", level="error")
 
 
+def _unwatched(loaded: Loaded) -> Iterator[Note]:
+    """Yield a note if a controller says of itself that it follows no course: then it has no corridor either."""
+    chosen = loaded.profile.controller
+    if chosen.name != "programme" and not resolve("controller", chosen.name).follows_course:
+        text = f"{chosen.label} follows no course: its place, its end and the corridor are not watched"
+        yield Note("controller.name", text, level="warning")
+
+
 def _fence(loaded: Loaded, course: Course, fence: Fence) -> Iterator[Note]:
-    """Yield a note if the course leaves the fence or comes too close to it for the vehicle's width."""
-    if outside := outside_fence(course, fence):
+    """Yield a note if a vehicle on the course leaves the fence, or passes it with less room than at an obstacle."""
+    vehicle, room_m = loaded.profile.vehicle, loaded.profile.limits.obstacle_side_m
+    if outside := outside_fence(course, fence, vehicle.outline):
         yield Note("fence", outside, level="error")
-        return
-    half_m = 0.5 * loaded.profile.vehicle.width_m
-    every = max(1, len(course.x_m) // FENCE_SAMPLES)
-    places = zip(course.x_m[::every].tolist(), course.y_m[::every].tolist(), strict=True)
-    nearest = min(fence.clear_m(x_m, y_m) for x_m, y_m in places)
-    if nearest < half_m:
+    elif outside_fence(course, fence, vehicle.outline.widened(room_m)):
         yield Note(
             "fence",
-            f"course {course.name!r} comes within {nearest:.2f} m of the fence, and half of the vehicle is {half_m:g} m wide",
+            f"the vehicle on course {course.name!r} comes within {room_m:g} m of the fence (limits.obstacle_side_m): "
+            "a small error may stop it there",
             level="warning",
         )

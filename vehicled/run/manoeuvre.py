@@ -51,8 +51,8 @@ class ManoeuvreJudge:
 
     def __init__(self, course: Course, vehicle: Vehicle, judge: Judge) -> None:
         """Take the course. ``judge`` of the same course must get every message first: its projection is reused."""
-        half_m = 0.5 * vehicle.length_m
-        body = Body(half_m + vehicle.centre_m, half_m - vehicle.centre_m, vehicle.width_m)
+        outline = vehicle.outline
+        body = Body(outline.front_m, outline.rear_m, vehicle.width_m)
         self._markings = course.markings
         self._passing = LanePassage(course.markings, body)
         self._judge = judge

@@ -102,7 +102,12 @@ def _certainty(s: RuleInputs) -> str:
 
 def off_course(s: RuleInputs) -> str:
     """Return why the course cannot be driven from here; empty if it can."""
-    return "" if s.entry is None else s.entry.choose(s.estimate).refused
+    return s.monitors.place.choose(s.estimate).refused
+
+
+def _fence(s: RuleInputs) -> str:
+    outside = s.monitors.stopping.outside
+    return f"the vehicle is {outside}: drive it out by hand" if outside else ""
 
 
 def _still(s: RuleInputs) -> str:
@@ -241,6 +246,7 @@ CHECKS: tuple[Check, ...] = (
     Check("certainty", _certainty, "the position is known to a third of the corridor"),
     Check("controller", _controller, "the controller gives commands; not asked of a hand"),
     Check("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
+    Check("fence", _fence, "the body is inside the fence and outside its keep-out zones; not asked of a hand"),
     Check("standstill", _still, "it stands, by the estimate, the wheels and GNSS"),
     Check("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
     Check("imu", _imu, "the IMU is still at rest, and feels gravity alone"),
@@ -262,8 +268,8 @@ CHECKS: tuple[Check, ...] = (
 
 
 SPARED: dict[OperatorAction | None, frozenset[Callable[[RuleInputs], str]]] = {
-    OperatorAction.TELEOP: frozenset({off_course, blocked, _heading, _controller}),
-    OperatorAction.ALIGN: frozenset({off_course, _estimator, _heading, _controller}),
+    OperatorAction.TELEOP: frozenset({off_course, _fence, blocked, _heading, _controller}),
+    OperatorAction.ALIGN: frozenset({off_course, _fence, _estimator, _heading, _controller}),
     OperatorAction.OFFBOARD: frozenset({off_course, _controller}),
 }
 """Checks that are skipped: a person sees and steers, an alignment drive has yet to find the heading, setpoints follow no course."""

@@ -4,7 +4,6 @@ from msgspec import Struct
 
 from vehicled.messages import ActuatorCommand, ControlCommand, EstimatorStatus, Mode, StateEstimate
 from vehicled.paths.lateral_offset import LateralOffset
-from vehicled.safety.entry import CourseEntry
 from vehicled.vehicle import Limits
 
 
@@ -20,17 +19,18 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     control_age_ns: int = 0
     sent: ActuatorCommand | None = None
     """Last command to the actuators; None before the first."""
-    course_finished: bool = False
+    controller_finished: bool = False
+    """The controller says that its course is driven, and no wait is left."""
+    waiting: bool = False
+    """True while the course asks the vehicle to stand where it is, from the braking before a wait to its end."""
     actuator_lost: str = ""
     """Reason why the actuator's port cannot be written; empty if it can."""
     task_raised: str = ""
     """Text of the exception that a task raised since the last tick; empty if none."""
-    entry: CourseEntry | None = None
-    """Entry point of the next drive; None without a course."""
     measured_speed_mps: float = float("nan")
     """Speed by wheels and GNSS without the estimate, m/s, negative backward; NaN without a measurement."""
-    lateral_offset: LateralOffset | None = None
-    """Path that the controller plans beside the course; None for the course itself."""
+    planned_offset: LateralOffset | None = None
+    """Path beside the course along which the controller says that it drives; None for the course itself."""
     setup_fault: str = ""
     """Reason why profile or calibration are not fit to drive with; empty if they are."""
 
@@ -47,13 +47,3 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     def position_sigma_m(self) -> float:
         """Standard deviation of the estimated position in its worst direction, m; NaN without a valid one."""
         return self.estimate.position_sigma_m if self.estimate is not None else float("nan")
-
-    @property
-    def cross_track_m(self) -> float:
-        """Cross-track error of the last control command, m, positive left; NaN without one."""
-        return self.control.cross_track_m if self.control is not None else float("nan")
-
-    @property
-    def heading_error_rad(self) -> float:
-        """Heading error of the last control command, rad; NaN without one."""
-        return self.control.heading_error_rad if self.control is not None else float("nan")

@@ -190,8 +190,10 @@ class Supervisor:
             self.reaction = reaction
             if self.mode is Mode.ALIGN and self._seen is Mode.ALIGN:
                 self._follow_alignment(s)
-            # A drive that begins in this step has not restarted its course yet.
-            if self.mode is Mode.AUTO and self._seen is Mode.AUTO and s.course_finished:
+            # A drive that begins in this step has not restarted its course yet. The word of the controller ends a drive, but the
+            # course is finished only where it ends: see course_cut_short.
+            at_end = s.controller_finished and s.monitors.place.ended
+            if self.mode is Mode.AUTO and self._seen is Mode.AUTO and at_end:
                 self.course_driven = True
                 self._stop(Trigger.STOP, Reason(ReasonCode.COURSE_FINISHED), Reaction.CONTROLLED_STOP, s.now_ns)
 
@@ -245,7 +247,8 @@ class Supervisor:
             if not self.waiting:
                 self._wanted = None
                 s.monitors.alignment.reset()
-                self.entry = Entry() if s.entry is None else s.entry.choose(s.estimate)
+                self.entry = s.monitors.place.choose(s.estimate)
+                s.monitors.place.begin(self.entry, s.estimate)
                 details = (self.entry.said,) if self.entry.said else ()
                 self._go(Trigger.DRIVE, Reason(ReasonCode.DRIVES_COURSE, self._wanted_by, details))
         elif self._wanted is OperatorAction.ALIGN and self.mode is Mode.ARMED:

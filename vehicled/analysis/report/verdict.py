@@ -1,5 +1,6 @@
 """Verdict of a run: did it finish, why did it stop, what led to that, were the timing budgets met."""
 
+import json
 from math import degrees, isfinite, isnan, nan, sqrt
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from msgspec import Struct
 from vehicled.analysis.course import COURSE_CHANGED
 from vehicled.analysis.report.chart import moment
 from vehicled.analysis.report.scan import Findings
+from vehicled.control.waiting import WAIT_ENDED
 from vehicled.messages import Event, Fault, Mode, ModeChange, Reaction
 from vehicled.reference import too_coarse
 
@@ -59,6 +61,9 @@ def verdict(f: Findings) -> Verdict:
     sentences += [(None, f"Driven slower than the course asks: {note}.") for note in f.course_notes]
     if f.counts.get(COURSE_CHANGED):
         sentences.append((None, "The course was changed on the way: errors to it are those that the daemon believed."))
+    if waits := [json.loads(event.fields)["duration_s"] for event in f.rare[Event] if event.name == WAIT_ENDED]:
+        times = f"{len(waits)} place(s)" if len(waits) > 1 else "one place"
+        sentences.append((None, f"Waited {sum(waits):g} s at {times}, as the course asks."))
     if lanes := f.end.get("lanes", ""):
         passed = {"yes": True, "no": False}.get(f.end.get("lanes_passed", ""))
         sentences.append((passed, f"Lanes and boxes of the course: {lanes}."))

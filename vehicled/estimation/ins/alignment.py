@@ -5,7 +5,7 @@ chord between fixes plus the turn that the gyro measured since.
 """
 
 from collections import deque
-from math import atan2, hypot, isfinite, pi, sqrt
+from math import atan2, cos, exp, hypot, isfinite, nan, pi, sin, sqrt
 
 import numpy as np
 from msgspec import Struct
@@ -20,6 +20,10 @@ HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""
 CHORD_S = 10.0
 """Longest time for a chord between fixes."""
+SPEED_S = 0.9
+"""Shortest time over which a chord gives the speed at its end."""
+ACCELERATION_MPS2 = 1.0
+"""Assumed acceleration within that time."""
 MAX_CHORD_TURN_RAD = 0.5
 MAX_CHORD_SIGMA_RAD = 0.15
 LEVEL_S = 0.05
@@ -36,6 +40,9 @@ class Yaw(Struct, frozen=True, gc=False):
     yaw_rad: float
     sigma_rad: float
     kind: int = -1
+    speed_mps: float = nan
+    """Forward speed of a yaw that was seen in motion; NaN otherwise."""
+    speed_sigma_mps: float = nan
 
 
 class _Place(Struct, frozen=True, gc=False):
@@ -44,6 +51,9 @@ class _Place(Struct, frozen=True, gc=False):
     north_m: float
     turned_rad: float
     variance_m2: float
+    """Variance of the white error."""
+    colour: int
+    colour_variance_m2: float
 
 
 class Aligner:
@@ -89,7 +99,8 @@ class Aligner:
         if not speed >= self._params.gnss.course_min_speed_mps:
             return None
         sigma = sqrt(max(fix.velocity_variance[0], fix.velocity_variance[2])) / speed
-        return Yaw(atan2(vn, ve) + (pi if backward else 0.0), hypot(sigma, COURSE_SIGMA_RAD))
+        forward = -speed if backward else speed
+        return Yaw(_direction(ve, vn, backward), hypot(sigma, COURSE_SIGMA_RAD), -1, forward, sigma * speed)
 
     def _by_chord(self, t_ns: int, fix: Fix, backward: bool) -> Yaw | None:
         colour = max(fix.colour_variance_m2[0], fix.colour_variance_m2[1])
@@ -99,7 +110,7 @@ class Aligner:
             if t_ns <= places[-1].t_ns:
                 return None
             places.popleft()
-        here = _Place(t_ns, fix.east_m, fix.north_m, self._turned_rad, white)
+        here = _Place(t_ns, fix.east_m, fix.north_m, self._turned_rad, white, fix.colour, colour)
         best: Yaw | None = None
         turns = self._turned_rad
         count = 1
@@ -110,13 +121,40 @@ class Aligner:
                 break
             east, north = here.east_m - there.east_m, here.north_m - there.north_m
             chord_m = hypot(east, north)
-            wander = 2.0 * colour * (t_ns - there.t_ns) * 1e-9 / self._params.gnss.coloured_time_s
-            sigma = sqrt(white + there.variance_m2 + wander) / chord_m if chord_m > 0.0 else pi
+            variance = white + there.variance_m2 + self._wander_m2(there, here)
+            sigma = sqrt(variance) / chord_m if chord_m > 0.0 else pi
             if sigma < MAX_CHORD_SIGMA_RAD and (best is None or sigma < best.sigma_rad):
-                yaw = atan2(north, east) + (pi if backward else 0.0) + self._turned_rad - turns / count
-                best = Yaw(yaw, sigma)
+                best = Yaw(_direction(east, north, backward) + self._turned_rad - turns / count, sigma)
+        speed = best and self._speed(here, best.yaw_rad)
         places.append(here)
-        return best and Yaw(best.yaw_rad, hypot(best.sigma_rad, COURSE_SIGMA_RAD))
+        return best and speed and Yaw(best.yaw_rad, hypot(best.sigma_rad, COURSE_SIGMA_RAD), -1, *speed)
+
+    def _speed(self, here: _Place, yaw_rad: float) -> tuple[float, float] | None:
+        """Return the forward speed over the last second and its sigma; None without a place that is old enough."""
+        for there in reversed(self._places):
+            dt_s = (here.t_ns - there.t_ns) * 1e-9
+            if dt_s >= SPEED_S:
+                break
+        else:
+            return None
+        forward_m = (here.east_m - there.east_m) * cos(yaw_rad) + (here.north_m - there.north_m) * sin(yaw_rad)
+        variance = here.variance_m2 + there.variance_m2 + self._wander_m2(there, here)
+        return forward_m / dt_s, hypot(sqrt(variance), 0.5 * ACCELERATION_MPS2 * dt_s * dt_s) / dt_s
+
+    def _wander_m2(self, there: _Place, here: _Place) -> float:
+        """Return the variance of the change of the coloured error between two places.
+
+        One error drifts by a Gauss-Markov process; what a receiver declares beyond it comes on top. Fixes of two kinds have two
+        errors, and the chord between them carries both: a jump from RTK to plain GNSS is no course.
+        """
+        shared = min(there.colour_variance_m2, here.colour_variance_m2) if there.colour == here.colour else 0.0
+        decay = exp((there.t_ns - here.t_ns) * 1e-9 / self._params.gnss.coloured_time_s)
+        return there.colour_variance_m2 + here.colour_variance_m2 - 2.0 * decay * shared
+
+
+def _direction(east: float, north: float, backward: bool) -> float:
+    """Return the yaw of a vehicle that moves in this direction."""
+    return atan2(north, east) + (pi if backward else 0.0)
 
 
 def tilt(force_mps2: Triple) -> tuple[float, float]:
@@ -151,13 +189,20 @@ def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetect
     bias = still.rate_radps if rested else (0.0, 0.0, 0.0)
     ve, vn, vu = fix.velocity_mps
     known = isfinite(ve + vn)
+    moves = isfinite(yaw.speed_mps)
     turning = apply(state.R, *cross(tuple(a - b for a, b in zip(still.rate_radps, bias)), arm_m))  # type: ignore[arg-type]
     unknown = (STANDING_SIGMA_MPS if standing else UNKNOWN_SPEED_SIGMA_MPS) ** 2
     variance[V : V + 2] = (fix.velocity_variance[0], fix.velocity_variance[2]) if known else unknown
     variance[V + 2] = fix.climb_variance if isfinite(vu) else unknown
+    if moves:
+        variance[V], variance[V + 1] = yaw.speed_sigma_mps**2, (COURSE_SIGMA_RAD * yaw.speed_mps) ** 2
     up = fix.up_m if isfinite(fix.up_m) else 0.0
     state.x[P : P + 3] = [fix.east_m - ax, fix.north_m - ay, up - az]
-    state.x[V : V + 3] = [ve - turning[0] if known else 0.0, vn - turning[1] if known else 0.0, 0.0]
+    if moves:
+        velocity = apply(state.R, yaw.speed_mps, 0.0, 0.0)
+    else:
+        velocity = (ve - turning[0], vn - turning[1], 0.0) if known else (0.0, 0.0, 0.0)
+    state.x[V : V + 3] = list(velocity)
     state.x[BG : BG + 3] = list(bias)
 
     T = np.eye(N)
@@ -168,6 +213,12 @@ def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetect
     if fix.colour >= 0:
         M[P : P + 3, C : C + 3] = -np.eye(3)
         state.colour, state.colour_variance = fix.colour, fix.colour_variance_m2
+    if moves:
+        # The velocity points along the yaw, so their errors are one. Taken as independent, the constraint of no lateral speed would
+        # hold the velocity to a wrong yaw.
+        vx, vy, vz = velocity
+        M[V : V + 3, V : V + 3] = np.reshape(state.R, (3, 3))
+        M[V : V + 3, A : A + 3] = ((0.0, vz, -vy), (-vz, 0.0, vx), (vy, -vx, 0.0))
     T = M @ T
     covariance = (T * variance) @ T.T
     state.P = 0.5 * (covariance + covariance.T)

@@ -9,7 +9,10 @@ from vehicled.run.pair import Pair as InProcessPair
 
 
 class Faulty:
-    """Wraps an estimator or a controller and corrupts what its steps return while ``spoil`` is set."""
+    """Wraps an estimator or a controller and corrupts what its steps return while ``spoil`` is set.
+
+    An attribute that is set, such as ``finished``, is what it says from then on.
+    """
 
     def __init__(self, sound: Estimator | Controller) -> None:
         self._sound: Any = sound

@@ -64,6 +64,39 @@ during teleop along the course, so that crossings and the end of a lap are not c
 face along the course. Otherwise a drive begins at the start, if the vehicle stands there, as it does after it has reached the
 end. Anywhere else arming is refused: drive the vehicle back with teleop, or take it to the start. The log and `vehicled status`
 show where a drive was resumed.
+
+The distance to the entry point counts: in line with the course, but farther behind its start than the corridor is wide, the vehicle
+is off the course. Only an alignment may leave it up to `alignment.distance_m` behind the start, in line with it. The turn onto the
+course counts as well. On circles 1.25 times as wide as the smallest that the vehicle can drive, it must stay in the corridor and
+inside the fence.
+"""
+
+_PLACE = """
+## Place, corridor and fence
+
+Safety tracks the vehicle's place on the course itself, from the raw estimate. What a controller says of its place is shown and
+logged, and used nowhere here: corridor, speed cap before bends, lane, end of the course and resuming read the own place.
+The word of a controller can only stop the vehicle (rows 20 and 22):
+
+| the controller says | what counts |
+| --- | --- |
+| where it is on the course | only that it knows: NaN stops (`path_lost`) |
+| that it is finished | a stop: before the last metre of the course `course_cut_short`, and the course does not count as driven |
+| that it is not finished | half a corridor beyond the end of the course or of the lap the vehicle is stopped (`course_overrun`) |
+| which path beside the course it plans (`lateral_offset`) | the lane is laid along it while the vehicle is on it and it stays in \
+the corridor; within the distance of a stop the wheels count, whatever the plan |
+
+Obstacles count along the course, or along the arc of the wheels where no course is driven. Once the leading end is beside the
+course by a quarter of the vehicle's width, both count.
+
+The **corridor** is all that lies within `limits.corridor_m` of the course, measured to the reference point: beyond its end, too.
+A vehicle that goes back along its course by that much, driven or rolling, is braked (`course_backward`).
+
+A **fence** is a GeoJSON file of polygons that the vehicle must not leave, or not enter (`keep_out`). The body counts, with
+`vehicle.length_m`, `width_m` and `front_overhang_m`: an edge under it violates the fence, however small the zone is. `fence_ahead`
+tests all that the body sweeps until it would stand. A vehicle that is outside may be driven back in by hand, but not deeper.
+A course is refused if the body of a vehicle on it would violate the fence anywhere, by `check`, `sim` and `run`, and by
+`course set`, `goto`, `return` and missions.
 """
 
 _ALIGNMENT = """
@@ -164,7 +197,7 @@ def markdown() -> str:
     text = _HEAD + "\n| row | fault | detected by | reaction |\n| --- | --- | --- | --- |\n"
     text += "".join(f"| {row.number} | {row.fault} | {row.detector} | {row.reaction} |\n" for row in MATRIX)
     text += _RULES + "".join(_rule(row, rule) for row in MATRIX for rule in row.rules)
-    text += _ARMING + "".join(f"| {check.code} | {check.wants} |\n" for check in CHECKS) + _RESUMING + _ALIGNMENT
+    text += _ARMING + "".join(f"| {check.code} | {check.wants} |\n" for check in CHECKS) + _RESUMING + _PLACE + _ALIGNMENT
     text += (
         _CHOICES
         + _OUTSIDE

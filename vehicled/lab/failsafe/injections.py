@@ -26,10 +26,12 @@ from vehicled.messages import (
 )
 from vehicled.runtime.ending import EndConditions
 from vehicled.safety.monitors.motion import MOVING_MPS
+from vehicled.safety.monitors.place import OVERRUN_SHARE
 from vehicled.safety.monitors.yaw import STUCK_RAD
 from vehicled.tasks import PIPELINE
 from vehicled.vehicle import Limits
 
+COURSE = "circle_r5_ccw"
 BOTH = ("wires", "messages")
 WIRES = ("wires",)
 
@@ -61,6 +63,7 @@ class Injection(Struct, frozen=True, kw_only=True):
     links: tuple[str, ...] = BOTH
     profile: str = "art_vesc"
     overrides: tuple[str, ...] = ()
+    course: str = COURSE
     timeout_s: float = 8.0
     """Longest time until the vehicle has reacted and stopped, s."""
 
@@ -209,6 +212,20 @@ def _stands(stage: Stage) -> bool:
     return stage.speed_mps < MOVING_MPS
 
 
+def _says_finished(stage: Stage, finished: bool) -> None:
+    vars(stage.controller)["finished"] = finished
+
+
+def _drives_on(stage: Stage) -> None:
+    """Let the controller drive for ever."""
+    _says_finished(stage, False)
+    stage.controller.spoil = lambda command: replace(command, throttle=0.45, brake=0.0)
+
+
+def _beyond(stage: Stage) -> bool:
+    return stage.beyond_m > OVERRUN_SHARE * stage.profile.limits.corridor_m
+
+
 def _left(stage: Stage) -> bool:
     return stage.off_course_m > stage.profile.limits.corridor_m
 
@@ -341,13 +358,18 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=18, code="battery_empty", how="the supply falls to 8.5 V", simulated=True, fail="drive:battery=8.5"),
     Injection(
         row=19, code="fence_ahead", how="a fence appears within the stopping distance",
-        act=lambda s: s.put_up_fence(0.25, beyond=True),
+        act=lambda s: s.put_up_fence(s.profile.vehicle.outline.front_m + 0.1, beyond=True), also=("fence_left",),
     ),
     Injection(
         row=19, code="fence_left", how="a fence appears with the vehicle outside, edge 2 m ahead",
         act=lambda s: s.put_up_fence(2.0, beyond=False),
     ),
     Injection(row=19, code="corridor_left", how="the steering pulls to the right", fail="drive:pull=-2", since=_left),
+    Injection(
+        row=19, code="corridor_left", how="the controller drives straight on and says that it is on its course", since=_left,
+        act=_command(lambda c: replace(c, wheel_angle_rad=0.0, throttle=0.3, brake=0.0, cross_track_m=0.0, heading_error_rad=0.0)),
+        timeout_s=12.0,
+    ),
     Injection(row=20, code="controller_failed", how="the controller fails and only commands a stop", act=_command(_knows_nothing)),
     Injection(
         row=21, code="commands_clipped", how="the controller commands a wheel angle of 1 rad and twice the drive",
@@ -356,6 +378,19 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(
         row=22, code="path_lost", how="the controller loses its place on the course",
         act=_command(lambda c: replace(c, cross_track_m=nan, progress_m=nan)),
+    ),
+    Injection(
+        row=22, code="course_cut_short", how="the controller says in mid-course that it is finished",
+        act=lambda s: _says_finished(s, True),
+    ),
+    Injection(
+        row=22, code="course_overrun", how="the controller drives on beyond the end of the course", act=_drives_on, since=_beyond,
+        course="straight_20m", timeout_s=30.0,
+    ),
+    Injection(
+        row=22, code="course_backward", how="the controller drives backward and says that all is well",
+        act=_command(lambda c: replace(c, throttle=-0.5, brake=0.0)), since=lambda s: s.backward_m > s.profile.limits.corridor_m,
+        course="straight_20m", overrides=("limits.corridor_m=1.0",), timeout_s=12.0,
     ),
     Injection(
         row=23, code="obstacle_in_sight", how="a post at the coasting distance, range sensor", act=lambda s: s.put_up_post(0.9),

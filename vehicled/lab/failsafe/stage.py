@@ -151,6 +151,20 @@ class Stage:
         place = self._place
         return abs(self._tracker.update(place.x_m, place.y_m, place.yaw_rad).cross_track_m)
 
+    @property
+    def beyond_m(self) -> float:
+        """True distance beyond the end of an open course, m."""
+        place = self._place
+        here = self._tracker.update(place.x_m, place.y_m, place.yaw_rad)
+        along_m = cos(here.yaw_rad) * (place.x_m - here.x_m) + sin(here.yaw_rad) * (place.y_m - here.y_m)
+        return along_m if self._tracker.remaining_m == 0.0 else 0.0
+
+    @property
+    def backward_m(self) -> float:
+        """True distance lost along the course since the vehicle was farthest, m."""
+        place = self._place
+        return self._tracker.progress_m - self._tracker.update(place.x_m, place.y_m, place.yaw_rad).s_m
+
     def measure_turn(self) -> None:
         """Measure ``turned_rad`` from now on."""
         first_rad, least_rad, greatest_rad = self._place.yaw_rad, 0.0, 0.0
@@ -217,10 +231,9 @@ class Stage:
 
     def put_up_post(self, ahead_m: float) -> None:
         """Put a post on the course, at a distance ahead of the true vehicle's front."""
-        place, vehicle = self._place, self.profile.vehicle
+        place = self._place
         here = self._tracker.update(place.x_m, place.y_m, place.yaw_rad)
-        front_m = 0.5 * vehicle.length_m + vehicle.centre_m
-        point = self._tracker.point_at(here.s_m + front_m + ahead_m + POST_M)
+        point = self._tracker.point_at(here.s_m + self.profile.vehicle.outline.front_m + ahead_m + POST_M)
         self.pair.world.scene.add_circle(point.x_m, point.y_m, POST_M)
 
     def cover_scanner(self) -> None:

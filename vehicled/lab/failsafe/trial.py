@@ -19,7 +19,6 @@ from vehicled.safety.matrix import MATRIX
 from vehicled.safety.rule import Row, Rule
 from vehicled.vehicle import STANDSTILL_MPS
 
-COURSE = "circle_r5_ccw"
 DRIVE_S = 2.0
 """Driving time before the injection, s; a random part of up to one second is added."""
 BEGIN_S = 1.0
@@ -62,9 +61,11 @@ class _TrialRecorder:
 
 
 def run_trial(injection: Injection, link: str, seed: int, course: Course | None = None) -> TrialResult:
-    """Drive, inject at a random phase and observe; on ``COURSE`` if no course is given."""
+    """Drive, inject at a random phase and observe; on the injection's course if no other is given."""
     at_s = injection_s(injection, link, seed)
-    drive = TrialDrive(profile_of(injection), course or _course(), injection.scene, link, failures_of(injection, at_s), seed)
+    drive = TrialDrive(
+        profile_of(injection), course or _course(injection.course), injection.scene, link, failures_of(injection, at_s), seed
+    )
     if injection.prepare is not None:
         injection.prepare(drive.stage)
     return drive.inject(injection, at_s)
@@ -265,7 +266,7 @@ def profile_of(injection: Injection) -> Profile:
     return _PROFILES[key]
 
 
-def _course() -> Course:
-    if COURSE not in _COURSES:
-        _COURSES[COURSE] = load_course(COURSE)
-    return _COURSES[COURSE]
+def _course(name: str) -> Course:
+    if name not in _COURSES:
+        _COURSES[name] = load_course(name)
+    return _COURSES[name]

@@ -21,6 +21,7 @@ from vehicled.messages import (
 )
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
+from vehicled.paths.tracking import PathTracker
 from vehicled.safety.fence import Fence
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import AlignmentMonitor
@@ -32,6 +33,7 @@ from vehicled.safety.monitors.inertial import InertialMonitor
 from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.motor import MotorMonitor
 from vehicled.safety.monitors.obstacle import ObstacleMonitor
+from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
 from vehicled.safety.monitors.setpoints import SetpointMonitor
 from vehicled.safety.monitors.sources import Source, SourceMonitor
@@ -73,8 +75,9 @@ class Monitors:
         self.setpoints = SetpointMonitor()
         self.ground = PresenceMonitor()
         self.host = HostMonitor()
-        self.stopping = StoppingMonitor(limits, vehicle, course, fence, self.alignment)
-        self.obstacle = ObstacleMonitor(limits, vehicle, course, self.stopping)
+        self.place = PlaceMonitor(limits, vehicle, course, fence, self.alignment.params)
+        self.stopping = StoppingMonitor(limits, vehicle, fence, self.alignment, self.place)
+        self.obstacle = ObstacleMonitor(limits, vehicle, self.stopping, self.place)
         self.told: dict[tuple[str, str], Fault] = {}
         """Active faults that devices reported, by origin and code."""
         self._hears: dict[type[Message], tuple[Any, ...]] = {
@@ -102,8 +105,9 @@ class Monitors:
         for monitor in self._hears.get(type(message), ()):
             monitor.on_message(message, now_ns)
 
-    def follow(self, course: Course) -> None:
-        """Use another course from now on."""
+    def follow(self, course: Course, tracker: PathTracker | None = None) -> None:
+        """Use another course from now on; the next drive may begin at any place of it. ``tracker``: one of this course."""
+        self.place.follow(course, anywhere=True, tracker=tracker)
         self.stopping.follow(course)
         self.obstacle.follow(course)
 
@@ -120,6 +124,7 @@ class Monitors:
         self.motion.update(s)
         self.alignment.update(s)
         self.control.update(s)
+        self.place.update(s)
         self.stopping.update(s)
         self.obstacle.update(s)
 

@@ -5,12 +5,12 @@ the present wheel angle; a point blocks the lane where the rectangle first conta
 the rear therefore need no rule of their own.
 """
 
-from math import hypot
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.vehicle import Vehicle
@@ -74,10 +74,7 @@ class CourseLane:
 def arc(x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, direction: int, horizon_m: float) -> Stations:
     """Return stations on the circle of the present wheel angle, for a vehicle that follows no course."""
     way = _ways(horizon_m)
-    turned = direction * way * curvature_per_m
-    chord = direction * way * np.sinc(turned / (2.0 * np.pi))
-    middle = yaw_rad + 0.5 * turned
-    return Stations(way, x_m + chord * np.cos(middle), y_m + chord * np.sin(middle), yaw_rad + turned, 0.0, direction)
+    return Stations(way, *on_arc(x_m, y_m, yaw_rad, curvature_per_m, direction * way), 0.0, direction)
 
 
 def _ways(horizon_m: float) -> Array:
@@ -89,10 +86,9 @@ class Body:
     """The rectangle of a vehicle, with a side clearance."""
 
     def __init__(self, vehicle: Vehicle, side_m: float) -> None:
-        self.front_m = 0.5 * vehicle.length_m + vehicle.centre_m
-        self.rear_m = 0.5 * vehicle.length_m - vehicle.centre_m
-        self.half_m = 0.5 * vehicle.width_m
-        self.reach_m = hypot(max(self.front_m, self.rear_m), self.half_m)
+        self.outline = vehicle.outline
+        self.front_m, self.rear_m, self.half_m = self.outline
+        self.reach_m = self.outline.reach_m
         """Distance from the rear axle to the farthest corner, m."""
         self.side_m = side_m
 
@@ -103,7 +99,8 @@ class Body:
     def free_m(self, lane: Stations, x_m: Array, y_m: Array) -> float:
         """Return the free distance along the lane up to the first of the points (n,); infinite if none blocks it.
 
-        Points within the side clearance at the vehicle's present place are beside it, not ahead, and do not count.
+        Points within the side clearance at the vehicle's present place are beside it, not ahead: only the body itself blocks the
+        lane there, where it turns towards them.
         """
         lead, tail = (self.front_m, self.rear_m) if lane.direction > 0 else (self.rear_m, self.front_m)
         reach = float(lane.way_m[-1]) + lead + 2.0 * self.half_m + self.side_m + abs(lane.aside_m)
@@ -118,7 +115,8 @@ class Body:
         inside = (
             (ahead <= lead) & (ahead >= -tail) & (left <= half + np.maximum(aside, 0.0)) & (left >= np.minimum(aside, 0.0) - half)
         )
-        inside &= ~inside[0]
+        touched = (ahead <= lead) & (ahead >= -tail) & (np.abs(left) <= self.half_m)
+        inside &= ~inside[0] | (touched & ~touched[0])
         met = inside.any(axis=0)
         if not met.any():
             return float("inf")

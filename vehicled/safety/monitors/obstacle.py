@@ -3,20 +3,27 @@
 The lane counts as blocked if two of the last three readings of a source say so: one stray return does not stop the vehicle, and a
 thin post that every third sweep misses is still detected. Between readings the free distance shrinks by the distance driven. A
 moving obstacle counts where the last reading showed it.
+
+The lane is laid by the vehicle's own place and wheels. What the controller plans beside the course only moves the part of it that
+lies beyond the distance of a stop.
 """
 
 from collections import deque
-from math import copysign, inf, isfinite, isnan, tan
+from math import copysign, cos, inf, isfinite, isnan, sin, tan
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
 from vehicled.messages import EstimatorStatus, LaserScan, Mode, ObstacleRange, StateEstimate
+from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
+from vehicled.paths.lateral_offset import LateralOffset
+from vehicled.paths.tracking import PathPoint
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.lane import Body, CourseLane, Stations, arc
+from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.scans import scan_points
 from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.vehicle import Limits, Vehicle
@@ -34,9 +41,15 @@ FORGOTTEN_NS = 2_000_000_000
 SWEEP_S = 0.1
 """Age that a scan may have beyond the silence limit, s, because its time is that of its first ray."""
 LONGEST_STEP_S = 0.1
+LINE_SHARE = 0.25
+"""Part of its width by which the leading end of a vehicle that follows its course may be beside it."""
+PLAN_SHARE = 0.1
+"""Part of the corridor by which a path that the controller plans may be beside the vehicle."""
+OFFSET_SAMPLES = 32
 MOST_DRIVEN_M = 1e7
 """Driven distance at which the sum starts again, m; beyond it floating point would lose centimetres."""
 
+Pose = tuple[float, float, float]
 Source = tuple[float, float]
 """Mounting position of a scanner in the body frame, m, which identifies it."""
 RANGES: Source = (inf, inf)
@@ -48,12 +61,12 @@ MOST_SOURCES = 8
 class ObstacleMonitor:
     """Monitor of the free distance ahead of the leading end of the vehicle, and of the speed cap that follows from it."""
 
-    def __init__(self, limits: Limits, vehicle: Vehicle, course: Course | None, stopping: StoppingMonitor) -> None:
+    def __init__(self, limits: Limits, vehicle: Vehicle, stopping: StoppingMonitor, place: PlaceMonitor) -> None:
         self._limits = limits
         self._vehicle = vehicle
-        self._stopping = stopping
+        self._stopping, self._place = stopping, place
         self._body = Body(vehicle, limits.obstacle_side_m)
-        self._lane = CourseLane(course) if course is not None else None
+        self._lane = CourseLane(place.course) if place.course is not None else None
         self._pending: list[ObstacleRange | LaserScan] = []
         self._heard_ns: int | None = None
         self._looked_ns: int | None = None
@@ -161,7 +174,7 @@ class ObstacleMonitor:
         if not wrong:
             with np.errstate(over="ignore", invalid="ignore"):
                 points = scan_points(scan, estimate, self._body)
-                self._add(source, self._body.free_m(self._lane_ahead(s, estimate), *points))
+                self._add(source, min(self._body.free_m(lane, *points) for lane in self._lanes_ahead(s, estimate)))
 
     def _wrong_with(self, scan: LaserScan, blind_share: float, now_ns: int) -> str:
         """Return why a scan is unusable; empty if it is usable."""
@@ -174,15 +187,45 @@ class ObstacleMonitor:
             return f"the scanner tells what it saw {age_s:.2f} s ago"
         return f"{100 * blind_share:.0f} % of the scanner's rays tell nothing" if blind_share > BLIND_SHARE else ""
 
-    def _lane_ahead(self, s: SafetyInputs, estimate: StateEstimate) -> Stations:
+    def _lanes_ahead(self, s: SafetyInputs, estimate: StateEstimate) -> list[Stations]:
+        """Return the lanes that must be free: along the course, and where the wheels take the vehicle.
+
+        The wheels count for the distance of a stop: always if the controller drives beside the course, else once the vehicle leaves
+        its line. A controller that follows its course is about to turn where its wheels still point straight at what stands behind
+        a bend; beside the course only its own word says what it is about to do.
+        """
         horizon_m = self._stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE + self._limits.obstacle_gap_m
-        control = s.control
         if s.mode is not Mode.STOPPING:
             self._by_hand = s.mode in (Mode.TELEOP, Mode.OFFBOARD, Mode.ALIGN)
-        follows = self._lane is not None and not self._by_hand
-        if follows and control is not None and isfinite(control.progress_m + control.cross_track_m):
-            assert self._lane is not None
-            return self._lane.ahead(control.progress_m, control.cross_track_m, horizon_m, s.lateral_offset)
         wheel = s.sent.wheel_angle_rad if s.sent is not None else 0.0
         curvature = tan(copysign(min(abs(wheel), 1.5), wheel)) / self._vehicle.effective_wheelbase_m(estimate.speed_mps)
-        return arc(estimate.x_m, estimate.y_m, estimate.yaw_rad, curvature, self._direction, horizon_m)
+        pose = estimate.x_m, estimate.y_m, estimate.yaw_rad
+        place, limits = self._place, self._limits
+        if self._lane is None or self._by_hand or place.point is None or not self._goes_along(s, place.point):
+            return [arc(*pose, curvature, self._direction, horizon_m)]
+        s_m, left_m = place.point.s_m, place.point.cross_track_m
+        offset = self._believed(s.planned_offset, s_m, left_m, horizon_m)
+        lane = self._lane.ahead(s_m, left_m, horizon_m, offset)
+        if offset is None and not self._leaves_line(pose, curvature, abs(estimate.speed_mps)):
+            return [lane]
+        return [lane, arc(*pose, curvature, self._direction, self._stopping.distance_m + limits.obstacle_gap_m)]
+
+    def _goes_along(self, s: SafetyInputs, point: PathPoint) -> bool:
+        """Return True if the vehicle is on its course, and stands or moves in the direction of the leg."""
+        return abs(self._place.off_m) <= self._limits.corridor_m and (point.direction == self._direction or not self.drives(s))
+
+    def _believed(self, offset: LateralOffset | None, s_m: float, left_m: float, horizon_m: float) -> LateralOffset | None:
+        """Return the path beside the course that the controller plans, if the vehicle is on it and it stays in the corridor."""
+        if offset is None or not offset.usable:
+            return None
+        furthest_m = float(np.abs(offset.at(np.linspace(s_m, s_m + horizon_m, OFFSET_SAMPLES))).max())
+        near = abs(left_m - float(offset.at(s_m))) <= PLAN_SHARE * self._limits.corridor_m
+        return offset if near and furthest_m <= self._limits.corridor_m else None
+
+    def _leaves_line(self, pose: Pose, curvature: float, speed_mps: float) -> bool:
+        """Return True if the leading end of the vehicle will be beside the course when the next command can act."""
+        way_m = self._direction * speed_mps * self._stopping.reaction_s
+        (x_m,), (y_m,), (yaw_rad,) = on_arc(*pose, curvature, np.array([way_m]))
+        ahead_m = self._body.front_m if self._direction > 0 else -self._body.rear_m
+        here = self._place.locate(float(x_m + ahead_m * cos(yaw_rad)), float(y_m + ahead_m * sin(yaw_rad)), float(yaw_rad))
+        return here is not None and abs(here.cross_track_m) > LINE_SHARE * self._vehicle.width_m

@@ -4,13 +4,17 @@ A stop begins after the reaction time: the daemon's own p99.9 response, the age 
 drive. It then takes v^2 / 2a with the certain deceleration: half the brake, or coasting if there is no brake.
 """
 
-from math import cos, inf, isfinite, sin, sqrt
+from math import copysign, hypot, inf, isfinite, nan, sqrt
 
+import numpy as np
+
+from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
-from vehicled.safety.fence import Fence
+from vehicled.safety.fence import Fence, Flags, swept_on_arc
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import AlignmentMonitor
 from vehicled.safety.monitors.lane import Body
+from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.vehicle import Limits, Vehicle
 
 STOP_SHARE = 0.5
@@ -19,18 +23,30 @@ CURVATURE_AHEAD_M = 3.0
 """Distance ahead of the vehicle in which the largest curvature counts, m."""
 MIN_REACTION_S = 0.05
 STEPS = 4
+FARTHEST_M = 1e4
+"""Longest stop whose way is computed, m."""
+DEEPER_M = 0.02
+"""Depth of a violation that a vehicle which drives back in may add, m: its corners swing when it turns."""
 
 
 class StoppingMonitor:
     """Monitor of the stopping distance, of the fence that a stop would leave, and of the speed cap from the corridor."""
 
     def __init__(
-        self, limits: Limits, vehicle: Vehicle, course: Course | None, fence: Fence | None, alignment: AlignmentMonitor
+        self, limits: Limits, vehicle: Vehicle, fence: Fence | None, alignment: AlignmentMonitor, place: PlaceMonitor
     ) -> None:
         self._limits = limits
         self._fence = fence
-        self._alignment = alignment
+        self._alignment, self._place = alignment, place
         self._body = Body(vehicle, 0.0)
+        self._known_of: object = None
+        """Polygons for which the next three hold: a point, its distance from the nearest edge, and its wrong sides."""
+        self._known_at, self._known_m = (nan, nan), 0.0
+        self._known: Flags = np.zeros(0, dtype=np.bool_)
+        self._known_wrong = False
+        self._clear_m = 0.0
+        """Least distance of the reference point from the nearest edge of the fence."""
+        self._profile_mps2 = self._certain_mps2(vehicle)
         self.adapt(vehicle)
         self.reaction_s = MIN_REACTION_S + vehicle.drive.delay_s
         """Time from an event to the first braking, s, at p99.9."""
@@ -44,25 +60,28 @@ class StoppingMonitor:
         """Speed from which a stop with straight wheels ends within the corridor, m/s."""
         self._sharpest: list[float] = []
         self._spacing_m = 1.0
-        if course is not None:
-            self.follow(course)
+        if place.course is not None:
+            self.follow(place.course)
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Replace the vehicle parameters, which may have been identified while driving."""
+        """Replace the vehicle parameters, which may have been identified while driving. A stop is never expected to be shorter than
+        by the profile: friction that an identifier reports may not last."""
+        self._deceleration_mps2 = min(self._certain_mps2(vehicle), self._profile_mps2)
+        self._delay_s = vehicle.drive.delay_s
+
+    def _certain_mps2(self, vehicle: Vehicle) -> float:
         drive = vehicle.drive
-        at_hand = STOP_SHARE * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
-        self._deceleration_mps2 = max(at_hand, 0.05)
-        self._delay_s = drive.delay_s
+        return max(STOP_SHARE * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0), 0.05)
 
     def follow(self, course: Course) -> None:
         """Use a course: store the largest curvature within ``CURVATURE_AHEAD_M`` of each sample of the course."""
-        curvature = [abs(float(c)) for c in course.curvature_per_m]
-        count = len(curvature)
-        self._spacing_m = course.length_m / count
+        sharpest = np.abs(course.curvature_per_m)
+        self._spacing_m = course.length_m / len(sharpest)
         reach = max(1, round(CURVATURE_AHEAD_M / self._spacing_m))
-        if course.closed:
-            curvature += curvature[:reach]
-        self._sharpest = [max(curvature[k : k + reach]) for k in range(count)]
+        ahead = np.append(sharpest, sharpest[:reach] if course.closed else np.zeros(reach))
+        for k in range(1, reach):
+            sharpest = np.maximum(sharpest, ahead[k : k + len(sharpest)])
+        self._sharpest = sharpest.tolist()
 
     def measured(self, response_s: float, age_s: float) -> None:
         """Set the reaction time from the daemon's measured p99.9 response and the age of the measurements behind its commands."""
@@ -80,7 +99,7 @@ class StoppingMonitor:
 
     def update(self, s: SafetyInputs) -> None:
         """Predict the stop from the newest estimate."""
-        estimate, control, alignment = s.estimate, s.control, self._alignment
+        estimate, alignment, place = s.estimate, self._alignment, self._place
         if alignment.active or alignment.without_heading:
             if isfinite(s.speed_mps):
                 self.distance_m = self.way_m(abs(s.speed_mps))
@@ -91,10 +110,11 @@ class StoppingMonitor:
             return
         self.distance_m = self.way_m(abs(estimate.speed_mps))
         if self._fence is not None:
-            self._look_at_fence(estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps, estimate.yaw_rate_radps)
-        if control is not None and isfinite(control.progress_m) and self._sharpest:
-            index = int(control.progress_m / self._spacing_m) % len(self._sharpest)
-            room_m = max(self._limits.corridor_m - abs(control.cross_track_m), 0.1)
+            pose = estimate.x_m, estimate.y_m, estimate.yaw_rad
+            self._look_at_fence(self._fence, pose, estimate.speed_mps, estimate.yaw_rate_radps)
+        if place.point is not None and self._sharpest:
+            index = int(place.point.s_m / self._spacing_m) % len(self._sharpest)
+            room_m = max(self._limits.corridor_m - abs(place.off_m), 0.1)
             # On a straight line beside a path of curvature k the cross-track error is k d^2 / 2 after the distance d.
             way_m = sqrt(2.0 * room_m / max(self._sharpest[index], 1e-3))
             self.cap_mps = max(self.speed_mps(way_m), self._limits.capped_speed_mps)
@@ -121,35 +141,35 @@ class StoppingMonitor:
         """Distance of the vehicle's farthest corner from the rear axle, m."""
         return self._body.reach_m
 
-    def _look_at_fence(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float, yaw_rate_radps: float) -> None:
-        assert self._fence is not None
-        self.outside = self._fence.violated(x_m, y_m)
-        self.leaves = ""
-        if not self.outside and self._fence.clear_m(x_m, y_m) > self.distance_m + self._body.reach_m:
-            return
-        forward = 1.0 if speed_mps >= 0.0 else -1.0
-        ahead_m = self._body.front_m if speed_mps >= 0.0 else -self._body.rear_m
+    def _look_at_fence(self, fence: Fence, pose: tuple[float, float, float], speed_mps: float, yaw_rate_radps: float) -> None:
+        """Check the body where it is, and all that it sweeps until it stands."""
+        outline = self._body.outline
+        now = later = self._wrong_side(fence, pose[0], pose[1])
         bend = yaw_rate_radps / speed_mps if abs(speed_mps) > 0.1 and isfinite(yaw_rate_radps) else 0.0
-        step_m = forward * self.distance_m / STEPS
-        _, depth_m = self._beyond(x_m, y_m, yaw_rad, ahead_m)
-        for _ in range(STEPS):
-            yaw_rad += 0.5 * bend * step_m
-            x_m += step_m * cos(yaw_rad)
-            y_m += step_m * sin(yaw_rad)
-            yaw_rad += 0.5 * bend * step_m
-            wrong, deeper_m = self._beyond(x_m, y_m, yaw_rad, ahead_m)
-            # A vehicle that is already outside may drive back in, so only a deeper violation counts.
-            if wrong and deeper_m > depth_m:
-                self.leaves = wrong
-                return
+        way_m = copysign(min(self.distance_m, FARTHEST_M), speed_mps)
+        if self._clear_m <= self.distance_m + outline.reach_m:
+            now, later = fence.breached(swept_on_arc(outline, pose, bend, way_m))
+        elif not self._known_wrong:
+            self.outside = self.leaves = ""
+            return
+        self.outside, self.leaves = fence.named(now), fence.named(later & ~now)
+        if self.leaves:
+            return
+        # A vehicle that is already outside may drive back in, so only a deeper violation counts.
+        for number in np.flatnonzero(now).tolist():
+            depth_m = fence.depth_m(number, outline, *pose) + DEEPER_M
+            stops = zip(*on_arc(*pose, bend, np.linspace(way_m / STEPS, way_m, STEPS)), strict=True)
+            if any(fence.depth_m(number, outline, *stop) > depth_m for stop in stops):
+                self.leaves = fence.named(now)
 
-    def _beyond(self, x_m: float, y_m: float, yaw_rad: float, ahead_m: float) -> tuple[str, float]:
-        """Return the fence that the leading end of the vehicle violates, with its middle or a corner, and the largest depth."""
-        assert self._fence is not None
-        c, s = cos(yaw_rad), sin(yaw_rad)
-        wrong, depth_m = "", 0.0
-        for left_m in (0.0, self._body.half_m, -self._body.half_m):
-            corner = x_m + ahead_m * c - left_m * s, y_m + ahead_m * s + left_m * c
-            if found := self._fence.violated(*corner):
-                wrong, depth_m = found, max(depth_m, self._fence.depth_m(*corner))
-        return wrong, depth_m
+    def _wrong_side(self, fence: Fence, x_m: float, y_m: float) -> Flags:
+        """Return a flag per polygon: the reference point is on its wrong side. Also update the distance to the nearest edge: until
+        the vehicle has moved that far, both are known without looking at the edges."""
+        moved_m = hypot(x_m - self._known_at[0], y_m - self._known_at[1])
+        if self._known_of is not fence.polygons or not moved_m < self._known_m:
+            self._known_of, self._known_at, self._known_m = fence.polygons, (x_m, y_m), fence.clear_m(x_m, y_m)
+            self._known = fence.wrong_side(x_m, y_m)
+            self._known_wrong = bool(self._known.any())
+            moved_m = 0.0
+        self._clear_m = self._known_m - moved_m
+        return self._known

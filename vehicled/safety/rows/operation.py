@@ -5,6 +5,7 @@ from math import inf, isfinite, nan
 from vehicled.messages import Mode, Reaction
 from vehicled.safety.modes import DRIVING
 from vehicled.safety.monitors.host import STEP_S
+from vehicled.safety.monitors.place import OVERRUN_M, OVERRUN_SHARE
 from vehicled.safety.monitors.setpoints import SILENCE_S
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, seconds
 
@@ -122,7 +123,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=19,
         fault="the vehicle leaves its corridor or a fence",
-        detector="where it is, and where it would come to rest",
+        detector="its place on the course, which safety tracks itself; its body where it is, and where a stop would take it",
         reaction="cap, controlled stop before the edge, brake beyond it",
         rules=(
             Rule(
@@ -145,16 +146,16 @@ ROWS: tuple[Row, ...] = (
                 persist_ms=50.0,
                 react_ms=100.0,
                 # Teleop is exempt, so that a person can drive the vehicle back in.
-                modes=frozenset({Mode.AUTO}),
+                modes=frozenset({Mode.AUTO, Mode.OFFBOARD}),
             ),
             Rule(
                 code="corridor_left",
                 reaction=Reaction.BRAKE,
-                # Teleop and alignment follow no course, so they have no corridor to leave.
-                value=lambda s: nan if s.monitors.hand.driver is not None or s.monitors.alignment.active else abs(s.cross_track_m),
+                # Only a drive along the course, and the stop after it, has a corridor to leave.
+                value=lambda s: abs(s.monitors.place.off_m) if s.monitors.place.driving else nan,
                 limit=lambda s: s.limits.corridor_m,
                 unit="m",
-                reason=lambda s: f"{s.cross_track_m:+.2f} m off the course (corridor {s.limits.corridor_m:.2f} m)",
+                reason=lambda s: f"{s.monitors.place.off_m:+.2f} m off the course (corridor {s.limits.corridor_m:.2f} m)",
                 detect_ms=0.0,
                 persist_ms=50.0,
                 react_ms=100.0,
@@ -165,15 +166,50 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=22,
-        fault="the path is lost",
-        detector="finiteness of the controller's reference",
-        reaction="controlled stop",
+        fault="the controller loses its path, drives it backward, or ends elsewhere than the course",
+        detector="finiteness of its reference; its end and its way against the place on the course that safety tracks",
+        reaction="controlled stop, brake when backward; only at the end of the course the drive counts as finished",
         rules=(
             Rule(
                 code="path_lost",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.control is not None and not isfinite(s.cross_track_m) and isfinite(s.speed_mps),
+                value=lambda s: s.control is not None and not isfinite(s.control.cross_track_m) and isfinite(s.speed_mps),
                 reason=lambda s: "the controller does not know where on its path it is",
+                detect_ms=10.0,
+                persist_ms=50.0,
+                react_ms=100.0,
+                modes=AUTO,
+            ),
+            Rule(
+                code="course_cut_short",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.controller_finished and not s.monitors.place.ended,
+                reason=lambda s: f"the controller ends the drive {s.monitors.place.remaining_m:.1f} m before the end of the course",
+                detect_ms=10.0,
+                # The end of the last drive may still be reported when the next begins.
+                persist_ms=50.0,
+                react_ms=100.0,
+                modes=AUTO,
+            ),
+            Rule(
+                code="course_overrun",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.monitors.place.beyond_m,
+                limit=lambda s: min(OVERRUN_SHARE * s.limits.corridor_m, OVERRUN_M),
+                unit="m",
+                reason=lambda s: f"{s.monitors.place.beyond_m:.2f} m beyond the end of the course, and the controller drives on",
+                detect_ms=10.0,
+                persist_ms=50.0,
+                react_ms=100.0,
+                modes=AUTO,
+            ),
+            Rule(
+                code="course_backward",
+                reaction=Reaction.BRAKE,
+                value=lambda s: s.monitors.place.backward_m,
+                limit=lambda s: s.limits.corridor_m,
+                unit="m",
+                reason=lambda s: f"{s.monitors.place.backward_m:.2f} m back along the course: driven against it, or rolled back",
                 detect_ms=10.0,
                 persist_ms=50.0,
                 react_ms=100.0,

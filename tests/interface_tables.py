@@ -1,0 +1,162 @@
+"""Tables of the pages on the interfaces, made from the tables in the code. ``python -m tests.interface_tables`` renews the pages.
+
+Each stands between ``<!-- NAME -->`` and ``<!-- end -->`` in its page.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"<!-- (?P<name>[\w ]+) -->\n(?P<table>.*?)<!-- end -->", re.DOTALL)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
+    cells = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |\n" for row in cells)
+
+
+# ---------------------------------------------------------------- MAVLink
+
+
+def messages() -> str:
+    """Messages that the vehicle takes."""
+    from vehicled.bridges.mavlink.autopilot import TAKEN
+
+    return table(
+        ["message", "what comes of it", "needs `--mavlink-commands`"],
+        [[f"`{name}`", row.does, "" if row.anybody else "yes"] for name, row in TAKEN.items()],
+    )
+
+
+def refused_messages() -> str:
+    """Messages that the vehicle knows and refuses."""
+    from vehicled.bridges.mavlink.autopilot import REFUSED
+
+    by_cure: dict[str, list[str]] = {}
+    for name, cure in REFUSED.items():
+        by_cure.setdefault(cure, []).append(f"`{name}`")
+    return table(["message", "instead"], [[", ".join(names), cure] for cure, names in by_cure.items()])
+
+
+def command_rows() -> str:
+    """Commands that the vehicle follows."""
+    from pymavlink.dialects.v20 import ardupilotmega as mav
+
+    from vehicled.bridges.mavlink.commands import commands
+    from vehicled.bridges.mavlink.telemetry import Schedule
+
+    rows = []
+    for number, row in commands(Schedule()).items():
+        params = [f"{k} {param.name}: {param.allowed}{', or unset' * param.unset}" for k, param in sorted(row.params.items())]
+        params += ["5, 6 place: latitude and longitude in a global frame"] if row.has_place else []
+        name = mav.enums["MAV_CMD"][number].name.removeprefix("MAV_CMD_")
+        rows.append([f"{number} `{name}`", row.does, "; ".join(params) or "none is read"])
+    return table(["command", "what it does", "parameters"], rows)
+
+
+def frames() -> str:
+    """Coordinate frames of places and velocities."""
+    from vehicled.bridges.mavlink.places import LOCAL_FRAMES, VELOCITY_FRAMES, frame_name
+    from vehicled.paths.mission import GLOBAL_FRAMES, LOCAL_NED
+
+    everywhere = "reposition, targets, mission items"
+    rows = [[f"{number} `{frame_name(number)}`", "latitude and longitude", everywhere] for number in sorted(GLOBAL_FRAMES)]
+    for number, meaning in LOCAL_FRAMES.items():
+        rows.append([f"{number} `{frame_name(number)}`", meaning, "targets, mission items" if number == LOCAL_NED else "targets"])
+    rows += [[f"{number} `{frame_name(number)}`", f"velocity, {meaning}", "targets"] for number, meaning in VELOCITY_FRAMES.items()]
+    return table(["frame", "means", "of"], rows)
+
+
+def mission_items() -> str:
+    """Commands in a mission, by what becomes of them."""
+    from vehicled.paths.mission_commands import COMMANDS, Kind
+
+    rows = []
+    for kind in Kind:
+        fate = {Kind.DRIVEN: "driven", Kind.HARMLESS: "ignored, with a line each"}.get(kind, "refused")
+        names = ", ".join(f"{number} {name}" for number, (name, other) in sorted(COMMANDS.items()) if other is kind)
+        rows.append([fate, kind.value or "see below", names])
+    return table(["", "because", "commands"], [*rows, ["refused", "nobody knows what it moves", "every other number"]])
+
+
+# ---------------------------------------------------------------- ROS 2
+
+
+def ros_topics() -> str:
+    """Topics that ROS nodes may command with."""
+    from vehicled.bridges.ros2.requests import REQUESTS
+    from vehicled.bridges.ros2.topics import COMMANDS
+
+    rows = []
+    for (topic, type_name), request in COMMANDS.items():
+        row = REQUESTS[type_name]
+        framed = " or ".join(f"`{frame}`" if frame else "none" for frame in row.frames) or "no header"
+        age = f"{row.oldest_s:g} s" if row.frames else "no header"
+        rows.append([f"`{topic}`", f"`{type_name}`", f"`{request}`", row.reads, framed, age])
+    return table(["topic", "type", "request", "fields that are read", "frame", "oldest stamp"], rows)
+
+
+# ---------------------------------------------------------------- control socket
+
+
+def requests() -> str:
+    """Requests of the control socket with their fields."""
+    from vehicled.control_socket import protocol
+
+    rows = []
+    for request in get_args(protocol.Request):
+        info = msgspec.inspect.type_info(request)
+        assert isinstance(info, msgspec.inspect.StructType)
+        what = " ".join((request.__doc__ or "").split()).removesuffix(".")
+        rows.append([f"`{info.tag}`", "; ".join(map(_field, info.fields)) or "none", what])
+    return table(["`do`", "fields", "what it is"], rows)
+
+
+def _field(field: msgspec.inspect.Field) -> str:
+    text = f"`{field.name}` {_kind(field.type)}"
+    if field.default is not msgspec.NODEFAULT:
+        text += f" = {msgspec.json.encode(field.default).decode()}"
+    return text
+
+
+def _kind(kind: Any) -> str:
+    inspect = msgspec.inspect
+    if isinstance(kind, inspect.UnionType):
+        return " or ".join(_kind(each) for each in kind.types)
+    if isinstance(kind, inspect.LiteralType):
+        return ", ".join(f"`{value}`" for value in kind.values)
+    if isinstance(kind, inspect.FloatType | inspect.IntType):
+        name = "number" if isinstance(kind, inspect.FloatType) else "whole number"
+        limits = [(kind.ge, "from"), (kind.gt, "above"), (kind.le, "to"), (kind.lt, "below")]
+        return " ".join([name, *(f"{word} {limit:g}" for limit, word in limits if limit is not None)])
+    if isinstance(kind, inspect.StrType):
+        return f"text of at most {kind.max_length}" if kind.max_length else "text"
+    names: dict[Any, str] = {inspect.BoolType: "true or false", inspect.BytesType: "Base64", inspect.NoneType: "null"}
+    return names[type(kind)]
+
+
+TABLES: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/mavlink.md": {
+        "messages": messages, "refused messages": refused_messages, "commands": command_rows, "frames": frames,
+        "mission items": mission_items,
+    },
+    "docs/ros2.md": {"commands": ros_topics},
+    "docs/control_socket.md": {"requests": requests},
+}  # fmt: skip
+"""Tables by page and name."""
+
+
+def renewed(page: str) -> str:
+    """Return the text of a page with its tables made anew."""
+    tables = TABLES[page]
+    return BLOCK.sub(lambda block: f"<!-- {block['name']} -->\n{tables[block['name']]()}<!-- end -->", (ROOT / page).read_text())
+
+
+if __name__ == "__main__":
+    for page in TABLES:
+        (ROOT / page).write_text(renewed(page))

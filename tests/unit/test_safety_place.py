@@ -1,0 +1,212 @@
+"""The place on the course that safety tracks itself: over crossings and cusps, behind the start, beyond the end."""
+
+from itertools import pairwise
+from math import cos, hypot, inf, nan, pi, sin
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.unit.test_machine import VEHICLE
+from tests.unit.test_safety_entry import RUNNING, along, at
+from tests.unit.test_safety_supervisor import LIMITS
+from vehicled.messages import ControlCommand, Mode, StateEstimate
+from vehicled.paths.course import Course
+from vehicled.paths.formulas import circle, figure_eight, parallel_parking, straight
+from vehicled.paths.lateral_offset import LateralOffset
+from vehicled.paths.tracking import PathTracker
+from vehicled.safety.entry import Entry, lap_from
+from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.place import CUSP_M, PlaceMonitor
+from vehicled.vehicle import AlignmentParams
+
+LINE, EIGHT, LAP = straight(20.0), figure_eight(), circle(5.0)
+PARKING = parallel_parking()
+
+
+def place_on(course: Course) -> PlaceMonitor:
+    return PlaceMonitor(LIMITS, VEHICLE, course, None, AlignmentParams())
+
+
+def see(place: PlaceMonitor, estimate: StateEstimate, mode: Mode = Mode.AUTO) -> PlaceMonitor:
+    place.update(SafetyInputs(now_ns=0, mode=mode, limits=LIMITS, estimate=estimate))
+    return place
+
+
+def drive(place: PlaceMonitor, course: Course, from_m: float, to_m: float, left_m: float = 0.0) -> PlaceMonitor:
+    """Drive along the course, in steps of 5 cm."""
+    steps, ideal = max(1, round(abs(to_m - from_m) / 0.05)), PathTracker(course)
+    for k in range(steps + 1):
+        s_m = from_m + (to_m - from_m) * k / steps
+        ideal.reset(s_m)
+        see(place, replace(at(ideal.point_at(s_m), left_m), speed_mps=float(ideal.direction)))
+    return place
+
+
+@given(st.sampled_from([LINE, EIGHT, LAP]), st.floats(0.0, 1.0), st.floats(-0.9, 0.9))
+def test_the_offset_is_measured_and_no_crossing_catches_the_place(course: Course, share: float, left_m: float) -> None:
+    s_m = share * course.length_m
+    place = drive(place_on(course), course, 0.0, s_m, left_m)
+    assert place.off_m == pytest.approx(left_m, abs=0.02)
+    assert place.s_m == pytest.approx(s_m, abs=0.2)
+    assert place.ended is (s_m >= course.length_m - 1.0)
+
+
+def test_what_the_controller_says_changes_nothing() -> None:
+    monitors = Monitors(LIMITS, VEHICLE, course=LINE)
+    estimate = replace(RUNNING, x_m=2.0, y_m=1.5, speed_mps=1.0)
+    said = ControlCommand(0, 0, 0.0, 0.3, 0.0, progress_m=17.0, cross_track_m=0.0, heading_error_rad=0.0, target_speed_mps=9.0)
+    found = []
+    for control, offset in ((None, None), (said, LateralOffset(0.0, 1.0, 0.0, 0.0, 1.5))):
+        s = SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=estimate, control=control, planned_offset=offset)
+        for _ in range(3):
+            monitors.update(s)
+        found.append((monitors.place.off_m, monitors.place.s_m, monitors.stopping.cap_mps))
+    assert found[0] == found[1]
+    assert found[0][:2] == (1.5, 2.0)
+
+
+def test_in_line_with_the_course_before_its_start_and_beyond_its_end_the_distance_counts() -> None:
+    place = see(place_on(LINE), replace(RUNNING, x_m=-1.5))
+    assert abs(place.off_m) == pytest.approx(1.5)
+    place = drive(place_on(LINE), LINE, 0.0, 20.0)
+    for x_m in (20.5, 21.0, 21.5):
+        see(place, replace(RUNNING, x_m=x_m, speed_mps=1.0))
+        assert abs(place.off_m) == pytest.approx(x_m - 20.0)
+        assert place.beyond_m == pytest.approx(x_m - 20.0)
+    see(place, replace(RUNNING, x_m=20.0, y_m=1.0))
+    assert place.beyond_m == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_lap_is_over_after_its_line_and_not_at_its_start() -> None:
+    place = place_on(LAP)
+    drive(place, LAP, 0.0, 0.1)
+    assert (place.ended, place.beyond_m) == (False, 0.0)
+    drive(place, LAP, 0.1, LAP.length_m + 2.5)
+    assert place.ended
+    assert place.beyond_m == pytest.approx(2.5, abs=0.01)
+    assert abs(place.off_m) < 0.01
+
+
+def test_after_an_alignment_the_line_behind_the_start_belongs_to_the_course_and_only_then() -> None:
+    behind = replace(RUNNING, x_m=-3.0, y_m=0.4)
+    place = see(place_on(LINE), behind, Mode.STANDBY)
+    assert "3.0 m off the course" in place.choose(behind).refused
+    see(place, behind, Mode.ALIGN)
+    entry = place.choose(behind)
+    assert entry.refused == ""
+    place.begin(entry, behind)
+    assert place.off_m == pytest.approx(0.4)
+    see(place, replace(behind, x_m=-2.0, y_m=2.1, speed_mps=1.0))
+    assert place.off_m == pytest.approx(2.1), "its corridor is that of the course"
+    see(place, behind, Mode.STANDBY)
+    assert place.choose(behind).refused == "", "stopped on the way there it goes on"
+    see(place, replace(RUNNING, x_m=-6.0), Mode.STANDBY)
+    assert "6.0 m off the course" in place.choose(replace(RUNNING, x_m=-6.0)).refused
+    see(place, behind, Mode.TELEOP)
+    assert "off the course" in place.choose(behind).refused
+
+
+def test_only_a_vehicle_that_turns_back_is_on_the_leg_behind_a_cusp() -> None:
+    cusp_m = PathTracker(PARKING).leg_end_m
+    place = place_on(PARKING)
+    drive(place, PARKING, 0.0, cusp_m - 0.9 * CUSP_M)
+    see(place, along(PARKING, cusp_m - 0.9 * CUSP_M))
+    assert place.s_m == pytest.approx(cusp_m - 0.9 * CUSP_M, abs=0.01), "it stands there for another reason"
+    short = along(PARKING, cusp_m - 0.2)
+    see(place, replace(short, speed_mps=0.3))
+    for way_m in (0.0, 0.1, 0.2, 0.3, 0.5, 0.8):
+        back = replace(
+            short, x_m=short.x_m - way_m * cos(short.yaw_rad), y_m=short.y_m - way_m * sin(short.yaw_rad), speed_mps=-0.3
+        )
+        see(place, back)
+    assert place.s_m == pytest.approx(cusp_m + 1.0, abs=0.1)
+    assert abs(place.off_m) < 0.2
+
+
+def test_a_parking_manoeuvre_is_followed_to_its_end() -> None:
+    place = place_on(PARKING)
+    ends = [0.0, *(float(PARKING.s_m[k]) for k in PARKING.cusps), PARKING.length_m]
+    for begin, end in pairwise(ends):
+        drive(place, PARKING, begin + 0.01, end - 0.01)
+        assert abs(place.off_m) < 0.05
+    assert place.ended
+
+
+@pytest.mark.parametrize("bad", [nan, inf, -inf])
+def test_without_a_pose_the_place_is_unknown_and_comes_back(bad: float) -> None:
+    place = drive(place_on(LINE), LINE, 0.0, 5.0)
+    for change in ({"x_m": bad}, {"y_m": bad}, {"yaw_rad": bad}):
+        see(place, replace(RUNNING, **change))
+        assert place.point is None
+        assert place.off_m != place.off_m
+    see(place, replace(RUNNING, x_m=5.1, speed_mps=1.0))
+    assert place.s_m == pytest.approx(5.1)
+    assert drive(place, LINE, 5.1, 12.0).s_m == pytest.approx(12.0)
+
+
+def test_a_jump_of_the_estimate_is_followed_within_the_time_that_a_rule_waits() -> None:
+    """A receiver that comes back after a tunnel: five ticks are less than what the corridor rule waits for."""
+    place = drive(place_on(LINE), LINE, 0.0, 2.0)
+    for _ in range(4):
+        see(place, replace(RUNNING, x_m=12.0, y_m=0.5, speed_mps=1.0))
+    assert place.off_m == pytest.approx(0.5)
+
+
+def test_a_drive_that_is_stopped_is_resumed_where_safety_saw_it() -> None:
+    place = drive(place_on(EIGHT), EIGHT, 0.0, 0.5 * EIGHT.length_m)
+    here = along(EIGHT, 0.5 * EIGHT.length_m)
+    see(place, here, Mode.STOPPING)
+    assert place.driving
+    see(place, here, Mode.STANDBY)
+    assert not place.driving
+    assert place.choose(here).s_m == pytest.approx(0.5 * EIGHT.length_m, abs=0.05)
+
+
+# ----------------------------------------------------------------------------------------------------------------- a whole lap
+
+
+@given(st.floats(0.0, 1.0), st.sampled_from([EIGHT, LAP]))
+def test_a_lap_with_another_start_is_the_same_lap(share: float, lap: Course) -> None:
+    s_m = share * lap.length_m
+    other = lap.beginning_at(s_m)
+    assert other.length_m == lap.length_m
+    assert other.s_m[0] == 0.0
+    assert (other.s_m[1:] > other.s_m[:-1]).all()
+    assert other.s_m[-1] < lap.length_m
+    assert np.diff(other.s_m) == pytest.approx(np.hypot(np.diff(other.x_m), np.diff(other.y_m)), rel=1e-6)
+    assert abs(other.yaw_rad[1:] - other.yaw_rad[:-1]).max() < 0.3
+    tracker, was = PathTracker(other), PathTracker(lap)
+    for k in range(20):
+        new, old = tracker.point_at(k * lap.length_m / 20), was.point_at(s_m + k * lap.length_m / 20)
+        assert hypot(new.x_m - old.x_m, new.y_m - old.y_m) < 0.11
+        assert cos(new.yaw_rad - old.yaw_rad) > 0.99
+        assert new.curvature_per_m == pytest.approx(old.curvature_per_m, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("s_m", "moving", "begins"),
+    [(0.0, True, False), (0.4, True, False), (3.0, True, True), (31.0, True, True), (16.0, False, True)],
+)
+def test_a_lap_begins_where_it_is_joined(s_m: float, moving: bool, begins: bool) -> None:
+    estimate = replace(along(LAP, s_m), speed_mps=0.5 if moving else 0.0)
+    from_m = lap_from(LAP, estimate, LIMITS, moving=moving)
+    assert (from_m is not None) is begins
+    if from_m is not None:
+        assert from_m == pytest.approx(s_m, abs=0.06)
+    assert lap_from(LINE, replace(RUNNING, x_m=5.0), LIMITS, moving=moving) is None
+    assert lap_from(LAP, at(PathTracker(LAP).point_at(s_m), turned_rad=pi), LIMITS, moving=moving) is None
+    assert lap_from(LAP, replace(RUNNING, x_m=50.0), LIMITS, moving=moving) is None
+    assert lap_from(LAP, None, LIMITS, moving=moving) is None
+
+
+def test_no_entry_is_where_it_was_not_asked_for() -> None:
+    assert place_on(LINE).choose(None) == Entry()
+    nowhere = PlaceMonitor(LIMITS, VEHICLE, None, None, AlignmentParams())
+    assert nowhere.choose(RUNNING) == Entry()
+    nowhere.begin(Entry(), RUNNING)
+    assert see(nowhere, RUNNING).ended
+    assert not nowhere.driving
