@@ -1,4 +1,4 @@
-"""What happens to bytes of a file: some are gone, overwritten, there twice, or in another order."""
+"""Harms to the bytes of a file: some are gone, overwritten, there twice, or in another order."""
 
 from collections.abc import Callable
 from typing import Final

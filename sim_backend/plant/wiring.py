@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from sim_backend.plant.double_track.parameters import Engine, Motor, Steering, TwinParameters
+from sim_backend.plant.double_track.parameters import Engine, Motor, TwinParameters
 from sim_backend.plant.twin_file import load_twin
 from vehicled.profile.schema import Sim
 

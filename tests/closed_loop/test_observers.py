@@ -1,4 +1,4 @@
-"""What only explains a drive raises at every call that it has, and the vehicle drives on as if nothing had happened.
+"""All that only explains a drive raises at every call that it has, and the vehicle drives on as if nothing had happened.
 
 The functions are found while they run: every function of a module of ``EXPLAINS``, and every call that was given a boundary. A
 module that neither list knows fails the test, so that a new one gets its place.
@@ -20,7 +20,9 @@ from typing import Any
 import pytest
 
 from vehicled.executive import Executive
+from vehicled.judge import Judge
 from vehicled.log.reader import LogReader
+from vehicled.machine import Machine
 from vehicled.messages import ActuatorCommand, Event, Fault, Mode, ModeChange, PortEvent, TaskTick
 from vehicled.observers import BOUNDARIES, FAILED_EVENT, Observers
 from vehicled.run.plan import Plan
@@ -32,7 +34,7 @@ from vehicled.runtime.events import EventLog
 EXPLAINS = (
     "vehicled.attribution", "vehicled.bridges", "vehicled.control_socket.console", "vehicled.error_text", "vehicled.histogram",
     "vehicled.journal:Digest", "vehicled.judge", "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.manoeuvre",
-    "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health", "vehicled.runtime.block_sampler",
+    "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health",
     "vehicled.runtime.evidence", "vehicled.runtime.events", "vehicled.runtime.health", "vehicled.safety.margins",
     "vehicled.safety.reason",
 )  # fmt: skip
@@ -132,7 +134,7 @@ class Thrower:
 
 def drive(folder: Path, **changes: Any) -> tuple[Simulated, list[ActuatorCommand]]:
     """Drive for a short time with all that may explain a drive; return also what was sent to the actuators."""
-    sent: list[ActuatorCommand] = []
+    sent: list[Any] = []
     spec = RunSpec(
         **{"profile": "art", "course": "circle_r5_ccw", "seed": 3, "duration_s": 4.0, "log_folder": str(folder), **changes},
         # Every release of this task is a miss that has to be explained.
@@ -148,9 +150,14 @@ def drive(folder: Path, **changes: Any) -> tuple[Simulated, list[ActuatorCommand
             ((TaskTick,), explode),
             ((ActuatorCommand,), lambda message, _: sent.append(message)),
         ],
-        progress=lambda machine, judge, now_ns: judge.driven_m,
+        progress=glance,
     )
     return done, sent
+
+
+def glance(_machine: Machine, judge: Judge, _now_ns: int) -> None:
+    """Be a progress line that only looks."""
+    assert judge.driven_m >= 0.0
 
 
 def explode(_message: object, _t_ns: int) -> None:

@@ -343,8 +343,8 @@ def test_a_log_of_which_nothing_can_be_compared_is_not_identical(
     cut = tmp_path / "cut.mcap"
     cut.write_bytes(messages_log.read_bytes()[: int(third["offset"])])
     emptied = copied(messages_log, tmp_path / "none.mcap", lambda _: b"")
-    for log in (cut, emptied):
-        status, out, _ = replay(log)
+    for path in (cut, emptied):
+        status, out, _ = replay(path)
         assert status == 1
         assert "NOTHING COMPARED: " in out
 

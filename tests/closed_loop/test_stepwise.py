@@ -60,7 +60,7 @@ def test_a_value_that_is_no_number_in_its_range_is_refused_and_changes_nothing()
         lambda wrong: sim.step((wrong, 0.1)),  # type: ignore[arg-type]
         lambda wrong: sim.step(until_s=-1.0 if wrong is None else wrong),
         lambda wrong: sim.reset(-1 if wrong is None else wrong),
-        lambda wrong: sim.reset(1, begin="yes" if wrong is True else wrong),
+        lambda wrong: sim.reset(1, begin="yes" if wrong is True else wrong),  # type: ignore[arg-type]
         lambda _: sim.step(v.Action(0.5)),
         lambda _: sim.step(v.Action(0.5, 0.1, 0.1)),
     ]

@@ -13,18 +13,9 @@ from hypothesis import given
 from vehicled.attribution import FIRST_CALLBACK, EvidenceSource
 from vehicled.executive import Stopwatch
 from vehicled.observers import Observers
-from vehicled.runtime.evidence import (
-    Continuations,
-    GcWatch,
-    HolderLog,
-    KernelCounters,
-    NoLoopRecord,
-    Ring,
-    TakenTime,
-    WallEvidenceSource,
-    WallStopwatch,
-    watch_sleeps,
-)
+from vehicled.runtime.evidence import TakenTime, WallEvidenceSource
+from vehicled.runtime.evidence.kernel import KernelCounters, WallStopwatch
+from vehicled.runtime.evidence.watches import Continuations, GcWatch, HolderLog, NoLoopRecord, Ring, watch_sleeps
 
 MS = 1_000_000
 

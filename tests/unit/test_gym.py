@@ -323,8 +323,10 @@ def test_the_middle_of_a_circle_smaller_than_the_road_has_no_wall():
     assert observation[2] > 4.0
 
 
-NO_ACTIONS = [np.array([np.nan, 0.0]), [0.0, -np.inf], np.zeros(3), "ab", ["0", "0"], None, [[0.0], 0.0], 0.5, np.zeros(2) * 1j]
-NO_SEEDS = [-1, 1.5, np.nan, "3", True, object()]
+NO_ACTIONS: list[Any] = [
+    np.array([np.nan, 0.0]), [0.0, -np.inf], np.zeros(3), np.zeros(2) * 1j, [[0.0], 0.0], "ab", ["0", "0"], None, 0.5,
+]  # fmt: skip
+NO_SEEDS: list[Any] = [-1, 1.5, np.nan, "3", True, object()]
 
 
 def test_an_action_that_is_none_is_refused():
@@ -343,11 +345,15 @@ def test_an_action_that_is_none_is_refused():
 def test_a_seed_that_is_none_is_refused():
     env = VehicleEnv(task="path_tracking", course="sine")
     vector = gymnasium.make_vec(TRACKING, num_envs=2, course="sine")
+    whole: Any = np.int64(3)
     for seed in NO_SEEDS:
-        for reset, given in ((env.reset, seed), (vector.reset, seed), (vector.reset, [None, seed])):
+        resets: tuple[tuple[Callable[..., Any], Any], ...] = (
+            (env.reset, seed), (vector.reset, seed), (vector.reset, [None, seed]),
+        )  # fmt: skip
+        for reset, given in resets:
             with pytest.raises(GymError, match="whole number"):
                 reset(seed=given)
-    assert np.array_equal(env.reset(seed=np.int64(3))[0], env.reset(seed=3)[0])
+    assert np.array_equal(env.reset(seed=whole)[0], env.reset(seed=3)[0])
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)

@@ -264,6 +264,7 @@ def rewritten(log_file, path, times):
         channels = {}
         for schema, channel, message in reader.iter_messages(log_time_order=False):
             if channel.id not in channels:
+                assert schema is not None
                 number = writer.register_schema(schema.name, schema.encoding, schema.data)
                 channels[channel.id] = writer.register_channel(channel.topic, channel.message_encoding, number)
             for _ in range(times if message.sequence % 2 == 0 and channel.topic == "/vehicled/imu_sample" else 1):

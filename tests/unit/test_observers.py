@@ -146,7 +146,7 @@ class Short(bytearray):
     def __iadd__(self, other: object) -> "Short":
         if len(other) != 31:  # type: ignore[arg-type]
             raise MemoryError
-        return super().__iadd__(other)  # type: ignore[arg-type, return-value]
+        return super().__iadd__(other)  # type: ignore[arg-type]
 
 
 def test_a_mode_change_is_made_although_its_text_cannot_be() -> None:

@@ -28,7 +28,7 @@ _HEAD_BYTES = 9
 
 
 class DamageKind(StrEnum):
-    """What is damaged."""
+    """Description of the damage."""
 
     CHUNK = "chunk"
     """A chunk of messages cannot be read."""

@@ -107,7 +107,7 @@ class Result(Struct, frozen=True, kw_only=True):
     late_tasks: list[str] = []
     """Texts about the tasks that would have been late in real time on this computer; lockstep only."""
     observers_failed: str = ""
-    """What failed of the things that only explain the drive, such as the judge: its figures may then be wrong. Empty: nothing."""
+    """Failures of what only explains the drive, such as the judge, whose figures may then be wrong; empty if there were none."""
     course_notes: list[str] = []
     """Reasons for driving slower than the course asks."""
 

@@ -90,7 +90,7 @@ class Drive(Struct, frozen=True):
     signal: int = 0
     """Signal that ended a drive in lockstep; 0 for none. The program may want it, too."""
     observers_failed: str = ""
-    """What failed of the things that only explain the drive; empty if nothing did."""
+    """Failures of what only explains the drive; empty if there were none."""
 
 
 class Observer(Struct, frozen=True, kw_only=True):

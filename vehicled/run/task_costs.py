@@ -1,4 +1,4 @@
-"""What the tasks of a lockstep run really cost on this computer, beside the costs that virtual time charges them."""
+"""Real costs of the tasks of a lockstep run on this computer, beside those that virtual time charges them."""
 
 import time
 

@@ -11,10 +11,10 @@ from vehicled.journal import Sink
 from vehicled.link import LinkError
 from vehicled.machine import Machine, Outgoing
 from vehicled.messages import Event, PortState
-from vehicled.runtime.block_sampler import BlockSampler
 from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
 from vehicled.runtime.evidence import WallEvidenceSource
+from vehicled.runtime.evidence.block_sampler import BlockSampler
 from vehicled.runtime.host import Transport
 from vehicled.runtime.lease import Lease
 from vehicled.runtime.timer import Alarm

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from vehicled import plugins
 from vehicled.observers import Observers, boundary
 
-_WATCHERS = (__name__, "vehicled.observers", "vehicled.runtime.evidence")
+_WATCHERS = (__name__, "vehicled.observers", "vehicled.runtime.evidence.watches")
 
 
 class Sighting(NamedTuple):
