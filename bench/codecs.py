@@ -36,7 +36,7 @@ from pyubx2 import ERR_IGNORE, UBXReader
 from drivers.imu import n100
 from drivers.msglink import codec as msglink
 from drivers.ublox import codec as ublox
-from drivers.ublox import layouts
+from drivers.ublox import layouts, nmea
 from drivers.ublox.device import UbloxDevice
 from drivers.vesc.canbus import Status, decode_can, encode_can
 from vehicled.messages import GnssFix, Heading, ImuSample, Message, PortState, Vector3
@@ -124,7 +124,7 @@ def ubx_fields(data: bytes) -> Callable[[], int]:
                 if name == ublox.UBX:
                     ublox.parse_ubx(frame)
                 elif name == ublox.NMEA:
-                    ublox.parse_nmea(frame)
+                    nmea.parse(frame)
                 else:
                     ublox.rtcm_number(frame)
                 count += 1

@@ -51,6 +51,8 @@ from vehicled.safety.gate import Gate
 from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import Supervisor
 from vehicled.tasks import PIPELINE
+from vehicled.wire.usage import UsageRow
+from vehicled.wire.usage import rows as usage_rows
 
 
 class Outgoing(Struct, frozen=True, gc=False):
@@ -268,6 +270,11 @@ class Machine:
     def device(self, port: str) -> Device:
         """Return the device of a port."""
         return self._devices[port]
+
+    @property
+    def usage(self) -> list[UsageRow]:
+        """Messages that arrived on each port: used, and not used with the reason."""
+        return [row for port, device in self._devices.items() for row in usage_rows(port, device.usage)]
 
     @property
     def supervisor(self) -> Supervisor:

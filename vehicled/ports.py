@@ -14,7 +14,10 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from msgspec import Struct
 
 from vehicled.messages import Message, PortState
+from vehicled.wire.usage import MessageUsage
 
+NO_USAGE = MessageUsage()
+"""Account of a driver that keeps none; it stays empty."""
 NEVER_NS = 2**63 - 1
 """``next_due_ns`` of a device that only waits for input."""
 
@@ -63,6 +66,9 @@ class Device(ABC):
     """True if it sends nothing but commands: lockstep then exchanges less, and it is not asked for bytes after a reception."""
     moving_base_rover: bool = False
     """True if its corrections come from a moving base beside it and never from a caster."""
+
+    usage: MessageUsage = NO_USAGE
+    """Account of the messages that arrived: used, and not used with the reason. A driver that keeps one creates its own."""
 
     @property
     def consumes(self) -> tuple[type[Message], ...]:

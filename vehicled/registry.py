@@ -72,6 +72,21 @@ CAN_DECODERS: dict[str, str] = {
 }
 """CAN recording formats. Each decoder takes the frames of a recording and yields (message name, content) in order."""
 
+LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "nmea": ("ublox", {"protocol": "nmea", "configure": False}),
+    "ublox": ("ublox", {"configure": False}),
+    "rtcm": ("rtcm", {}),
+    "n100": ("n100", {}),
+    "witmotion": ("witmotion", {}),
+    "bno08x": ("bno08x", {}),
+    "xsens": ("xsens", {"configure": False}),
+    "vectornav": ("vectornav", {"configure": False}),
+    "mip": ("mip", {"configure": False}),
+    "sbg": ("sbg", {"configure": False}),
+    "vesc": ("vesc_uart", {}),
+}
+"""Driver of each recording format, with the parameters with which it only listens."""
+
 _TABLES: dict[Kind, dict[str, str]] = {
     "estimator": ESTIMATORS,
     "identifier": IDENTIFIERS,

@@ -5,19 +5,20 @@ yaw counter-clockwise from east). :class:`ImuDevice` does the rest. Silence is j
 """
 
 from collections.abc import Iterable, Sequence
-from math import atan2, cos, pi, sin
+from math import atan2, cos, isfinite, pi, sin
 from typing import Annotated, ClassVar, Protocol
 
 from msgspec import Meta, Struct, json
+from msgspec.structs import replace
 
 from vehicled.messages import NAN, NAN3, Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.ports import NEVER_NS, Action, Device, Send
 from vehicled.wire.clock import DeviceClock
+from vehicled.wire.episodes import FaultEpisode, StateEpisodes
 from vehicled.wire.framing import Framer
 from vehicled.wire.framing import Protocol as FrameProtocol
-
-"""Acceleration that devices call "g", m/s2."""
+from vehicled.wire.usage import MessageUsage, Unused
 
 Vector = tuple[float, ...]
 Rotation = tuple[Vector, Vector, Vector]
@@ -32,6 +33,12 @@ RATE_TOLERANCE = 0.1
 RANGE_SHARE = 0.99
 """Fraction of the range that counts as saturated, because calibration moves the end of the range by up to 1 %."""
 FRAME_LIMIT_BYTES = 4096
+MAX_FORCE_MPS2, MAX_RATE_RADPS = 2e4, 1e3
+"""Limits beyond the range of any sensor for vehicles: 2000 g, 57,000 degrees per second."""
+TEMPERATURE_K = 173.0, 473.0
+"""Temperatures at which electronics work, with a margin."""
+STANDING_SAMPLES = 8
+"""Inertial samples in a row with one and the same device time, after which that clock stands."""
 
 
 class Sample(Struct, frozen=True, gc=False):
@@ -52,6 +59,11 @@ class Sample(Struct, frozen=True, gc=False):
 
 class Codec(Protocol):
     """Codec of one kind of device: frames to samples. May keep a half-assembled sample; never raises on wire input."""
+
+    usage: MessageUsage
+    """Account of the messages by the names of the module's ``decode``."""
+    wants_heading: bool
+    """Set by the device: True if an attitude is asked for."""
 
     @property
     def protocols(self) -> Sequence[FrameProtocol]:
@@ -112,7 +124,8 @@ class ImuDevice(Device):
         self.params = params
         self.codec = codec
         self._wants_imu = ImuSample in messages
-        self._wants_heading = Heading in messages
+        self._wants_heading = codec.wants_heading = Heading in messages
+        self.usage = codec.usage
         self._lifetime_ns = command_lifetime_ns
         self._latency_ns = round(params.latency_s * 1e9)
         self._rotation = mounting(params.mounting_roll_rad, params.mounting_pitch_rad, params.mounting_yaw_rad)
@@ -130,8 +143,6 @@ class ImuDevice(Device):
         self._tx: list[Action] = []
         self.samples = 0
         """Inertial samples decoded, including those not passed on."""
-        self.not_finite = 0
-        """Samples rejected for NaN or infinite values."""
         self.saturated_samples = 0
         self.stuck_samples = 0
         """Samples withheld because the sensor was stuck."""
@@ -139,6 +150,9 @@ class ImuDevice(Device):
         """True while a stuck sensor is reported and its samples are withheld."""
         self.rate_off = False
         """True while the measured rate differs from ``Params.rate_hz``."""
+        self._stuck_fault = FaultEpisode("imu_stuck", self.name)
+        self._rate_episodes = StateEpisodes("")
+        self._clock_episodes = StateEpisodes("")
         self._begin()
 
     def _begin(self) -> None:
@@ -152,6 +166,8 @@ class ImuDevice(Device):
         self._window_start_ns = 0
         self._window_samples = -1
         self._resets_told = 0
+        self._counter: int | None = None
+        self._same_counters = 0
 
     @property
     def bad_frames(self) -> int:
@@ -177,15 +193,18 @@ class ImuDevice(Device):
             self.codec.reset()
             self._begin()
             if self.stuck:
-                self._tell_stuck(False, now_ns, "port opened again", messages)
+                self._tell_stuck(False, now_ns, "", messages)
         return messages
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
         messages: list[Message] = []
-        decode = self.codec.decode
+        decode, usage = self.codec.decode, self.usage
         for name, frame in self._framer.feed(data):
             for sample in decode(name, frame):
                 self._take(sample, t_rx_ns, messages)
+            # After each frame, so that the order does not depend on how the bytes arrive.
+            if usage.news:
+                messages += usage.take_events(t_rx_ns, self.name)
         return messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
@@ -212,18 +231,14 @@ class ImuDevice(Device):
 
     def _take(self, sample: Sample, t_rx_ns: int, messages: list[Message]) -> None:
         force, rate, yaw = sample.specific_force_mps2, sample.angular_rate_radps, sample.yaw_rad
-        total = yaw or 0.0
-        if force is not None:
-            total += force[0] + force[1] + force[2]
-        if rate is not None:
-            total += rate[0] + rate[1] + rate[2]
-        if total - total != 0.0:  # NaN or infinity; a counter beside them is not trusted either
-            self.not_finite += 1
-            return
+        inertial = force is not None or rate is not None
         # All frames of a device share one clock, which tolerates reordering within one step.
         clock = self._clock
-        t_ns = t_rx_ns - self._latency_ns if clock is None or sample.counter is None else clock.update(sample.counter, t_rx_ns)
-        if force is not None or rate is not None:
+        if clock is None or sample.counter is None or (inertial and self._clock_stands(sample.counter, t_rx_ns, messages)):
+            t_ns = t_rx_ns - self._latency_ns
+        else:
+            t_ns = clock.update(sample.counter, t_rx_ns)
+        if inertial:
             self.samples += 1
             self._watch_stream(t_rx_ns, messages)
             # Without a gyro, yaw serves as the second quantity. Otherwise it is left out, because a filter may hold it.
@@ -236,6 +251,21 @@ class ImuDevice(Device):
         if yaw is not None and self._wants_heading:
             yaw_rad = (yaw + self._yaw_shift_rad + pi) % (2 * pi) - pi
             messages.append(Heading(t_ns, t_rx_ns, yaw_rad, self.params.heading_sigma_rad, self.heading_kind))
+
+    def _clock_stands(self, counter: int, t_rx_ns: int, messages: list[Message]) -> bool:
+        """True while the device time of the inertial samples does not move: then the arrival is the better time."""
+        episodes = self._clock_episodes
+        if counter != self._counter and not (episodes.state or episodes.changes):
+            self._counter, self._same_counters = counter, 0
+            return False
+        self._same_counters = self._same_counters + 1 if counter == self._counter else 0
+        self._counter = counter
+        stands = self._same_counters >= STANDING_SAMPLES
+        change = episodes.update("stands" if stands else "", t_rx_ns)
+        if change is not None and not change.unsteady:
+            level, active = ("warning", True) if change.now else ("info", False)
+            messages.append(self.event(t_rx_ns, level, "imu_clock_stands", active=active))
+        return stands
 
     def _imu_sample(self, sample: Sample, t_ns: int, t_rx_ns: int) -> ImuSample:
         force, rate, saturated = sample.specific_force_mps2, sample.angular_rate_radps, sample.saturated
@@ -264,7 +294,10 @@ class ImuDevice(Device):
         """Report a stuck sensor if all values repeat for too long. One field alone may be constant: coarse, or not fitted."""
         if values != self._values or t_rx_ns - self._last_ns > self._stuck_ns:
             if self.stuck and values != self._values:
-                self._tell_stuck(False, t_rx_ns, "values move again", messages)
+                self._tell_stuck(False, t_rx_ns, "", messages)
+            elif not self.stuck and self._stuck_fault.reason:
+                # A sensor that hangs again and again is one episode, which ends when its values have moved for long enough.
+                messages += self._stuck_fault.set("", t_rx_ns)
             self._values = values
             self._moved_ns = t_rx_ns
         elif not self.stuck and t_rx_ns - self._moved_ns > self._stuck_ns:
@@ -274,7 +307,7 @@ class ImuDevice(Device):
 
     def _tell_stuck(self, active: bool, now_ns: int, reason: str, messages: list[Message]) -> None:
         self.stuck = active
-        messages.append(Fault(now_ns, "imu_stuck", self.name, Reaction.CONTROLLED_STOP, active, reason))
+        messages += self._stuck_fault.set(reason if active else "", now_ns, Reaction.CONTROLLED_STOP)
 
     def _watch_stream(self, t_rx_ns: int, messages: list[Message]) -> None:
         """Check rate and clock over windows of at least 2 s and 20 periods. A pause starts a new window; the daemon judges
@@ -290,16 +323,49 @@ class ImuDevice(Device):
         measured = self._window_samples * 1e9 / elapsed_ns
         # Hysteresis, so that a rate at the limit is one episode.
         off = abs(measured - expected) > RATE_TOLERANCE * expected * (0.8 if self.rate_off else 1.0)
-        if off != self.rate_off:
-            self.rate_off = off
-            level = "warning" if off else "info"
+        self.rate_off = off
+        change = self._rate_episodes.update("off" if off else "", t_rx_ns)
+        if change is not None and not change.unsteady:
             fields = {"active": off, "measured_hz": round(measured, 2), "expected_hz": expected}
-            messages.append(self.event(t_rx_ns, level, "imu_rate", **fields))
+            messages.append(self.event(t_rx_ns, "warning" if off else "info", "imu_rate", **fields))
         if self._clock is not None and self._clock.resets != self._resets_told:
             # The device restarted, its clock was set, or the host fell behind permanently.
             self._resets_told = self._clock.resets
             messages.append(self.event(t_rx_ns, "warning", "imu_clock", resets=self._resets_told))
         self._window_start_ns, self._window_samples = t_rx_ns, 0
+
+
+def sound(usage: MessageUsage, name: str, sample: Sample) -> tuple[Sample, ...]:
+    """Return the sample of a message if its values are possible, and account for the message.
+
+    Nothing beside an impossible value is trusted either, a counter least of all. An impossible temperature costs only itself.
+    """
+    force, rate, yaw = sample.specific_force_mps2, sample.angular_rate_radps, sample.yaw_rad
+    for field, values, limit in (("specific force", force, MAX_FORCE_MPS2), ("angular rate", rate, MAX_RATE_RADPS)):
+        if values is None:
+            continue
+        x, y, z = values
+        # Not by abs and max, whose calls cost more than all else here. NaN is within no limit.
+        if -limit <= x <= limit and -limit <= y <= limit and -limit <= z <= limit:
+            continue
+        if isfinite(x + y + z):
+            usage.refuse(name, Unused.OUT_OF_RANGE, field, f"{max(values, key=abs):.3g}")
+        else:
+            usage.refuse(name, Unused.NOT_FINITE, field)
+        return ()
+    if force is not None and force[0] == force[1] == force[2] == 0.0:
+        # An accelerometer on the earth feels its weight.
+        usage.refuse(name, Unused.ALL_ZERO, "specific force")
+        return ()
+    if yaw is not None and yaw - yaw != 0.0:
+        usage.refuse(name, Unused.NOT_FINITE, "attitude")
+        return ()
+    kelvin = sample.temperature_k
+    if kelvin is not None and not TEMPERATURE_K[0] <= kelvin <= TEMPERATURE_K[1]:
+        usage.lose(name, Unused.OUT_OF_RANGE, "temperature", f"{kelvin:.0f} K")
+        sample = replace(sample, temperature_k=None)
+    usage.use(name)
+    return (sample,)
 
 
 def mounting(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Rotation:

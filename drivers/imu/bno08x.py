@@ -12,17 +12,20 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames
+from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.wire.crc import sum8
 from vehicled.wire.framing import Protocol
+from vehicled.wire.usage import MessageUsage, Unused
 
 SYNC = b"\xaa\xaa"
 FRAME_BYTES = 19
 PERIOD_NS = 10_000_000.0
 FORCE_STEP_MPS2 = STANDARD_GRAVITY_MPS2 / 1000
 ANGLE_STEP_RAD = pi / 18_000
+HALF_TURN = 18_000
+"""Largest angle, in steps."""
 
 _BODY = Layout("<B6h3s")
 
@@ -77,6 +80,8 @@ class Bno08xCodec:
 
     def __init__(self, *, clockwise: bool) -> None:
         self._yaw_step_rad = -ANGLE_STEP_RAD if clockwise else ANGLE_STEP_RAD
+        self.usage = MessageUsage()
+        self.wants_heading = True
 
     def reset(self) -> None:
         """Do nothing: every frame stands for itself."""
@@ -85,7 +90,10 @@ class Bno08xCodec:
         """Return one sample without angular rate."""
         index, yaw, _, _, x, y, z, _ = _BODY.unpack_from(frame, 2)
         force = (x * FORCE_STEP_MPS2, y * FORCE_STEP_MPS2, z * FORCE_STEP_MPS2)
-        return (Sample(index, force, None, yaw * self._yaw_step_rad),)
+        if abs(yaw) > HALF_TURN:
+            self.usage.lose(name, Unused.OUT_OF_RANGE, "yaw", f"{yaw / 100:.2f} degrees")
+            return sound(self.usage, name, Sample(index, force))
+        return sound(self.usage, name, Sample(index, force, None, yaw * self._yaw_step_rad))
 
 
 class Bno08xParams(ImuParams, frozen=True, kw_only=True):

@@ -15,13 +15,14 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from drivers.imu.axes import flu, forward_of_quaternion
-from drivers.imu.base import Sample, frames
+from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
+from drivers.imu.base import Sample, frames, sound
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.wire.crc import fletcher8
 from vehicled.wire.framing import Protocol
+from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 SYNC = b"\x75\x65"
 OVERHEAD_BYTES = 6
@@ -38,6 +39,8 @@ ACCEL, GYRO, DELTA_THETA, DELTA_VELOCITY, QUATERNION, MATRIX, EULER = 0x04, 0x05
 INTERNAL_TIME, GPS_TIME, TEMPERATURE, OVERRANGE = 0x0E, 0x12, 0x14, 0x18
 FILTER_QUATERNION, FILTER_MATRIX, FILTER_EULER, FILTER_GPS_TIME = 0x03, 0x04, 0x05, 0x11
 SHARED_GPS_TIME, REFERENCE_TIME, REFERENCE_TIME_DELTA = 0xD3, 0xD5, 0xD6
+FILTER_VALID = 1
+"""Bit of the flags at the end of a filter field."""
 
 _SHARED = {0xD0: "B", 0xD1: "I", 0xD2: "I", 0xD3: "dHH", 0xD4: "d", 0xD5: "Q", 0xD6: "Q", 0xD7: "QH", 0xD8: "QH"}
 _LAYOUTS = {
@@ -147,6 +150,12 @@ _YAW_FIELDS = {
     SENSOR: {EULER: "euler", QUATERNION: "quaternion", MATRIX: "matrix"},
     FILTER: {FILTER_EULER: "euler", FILTER_QUATERNION: "quaternion", FILTER_MATRIX: "matrix"},
 }
+_TIMES = {SHARED_GPS_TIME, REFERENCE_TIME, REFERENCE_TIME_DELTA}
+_READ = {
+    SENSOR: {ACCEL, GYRO, DELTA_THETA, DELTA_VELOCITY, INTERNAL_TIME, GPS_TIME, TEMPERATURE, OVERRANGE, *_TIMES},
+    FILTER: {FILTER_GPS_TIME, *_TIMES},
+}
+"""Fields that the codec uses besides the attitude."""
 
 
 class MipCodec:
@@ -156,6 +165,8 @@ class MipCodec:
     def __init__(self) -> None:
         self.protocols = (PROTOCOL,)
         self.replies: list[Packet] = []
+        self.usage = MessageUsage()
+        self.wants_heading = True
         self.reset()
 
     def reset(self) -> None:
@@ -172,23 +183,36 @@ class MipCodec:
         """Return the completed samples, usually one; two if a half sample is given up for a later one."""
         found = packet(frame)
         kind = found.kind
+        name = f"set 0x{kind:02X}"
         if kind < 0x80:
+            self.usage.use(name)
             if len(self.replies) < MAX_REPLIES:
                 self.replies.append(found)
+            return ()
+        if kind not in _READ:
+            self.usage.refuse(name, Unused.NOT_READ)
             return ()
         values: dict[int, Any] = {}
         for descriptor, data in found.fields:
             value = read(kind, descriptor, data)
-            if type(value) is not bytes:
+            field = _title(kind, descriptor)
+            if descriptor not in _READ[kind] and descriptor not in _YAW_FIELDS[kind]:
+                self.usage.refuse(field, Unused.NOT_READ)
+            elif type(value) is bytes:
+                self.usage.refuse(field, Unused.UNREADABLE, "length", len(value))
+            else:
                 values[descriptor] = value
+                if descriptor in _READ[kind]:
+                    self.usage.use(field)
         if kind == SENSOR:
-            return self._sensor(values)
-        if kind == FILTER:
-            yaw = self._yaw(FILTER, values)
-            return () if yaw is None else (Sample(self._time(FILTER, values), None, None, yaw),)
-        return ()
+            return self._sensor(name, values)
+        yaw = self._yaw(FILTER, values)
+        if yaw is None:
+            self.usage.use(name)
+            return ()
+        return sound(self.usage, name, Sample(self._time(FILTER, values), None, None, yaw))
 
-    def _sensor(self, values: dict[int, Any]) -> Sequence[Sample]:
+    def _sensor(self, name: str, values: dict[int, Any]) -> Sequence[Sample]:
         counter = self._time(SENSOR, values)
         temperature = values.get(TEMPERATURE)
         if temperature is not None:
@@ -203,12 +227,14 @@ class MipCodec:
                 rate = tuple([component / dt_s for component in theta])
         if counter is not None and not (force is rate is None):
             self._counter = counter
-        yaw = None if self._filter_yaw else self._yaw(SENSOR, values)
+        yaw = self._yaw(SENSOR, values)
         saturated = bool(values.get(OVERRANGE, 0) & _SATURATED)
         if force is rate is yaw is None:
+            self.usage.use(name)
             return ()
         sample = Sample(counter, flu(force, STANDARD_GRAVITY_MPS2), flu(rate), yaw, self._temperature_k, saturated)
-        return self._merge(sample)
+        found = sound(self.usage, name, sample)
+        return self._merge(found[0]) if found else ()
 
     def _merge(self, sample: Sample) -> Sequence[Sample]:
         """Accelerometer and gyro of one instant may come in two packets with equal reference times; merge them."""
@@ -260,11 +286,11 @@ class MipCodec:
             value = values.get(descriptor)
             if value is None:
                 continue
-            if kind == FILTER:
-                # The filter's orientation takes precedence over the sensor's while it is valid.
-                self._filter_yaw = bool(value[-1] & 1)
-                if not self._filter_yaw:
-                    return None
+            problem = self._doubt(kind, form, value)
+            if problem is not None:
+                self.usage.refuse(_title(kind, descriptor), *problem)
+                return None
+            self.usage.use(_title(kind, descriptor))
             if form == "euler":
                 return pi / 2 - float(value[2])
             if form == "quaternion":
@@ -272,6 +298,26 @@ class MipCodec:
             # Rotation from world to vehicle, by rows: the first is the vehicle's x axis.
             return atan2(value[0], value[1])
         return None
+
+    def _doubt(self, kind: int, form: str, value: tuple[Any, ...]) -> Problem | None:
+        """Return why an orientation is not used. The filter's takes precedence over the sensor's while it is valid."""
+        if kind == FILTER:
+            self._filter_yaw = bool(value[-1] & FILTER_VALID)
+            if not self._filter_yaw:
+                return Problem(Unused.INVALID, "valid flags")
+            value = value[:-1]
+        if not self.wants_heading:
+            return Problem(Unused.NOT_WANTED)
+        if kind == SENSOR and self._filter_yaw:
+            return Problem(Unused.DUPLICATE)
+        return euler_problem(*value) if form == "euler" else _ROTATION_PROBLEMS[form](value)
+
+
+_ROTATION_PROBLEMS = {"quaternion": quaternion_problem, "matrix": matrix_problem}
+
+
+def _title(kind: int, descriptor: int) -> str:
+    return f"field {kind:02X}/{descriptor:02X}"
 
 
 def _both(half: Sample, sample: Sample) -> Sample:
@@ -313,17 +359,34 @@ class MipDevice(ConfigurableImuDevice):
         problem = "its base rate is not known"
         fields: list[int] = []
         for fields in self._choices(modern) if base_hz else ():
-            got = yield from _set_format(modern, fields, decimation)
+            got = yield from _set_format(modern, SENSOR, fields, decimation)
             problem = "" if got is None else f"message format: {got}"
             if not problem:
                 break
+        streams = [SENSOR if modern else 1]
+        if self._wants_heading and EULER not in fields and not problem:
+            # Newer units have no attitude of their own beside the filter's.
+            problem = yield from self._filter_format(modern)
+            streams.append(FILTER)
         # Any answer will do: devices with a fixed stream refuse, and stream anyway.
-        yield _ask("switch its stream on", COMMANDS_3DM, STREAM, bytes((WRITE, SENSOR if modern else 1, 1)))
+        for stream in streams:
+            yield _ask("switch its stream on", COMMANDS_3DM, STREAM, bytes((WRITE, stream, 1)))
         # Leave the idle state in any case, because an idle device is silent.
         yield _ask("resume", BASE, RESUME)
         if problem:
             raise ConfigurationError(f"the device cannot be set up: {problem}")
         return {"fields": [f"{field:02X}" for field in fields], "rate_hz": base_hz / decimation}
+
+    def _filter_format(self, modern: bool) -> Generator[Request, Any, str]:
+        """Ask for the attitude of the filter, which says by itself if it is valid; return the problem, or an empty text."""
+        rate: Any = Refusal("unknown")
+        if modern:
+            rate = yield _ask("report the base rate of its filter", COMMANDS_3DM, BASE_RATE, bytes((FILTER,)), 0x8E)
+        if isinstance(rate, Refusal):
+            return "it gives no attitude, so there is no heading"
+        decimation = max(1, round(int.from_bytes(rate[-2:], "big") / self.params.rate_hz))
+        got = yield from _set_format(modern, FILTER, [REFERENCE_TIME, FILTER_EULER], decimation)
+        return "" if got is None else f"it gives no attitude, so there is no heading: {got}"
 
     def _choices(self, modern: bool) -> tuple[list[int], ...]:
         """Return the formats in order of preference; a device refuses a whole format for one unknown field."""
@@ -332,9 +395,9 @@ class MipDevice(ConfigurableImuDevice):
         return [*plain, OVERRANGE], plain, fields
 
 
-def _set_format(modern: bool, fields: list[int], decimation: int) -> Generator[Request, Any, str | None]:
+def _set_format(modern: bool, kind: int, fields: list[int], decimation: int) -> Generator[Request, Any, str | None]:
     """Write a message format and read it back; return the problem, or None."""
-    command, descriptor, scope = (MESSAGE_FORMAT, 0x8F, bytes((SENSOR,))) if modern else (IMU_MESSAGE_FORMAT, 0x80, b"")
+    command, descriptor, scope = (MESSAGE_FORMAT, 0x8F, bytes((kind,))) if modern else (IMU_MESSAGE_FORMAT, 0x80, b"")
     body = scope + bytes((len(fields),)) + b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field in fields])
     done = yield _ask("take its message format", COMMANDS_3DM, command, bytes((WRITE,)) + body)
     if isinstance(done, Refusal):

@@ -12,11 +12,13 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames
+from drivers.imu.axes import euler_problem, quaternion_problem
+from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.wire.crc import crc8, crc16_xmodem
 from vehicled.wire.framing import Protocol
+from vehicled.wire.usage import MessageUsage, Unused
 
 SYNC = b"\xfc"
 END = 0xFD
@@ -121,18 +123,32 @@ class N100Codec:
 
     protocols: ClassVar[Sequence[Protocol]] = (PROTOCOL,)
 
+    def __init__(self) -> None:
+        self.usage = MessageUsage()
+        self.wants_heading = True
+
     def reset(self) -> None:
         """Do nothing: every frame stands for itself."""
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
         """Return one sample for frames 0x40 and 0x41, none for others."""
         kind, length = frame[1], frame[2]
+        name = NAMES.get(kind) or f"0x{kind:02X}"
         if kind == IMU and length == _IMU.size:
             wx, wy, wz, ax, ay, az, _, _, _, celsius, _, _, timestamp_us = _IMU.unpack_from(frame, HEAD_BYTES)
-            return (Sample(timestamp_us, (ax, -ay, -az), (wx, -wy, -wz), None, celsius + ZERO_CELSIUS_K),)
+            sample = Sample(timestamp_us, (ax, -ay, -az), (wx, -wy, -wz), None, celsius + ZERO_CELSIUS_K)
+            return sound(self.usage, name, sample)
         if kind == AHRS and length == _AHRS.size:
-            _, _, _, _, _, heading, _, _, _, _, timestamp_us = _AHRS.unpack_from(frame, HEAD_BYTES)
-            return (Sample(timestamp_us, None, None, pi / 2 - heading),)
+            _, _, _, roll, pitch, heading, *quaternion, timestamp_us = _AHRS.unpack_from(frame, HEAD_BYTES)
+            if not self.wants_heading:
+                self.usage.refuse(name, Unused.NOT_WANTED)
+                return ()
+            problem = euler_problem(roll, pitch, heading) or quaternion_problem(quaternion)
+            if problem is None:
+                return sound(self.usage, name, Sample(timestamp_us, None, None, pi / 2 - heading))
+            self.usage.refuse(name, *problem)
+            return ()
+        self.usage.refuse(name, *((Unused.UNREADABLE, "length", length) if kind in (IMU, AHRS) else (Unused.NOT_READ,)))
         return ()
 
 

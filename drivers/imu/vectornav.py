@@ -7,6 +7,7 @@ the masks, so a frame with an unknown field is unreadable and rejected. Text lin
 come between frames. Device axes: forward, right, down; world north, east, down; z is -9.81 when level and still.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import atan2, pi, radians
@@ -16,14 +17,15 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta, Struct
 
-from drivers.imu.axes import flu, forward_of_quaternion
-from drivers.imu.base import Sample, frames
+from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
+from drivers.imu.base import Sample, frames, sound
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from drivers.imu.vectornav_fields import EXTENDED, FIELDS, GROUPS, NAMES, masks
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.wire.crc import crc16_xmodem, xor8
 from vehicled.wire.framing import Protocol
+from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 SYNC = b"\xfa"
 MAX_FRAME_BYTES = 600
@@ -236,7 +238,25 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
 
 
 _SATURATED = 0b111111 << 3
-"""Saturation bits: accelerometer (3 to 5) and gyro (6 to 8)."""
+"""Saturation bits of ``imu.saturation``: accelerometer (3 to 5) and gyro (6 to 8)."""
+_VPE_SATURATED = 1 << 2 | 1 << 9
+"""Saturation bits of ``attitude.status``: gyro and accelerometer."""
+NOT_TRACKING = 3
+"""Worst of four grades of the attitude, in bits 0 and 1 of ``attitude.status``."""
+INS_TRACKING, INS_WITHOUT_GNSS = 2, 3
+"""Modes with a valid attitude, in bits 0 and 1 of ``ins.status``. In 0 the heading is magnetic, in 1 it is being aligned."""
+IMU_ERROR = 1 << 4
+"""Bit of ``ins.status``: the unit does not reach its sensors."""
+_READ = frozenset(
+    (
+        "common.acceleration", "imu.acceleration", "common.angular_rate", "imu.angular_rate", "common.imu", "imu.raw_acceleration",
+        "imu.raw_gyro", "common.deltas", "imu.delta_theta", "imu.delta_velocity", "imu.temperature", "common.mag_pres",
+        "imu.saturation", "common.time_startup", "time.startup", "attitude.status", "ins.status",
+    )
+)  # fmt: skip
+"""Fields that the codec uses besides the attitude."""
+_ATTITUDES = ("attitude.ypr", "common.ypr", "attitude.quaternion", "common.quaternion", "attitude.dcm")
+"""Forms of the attitude, in order of preference."""
 
 
 class VectorNavCodec:
@@ -245,6 +265,8 @@ class VectorNavCodec:
     def __init__(self) -> None:
         self.protocols = (BINARY, LINE)
         self.replies: list[str] = []
+        self.usage = MessageUsage()
+        self.wants_heading = True
 
     def reset(self) -> None:
         """Drop the replies."""
@@ -254,10 +276,25 @@ class VectorNavCodec:
         """Return at most one sample. Compensated values take precedence, then uncompensated ones, then increments over their
         interval."""
         if name != BINARY.name:
+            line = read_line(frame)
+            kind = line.partition(",")[0]
+            kind = kind if kind.isalnum() else LINE.name
+            if kind.startswith(_ANSWERS):
+                self.usage.use(kind)
+            else:
+                self.usage.refuse(kind, Unused.NOT_READ)
             if len(self.replies) < MAX_REPLIES:
-                self.replies.append(read_line(frame))
+                self.replies.append(line)
             return ()
-        get = read_frame(frame).values.get
+        found = read_frame(frame)
+        name = f"VN fa{found.header.hex()}"
+        get = found.values.get
+        for field in found.values:
+            if field not in _READ and field not in _ATTITUDES:
+                self.usage.lose(name, Unused.NOT_READ, field)
+        if get("ins.status", 0) & IMU_ERROR:
+            self.usage.refuse(name, Unused.SELF_TEST, "ins.status")
+            return ()
         force = get("common.acceleration", get("imu.acceleration"))
         rate = get("common.angular_rate", get("imu.angular_rate"))
         both = get("common.imu")
@@ -272,28 +309,58 @@ class VectorNavCodec:
                     rate = tuple([radians(angle) / deltas[0] for angle in deltas[1:4]])
                 if force is None and len(deltas) == 7:
                     force = tuple([speed / deltas[0] for speed in deltas[4:]])
-        yaw = _yaw(get)
-        if yaw is not None and get("attitude.status", 0) & 3 == 3:  # the worst of four attitude grades: not tracking
-            yaw = None
+        yaw = self._yaw(name, get)
         if force is rate is yaw is None:
+            self.usage.use(name)
             return ()
         celsius = get("imu.temperature", get("common.mag_pres", (None,) * 4)[3])
         kelvin = None if celsius is None else celsius + ZERO_CELSIUS_K
-        saturated = bool(get("imu.saturation", 0) & _SATURATED)
-        return (Sample(get("common.time_startup", get("time.startup")), flu(force), flu(rate), yaw, kelvin, saturated),)
+        saturated = bool(get("imu.saturation", 0) & _SATURATED or get("attitude.status", 0) & _VPE_SATURATED)
+        counter = get("common.time_startup", get("time.startup"))
+        return sound(self.usage, name, Sample(counter, flu(force), flu(rate), yaw, kelvin, saturated))
+
+    def _yaw(self, name: str, get: Callable[..., Any]) -> float | None:
+        """Return the yaw of the x axis, rad, counter-clockwise from east, if the unit vouches for its attitude."""
+        field = next((each for each in _ATTITUDES if get(each) is not None), "")
+        if not field:
+            return None
+        problem = Problem(Unused.NOT_WANTED) if not self.wants_heading else attitude_problem(field, get(field)) or _doubt(get)
+        if problem is not None:
+            self.usage.lose(name, problem.reason, problem.field or field, problem.value)
+            return None
+        return _yaw_of(field, get(field))
 
 
-def _yaw(get: Callable[..., Any]) -> float | None:
-    """Return the yaw of the x axis, rad, counter-clockwise from east."""
-    ypr = get("attitude.ypr", get("common.ypr"))
-    if ypr is not None:
-        return pi / 2 - radians(ypr[0])
-    quaternion = get("attitude.quaternion", get("common.quaternion"))
-    if quaternion is not None:
-        x, y, z, w = quaternion
+_ANSWERS = ("VNRRG", "VNWRG", "VNERR")
+
+
+def attitude_problem(field: str, value: tuple[float, ...]) -> Problem | None:
+    """Return why the values of an attitude field are none."""
+    if field.endswith("ypr"):
+        yaw, pitch, roll = map(radians, value)
+        return euler_problem(roll, pitch, yaw)
+    return quaternion_problem(value) if field.endswith("quaternion") else matrix_problem(value)
+
+
+def _doubt(get: Callable[..., Any]) -> Problem | None:
+    """Return why the unit's own status forbids its attitude."""
+    vpe, ins = get("attitude.status"), get("ins.status")
+    if vpe is None and ins is None:
+        return Problem(Unused.STATUS_MISSING)
+    if vpe is not None and vpe & 3 == NOT_TRACKING:
+        return Problem(Unused.INVALID, "attitude.status", "not tracking")
+    if ins is not None and ins & 3 not in (INS_TRACKING, INS_WITHOUT_GNSS):
+        return Problem(Unused.INVALID, "ins.status", f"mode {ins & 3}")
+    return None
+
+
+def _yaw_of(field: str, value: tuple[float, ...]) -> float:
+    if field.endswith("ypr"):
+        return pi / 2 - radians(value[0])
+    if field.endswith("quaternion"):
+        x, y, z, w = value
         return atan2(*forward_of_quaternion(w, x, y, z))
-    dcm = get("attitude.dcm")
-    return None if dcm is None else atan2(dcm[0], dcm[3])
+    return atan2(value[0], value[3])
 
 
 class VectorNavParams(ConfigurableParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -321,12 +388,14 @@ class VectorNavDevice(ConfigurableImuDevice):
         super().__init__(params, messages, command_lifetime_ns, self.vectornav)
         self._base_rate_hz, self._serial_port = params.base_rate_hz, params.serial_port
         self._register = 74 + params.output
+        self._status = "attitude.status"
+        """Field that says if the attitude is valid: that of the VN-100; a VN-200 or VN-300 has ``ins.status``."""
 
-    def fields(self, all_of_them: bool) -> list[str]:
+    def fields(self, all_of_them: bool, *, heading: bool = True) -> list[str]:
         """Return the fields to send. Some firmware lacks temperature and saturation in the IMU group."""
         wanted = ["common.time_startup", "common.angular_rate", "common.acceleration"]
-        if self._wants_heading:
-            wanted.append("common.ypr")
+        if self._wants_heading and heading:
+            wanted += ["common.ypr", self._status]
         return [*wanted, "imu.temperature", "imu.saturation"] if all_of_them else wanted
 
     def script(self) -> Script:
@@ -337,9 +406,15 @@ class VectorNavDevice(ConfigurableImuDevice):
         quiet = yield Request("stop its lines of text", encode_line("VNWRG,06,0"), _register(6))
         if isinstance(quiet, Refusal):
             raise ConfigurationError(f"the device keeps sending lines of text: {quiet.reason}")
+        name = "unknown" if isinstance(model, Refusal) else ",".join(model)
+        self._status = "ins.status" if re.match(r"VN-?[23]\d\d", name) else "attitude.status"
         got: Any = None
-        for all_of_them in (True, False):
-            body = f"{register},{self._serial_port},{divisor},{masks(self.fields(all_of_them))}"
+        choices = [self.fields(True), self.fields(False)]
+        if self._wants_heading:
+            # Force and rate still work without an attitude.
+            choices.append(self.fields(False, heading=False))
+        for fields in choices:
+            body = f"{register},{self._serial_port},{divisor},{masks(fields)}"
             got = yield Request("set its binary output", encode_line(f"VNWRG,{body}"), _register(register))
             if not isinstance(got, Refusal):
                 got = yield Request("report its binary output", encode_line(f"VNRRG,{register}"), _register(register))
@@ -347,8 +422,9 @@ class VectorNavDevice(ConfigurableImuDevice):
                 if isinstance(got, list) and [part.lstrip("0") for part in got] == [
                     part.lstrip("0") for part in body.split(",")[1:]
                 ]:
-                    name = "unknown" if isinstance(model, Refusal) else ",".join(model)
-                    return {"model": name, "fields": self.fields(all_of_them), "rate_hz": self._base_rate_hz / divisor}
+                    if self._wants_heading and self._status not in fields:
+                        raise ConfigurationError(f"the device ({name}) does not send its attitude with {self._status}: no heading")
+                    return {"model": name, "fields": fields, "rate_hz": self._base_rate_hz / divisor}
         reason = got.reason if isinstance(got, Refusal) else f"it is set to {','.join(got)}"
         raise ConfigurationError(f"the device does not take the binary output: {reason}")
 

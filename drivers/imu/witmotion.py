@@ -12,12 +12,14 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames
+from drivers.imu.axes import quaternion_problem
+from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.messages import HeadingKind, Message, PortState
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
 from vehicled.wire.crc import sum8
 from vehicled.wire.framing import Protocol
+from vehicled.wire.usage import MessageUsage, Unused
 
 SYNC = b"\x55"
 FRAME_BYTES = 11
@@ -207,6 +209,8 @@ class WitMotionCodec:
     def __init__(self) -> None:
         self.incomplete = 0
         """Measurements with only one of the two inertial frames."""
+        self.usage = MessageUsage()
+        self.wants_heading = True
         self.reset()
 
     def reset(self) -> None:
@@ -217,16 +221,22 @@ class WitMotionCodec:
         self._force: Vector = ()
         self._temperature_k = ZERO_CELSIUS_K
         self._has_angle = False
+        self._waits_for_gyro = False
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
         """Return a sample of force and rate at 0x52, and of yaw at 0x53, or at 0x59 without 0x53."""
         kind = frame[1]
+        usage, title = self.usage, NAMES.get(kind) or f"0x{kind:02X}"
         if kind == REGISTER:  # a reply may come between any two frames
+            usage.refuse(title, Unused.NOT_READ)
             return ()
         last, self._last = self._last, kind
         if kind == ACCELERATION:
             if last == ACCELERATION:
                 self.incomplete += 1
+            if self._waits_for_gyro:
+                usage.refuse(title, Unused.INCOMPLETE)
+            self._waits_for_gyro = True
             x, y, z, centi = _WORDS.unpack_from(frame, 2)
             self._force = (x * FORCE_STEP_MPS2, y * FORCE_STEP_MPS2, z * FORCE_STEP_MPS2)
             self._temperature_k = centi / 100 + ZERO_CELSIUS_K
@@ -236,20 +246,43 @@ class WitMotionCodec:
         if kind == GYRO:
             if last != ACCELERATION:
                 self.incomplete += 1
+                usage.refuse(title, Unused.INCOMPLETE)
                 return ()
+            self._waits_for_gyro = False
+            usage.use(NAMES[ACCELERATION])
             x, y, z, _ = _WORDS.unpack_from(frame, 2)
             rate = (x * RATE_STEP_RADPS, y * RATE_STEP_RADPS, z * RATE_STEP_RADPS)
-            return (Sample(self._counter, self._force, rate, None, self._temperature_k),)
-        if kind == ANGLE:
-            self._has_angle = True
-            return (Sample(self._counter, yaw_rad=_WORDS.unpack_from(frame, 2)[2] * ANGLE_STEP_RAD),)
-        if kind == QUATERNION and not self._has_angle:
-            w, x, y, z = _WORDS.unpack_from(frame, 2)
-            # A common scale of all four components does not change the angle.
-            return (Sample(self._counter, yaw_rad=atan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z)),)
+            return sound(usage, title, Sample(self._counter, self._force, rate, None, self._temperature_k))
+        if kind in (ANGLE, QUATERNION):
+            return self._yaw(kind, title, frame)
         if kind == TIME:
             self._time_ms = _milliseconds(frame)
+            if self._time_ms is None:
+                usage.refuse(title, Unused.OUT_OF_RANGE, "time of day")
+            else:
+                usage.use(title)
+        else:
+            usage.refuse(title, Unused.NOT_READ)
         return ()
+
+    def _yaw(self, kind: int, title: str, frame: bytes) -> Sequence[Sample]:
+        if not self.wants_heading:
+            self.usage.refuse(title, Unused.NOT_WANTED)
+            return ()
+        if kind == ANGLE:
+            self._has_angle = True
+            yaw_rad = _WORDS.unpack_from(frame, 2)[2] * ANGLE_STEP_RAD
+        elif self._has_angle:
+            self.usage.refuse(title, Unused.DUPLICATE)
+            return ()
+        else:
+            w, x, y, z = [count / 32768 for count in _WORDS.unpack_from(frame, 2)]
+            problem = quaternion_problem((w, x, y, z))
+            if problem is not None:
+                self.usage.refuse(title, *problem)
+                return ()
+            yaw_rad = atan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z)
+        return sound(self.usage, title, Sample(self._counter, yaw_rad=yaw_rad))
 
 
 class WitMotionParams(ImuParams, frozen=True, kw_only=True):
@@ -309,9 +342,12 @@ class WitMotionDevice(ImuDevice):
         return ()
 
 
-def _milliseconds(frame: bytes) -> int:
-    """Return the time of day of the device, ms. The date is ignored, because models count months and days from 0 or from 1."""
+def _milliseconds(frame: bytes) -> int | None:
+    """Return the time of day of the device, ms; None if it is none. The date is ignored, because models count months and days
+    from 0 or from 1."""
     hour, minute, second, millisecond = map(int, _TIME.unpack_from(frame, 2)[3:])
+    if hour > 23 or minute > 59 or second > 59 or millisecond > 999:
+        return None
     return ((hour * 60 + minute) * 60 + second) * 1000 + millisecond
 
 

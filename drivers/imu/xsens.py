@@ -13,13 +13,21 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from drivers.imu.axes import forward_of_euler, forward_of_quaternion, rate_of_increment
-from drivers.imu.base import Sample, frames
+from drivers.imu.axes import (
+    euler_problem,
+    forward_of_euler,
+    forward_of_quaternion,
+    matrix_problem,
+    quaternion_problem,
+    rate_of_increment,
+)
+from drivers.imu.base import Sample, frames, sound
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from drivers.imu.xsens_time import TICKS_PER_SECOND, SampleTime
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import ZERO_CELSIUS_K
 from vehicled.wire.framing import Protocol
+from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 SYNC = b"\xfa\xff"
 MAX_DATA_BYTES = 2048
@@ -197,12 +205,24 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
                 yield f"XDI {xdi:04X}", read(xdi, raw)
 
 
+_READ = frozenset(
+    (DELTA_V, ACCELERATION, RATE_OF_TURN, DELTA_Q, SAMPLE_TIME_FINE, PACKET_COUNTER, STATUS_WORD, STATUS_BYTE, TEMPERATURE)
+)
+"""Data that the codec uses besides orientations."""
 _FORWARD: dict[int, Callable[..., tuple[float, float]]] = {
     QUATERNION: forward_of_quaternion,
     # The matrix comes by columns; the first is the x axis of the case.
     ROTATION_MATRIX: lambda *columns: columns[:2],
     EULER_ANGLES: lambda _roll, pitch, yaw: forward_of_euler(radians(pitch), radians(yaw)),
 }
+
+
+_PROBLEMS: dict[int, Callable[..., Problem | None]] = {
+    QUATERNION: lambda *components: quaternion_problem(components),
+    ROTATION_MATRIX: lambda *columns: matrix_problem(columns),
+    EULER_ANGLES: lambda *degrees: euler_problem(*map(radians, degrees)),
+}
+"""Why an orientation is none, by data id."""
 
 
 def yaw_from_east(xdi: int, value: tuple[float, ...]) -> float:
@@ -225,6 +245,8 @@ class XsensCodec:
     def __init__(self) -> None:
         self.protocols = (PROTOCOL,)
         self.replies: list[XbusMessage] = []
+        self.usage = MessageUsage()
+        self.wants_heading = True
         self.time = SampleTime()
         self.reset()
 
@@ -237,17 +259,33 @@ class XsensCodec:
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
         """Return at most one sample."""
         found = message(frame)
+        usage, name = self.usage, f"MID 0x{found.mid:02X}"
         if found.mid != MTDATA2:
+            usage.use(name)
             if len(self.replies) < MAX_REPLIES:
                 self.replies.append(found)
             return ()
         force = rate = delta_v = delta_q = orientation = fine = count = None
-        valid, clipped, orientation_id = True, False, 0
+        valid, clipped, orientation_id = None, False, 0
         for xdi, raw in items(found.data):
             kind = xdi & 0xFFF0
+            item = f"XDI {xdi:04X}"
             value: Any = read(xdi, raw)
             if type(value) is bytes:
+                known = kind in _COMPONENTS or xdi in _PLAIN
+                usage.refuse(item, *((Unused.UNREADABLE, "length", len(raw)) if known else (Unused.NOT_READ,)))
                 continue
+            if kind in _FORWARD:
+                if orientation is not None:
+                    usage.refuse(item, Unused.DUPLICATE)
+                else:
+                    orientation, orientation_id = value, xdi
+                continue
+            problem = quaternion_problem(value) if kind == DELTA_Q else None
+            if kind not in _READ or problem is not None:
+                usage.refuse(item, *(problem or (Unused.NOT_READ,)))
+                continue
+            usage.use(item)
             if kind == ACCELERATION:
                 force = value
             elif kind == RATE_OF_TURN:
@@ -260,8 +298,6 @@ class XsensCodec:
                 fine = value
             elif kind == PACKET_COUNTER:
                 count = value
-            elif kind in _FORWARD:
-                orientation, orientation_id = value, xdi
             elif kind in (STATUS_WORD, STATUS_BYTE):
                 valid, clipped = bool(value & FILTER_VALID), bool(value & CLIPPED)
             elif kind == TEMPERATURE:
@@ -269,6 +305,7 @@ class XsensCodec:
         self.time.packet(count)
         inertial = not (force is rate is delta_v is delta_q is None)
         if not inertial and orientation is None:
+            usage.use(name)
             return ()
         # SampleTimeFine of GNSS-triggered packets is arbitrary; they have neither inertial values nor an orientation.
         counter = None if fine is None else self.time.ticks(fine)
@@ -278,10 +315,27 @@ class XsensCodec:
                 force = tuple([component / dt_s for component in delta_v])
             if rate is None and delta_q is not None:
                 rate = rate_of_increment(delta_q, dt_s)
-        yaw = yaw_from_east(orientation_id, orientation) if orientation is not None and valid else None
+        yaw = self._yaw(orientation_id, orientation, valid) if orientation is not None else None
         if force is rate is yaw is None:
+            usage.use(name)
             return ()
-        return (Sample(counter, force, rate, yaw, self._temperature_k, clipped),)
+        return sound(usage, name, Sample(counter, force, rate, yaw, self._temperature_k, clipped))
+
+    def _yaw(self, xdi: int, orientation: tuple[float, ...], valid: bool | None) -> float | None:
+        """Return the yaw of an orientation that the device's filter vouches for."""
+        item = f"XDI {xdi:04X}"
+        if not self.wants_heading:
+            self.usage.refuse(item, Unused.NOT_WANTED)
+        elif (problem := _PROBLEMS[xdi & 0xFFF0](*orientation)) is not None:
+            self.usage.refuse(item, *problem)
+        elif valid is None:
+            self.usage.refuse(item, Unused.STATUS_MISSING)
+        elif not valid:
+            self.usage.refuse(item, Unused.INVALID, "filter valid")
+        else:
+            self.usage.use(item)
+            return yaw_from_east(xdi, orientation)
+        return None
 
 
 class XsensParams(ConfigurableParams, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,8 +7,10 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from drivers.msglink.codec import Decoder, encode
+from drivers.msglink.content import CHECKS
 from vehicled.messages import ALL, ActuatorCommand, Message, PortState
 from vehicled.ports import NEVER_NS, Action, Device, Send
+from vehicled.wire.usage import MessageUsage, Unused
 
 
 class MsgLinkParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -30,6 +32,7 @@ class MsgLinkDevice(Device):
         self._accepts = frozenset(messages)
         self._lifetime_ns = command_lifetime_ns
         self._tx: list[Action] = []
+        self.usage = MessageUsage()
 
     @property
     def dropped_bytes(self) -> int:
@@ -44,15 +47,28 @@ class MsgLinkDevice(Device):
         return ()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
+        unknown = self._decoder.unknown_frames
         messages = self._decoder.feed(data)
-        accepted = []
+        accepted: list[Message] = []
+        usage = self.usage
         for message in messages:
-            if type(message) not in self._accepts:
+            kind = type(message)
+            if kind not in self._accepts:
+                usage.refuse(kind.__name__, Unused.NOT_WANTED)
                 continue
+            check = CHECKS.get(kind)
+            if check is not None and (field := check(message)):
+                usage.refuse(kind.__name__, Unused.OUT_OF_RANGE, field)
+                continue
+            usage.use(kind.__name__)
             if hasattr(message, "t_rx_ns"):
                 # The message is not shared yet, so writing in place is safe and saves a copy at 400 Hz.
                 force_setattr(message, "t_rx_ns", t_rx_ns)
             accepted.append(message)
+        for _ in range(self._decoder.unknown_frames - unknown):
+            usage.refuse("frame", Unused.UNREADABLE, "name, version or fields")
+        if usage.news:
+            accepted += usage.take_events(t_rx_ns, "msglink")
         return accepted
 
     def on_command(self, command: Message, now_ns: int) -> None:

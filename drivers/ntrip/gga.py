@@ -24,8 +24,8 @@ def is_usable(fix: GnssFix) -> bool:
 def encode_gga(fix: GnssFix, talker: str = "GP") -> bytes:
     """Return the sentence with checksum and line end, for a usable ``fix``.
 
-    Unknown time, dilution and age of corrections are empty. The height is ellipsoidal with a geoid separation of zero, because
-    casters use the sum of both.
+    Unknown time, dilution, height and age of corrections are empty. The height is ellipsoidal with a geoid separation of zero,
+    because casters use the sum of both.
     """
     if fix.utc_ns > 0:
         # Rounded down, because rounding up could give second 60.
@@ -36,7 +36,7 @@ def encode_gga(fix: GnssFix, talker: str = "GP") -> bytes:
         time = ""
     east_rad = fix.longitude_rad - 2.0 * pi if fix.longitude_rad > pi else fix.longitude_rad
     east_rad = east_rad + 2.0 * pi if east_rad < -pi else east_rad
-    height_m = fix.height_m if isfinite(fix.height_m) else 0.0
+    height_known = isfinite(fix.height_m)
     body = ",".join(
         (
             f"{talker}GGA",
@@ -48,9 +48,9 @@ def encode_gga(fix: GnssFix, talker: str = "GP") -> bytes:
             str(_quality(fix)),
             f"{min(fix.satellites, 99):02d}",
             f"{min(max(fix.hdop, 0.0), 99.99):.2f}" if isfinite(fix.hdop) else "",
-            f"{min(max(height_m, -9_999.0), 99_999.0):.2f}",
+            f"{min(max(fix.height_m, -9_999.0), 99_999.0):.2f}" if height_known else "",
             "M",
-            "0.0",
+            "0.0" if height_known else "",
             "M",
             f"{min(max(fix.correction_age_s, 0.0), 999.9):.1f}" if isfinite(fix.correction_age_s) else "",
             "",

@@ -31,6 +31,7 @@ class RtcmDevice(Device):
         """Produce the types in ``messages`` that the profile expects; commands do not exist."""
         self._origin = params.origin
         self._feed = CorrectionFeed(params.origin, Corrections in messages)
+        self.usage = self._feed.usage
         self._watch = StallWatch(round(params.stall_s * 1e9))
         self._stalled = ""
         self._tx: list[Action] = []

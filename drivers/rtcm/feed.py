@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from drivers.rtcm.codec import FrameReader, Station, decode_station
+from drivers.rtcm.codec import FrameReader, Station, decode_station, message_type
 from vehicled.messages import Corrections, Event, Message
 from vehicled.ports import NEVER_NS
+from vehicled.wire.usage import MessageUsage, Unused
 
 STALE_NS = 2_000_000_000
 """Timeout of an incomplete frame, ns. Longer than a TCP retransmission, which would otherwise lose a frame; a false start claims at
@@ -27,6 +28,8 @@ class CorrectionFeed:
         self._reader = FrameReader()
         self._rx_ns = 0
         self._station: Station | None = None
+        self.usage = MessageUsage()
+        """Account of the messages by number. They are passed on unread, so every one is used if corrections are expected."""
         self.frames = 0
         """Complete frames of the present connection."""
 
@@ -60,7 +63,12 @@ class CorrectionFeed:
             if station is not None and not _same(station, self._station):
                 self._station = station
                 messages.append(self._station_event(station, t_rx_ns))
-            if self._wanted:
+            number = message_type(frame)
+            name = str(number) if number else "RTCM3"
+            if not self._wanted:
+                self.usage.refuse(name, Unused.NOT_WANTED)
+            else:
+                self.usage.use(name)
                 messages.append(Corrections(t_rx_ns, t_rx_ns, self._origin, frame))
         return messages
 

@@ -44,8 +44,8 @@ ATTITUDE_VALID, HEADING_VALID, VELOCITY_VALID, POSITION_VALID = 1 << 4, 1 << 5, 
 GPS1_POS_USED = 1 << 11
 MODE_AHRS, MODE_NAV_POSITION = 2, 4
 UTC_INITIALISED = 2
-SINGLE, DGPS, RTK_FLOAT, RTK_FIXED, PPP_FIXED = 2, 3, 6, 7, 9
-"""Types of a position; from ``DGPS`` to ``PPP_FIXED`` with corrections."""
+SINGLE, DGPS, RTK_FLOAT, RTK_FIXED, PPP_FIXED, TYPED_IN = 2, 3, 6, 7, 9, 10
+"""Types of a position; from ``DGPS`` to ``PPP_FIXED`` with corrections; ``TYPED_IN`` is the place of a base, as it was entered."""
 UNKNOWN_8, UNKNOWN_16 = 0xFF, 0xFFFF
 
 MAIN_LOOP_HZ = 200.0
@@ -333,6 +333,13 @@ def encode(number: int, payload: bytes, message_class: int = LOGS) -> bytes:
     return SYNC + body + crc16_kermit(body).to_bytes(2, "little") + bytes((END,))
 
 
+def name_of(frame: bytes) -> str:
+    """Return the name of the log or command in a valid frame, by class and number without one: ``SBG 00-1f``."""
+    number, message_class = frame[2], frame[3]
+    known = NAMES.get(number) if message_class == LOGS and isinstance(read(frame), tuple) else None
+    return known or f"SBG {message_class:02x}-{number:02x}"
+
+
 def number_of(log: Log) -> int:
     """Return the identifier of a log."""
     return _NUMBERS[type(log)]
@@ -365,8 +372,4 @@ def acknowledgement(number: int, error: int = 0) -> bytes:
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
     """Iterate over a recording: ("EKF_NAV", EkfNav), others by class and number as ("SBG 00-1f", Message)."""
     for _, frame in frames((PROTOCOL,), data):
-        content = read(frame)
-        if isinstance(content, Message):
-            yield f"SBG {content.message_class:02x}-{content.number:02x}", content
-        else:
-            yield NAMES[frame[2]], content
+        yield name_of(frame), read(frame)

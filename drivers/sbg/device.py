@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from drivers.imu.axes import flu
-from drivers.imu.base import Sample, turn
+from drivers.imu.base import Sample, sound, turn
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from drivers.sbg.codec import (
     ACCELERATION_LSB,
@@ -17,7 +17,6 @@ from drivers.sbg.codec import (
     COMMANDS,
     EKF_EULER,
     EKF_NAV,
-    EXTENDED,
     GENERAL_OK,
     GPS1_HDT,
     GPS1_POS,
@@ -55,23 +54,30 @@ from drivers.sbg.codec import (
     UtcTime,
     command,
     divisor_of,
+    name_of,
+    number_of,
     read,
 )
 from drivers.sbg.codec import Message as OtherFrame
 from drivers.sbg.navigation import (
     Attitude,
     Navigation,
+    antennas_problem,
     at_least,
     attitude,
+    attitude_problem,
     carrier,
     filter_fix,
+    heading_problem,
     mode,
     navigation,
     of_body,
-    oriented,
+    place_problem,
+    position_problem,
     receiver_fix,
     sigma,
     utc,
+    velocity_problem,
     wrapped,
 )
 from vehicled.messages import (
@@ -88,6 +94,8 @@ from vehicled.messages import (
     ReferenceState,
 )
 from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.wire.episodes import StateEpisodes
+from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 SECOND = 200
 """Output mode of a log that is sent every second."""
@@ -139,12 +147,8 @@ class SbgCodec:
     def __init__(self) -> None:
         self.protocols = (PROTOCOL,)
         self.replies: list[OtherFrame] = []
-        self.extended_frames = 0
-        """Pages of long answers, which no command of this driver asks for."""
-        self.other_frames = 0
-        """Logs that are not read."""
-        self.failed_samples = 0
-        """Inertial samples dropped because the unit reports a failed self-test."""
+        self.usage = MessageUsage()
+        self.wants_heading = True
         self._sends_short = False
 
     def reset(self) -> None:
@@ -153,37 +157,39 @@ class SbgCodec:
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
         """Return at most one sample. IMU_DATA is dropped beside IMU_SHORT, which holds the same."""
-        log = read(frame)
+        log, name = read(frame), name_of(frame)
         if isinstance(log, ImuShort):
             self._sends_short = True
             scale = RATE_HIGH_LSB if log.status & GYROS_HIGH_SCALE else RATE_LSB
             force = (log.force_x / ACCELERATION_LSB, log.force_y / ACCELERATION_LSB, log.force_z / ACCELERATION_LSB)
             return self._inertial(
-                log, force, (log.rate_x / scale, log.rate_y / scale, log.rate_z / scale), log.temperature / TEMPERATURE_LSB
+                name, log, force, (log.rate_x / scale, log.rate_y / scale, log.rate_z / scale), log.temperature / TEMPERATURE_LSB
             )
         if isinstance(log, ImuData):
             if self._sends_short:
+                self.usage.refuse(name, Unused.DUPLICATE)
                 return ()
-            return self._inertial(log, log[2:5], log[5:8], log.temperature_c)
+            return self._inertial(name, log, log[2:5], log[5:8], log.temperature_c)
         if not isinstance(log, OtherFrame):
             return (LogSample(log.time_us, log=log),)
-        if log.message_class & EXTENDED:
-            self.extended_frames += 1
-        elif log.message_class != COMMANDS:
-            self.other_frames += 1
-        elif len(self.replies) < MAX_REPLIES:
-            self.replies.append(log)
+        if log.message_class != COMMANDS:
+            short = log.message_class == LOGS and log.number in NAMES
+            self.usage.refuse(name, *((Unused.UNREADABLE, "length", len(log.payload)) if short else (Unused.NOT_READ,)))
+        else:
+            self.usage.use(name)
+            if len(self.replies) < MAX_REPLIES:
+                self.replies.append(log)
         return ()
 
     def _inertial(
-        self, log: ImuShort | ImuData, force: tuple[float, ...], rate: tuple[float, ...], celsius: float
+        self, name: str, log: ImuShort | ImuData, force: tuple[float, ...], rate: tuple[float, ...], celsius: float
     ) -> Sequence[Sample]:
         if log.status & IMU_PASSED != IMU_PASSED:
-            self.failed_samples += 1
+            self.usage.refuse(name, Unused.SELF_TEST, "status", f"{log.status:#x}")
             return ()
         in_range = ACCELS_IN_RANGE | GYROS_IN_RANGE
         saturated = log.status & in_range != in_range
-        return (Sample(log.time_us, flu(force), flu(rate), None, celsius + ZERO_CELSIUS_K, saturated),)
+        return sound(self.usage, name, Sample(log.time_us, flu(force), flu(rate), None, celsius + ZERO_CELSIUS_K, saturated))
 
 
 class SbgDevice(ConfigurableImuDevice):
@@ -217,8 +223,8 @@ class SbgDevice(ConfigurableImuDevice):
         self._position: tuple[GpsPosition, int, int] | None = None
         self._attitude: tuple[EkfEuler | EkfQuat, Attitude] | None = None
         self._nav: tuple[EkfNav, Navigation] | None = None
-        self._lacking: str | None = None
-        self._general: int | None = None
+        self._reference = StateEpisodes("?")
+        self._status = StateEpisodes("")
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
         """Forget what the unit said before, because it may have restarted."""
@@ -245,31 +251,51 @@ class SbgDevice(ConfigurableImuDevice):
         if isinstance(log, GpsPosition | GpsVelocity | GpsHeading):
             self._take_receiver(log, t_rx_ns, messages)
             return
-        found: Attitude | Navigation | None = None
+        name = NAMES[number_of(log)]
+        place = navigation(log) if isinstance(log, EkfNav) else None
+        problem: Problem | None = None
         if isinstance(log, EkfEuler | EkfQuat):
-            found = attitude(log)
-            if not isfinite(found.roll_rad + found.pitch_rad + found.yaw_rad):
-                found = None
-        elif isinstance(log, EkfNav):
-            found = navigation(log)
-        if found is None and isinstance(log, EkfEuler | EkfQuat | EkfNav):
-            self.not_finite += 1  # the counter beside such values is not trusted either
+            problem = attitude_problem(log)
+        elif isinstance(log, EkfNav) and place is None:
+            problem = Problem(Unused.OUT_OF_RANGE, "place")
+        if problem is not None:
+            # The counter beside such values is not trusted either.
+            self.usage.refuse(name, *problem)
             return
         t_ns = self._at(log.time_us, t_rx_ns)
-        match log, found:
-            case ((EkfEuler() | EkfQuat()), Attitude()):
-                self._take_attitude(log, found, t_ns, t_rx_ns, messages)
-            case EkfNav(), Navigation():
-                if self._wants_fix and self._of_filter:
-                    rtk = self._carrier_at(log)
-                    messages.append(filter_fix(log, found, rtk, t_ns, t_rx_ns, self._utc_ns(log.time_us)))
-                self._nav = log, found
-                self._join(t_ns, t_rx_ns, messages)
-            case UtcTime(), _:
+        match log:
+            case EkfEuler() | EkfQuat():
+                self._take_attitude(name, log, t_ns, t_rx_ns, messages)
+                return
+            case EkfNav() if place is not None:
+                self._take_place(name, log, place, t_ns, t_rx_ns, messages)
+                return
+            case UtcTime():
                 utc_ns = utc(log)
                 self._utc = (log.time_us, utc_ns) if utc_ns else None
-            case Status(), _:
+                problem = None if utc_ns else Problem(Unused.NO_TIME)
+            case Status():
                 self._take_status(log, t_rx_ns, messages)
+            case _:
+                problem = Problem(Unused.NOT_READ)
+        self._account(name, problem)
+
+    def _account(self, name: str, problem: Problem | None) -> None:
+        if problem is None:
+            self.usage.use(name)
+        else:
+            self.usage.refuse(name, *problem)
+
+    def _take_place(self, name: str, log: EkfNav, place: Navigation, t_ns: int, t_rx_ns: int, messages: list[Message]) -> None:
+        problem = place_problem(log)
+        if self._wants_fix and self._of_filter:
+            rtk = self._carrier_at(log)
+            messages.append(filter_fix(log, place, rtk, t_ns, t_rx_ns, self._utc_ns(log.time_us)))
+        elif not self._wants_reference:
+            problem = Problem(Unused.NOT_WANTED)
+        self._account(name, problem)
+        self._nav = log, place
+        self._join(t_ns, t_rx_ns, messages)
 
     def _at(self, counter: int | None, t_rx_ns: int) -> int:
         self.samples += 1  # a sign of life, see ConfigurableImuDevice
@@ -277,13 +303,20 @@ class SbgDevice(ConfigurableImuDevice):
         assert counter is not None
         return self._clock.update(counter, t_rx_ns)
 
-    def _take_attitude(self, log: EkfEuler | EkfQuat, case: Attitude, t_ns: int, t_rx_ns: int, messages: list[Message]) -> None:
+    def _take_attitude(self, name: str, log: EkfEuler | EkfQuat, t_ns: int, t_rx_ns: int, messages: list[Message]) -> None:
+        case = attitude(log)
         body = of_body(case, self._rotation) if self._turned else case
         body = body._replace(yaw_rad=wrapped(body.yaw_rad + self.params.yaw_offset_rad))
-        repeated = self._attitude is not None and self._attitude[0].time_us == log.time_us
-        if self._wants_heading and not self._two_antennas and not repeated and oriented(log.status) and log.status & HEADING_VALID:
-            doubt = self._heading_sigma(body.yaw_sigma_rad)
-            messages.append(Heading(t_ns, t_rx_ns, body.yaw_rad, doubt, self._kind))
+        problem: Problem | None = None
+        if self._wants_heading and not self._two_antennas:
+            repeated = self._attitude is not None and self._attitude[0].time_us == log.time_us
+            problem = Problem(Unused.DUPLICATE) if repeated else heading_problem(log)
+            if problem is None:
+                doubt = self._heading_sigma(body.yaw_sigma_rad)
+                messages.append(Heading(t_ns, t_rx_ns, body.yaw_rad, doubt, self._kind))
+        elif not self._wants_reference:
+            problem = Problem(Unused.NOT_WANTED)
+        self._account(name, problem)
         self._attitude = log, body
         self._join(t_ns, t_rx_ns, messages)
 
@@ -302,8 +335,8 @@ class SbgDevice(ConfigurableImuDevice):
         lacking = ", ".join([what for bit, what in FULL_STATE.items() if not status & bit])
         if mode(nav.status) != MODE_NAV_POSITION:
             lacking = lacking or "navigation"
-        if lacking != self._lacking:
-            self._lacking = lacking
+        change = self._reference.update(lacking, t_rx_ns)
+        if change is not None and not change.unsteady:
             level = "warning" if lacking else "info"
             messages.append(self.event(t_rx_ns, level, "reference_state", valid=not lacking, lacking=lacking))
         if lacking:
@@ -340,12 +373,10 @@ class SbgDevice(ConfigurableImuDevice):
         return 0 if self._utc is None else self._utc[1] + _after(counter, self._utc[0]) * 1000
 
     def _take_status(self, log: Status, t_rx_ns: int, messages: list[Message]) -> None:
-        general = log.general & sum(1 << bit for bit in GENERAL_OK)
-        if general != self._general:
-            wrong = ", ".join([what for bit, what in GENERAL_OK.items() if not general >> bit & 1])
-            if wrong or self._general is not None:
-                messages.append(self.event(t_rx_ns, "warning" if wrong else "info", "unit_status", wrong=wrong))
-            self._general = general
+        wrong = ", ".join([what for bit, what in GENERAL_OK.items() if not log.general >> bit & 1])
+        change = self._status.update(wrong, t_rx_ns)
+        if change is not None and not change.unsteady:
+            messages.append(self.event(t_rx_ns, "warning" if wrong else "info", "unit_status", wrong=wrong))
 
     # ---------------------------------------------------------------- receiver
 
@@ -357,13 +388,18 @@ class SbgDevice(ConfigurableImuDevice):
         mapped_ns = self._clock.time_of(log.time_us)
         believed = mapped_ns is not None and abs(latest_ns - mapped_ns) < STALE_NS
         t_ns = min(mapped_ns, latest_ns) if mapped_ns is not None and believed else latest_ns
+        name = NAMES[number_of(log)]
         if isinstance(log, GpsHeading):
-            self._take_antennas(log, t_ns, t_rx_ns, messages)
+            self._take_antennas(name, log, t_ns, t_rx_ns, messages)
             return
         if isinstance(log, GpsPosition):
             self._carrier = log.time_us, carrier(log)
         if not self._wants_fix or self._of_filter:
+            # The state of the RTK solution comes from the receiver's position even for the place of the filter.
+            used = isinstance(log, GpsPosition) and (self._wants_fix or self._wants_reference)
+            self._account(name, None if used else Problem(Unused.NOT_WANTED))
             return
+        self._account(name, position_problem(log) if isinstance(log, GpsPosition) else velocity_problem(log))
         if isinstance(log, GpsVelocity):
             self._velocity = log
             if self._position is not None and self._position[0].tow_ms == log.tow_ms:
@@ -383,11 +419,11 @@ class SbgDevice(ConfigurableImuDevice):
             self._position = None
             messages.append(receiver_fix(log, velocity, t_ns, t_rx_ns, self._utc_ns(log.time_us)))
 
-    def _take_antennas(self, log: GpsHeading, t_ns: int, t_rx_ns: int, messages: list[Message]) -> None:
-        if not self._wants_heading or not self._two_antennas or log.status & 0x3F:
-            return
-        if not isfinite(log.heading_deg):
-            self.not_finite += 1
+    def _take_antennas(self, name: str, log: GpsHeading, t_ns: int, t_rx_ns: int, messages: list[Message]) -> None:
+        wanted = self._wants_heading and self._two_antennas
+        problem = antennas_problem(log) if wanted else Problem(Unused.NOT_WANTED)
+        self._account(name, problem)
+        if problem is not None:
             return
         yaw_rad = wrapped(pi / 2 - radians(log.heading_deg) + self.params.yaw_offset_rad)
         doubt = self._heading_sigma(radians(sigma(log.heading_sigma_deg)))

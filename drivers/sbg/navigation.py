@@ -7,30 +7,39 @@ from datetime import UTC, datetime
 from math import asin, atan2, cos, isfinite, nan, pi, radians, remainder, sin, tau
 from typing import NamedTuple
 
+from drivers.imu.axes import euler_problem, quaternion_problem
 from drivers.imu.base import Rotation, Vector
 from drivers.sbg.codec import (
     DGPS,
     GPS1_POS_USED,
+    HEADING_VALID,
     MODE_AHRS,
     MODE_NAV_POSITION,
     POSITION_VALID,
     PPP_FIXED,
     RTK_FIXED,
     RTK_FLOAT,
+    TYPED_IN,
     UNKNOWN_8,
     UNKNOWN_16,
     UTC_INITIALISED,
     EkfEuler,
     EkfNav,
     EkfQuat,
+    GpsHeading,
     GpsPosition,
     GpsVelocity,
     UtcTime,
 )
-from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix
+from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, stated_carrier
+from vehicled.wire.usage import Problem, Unused
 
 _CARRIERS = {RTK_FLOAT: CarrierSolution.FLOAT, RTK_FIXED: CarrierSolution.FIXED}
 _OLDEST_YEAR = 2013
+MAX_HEADING_SIGMA_DEG = 45.0
+"""Stated error beyond which a heading is none."""
+MAX_SPEED_MPS = 500.0
+"""Speed limit of receivers."""
 
 
 class Attitude(NamedTuple):
@@ -63,13 +72,11 @@ def wrapped(angle_rad: float) -> float:
 
 
 def attitude(log: EkfEuler | EkfQuat) -> Attitude:
-    """Return the attitude of the case. Not finite values pass through."""
+    """Return the attitude of the case of a log without an :func:`attitude_problem`."""
     if isinstance(log, EkfEuler):
         return Attitude(log.roll_rad, -log.pitch_rad, pi / 2 - log.yaw_rad, sigma(log.yaw_sigma_rad))
     w, x, y, z = log.w, log.x, log.y, log.z
     size = w * w + x * x + y * y + z * z
-    if not (isfinite(size) and size > 0.0):
-        return Attitude(nan, nan, nan, nan)
     nose_up = asin(max(-1.0, min(1.0, 2.0 * (w * y - z * x) / size)))
     roll = atan2(2.0 * (w * x + y * z), w * w - x * x - y * y + z * z)
     return Attitude(roll, -nose_up, pi / 2 - atan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z), sigma(log.yaw_sigma_rad))
@@ -119,8 +126,67 @@ def position_type(log: GpsPosition) -> int:
 
 
 def carrier(log: GpsPosition) -> CarrierSolution:
-    """Return the state of the RTK solution."""
-    return _CARRIERS.get(position_type(log), CarrierSolution.NONE)
+    """Return the state of the RTK solution, as far as the stated error agrees."""
+    found = _CARRIERS.get(position_type(log), CarrierSolution.NONE)
+    return stated_carrier(found, _variances(log.longitude_sigma_m, log.latitude_sigma_m, log.altitude_sigma_m))
+
+
+def position_problem(log: GpsPosition) -> Problem | None:
+    """Return why GPS1_POS gives no position. Status and type must both be tested."""
+    kind = position_type(log)
+    if kind == 0:
+        return Problem(Unused.NO_SOLUTION)
+    if kind == TYPED_IN:
+        return Problem(Unused.MANUAL)
+    if kind > TYPED_IN:
+        return Problem(Unused.UNKNOWN_STATE, "type", kind)
+    if not _possible(log.latitude_deg, log.longitude_deg, log.altitude_m + log.undulation_m):
+        return Problem(Unused.OUT_OF_RANGE, "place")
+    return None
+
+
+def velocity_problem(log: GpsVelocity) -> Problem | None:
+    """Return why GPS1_VEL gives no velocity."""
+    if log.status & 0x3F or not log.status >> 6 & 0x3F:
+        return Problem(Unused.NO_SOLUTION)
+    speeds = log.velocity_north_mps, log.velocity_east_mps, log.velocity_down_mps
+    if not isfinite(sum(speeds)):
+        return Problem(Unused.NOT_FINITE, "velocity")
+    return Problem(Unused.OUT_OF_RANGE, "velocity") if max(map(abs, speeds)) > MAX_SPEED_MPS else None
+
+
+def antennas_problem(log: GpsHeading) -> Problem | None:
+    """Return why GPS1_HDT gives no heading."""
+    if log.status & 0x3F:
+        return Problem(Unused.NO_SOLUTION)
+    if not isfinite(log.heading_deg):
+        return Problem(Unused.NOT_FINITE, "heading")
+    if not -180.0 <= log.heading_deg <= 360.0:
+        return Problem(Unused.OUT_OF_RANGE, "heading", f"{log.heading_deg:.1f} degrees")
+    if log.heading_sigma_deg > MAX_HEADING_SIGMA_DEG:
+        return Problem(Unused.TOO_INACCURATE, "heading", f"{log.heading_sigma_deg:.1f} degrees")
+    return None
+
+
+def attitude_problem(log: EkfEuler | EkfQuat) -> Problem | None:
+    """Return why a log of the filter is no attitude."""
+    if isinstance(log, EkfQuat):
+        return quaternion_problem(log[1:5])
+    return euler_problem(log.roll_rad, log.pitch_rad, log.yaw_rad)
+
+
+def heading_problem(log: EkfEuler | EkfQuat) -> Problem | None:
+    """Return why the filter does not vouch for the heading of its attitude."""
+    if not oriented(log.status):
+        return Problem(Unused.INVALID, "mode", mode(log.status))
+    return None if log.status & HEADING_VALID else Problem(Unused.INVALID, "heading valid")
+
+
+def place_problem(log: EkfNav) -> Problem | None:
+    """Return why the filter does not vouch for its place."""
+    if mode(log.status) != MODE_NAV_POSITION:
+        return Problem(Unused.INVALID, "mode", mode(log.status))
+    return None if log.status & POSITION_VALID else Problem(Unused.INVALID, "position valid")
 
 
 def receiver_fix(log: GpsPosition, velocity: GpsVelocity | None, t_ns: int, t_rx_ns: int, utc_ns: int) -> GnssFix:
@@ -128,10 +194,10 @@ def receiver_fix(log: GpsPosition, velocity: GpsVelocity | None, t_ns: int, t_rx
     kind = position_type(log)
     height_m = log.altitude_m + log.undulation_m
     satellites = 0 if log.satellites_used == UNKNOWN_8 else log.satellites_used
-    if not kind or not _possible(log.latitude_deg, log.longitude_deg, height_m):
+    if position_problem(log) is not None:
         return GnssFix(t_ns, t_rx_ns, nan, nan, nan, satellites=satellites, utc_ns=utc_ns)
     speeds, doubts = NAN3, NAN9
-    if velocity is not None and velocity.status & 0x3F == 0 and velocity.status >> 6 & 0x3F:
+    if velocity is not None and velocity_problem(velocity) is None:
         speeds = (velocity.velocity_east_mps, velocity.velocity_north_mps, -velocity.velocity_down_mps)
         doubts = _variances(velocity.velocity_east_sigma_mps, velocity.velocity_north_sigma_mps, velocity.velocity_down_sigma_mps)
     corrected = DGPS <= kind <= PPP_FIXED
@@ -142,11 +208,11 @@ def receiver_fix(log: GpsPosition, velocity: GpsVelocity | None, t_ns: int, t_rx
         radians(log.latitude_deg),
         radians(log.longitude_deg),
         height_m,
-        speeds if isfinite(sum(speeds)) else NAN3,
+        speeds,
         _variances(log.longitude_sigma_m, log.latitude_sigma_m, log.altitude_sigma_m),
         doubts,
         FixType.FIX_3D,
-        _CARRIERS.get(kind, CarrierSolution.NONE),
+        carrier(log),
         corrected,
         age_s,
         satellites,
@@ -183,7 +249,7 @@ def navigation(log: EkfNav) -> Navigation | None:
 
 def filter_fix(log: EkfNav, found: Navigation, rtk: CarrierSolution, t_ns: int, t_rx_ns: int, utc_ns: int) -> GnssFix:
     """Return the place of the filter as a fix; ``rtk`` is the state of the receiver's newest solution."""
-    if mode(log.status) != MODE_NAV_POSITION or not log.status & POSITION_VALID:
+    if place_problem(log) is not None:
         return GnssFix(t_ns, t_rx_ns, nan, nan, nan, utc_ns=utc_ns)
     aided = bool(log.status & GPS1_POS_USED)
     east, north, up = found.position_sigma_m

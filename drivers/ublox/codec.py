@@ -12,7 +12,7 @@ from typing import Any
 from drivers.ublox import keys, nmea, ubx
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.names import IDS, ubx_name
-from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Sentence, Ths, Vtg, Zda
+from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
 from vehicled.wire.crc import crc24q, fletcher8, xor8
 from vehicled.wire.framing import Framer, Protocol
 
@@ -40,11 +40,13 @@ def _probe_ubx(buffer: bytes | bytearray, at: int, end: int) -> int:
     return stop - at if fletcher8(buffer[at + 2 : stop - 2]) == buffer[stop - 2 : stop] else -1
 
 
-# Proprietary names are long, and some makers use lower case.
-_LINE = re.compile(rb"\$([A-Za-z][0-9A-Za-z_]{2,31}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?)\*([0-9A-Fa-f]{2})\r?\n")
+# Proprietary names are long, and some makers use lower case. A line with fields but without a checksum is a frame, too, so that it
+# can be named: older devices send them.
+_LINE = re.compile(rb"\$([A-Za-z][0-9A-Za-z_]{2,31}(,[\x20-\x23\x25-\x29\x2b-\x7e]*)?)(?:\*([0-9A-Fa-f]{2}))?\r?\n")
 # Any beginning of a line, so that a dollar sign in binary data holds nothing back.
 _LINE_BEGINS = re.compile(
-    rb"\$(?:[A-Za-z][0-9A-Za-z_]{0,31}|[A-Za-z][0-9A-Za-z_]{2,31}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?(?:\*(?:[0-9A-Fa-f](?:[0-9A-Fa-f]\r?)?)?)?)?"
+    rb"\$(?:[A-Za-z][0-9A-Za-z_]{0,31}|[A-Za-z][0-9A-Za-z_]{2,31}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?"
+    rb"(?:\r|\*(?:[0-9A-Fa-f](?:[0-9A-Fa-f]\r?)?)?)?)?"
 )
 
 
@@ -52,7 +54,8 @@ def _probe_nmea(buffer: bytes | bytearray, at: int, end: int) -> int:
     stop = min(end, at + MAX_LINE_BYTES)
     found = _LINE.match(buffer, at, stop)
     if found:
-        return found.end() - at if xor8(found[1]) == int(found[2], 16) else -1
+        sound = xor8(found[1]) == int(found[3], 16) if found[3] else found[2]
+        return found.end() - at if sound else -1
     return 0 if stop == end and _LINE_BEGINS.fullmatch(buffer, at, end) else -1
 
 
@@ -93,9 +96,14 @@ def parse_ubx(frame: bytes) -> Any:
         return None
 
 
-def parse_nmea(line: bytes) -> Sentence | None:
-    """Return the fields of a line; None for other sentences. Raises ValueError if the fields are unreadable."""
-    return nmea.parse(line) if line[3:6] in nmea.PARSED and line[6:7] == b"," and line[1:2] != b"P" else None
+def has_layout(frame: bytes) -> bool:
+    """True if the driver knows UBX messages of this class and id."""
+    return frame[2:4] in _PARSERS
+
+
+def has_checksum(line: bytes) -> bool:
+    """True if a framed line ends with a checksum, which then is right."""
+    return b"*" in line
 
 
 def rtcm_number(frame: bytes) -> int:
@@ -106,7 +114,7 @@ def rtcm_number(frame: bytes) -> int:
 def decode_frame(protocol: str, frame: bytes) -> tuple[str, Any]:
     """Return name and fields of the message in a frame; the frame itself if it has no layout. Never raises.
 
-    Names: ``NAV-PVT`` (``UBX-0c4b`` if undocumented), ``GNGGA``, ``1075`` (``RTCM3`` for an empty frame).
+    Names: ``NAV-PVT`` (``UBX-0c4b`` if undocumented), ``GNGGA``, ``PUBX,00``, ``1075`` (``RTCM3`` for an empty frame).
     """
     if protocol == UBX:
         message = parse_ubx(frame)
@@ -114,12 +122,8 @@ def decode_frame(protocol: str, frame: bytes) -> tuple[str, Any]:
     if protocol == RTCM:
         number = rtcm_number(frame)
         return str(number) if number >= 0 else "RTCM3", frame
-    name = re.split(rb"[,*]", frame[1:], maxsplit=1)[0].decode("ascii")
-    try:
-        sentence = parse_nmea(frame)
-    except ValueError:
-        sentence = None
-    return name, frame if sentence is None else sentence
+    read = nmea.parse(frame)
+    return nmea.name_of(frame), frame if read is None else read.sentence
 
 
 def decode(data: bytes) -> Iterator[tuple[str, Any]]:
@@ -160,6 +164,6 @@ def encode(message: Any) -> bytes:
             return ubx_frame(IDS["CFG-VALSET"], keys.pack_valset(message))
         case CfgValget() | CfgValgetPoll():
             return ubx_frame(IDS["CFG-VALGET"], keys.pack_valget(message))
-        case Gga() | Gns() | Rmc() | Zda() | Gst() | Gsa() | Vtg() | Ths():
+        case Gga() | Gns() | Rmc() | Zda() | Gst() | Gsa() | Vtg() | Ths() | Hdt() | Hpr() | Pashr() | Avr():
             return nmea.pack(message)
     return ubx_frame(*ubx.pack(message))

@@ -1,20 +1,23 @@
 """Driver of u-blox receivers: configures the receiver, converts its messages, detects silence. Pitfalls: NOTES.md."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import ClassVar
 
-from drivers.ublox.codec import NMEA, RTCM, framer, parse_nmea, parse_ubx, rtcm_number
+from drivers.ublox import nmea
+from drivers.ublox.codec import NMEA, RTCM, UBX_OVERHEAD_BYTES, framer, has_checksum, has_layout, parse_ubx, rtcm_number
 from drivers.ublox.configuration import Configuration, Phase
+from drivers.ublox.content import Baseline
 from drivers.ublox.keys import CfgValget
 from drivers.ublox.layouts import Ack, MonVer, Nak
 from drivers.ublox.names import ubx_name
 from drivers.ublox.reception import Reception, ReceptionStats
 from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
-from drivers.ublox.watch import ORIGIN, Episode, event
+from drivers.ublox.watch import ORIGIN, event
 from vehicled.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState
 from vehicled.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud
+from vehicled.wire.episodes import FaultEpisode
+from vehicled.wire.usage import MessageUsage, Unused
 
 STALE_NS = 200_000_000
 """Timeout of an incomplete frame, ns."""
@@ -48,9 +51,11 @@ class UbloxDevice(Device):
         """Counters."""
         self.version: MonVer | None = None
         """Firmware and hardware version, once received."""
-        self._reception = Reception(params, self._wanted, self.figures)
+        self.usage = MessageUsage()
+        self._baseline = Baseline(params.baseline_m, params.baseline_tolerance_m)
+        self._reception = self._receive()
         self._configuration = Configuration(params, groups(params, messages))
-        self._configuration_fault = Episode("gnss_configuration")
+        self._configuration_fault = FaultEpisode("gnss_configuration", ORIGIN)
         self._lacking: tuple[str, ...] = ()
         self._tx: list[Action] = []
         self._waiting_bytes = 0
@@ -61,6 +66,9 @@ class UbloxDevice(Device):
         self._silence_timeout_ns = self._silence_ns
         self._absent_since_ns: int | None = None
         self._absence_timeout_ns = self._silence_ns
+
+    def _receive(self) -> Reception:
+        return Reception(self._params, self._wanted, self.figures, self.usage, self._baseline)
 
     # ---------------------------------------------------------------- what the daemon may ask
 
@@ -97,7 +105,7 @@ class UbloxDevice(Device):
         self._framer.clear()
         self._tx.clear()
         self._waiting_bytes = 0
-        self._reception = Reception(self._params, self._wanted, self.figures)
+        self._reception = self._receive()
         self._configuration.stop()
         self._last_rx_ns = self._absent_since_ns = None
         self._silence_timeout_ns = self._absence_timeout_ns = self._silence_ns
@@ -150,6 +158,8 @@ class UbloxDevice(Device):
             messages += self._on_silence(now_ns)
         if now_ns >= self._absence_due_ns():
             messages += self._on_absence(now_ns)
+        if self.usage.news:
+            messages += self.usage.take_events(now_ns, ORIGIN)
         return messages
 
     def take_tx(self) -> Sequence[Action]:
@@ -162,42 +172,75 @@ class UbloxDevice(Device):
     # ---------------------------------------------------------------- frames
 
     def _on_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:
+        if protocol == NMEA and not has_checksum(frame):
+            # No sign of life: it may be noise at another line rate.
+            self.usage.refuse(nmea.name_of(frame), Unused.NO_CHECKSUM)
+        else:
+            self._on_sound_frame(protocol, frame, t_rx_ns, messages)
+        if self.usage.news:
+            messages += self.usage.take_events(t_rx_ns, ORIGIN)
+
+    def _on_sound_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:
         self._last_rx_ns = t_rx_ns
         if self._silent_since_ns is not None:
             messages.append(event(t_rx_ns, "info", "receiver_heard", silent_s=(t_rx_ns - self._silent_since_ns) * 1e-9))
             self._silent_since_ns = None
             self._silence_timeout_ns = self._silence_ns
-        frames = self.figures.frames
-        frames[protocol] += 1
+        self.figures.frames[protocol] += 1
         if protocol == RTCM:
-            frames[str(rtcm_number(frame))] += 1
-            if Corrections in self._wanted:
-                messages.append(Corrections(t_rx_ns, t_rx_ns, ORIGIN, frame))
+            self._on_rtcm(frame, t_rx_ns, messages)
         elif protocol == NMEA:
-            if self._params.protocol == "nmea":
-                # A valid checksum does not make the fields readable.
-                with suppress(ValueError):
-                    messages += self._reception.on_message(parse_nmea(frame), t_rx_ns)
+            self._on_line(frame, t_rx_ns, messages)
         else:
-            frames[ubx_name(frame[2:4])] += 1
-            message = parse_ubx(frame)
-            match message:
-                case None:
-                    pass
-                case Ack() | Nak():
-                    self._configuration.on_answer(message, t_rx_ns)
-                    messages += self._after_configuration(t_rx_ns)
-                case CfgValget():
-                    self._configuration.on_values(message, t_rx_ns)
-                    messages += self._after_configuration(t_rx_ns)
-                case MonVer():
-                    self.version = message
-                    self._configuration.on_version()
-                case _:
-                    messages += self._reception.on_message(message, t_rx_ns)
+            self._on_ubx(frame, t_rx_ns, messages)
         if self._configuration.phase is Phase.SEARCH:
             self._configuration.on_frame(t_rx_ns)
             messages += self._after_configuration(t_rx_ns)
+
+    def _on_rtcm(self, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:
+        name = str(rtcm_number(frame))
+        self.figures.frames[name] += 1
+        if Corrections in self._wanted:
+            self.usage.use(name)
+            messages.append(Corrections(t_rx_ns, t_rx_ns, ORIGIN, frame))
+        else:
+            self.usage.refuse(name, Unused.NOT_WANTED)
+
+    def _on_line(self, line: bytes, t_rx_ns: int, messages: list[Message]) -> None:
+        name = nmea.name_of(line)
+        if self._params.protocol != "nmea":
+            self.usage.refuse(name, Unused.OTHER_PROTOCOL)
+            return
+        read = nmea.parse(line)
+        if read is None:
+            self.usage.refuse(name, Unused.NOT_READ)
+        else:
+            messages += self._reception.on_message(name, read.sentence, t_rx_ns, read.lost)
+
+    def _on_ubx(self, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:
+        name = ubx_name(frame[2:4])
+        self.figures.frames[name] += 1
+        message = parse_ubx(frame)
+        match message:
+            case None:
+                # A poll of another host has the number of the message that it asks for, and no content.
+                unreadable = has_layout(frame) and len(frame) > UBX_OVERHEAD_BYTES
+                length = len(frame) - UBX_OVERHEAD_BYTES
+                self.usage.refuse(name, *((Unused.UNREADABLE, "length", length) if unreadable else (Unused.NOT_READ,)))
+                return
+            case Ack() | Nak():
+                self._configuration.on_answer(message, t_rx_ns)
+                messages += self._after_configuration(t_rx_ns)
+            case CfgValget():
+                self._configuration.on_values(message, t_rx_ns)
+                messages += self._after_configuration(t_rx_ns)
+            case MonVer():
+                self.version = message
+                self._configuration.on_version()
+            case _:
+                messages += self._reception.on_message(name, message, t_rx_ns)
+                return
+        self.usage.use(name)
 
     # ---------------------------------------------------------------- configuration
 

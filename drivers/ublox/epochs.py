@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from vehicled.wire.clock import DeviceClock
+from vehicled.wire.usage import Unused
 
 WEEK_MS = 604_800_000
 LAST = "EOE"
@@ -17,6 +18,8 @@ REPEAT_NS = 1_000_000_000
 LEARNING_RATIO = 0.25
 """Weight of one epoch in the learned message order: tolerates one lost message, not three in a row."""
 FAR_NS = 1 << 62
+NEAR_MS = 2_000
+"""Distance from the newest instant beyond which a time is not of the same clock: some sentences have GPS time, not UTC."""
 
 
 class Epoch(Struct):
@@ -41,6 +44,7 @@ class EpochClock:
     def __init__(self, modulus_ms: int, latency_ns: int) -> None:
         self.regression = DeviceClock(tick_ns=1e6, bits=None, modulus=modulus_ms, latency_ns=latency_ns)
         """Clock regression, public for its statistics."""
+        self._modulus_ms = modulus_ms
         self._counter_ms = -1
         self._t_ns = 0
 
@@ -55,6 +59,14 @@ class EpochClock:
     def newest_ns(self) -> int | None:
         """Host time of the newest instant."""
         return self._t_ns if self._counter_ms >= 0 else None
+
+    def near(self, counter_ms: int | None) -> int | None:
+        """Return the host time of an instant close to the newest one, else that of the newest one. Learns nothing."""
+        if self._counter_ms < 0 or counter_ms is None:
+            return self.newest_ns
+        half = self._modulus_ms // 2
+        step_ms = (counter_ms - self._counter_ms + half) % self._modulus_ms - half
+        return self._t_ns + step_ms * 1_000_000 if abs(step_ms) <= NEAR_MS else self._t_ns
 
 
 class Epochs:
@@ -77,7 +89,7 @@ class Epochs:
         self._last = ""
         self._untimed: tuple[str, Any, int, int] | None = None
         self._untimed_leads = False
-        self._late = 0
+        self._unused: list[tuple[Any, Unused]] = []
 
     @property
     def due_ns(self) -> int | None:
@@ -117,10 +129,12 @@ class Epochs:
         current = self._current
         return self._hand_over(current) if current is not None and self._due_ns is not None else None
 
-    def take_late(self) -> int:
-        """Return the number of late messages since the last call."""
-        late, self._late = self._late, 0
-        return late
+    def take_unused(self) -> Sequence[tuple[Any, Unused]]:
+        """Return the messages since the last call that came too late for their epoch, or repeated it."""
+        if not self._unused:
+            return ()
+        unused, self._unused = self._unused, []
+        return unused
 
     def _begin(self, epoch: Epoch) -> None:
         recent = self._recent
@@ -138,7 +152,8 @@ class Epochs:
         if epoch.handed_over:
             if new:
                 epoch.parts[kind] = message
-                self._late += kind != LAST and not untimed
+            if kind != LAST and not untimed:
+                self._unused.append((message, Unused.LATE if new else Unused.REPEATED))
             return ()
         epoch.parts[kind] = message
         if kind != LAST and not untimed:

@@ -6,17 +6,17 @@ Pure functions. Missing and invalid values are NaN.
 from datetime import date
 from math import cos, isfinite, nan, pi, radians, remainder, sin, tau
 
+from drivers.ublox import content
 from drivers.ublox.epochs import WEEK_MS, Epoch
 from drivers.ublox.layouts import CORRECTION_AGE_S, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned
-from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Ths, Vtg
-from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind
+from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Vtg
+from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind, stated_carrier
 from vehicled.messages.units import KNOT_MPS
+from vehicled.wire.usage import Problem, Unused
 
 _UNIX_EPOCH = date(1970, 1, 1).toordinal()
 # The 10-bit GPS week rolls over every 19.6 years. These receivers are newer than 2013, so earlier dates are roll-overs.
 _OLDEST_YEAR = 2013
-_FIX_TYPES = (FixType.NONE, FixType.DEAD_RECKONING, FixType.FIX_2D, FixType.FIX_3D, FixType.FIX_3D, FixType.TIME)
-_QUALITIES = dict.fromkeys((1, 2, 3, 4, 5), FixType.FIX_3D) | {6: FixType.DEAD_RECKONING}
 _CARRIERS = {4: CarrierSolution.FIXED, 5: CarrierSolution.FLOAT}
 
 UBX_ANCHORS = ("PVT",)
@@ -25,6 +25,10 @@ NMEA_ANCHORS = ("GGA", "GNS")
 _DAY_MS = 86_400_000
 
 Covariance = tuple[float, ...]
+Lost = list[tuple[str, Problem]]
+"""Fields that were not used, with the kind of their message in the epoch."""
+
+_MIN_HEIGHT_M, _MAX_HEIGHT_M = content.MIN_HEIGHT_MM * 1e-3, content.MAX_HEIGHT_MM * 1e-3
 
 
 class Calendar:
@@ -86,7 +90,7 @@ def correction_age_s(pvt: NavPvt, since_used_s: float) -> float:
     return min(max(since_used_s, low), high) if isfinite(since_used_s) else high
 
 
-def ubx_fix(epoch: Epoch, since_used_s: float = nan, leap_s: int | None = None) -> GnssFix | None:
+def ubx_fix(epoch: Epoch, lost: Lost, since_used_s: float = nan, leap_s: int | None = None) -> GnssFix | None:
     """Return the fix of an epoch with ``PVT`` and optional ``HPPOSLLH``, ``COV`` and ``DOP``. None without ``PVT``."""
     pvt: NavPvt | None = epoch.parts.get("PVT")
     if pvt is None:
@@ -94,15 +98,17 @@ def ubx_fix(epoch: Epoch, since_used_s: float = nan, leap_s: int | None = None) 
     precise: NavHpposllh | None = epoch.parts.get("HPPOSLLH")
     covariances: NavCov | None = epoch.parts.get("COV")
     dop: NavDop | None = epoch.parts.get("DOP")
-    fix_type = _FIX_TYPES[pvt.fix_type] if pvt.fix_type < len(_FIX_TYPES) else FixType.NONE
+    fix_type = content.FIX_TYPES[pvt.fix_type] if pvt.fix_type < len(content.FIX_TYPES) else FixType.NONE
     latitude = longitude = height = nan
-    position, velocity, velocity_covariance = NAN9, NAN3, NAN9
-    possible = abs(pvt.latitude_deg_e7) <= 900_000_000 and abs(pvt.longitude_deg_e7) <= 1_800_000_000
-    if not pvt.fix_ok or pvt.position_invalid or not possible:
+    position, velocity, velocity_covariance, carrier = NAN9, NAN3, NAN9, CarrierSolution.NONE
+    if content.position_problem(pvt) is not None:
         fix_type = FixType.TIME if fix_type is FixType.TIME else FixType.NONE
-    if fix_type not in (FixType.NONE, FixType.TIME):
+    else:
         horizontal_m, vertical_m = pvt.horizontal_accuracy_mm * 1e-3, pvt.vertical_accuracy_mm * 1e-3
-        if precise is not None and not precise.position_invalid:
+        problem = None if precise is None else content.precise_problem(precise, pvt)
+        if problem is not None:
+            lost.append(("HPPOSLLH", problem))
+        if precise is not None and problem is None:
             latitude = radians((precise.latitude_deg_e7 * 100 + precise.latitude_deg_e9) * 1e-9)
             longitude = radians((precise.longitude_deg_e7 * 100 + precise.longitude_deg_e9) * 1e-9)
             height = (precise.height_mm * 10 + precise.height_mm_e1) * 1e-4
@@ -110,15 +116,26 @@ def ubx_fix(epoch: Epoch, since_used_s: float = nan, leap_s: int | None = None) 
         else:
             latitude, longitude = radians(pvt.latitude_deg_e7 * 1e-7), radians(pvt.longitude_deg_e7 * 1e-7)
             height = pvt.height_mm * 1e-3
-        velocity = (pvt.velocity_east_mmps * 1e-3, pvt.velocity_north_mmps * 1e-3, -pvt.velocity_down_mmps * 1e-3)
+        if not _MIN_HEIGHT_M <= height <= _MAX_HEIGHT_M:
+            lost.append(("PVT", Problem(Unused.OUT_OF_RANGE, "height", f"{height:.0f} m")))
+            height = nan
         # hAcc squared is the sum of both variances, as NAV-COV of the same epoch shows; one axis has half.
-        position = _diagonal(horizontal_m**2 / 2, horizontal_m**2 / 2, vertical_m**2)
-        speed_m2 = (pvt.speed_accuracy_mmps * 1e-3) ** 2
-        velocity_covariance = _diagonal(speed_m2 / 2, speed_m2 / 2, speed_m2)
+        if horizontal_m > 0.0:
+            position = _diagonal(horizontal_m**2 / 2, horizontal_m**2 / 2, vertical_m**2 if vertical_m > 0.0 else nan)
+        else:
+            lost.append(("PVT", Problem(Unused.OUT_OF_RANGE, "hAcc", 0)))
+        problem = content.velocity_problem(pvt)
+        if problem is not None:
+            lost.append(("PVT", problem))
+        else:
+            velocity = (pvt.velocity_east_mmps * 1e-3, pvt.velocity_north_mmps * 1e-3, -pvt.velocity_down_mmps * 1e-3)
+            speed_m2 = (pvt.speed_accuracy_mmps * 1e-3) ** 2
+            velocity_covariance = _diagonal(speed_m2 / 2, speed_m2 / 2, speed_m2) if speed_m2 > 0.0 else NAN9
         if covariances is not None and covariances.position_valid:
-            position = _enu(covariances[4:10], position)
-        if covariances is not None and covariances.velocity_valid:
-            velocity_covariance = _enu(covariances[10:16], velocity_covariance)
+            position = _enu("position", covariances[4:10], position, lost)
+        if covariances is not None and covariances.velocity_valid and problem is None:
+            velocity_covariance = _enu("velocity", covariances[10:16], velocity_covariance, lost)
+        carrier = _ubx_carrier(pvt, position, lost)
     return GnssFix(
         epoch.t_ns,
         epoch.last_rx_ns,
@@ -129,54 +146,81 @@ def ubx_fix(epoch: Epoch, since_used_s: float = nan, leap_s: int | None = None) 
         position,
         velocity_covariance,
         fix_type,
-        CarrierSolution(pvt.carrier) if pvt.carrier < 3 and fix_type is not FixType.NONE else CarrierSolution.NONE,
+        carrier,
         pvt.differential,
         correction_age_s(pvt, since_used_s),
         pvt.satellites,
-        dop.hdop_e2 * 1e-2 if dop is not None else nan,
-        dop.vdop_e2 * 1e-2 if dop is not None else nan,
+        _dilution(dop.hdop_e2) if dop is not None else nan,
+        _dilution(dop.vdop_e2) if dop is not None else nan,
         utc_ns(pvt, leap_s),
     )
+
+
+def _ubx_carrier(pvt: NavPvt, position: Covariance, lost: Lost) -> CarrierSolution:
+    """Return the carrier solution, which needs corrections, and a stated error that agrees."""
+    if pvt.carrier > 2:
+        lost.append(("PVT", Problem(Unused.UNKNOWN_STATE, "carrSoln", pvt.carrier)))
+        return CarrierSolution.NONE
+    if pvt.carrier and not pvt.differential:
+        lost.append(("PVT", Problem(Unused.CONTRADICTION, "carrSoln", "without diffSoln")))
+        return CarrierSolution.NONE
+    return _agreeing("PVT", CarrierSolution(pvt.carrier), position, lost)
+
+
+def _agreeing(kind: str, carrier: CarrierSolution, position: Covariance, lost: Lost) -> CarrierSolution:
+    found = stated_carrier(carrier, position)
+    if found is not carrier:
+        sigma_m = max(position[0], position[4]) ** 0.5
+        lost.append((kind, Problem(Unused.CONTRADICTION, "fixed carrier solution", f"stated error {sigma_m:.2f} m")))
+    return found
+
+
+def _dilution(value_e2: int) -> float:
+    """Return a dilution; NaN for the largest value, which stands for unknown."""
+    return value_e2 * 1e-2 if value_e2 < 9999 else nan
 
 
 def _diagonal(east: float, north: float, up: float) -> Covariance:
     return (east, 0.0, 0.0, 0.0, north, 0.0, 0.0, 0.0, up)
 
 
-def _enu(ned: tuple[float, ...], otherwise: Covariance) -> Covariance:
+def _enu(name: str, ned: tuple[float, ...], otherwise: Covariance, lost: Lost) -> Covariance:
     """Return the upper triangle NN NE ND EE ED DD as row-major ENU matrix; ``otherwise`` if it is not a covariance."""
     nn, ne, nd, ee, ed, dd = ned
-    if not (isfinite(sum(ned)) and nn > 0.0 and ee > 0.0 and dd > 0.0):
+    # Positive definite, by its leading minors.
+    flat = nn * ee - ne * ne
+    volume = dd * flat - nd * (nd * ee - ne * ed) - ed * (nn * ed - ne * nd)
+    if not (isfinite(volume) and nn > 0.0 and flat > 0.0 and volume > 0.0):
+        lost.append(("COV", Problem(Unused.OUT_OF_RANGE, f"covariance of {name}", nn)))
         return otherwise
     return (ee, ne, -ed, ne, nn, -nd, -ed, -nd, dd)
 
 
-def nmea_fix(epoch: Epoch, calendar: Calendar, gsa: Gsa | None = None) -> GnssFix | None:
+def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = None) -> GnssFix | None:
     """Return the fix of an epoch with ``GGA`` or ``GNS`` and optional ``RMC``, ``GST`` and ``VTG``. None without a position."""
     gga: Gga | Gns | None = epoch.parts.get("GGA") or epoch.parts.get("GNS")
     if gga is None:
         return None
-    rmc: Rmc | None = epoch.parts.get("RMC")
     gst: Gst | None = epoch.parts.get("GST")
-    vtg: Vtg | None = epoch.parts.get("VTG")
-    fix_type = _QUALITIES.get(gga.quality, FixType.NONE)
-    latitude = longitude = height = nan
-    position, velocity = NAN9, NAN3
-    possible = abs(gga.latitude_deg) <= 90.0 and abs(gga.longitude_deg) <= 180.0
-    if not possible:
+    quality, rmc = gga.quality, epoch.parts.get("RMC")
+    fix_type = FixType.NONE if content.sentence_problem(gga, ()) else content.QUALITIES[quality]
+    if fix_type is not FixType.NONE and rmc is not None and rmc.valid is False:
+        # So a receiver says that the limits of its user are exceeded.
+        lost.append((type(gga).__name__.upper(), Problem(Unused.INVALID, "position", "V in RMC")))
         fix_type = FixType.NONE
+    latitude = longitude = height = nan
+    position, velocity, carrier = NAN9, NAN3, CarrierSolution.NONE
     if fix_type is FixType.FIX_3D and gsa is not None and gsa.dimensions == 2:
         fix_type = FixType.FIX_2D
     if fix_type is not FixType.NONE:
         latitude, longitude = radians(gga.latitude_deg), radians(gga.longitude_deg)
         height = gga.altitude_msl_m + gga.geoid_separation_m
-        if gst is not None:
+        # Some receivers send zeros where they know no error.
+        if gst is not None and gst.longitude_sigma_m > 0.0 and gst.latitude_sigma_m > 0.0:
             position = _diagonal(gst.longitude_sigma_m**2, gst.latitude_sigma_m**2, gst.altitude_sigma_m**2)
-        motion: Rmc | Vtg | None = rmc if rmc is not None and rmc.valid else vtg
-        if motion is not None:
-            speed, course = motion.speed_kn * KNOT_MPS, radians(motion.course_deg)
-            # At standstill the course is empty, so no velocity component is known.
-            velocity = (speed * sin(course), speed * cos(course), nan)
+        velocity = _motion(rmc, epoch.parts.get("VTG"))
+        carrier = _agreeing(type(gga).__name__.upper(), _CARRIERS.get(quality, CarrierSolution.NONE), position, lost)
+    corrected = quality in content.CORRECTED
     return GnssFix(
         epoch.t_ns,
         epoch.last_rx_ns,
@@ -187,14 +231,27 @@ def nmea_fix(epoch: Epoch, calendar: Calendar, gsa: Gsa | None = None) -> GnssFi
         position,
         NAN9,
         fix_type,
-        _CARRIERS.get(gga.quality, CarrierSolution.NONE) if fix_type is not FixType.NONE else CarrierSolution.NONE,
-        gga.quality in (2, 4, 5),
-        gga.correction_age_s if gga.quality in (2, 4, 5) else nan,
-        min(max(gga.satellites, 0), 255),
+        carrier,
+        corrected,
+        gga.correction_age_s if corrected else nan,
+        min(gga.satellites, 255),
         gga.hdop,
         gsa.vdop if gsa is not None else nan,
         calendar.utc_ns(epoch.counter_ms),
     )
+
+
+def _motion(rmc: Rmc | None, vtg: Vtg | None) -> tuple[float, float, float]:
+    """Return the velocity of the sentence that has one. At standstill the course is empty, so no component is known."""
+    if rmc is not None and rmc.valid and isfinite(rmc.speed_kn):
+        knots, course_deg = rmc.speed_kn, rmc.course_deg
+    elif vtg is not None and vtg.mode not in ("N", "M", "S"):
+        knots = vtg.speed_kn if isfinite(vtg.speed_kn) else vtg.speed_kmh / 3.6 / KNOT_MPS
+        course_deg = vtg.course_deg
+    else:
+        return nan, nan, nan
+    speed, course = knots * KNOT_MPS, radians(course_deg)
+    return speed * sin(course), speed * cos(course), nan
 
 
 def yaw_rad(heading_deg: float, baseline_yaw_rad: float) -> float:
@@ -202,30 +259,7 @@ def yaw_rad(heading_deg: float, baseline_yaw_rad: float) -> float:
     return remainder(pi / 2 - radians(heading_deg) - baseline_yaw_rad, tau)
 
 
-def heading_doubt(vector: NavRelposned, *, needs_fixed: bool, baseline_m: float, tolerance_m: float) -> str:
-    """Return the reason to reject a moving-base heading; empty if it is usable."""
-    if not (vector.fix_ok and vector.position_valid and vector.heading_valid):
-        return "not valid"
-    if vector.extrapolated:
-        return "base data missing"
-    if needs_fixed and vector.carrier != 2:
-        return "not fixed"
-    if baseline_m > 0.0:
-        if vector.normalised:
-            return "length unknown"
-        if abs(vector.length_m - baseline_m) > tolerance_m:
-            return "wrong length"
-    return ""
-
-
-def moving_base_heading(vector: NavRelposned, t_ns: int, t_rx_ns: int, baseline_yaw_rad: float) -> Heading:
-    """Return the heading of the antenna baseline as yaw of the body."""
-    sigma = radians(vector.heading_accuracy_deg_e5 * 1e-5)
+def moving_base_heading(vector: NavRelposned, t_ns: int, t_rx_ns: int, baseline_yaw_rad: float, unknown_rad: float) -> Heading:
+    """Return the heading of the antenna baseline as yaw of the body. ``unknown_rad``: error where the receiver states none."""
+    sigma = radians(vector.heading_accuracy_deg_e5 * 1e-5) or unknown_rad
     return Heading(t_ns, t_rx_ns, yaw_rad(vector.heading_deg_e5 * 1e-5, baseline_yaw_rad), sigma, HeadingKind.MOVING_BASE)
-
-
-def sentence_heading(sentence: Ths, t_ns: int, t_rx_ns: int, baseline_yaw_rad: float) -> Heading | None:
-    """Return the heading of THS, which has no error estimate; None if invalid."""
-    if sentence.mode not in ("A", "E") or not isfinite(sentence.heading_deg):
-        return None
-    return Heading(t_ns, t_rx_ns, yaw_rad(sentence.heading_deg, baseline_yaw_rad), nan, HeadingKind.MOVING_BASE)

@@ -127,8 +127,65 @@ class NavCov(NamedTuple):
     velocity_dd: float
 
 
+class NavPvat(NamedTuple):
+    """NAV-PVAT (01 17): NAV-PVT and the attitude of the vehicle in one message, of receivers with an inertial sensor."""
+
+    itow_ms: int
+    version: int
+    valid: int
+    year: int
+    month: int
+    day: int
+    hour: int
+    minute: int
+    second: int
+    time_accuracy_ns: int
+    nano_ns: int
+    fix_type: int
+    flags: int
+    """Bits as in NAV-PVT, and 3, 4, 5: roll, pitch, heading of the vehicle valid."""
+    flags2: int
+    satellites: int
+    longitude_deg_e7: int
+    latitude_deg_e7: int
+    height_mm: int
+    height_msl_mm: int
+    horizontal_accuracy_mm: int
+    vertical_accuracy_mm: int
+    velocity_north_mmps: int
+    velocity_east_mmps: int
+    velocity_down_mmps: int
+    ground_speed_mmps: int
+    speed_accuracy_mmps: int
+    roll_deg_e5: int
+    pitch_deg_e5: int
+    heading_deg_e5: int
+    course_deg_e5: int
+    roll_accuracy_deg_e2: int
+    pitch_accuracy_deg_e2: int
+    heading_accuracy_deg_e2: int
+    magnetic_declination_deg_e2: int
+    magnetic_accuracy_deg_e2: int
+    ellipse_direction_deg_e2: int
+    ellipse_major_mm: int
+    ellipse_minor_mm: int
+
+    @property
+    def heading_valid(self) -> bool:
+        """True if the heading of the vehicle is valid."""
+        return bool(self.flags & 0x20)
+
+    @property
+    def pvt(self) -> NavPvt:
+        """Position, velocity and time, without what this message lacks."""
+        return NavPvt(
+            self.itow_ms, *self[3:9], self.valid, *self[9:25], self.course_deg_e5, self.speed_accuracy_mmps, 18_000_000, 9999, 0
+        )
+
+
 class NavRelposned(NamedTuple):
-    """NAV-RELPOSNED version 1 (01 3C): the vector from the (moving) base to this antenna."""
+    """NAV-RELPOSNED (01 3C): the vector from the (moving) base to this antenna. Version 0 has neither length nor heading: they are
+    computed from its components."""
 
     version: int
     station: int
@@ -164,6 +221,11 @@ class NavRelposned(NamedTuple):
     def carrier(self) -> int:
         """Carrier solution: 0 none, 1 float, 2 fixed."""
         return self.flags >> 3 & 3
+
+    @property
+    def moving(self) -> bool:
+        """True if the base moves with the vehicle, so that the vector lies in the vehicle."""
+        return bool(self.flags & 0x20)
 
     @property
     def extrapolated(self) -> bool:

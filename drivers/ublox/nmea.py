@@ -1,16 +1,18 @@
-"""NMEA 0183 sentences of a receiver: GGA, GNS, RMC, ZDA, GST, GSA, VTG, THS, in both directions.
+"""NMEA 0183 sentences of a receiver, in both directions: GGA, GNS, RMC, ZDA, GST, GSA, VTG, and the headings THS, HDT, HPR, PASHR
+and PTNL,AVR.
 
-pynmeagps parses the fields of framed lines. It returns empty strings for blank fields and raises undocumented errors, so use
-:func:`parse`, which gives NaN or None for blank fields and ValueError for unreadable ones.
+This module states what makes a field usable. A field that is blank is NaN or None. An optional field that cannot be read is, too,
+and is named in ``Read.lost``; a position whose place cannot be read is NaN as a whole. Sources: NOTES.md.
 """
 
-from datetime import date, time
+import re
+from collections.abc import Callable
+from datetime import date
 from math import isfinite, nan
-from typing import Any, NamedTuple
-
-from pynmeagps import NMEAReader
+from typing import NamedTuple
 
 from vehicled.wire.crc import xor8
+from vehicled.wire.usage import Problem, Unused
 
 DAY_MS = 86_400_000
 
@@ -24,7 +26,8 @@ class Gga(NamedTuple):
     latitude_deg: float
     longitude_deg: float
     quality: int
-    """Quality: 0 none, 1 autonomous, 2 differential, 4 RTK fixed, 5 RTK float, 6 dead reckoning."""
+    """Quality: 0 none, 1 autonomous, 2 differential, 3 PPS, 4 RTK fixed, 5 RTK float, 6 dead reckoning, 7 typed in, 8 simulator;
+    9 is SBAS in receivers of NovAtel and its kin; -1 if it cannot be read."""
     satellites: int
     hdop: float
     altitude_msl_m: float
@@ -42,7 +45,7 @@ class Gns(NamedTuple):
     longitude_deg: float
     modes: str
     """Mode letter per constellation: N none, A autonomous, D differential, P precise, R RTK fixed, F RTK float, E dead
-    reckoning."""
+    reckoning, M typed in, S simulator."""
     satellites: int
     hdop: float
     altitude_msl_m: float
@@ -52,11 +55,11 @@ class Gns(NamedTuple):
 
     @property
     def quality(self) -> int:
-        """Quality as in GGA, from the best constellation."""
-        return next((quality for letter, quality in _GNS_QUALITIES if letter in self.modes), 0)
+        """Quality as in GGA, from the best constellation; -1 for letters that are not documented."""
+        return next((quality for letter, quality in _GNS_QUALITIES if letter in self.modes), -1)
 
 
-_GNS_QUALITIES = (("R", 4), ("F", 5), ("P", 2), ("D", 2), ("A", 1), ("E", 6))
+_GNS_QUALITIES = (("S", 8), ("M", 7), ("R", 4), ("F", 5), ("P", 2), ("D", 2), ("A", 1), ("E", 6), ("N", 0))
 
 
 class Zda(NamedTuple):
@@ -85,7 +88,8 @@ class Rmc(NamedTuple):
 
     talker: str
     time_ms: int | None
-    valid: bool
+    valid: bool | None
+    """True for A; False for V, a warning that the navigation cannot be trusted; None if it cannot be read."""
     latitude_deg: float
     longitude_deg: float
     speed_kn: float
@@ -125,82 +129,306 @@ class Ths(NamedTuple):
     """Mode: A autonomous, E dead reckoning, M manual, S simulator, V invalid."""
 
 
-Sentence = Gga | Gns | Rmc | Zda | Gst | Gsa | Vtg | Ths
-PARSED = frozenset((b"GGA", b"GNS", b"RMC", b"ZDA", b"GST", b"GSA", b"VTG", b"THS"))
-"""Sentence formatters that :func:`parse` reads, from any talker."""
+class Hdt(NamedTuple):
+    """True heading, without time, mode and accuracy; blank where the device has none."""
+
+    talker: str
+    heading_deg: float
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, float | int) and isfinite(value):
-        return float(value)
-    if value == "":
-        return nan
-    raise ValueError(f"not a number: {value!r}")
+class Hpr(NamedTuple):
+    """Heading, pitch and roll of two antennas: ``GNHPR`` of Unicore and others, ``PSAT,HPR`` of Hemisphere, ``PASHR,HPR`` of
+    Spectra and Ashtech."""
+
+    talker: str
+    time_ms: int | None
+    heading_deg: float
+    state: str
+    """Quality as in GGA; of Hemisphere N for GNSS and G for the gyro that bridges an outage."""
 
 
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+class Pashr(NamedTuple):
+    """Attitude of an inertial unit with GNSS (NovAtel, Trimble, Applanix)."""
+
+    time_ms: int | None
+    heading_deg: float
+    heading_sigma_deg: float
+    quality: str
+    """Quality: 0 none; the others differ between makers."""
+    aligned: str
+    """Inertial status: 0 before the alignment; missing in older firmware."""
 
 
-def _time_ms(value: Any) -> int | None:
-    if not isinstance(value, time):
+class Avr(NamedTuple):
+    """``PTNL,AVR`` of Trimble: the vector of a moving base."""
+
+    time_ms: int | None
+    heading_deg: float
+    length_m: float
+    quality: str
+    """Quality: 0 none, 1 autonomous, 2 RTK float, 3 RTK fixed, 4 differential code."""
+
+
+Position = Gga | Gns
+HeadingSentence = Ths | Hdt | Hpr | Pashr | Avr
+Sentence = Gga | Gns | Rmc | Zda | Gst | Gsa | Vtg | HeadingSentence
+
+
+class Read(NamedTuple):
+    """One sentence, and its fields that could not be used."""
+
+    sentence: Sentence
+    lost: tuple[Problem, ...] = ()
+
+
+# ---------------------------------------------------------------- fields
+
+_DIGITS = re.compile(r"\d{1,6}")
+_NUMBER = re.compile(r"[+-]?(?:\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})")
+# The last two digits before the point are whole minutes, however many there are before them and behind it.
+_ANGLE = re.compile(r"(\d{1,3})(\d\d(?:\.\d*)?)")
+_TIME = re.compile(r"(\d\d)(\d\d)(\d\d(?:\.\d*)?)")
+
+
+class _Fields:
+    """Fields of one sentence by number, from 1 on; missing ones are blank."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+        self.lost: list[Problem] = []
+
+    def text(self, at: int) -> str:
+        return self._texts[at] if at < len(self._texts) else ""
+
+    def _lose(self, name: str, at: int, reason: Unused = Unused.UNREADABLE) -> None:
+        self.lost.append(Problem(reason, name, self.text(at)))
+
+    def number(self, at: int, name: str, low: float = -1e9, high: float = 1e9) -> float:
+        text = self.text(at)
+        if not text:
+            return nan
+        if not _NUMBER.fullmatch(text):
+            self._lose(name, at)
+            return nan
+        value = float(text)
+        if not low <= value <= high:
+            self._lose(name, at, Unused.OUT_OF_RANGE)
+            return nan
+        return value
+
+    def count(self, at: int, name: str, otherwise: int = 0) -> int:
+        """Return a whole number; some receivers write 12.0."""
+        value = self.number(at, name, 0.0, 1e6)
+        if not isfinite(value):
+            return otherwise
+        if value != int(value):
+            self._lose(name, at)
+            return otherwise
+        return int(value)
+
+    def code(self, at: int, name: str) -> int:
+        """Return the number of a state, whose digits are not to be guessed; -1 if it cannot be read."""
+        text = self.text(at)
+        if _DIGITS.fullmatch(text):
+            return int(text)
+        self._lose(name, at)
+        return -1
+
+    def status(self, at: int) -> bool | None:
+        found = {"A": True, "V": False}.get(self.text(at))
+        if found is None:
+            self._lose("status", at)
+        return found
+
+    def metres(self, at: int, name: str, low: float, high: float) -> float:
+        """Return a number whose unit follows it; a unit that is not M makes it unknown."""
+        value = self.number(at, name, low, high)
+        if isfinite(value) and self.text(at + 1) not in ("M", ""):
+            self._lose(f"unit of {name}", at + 1)
+            return nan
+        return value
+
+    def time_ms(self, at: int) -> int | None:
+        text = self.text(at)
+        if not text:
+            return None
+        found = _TIME.fullmatch(text)
+        hours, minutes, seconds = (int(found[1]), int(found[2]), float(found[3])) if found else (99, 99, 99.0)
+        # A leap second is 60, which is the first of the next minute.
+        if hours > 23 or minutes > 59 or seconds >= 61.0:
+            self._lose("time", at, Unused.OUT_OF_RANGE if found else Unused.UNREADABLE)
+            return None
+        return ((hours * 60 + minutes) * 60_000 + round(seconds * 1000)) % DAY_MS
+
+    def angle(self, at: int, name: str, letters: str, limit_deg: float) -> float:
+        """Return degrees of a place; NaN if they, or the hemisphere behind them, cannot be read. A wrong guess of the hemisphere
+        is a place on the other side of the earth, so nothing is guessed."""
+        text, letter = self.text(at), self.text(at + 1)
+        if not text and not letter:
+            return nan
+        found = _ANGLE.fullmatch(text)
+        if not found:
+            self._lose(name, at)
+            return nan
+        if letter not in letters or len(letter) != 1:
+            self._lose(f"hemisphere of {name}", at + 1)
+            return nan
+        minutes = float(found[2])
+        degrees = int(found[1]) + minutes / 60.0
+        if minutes >= 60.0 or degrees > limit_deg:
+            self._lose(name, at, Unused.OUT_OF_RANGE)
+            return nan
+        return -degrees if letter == letters[1] else degrees
+
+    def place(self, at: int) -> tuple[float, float]:
+        """Return latitude and longitude; NaN both if one is unknown."""
+        latitude, longitude = self.angle(at, "latitude", "NS", 90.0), self.angle(at + 2, "longitude", "EW", 180.0)
+        return (latitude, longitude) if isfinite(latitude + longitude) else (nan, nan)
+
+    def day(self, at: int, name: str, year: str, month: str, day: str) -> date | None:
+        if not (year or month or day):
+            return None
+        try:
+            if all(_DIGITS.fullmatch(each) for each in (year, month, day)):
+                return date(int(year), int(month), int(day))
+        except ValueError:
+            pass
+        self._lose(name, at)
         return None
-    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
 
 
-def _day(year: Any, month: Any, day: Any) -> date | None:
-    return date(year, month, day) if all(isinstance(each, int) for each in (year, month, day)) else None
+def _heading(fields: _Fields, at: int, low_deg: float = 0.0) -> float:
+    return fields.number(at, "heading", low_deg, 360.0)
 
 
-def parse(line: bytes) -> Sentence:
-    """Parse one line with a valid checksum and a formatter in ``PARSED``. Raises ValueError for unreadable fields."""
-    talker = line[1:3].decode("ascii")
-    try:
-        message = NMEAReader.parse(line, validate=0)
-        match line[3:6]:
-            case b"GGA" | b"GNS" as formatter:
-                angles = _number(message.lat), _number(message.lon)
-                values = _number(message.HDOP), _number(message.alt), _number(message.sep), _number(message.diffAge)
-                used, station, time_ms = _count(message.numSV), _count(message.diffStation), _time_ms(message.time)
-                if formatter == b"GGA":
-                    return Gga(talker, time_ms, *angles, _count(message.quality), used, *values, station)
-                return Gns(talker, time_ms, *angles, str(message.posMode), used, *values, station)
-            case b"ZDA":
-                return Zda(talker, _time_ms(message.time), _day(message.year, message.month, message.day))
-            case b"GSA":
-                dops = _number(message.PDOP), _number(message.HDOP), _number(message.VDOP)
-                return Gsa(talker, str(message.opMode), _count(message.navMode), *dops)
-            case b"RMC":
-                return Rmc(
-                    talker,
-                    _time_ms(message.time),
-                    message.status == "A",
-                    _number(message.lat),
-                    _number(message.lon),
-                    _number(message.spd),
-                    _number(message.cog),
-                    message.date if isinstance(message.date, date) else None,
-                    # Missing before version 2.3.
-                    str(getattr(message, "posMode", "")),
-                )
-            case b"GST":
-                return Gst(
-                    talker,
-                    _time_ms(message.time),
-                    _number(message.rangeRms),
-                    _number(message.stdLat),
-                    _number(message.stdLong),
-                    _number(message.stdAlt),
-                )
-            case b"VTG":
-                mode = str(getattr(message, "posMode", ""))
-                return Vtg(talker, _number(message.cogt), _number(message.sogn), _number(message.sogk), mode)
-            case b"THS":
-                return Ths(talker, _number(message.headt), str(message.mi))
-    except Exception as error:
-        # pynmeagps raises AttributeError, IndexError, KeyError, TypeError, UnicodeDecodeError and ValueError on damaged fields.
-        raise ValueError(f"{line!r}: {error}") from error
-    raise ValueError(f"{line!r}: not a sentence that is parsed here")
+def _position(fields: _Fields) -> tuple[tuple[float, float], tuple[float, float, float, float], int]:
+    """Return place; dilution, altitude, separation and age; station. The numbers of the fields are those of GGA."""
+    dilution = fields.number(8, "dilution", 0.0, 1e4)
+    altitude, separation = fields.metres(9, "altitude", -12e3, 1e5), fields.metres(11, "geoid separation", -500.0, 500.0)
+    age = fields.number(13, "age of corrections", 0.0, 1e6)
+    return fields.place(2), (dilution, altitude, separation, age), fields.count(14, "station")
+
+
+def _gga(talker: str, fields: _Fields) -> Sentence:
+    time_ms, (place, values, station) = fields.time_ms(1), _position(fields)
+    return Gga(talker, time_ms, *place, fields.code(6, "quality"), fields.count(7, "satellites"), *values, station)
+
+
+def _gns(talker: str, fields: _Fields) -> Sentence:
+    dilution = fields.number(8, "dilution", 0.0, 1e4)
+    altitude = fields.number(9, "altitude", -12e3, 1e5)
+    separation, age = fields.number(10, "geoid separation", -500.0, 500.0), fields.number(11, "age of corrections", 0.0, 1e6)
+    satellites, station = fields.count(7, "satellites"), fields.count(12, "station")
+    time_ms, place = fields.time_ms(1), fields.place(2)
+    return Gns(talker, time_ms, *place, fields.text(6), satellites, dilution, altitude, separation, age, station)
+
+
+def _rmc(talker: str, fields: _Fields) -> Sentence:
+    text = fields.text(9)
+    # Two digits of the year; this century, as none of these receivers is older.
+    day = fields.day(9, "date", f"20{text[4:6]}" if len(text) == 6 else text, text[2:4], text[:2])
+    speed, course = fields.number(7, "speed", 0.0, 2e3), fields.number(8, "course", 0.0, 360.0)
+    # The mode is missing before version 2.3.
+    return Rmc(talker, fields.time_ms(1), fields.status(2), *fields.place(3), speed, course, day, fields.text(12))
+
+
+def _zda(talker: str, fields: _Fields) -> Sentence:
+    return Zda(talker, fields.time_ms(1), fields.day(2, "date", fields.text(4), fields.text(3), fields.text(2)))
+
+
+def _gst(talker: str, fields: _Fields) -> Sentence:
+    sigmas = (fields.number(at, f"sigma of {name}", 0.0) for at, name in ((6, "latitude"), (7, "longitude"), (8, "altitude")))
+    return Gst(talker, fields.time_ms(1), fields.number(2, "range error", 0.0), *sigmas)
+
+
+def _gsa(talker: str, fields: _Fields) -> Sentence:
+    # Before version 4.1 without the system's number, so the dilutions are counted from the front.
+    dops = (fields.number(at, f"{name}DOP", 0.0, 1e4) for at, name in ((15, "P"), (16, "H"), (17, "V")))
+    return Gsa(talker, fields.text(1), fields.count(2, "dimensions"), *dops)
+
+
+def _vtg(talker: str, fields: _Fields) -> Sentence:
+    course, knots, kmh = (
+        fields.number(1, "course", 0.0, 360.0),
+        fields.number(5, "speed", 0.0, 2e3),
+        fields.number(7, "speed", 0.0, 4e3),
+    )
+    return Vtg(talker, course, knots, kmh, fields.text(9))
+
+
+def _ths(talker: str, fields: _Fields) -> Sentence:
+    return Ths(talker, _heading(fields, 1), fields.text(2))
+
+
+def _hdt(talker: str, fields: _Fields) -> Sentence:
+    heading = _heading(fields, 1)
+    if isfinite(heading) and fields.text(2) != "T":
+        fields.lost.append(Problem(Unused.UNKNOWN_STATE, "reference of heading", fields.text(2)))
+        heading = nan
+    return Hdt(talker, heading)
+
+
+def _hpr(talker: str, fields: _Fields) -> Sentence:
+    return Hpr(talker, fields.time_ms(1), _heading(fields, 2), fields.text(5))
+
+
+def _psat_hpr(talker: str, fields: _Fields) -> Sentence:
+    return Hpr("PSAT", fields.time_ms(2), _heading(fields, 3), fields.text(6))
+
+
+def _pashr_hpr(talker: str, fields: _Fields) -> Sentence:
+    # Number of ambiguities that are not fixed, and 1 during the calibration. In the digits of GGA.
+    floating, calibrating = fields.text(8), fields.text(9) == "1"
+    state = floating and ("4" if floating == "0" and not calibrating else "5")
+    return Hpr("PASHR", fields.time_ms(2), _heading(fields, 3), state)
+
+
+def _pashr(talker: str, fields: _Fields) -> Sentence:
+    heading, sigma = _heading(fields, 2), fields.number(9, "sigma of heading", 0.0, 360.0)
+    if isfinite(heading) and fields.text(3) != "T":
+        fields.lost.append(Problem(Unused.UNKNOWN_STATE, "reference of heading", fields.text(3)))
+        heading = nan
+    return Pashr(fields.time_ms(1), heading, sigma, fields.text(10), fields.text(11))
+
+
+def _avr(talker: str, fields: _Fields) -> Sentence:
+    return Avr(fields.time_ms(2), _heading(fields, 3, -180.0), fields.number(9, "length", 0.0, 1e6), fields.text(10))
+
+
+_STANDARD: dict[str, Callable[[str, _Fields], Sentence]] = {
+    "GGA": _gga, "GNS": _gns, "RMC": _rmc, "ZDA": _zda, "GST": _gst, "GSA": _gsa, "VTG": _vtg,
+    "THS": _ths, "HDT": _hdt, "HPR": _hpr,
+}  # fmt: skip
+"""Readers by formatter, of any talker."""
+_PROPRIETARY: dict[str, Callable[[str, _Fields], Sentence]] = {
+    "PSAT,HPR": _psat_hpr,
+    "PASHR,HPR": _pashr_hpr,
+    "PASHR": _pashr,
+    "PTNL,AVR": _avr,
+}
+_GROUPS = ("PSAT", "PASHR", "PTNL", "PUBX")
+"""Proprietary sentences whose first field names the kind."""
+
+
+def name_of(line: bytes) -> str:
+    """Return the name of a sentence: ``GNGGA``, ``PUBX,00``."""
+    name, *fields = re.split(rb"[,*\r]", line[1:], maxsplit=2)
+    first = fields[0] if fields else b""
+    # The first field of the attitude sentence PASHR is its time.
+    kind = first if name.decode("ascii") in _GROUPS and (first.isalpha() or (name == b"PUBX" and first.isalnum())) else b""
+    return (name + b"," + kind if kind else name).decode("ascii")
+
+
+def parse(line: bytes) -> Read | None:
+    """Read one line; None if nothing here reads sentences of its name. Never raises for a framed line."""
+    name = name_of(line)
+    reader = _PROPRIETARY.get(name) if name.startswith("P") else _STANDARD.get(name[2:])
+    if reader is None:
+        return None
+    body = line[1:].partition(b"*")[0].rstrip(b"\r\n").decode("ascii")
+    fields = _Fields([text.strip() for text in body.split(",")])
+    sentence = reader(name[:2], fields)
+    return Read(sentence, tuple(fields.lost))
 
 
 def pack(message: Sentence) -> bytes:
@@ -243,12 +471,37 @@ def pack(message: Sentence) -> bytes:
             fields = (_fixed(message.course_deg, 2), "T", "", "M", *speeds, message.mode)
         case Ths():
             fields = (_fixed(message.heading_deg, 2), message.mode)
-    body = f"{message.talker}{kind},{','.join(fields)}".encode("ascii")
-    return b"$%s*%02X\r\n" % (body, xor8(body))
+        case Hdt():
+            fields = (_fixed(message.heading_deg, 2), "T")
+        case Hpr() if message.talker == "PSAT":
+            return _line(f"PSAT,HPR,{_clock(message.time_ms)},{_fixed(message.heading_deg, 2)},0.00,,{message.state}")
+        case Hpr() if message.talker == "PASHR":
+            floating = {"4": "0", "5": "1"}.get(message.state, "")
+            heading = f"{_clock(message.time_ms)},{_fixed(message.heading_deg, 2)},+0.00,,0.002,0.004,{floating},0,1.9,1.2"
+            return _line(f"PASHR,HPR,{heading}")
+        case Hpr():
+            rest = "0.00", "000.00", message.state, "12", "0.00", "0000"
+            fields = (_clock(message.time_ms), _fixed(message.heading_deg, 2), *rest)
+        case Pashr():
+            heading = f"{_fixed(message.heading_deg, 2)},T,+0.00,+0.00,+0.00,0.100,0.100,{_fixed(message.heading_sigma_deg, 3)}"
+            return _line(f"PASHR,{_clock(message.time_ms)},{heading},{message.quality},{message.aligned}".rstrip(","))
+        case Avr():
+            vector = f"{_signed(message.heading_deg)},Yaw,+0.0000,Tilt,,,{_fixed(message.length_m, 3)},{message.quality},1.4,16"
+            return _line(f"PTNL,AVR,{_clock(message.time_ms)},{vector}")
+    return _line(f"{message.talker}{kind},{','.join(fields)}")
+
+
+def _line(body: str) -> bytes:
+    data = body.encode("ascii")
+    return b"$%s*%02X\r\n" % (data, xor8(data))
 
 
 def _fixed(value: float, digits: int) -> str:
     return f"{value:.{digits}f}" if isfinite(value) else ""
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4f}" if isfinite(value) else ""
 
 
 def _clock(time_ms: int | None) -> str:

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from math import isfinite, nan
+from math import isfinite, nan, radians
 from typing import Any
 
 from msgspec import Struct, field
 
-from drivers.ublox import fixes, watch
+from drivers.ublox import content, fixes, watch
 from drivers.ublox.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
 from drivers.ublox.layouts import (
     MonRf,
@@ -15,20 +15,28 @@ from drivers.ublox.layouts import (
     NavDop,
     NavEoe,
     NavHpposllh,
+    NavPvat,
     NavPvt,
     NavRelposned,
     NavStatus,
     NavTimels,
     RxmRtcm,
 )
-from drivers.ublox.nmea import DAY_MS, Gga, Gns, Gsa, Gst, Rmc, Ths, Vtg, Zda
+from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Ths, Vtg, Zda
 from drivers.ublox.settings import Params
-from drivers.ublox.watch import Episode, GapWatch, RtkWatch, event
-from vehicled.messages import GnssFix, Heading, Message, Reaction
+from drivers.ublox.watch import ORIGIN, GapWatch, RtkWatch, event
+from vehicled.messages import GnssFix, Heading, HeadingKind, Message, Reaction
+from vehicled.wire.episodes import FaultEpisode, StateEpisodes
+from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 GSA_NS = 5_000_000_000
 """Largest age of a GSA used for a fix."""
+POSITIONLESS = 10
+"""RMC sentences in a row without GGA or GNS, after which none is expected."""
+HEADING_SOURCE_NS = 2_000_000_000
+"""Silence after which a heading sentence no longer stands for the others."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
+_LOST, _FOUND = "lost", "found"
 
 
 class ReceptionStats(Struct):
@@ -40,18 +48,28 @@ class ReceptionStats(Struct):
     """Messages of an epoch that had been handed over already."""
     missed_epochs: int = 0
     """Epochs skipped by the receiver."""
-    headings_refused: Counter[str] = field(default_factory=Counter)
-    """Headings withheld, by reason."""
 
 
 class Reception:
     """Converter of receiver messages. No method raises; each returns the resulting messages."""
 
-    def __init__(self, params: Params, wanted: Iterable[type[Message]], figures: ReceptionStats) -> None:
+    def __init__(
+        self,
+        params: Params,
+        wanted: Iterable[type[Message]],
+        figures: ReceptionStats,
+        usage: MessageUsage,
+        baseline: content.Baseline,
+    ) -> None:
+        """``usage`` accounts for every message that :meth:`on_message` is given; ``baseline`` outlives a lost port."""
         self._params = params
         self._wants_fix, self._wants_heading = GnssFix in wanted, Heading in wanted
         self._figures = figures
-        nmea = params.protocol == "nmea"
+        self._usage, self._baseline = usage, baseline
+        self._name = ""
+        self._problem: Problem | None = None
+        self._lost: tuple[Problem, ...] = ()
+        nmea = self._nmea = params.protocol == "nmea"
         modulus_ms = DAY_MS if nmea else WEEK_MS
         self._clock = EpochClock(modulus_ms, round(params.latency_ms * 1e6))
         self._epochs = Epochs(
@@ -61,9 +79,11 @@ class Reception:
         self._gsa: tuple[Gsa, int] | None = None
         self._gaps = GapWatch(modulus_ms)
         self._rtk = RtkWatch(params.stale_corrections_s)
-        self._jamming = Episode("gnss_jamming")
-        self._spoofing = Episode("gnss_spoofing")
-        self._heading_doubt = ""
+        self._jamming = FaultEpisode("gnss_jamming", ORIGIN)
+        self._spoofing = FaultEpisode("gnss_spoofing", ORIGIN)
+        self._heading = StateEpisodes(_FOUND)
+        self._heading_source = self._heading_used = 0, -HEADING_SOURCE_NS
+        self._without_position = 0
         self._leap_s: int | None = None
         self._used_ns: int | None = None
         self.epoch_rx_ns: int | None = None
@@ -83,11 +103,12 @@ class Reception:
                 Gst: self._on_timed,
                 Gsa: self._on_gsa,
                 Vtg: self._on_vtg,
-                Ths: self._on_ths,
+                **dict.fromkeys((Ths, Hdt, Hpr, Pashr, Avr), self._on_heading_sentence),
             }
         else:
             self._handlers |= {
                 NavPvt: self._on_pvt,
+                NavPvat: self._on_pvat,
                 NavHpposllh: lambda message, t_rx_ns: self._add("HPPOSLLH", message, t_rx_ns),
                 NavCov: lambda message, t_rx_ns: self._add("COV", message, t_rx_ns),
                 NavDop: lambda message, t_rx_ns: self._add("DOP", message, t_rx_ns),
@@ -100,10 +121,23 @@ class Reception:
         """State of the solution: none, single, dgps, float or fixed."""
         return self._rtk.state
 
-    def on_message(self, message: Any, t_rx_ns: int) -> Sequence[Message]:
-        """Handle a decoded message of any kind."""
+    def on_message(self, name: str, message: Any, t_rx_ns: int, lost: tuple[Problem, ...] = ()) -> Sequence[Message]:
+        """Handle a decoded message of any kind, and account for it under ``name``. ``lost``: its fields that cannot be read."""
         handler = self._handlers.get(type(message))
-        return handler(message, t_rx_ns) if handler is not None else ()
+        if handler is None:
+            self._usage.refuse(name, Unused.OTHER_PROTOCOL if self._nmea else Unused.NOT_READ)
+            return ()
+        self._name, self._problem, self._lost = name, None, lost
+        messages = handler(message, t_rx_ns)
+        if self._problem is None:
+            self._usage.use(name)
+            for each in lost:
+                self._usage.lose(name, *each)
+        else:
+            # A lost heading is an event of its own.
+            told = isinstance(message, NavRelposned | NavPvat | HeadingSentence) and self._problem.reason is not Unused.NOT_WANTED
+            self._usage.refuse(name, *self._problem, told=told)
+        return messages
 
     def expect(self, period_ms: int) -> None:
         """Set the configured time between epochs."""
@@ -133,10 +167,13 @@ class Reception:
     def _finish(self, epochs: Iterable[Epoch]) -> Sequence[Message]:
         messages: list[Message] = []
         for epoch in epochs:
-            if self._params.protocol == "nmea":
-                fix = fixes.nmea_fix(epoch, self._calendar, self._recent_gsa(epoch.last_rx_ns))
+            lost: fixes.Lost = []
+            if self._nmea:
+                fix = fixes.nmea_fix(epoch, lost, self._calendar, self._recent_gsa(epoch.last_rx_ns))
             else:
-                fix = fixes.ubx_fix(epoch, self._since_used_s(epoch.last_rx_ns), self._leap_s)
+                fix = fixes.ubx_fix(epoch, lost, self._since_used_s(epoch.last_rx_ns), self._leap_s)
+            for kind, problem in lost:
+                self._usage.lose(self._name_of(epoch, kind), *problem)
             if fix is None:
                 continue
             if self._wants_fix:
@@ -144,8 +181,14 @@ class Reception:
             messages += self._gaps.on_epoch(epoch.counter_ms, epoch.last_rx_ns)
             messages += self._rtk.on_fix(fix)
         self._figures.missed_epochs += self._gaps.take_missed()
-        self._figures.late_messages += self._epochs.take_late()
+        for _, reason in self._epochs.take_unused():
+            self._figures.late_messages += reason is Unused.LATE
+            # Only the message that is handled now can be too late.
+            self._problem = self._problem or Problem(reason)
         return messages
+
+    def _name_of(self, epoch: Epoch, kind: str) -> str:
+        return f"{epoch.parts[kind].talker}{kind}" if self._nmea else f"NAV-{kind}"
 
     def _since_used_s(self, now_ns: int) -> float:
         return nan if self._used_ns is None else (now_ns - self._used_ns) * 1e-9
@@ -154,31 +197,59 @@ class Reception:
 
     def _on_pvt(self, pvt: NavPvt, t_rx_ns: int) -> Sequence[Message]:
         self.epoch_rx_ns = t_rx_ns
+        # A rover that gives the heading alone needs no position.
+        self._problem = content.position_problem(pvt) if self._wants_fix else None
         return self._add("PVT", pvt, t_rx_ns)
 
+    def _on_pvat(self, pvat: NavPvat, t_rx_ns: int) -> Sequence[Message]:
+        messages = list(self._on_pvt(pvat.pvt, t_rx_ns))
+        if self._wants_heading:
+            problem = content.attitude_problem(pvat)
+            messages += self._doubt_heading(problem, t_rx_ns)
+            if problem is not None:
+                self._usage.lose(self._name, *problem)
+            else:
+                t_ns = self._clock.time_of(pvat.itow_ms, t_rx_ns)
+                sigma_rad = radians(pvat.heading_accuracy_deg_e2 * 1e-2) or self._params.heading_sigma_rad
+                yaw_rad = fixes.yaw_rad(pvat.heading_deg_e5 * 1e-5, 0.0)
+                messages.append(Heading(t_ns, t_rx_ns, yaw_rad, sigma_rad, HeadingKind.INERTIAL))
+        return messages
+
     def _on_relposned(self, vector: NavRelposned, t_rx_ns: int) -> Sequence[Message]:
-        # Version 0 uses another layout under the same id.
-        if not self._wants_heading or vector.version != 1:
+        if not self._wants_heading:
+            self._problem = Problem(Unused.NOT_WANTED)
             return ()
         t_ns = self._clock.time_of(vector.itow_ms, t_rx_ns)
         params = self._params
-        doubt = fixes.heading_doubt(
-            vector, needs_fixed=params.heading_needs_fixed, baseline_m=params.baseline_m, tolerance_m=params.baseline_tolerance_m
+        self._problem = content.vector_problem(vector, needs_fixed=params.heading_needs_fixed) or self._baseline.problem(
+            vector.length_m, known=not vector.normalised, fixed=vector.carrier == 2
         )
-        messages = list(self._doubt_heading(doubt, t_rx_ns))
-        if not doubt:
-            messages.append(fixes.moving_base_heading(vector, t_ns, t_rx_ns, params.baseline_yaw_rad))
+        messages = [*self._relearnt(t_rx_ns), *self._doubt_heading(self._problem, t_rx_ns)]
+        if self._problem is None:
+            yaw_rad, unknown_rad = params.baseline_yaw_rad, params.heading_sigma_rad
+            messages.append(fixes.moving_base_heading(vector, t_ns, t_rx_ns, yaw_rad, unknown_rad))
         return messages
 
-    def _doubt_heading(self, doubt: str, t_rx_ns: int) -> Sequence[Message]:
-        before, self._heading_doubt = self._heading_doubt, doubt
-        if doubt:
-            self._figures.headings_refused[doubt] += 1
-        if bool(doubt) == bool(before):
+    def _relearnt(self, t_rx_ns: int) -> Sequence[Message]:
+        learnt = self._baseline.take_learnt()
+        if learnt is None:
             return ()
-        if doubt:
-            return (event(t_rx_ns, "warning", "heading_lost", reason=doubt),)
-        return (event(t_rx_ns, "info", "heading_back"),)
+        before_m, now_m = (round(length_m, 3) for length_m in learnt)
+        self._usage.remark(self._name, f"its baseline of {now_m} m is learnt: measure it and state baseline_m")
+        return (event(t_rx_ns, "warning", "baseline_changed", before_m=before_m, now_m=now_m),) if before_m else ()
+
+    def _doubt_heading(self, problem: Problem | None, t_rx_ns: int) -> Sequence[Message]:
+        change = self._heading.update(_FOUND if problem is None else _LOST, t_rx_ns)
+        if change is None:
+            return ()
+        if change.unsteady:
+            return (event(t_rx_ns, "warning", "heading_unsteady"),)
+        changes = {"changes": change.changes} if change.changes > 1 else {}
+        if problem is None:
+            return (event(t_rx_ns, "info", "heading_back", **changes),)
+        fields = {"field": problem.field, "value": str(problem.value)}
+        known = {key: text for key, text in fields.items() if text}
+        return (event(t_rx_ns, "warning", "heading_lost", reason=problem.reason.value, **known, **changes),)
 
     def _on_status(self, status: NavStatus, t_rx_ns: int) -> Sequence[Message]:
         # 0 means that the receiver does not check for spoofing.
@@ -197,7 +268,7 @@ class Reception:
         reason, reaction = level
         # The indicator varies with every message; only a change of the level is reported.
         if reason and self._jamming.reaction is reaction:
-            return ()
+            reason = self._jamming.reason
         return self._jamming.set(reason, t_rx_ns, reaction)
 
     def _on_rxm_rtcm(self, report: RxmRtcm, t_rx_ns: int) -> Sequence[Message]:
@@ -209,6 +280,8 @@ class Reception:
 
     def _on_position(self, sentence: Gga | Gns, t_rx_ns: int) -> Sequence[Message]:
         self.epoch_rx_ns = t_rx_ns
+        self._without_position = 0
+        self._problem = content.sentence_problem(sentence, self._lost) if self._wants_fix else None
         if sentence.time_ms is None:
             return self._rtk.lost(t_rx_ns, "the receiver does not know the time")
         return self._on_timed(sentence, t_rx_ns)
@@ -216,11 +289,18 @@ class Reception:
     def _on_dated(self, sentence: Rmc | Zda, t_rx_ns: int) -> Sequence[Message]:
         if isinstance(sentence, Zda) or sentence.valid:
             self._calendar.set(sentence.day, sentence.time_ms)
+        else:
+            self._problem = Problem(Unused.NO_SOLUTION)
+        if isinstance(sentence, Rmc) and self._wants_fix:
+            self._without_position += 1
+            if self._without_position > POSITIONLESS:
+                self._usage.lose(self._name, Unused.NO_GGA, "position")
         # A date once a day is enough, so it is not waited for.
         return self._on_timed(sentence, t_rx_ns) if isinstance(sentence, Rmc) else ()
 
     def _on_timed(self, sentence: Gga | Gns | Rmc | Gst, t_rx_ns: int) -> Sequence[Message]:
         if sentence.time_ms is None:
+            self._problem = self._problem or Problem(Unused.NO_TIME)
             return ()
         return self._finish(self._epochs.add(type(sentence).__name__.upper(), sentence.time_ms, sentence, t_rx_ns))
 
@@ -235,15 +315,40 @@ class Reception:
     def _on_vtg(self, sentence: Vtg, t_rx_ns: int) -> Sequence[Message]:
         return self._finish(self._epochs.join("VTG", sentence, t_rx_ns))
 
-    def _on_ths(self, sentence: Ths, t_rx_ns: int) -> Sequence[Message]:
+    def _on_heading_sentence(self, sentence: HeadingSentence, t_rx_ns: int) -> Sequence[Message]:
         if not self._wants_heading:
+            self._problem = Problem(Unused.NOT_WANTED)
             return ()
-        # THS has no time: use the newest epoch's, or its arrival minus the least latency.
-        t_ns = self._clock.newest_ns
-        if t_ns is None:
-            t_ns = t_rx_ns - round(self._params.latency_ms * 1e6)
-        heading = fixes.sentence_heading(sentence, t_ns, t_rx_ns, self._params.baseline_yaw_rad)
-        messages = list(self._doubt_heading("" if heading is not None else "not valid", t_rx_ns))
-        if heading is not None and isfinite(heading.yaw_rad):
-            messages.append(heading)
+        rank, (best, seen_ns) = content.RANKS[type(sentence)], self._heading_source
+        if best > rank and t_rx_ns - seen_ns < HEADING_SOURCE_NS:
+            self._problem = Problem(Unused.DUPLICATE)
+            return ()
+        params = self._params
+        found = content.heading_of(sentence, self._lost, needs_fixed=params.heading_needs_fixed)
+        if isinstance(found, Problem):
+            self._problem = found
+        elif isinstance(sentence, Avr):
+            self._problem = self._baseline.problem(
+                sentence.length_m, known=isfinite(sentence.length_m), fixed=sentence.quality == "3"
+            )
+        messages = [*self._relearnt(t_rx_ns)]
+        used, used_ns = self._heading_used
+        if self._problem is None:
+            self._heading_source = self._heading_used = rank, t_rx_ns
+        elif used != rank and t_rx_ns - used_ns < HEADING_SOURCE_NS:
+            return messages  # another sentence gives the heading
+        else:
+            self._heading_source = min(rank, content.STATED_RANK), t_rx_ns
+        messages += self._doubt_heading(self._problem, t_rx_ns)
+        if self._problem is None and not isinstance(found, Problem):
+            unknown_rad = params.estimated_heading_sigma_rad if found.estimated else params.heading_sigma_rad
+            sigma_rad = found.sigma_rad if isfinite(found.sigma_rad) else unknown_rad
+            yaw_rad = fixes.yaw_rad(found.heading_deg, params.baseline_yaw_rad)
+            messages.append(Heading(self._time_of(sentence, t_rx_ns), t_rx_ns, yaw_rad, sigma_rad, HeadingKind.MOVING_BASE))
         return messages
+
+    def _time_of(self, sentence: HeadingSentence, t_rx_ns: int) -> int:
+        """Return the time of validity; without one in the sentence that of the newest epoch, else the arrival minus the latency."""
+        latest_ns = t_rx_ns - round(self._params.latency_ms * 1e6)
+        t_ns = self._clock.near(getattr(sentence, "time_ms", None))
+        return latest_ns if t_ns is None else min(t_ns, latest_ns)

@@ -51,12 +51,17 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     silence_s: Annotated[float, Meta(ge=0.2, le=60.0)] = 3.0
     """Timeout without frames (the port is reopened) or without epochs (the receiver is configured again), s."""
     baseline_m: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
-    """Distance of the antennas of a moving base, m, to check the receiver's; 0 disables the check."""
+    """Distance of the two antennas of a moving base, m; vectors of another length are refused. 0 learns it from the first ones, up
+    to 5 m, and reports it."""
     baseline_tolerance_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
     baseline_yaw_rad: Annotated[float, Meta(ge=-3.15, le=3.15)] = 0.0
     """Direction from the base's antenna to the rover's in body axes, rad: 0 rover ahead, pi/2 rover on the left."""
     heading_needs_fixed: bool = True
     """Reject headings of a float solution."""
+    heading_sigma_rad: Annotated[float, Meta(gt=0.0, le=3.15)] = 0.02
+    """Error of a heading whose message states none (THS, HDT, HPR, PTNL,AVR), rad."""
+    estimated_heading_sigma_rad: Annotated[float, Meta(gt=0.0, le=3.15)] = 0.2
+    """The same of a heading that the receiver holds without GNSS (mode E of THS), rad."""
 
 
 class Group(NamedTuple):

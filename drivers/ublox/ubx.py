@@ -5,6 +5,7 @@ Reserved bytes are skipped, and written as zero. Offsets and sources: NOTES.md.
 
 import struct
 from collections.abc import Callable
+from math import atan2, degrees, hypot
 from typing import Any, NamedTuple
 
 from drivers.ublox.layouts import (
@@ -16,6 +17,7 @@ from drivers.ublox.layouts import (
     NavDop,
     NavEoe,
     NavHpposllh,
+    NavPvat,
     NavPvt,
     NavRelposned,
     NavStatus,
@@ -37,6 +39,7 @@ class _Fixed(NamedTuple):
 
 _FIXED: dict[str, _Fixed] = {
     "NAV-PVT": _Fixed(NavPvt, struct.Struct("<IH6BIi4B4i2I5i2I2H4xihH")),
+    "NAV-PVAT": _Fixed(NavPvat, struct.Struct("<I2BH5B3xIi4B4i2I4iI4i3Hh2H2I8x")),
     "NAV-HPPOSLLH": _Fixed(NavHpposllh, struct.Struct("<B2xBI4i4b2I")),
     "NAV-COV": _Fixed(NavCov, struct.Struct("<I3B9x12f")),
     "NAV-RELPOSNED": _Fixed(NavRelposned, struct.Struct("<BxHI5i4x4b5I4xI")),
@@ -51,6 +54,8 @@ _FIXED: dict[str, _Fixed] = {
 }
 _PVT = _FIXED["NAV-PVT"].layout
 _PVT_SHORT = struct.Struct("<IH6BIi4B4i2I5i2I2H4x")
+_RELPOSNED = _FIXED["NAV-RELPOSNED"].layout
+_RELPOSNED_0 = struct.Struct("<BxHI3i3bx3II")
 _RF_HEAD = struct.Struct("<2B2x")
 _RF_BLOCK = struct.Struct("<4BI4x2HBbBbB3x")
 
@@ -69,6 +74,26 @@ def _pvt(payload: bytes) -> NavPvt:
     if len(payload) == _PVT_SHORT.size:
         return NavPvt(*_PVT_SHORT.unpack(payload))
     return NavPvt._make(_PVT.unpack(payload))
+
+
+def _relposned(payload: bytes) -> NavRelposned:
+    # Version 0, of the NEO-M8P, has another layout under the same number.
+    if len(payload) == _RELPOSNED.size and payload[0] == 1:
+        return NavRelposned._make(_RELPOSNED.unpack(payload))
+    version, station, itow_ms, north_cm, east_cm, down_cm, *rest = _RELPOSNED_0.unpack(payload)
+    if version != 0:
+        raise ValueError(f"NAV-RELPOSNED of version {version}")
+    north_e1, east_e1, down_e1, north_accuracy, east_accuracy, down_accuracy, flags = rest
+    # In 0.1 mm. The error of the direction is that of the position across the vector.
+    north, east, down = north_cm * 100 + north_e1, east_cm * 100 + east_e1, down_cm * 100 + down_e1
+    flat = hypot(north, east)
+    length_cm, length_e1 = divmod(round(hypot(flat, down)), 100)
+    across = hypot(north_accuracy * east, east_accuracy * north) / flat**2 if flat else 1e3
+    return NavRelposned(
+        version, station, itow_ms, north_cm, east_cm, down_cm, length_cm, round(degrees(atan2(east, north)) * 1e5) % 36_000_000,
+        north_e1, east_e1, down_e1, length_e1, north_accuracy, east_accuracy, down_accuracy, max(north_accuracy, east_accuracy),
+        min(round(degrees(across) * 1e5), 18_000_000), flags | (0x100 if flags & 0x04 and flat else 0),
+    )  # fmt: skip
 
 
 def _rf(payload: bytes) -> MonRf:
@@ -92,6 +117,7 @@ def _version(payload: bytes) -> MonVer:
 PARSERS: dict[bytes, Parse] = {IDS[name]: _fixed(fixed) for name, fixed in _FIXED.items()}
 """Payload parsers by class and id. :mod:`drivers.ublox.codec` adds CFG-VALSET and CFG-VALGET."""
 PARSERS[IDS["NAV-PVT"]] = _pvt
+PARSERS[IDS["NAV-RELPOSNED"]] = _relposned
 PARSERS[IDS["MON-RF"]] = _rf
 PARSERS[IDS["MON-VER"]] = _version
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from drivers.ublox.layouts import MonRf
-from vehicled.messages import CarrierSolution, Event, Fault, FixType, GnssFix, Message, Reaction
+from vehicled.messages import CarrierSolution, Event, FixType, GnssFix, Message, Reaction
+from vehicled.wire.episodes import StateEpisodes
 
 ORIGIN = "ublox"
 QUIET_NS = 10_000_000_000
@@ -44,54 +45,46 @@ class RtkWatch:
 
     def __init__(self, stale_s: float) -> None:
         self._stale_s = stale_s
-        self._stale = False
-        self.state = RTK_STATES[0]
+        self._corrections = StateEpisodes("fresh")
+        self._solution = StateEpisodes(RTK_STATES[0])
         self._age_s = nan
+
+    @property
+    def state(self) -> str:
+        """Present state, one of ``RTK_STATES``."""
+        return self._solution.state
 
     def on_fix(self, fix: GnssFix) -> Sequence[Message]:
         """Return the events of one fix, usually none."""
         found: list[Message] = []
         self._age_s = age_s = fix.correction_age_s
-        if isfinite(age_s) and (age_s > self._stale_s) is not self._stale:
-            self._stale = not self._stale
-            if self._stale:
+        if isfinite(age_s):
+            change = self._corrections.update("stale" if age_s > self._stale_s else "fresh", fix.t_rx_ns)
+            if change is not None and change.now != "fresh":
                 found.append(event(fix.t_rx_ns, "warning", "corrections_stale", age_s=age_s, limit_s=self._stale_s))
-            else:
+            elif change is not None and not change.unsteady:
                 found.append(event(fix.t_rx_ns, "info", "corrections_fresh", age_s=age_s))
         found += self._to(rtk_state(fix), fix.t_rx_ns, "")
         return found
 
     def lost(self, now_ns: int, reason: str) -> Sequence[Message]:
         """Report that the fixes have stopped."""
-        self._stale, self._age_s = False, nan
+        self._corrections, self._age_s = StateEpisodes("fresh"), nan
         return self._to(RTK_STATES[0], now_ns, reason)
 
     def _to(self, state: str, t_ns: int, reason: str) -> Sequence[Message]:
-        before, self.state = self.state, state
-        if state == before:
+        change = self._solution.update(state, t_ns)
+        if change is None:
             return ()
-        level = "info" if RTK_STATES.index(state) > RTK_STATES.index(before) else "warning"
-        fields = {"before": before, "now": state, "correction_age_s": self._age_s}
-        return (event(t_ns, level, "rtk_state", **fields, **({"reason": reason} if reason else {})),)
-
-
-class Episode:
-    """Monitor of a lasting fault: reports its start, changes of its reason, and its end."""
-
-    def __init__(self, code: str) -> None:
-        self._code = code
-        self.reason = ""
-        """Reason; empty without a fault."""
-        self.reaction = Reaction.NONE
-        """Reaction that the fault asks for; ``NONE`` without a fault."""
-
-    def set(self, reason: str, t_ns: int, reaction: Reaction = Reaction.WARN) -> Sequence[Message]:
-        """Set the reason, empty for none; return a message if it changed."""
-        if reason == self.reason:
-            return ()
-        before, self.reason = self.reason, reason
-        self.reaction = reaction if reason else Reaction.NONE
-        return (Fault(t_ns, self._code, ORIGIN, self.reaction, bool(reason), reason or before),)
+        better = RTK_STATES.index(change.now) > RTK_STATES.index(change.before)
+        fields: dict[str, Any] = {"before": change.before, "now": change.now, "correction_age_s": self._age_s}
+        if change.unsteady:
+            return (event(t_ns, "warning", "rtk_unsteady", **fields),)
+        if change.changes > 1:
+            fields["changes"] = change.changes
+        if reason:
+            fields["reason"] = reason
+        return (event(t_ns, "info" if better else "warning", "rtk_state", **fields),)
 
 
 def jamming(report: MonRf) -> tuple[str, Reaction] | None:

@@ -16,14 +16,16 @@ from math import isfinite
 from typing import ClassVar
 
 from drivers.vesc.appconf import AppConf, RawAppConf, Unreadable
-from drivers.vesc.comm import Comm, CommMessage, FwVersion, Request, Selective, Setpoint, encode_comm
-from drivers.vesc.episodes import Episodes
+from drivers.vesc.comm import Comm, CommMessage, FwVersion, Request, Selective, Setpoint, Unknown, encode_comm
+from drivers.vesc.content import possible
+from drivers.vesc.episodes import ORIGIN, Episodes
 from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.params import VescParams, forward, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
 from drivers.vesc.setup import NEVER_NS, Setup
 from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
 from vehicled.ports import Action, Device, Send
+from vehicled.wire.usage import MessageUsage, Unused
 
 NAN = float("nan")
 DIAGNOSE_NS = 1_000_000_000
@@ -31,6 +33,9 @@ DIAGNOSE_NS = 1_000_000_000
 SLOW_FIELD_NS = 2_000_000_000
 """Time for which temperatures and supply are repeated in MotorStatus after their measurement."""
 STATUS_FRESH_NS = 200_000_000
+SLOW_FIELDS = ("fet_temperature_c", "motor_temperature_c", "input_current_a", "input_voltage_v")
+"""Telemetry that is repeated in MotorStatus, because it comes in other frames than the speed."""
+_READ = frozenset(bytes((each,)) for each in (Comm.GET_VALUES, Comm.GET_VALUES_SELECTIVE, Comm.FW_VERSION, Comm.GET_APPCONF))
 DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
 _OBSTACLES = {
     "vesc_silent": "the controller is silent",
@@ -56,6 +61,7 @@ class VescCore(Device):
         self._latency_ns = round(params.latency_ms * 1e6)
         self._setup = Setup(params, controller_id)
         self._episodes = Episodes()
+        self.usage = MessageUsage()
         self._out: list[Message] = []
         self._command: Send | None = None
         self._requests: list[Send] = []
@@ -133,7 +139,7 @@ class VescCore(Device):
             self._opened_ns = self._poll_due_ns = NEVER_NS
             self._setup.stop()
             self._lock = "the port is closed"
-        return self._take()
+        return self._take(now_ns)
 
     def on_command(self, command: Message, now_ns: int) -> None:
         """Convert a command to frames. Brake if it is not finite or driving is not permitted, and report the reason once."""
@@ -169,7 +175,7 @@ class VescCore(Device):
     def on_time(self, now_ns: int) -> Sequence[Message]:
         """Send due queries, and detect missing replies."""
         if self._opened_ns == NEVER_NS:
-            return self._take()
+            return self._take(now_ns)
         self._on_time_wire(now_ns)
         if now_ns >= self._silence_due_ns() and self._episodes.start("vesc_silent", Reaction.BRAKE, self._silence_reason(), now_ns):
             self._status_ns = None
@@ -177,7 +183,7 @@ class VescCore(Device):
         if now_ns >= self._diagnosis_due_ns():
             self._diagnose(now_ns)
         self._ask(now_ns)
-        return self._take()
+        return self._take(now_ns)
 
     def take_tx(self) -> Sequence[Action]:
         if self._command is None and not self._requests:
@@ -212,14 +218,15 @@ class VescCore(Device):
 
     # Receive.
 
-    def _on_comm(self, message: CommMessage, t_rx_ns: int) -> None:
+    def _on_comm(self, packet: tuple[str, CommMessage], t_rx_ns: int) -> None:
+        name, message = packet
         match message:
             case Values():
                 self._on_rx_frame(t_rx_ns)
-                self._on_values(message, t_rx_ns)
+                self._on_values(name, message, t_rx_ns)
             case Selective(_, values):
                 self._on_rx_frame(t_rx_ns)
-                self._on_values(values, t_rx_ns)
+                self._on_values(name, values, t_rx_ns)
             case FwVersion():
                 self._on_rx_frame(t_rx_ns)
                 if self._setup.on_version(message, t_rx_ns):
@@ -230,8 +237,15 @@ class VescCore(Device):
                 self._on_rx_frame(t_rx_ns)
                 if self._setup.on_appconf(message, t_rx_ns):
                     self._after_setup(t_rx_ns)
+            case Unknown(payload):
+                readable = payload[:1] in _READ
+                self.usage.refuse(name, *((Unused.UNREADABLE, "length", len(payload)) if readable else (Unused.NOT_READ,)))
+                return
             case _:
-                pass  # also queries and commands: an echo, or another master on the wire
+                # Queries and commands: an echo, or another master on the wire.
+                self.usage.refuse(name, Unused.FOREIGN)
+                return
+        self.usage.use(name)
 
     def _on_rx_frame(self, t_rx_ns: int) -> None:
         self._last_rx_ns = t_rx_ns
@@ -263,20 +277,18 @@ class VescCore(Device):
                 fields["timeout"] = f"not read back: {setup.conf.reason}"
             self._out.append(Event(now_ns, "info", "vesc_ready", json.dumps(fields)))
 
-    def _on_values(self, values: Values, t_rx_ns: int) -> None:
+    def _on_values(self, name: str, values: Values, t_rx_ns: int) -> None:
         self._values_ns = t_rx_ns
         self._episodes.end("vesc_unanswered", t_rx_ns)
-        self._remember("fet", values.fet_temperature_c, t_rx_ns)
-        self._remember("motor", values.motor_temperature_c, t_rx_ns)
-        self._remember("current", values.input_current_a, t_rx_ns)
-        self._remember("voltage", values.input_voltage_v, t_rx_ns)
+        for field in SLOW_FIELDS:
+            self._remember(name, field, getattr(values, field), t_rx_ns)
         if values.fault_code >= 0:
             self._on_fault_code(values.fault_code, t_rx_ns)
         if values.status >= 0:
             self._on_status_bits(values.status, t_rx_ns)
         if isfinite(values.erpm):
             fresh = self._status_ns is not None and t_rx_ns - self._status_ns < STATUS_FRESH_NS
-            self._on_motion(values.erpm, values.motor_current_a, values.duty, t_rx_ns, wheel=not fresh)
+            self._on_motion(name, values.erpm, values.motor_current_a, values.duty, t_rx_ns, wheel=not fresh)
 
     def _on_fault_code(self, code: int, now_ns: int) -> None:
         if code == self._fault_code:
@@ -309,9 +321,11 @@ class VescCore(Device):
         timeout_ms = conf.timeout_ms if isinstance(conf, AppConf) else self._params.timeout_ms
         return timeout_ms * 750_000
 
-    def _on_motion(self, erpm: float, current_a: float, duty: float, t_rx_ns: int, *, wheel: bool) -> None:
+    def _on_motion(self, name: str, erpm: float, current_a: float, duty: float, t_rx_ns: int, *, wheel: bool) -> None:
         t_ns = t_rx_ns - self._latency_ns
-        params = self._params
+        params, usage = self._params, self.usage
+        erpm, duty = possible(usage, name, "erpm", erpm), possible(usage, name, "duty", duty)
+        current_a = possible(usage, name, "motor_current_a", current_a)
         if MotorStatus in self._wanted:
             self._out.append(
                 MotorStatus(
@@ -319,20 +333,21 @@ class VescCore(Device):
                     t_rx_ns,
                     motor_radps(params, erpm),
                     current_a,
-                    self._recall("current", t_rx_ns),
-                    self._recall("voltage", t_rx_ns),
+                    self._recall("input_current_a", t_rx_ns),
+                    self._recall("input_voltage_v", t_rx_ns),
                     forward(params) * duty,
-                    kelvin(self._recall("fet", t_rx_ns)),
-                    kelvin(self._recall("motor", t_rx_ns), motor=True),
+                    kelvin(self._recall("fet_temperature_c", t_rx_ns)),
+                    kelvin(self._recall("motor_temperature_c", t_rx_ns), motor=True),
                     self._fault_code,
                 )
             )
-        if wheel and WheelSpeed in self._wanted:
+        if wheel and WheelSpeed in self._wanted and isfinite(erpm):
             self._out.append(WheelSpeed(t_ns, t_rx_ns, speed_mps(params, erpm), params.speed_sigma_mps))
 
-    def _remember(self, name: str, value: float, t_rx_ns: int) -> None:
+    def _remember(self, name: str, field: str, value: float, t_rx_ns: int) -> None:
+        value = possible(self.usage, name, field, value)
         if isfinite(value):
-            self._slow[name] = (value, t_rx_ns)
+            self._slow[field] = (value, t_rx_ns)
 
     def _recall(self, name: str, now_ns: int) -> float:
         value, t_rx_ns = self._slow.get(name, (NAN, now_ns))
@@ -363,7 +378,9 @@ class VescCore(Device):
         )
         self._episodes.start("vesc_unanswered", Reaction.CONTROLLED_STOP, reason, now_ns)
 
-    def _take(self) -> list[Message]:
-        out: list[Message] = [*self._out, *self._episodes.take()]
+    def _take(self, now_ns: int) -> list[Message]:
+        out: list[Message] = [*self._out, *self._episodes.take(now_ns)]
+        if self.usage.news:
+            out += self.usage.take_events(now_ns, ORIGIN)
         self._out = []
         return out

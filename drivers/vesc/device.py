@@ -29,12 +29,13 @@ from drivers.vesc.canbus import (
     split_comm,
 )
 from drivers.vesc.comm import Comm, Setpoint, decode_comm, encode_comm
-from drivers.vesc.core import DIAGNOSE_NS, VescCore
+from drivers.vesc.core import DIAGNOSE_NS, SLOW_FIELDS, VescCore
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
 from vehicled.messages import Message, PortState, Reaction
 from vehicled.ports import Send
 from vehicled.wire.can import RECORD_BYTES, pack, unpack_all
+from vehicled.wire.usage import Unused
 
 CAN_COMMANDS = {
     Comm.SET_DUTY: Can.SET_DUTY,
@@ -88,25 +89,27 @@ class VescCan(VescCore):
             whole = len(data) - len(data) % RECORD_BYTES
             data, self._rest = data[:whole], data[whole:]
         for frame in unpack_all(data):
-            self._on_message(decode_can(frame)[1], t_rx_ns)
-        return self._take()
+            name, message = decode_can(frame)
+            self._on_message(name, message, t_rx_ns)
+        return self._take(t_rx_ns)
 
-    def _on_message(self, message: CanMessage, t_rx_ns: int) -> None:
+    def _on_message(self, name: str, message: CanMessage, t_rx_ns: int) -> None:
+        foreign = self.foreign_frames
         match message:
             case Status() | Status2() | Status3() | Status4() | Status5() | Status6():
                 if message.controller_id == self._target:
                     self._on_rx_frame(t_rx_ns)
-                    self._on_status(message, t_rx_ns)
-                else:
-                    self._on_neighbour(message.controller_id)
+                    self._on_status(name, message, t_rx_ns)
+                    return
+                self._on_neighbour(message.controller_id)
             case Fill(target) if target == self._host:
                 self._long.fill(message)
             case Process(target, sender) if target == self._host:
                 packet = self._long.process(message)
                 if packet is not None and sender == self._target:
-                    self._on_comm(decode_comm(packet)[1], t_rx_ns)
+                    self._on_comm(decode_comm(packet), t_rx_ns)
             case Short(target, sender, _, payload) if target == self._host and sender == self._target:
-                self._on_comm(decode_comm(payload)[1], t_rx_ns)
+                self._on_comm(decode_comm(payload), t_rx_ns)
             case Pong(host, controller) if host == self._host:
                 if controller == self._target:
                     self._on_rx_frame(t_rx_ns)
@@ -117,27 +120,34 @@ class VescCan(VescCore):
                 self._restarted(t_rx_ns)
             case Foreign(frame) if frame.error:
                 self.error_frames += 1
+                return
             case Foreign(frame):
                 self.foreign_frames += 1
                 if frame.extended and frame.can_id >> 8 & 0xFFFF == UAVCAN_NODE_STATUS and len(self._uavcan) < MAX_NEIGHBOURS:
                     self._uavcan.add(frame.can_id & 0x7F)
             case _:
                 self.foreign_frames += 1
+        if self.foreign_frames > foreign:
+            self.usage.refuse(name, Unused.FOREIGN)
+        else:
+            self.usage.use(name)
 
-    def _on_status(self, message: CanMessage, t_rx_ns: int) -> None:
+    def _on_status(self, name: str, message: CanMessage, t_rx_ns: int) -> None:
         match message:
             case Status(_, erpm, current, duty):
                 self._status_ns = t_rx_ns
                 self._episodes.end("vesc_status_off", t_rx_ns)
-                self._on_motion(erpm, current, duty, t_rx_ns, wheel=True)
-            case Status4(_, fet, motor, current):
-                self._remember("fet", fet, t_rx_ns)
-                self._remember("motor", motor, t_rx_ns)
-                self._remember("current", current, t_rx_ns)
+                self._on_motion(name, erpm, current, duty, t_rx_ns, wheel=True)
+            case Status4():
+                for field in SLOW_FIELDS[:3]:
+                    self._remember(name, field, getattr(message, field), t_rx_ns)
             case Status5(_, _, voltage):
-                self._remember("voltage", voltage, t_rx_ns)
+                self._remember(name, "input_voltage_v", voltage, t_rx_ns)
             case _:
-                pass  # charge, energy and analogue inputs have no field in our messages
+                # Charge, energy and analogue inputs have no field in our messages.
+                self.usage.refuse(name, Unused.NOT_READ)
+                return
+        self.usage.use(name)
 
     def _on_neighbour(self, controller_id: int) -> None:
         self.foreign_frames += 1
@@ -222,8 +232,8 @@ class VescUart(VescCore):
         self._rx_ns = t_rx_ns
         self._received = True
         for payload in self._decoder.feed(data, stale):
-            self._on_comm(decode_comm(payload)[1], t_rx_ns)
-        return self._take()
+            self._on_comm(decode_comm(payload), t_rx_ns)
+        return self._take(t_rx_ns)
 
     def _frame_motor(self, setpoint: Setpoint) -> bytes:
         return frame_uart(encode_comm(setpoint))
@@ -238,7 +248,7 @@ class VescUart(VescCore):
     def _on_time_wire(self, now_ns: int) -> None:
         if now_ns - self._rx_ns > STALE_NS:
             for payload in self._decoder.flush():
-                self._on_comm(decode_comm(payload)[1], now_ns)
+                self._on_comm(decode_comm(payload), now_ns)
 
     def _silence_reason(self) -> str:
         text = "the controller does not answer on its serial line"

@@ -48,7 +48,8 @@ class VectorNavUnit(InertialUnit):
         if not self.params.configure:
             params = self.params
             divisor = max(1, round(params.base_rate_hz / params.rate_hz))
-            text = masks(["common.time_startup", "common.ypr", "common.angular_rate", "common.acceleration", "imu.saturation"])
+            inertial = ["common.time_startup", "common.ypr", "common.angular_rate", "common.acceleration", "imu.saturation"]
+            text = masks([*inertial, "attitude.status"])
             self._flash |= {ASYNC_TYPE: "0", 74 + params.output: f"{params.serial_port},{divisor},{text}"}
         self._begin(start_ns)
 

@@ -99,6 +99,8 @@ def test_the_device_gives_si_values_in_body_axes(shared_data: Path) -> None:
     counts = counted(shared_data)["counts"]
     assert len(inertial) == device.samples == counts["field 80/04"]
     assert len(headings) == counts["set 0x82"] + 4  # of the sensor itself until the filter first speaks, of the filter from then on
+    unused = {name for name, use in device.usage if use.refused or use.lost}
+    assert {"field 80/06", "field 80/0C"} <= unused, "the magnetic field; the sensor's own attitude beside the filter's"
     assert len(got) == len(inertial) + len(headings)
     steps = {b.t_ns - a.t_ns for a, b in pairwise(inertial[20:])}
     assert all(abs(step - 8_000_000) < 1000 for step in steps)

@@ -70,7 +70,7 @@ def test_n100_ahrs_frame_by_its_table() -> None:
     assert n100.encode_ahrs(packet, 3) == frame
 
 
-@pytest.mark.parametrize(("heading_deg", "yaw_deg"), [(0, 90), (90, 0), (180, -90), (45, 45)])
+@pytest.mark.parametrize(("heading_deg", "yaw_deg"), [(360, -270), (90, 0), (180, -90), (45, 45)])
 def test_n100_heading_is_clockwise_from_north(heading_deg: float, yaw_deg: float) -> None:
     packet = n100.AhrsPacket((0.0,) * 3, 0.0, 0.0, radians(heading_deg), (1.0, 0.0, 0.0, 0.0), 5)
     (sample,) = n100.N100Codec().decode("", n100.encode_ahrs(packet, 0))

@@ -17,7 +17,7 @@ from vehicled.log.cat import lines
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader
 from vehicled.messages import ActuatorCommand, CarrierSolution, FixType, GnssFix, ImuSample, Message, WheelSpeed
-from vehicled.recordings import mcap
+from vehicled.recordings import mcap, rosbag
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.importing import import_log
 
@@ -120,10 +120,41 @@ def test_a_bag_of_our_own_comes_back(tmp_path: Path) -> None:
         for record, fix in zip(log.messages(GnssFix), fixes, strict=True):
             assert fix.t_ns == record.message.t_ns + log.offset_ns
             assert fix.latitude_rad == pytest.approx(record.message.latitude_rad, abs=1e-15)
-            assert fix.carrier is CarrierSolution.FIXED
+            assert fix.carrier is CarrierSolution.NONE, "the status is that of floating fixes, too, and no covariance decides"
+            assert fix.differential
     # The same file gives the same log.
     import_log(tmp_path / "bag", tmp_path / "again.mcap")
     assert list(lines(str(tmp_path / "out.mcap"))) == list(lines(str(tmp_path / "again.mcap")))
+
+
+@pytest.mark.parametrize(
+    ("variance_m2", "kind", "carrier"),
+    [(16.0, 1, CarrierSolution.FLOAT), (0.011, 1, CarrierSolution.FLOAT), (4e-4, 1, CarrierSolution.FIXED),
+     (4e-4, 0, CarrierSolution.NONE), (0.0, 2, CarrierSolution.NONE)],
+)  # fmt: skip
+def test_the_status_of_a_bag_is_believed_if_its_covariance_agrees(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], variance_m2: float, kind: int, carrier: CarrierSolution
+) -> None:
+    """Drivers give GBAS to RTK fixed and floating alike; a floating track of metres must not become the truth."""
+    rosbag1 = pytest.importorskip("rosbags.rosbag1")
+    typesys = pytest.importorskip("rosbags.typesys")
+    store = typesys.get_typestore(typesys.Stores.ROS1_NOETIC)
+    types = store.types
+    with rosbag1.Writer(tmp_path / "x.bag") as bag:
+        fix = bag.add_connection("/fix", "sensor_msgs/msg/NavSatFix", typestore=store)
+        for n in range(20):
+            t_ns = 1_790_000_000_000_000_000 + n * 200_000_000
+            head = types["std_msgs/msg/Header"](n, types["builtin_interfaces/msg/Time"](t_ns // 10**9, t_ns % 10**9), "gps")
+            status = types["sensor_msgs/msg/NavSatStatus"](2, 1)
+            covariance = np.diag([variance_m2, variance_m2, 4 * variance_m2]).ravel()
+            message = types["sensor_msgs/msg/NavSatFix"](head, status, 43.0 + 1e-6 * n, -89.0, 230.0, covariance, kind)
+            bag.write(fix, t_ns, store.serialize_ros1(message, "sensor_msgs/msg/NavSatFix"))
+    found = import_log(tmp_path / "x.bag", tmp_path / "out.mcap")
+    assert {m.carrier for _, m in taken(tmp_path / "out.mcap") if isinstance(m, GnssFix)} == {carrier}
+    assert ("20 fixes of status GBAS" in found.to_text()) is (carrier is not CarrierSolution.FIXED)
+    assert rosbag.load(tmp_path / "x.bag").truth.known is (carrier is CarrierSolution.FIXED)
+    assert cli.main(["bench", "recorded", str(tmp_path / "x.bag"), "--identifier", "none"]) == 0
+    assert ("nothing to judge by" in capsys.readouterr().err) is (carrier is not CarrierSolution.FIXED)
 
 
 def test_a_ros1_bag_with_odometry_for_wheels(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from drivers.ublox.device import UbloxDevice
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.layouts import MonRf, MonVer, NavEoe, NavPvt, NavRelposned, RfBlock
 from drivers.ublox.names import IDS
-from drivers.ublox.nmea import Gga, Gst, Rmc, Ths, Vtg
+from drivers.ublox.nmea import Avr, Gga, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg
 from drivers.ublox.settings import Params
 from drivers.ublox.ubx import _FIXED
 from vehicled.messages import Corrections, GnssFix, Heading, Message, PortState
@@ -77,21 +77,29 @@ messages = st.one_of(
         st.just(0),
     ),
 )
-numbers = st.floats(-9_999, 9_999) | st.just(float("nan"))
+unknown = st.just(float("nan"))
+sizes, heights = st.floats(0, 1_999) | unknown, st.floats(-9_999, 9_999) | unknown
+separations, courses = st.floats(-120, 120) | unknown, st.floats(0, 360) | unknown
 times = st.none() | st.integers(0, 86_399_999)
-degrees = st.floats(-90, 90) | st.just(float("nan"))
+places = st.tuples(st.floats(-90, 90), st.floats(-180, 180)) | st.just((float("nan"), float("nan")))
 talkers = st.sampled_from(["GN", "GP", "GA"])
 sentences = st.one_of(
     st.builds(
-        Gga, talkers, times, degrees, degrees, st.integers(0, 8), st.integers(0, 99),
-        numbers, numbers, numbers, numbers, st.integers(0, 4095),
+        lambda talker, time_ms, place, *rest: Gga(talker, time_ms, *place, *rest),
+        talkers, times, places, st.integers(0, 9), st.integers(0, 99), sizes, heights, separations, sizes, st.integers(0, 4095),
     ),
     st.builds(
-        Rmc, talkers, times, st.booleans(), degrees, degrees, numbers, numbers, st.none() | st.dates(), st.sampled_from("ADFREN")
+        lambda talker, time_ms, valid, place, *rest: Rmc(talker, time_ms, valid, *place, *rest),
+        talkers, times, st.booleans(), places, sizes, courses, st.none() | st.dates(), st.sampled_from("ADFREN"),
     ),
-    st.builds(Gst, talkers, times, numbers, numbers, numbers, numbers),
-    st.builds(Vtg, talkers, numbers, numbers, numbers, st.sampled_from("ADEN")),
-    st.builds(Ths, talkers, numbers, st.sampled_from("AEMSV")),
+    st.builds(Gst, talkers, times, sizes, sizes, sizes, sizes),
+    st.builds(Vtg, talkers, courses, sizes, sizes, st.sampled_from("ADEN")),
+    st.builds(Ths, talkers, courses, st.sampled_from("AEMSV")),
+    st.builds(Hdt, talkers, courses),
+    st.builds(Hpr, talkers | st.just("PSAT"), times, courses, st.sampled_from("0145NG")),
+    st.builds(Hpr, st.just("PASHR"), times, courses, st.sampled_from("45")),
+    st.builds(Pashr, times, courses, st.floats(0, 360) | unknown, st.sampled_from("012"), st.sampled_from("01")),
+    st.builds(Avr, times, st.floats(-180, 180) | unknown, sizes, st.sampled_from("0123")),
 )  # fmt: skip
 
 

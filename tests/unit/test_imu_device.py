@@ -13,6 +13,7 @@ from drivers.imu import bno08x, n100, witmotion
 from drivers.imu.base import ImuDevice, Sample, mounting, turn
 from vehicled.messages import Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
 from vehicled.ports import NEVER_NS, Send
+from vehicled.wire.usage import EVENT, Loss, MessageUsage, Unused
 
 MS = 1_000_000
 PERIOD = 10 * MS
@@ -127,8 +128,75 @@ def test_the_end_of_the_range_is_flagged() -> None:
 def test_values_that_are_no_numbers_go_no_further() -> None:
     device = _n100(messages=[ImuSample])
     bad = [_imu(1, force=(float("nan"), 0.0, 0.0)), _imu(2, rate=(0.0, float("-inf"), 0.0)), _imu(3)]
-    assert len(_run(device, bad)) == 1
-    assert (device.not_finite, device.samples) == (2, 1)
+    assert len(_only(_run(device, bad), ImuSample)) == device.samples == 1
+    assert device.usage.of("IMU").refused == {
+        Loss(Unused.NOT_FINITE, "specific force"): 1, Loss(Unused.NOT_FINITE, "angular rate"): 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("frame", "loss"),
+    [
+        (_imu(1, force=(0.0, 0.0, 0.0)), Loss(Unused.ALL_ZERO, "specific force")),
+        (_imu(1, force=(0.0, 1e30, 0.0)), Loss(Unused.OUT_OF_RANGE, "specific force")),
+        (_imu(1, rate=(0.0, 0.0, -1e30)), Loss(Unused.OUT_OF_RANGE, "angular rate")),
+    ],
+)
+def test_values_that_no_sensor_has_go_no_further(frame: bytes, loss: Loss) -> None:
+    device = _n100(messages=[ImuSample])
+    got = _run(device, [frame, frame, _imu(2)])
+    assert len(_only(got, ImuSample)) == 1
+    assert device.usage.of("IMU").refused == {loss: 2}
+    assert [event.name for event in _only(got, Event)] == [EVENT]
+
+
+def test_an_impossible_temperature_costs_only_itself() -> None:
+    device = _n100(messages=[ImuSample])
+    packet = n100.ImuPacket((0.0,) * 3, (0.0, 0.0, -9.8), (0.0,) * 3, 1e6, 101_325.0, 20.0, 10_000)
+    (sample,) = _only(_run(device, [n100.encode_imu(packet, 0)]), ImuSample)
+    assert isnan(sample.temperature_k)
+    assert device.usage.of("IMU").lost == {Loss(Unused.OUT_OF_RANGE, "temperature"): 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"quaternion": (0.0, 0.0, 0.0, 0.0)}, Unused.ALL_ZERO),
+        ({"quaternion": (0.9, 0.0, 0.0, 0.0)}, Unused.NOT_A_ROTATION),
+        ({"quaternion": (2.0, 0.0, 0.0, 0.0)}, Unused.NOT_A_ROTATION),
+        ({"quaternion": (float("nan"), 0.0, 0.0, 0.0)}, Unused.NOT_FINITE),
+        ({"heading_rad": 0.0}, Unused.ALL_ZERO),
+        ({"heading_rad": 40.0}, Unused.OUT_OF_RANGE),
+        ({"pitch_rad": 2.0}, Unused.OUT_OF_RANGE),
+        ({"roll_rad": float("inf")}, Unused.NOT_FINITE),
+    ],
+)
+def test_an_attitude_that_is_none_is_no_heading(changes: dict[str, Any], reason: Unused) -> None:
+    device = _n100(messages=[Heading])
+    sound = n100.AhrsPacket((0.0,) * 3, 0.0, 0.0, 1.0, (1.0, 0.0, 0.0, 0.0), 10_000)
+    got = _run(device, [n100.encode_ahrs(msgspec.structs.replace(sound, **changes), 0), n100.encode_ahrs(sound, 1)])
+    assert len(_only(got, Heading)) == 1
+    assert {loss.reason: count for loss, count in device.usage.of("AHRS").refused.items()} == {reason: 1}
+
+
+def test_a_clock_that_stands_is_said_and_the_arrival_stands_in() -> None:
+    device = _n100(messages=[ImuSample], latency_s=0.0)
+    got = _run(device, [_imu(i) for i in range(100)])
+    got = _run(device, [_imu(i, at_us=1_000_000) for i in range(100, 300)], start_ns=100 * PERIOD)
+    samples = _only(got, ImuSample)
+    assert [sample.t_ns for sample in samples[20:]] == [sample.t_rx_ns for sample in samples[20:]]
+    assert [json.loads(event.fields) for event in _only(got, Event)] == [{"device": "n100", "active": True}]
+
+
+def test_a_clock_that_goes_back_is_a_restart() -> None:
+    device = _n100(messages=[ImuSample], latency_s=0.0)
+    _run(device, [_imu(i) for i in range(300)])
+    got = _run(device, [_imu(i + 300, at_us=10_000 * i) for i in range(300)], start_ns=300 * PERIOD)
+    assert device.clock is not None
+    assert device.clock.resets == 1
+    samples = _only(got, ImuSample)
+    assert all(0 <= sample.t_rx_ns - sample.t_ns < 2 * MS for sample in samples)
+    assert [event.name for event in _only(got, Event)] == ["imu_clock"]
 
 
 def test_damaged_frames_are_counted() -> None:
@@ -146,7 +214,7 @@ def test_yaw_and_inertial_frames_share_a_clock_and_may_overtake_each_other() -> 
     device = _n100(latency_s=0.001)
     for i in range(300):
         true_ns = i * PERIOD
-        later = n100.AhrsPacket((0.0,) * 3, 0.0, 0.0, 0.0, (1.0, 0.0, 0.0, 0.0), 10_000 * (i - 1) if i else 0)
+        later = n100.AhrsPacket((0.0,) * 3, 0.0, 0.0, 0.1, (1.0, 0.0, 0.0, 0.0), 10_000 * (i - 1) if i else 0)
         (sample,) = device.on_rx(_imu(i), true_ns + MS)
         (heading,) = device.on_rx(n100.encode_ahrs(later, i), true_ns + 8 * MS)
         assert isinstance(sample, ImuSample)
@@ -161,9 +229,11 @@ def test_yaw_and_inertial_frames_share_a_clock_and_may_overtake_each_other() -> 
 
 
 def test_heading_comes_only_when_asked_for() -> None:
-    assert not _n100(messages=[ImuSample]).on_rx(_ahrs(0.0), 5 * MS)
+    device = _n100(messages=[ImuSample])
+    assert not _only(device.on_rx(_ahrs(0.5), 5 * MS), Heading)
+    assert device.usage.of("AHRS").refused == {Loss(Unused.NOT_WANTED): 1}
     assert not _n100(messages=[Heading]).on_rx(_imu(), 5 * MS)
-    (heading,) = _n100(heading_sigma_rad=0.1).on_rx(_ahrs(0.0), 5 * MS)
+    (heading,) = _n100(heading_sigma_rad=0.1).on_rx(_ahrs(2 * pi), 5 * MS)
     assert isinstance(heading, Heading)
     assert (heading.t_ns, heading.t_rx_ns, heading.sigma_rad, heading.kind) == (4 * MS, 5 * MS, 0.1, HeadingKind.MAGNETIC)
     assert heading.yaw_rad == pytest.approx(pi / 2)
@@ -181,10 +251,10 @@ def test_heading_is_that_of_the_body(roll_rad: float) -> None:
 def test_yaw_stays_within_half_a_turn() -> None:
     device = _n100(messages=[Heading], yaw_offset_rad=3.0)
     for i in range(16):
-        (heading,) = device.on_rx(_ahrs(i * pi / 8, i), 0)
+        (heading,) = device.on_rx(_ahrs((i + 1) * pi / 8, i), 0)
         assert isinstance(heading, Heading)
         assert -pi <= heading.yaw_rad < pi
-        expected = pi / 2 - i * pi / 8 + 3.0
+        expected = pi / 2 - (i + 1) * pi / 8 + 3.0
         assert cos(heading.yaw_rad - expected) == pytest.approx(1.0)
         assert sin(heading.yaw_rad - expected) == pytest.approx(0.0, abs=1e-5)
 
@@ -243,6 +313,8 @@ def test_a_yaw_that_moves_does_not_excuse_the_sensors() -> None:
 
     class Codec:
         protocols = n100.N100Codec.protocols
+        usage = MessageUsage()
+        wants_heading = True
         yaw_rad = 0.0
 
         def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
@@ -344,7 +416,8 @@ def test_witmotion_never_joins_halves_of_two_measurements() -> None:
     device = _witmotion(messages=[ImuSample])
     first, second, third = (_measurement(i, time=False) for i in range(3))
     got = device.on_rx(first[0] + second[1] + second[0] + third[0] + third[1] + third[1], 0)
-    assert len(got) == 2
+    assert len(_only(got, ImuSample)) == 2
+    assert device.usage.of("ACCELERATION").refused == device.usage.of("GYRO").refused == {Loss(Unused.INCOMPLETE): 1}
     # The first pair stands side by side as one would; the acceleration of the second measurement found no gyro.
     assert device.incomplete == 2
 
@@ -357,8 +430,7 @@ def test_witmotion_takes_time_from_the_device_where_it_gives_any() -> None:
     for i in range(400):
         arrival = 10**9 + i * PERIOD + late[i % 4]
         for time, device in ((True, with_time), (False, without)):
-            (sample,) = device.on_rx(b"".join(_measurement(i, time=time)), arrival)
-            assert isinstance(sample, ImuSample)
+            (sample,) = _only(device.on_rx(b"".join(_measurement(i, time=time)), arrival), ImuSample)
             stamps[time].append(sample.t_ns - 10**9 - i * PERIOD)
     assert max(map(abs, stamps[True][100:])) < MS // 2
     assert stamps[False] == [late[i % 4] for i in range(400)]
@@ -377,7 +449,7 @@ def test_witmotion_forgets_half_a_measurement_when_reopened() -> None:
     force, rate, _ = _measurement(1, time=False)
     device.on_rx(force, 0)
     device.on_port(PortState.OPENED, "", 1)
-    assert not device.on_rx(rate, 2)
+    assert not _only(device.on_rx(rate, 2), ImuSample)
 
 
 def test_witmotion_time_passes_midnight() -> None:
@@ -386,8 +458,7 @@ def test_witmotion_time_passes_midnight() -> None:
         ms = (23 * 3600 + 59 * 60 + 59) * 1000 + 10 * i
         hour, minute, second = ms // 3_600_000 % 24, ms // 60_000 % 60, ms // 1000 % 60
         time = witmotion.encode(witmotion.Time(2025, 1, 31 if ms < 86_400_000 else 1, hour, minute, second, ms % 1000))
-        (sample,) = device.on_rx(time + b"".join(_measurement(i, time=False)), i * PERIOD)
-        assert isinstance(sample, ImuSample)
+        (sample,) = _only(device.on_rx(time + b"".join(_measurement(i, time=False)), i * PERIOD), ImuSample)
         assert abs(sample.t_ns - i * PERIOD) < MS
     assert device.clock is not None
     assert device.clock.resets == 0
@@ -413,7 +484,24 @@ def test_witmotion_quaternion_stands_in_for_missing_angles() -> None:
         (heading,) = device.on_rx(force + rate + quaternion, 0)
         assert isinstance(heading, Heading)
         assert heading.yaw_rad == pytest.approx(radians(60), abs=1e-4)
-        assert len(device.on_rx(force + rate + angle + quaternion, 0)) == 1
+        assert len(_only(device.on_rx(force + rate + angle + quaternion, 0), Heading)) == 1
+    assert device.usage.of("QUATERNION").refused == {Loss(Unused.DUPLICATE): 2}
+
+
+@pytest.mark.parametrize("quaternion", [(0.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 0.0), (0.99, 0.5, 0.0, 0.0)])
+def test_witmotion_quaternion_that_is_no_rotation_is_no_heading(quaternion: tuple[float, ...]) -> None:
+    device = _witmotion(messages=[Heading])
+    assert not _only(device.on_rx(witmotion.encode(witmotion.Quaternion(*quaternion)), 0), Heading)
+    assert device.usage.of("QUATERNION").used == 0
+
+
+def test_bno08x_yaw_beyond_half_a_turn_is_none() -> None:
+    device = bno08x.Bno08xDevice(bno08x.Bno08xParams(), [Heading], 50 * MS)
+    frame = bytearray(bno08x.encode(bno08x.RvcPacket(1, 1.0, 0.0, 0.0, (0.0, 0.0, 9.8))))
+    frame[3:5] = (18_001).to_bytes(2, "little")
+    frame[18] = sum(frame[2:18]) & 0xFF
+    assert not _only(device.on_rx(bytes(frame), 0), Heading)
+    assert device.usage.of("RVC").lost == {Loss(Unused.OUT_OF_RANGE, "yaw"): 1}
 
 
 def test_witmotion_is_set_up_step_by_step_when_wanted() -> None:

@@ -12,6 +12,7 @@ from drivers.imu import mip
 from drivers.imu.base import Sample
 from vehicled.messages import Event, Fault, Heading, ImuSample, Message, PortState
 from vehicled.ports import NEVER_NS, Send
+from vehicled.wire.usage import Unused
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -24,6 +25,7 @@ class FakeMip:
         self.old = old
         self.fields = set(fields)
         self.format = b""
+        self.filter_format = b""
         self.idle = False
         self.deaf: set[tuple[int, int]] = set()
         self.asked: list[tuple[int, int]] = []
@@ -41,9 +43,14 @@ class FakeMip:
         if command in (mip.BASE_RATE, mip.IMU_BASE_RATE):
             return 0, (data + b"\x01\xf4"), 0x83 if self.old else 0x8E
         scope = 0 if self.old else 1
+        if data[0] == mip.READ and not self.old and data[1] == mip.FILTER:
+            return 0, self.filter_format, 0x8F
         if data[0] == mip.READ:
             return 0, self.format, 0x80 if self.old else 0x8F
         rows = data[2 + scope :]
+        if scope and data[1] == mip.FILTER:
+            self.filter_format = data[1:]
+            return 0, b"", 0
         if not {rows[i] for i in range(0, len(rows), 3)} <= self.fields:
             return 3, b"", 0
         assert data[1 + scope] * 3 == len(rows)
@@ -124,6 +131,43 @@ def test_sets_an_old_device_up_with_the_commands_it_has() -> None:
     pump(device, fake, 0, S)
     assert device.configured
     assert fake.format == b"\x03" + b"".join(row(field, 2) for field in (0x12, 0x04, 0x05))
+
+
+def test_a_device_without_an_attitude_of_its_own_gives_that_of_its_filter() -> None:
+    device, fake = make(rate_hz=100), FakeMip(fields=(0xD5, 0x04, 0x05, 0x18))
+    device.on_port(PortState.OPENED, "", 0)
+    pump(device, fake, 0, S)
+    assert device.configured
+    assert fake.filter_format == b"\x82\x02" + row(0xD5, 5) + row(0x05, 5)
+    assert fake.asked.count((0xC, 0x11)) == 2, "both streams are switched on"
+
+
+def test_a_device_that_can_give_no_heading_is_reported() -> None:
+    device, fake = make(rate_hz=100), FakeMip(old=True, fields=(0x12, 0x04, 0x05))
+    device.on_port(PortState.OPENED, "", 0)
+    (fault,) = [message for message in pump(device, fake, 0, S) if isinstance(message, Fault)]
+    assert "no heading" in fault.reason
+    assert not fake.idle
+
+
+@pytest.mark.parametrize(
+    ("frame", "field", "reason"),
+    [
+        (sensor(euler=(0.0, 0.0, 0.0)), "field 80/0C", Unused.ALL_ZERO),
+        (sensor(euler=(0.0, 2.0, 0.0)), "field 80/0C", Unused.OUT_OF_RANGE),
+        (sensor(quaternion=(0.0, 0.0, 0.0, 0.0)), "field 80/0A", Unused.ALL_ZERO),
+        (sensor(quaternion=(0.5, 0.5, 0.5, 0.6)), "field 80/0A", Unused.NOT_A_ROTATION),
+        (sensor(matrix=(0.0,) * 9), "field 80/09", Unused.ALL_ZERO),
+        (filtered(euler=(0.1, 0.0, 0.0, 0)), "field 82/05", Unused.INVALID),
+        (filtered(quaternion=(0.0, 0.0, 0.0, 0.0, 1)), "field 82/03", Unused.ALL_ZERO),
+    ],
+)
+def test_an_attitude_that_is_none_is_no_heading(frame: bytes, field: str, reason: Unused) -> None:
+    device = make()
+    got = device.on_rx(frame, S)
+    assert not any(isinstance(message, Heading) for message in got)
+    assert [loss.reason for loss in device.usage.of(field).refused] == [reason]
+    assert len(got) == 1, "it is said"
 
 
 def test_a_device_that_takes_no_format_is_left_resumed_and_told() -> None:
@@ -219,7 +263,7 @@ def test_every_kind_of_time() -> None:
     assert ticks == [(2**32 - 625) * 16_000, 2**32 * 16_000, (2**32 + 625) * 16_000]
     assert [s.counter for s in feed(sensor(**still))] == [None]
     # Of a filter with another time than the sensor only the arrival counts.
-    got = feed(sensor(time=5, **still), filtered(gps=(12.5, 2000, 1), euler=(0.0, 0.0, 0.0, 1)))
+    got = feed(sensor(time=5, **still), filtered(gps=(12.5, 2000, 1), euler=(0.0, 0.1, 0.0, 1)))
     assert [s.counter for s in got] == [5, None]
 
 

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from drivers.imu import vectornav
+from drivers.imu.vectornav_fields import masks
 from vehicled.messages import Event, Fault, Heading, ImuSample, Message, PortState
 from vehicled.ports import NEVER_NS, Send
 from vehicled.wire.crc import crc16_xmodem
+from vehicled.wire.usage import Unused
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -23,7 +25,7 @@ class FakeVectorNav:
     def __init__(self) -> None:
         self.registers = {1: "VN-100S-0000", 6: "14", 75: "0,8,00", 76: "0,8,00"}
         self.deaf = False
-        self.refuses_imu_group = False
+        self.refuses_imu_group = self.refuses_attitude_group = False
         self.locked = False
         self.lines: list[str] = []
 
@@ -36,7 +38,8 @@ class FakeVectorNav:
             if self.deaf:
                 continue
             if command == "VNWRG":
-                if self.refuses_imu_group and number == "75" and values[2] == "05":
+                masks_refused = ("05",) * self.refuses_imu_group + ("15", "11") * self.refuses_attitude_group
+                if number == "75" and values[2] in masks_refused:
                     answers += vectornav.encode_line("VNERR,07")
                     continue
                 if not self.locked or number == "06":
@@ -76,8 +79,8 @@ def test_sets_the_binary_output_and_reads_it_back() -> None:
     got = pump(device, fake, 0, S)
     assert fake.lines[0] == "VNRRG,01"
     assert fake.registers[6] == "0"
-    # Start-up time, yaw pitch roll, rate, acceleration; temperature, saturation.
-    assert fake.registers[75] == "1,4,05,0129,0810"
+    # Start-up time, yaw pitch roll, rate, acceleration; temperature, saturation; status of the attitude.
+    assert fake.registers[75] == "1,4,15,0129,0810,0001"
     assert fake.registers[76] == "0,8,00"
     (event,) = [message for message in got if isinstance(message, Event)]
     fields = json.loads(event.fields)
@@ -93,6 +96,65 @@ def test_does_without_the_fields_an_old_firmware_refuses() -> None:
     pump(device, fake, 0, S)
     assert device.configured
     assert fake.registers[75] == "3,8,01,0121"
+
+
+@pytest.mark.parametrize("model", ["VN-200T-CR", "VN-300-0000", "VN-310"])
+def test_an_inertial_navigation_system_is_asked_for_the_status_of_its_filter(model: str) -> None:
+    device, fake = make(rate_hz=200), FakeVectorNav()
+    fake.registers[1] = model
+    device.on_port(PortState.OPENED, "", 0)
+    pump(device, fake, 0, S)
+    assert device.configured
+    assert "ins.status" in device.fields(True)
+    assert fake.registers[75] == f"3,4,{masks(device.fields(True))}"
+
+
+def test_a_device_that_does_not_send_the_status_gives_force_and_rate() -> None:
+    device, fake = make(), FakeVectorNav()
+    fake.refuses_attitude_group = True
+    device.on_port(PortState.OPENED, "", 0)
+    (fault,) = [message for message in pump(device, fake, 0, S) if isinstance(message, Fault)]
+    assert "no heading" in fault.reason
+    assert fake.registers[75] == "3,8,01,0121"
+
+
+YPR = {"common.ypr": (45.0, 0.0, 0.0)}
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({**YPR}, Unused.STATUS_MISSING),
+        ({**YPR, "attitude.status": 3}, Unused.INVALID),
+        ({**YPR, "attitude.status": 0}, None),
+        ({**YPR, "ins.status": 0}, Unused.INVALID),
+        ({**YPR, "ins.status": 1}, Unused.INVALID),
+        ({**YPR, "ins.status": 2}, None),
+        ({**YPR, "ins.status": 3}, None),
+        ({**YPR, "ins.status": 2, "attitude.status": 3}, Unused.INVALID),
+        ({"attitude.ypr": (0.0, 0.0, 0.0), "attitude.status": 0}, Unused.ALL_ZERO),
+        ({"attitude.ypr": (0.0, 120.0, 0.0), "attitude.status": 0}, Unused.OUT_OF_RANGE),
+        ({"attitude.quaternion": (0.0,) * 4, "attitude.status": 0}, Unused.ALL_ZERO),
+        ({"attitude.quaternion": (0.0, 0.0, 0.0, 1.1), "attitude.status": 0}, Unused.NOT_A_ROTATION),
+        ({"attitude.dcm": (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.5), "attitude.status": 0}, Unused.NOT_A_ROTATION),
+    ],
+)
+def test_a_heading_needs_an_attitude_that_the_device_vouches_for(values: dict[str, Any], reason: Unused | None) -> None:
+    device = make()
+    inertial = {"common.acceleration": (0.0, 0.0, -9.8), "common.angular_rate": (0.0, 0.0, 0.1)}
+    got = samples(device, {**inertial, **values})
+    assert [type(message) for message in got if not isinstance(message, Event)] == ([ImuSample] if reason else [ImuSample, Heading])
+    ((_, use),) = device.usage
+    assert [loss.reason for loss in use.lost] == ([reason] if reason else [])
+    assert use.used == 1
+
+
+def test_a_unit_that_does_not_reach_its_sensors_measures_nothing() -> None:
+    device = make()
+    values = {"common.acceleration": (0.0, 0.0, -9.8), "common.angular_rate": (0.0, 0.0, 0.1), "ins.status": 2 | 1 << 4}
+    assert not any(isinstance(message, ImuSample) for message in samples(device, values))
+    ((_, use),) = device.usage
+    assert [loss.reason for loss in use.refused] == [Unused.SELF_TEST]
 
 
 def test_a_device_that_keeps_its_own_setting_is_reported() -> None:
@@ -174,12 +236,11 @@ def test_temperature_saturation_and_time() -> None:
 
 def test_heading_clockwise_from_north_becomes_counter_clockwise_from_east() -> None:
     device = make()
-    for yaw_deg, expected in ((0.0, pi / 2), (90.0, 0.0), (-90.0, -pi), (30.0, radians(60.0))):
-        (heading,) = samples(device, {"attitude.ypr": (yaw_deg, 0.0, 0.0)})
+    for yaw_deg, expected in ((360.0, pi / 2), (90.0, 0.0), (-90.0, -pi), (30.0, radians(60.0))):
+        (heading,) = samples(device, {"attitude.status": 0, "attitude.ypr": (yaw_deg, 0.0, 0.0)})
         assert isinstance(heading, Heading)
         assert heading.yaw_rad == pytest.approx(expected)
-    assert not samples(device, {"attitude.status": 3, "attitude.ypr": (0.0, 0.0, 0.0)})
-    assert samples(device, {"attitude.status": 2, "attitude.ypr": (0.0, 0.0, 0.0)})
+    assert samples(device, {"attitude.status": 2, "attitude.ypr": (10.0, 0.0, 0.0)})
 
 
 def test_a_mask_that_is_not_in_the_table_is_a_bad_frame() -> None:

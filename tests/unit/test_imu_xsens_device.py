@@ -13,6 +13,7 @@ from drivers.imu.base import Sample
 from drivers.imu.xsens_time import WRAPS
 from vehicled.messages import Event, Fault, Heading, ImuSample, Message, PortState, Reaction
 from vehicled.ports import NEVER_NS, Send
+from vehicled.wire.usage import Loss, Unused
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -219,6 +220,9 @@ def test_heading_counter_clockwise_from_east_and_only_if_valid() -> None:
     (heading,) = [message for message in got if isinstance(message, Heading)]
     assert heading.yaw_rad == pytest.approx(pi / 2 + 0.25)
     assert not [m for m in device.on_rx(packet(1, status=5, more=[north]), S + 10 * MS) if isinstance(m, Heading)]
+    without_status = xsens.encode_mtdata2([(0x1020, 2), (0x1060, 200), north])
+    assert not [m for m in device.on_rx(without_status, S + 20 * MS) if isinstance(m, Heading)]
+    assert device.usage.of("XDI 2030").refused == {Loss(Unused.INVALID, "filter valid"): 1, Loss(Unused.STATUS_MISSING): 1}
 
 
 def test_clipping_by_the_status_word() -> None:

@@ -69,7 +69,7 @@ def test_what_is_unknown_is_blank_and_what_is_too_large_is_cut():
     assert (blank[1], blank[7], blank[8], blank[13], blank[14]) == ("", "00", "", "", "")
     large = cells(fix(hdop=500.0, satellites=200, height_m=1e9, correction_age_s=1e6))
     assert (large[7], large[8], large[9], large[13]) == ("99", "99.99", "99999.00", "999.9")
-    assert cells(fix(height_m=nan))[9] == "0.00"
+    assert cells(fix(height_m=nan))[9:13] == ["", "M", "", "M"], "no height is not a height of zero"
     assert cells(fix(utc_ns=UTC_NS + 999_999_999))[1] == "123519.99"
     usual = encode_gga(fix(correction_age_s=1.2, carrier=CarrierSolution.FIXED, satellites=32, longitude_deg=-170.0), "GN")
     assert len(usual) <= 82

@@ -13,6 +13,7 @@ from vehicled import shipped
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import Attachment, RunHeader, TaskRow
 from vehicled.messages import (
+    NAN9,
     ActuatorCommand,
     CarrierSolution,
     EstimatorStatus,
@@ -44,7 +45,13 @@ def pose(t_ns: int) -> tuple[float, float, float]:
 
 
 def write_log(
-    folder: Path, *, truth: bool, course: str = COURSE, moving: bool = True, sigmas: Sequence[float] = (0.0, 0.0, 0.0)
+    folder: Path,
+    *,
+    truth: bool,
+    course: str = COURSE,
+    moving: bool = True,
+    sigmas: Sequence[float] = (0.0, 0.0, 0.0),
+    stated: bool = True,
 ) -> Path:
     """A log of 12 s on a circle: RTK at 10 Hz with 60 ms latency, gyro and commands at 50 Hz, estimates 0.1 m beside the truth."""
     header = RunHeader(
@@ -56,12 +63,16 @@ def write_log(
         Attachment("profile.toml", "application/toml", profile), Attachment("course.json", "application/json", course.encode()),
     ]  # fmt: skip
     writer = WriterProcess.start(header, folder=str(folder), blocking=True, attachments=attachments)
+    covariance = (4e-4, 0.0, 0.0, 0.0, 4e-4, 0.0, 0.0, 0.0, 16e-4) if stated else NAN9
     for n in range(1200):
         t_ns = START_NS + 10_000_000 * n
         x, y, yaw = pose(t_ns if moving else START_NS)
         if n % 10 == 0:
             at = LOT_17.to_geodetic(x + LEVER_M * math.cos(yaw), y + LEVER_M * math.sin(yaw), 0.0)
-            fix = GnssFix(t_ns, t_ns + 60_000_000, *at, fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED, differential=True)
+            fix = GnssFix(
+                t_ns, t_ns + 60_000_000, *at, position_covariance_m2=covariance, fix_type=FixType.FIX_3D,
+                carrier=CarrierSolution.FIXED, differential=True,
+            )  # fmt: skip
             writer.sink.record(fix, t_ns + 60_000_000)
             writer.sink.record(Heading(t_ns, t_ns + 60_000_000, yaw, 0.01, HeadingKind.MOVING_BASE), t_ns + 60_000_000)
         if n % 2 == 0:
@@ -233,7 +244,7 @@ def test_folders_without_recordings_are_refused(tmp_path: Path) -> None:
         loading.known_kinds(["moon"])
 
 
-def test_a_fix_that_says_nothing_of_its_error_has_no_covariance(log_file: Path) -> None:
+def test_a_fix_that_says_nothing_of_its_error_has_no_covariance(tmp_path: Path) -> None:
     pytest.importorskip("rosbags")
-    fix = next(m for m in rosbag.load(log_file).inputs if isinstance(m, GnssFix))
+    fix = next(m for m in rosbag.load(write_log(tmp_path, truth=True, stated=False)).inputs if isinstance(m, GnssFix))
     assert all(math.isnan(value) for value in fix.position_covariance_m2)

@@ -48,6 +48,7 @@ def test_a_height_belongs_to_message_1006():
     assert [type(message) for message in device.on_rx(PRINTED_1005 + frame, 1)] == [Event, Corrections, Corrections]
     moved = encode(payload[:-1] + bytes((payload[-1] ^ 1,)))
     assert [type(message) for message in device.on_rx(moved, 2)] == [Event, Corrections]
+    assert [(name, use.used) for name, use in device.usage] == [("1005", 2), ("1006", 1)]
 
 
 def test_frames_round_messages():

@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 from math import cos, degrees, hypot, inf, pi, radians, sin
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -156,13 +157,19 @@ def test_what_the_side_and_the_rear_sweep_counts_until_it_stands() -> None:
 
 
 def test_far_from_every_edge_the_sides_are_known_without_looking_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = []
-    monkeypatch.setattr(Fence, "wrong_side", lambda *a, real=Fence.wrong_side: looked.append(a) or real(*a))
+    calls: list[tuple[Any, ...]] = []
+    wrong_side = Fence.wrong_side
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return wrong_side(*arguments)
+
+    monkeypatch.setattr(Fence, "wrong_side", counted)
     yard = Polygon(((-500.0, -500.0), (500.0, -500.0), (500.0, 500.0), (-500.0, 500.0)))
     monitors = stopping(None, Fence([yard]))
     for k in range(4000):
         update(monitors, 0.1 * k, 0.0, 0.0, 1.0)
-    assert len(looked) < 10
+    assert len(calls) < 10
     for k in range(4000, 5000):
         if update(monitors, 0.1 * k, 0.0, 0.0, 1.0).leaves:
             break

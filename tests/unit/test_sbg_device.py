@@ -32,6 +32,7 @@ from vehicled.messages import (
 )
 from vehicled.paths.datum import LOT_17
 from vehicled.reference import ReferenceFrame
+from vehicled.wire.usage import EVENT, Loss, Unused
 
 PORT = "serial:/dev/ttyUSB0?baud=921600"
 VALID = 0xF0 | MODE_NAV_POSITION
@@ -141,8 +142,10 @@ def test_samples_come_through_in_the_axes_of_the_vehicle(mounting: dict[str, Any
 def test_a_sample_of_a_failed_self_test_is_dropped_and_one_out_of_range_is_saturated() -> None:
     device = make(["ImuSample"])
     log = codec.ImuShort(1000, 0x3FF, 0, 0, -10_283_000, 0, 0, 0, 256 * 30)
-    assert device.on_rx(encode_log(log._replace(status=0x3FF & ~(1 << 5))), 10) == []
-    assert device.sbg.failed_samples == 1
+    got = device.on_rx(encode_log(log._replace(status=0x3FF & ~(1 << 5))), 10)
+    assert [event.name for event in got if isinstance(event, Event)] == [EVENT]
+    assert len(got) == 1
+    assert device.usage.of("IMU_SHORT").refused == {Loss(Unused.SELF_TEST, "status"): 1}
     (sample,) = device.on_rx(encode_log(log._replace(status=0x1FF)), 20)
     assert isinstance(sample, ImuSample)
     assert sample.saturated
@@ -151,14 +154,14 @@ def test_a_sample_of_a_failed_self_test_is_dropped_and_one_out_of_range_is_satur
     assert isinstance(fast, ImuSample)
     assert fast.angular_rate_radps[2] == pytest.approx(-1.0), "at high scale, down turned up"
     old = codec.ImuData(4000, 0x3FF, *(0.0,) * 6, 20.0, *(0.0,) * 6)
-    assert not device.on_rx(encode_log(old), 40), "the deprecated log repeats the short one"
+    assert not any(isinstance(m, ImuSample) for m in device.on_rx(encode_log(old), 40)), "the deprecated log repeats the short one"
 
 
 # ---------------------------------------------------------------- heading
 
 
 def euler(us: int, yaw_deg: float, status: int = VALID, doubt: float = 0.01) -> bytes:
-    return encode_log(codec.EkfEuler(us, 0.0, 0.0, radians(yaw_deg), 0.01, 0.01, doubt, status))
+    return encode_log(codec.EkfEuler(us, 0.001, 0.0, radians(yaw_deg), 0.01, 0.01, doubt, status))
 
 
 @pytest.mark.parametrize(
@@ -267,15 +270,66 @@ def test_position_and_velocity_meet_in_any_order() -> None:
         (codec.RTK_FLOAT, 0, FixType.FIX_3D, CarrierSolution.FLOAT, True),
         (codec.SINGLE, 0, FixType.FIX_3D, CarrierSolution.NONE, False),
         (codec.DGPS, 0, FixType.FIX_3D, CarrierSolution.NONE, True),
+        (1, 0, FixType.FIX_3D, CarrierSolution.NONE, False),
+        (codec.TYPED_IN, 0, FixType.NONE, CarrierSolution.NONE, False),
+        (33, 0, FixType.NONE, CarrierSolution.NONE, False),
         (codec.RTK_FIXED, 1, FixType.NONE, CarrierSolution.NONE, False),
         (0, 0, FixType.NONE, CarrierSolution.NONE, False),
     ],
 )
 def test_kinds_of_solutions(kind: int, status: int, fix_type: FixType, carrier: CarrierSolution, differential: bool) -> None:
-    (got,) = make(["GnssFix"]).on_rx(position(1000, 5, kind, status), 1)
-    assert isinstance(got, GnssFix)
+    device = make(["GnssFix"])
+    (got,) = [m for m in device.on_rx(position(1000, 5, kind, status), 1) if isinstance(m, GnssFix)]
+    assert device.usage.of("GPS1_POS").used == (fix_type is FixType.FIX_3D)
     assert (got.fix_type, got.carrier, got.differential) == (fix_type, carrier, differential)
     assert isnan(got.latitude_rad) == (fix_type is FixType.NONE)
+
+
+def test_a_fixed_solution_that_states_metres_is_floating() -> None:
+    log = codec.GpsPosition(1000, codec.RTK_FIXED << 6, 5, 43.0, -89.0, 300.0, -33.5, 4.0, 4.0, 8.0, 20)
+    (got,) = [m for m in make(["GnssFix"]).on_rx(encode_log(log), 1) if isinstance(m, GnssFix)]
+    assert got.carrier is CarrierSolution.FLOAT
+
+
+@pytest.mark.parametrize(
+    ("quaternion", "reason"),
+    [
+        ((0.0, 0.0, 0.0, 0.0), Unused.ALL_ZERO),
+        ((0.9, 0.0, 0.0, 0.0), Unused.NOT_A_ROTATION),
+        ((float("nan"), 0.0, 0.0, 0.0), Unused.NOT_FINITE),
+    ],
+)
+def test_an_attitude_that_is_no_rotation_is_no_heading(quaternion: tuple[float, float, float, float], reason: Unused) -> None:
+    device = make(["Heading"])
+    got = device.on_rx(encode_log(codec.EkfQuat(1000, *quaternion, 0.01, 0.01, 0.01, VALID)), 1)
+    assert not any(isinstance(m, Heading) for m in got)
+    assert [loss.reason for loss in device.usage.of("EKF_QUAT").refused] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"status": 1}, Unused.NO_SOLUTION),
+        ({"heading_deg": 1e30}, Unused.OUT_OF_RANGE),
+        ({"heading_deg": float("nan")}, Unused.NOT_FINITE),
+        ({"heading_sigma_deg": 90.0}, Unused.TOO_INACCURATE),
+    ],
+)
+def test_a_heading_of_two_antennas_is_as_good_as_its_state(changes: dict[str, Any], reason: Unused | None) -> None:
+    device = make(["Heading"], heading="dual_antenna")
+    log = codec.GpsHeading(1000, 0, 5, 30.0, 0.5, 0.0, 0.5)._replace(**changes)
+    got = device.on_rx(encode_log(log), 1)
+    assert any(isinstance(m, Heading) for m in got) is (reason is None)
+    assert [loss.reason for loss in device.usage.of("GPS1_HDT").refused] == ([reason] if reason else [])
+
+
+def test_logs_that_are_not_used_are_named() -> None:
+    device = make(["ImuSample"])
+    wire = position(1000, 5) + encode_log(codec.EkfVelBody(1000, VALID, *(0.0,) * 6)) + codec.encode(36, b"1234")
+    assert list(device.on_rx(wire, 1)) == []
+    assert [name for name, _ in device.usage] == ["GPS1_POS", "EKF_VEL_BODY", "SBG 00-24"]
+    assert device.usage.of("GPS1_POS").refused == {Loss(Unused.NOT_WANTED): 1}
 
 
 def test_a_tunnel_is_told_by_the_receiver() -> None:
@@ -340,8 +394,8 @@ def nav(us: int, status: int = VALID) -> bytes:
 def test_a_reference_is_given_only_while_all_of_it_is_valid(of_attitude: int, of_nav: int, lacking: str) -> None:
     device = make(["ReferenceState"])
     device.on_rx(euler(1000, 0.0) + nav(1000), 1)
-    (told,) = device.on_rx(euler(2000, 0.0, of_attitude) + nav(2000, of_nav), 2)
-    assert isinstance(told, Event)
+    got = device.on_rx(euler(2000, 0.0, of_attitude) + nav(2000, of_nav), 2)
+    (told,) = [m for m in got if isinstance(m, Event) and m.name == "reference_state"]
     assert json.loads(told.fields) == {"device": "sbg", "valid": False, "lacking": lacking}
     assert device.dropped_states == 1
     event, given = device.on_rx(nav(3000) + euler(3000, 0.0), 3)

@@ -1,15 +1,16 @@
 """Frames to messages: epochs, units and axes, time of validity, states and episodes."""
 
 import json
+import struct
 from datetime import UTC, date, datetime
 from itertools import pairwise
-from math import cos, isfinite, isnan, nan, pi, radians, sin
+from math import atan2, cos, degrees, isfinite, isnan, nan, pi, radians, sin
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drivers.ublox.codec import encode
+from drivers.ublox.codec import encode, ubx_frame
 from drivers.ublox.device import CORRECTIONS_MAX_BYTES, STALE_NS, UbloxDevice
 from drivers.ublox.layouts import (
     MonRf,
@@ -17,6 +18,7 @@ from drivers.ublox.layouts import (
     NavDop,
     NavEoe,
     NavHpposllh,
+    NavPvat,
     NavPvt,
     NavRelposned,
     NavStatus,
@@ -24,7 +26,8 @@ from drivers.ublox.layouts import (
     RfBlock,
     RxmRtcm,
 )
-from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Ths, Vtg, Zda
+from drivers.ublox.names import IDS
+from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
 from drivers.ublox.settings import Params
 from vehicled.messages import (
     CarrierSolution,
@@ -41,6 +44,7 @@ from vehicled.messages import (
     Reaction,
 )
 from vehicled.ports import NEVER_NS, Send
+from vehicled.wire.usage import EVENT, Loss, Unused
 
 S = 1_000_000_000
 MS = 1_000_000
@@ -116,8 +120,11 @@ def test_without_covariances_the_accuracies_stand_in():
 def test_an_invalid_high_precision_position_or_covariance_is_not_used():
     void = NavCov(515_695_000, 0, 0, 0, *[0.0] * 12)
     odd = NavCov(515_695_000, 0, 1, 1, *[nan] * 12)
+    # Correlations above one: NN NE ND EE ED DD.
+    flat = NavCov(515_695_000, 0, 1, 1, *[1.0, 1.1, 0.0, 1.0, 0.0, 1.0] * 2)
+    upright = NavCov(515_695_000, 0, 1, 1, *[1.0, 0.0, 1.5, 1.0, 0.0, 1.0] * 2)
     plain = fixes(fed(device(), pvt(), NavEoe(515_695_000)))
-    for covariances in (void, odd):
+    for covariances in (void, odd, flat, upright):
         assert fixes(fed(device(), pvt(), hpposllh(flags=1), covariances, NavEoe(515_695_000))) == plain
 
 
@@ -141,6 +148,56 @@ def test_a_position_that_is_none_is_not_a_number(changes: dict[str, int], fix_ty
     assert isnan(fix.height_m)
     assert all(map(isnan, fix.velocity_enu_mps + fix.position_covariance_m2))
     assert fix.utc_ns > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"fix_type": 77}, Loss(Unused.UNKNOWN_STATE, "fixType")),
+        ({"flags": 0x42}, Loss(Unused.INVALID, "gnssFixOK")),
+        ({"flags3": 1}, Loss(Unused.INVALID, "invalidLlh")),
+        ({"horizontal_accuracy_mm": 2**32 - 1}, Loss(Unused.TOO_INACCURATE, "hAcc")),
+        ({"latitude_deg_e7": 900_000_001}, Loss(Unused.OUT_OF_RANGE, "latitude")),
+        ({"latitude_deg_e7": 0, "longitude_deg_e7": 0}, Loss(Unused.ALL_ZERO, "position")),
+    ],
+)
+def test_a_position_that_is_refused_is_counted_and_said_once(changes: dict[str, int], reason: Loss):
+    receiver = device()
+    told = fed(receiver, *(each for itow in (1000, 2000, 3000) for each in (pvt(itow, **changes), NavEoe(itow))))
+    assert {fix.fix_type for fix in fixes(told)} == {FixType.NONE}
+    assert receiver.usage.of("NAV-PVT").refused == {reason: 3}
+    assert len(events(told, EVENT)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "attribute"),
+    [
+        ({"velocity_north_mmps": 2_000_000_000}, "velocity", "velocity_enu_mps"),
+        ({"speed_accuracy_mmps": 2**32 - 1}, "sAcc", "velocity_enu_mps"),
+        ({"height_mm": 2_000_000_000}, "height", "height_m"),
+        ({"horizontal_accuracy_mm": 0}, "hAcc", "position_covariance_m2"),
+        ({"flags": 0x81}, "carrSoln", "carrier"),
+        ({"flags": 0xC3}, "carrSoln", "carrier"),
+    ],
+)
+def test_an_impossible_field_costs_only_itself(changes: dict[str, int], field: str, attribute: str):
+    receiver = device()
+    (fix,) = fixes(fed(receiver, pvt(**changes), NavEoe(515_695_000)))
+    assert fix.latitude_rad == pytest.approx(radians(45.0657724))
+    value = getattr(fix, attribute)
+    assert (
+        value is CarrierSolution.NONE
+        if attribute == "carrier"
+        else all(map(isnan, value if isinstance(value, tuple) else (value,)))
+    )
+    assert [loss.field for loss in receiver.usage.of("NAV-PVT").lost] == [field]
+
+
+def test_high_precision_digits_of_another_position_are_not_used():
+    receiver = device()
+    (fix,) = fixes(fed(receiver, pvt(), hpposllh()._replace(latitude_deg_e7=450_757_724), NavEoe(515_695_000)))
+    assert fix.latitude_rad == pytest.approx(radians(45.0657724), abs=1e-15)
+    assert receiver.usage.of("NAV-HPPOSLLH").lost == {Loss(Unused.CONTRADICTION, "position"): 1}
 
 
 @pytest.mark.parametrize(
@@ -342,35 +399,111 @@ def test_heading_of_a_moving_base_is_yaw_of_the_body(mounting: float, yaw_deg: f
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"flags": 0x136}, "not valid"),
-        ({"flags": 0x133}, "not valid"),
-        ({"flags": 0x037}, "not valid"),
-        ({"flags": 0x12F}, "not fixed"),
-        ({"flags": 0x177}, "base data missing"),
-        ({"flags": 0x1B7}, "base data missing"),
-        ({"flags": 0x337}, "length unknown"),
-        ({"length_cm": 94, "length_mm_e1": 0}, "wrong length"),
-        ({"length_cm": 105, "length_mm_e1": 12}, "wrong length"),
+        ({"flags": 0x136}, Unused.INVALID),
+        ({"flags": 0x133}, Unused.INVALID),
+        ({"flags": 0x037}, Unused.INVALID),
+        ({"flags": 0x117}, Unused.NOT_MOVING),
+        ({"flags": 0x117, "length_cm": 500_000}, Unused.NOT_MOVING),
+        ({"flags": 0x12F}, Unused.NOT_FIXED),
+        ({"flags": 0x177}, Unused.BASE_DATA_MISSING),
+        ({"flags": 0x1B7}, Unused.BASE_DATA_MISSING),
+        ({"flags": 0x337}, Unused.LENGTH_UNKNOWN),
+        ({"length_cm": 94, "length_mm_e1": 0}, Unused.WRONG_LENGTH),
+        ({"length_cm": 105, "length_mm_e1": 12}, Unused.WRONG_LENGTH),
+        ({"heading_accuracy_deg_e5": 18_000_000}, Unused.TOO_INACCURATE),
     ],
 )
-def test_doubtful_headings_are_refused_and_told_once(changes: dict[str, int], reason: str):
+def test_doubtful_headings_are_refused_and_told_once(changes: dict[str, int], reason: Unused):
     receiver = device(baseline_m=1.0, baseline_tolerance_m=0.05)
     told = fed(receiver, *(relposned(itow, **changes) for itow in (1000, 2000, 3000)))
     assert not any(isinstance(message, Heading) for message in told)
-    assert events(told, "heading_lost") == [{"reason": reason}]
-    assert receiver.figures.headings_refused == {reason: 3}
+    (lost,) = events(told, "heading_lost")
+    assert lost["reason"] == reason.value
+    assert sum(receiver.usage.of("NAV-RELPOSNED").refused.values()) == 3
+    assert {loss.reason for loss in receiver.usage.of("NAV-RELPOSNED").refused} == {reason}
     told = fed(receiver, relposned(4000))
     assert [type(message) for message in told] == [Event, Heading]
     assert events(told, "heading_back") == [{}]
 
 
-def test_a_float_heading_can_be_allowed_and_the_length_left_unchecked():
-    told = fed(device(heading_needs_fixed=False), relposned(flags=0x32F))
+def test_a_float_heading_can_be_allowed():
+    told = fed(device(heading_needs_fixed=False), relposned(flags=0x12F))
     assert any(isinstance(message, Heading) for message in told)
 
 
-def test_the_short_vector_of_older_receivers_is_not_read_as_a_heading():
-    assert fed(device(), encode(relposned(version=0))) == []
+def headings(told: list[Message]) -> list[Heading]:
+    return [message for message in told if isinstance(message, Heading)]
+
+
+def test_a_baseline_that_is_not_stated_is_learnt_and_said():
+    receiver = device()
+    told = fed(receiver, relposned(1000), relposned(2000, length_cm=150), relposned(3000, length_cm=102))
+    assert events(told, "baseline_changed") == []
+    assert "its baseline of 1.001 m is learnt" in receiver.usage.of("NAV-RELPOSNED").text()
+    assert [heading.t_rx_ns for heading in headings(told)] == [S, S], "a vector of another length is a wrong solution"
+    assert receiver.usage.of("NAV-RELPOSNED").refused == {Loss(Unused.WRONG_LENGTH): 1}
+    # The first vector may have been the wrong one.
+    told = fed(receiver, *(relposned(4000 + 1000 * number, length_cm=150) for number in range(25)))
+    assert events(told, "baseline_changed") == [{"before_m": 1.001, "now_m": 1.501}]
+    assert "its baseline of 1.501 m is learnt" in receiver.usage.of("NAV-RELPOSNED").text()
+    assert len(headings(told)) == 6
+
+
+def test_a_base_on_another_vehicle_is_no_heading_of_this_one():
+    receiver = device()
+    told = fed(receiver, relposned(1000, length_cm=2000))
+    assert not headings(told)
+    assert events(told, "heading_lost") == [{"reason": "baseline_not_stated", "value": "20.00 m"}]
+    assert headings(fed(device(baseline_m=20.0), relposned(1000, length_cm=2000)))
+
+
+def short_vector(flags: int, north_cm: int = 87, east_cm: int = 50) -> bytes:
+    """NAV-RELPOSNED of version 0, as the NEO-M8P sends it."""
+    errors = 50, 50, 50
+    return ubx_frame(
+        IDS["NAV-RELPOSNED"], struct.pack("<BxHI3i3bx3II", 0, 0, 1000, north_cm, east_cm, 0, -40, 0, 0, *errors, flags)
+    )
+
+
+def test_the_short_vector_of_older_receivers_gives_the_heading_of_its_components():
+    (heading,) = headings(fed(device(baseline_m=1.0), short_vector(0x37)))
+    assert heading.yaw_rad == pytest.approx(pi / 2 - atan2(0.5, 0.866))
+    assert heading.sigma_rad == pytest.approx(0.005, rel=0.01), "5 mm at 1 m"
+    assert headings(fed(device(baseline_m=1.0), short_vector(0x17))) == [], "the base stands"
+    assert headings(fed(device(), short_vector(0x37, 0, 0))) == headings(fed(device(), short_vector(0x33))) == []
+
+
+def test_a_vector_of_an_unknown_version_is_not_read():
+    receiver = device()
+    for message in (relposned(version=0), relposned(version=2)):
+        assert headings(fed(receiver, message)) == []
+    assert receiver.usage.of("NAV-RELPOSNED").refused == {Loss(Unused.UNREADABLE, "length"): 2}
+
+
+def pvat(**changes: int) -> NavPvat:
+    """The epoch of :func:`pvt`, with a heading of 30 degrees to 0.5."""
+    p = pvt()
+    sound = NavPvat(
+        p.itow_ms, 0, p.valid, *p[1:7], p.time_accuracy_ns, p.nano_ns, p.fix_type, p.flags | 0x38, *p[12:24],
+        p.speed_accuracy_mmps, 0, 0, 3_000_000, 0, 10, 10, 50, 0, 0, 0, 0, 0,
+    )  # fmt: skip
+    return sound._replace(**changes)
+
+
+def test_position_and_attitude_in_one_message():
+    told = fed(device(), pvat(), NavEoe(515_695_000))
+    (fix,), (heading,) = fixes(told), headings(told)
+    assert fix == fixes(fed(device(), pvt(flags3=0), NavEoe(515_695_000)))[0]
+    assert heading.yaw_rad == pytest.approx(radians(60.0))
+    assert (heading.sigma_rad, heading.kind) == (pytest.approx(radians(0.5)), HeadingKind.INERTIAL)
+    assert heading.t_ns == fix.t_ns
+
+
+@pytest.mark.parametrize("changes", [{"flags": 0x5B}, {"flags": 0x7A}, {"heading_accuracy_deg_e2": 9000}])
+def test_an_attitude_that_is_not_valid_is_no_heading(changes: dict[str, int]):
+    receiver = device()
+    assert headings(fed(receiver, pvat(**changes), NavEoe(515_695_000))) == []
+    assert receiver.usage.of("NAV-PVAT").arrived == 1
 
 
 # ---------------------------------------------------------------- states and episodes
@@ -397,8 +530,23 @@ def test_changes_of_the_solution_are_reported_once_each():
         ("none", "single"), ("single", "dgps"), ("dgps", "float"), ("float", "fixed"), ("fixed", "single"), ("single", "none"),
     ]  # fmt: skip
     assert [each["correction_age_s"] for each in changes_told] == [None, 2.0, 2.0, 2.0, None, 2.0]
-    levels = [message.level for message in told if isinstance(message, Event)]
+    levels = [message.level for message in told if isinstance(message, Event) and message.name == "rtk_state"]
     assert levels == ["info"] * 4 + ["warning"] * 2
+
+
+def test_a_solution_that_comes_and_goes_is_one_episode():
+    receiver = device()
+    told = []
+    for number in range(200):
+        fixed = number % 2 if number < 100 else 1
+        told += fed(receiver, pvt(number * 100, flags=0x83 if fixed else 0x43), NavEoe(number * 100), at_ns=S + number * 100 * MS)
+    states = events(told, "rtk_state")
+    assert [(each["before"], each["now"]) for each in states] == [
+        ("none", "float"), ("float", "fixed"), ("fixed", "float"), ("float", "fixed"),
+    ]  # fmt: skip
+    assert states[-1]["changes"] == 97
+    assert len(events(told, "rtk_unsteady")) == 1
+    assert receiver.rtk_state == "fixed"
 
 
 def test_a_lost_port_ends_the_solution():
@@ -559,12 +707,37 @@ def test_midnight_is_no_jump_in_time():
 
 
 @pytest.mark.parametrize(
-    ("quality", "state"), [(0, "none"), (1, "single"), (2, "dgps"), (4, "fixed"), (5, "float"), (6, "single"), (8, "none")]
-)
-def test_qualities(quality: int, state: str):
+    ("quality", "state", "reason"),
+    [
+        (0, "none", Unused.NO_SOLUTION), (1, "single", None), (2, "dgps", None), (3, "single", None), (4, "fixed", None),
+        (5, "float", None), (6, "single", None), (7, "none", Unused.MANUAL), (8, "none", Unused.SIMULATED), (9, "dgps", None),
+        (10, "none", Unused.UNKNOWN_STATE), (77, "none", Unused.UNKNOWN_STATE),
+    ],
+)  # fmt: skip
+def test_qualities(quality: int, state: str, reason: Unused | None):
     receiver = device(protocol="nmea")
-    fed(receiver, *sentences(1000, quality), *sentences(2000, quality))
+    told = fed(receiver, *sentences(1000, quality), *sentences(2000, quality))
     assert receiver.rtk_state == state
+    assert {loss.reason for loss in receiver.usage.of("GNGGA").refused} == ({reason} if reason else set())
+    warned = reason not in (None, Unused.NO_SOLUTION)
+    assert [each["message"] for each in events(told, EVENT)] == (["GNGGA"] if warned else []), "an unknown digit is said"
+
+
+@pytest.mark.parametrize(
+    ("sigma_m", "carrier"), [(0.09, CarrierSolution.FIXED), (0.11, CarrierSolution.FLOAT), (4.0, CarrierSolution.FLOAT)]
+)
+def test_a_fixed_solution_with_an_error_of_metres_is_none(sigma_m: float, carrier: CarrierSolution):
+    receiver = device(protocol="nmea")
+    told = []
+    for number in range(3):
+        rmc, gga, gst = sentences(CLOCK_MS + number * 1000)
+        told += fed(receiver, rmc, gga, gst._replace(latitude_sigma_m=sigma_m), at_ns=S + number * S)
+    assert fixes(told)[-1].carrier is carrier
+    assert bool(receiver.usage.of("GNGGA").lost) is (carrier is CarrierSolution.FLOAT)
+    receiver = device()
+    far = round(sigma_m * 1000 * 2**0.5)
+    (fix,) = fixes(fed(receiver, pvt(flags=0x83, horizontal_accuracy_mm=far), NavEoe(515_695_000)))
+    assert fix.carrier is carrier
 
 
 def test_utc_needs_a_date_once_from_any_sentence():
@@ -606,10 +779,10 @@ def test_long_sentences_and_long_names_are_frames():
     assert receiver.bad_frames == receiver.dropped_bytes == 0
 
 
-def test_course_from_vtg_where_rmc_is_void_and_none_where_it_is_blank():
+def test_course_from_vtg_where_rmc_has_none_and_none_where_it_is_blank():
     receiver = device(protocol="nmea")
     rmc, gga, gst = sentences()
-    fed(receiver, rmc._replace(valid=False), Vtg("GN", 90.0, 2.0, 3.7, "D"), gga, gst)
+    fed(receiver, rmc._replace(speed_kn=nan, course_deg=nan), Vtg("GN", 90.0, 2.0, 3.7, "D"), gga, gst)
     fix = fixes(fed(receiver, *sentences(CLOCK_MS + 1000)))[0]
     assert fix.velocity_enu_mps[:2] == pytest.approx((2.0 * 1852 / 3600, 0.0), abs=1e-9)
     receiver = device(protocol="nmea")
@@ -618,14 +791,95 @@ def test_course_from_vtg_where_rmc_is_void_and_none_where_it_is_blank():
     assert all(map(isnan, fix.velocity_enu_mps))
 
 
-def test_true_heading():
-    receiver = device(protocol="nmea")
-    told = fed(receiver, *sentences(), Ths("GN", 30.0, "A"))
-    (heading,) = [message for message in told if isinstance(message, Heading)]
+HEADINGS: dict[str, Any] = {
+    "THS": Ths("GN", 30.0, "A"),
+    "HDT": Hdt("HE", 30.0),
+    "HPR": Hpr("GN", CLOCK_MS, 30.0, "4"),
+    "PSAT,HPR": Hpr("PSAT", CLOCK_MS, 30.0, "N"),
+    "PASHR,HPR": Hpr("PASHR", CLOCK_MS, 30.0, "4"),
+    "PASHR": Pashr(CLOCK_MS, 30.0, 2.0, "2", "1"),
+    "PTNL,AVR": Avr(CLOCK_MS, 30.0, 1.2, "3"),
+}
+
+
+@pytest.mark.parametrize("name", HEADINGS)
+def test_true_heading(name: str):
+    receiver = device(protocol="nmea", heading_sigma_rad=0.03)
+    told = fed(receiver, *sentences(), HEADINGS[name])
+    (heading,) = headings(told)
     assert heading.yaw_rad == pytest.approx(radians(60.0))
-    assert isnan(heading.sigma_rad)
-    told = fed(receiver, Ths("GN", nan, "V"), Ths("GN", nan, "V"))
-    assert [type(message) for message in told] == [Event]
+    assert heading.sigma_rad == pytest.approx(radians(2.0) if name == "PASHR" else 0.03), (
+        "stated by the sentence, or by the profile"
+    )
+    assert heading.t_ns <= S
+    told = fed(receiver, HEADINGS[name]._replace(heading_deg=nan), HEADINGS[name]._replace(heading_deg=nan))
+    assert headings(told) == []
+    assert len(events(told, "heading_lost")) == 1
+
+
+@pytest.mark.parametrize(
+    ("sentence", "outcome"),
+    [
+        (Ths("GN", 30.0, "E"), 0.2),
+        (Ths("GN", 30.0, "V"), Unused.NO_SOLUTION),
+        (Ths("GN", 30.0, "M"), Unused.MANUAL),
+        (Ths("GN", 30.0, "S"), Unused.SIMULATED),
+        (Ths("GN", 30.0, ""), Unused.UNKNOWN_STATE),
+        (Ths("GN", 361.0, "A"), Unused.OUT_OF_RANGE),
+        (Hpr("GN", CLOCK_MS, 30.0, "0"), Unused.NO_SOLUTION),
+        (Hpr("GN", CLOCK_MS, 30.0, "1"), Unused.NOT_FIXED),
+        (Hpr("GN", CLOCK_MS, 30.0, "5"), Unused.NOT_FIXED),
+        (Hpr("GN", CLOCK_MS, 30.0, "6"), 0.2),
+        (Hpr("GN", CLOCK_MS, 30.0, "x"), Unused.UNKNOWN_STATE),
+        (Hpr("PSAT", CLOCK_MS, 30.0, "G"), 0.2),
+        (Hpr("PASHR", CLOCK_MS, 30.0, "5"), Unused.NOT_FIXED),
+        (Hpr("PASHR", CLOCK_MS, 30.0, ""), Unused.UNKNOWN_STATE),
+        (b"$PASHR,HPR,123456.00,30.00,+0.00,,0.002,0.004,0,1,1.9,1.2*03\r\n", Unused.NOT_FIXED),
+        (Pashr(CLOCK_MS, 30.0, 0.2, "0", "1"), Unused.NO_SOLUTION),
+        (Pashr(CLOCK_MS, 30.0, 0.2, "2", "0"), Unused.INVALID),
+        (Pashr(CLOCK_MS, 30.0, 60.0, "2", "1"), Unused.TOO_INACCURATE),
+        (Pashr(CLOCK_MS, 30.0, nan, "2", ""), 0.02),
+        (Avr(CLOCK_MS, 30.0, 1.2, "2"), Unused.NOT_FIXED),
+        (Avr(CLOCK_MS, 30.0, 1.2, "0"), Unused.NO_SOLUTION),
+        (Avr(CLOCK_MS, 30.0, 60.191, "3"), Unused.BASELINE_NOT_STATED),
+        (Avr(CLOCK_MS, 30.0, nan, "3"), Unused.LENGTH_UNKNOWN),
+        (Avr(CLOCK_MS, -150.0, 1.2, "3"), 0.02),
+        (b"$GPHDT,30.0,M*1F\r\n", Unused.UNKNOWN_STATE),
+    ],
+)
+def test_a_heading_is_as_good_as_its_state(sentence: Any, outcome: float | Unused):
+    receiver = device(protocol="nmea")
+    told = fed(receiver, *sentences(), sentence)
+    if isinstance(outcome, float):
+        assert [heading.sigma_rad for heading in headings(told)] == [outcome]
+    else:
+        assert headings(told) == []
+        assert [each["reason"] for each in events(told, "heading_lost")] == [outcome.value]
+
+
+def test_the_heading_sentence_that_knows_most_stands_for_the_others():
+    """Otherwise one heading would count three times, and HDT would go on when the others say that it is wrong."""
+    receiver = device(protocol="nmea")
+    for number in range(5):
+        hdt, ths = HEADINGS["HDT"], HEADINGS["THS"]
+        avr = Avr(CLOCK_MS + number * 1000, 30.0, 1.2, "3" if number < 3 else "1")
+        told = fed(receiver, *sentences(CLOCK_MS + number * 1000), avr, hdt, ths, at_ns=S + number * S)
+        assert len(headings(told)) == (number < 3)
+    assert receiver.usage.of("HEHDT").refused == {Loss(Unused.DUPLICATE): 5}
+    assert headings(fed(receiver, HEADINGS["HDT"], at_ns=60 * S)), "the other is silent"
+
+
+def test_antennas_go_on_when_the_inertial_unit_of_the_receiver_is_not_aligned():
+    receiver = device(protocol="nmea")
+    told: list[Message] = []
+    for number in range(5):
+        time_ms = CLOCK_MS + number * 1000
+        unaligned, avr = Pashr(time_ms, 30.0, 0.2, "2", "0"), Avr(time_ms, 30.0, 1.2, "3")
+        told += fed(receiver, *sentences(time_ms), unaligned, avr, HEADINGS["HDT"], at_ns=S + number * S)
+    assert len(headings(told)) == 5
+    assert len(events(told, "heading_lost")) == 1
+    assert len(events(told, "heading_back")) == 1
+    assert receiver.usage.of("PASHR").refused == {Loss(Unused.INVALID, "alignment"): 5}
 
 
 def test_a_receiver_without_time_gives_no_fix():
@@ -636,30 +890,208 @@ def test_a_receiver_without_time_gives_no_fix():
     assert receiver.rtk_state == "none"
 
 
+def line(body: str) -> bytes:
+    check = 0
+    for byte in body.encode():
+        check ^= byte
+    return b"$%s*%02X\r\n" % (body.encode(), check)
+
+
 def test_unreadable_fields_are_counted():
     receiver = device(protocol="nmea")
-
-    def line(body: bytes) -> bytes:
-        check = 0
-        for byte in body:
-            check ^= byte
-        return b"$%s*%02X\r\n" % (body, check)
-
     lines = [
-        line(b"GNGGA,123456.00,4503.9,N"),
-        line(b"GNGGA,123456.00,nan,N,00739.5,E,five,12,x,y,M,z,M,,"),
-        line(b"GNGST,123456.00,inf,,,,1e999,nan,0x10"),
-        line(b"GNRMC,,,,,,,,,,,,,,,,,,,,,,,,"),
-        line(b"GNVTG,a,b,c,d,e,f,g,h,i"),
+        line("GNGGA,123456.00,4503.9,N"),
+        line("GNGGA,123456.00,nan,N,00739.5,E,five,12,x,y,M,z,M,,"),
+        line("GNGST,123456.00,inf,,,,1e999,nan,0x10"),
+        line("GNRMC,,,,,,,,,,,,,,,,,,,,,,,,"),
+        line("GNVTG,a,b,c,d,e,f,g,h,i"),
     ]
-    fed(receiver, *lines)
+    told = fed(receiver, *lines)
     assert receiver.bad_frames == 0
+    assert not any(isfinite(fix.latitude_rad) for fix in fixes(told))
+    assert receiver.usage.of("GNGGA").refused == {Loss(Unused.UNREADABLE, "quality"): 2}
+    assert {loss.field for loss in receiver.usage.of("GNGST").lost} >= {"range error", "sigma of latitude"}
 
 
-def test_sentences_are_left_alone_when_ubx_is_spoken():
+PLACE = "4503.9431,N,00739.5437,E"
+
+
+@pytest.mark.parametrize(
+    ("place", "reason", "field"),
+    [
+        ("4503.9431,,00739.5437,", Unused.UNREADABLE, "hemisphere of latitude"),
+        ("4503.9431,N,00739.5437,", Unused.UNREADABLE, "hemisphere of longitude"),
+        ("4503.9431,E,00739.5437,N", Unused.UNREADABLE, "hemisphere of latitude"),
+        ("4503.9431,n,00739.5437,e", Unused.UNREADABLE, "hemisphere of latitude"),
+        ("4503.9431,NS,00739.5437,E", Unused.UNREADABLE, "hemisphere of latitude"),
+        ("-4503.9431,S,00739.5437,E", Unused.UNREADABLE, "latitude"),
+        ("4560.0000,N,00739.5437,E", Unused.OUT_OF_RANGE, "latitude"),
+        ("4503.9431,N,00779.5437,E", Unused.OUT_OF_RANGE, "longitude"),
+        ("9000.0001,N,00739.5437,E", Unused.OUT_OF_RANGE, "latitude"),
+        ("4503.9431,N,18000.0001,E", Unused.OUT_OF_RANGE, "longitude"),
+        ("45039431,N,00739.5437,E", Unused.UNREADABLE, "latitude"),
+        ("45.0657718,N,7.6590621,E", Unused.UNREADABLE, "latitude"),
+        ("4503.9431,N,,", Unused.UNREADABLE, "latitude"),
+        (",,,", Unused.UNREADABLE, "latitude"),
+        ("0000.0000,N,00000.0000,E", Unused.ALL_ZERO, "position"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["GGA", "GNS"])
+def test_a_place_is_read_as_the_standard_writes_it_or_not_at_all(kind: str, place: str, reason: Unused, field: str):
+    """A guess of the hemisphere is a fix on the other side of the earth, under a valid checksum."""
+    receiver = device(protocol="nmea")
+    quality = "4" if kind == "GGA" else "RR"
+    units = "230.1,M,45.0,M" if kind == "GGA" else "230.1,45.0"
+    told = [*fed(receiver, line(f"GN{kind},123456.00,{place},{quality},12,0.6,{units},1.0,0001")), *receiver.on_time(2 * S)]
+    (fix,) = fixes(told)
+    assert fix.fix_type is FixType.NONE
+    assert isnan(fix.latitude_rad)
+    if field:
+        assert receiver.usage.of(f"GN{kind}").refused == {Loss(reason, field): 1}
+        assert [(each["reason"], each["field"]) for each in events(told, EVENT)] == [(reason.value, field)]
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["4503.9431,N,00739.5437,E", "4503.94310000,N,00739.54370000,E", "4503.9431,N,0739.5437,E", "04503.9431,N,00739.5437,E",
+     " 4503.9431,N,00739.5437 ,E"],
+)  # fmt: skip
+def test_more_and_fewer_digits_are_the_same_place(place: str):
+    receiver = device(protocol="nmea")
+    told = [*fed(receiver, line(f"GNGGA,123456.00,{place},4,12,0.6,230.1,M,45.0,M,1.0,0001")), *receiver.on_time(2 * S)]
+    assert degrees(fixes(told)[0].latitude_rad) == pytest.approx(45 + 3.9431 / 60)
+    assert degrees(fixes(told)[0].longitude_rad) == pytest.approx(7 + 39.5437 / 60)
+
+
+@pytest.mark.parametrize(
+    ("rest", "field", "unknown"),
+    [
+        ("12,0.6,230.1,M,45.0,M", "", {"correction_age_s"}),
+        ("12,0.6,230.1,M,45.0,M,1.0", "", set()),
+        ("12.0,0.6,230.1,M,45.0,M,1.0,0001", "", set()),
+        ("twelve,0.6,230.1,M,45.0,M,1.0,0001", "satellites", {"satellites"}),
+        ("12,0.6,230.1,M,45.0,M,1.0,4095x", "station", set()),
+        ("12,0.6,-,M,45.0,M,1.0,0001", "altitude", {"height_m"}),
+        ("12,0.6,230.1,F,45.0,M,1.0,0001", "unit of altitude", {"height_m"}),
+        ("12,0.6,2301000,M,45.0,M,1.0,0001", "altitude", {"height_m"}),
+        ("12,0.6,230.1,M,--,M,1.0,0001", "geoid separation", {"height_m"}),
+        ("12,0.6,230.1,M,45.0,M,>60,0001", "age of corrections", {"correction_age_s"}),
+        ("12,-,230.1,M,45.0,M,1.0,0001", "dilution", {"hdop"}),
+    ],
+)
+def test_an_optional_field_that_cannot_be_read_costs_only_itself(rest: str, field: str, unknown: set[str]):
+    receiver = device(protocol="nmea")
+    told = [*fed(receiver, line(f"GNGGA,123456.00,{PLACE},4,{rest}")), *receiver.on_time(2 * S)]
+    (fix,) = fixes(told)
+    whole = {"satellites": 12, "hdop": 0.6, "height_m": 275.1, "correction_age_s": 1.0}
+    for name, value in whole.items():
+        expected = (0 if name == "satellites" else nan) if name in unknown else value
+        assert getattr(fix, name) == pytest.approx(expected, nan_ok=True), name
+    assert fix.carrier is CarrierSolution.FIXED
+    assert receiver.usage.of("GNGGA").used == 1
+    assert [loss.field for loss in receiver.usage.of("GNGGA").lost] == ([field] if field else [])
+
+
+def test_a_position_of_which_the_receiver_warns_is_not_used():
+    receiver = device(protocol="nmea")
+    rmc, gga, gst = sentences()
+    (fix,) = fixes([*fed(receiver, rmc._replace(valid=False), gga, gst), *receiver.on_time(2 * S)])
+    assert fix.fix_type is FixType.NONE
+    assert isnan(fix.latitude_rad)
+    assert receiver.usage.of("GNGGA").lost == {Loss(Unused.INVALID, "position"): 1}
+
+
+def test_a_time_that_cannot_be_read_is_said():
+    receiver = device(protocol="nmea")
+    told = fed(receiver, line(f"GNGGA,126456.00,{PLACE},4,12,0.6,230.1,M,45.0,M,1.0,0001"))
+    assert fixes(told) == []
+    assert receiver.usage.of("GNGGA").refused == {Loss(Unused.OUT_OF_RANGE, "time"): 1}
+
+
+@pytest.mark.parametrize("talker", ["GP", "GN", "GL", "GA", "GB", "BD", "GQ", "QZ", "GI", "IN"])
+def test_every_talker_is_heard(talker: str):
+    receiver = device(protocol="nmea")
+    told = [*fed(receiver, sentences()[1]._replace(talker=talker)), *receiver.on_time(2 * S)]
+    assert len(fixes(told)) == 1
+
+
+@pytest.mark.parametrize(("line_end", "used"), [(b"*0a\r\n", False), (b"\r\n", False)])
+def test_a_line_without_checksum_is_named_and_not_used(line_end: bytes, used: bool):
+    receiver = device(protocol="nmea")
+    body = f"$GNGGA,123456.00,{PLACE},4,12,0.6,230.1,M,45.0,M,1.0,0001".encode()
+    told = []
+    for at in range(len(body + line_end)):
+        told += fed(receiver, (body + line_end)[at : at + 1])
+    assert fixes([*told, *receiver.on_time(2 * S)]) == []
+    without = line_end == b"\r\n"
+    assert receiver.usage.of("GNGGA").refused == ({Loss(Unused.NO_CHECKSUM): 1} if without else {})
+    assert receiver.bad_frames == (not without)
+
+
+def test_a_checksum_in_lower_case_is_one():
+    receiver = device(protocol="nmea")
+    whole = encode(sentences()[1])
+    assert fixes([*fed(receiver, whole[:-4] + whole[-4:].lower()), *receiver.on_time(2 * S)])
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("PUBX,00,123456.00", "PUBX,00"),
+        ("GPGSV,1,1,00", "GPGSV"),
+        ("GNGLL,,,,,123456.00,V,N", "GNGLL"),
+        ("PTNL,GGK,1,2", "PTNL,GGK"),
+        ("HCHDG,129.5,,,8.7,E", "HCHDG"),
+        ("PASHR,POS,0,1", "PASHR,POS"),
+    ],
+)
+def test_what_is_not_read_is_named(body: str, name: str):
+    receiver = device(protocol="nmea")
+    assert fed(receiver, *[line(body)] * 5) == []
+    assert receiver.usage.of(name).refused == {Loss(Unused.NOT_READ): 5}
+
+
+def test_every_message_is_accounted_for():
+    receiver = device()
+    wire = [
+        pvt(1000),
+        hpposllh(1000),
+        NavEoe(1000),
+        NavEoe(1000),
+        pvt(1000),
+        pvt(2000, fix_type=0),
+        NavEoe(2000),
+        RTCM,
+        *sentences(),
+    ]
+    fed(receiver, *wire, ubx_frame(b"\x01\x35", bytes(8)), ubx_frame(IDS["NAV-PVT"], bytes(20)), ubx_frame(IDS["NAV-PVT"]))
+    assert sum(use.arrived for _, use in receiver.usage) == len(wire) + 3
+    assert receiver.usage.of("NAV-PVT").refused == {
+        Loss(Unused.REPEATED): 1, Loss(Unused.NO_SOLUTION): 1, Loss(Unused.UNREADABLE, "length"): 1, Loss(Unused.NOT_READ): 1,
+    }  # fmt: skip
+    assert receiver.usage.of("1005").refused == {Loss(Unused.NOT_WANTED): 1}
+
+
+def test_sentences_are_left_alone_and_named_when_ubx_is_spoken():
     receiver = device()
     assert fed(receiver, *sentences(1000), *sentences(2000)) == []
+    assert [name for name, _ in receiver.usage] == ["GNRMC", "GNGGA", "GNGST"]
     assert receiver.figures.frames == {"nmea": 6}
+    assert receiver.usage.of("GNGGA").refused == {Loss(Unused.OTHER_PROTOCOL): 2}
+
+
+def test_positions_that_come_in_rmc_alone_are_named():
+    receiver = device(protocol="nmea")
+    told: list[Message] = []
+    for number in range(15):
+        told += fed(receiver, sentences(CLOCK_MS + number * 1000)[0], at_ns=S + number * S)
+    assert fixes(told) == []
+    assert [each["reason"] for each in events(told, EVENT)] == ["no_gga"]
+    told = []
+    for number in range(15, 30):
+        told += fed(receiver, *sentences(CLOCK_MS + number * 1000), at_ns=S + number * S)
+    assert len(fixes(told)) > 10
+    assert receiver.usage.of("GNRMC").lost == {Loss(Unused.NO_GGA, "position"): 6}
 
 
 # ---------------------------------------------------------------- stream

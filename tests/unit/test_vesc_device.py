@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from math import isnan
 
 import pytest
+from msgspec.structs import replace
 
 from drivers.vesc.appconf import SIGNATURES, AppConf, RawAppConf, encode_appconf
 from drivers.vesc.canbus import (
@@ -32,6 +34,7 @@ from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Layout, Values
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
 from vehicled.ports import NEVER_NS, Send
 from vehicled.wire.can import CanFrame, pack, unpack_all
+from vehicled.wire.usage import EVENT, Loss, Unused
 
 MS = 1_000_000
 WANTED = (MotorStatus, WheelSpeed)
@@ -464,6 +467,45 @@ def test_fault_codes_disable_until_disarmed(wire) -> None:
 
 
 @each_wire
+def test_a_fault_that_comes_and_goes_is_one_episode(wire) -> None:
+    """A controller clears its fault after half a second and finds it again."""
+    bench = armed(wire)
+    for number in range(20):
+        bench.values = replace(IDLE, fault_code=2 * (number % 2))
+        bench.run(250)
+    bench.values = IDLE
+    bench.run(8000)
+    assert bench.faults() == ["vesc_under_voltage"] * 2
+    assert bench.faults(active=False) == ["vesc_under_voltage"] * 2
+
+
+@each_wire
+@pytest.mark.parametrize(
+    ("values", "field", "attribute"),
+    [
+        ({"erpm": 2e9}, "erpm", "motor_speed_radps"),
+        ({"duty": 30.0}, "duty", "duty"),
+        ({"input_voltage_v": -3000.0}, "input_voltage_v", "input_voltage_v"),
+        ({"input_voltage_v": 3000.0}, "input_voltage_v", "input_voltage_v"),
+        ({"fet_temperature_c": 3000.0}, "fet_temperature_c", "controller_temperature_k"),
+        ({"motor_temperature_c": 3000.0}, "motor_temperature_c", "motor_temperature_k"),
+        ({"input_current_a": 1e6}, "input_current_a", "input_current_a"),
+    ],
+)
+def test_telemetry_that_cannot_be_is_unknown(wire, values, field, attribute) -> None:
+    bench = Bench(wire)
+    bench.values = replace(IDLE, **{"motor_temperature_c": 40.0, **values})
+    bench.status_period = None
+    bench.open().run(500, STANDBY)
+    status = [message for message in bench.messages if isinstance(message, MotorStatus)][-1]
+    assert isnan(getattr(status, attribute))
+    assert sum(isnan(getattr(status, name)) for name in status.__struct_fields__) == 1
+    assert bench.device.usage.of("GET_VALUES").lost.keys() == {Loss(Unused.OUT_OF_RANGE, field)}
+    assert any(isinstance(message, WheelSpeed) for message in bench.messages) is (field != "erpm")
+    assert sum(isinstance(message, Event) and message.name == EVENT for message in bench.messages) == 1
+
+
+@each_wire
 def test_one_fault_after_another_is_two_episodes(wire) -> None:
     bench = armed(wire)
     for code in (2, 2, 10, 77):
@@ -675,6 +717,8 @@ def test_frames_of_and_for_others_are_not_ours() -> None:
     bench.deliver(pack(encode_can(Status(2, 99.0, 0.0, 0.0))) + pack(encode_can(NotifyBoot(2, b""))))
     assert bench.messages[before:] == []
     assert isinstance(bench.device, VescCan)
+    assert bench.device.usage.of("STATUS").refused == {Loss(Unused.FOREIGN): 1}
+    assert bench.device.usage.of("NOTIFY_BOOT").refused == {Loss(Unused.FOREIGN): 1}
     assert bench.device.foreign_frames > 2
 
 

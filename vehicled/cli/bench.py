@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from vehicled.messages import FIXED_SIGMA_LIMIT_M
 from vehicled.output import check_plot_file
 from vehicled.profile import load_profile
 from vehicled.recordings.benchmark import Task, chosen, default_identifier, run_all
@@ -42,13 +43,19 @@ def recorded(arguments: Namespace) -> int:
     found = chosen(folder, task, load_profile(arguments.profile).vehicle)
     progress = Progress()
     scores: list[Score] = []
+    untrue: list[str] = []
     last = None
     try:
         for recording, track, score in run_all(found, task, progress.update):
             scores.append(score)
+            if not recording.truth.known:
+                untrue.append(recording.name)
             last = recording, track, score
     finally:
         progress.close()
+    for name in untrue:
+        limit = f"no RTK fixed positions whose stated error is within {FIXED_SIGMA_LIMIT_M} m"
+        print(f"{name}: nothing to judge by: {limit}, and no other reference", file=sys.stderr)
     if last is None:
         raise RecordingError(f"{folder}: none of its {len(found)} recordings is of kind {', '.join(task.kinds)}")
     if arguments.plot:

@@ -12,6 +12,7 @@ from vehicled.control_socket.client import Client, ControlError, HungUpError
 from vehicled.control_socket.socket_path import find
 from vehicled.safety.reason import REFUSED, WITHDRAWN, ReasonCode
 from vehicled.terminal import print_table
+from vehicled.wire.usage import UsageRow, told
 
 ARMING_TIMEOUT_S = 12.0
 """Longest wait for arming, s; a little longer than the daemon's own limit."""
@@ -170,6 +171,7 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         print(msgspec.json.format(msgspec.json.encode(state), indent=2).decode())
         return
     estimate = state["estimate"]
+    usage = convert(state.get("messages", []), list[UsageRow])
     rows = [
         ["mode", f"{state['mode']}: {state['why']}"],
         ["reaction", state["reaction"].lower() + _cap(state)],
@@ -179,6 +181,8 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         ["lane", _lane(state.get("lane"))],
         ["estimate", "none so far" if estimate is None else _place(estimate, state["estimator"])],
         ["ports", "; ".join(f"{p['name']} {p['state'].lower()}" for p in state["ports"])],
+        ["messages", _messages(usage)],
+        *[["", text] for text in told(usage)],
         ["deadlines", ", ".join(f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"])],
         ["commands cut", _cut(state["clipped"])],
         ["log", state["log"] or "none written"],
@@ -188,6 +192,15 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
     rows += [[waits if k == 0 else "", text] for k, text in enumerate(state["waiting_for"])]
     rows += [["stands in" if k == 0 else "", text] for k, text in enumerate(state.get("substitutes", ()))]
     print_table(f"{state['profile']} (vehicled {state['version']}, up {state['up_s']:.0f} s)", ["", ""], rows)
+
+
+def _messages(usage: list[UsageRow]) -> str:
+    """Return how many of the messages of each port were used."""
+    counts: dict[str, tuple[int, int]] = {}
+    for row in usage:
+        used, arrived = counts.get(row.port, (0, 0))
+        counts[row.port] = used + row.used, arrived + row.arrived
+    return "; ".join(f"{port} {used} of {arrived} used" for port, (used, arrived) in counts.items()) or "none so far"
 
 
 def _cap(state: dict[str, Any]) -> str:

@@ -20,6 +20,8 @@ from vehicled.messages import PortState
 from vehicled.registry import names, resolve
 from vehicled.runtime.ports.probe import judge
 from vehicled.terminal import Progress, print_table
+from vehicled.wire.can import pack
+from vehicled.wire.usage import MessageUsage
 
 Decoded = tuple[str, object]
 
@@ -164,8 +166,44 @@ def decode(arguments: Namespace) -> int:
     if arguments.only and arguments.only not in counts:
         print(f"{source}: no message {arguments.only!r}; it contains {', '.join(sorted(counts))}", file=sys.stderr)
         return 1
-    print_table(f"{source}, {len(data)} bytes", ["message", "count"], [[name, str(n)] for name, n in counts.most_common()])
+    _show_counts(f"{source}, {len(data)} bytes", counts, _usage(kind, data, None if frames is None else CanFile(data, file_kind)))
     return 0
+
+
+def _usage(kind: str, data: bytes, frames: CanFile | None) -> MessageUsage | None:
+    """Return what the driver would use of a recording; None if no driver reads such recordings."""
+    # Imported here, because it needs numpy, which a plain count does not.
+    from vehicled.recordings.listening import usage_of, usage_on_can
+
+    if frames is None:
+        return usage_of(kind, data)
+    if kind != "vesc":
+        return None
+    recorded = [frame for _, frame in frames]
+    # The controller that says most; a bus may hold several.
+    speakers = Counter(frame.can_id & 0xFF for frame in recorded if frame.extended and frame.can_id >> 8 in _VESC_STATUS)
+    return usage_on_can(speakers.most_common(1)[0][0] if speakers else 1, map(pack, recorded))
+
+
+_VESC_STATUS = (9, 14, 15, 16, 27, 58)
+"""Numbers of the status messages of a VESC on CAN."""
+
+
+def _show_counts(title: str, counts: Counter[str], usage: MessageUsage | None) -> None:
+    if usage is None:
+        print_table(title, ["message", "count"], [[name, str(n)] for name, n in counts.most_common()])
+        return
+    uses = dict(usage)
+    # What the driver alone can name: lines without a checksum.
+    names = [*(name for name, _ in counts.most_common()), *(name for name in uses if name not in counts)]
+    rows = []
+    for name in names:
+        use = uses.get(name)
+        if use is None:
+            rows.append([name, str(counts[name]), "-", "it is part of another message"])
+        else:
+            rows.append([name, str(counts[name] or use.arrived), str(use.used), use.text()])
+    print_table(title, ["message", "count", "used", "not used, remarks"], rows)
 
 
 def _type_of(source: Path, data: bytes) -> str:

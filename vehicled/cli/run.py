@@ -20,6 +20,7 @@ from vehicled.runtime.events import TYPES as EVENT_TYPES
 from vehicled.runtime.events import EventLog
 from vehicled.runtime.ports import AddressError, Port, make_port
 from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
+from vehicled.wire.usage import told
 
 
 def serve(arguments: Namespace) -> int:
@@ -72,6 +73,8 @@ def serve(arguments: Namespace) -> int:
             on_end=lambda ending: notifier.stopping(ending.why),
         )
         done = drive(plan, None if sock is None else greet(plan, sock), observer, ports=ports, setup_fault=setup_fault(plan.loaded))
+    for line in told(done.machine.usage):
+        print(f"vehicled: messages: {line}", file=sys.stderr)
     print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
     if done.observers_failed:
         print(f"vehicled: failed beside the drive: {done.observers_failed}", file=sys.stderr)

@@ -3,7 +3,7 @@
 from math import degrees, isfinite, radians
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from vehicled.control_socket.protocol import GotoRequest, ReturnRequest
@@ -230,6 +230,7 @@ class Console:
                 for name, (state, detail) in machine.port_states.items()
                 if name not in facts.closed_ports
             ],
+            "messages": [to_builtins(row) for row in machine.usage],
             "deadlines": [self._deadline(index) for index in range(len(PIPELINE))],
             "clipped": {"commands": machine.gate.clipped_total, "by_kind": dict(machine.gate.clipped_by_kind)},
         }

@@ -9,7 +9,8 @@ from msgspec import Struct
 from vehicled.log.mcapfile import message_heads
 from vehicled.log.quota import is_being_written
 from vehicled.log.reader import LogReader
-from vehicled.log.schema import RunHeader
+from vehicled.log.schema import MESSAGES_KEY, RunHeader
+from vehicled.wire.usage import decode_rows, told
 
 _CHECK_LIMIT_BYTES = 200_000_000
 """Largest complete file whose chunks are checked; takes a second or two."""
@@ -90,7 +91,8 @@ class LogInfo(Struct, frozen=True, kw_only=True):
             lines.append("not written by vehicled" + (f" ({self.library})" if self.library else ""))
         else:
             lines.append("an MCAP start and nothing that can be read behind it: no header, no topic, no message")
-        lines += [f"{key}: {value}" for key, value in self.end.items() if key != "reason" and value]
+        lines += [f"{key}: {value}" for key, value in self.end.items() if key not in ("reason", MESSAGES_KEY) and value]
+        lines += [f"messages: {line}" for line in told(decode_rows(self.end.get(MESSAGES_KEY, "")))]
         if self.damaged_chunks:
             lines.append(f"{self.damaged_chunks} of {self.chunks} chunks damaged, {self.unreadable_chunks} of them unreadable")
         elif not self.checked:

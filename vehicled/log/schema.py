@@ -225,6 +225,8 @@ FENCE_NAME = "fence.geojson"
 """Name of the attachment with the fence."""
 BOARD_NAME = "board.json"
 """Name of the attachment with the task times of a recorded computer."""
+MESSAGES_KEY = "messages"
+"""Key of the end record: what arrived on the ports, as :func:`vehicled.wire.usage.encode_rows` writes it."""
 
 
 class Attachment(Struct, frozen=True):

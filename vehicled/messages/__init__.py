@@ -66,6 +66,7 @@ from vehicled.messages.records import (
     WireChunk,
 )
 from vehicled.messages.sensors import (
+    FIXED_SIGMA_LIMIT_M,
     CarrierSolution,
     Corrections,
     FixType,
@@ -80,10 +81,12 @@ from vehicled.messages.sensors import (
     ReferenceState,
     SteeringFeedback,
     WheelSpeed,
+    stated_carrier,
 )
 
 __all__ = [
     "ALL",
+    "FIXED_SIGMA_LIMIT_M",
     "NAN",
     "NAN3",
     "NAN9",
@@ -144,6 +147,7 @@ __all__ = [
     "WheelSpeed",
     "WireChunk",
     "largest_variance",
+    "stated_carrier",
 ]
 
 ALL: tuple[type[Message], ...] = (

@@ -23,6 +23,17 @@ class CarrierSolution(IntEnum):
     FIXED = 2
 
 
+FIXED_SIGMA_LIMIT_M = 0.1
+"""Standard deviation per axis beyond which no carrier-phase solution is fixed, whatever its label says."""
+
+
+def stated_carrier(carrier: CarrierSolution, position_covariance_m2: Matrix3) -> CarrierSolution:
+    """Return the carrier solution that a stated covariance allows: one that is called fixed and errs by decimetres is floating."""
+    largest = max(position_covariance_m2[0], position_covariance_m2[4])
+    contradicted = carrier is CarrierSolution.FIXED and largest > FIXED_SIGMA_LIMIT_M**2
+    return CarrierSolution.FLOAT if contradicted else carrier
+
+
 class GnssFix(Message, frozen=True):
     """Position and velocity of the GNSS antenna, WGS 84. Covariances ENU, row-major, NaN where unknown."""
 

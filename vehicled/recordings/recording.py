@@ -64,6 +64,11 @@ class Truth:
     yaw_rad: Array
     speed_mps: Array
 
+    @property
+    def known(self) -> bool:
+        """True if its position is known anywhere."""
+        return bool(np.isfinite(self.x_m).any())
+
 
 @dataclass(frozen=True, slots=True)
 class Poses:

@@ -2,19 +2,21 @@
 
 Read by type, whatever the topics are called: NavSatFix, Imu, TwistStamped (the speed of the body), AckermannDriveStamped (commands)
 and Odometry (what was published). Where several topics have a type, the one with most messages counts, for commands first one whose
-name says that they were applied. Fixes with status GBAS are taken as RTK, as drivers of receivers tell it; they are also the truth.
+name says that they were applied. Drivers give the status GBAS to RTK fixed and floating alike, some to all corrections. So a fix is
+taken as RTK fixed only if its covariance agrees, and only these are the truth.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import atan2, isfinite, nan, radians, sqrt
+from math import atan2, inf, isfinite, nan, radians, sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from vehicled.messages import (
+    NAN9,
     ActuatorCommand,
     CarrierSolution,
     FixType,
@@ -25,6 +27,7 @@ from vehicled.messages import (
     Message,
     Mode,
     WheelSpeed,
+    stated_carrier,
 )
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
@@ -158,20 +161,29 @@ def convert(kind: str, message: Any, t_rx_ns: int, vehicle: Vehicle) -> Iterator
         yield from {FIX: _fix, IMU: _imu, TWIST: _speed}[kind](message, t_rx_ns)
 
 
+def _carrier(status: int, covariance: tuple[float, ...]) -> CarrierSolution:
+    """Return the carrier solution by status and covariance. Without a covariance it is unknown."""
+    largest = max(covariance[0], covariance[4])
+    if status < GBAS or not 0.0 < largest < inf:
+        return CarrierSolution.NONE
+    return stated_carrier(CarrierSolution.FIXED, covariance)
+
+
 def _fix(message: Any, t_rx_ns: int) -> Iterator[Message]:
     status = int(message.status.status)
-    if status < 0 or not (isfinite(message.latitude) and isfinite(message.longitude)):
+    if status < 0 or not (abs(message.latitude) <= 90.0 and abs(message.longitude) <= 180.0):
         return
-    covariance = tuple(float(value) for value in message.position_covariance)
+    known = int(message.position_covariance_type) != 0
+    covariance = tuple(float(value) for value in message.position_covariance) if known else NAN9
     yield GnssFix(
         stamp_ns(message, t_rx_ns),
         t_rx_ns,
         radians(message.latitude),
         radians(message.longitude),
         float(message.altitude),
-        position_covariance_m2=covariance if int(message.position_covariance_type) else (nan,) * 9,
+        position_covariance_m2=covariance,
         fix_type=FixType.FIX_3D,
-        carrier=CarrierSolution.FIXED if status >= GBAS else CarrierSolution.NONE,
+        carrier=_carrier(status, covariance),
         differential=status > 0,
     )
 

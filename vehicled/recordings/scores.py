@@ -59,7 +59,7 @@ class Beyond(Struct, frozen=True, kw_only=True):
     """
 
     position: float
-    """By the Mahalanobis distance of east and north, at the same probability."""
+    """Judged by the Mahalanobis distance of east and north, at the same probability."""
     heading: float
     speed: float
 

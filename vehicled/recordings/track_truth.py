@@ -3,7 +3,7 @@
 import numpy as np
 
 from vehicled.estimation.measurements import enu_m
-from vehicled.messages import CarrierSolution, GnssFix
+from vehicled.messages import CarrierSolution, GnssFix, stated_carrier
 from vehicled.paths.datum import Datum
 from vehicled.recordings import smoothing
 from vehicled.recordings.recording import Array, Times, Truth, seconds
@@ -32,8 +32,11 @@ def between(wanted_s: Array, t_s: Array, values: Array, max_gap_s: float = MAX_G
 
 
 def of_fixes(steps_ns: Times, fixes: list[GnssFix], datum: Datum, lever_arm_m: tuple[float, float, float]) -> Truth:
-    """Truth at steps from those fixes that are RTK fixed. Heading is the course of the antenna, known where it moves."""
-    t_s, east, north = places([m for m in fixes if m.carrier is CarrierSolution.FIXED], datum)
+    """Truth at steps from those fixes that are RTK fixed by label and covariance. Heading is the course of the antenna, known where
+    it moves."""
+    t_s, east, north = places(
+        [m for m in fixes if stated_carrier(m.carrier, m.position_covariance_m2) is CarrierSolution.FIXED], datum
+    )
     steps_s = seconds(steps_ns)
     x, y = between(steps_s, t_s, east), between(steps_s, t_s, north)
     vx, vy = smoothing.velocity(steps_s, x, y, np.isfinite(x))

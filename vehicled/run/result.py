@@ -14,6 +14,7 @@ from vehicled.run.manoeuvre import Motion, Section
 from vehicled.runtime.clock import StallCount
 from vehicled.runtime.ending import Ending, Outcome
 from vehicled.terminal import print_table
+from vehicled.wire.usage import UsageRow, told
 
 
 class ErrorStats(Struct, frozen=True):
@@ -108,6 +109,8 @@ class Result(Struct, frozen=True, kw_only=True):
     """Texts about the tasks that would have been late in real time on this computer; lockstep only."""
     observers_failed: str = ""
     """Failures of what only explains the drive, such as the judge, whose figures may then be wrong; empty if there were none."""
+    messages: list[UsageRow] = []
+    """Messages that arrived on each port: used, and not used with the reason."""
     course_notes: list[str] = []
     """Reasons for driving slower than the course asks."""
 
@@ -148,6 +151,7 @@ class Result(Struct, frozen=True, kw_only=True):
             *([["identified", _identified(self.identified)]] if self.identified is not None else []),
             ["deadlines", _health(self.tasks)],
             *([["really late", "; ".join(self.late_tasks)]] if self.late_tasks else []),
+            *(["messages" if k == 0 else "", line] for k, line in enumerate(told(self.messages))),
             ["speed of the run", f"{self.real_time_factor:.1f} x real time ({self.run_s:.1f} s in {self.wall_s:.1f} s)"],
             *([["stalls", str(self.stalls)]] if self.stalls is not None else []),
             *([["failed beside it", self.observers_failed]] if self.observers_failed else []),

@@ -27,7 +27,7 @@ from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
-from vehicled.log.schema import BOARD_NAME, FENCE_NAME, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
+from vehicled.log.schema import BOARD_NAME, FENCE_NAME, MESSAGES_KEY, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
 from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
 from vehicled.messages import Event, Message
@@ -47,6 +47,7 @@ from vehicled.runtime.ending import EndConditions, Ending, Outcome
 from vehicled.runtime.lockstep import LockstepLink, run_lockstep
 from vehicled.runtime.plugin_watch import PluginWatch
 from vehicled.tasks import PIPELINE
+from vehicled.wire.usage import encode_rows
 
 if TYPE_CHECKING:
     from vehicled.bridges.feed import Feed, LockstepFeed
@@ -245,6 +246,8 @@ def drive(
     stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
     if stalls is not None:
         end["stalls"] = str(stalls)
+    if usage := observers.guard("message counts", lambda: machine.usage and encode_rows(machine.usage), "")():
+        end[MESSAGES_KEY] = usage
     failed = any(part.code == "task_raised" for part in machine.reason.parts())
     late = observers.guard("task costs", costs.late, [])() if costs is not None and not failed else []
     if late:

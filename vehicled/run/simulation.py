@@ -182,6 +182,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         course_notes=plan.course_notes,
         stalls=done.stalls,
         observers_failed=done.observers_failed,
+        messages=machine.usage,
         **figures_of(judge),
     )
 

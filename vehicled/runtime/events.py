@@ -8,6 +8,7 @@ import msgspec
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
 from vehicled.observers import FAILED_EVENT
+from vehicled.wire.usage import warning_of
 
 STALL_EVENT = "simulation_stall"
 """Event name of a stall of the simulating computer."""
@@ -66,10 +67,9 @@ class EventLog:
         )
 
     def _say(self, warning: bool, text: str, **facts: Any) -> None:
-        if self._quiet and not warning:
-            return
-        self._made = self._made or self._make()
-        (self._made.warning if warning else self._made.info)(text, **facts)
+        if warning or not self._quiet:
+            self._made = self._made or self._make()
+            (self._made.warning if warning else self._made.info)(text, **facts)
 
     def _say_event(self, event: Event) -> None:
         if event.name == STALL_EVENT:
@@ -80,6 +80,8 @@ class EventLog:
         elif event.name == FAILED_EVENT:
             failed = msgspec.json.decode(event.fields)
             self._say(True, f"{failed['observer']} failed: {failed['error']}; the drive goes on without it")
+        elif text := warning_of(event):
+            self._say(True, text)
         elif event.name == "loop_blocked" and not self._block_told:
             # Once: the log has them all.
             block = msgspec.json.decode(event.fields)

@@ -17,9 +17,10 @@ from vehicled.analysis.report.scan import KEPT, Findings
 from vehicled.analysis.report.thin import COLUMNS
 from vehicled.analysis.report.verdict import Verdict, stop_story, verdict
 from vehicled.log.errors import LogError, why
-from vehicled.log.schema import RunHeader
+from vehicled.log.schema import MESSAGES_KEY, RunHeader
 from vehicled.messages import Event, Fault, ModeChange, OperatorCommand, PortEvent
 from vehicled.messages.records import Direction
+from vehicled.wire.usage import decode_rows
 
 _LISTED = 300
 _STOPS = 5
@@ -128,7 +129,7 @@ def _thinning(f: Findings) -> str:
 
 
 def _tables(f: Findings) -> str:
-    return _tasks(f) + _events(f) + _ports(f) + _topics(f) + _facts(f)
+    return _tasks(f) + _events(f) + _ports(f) + _messages(f) + _topics(f) + _facts(f)
 
 
 def _table(
@@ -203,6 +204,14 @@ def _ports(f: Findings) -> str:
     return _table("ports", "Ports", head, rows)
 
 
+def _messages(f: Findings) -> str:
+    found = decode_rows(f.end.get(MESSAGES_KEY, ""))
+    rows = [[row.port, row.message, str(row.arrived), str(row.used), row.text()] for row in found]
+    head = ["port", "message", "arrived", "used", "not used, remarks"]
+    note = "A valid checksum is not a valid content: each driver says what it did not use, and why."
+    return _table("messages", "Messages of the devices", head, rows, note, folded=True)
+
+
 def _topics(f: Findings) -> str:
     counts = {topic: f.counts.get(topic, f.seen.get(topic, 0)) for topic in f.types}
     rows = [
@@ -227,5 +236,5 @@ def _facts(f: Findings) -> str:
             **{f"fingerprint: {k}": v for k, v in h.fingerprint_of.items()},
             "host": h.host, "event loop": h.loop, **h.realtime, "command": " ".join(h.argv),
         }  # fmt: skip
-    facts |= {key.replace("_", " "): value for key, value in f.end.items() if key not in ("why", "outcome")}
+    facts |= {key.replace("_", " "): value for key, value in f.end.items() if key not in ("why", "outcome", MESSAGES_KEY)}
     return _table("facts", "The run", ["", ""], [[key, value] for key, value in facts.items() if value])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vehicled.messages import WheelSpeed
+from vehicled.messages import FIXED_SIGMA_LIMIT_M, CarrierSolution, GnssFix, WheelSpeed
 from vehicled.recordings import rosbag
 from vehicled.recordings.foreign.source import Foreign, Stamped
 from vehicled.vehicle import Vehicle
@@ -20,9 +20,16 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
             twist = rosbag.TWIST in bag.kinds
             if not twist and rosbag.ODOMETRY in bag.kinds:
                 notes.append("no TwistStamped: the speed of the odometry is taken for that of the wheels; its pose is not taken")
+            doubted = 0
             for kind, t_rx_ns, message in bag.messages():
                 for found in _convert(kind, message, t_rx_ns, vehicle, twist):
+                    if isinstance(found, GnssFix) and message.status.status >= rosbag.GBAS:
+                        doubted += found.carrier is not CarrierSolution.FIXED
                     yield t_rx_ns, found
+            if doubted:
+                notes.append(
+                    f"{doubted} fixes of status GBAS state an error beyond {FIXED_SIGMA_LIMIT_M} m, or none: not taken as RTK fixed"
+                )
 
     return Foreign(format="ROS bag", messages=messages(), utc_offset_ns=0, notes=notes)
 

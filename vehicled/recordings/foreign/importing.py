@@ -16,12 +16,13 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 import vehicled
 from vehicled.log.errors import LogError
 from vehicled.log.offline import LogFile
 from vehicled.log.schema import CHANNELS, Attachment, RunHeader
-from vehicled.messages import FixType, GnssFix
+from vehicled.messages import FIXED_SIGMA_LIMIT_M, FixType, GnssFix, Message, stated_carrier
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.profile.loading import load
@@ -94,11 +95,18 @@ def import_log(
     counts: Counter[str] = Counter()
     first_ns = last_ns = start_ns
     with LogFile(out, header, attachments) as log:
-        for t_ns, message in chain(head, messages):
+        contradicted = 0
+        for t_ns, raw in chain(head, messages):
+            message = _agreeing(raw)
+            contradicted += message is not raw
             log.add(message, t_ns)
             counts[CHANNELS[type(message)].topic.rsplit("/", 1)[-1]] += 1
             first_ns, last_ns = min(first_ns, t_ns), max(last_ns, t_ns)
         log.finish({"reason": "imported", "not_replayable_after_ns": str(start_ns)})
+        if contradicted:
+            foreign.notes.append(
+                f"{contradicted} fixes are called RTK fixed but state an error beyond {FIXED_SIGMA_LIMIT_M} m: taken as floating"
+            )
         if log.refused:
             foreign.notes.append(f"{log.refused} messages did not fit into their fields and are left out")
     if not offset_ns and start_ns < 10**17:
@@ -108,6 +116,14 @@ def import_log(
         source=str(path), format=foreign.format, path=os.fspath(out), counts=dict(sorted(counts.items())), duration_s=duration_s,
         notes=foreign.notes,
     )  # fmt: skip
+
+
+def _agreeing(message: Message) -> Message:
+    """Return a message whose carrier solution agrees with its covariance."""
+    if not isinstance(message, GnssFix):
+        return message
+    carrier = stated_carrier(message.carrier, message.position_covariance_m2)
+    return message if carrier is message.carrier else replace(message, carrier=carrier)
 
 
 def format_of(path: Path, mapped: bool) -> str:

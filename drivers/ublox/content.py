@@ -1,0 +1,224 @@
+"""Usability of the messages of a receiver: one function for each message returns the problem of one that is not usable.
+
+A checksum protects the way, not the content. Each rule is from the maker's document; NOTES.md names document and page.
+"""
+
+from math import isfinite, nan, radians
+from typing import NamedTuple
+
+from drivers.ublox.layouts import NavHpposllh, NavPvat, NavPvt, NavRelposned
+from drivers.ublox.nmea import Avr, Hdt, HeadingSentence, Hpr, Pashr, Position, Ths
+from vehicled.messages import FixType
+from vehicled.wire.usage import Problem, Unused
+
+MAX_POSITION_SIGMA_MM = 1_000_000
+"""Stated error beyond which a position is none."""
+MAX_HEADING_SIGMA_RAD = radians(45.0)
+"""Stated error beyond which a heading is none."""
+MAX_SPEED_MMPS = 500_000
+"""Speed limit of the receivers."""
+MIN_HEIGHT_MM, MAX_HEIGHT_MM = -12_000_000, 100_000_000
+LEARNABLE_BASELINE_M = 5.0
+"""Longest distance of two antennas that is believed to lie on one vehicle without ``baseline_m``."""
+RELEARN_VECTORS = 20
+"""Vectors of one length in a row after which it replaces another that was learnt, from a wrong first vector."""
+
+FIX_TYPES = (FixType.NONE, FixType.DEAD_RECKONING, FixType.FIX_2D, FixType.FIX_3D, FixType.FIX_3D, FixType.TIME)
+"""Kinds of solution by ``fixType`` of NAV-PVT."""
+QUALITIES = dict.fromkeys((1, 2, 3, 4, 5, 9), FixType.FIX_3D) | {6: FixType.DEAD_RECKONING}
+"""Kinds of solution by the quality of GGA. 9 is the SBAS solution of NovAtel and its kin."""
+CORRECTED = (2, 4, 5, 9)
+"""Qualities with corrections."""
+_NO_POSITION = {0: Unused.NO_SOLUTION, 7: Unused.MANUAL, 8: Unused.SIMULATED}
+
+# ---------------------------------------------------------------- UBX
+
+
+def position_problem(pvt: NavPvt) -> Problem | None:
+    """Return why NAV-PVT gives no position."""
+    if pvt.fix_type >= len(FIX_TYPES):
+        return Problem(Unused.UNKNOWN_STATE, "fixType", pvt.fix_type)
+    if FIX_TYPES[pvt.fix_type] in (FixType.NONE, FixType.TIME):
+        return Problem(Unused.NO_SOLUTION)
+    if not pvt.fix_ok:
+        return Problem(Unused.INVALID, "gnssFixOK")
+    if pvt.position_invalid:
+        return Problem(Unused.INVALID, "invalidLlh")
+    if not (pvt.latitude_deg_e7 or pvt.longitude_deg_e7):
+        return Problem(Unused.ALL_ZERO, "position")
+    if abs(pvt.latitude_deg_e7) > 900_000_000:
+        return Problem(Unused.OUT_OF_RANGE, "latitude", pvt.latitude_deg_e7 * 1e-7)
+    if abs(pvt.longitude_deg_e7) > 1_800_000_000:
+        return Problem(Unused.OUT_OF_RANGE, "longitude", pvt.longitude_deg_e7 * 1e-7)
+    if pvt.horizontal_accuracy_mm > MAX_POSITION_SIGMA_MM:
+        return Problem(Unused.TOO_INACCURATE, "hAcc", f"{pvt.horizontal_accuracy_mm * 1e-3:.0f} m")
+    return None
+
+
+def precise_problem(precise: NavHpposllh, pvt: NavPvt) -> Problem | None:
+    """Return why the digits of NAV-HPPOSLLH do not belong to the position of NAV-PVT of the same epoch."""
+    if precise.position_invalid:
+        return Problem(Unused.INVALID, "invalidLlh")
+    fine = precise.latitude_deg_e9, precise.longitude_deg_e9
+    if max(map(abs, fine)) > 99:
+        return Problem(Unused.OUT_OF_RANGE, "high-precision digits", max(fine, key=abs))
+    away = abs(precise.latitude_deg_e7 - pvt.latitude_deg_e7), abs(precise.longitude_deg_e7 - pvt.longitude_deg_e7)
+    return Problem(Unused.CONTRADICTION, "position") if max(away) > 2 else None
+
+
+def velocity_problem(pvt: NavPvt) -> Problem | None:
+    """Return why NAV-PVT gives no velocity."""
+    speeds = pvt.velocity_north_mmps, pvt.velocity_east_mmps, pvt.velocity_down_mmps
+    if max(map(abs, speeds)) > MAX_SPEED_MMPS:
+        return Problem(Unused.OUT_OF_RANGE, "velocity", f"{max(speeds, key=abs) * 1e-3:.0f} m/s")
+    if pvt.speed_accuracy_mmps > MAX_SPEED_MMPS:
+        return Problem(Unused.TOO_INACCURATE, "sAcc", f"{pvt.speed_accuracy_mmps * 1e-3:.0f} m/s")
+    return None
+
+
+def vector_problem(vector: NavRelposned, *, needs_fixed: bool) -> Problem | None:
+    """Return why the vector of NAV-RELPOSNED is no heading, apart from its length."""
+    for name, valid in (
+        ("gnssFixOK", vector.fix_ok), ("relPosValid", vector.position_valid), ("relPosHeadingValid", vector.heading_valid),
+    ):  # fmt: skip
+        if not valid:
+            return Problem(Unused.INVALID, name)
+    if not vector.moving:
+        return Problem(Unused.NOT_MOVING, value=f"{vector.length_m:.1f} m")
+    if vector.extrapolated:
+        return Problem(Unused.BASE_DATA_MISSING)
+    if vector.carrier != 2 and (needs_fixed or vector.carrier == 0):
+        return Problem(Unused.NOT_FIXED)
+    return _inaccurate(radians(vector.heading_accuracy_deg_e5 * 1e-5))
+
+
+def attitude_problem(pvat: NavPvat) -> Problem | None:
+    """Return why NAV-PVAT gives no heading."""
+    if not pvat.flags & 1:
+        return Problem(Unused.INVALID, "gnssFixOK")
+    if not pvat.heading_valid:
+        return Problem(Unused.INVALID, "vehHeadingValid")
+    return _inaccurate(radians(pvat.heading_accuracy_deg_e2 * 1e-2))
+
+
+def _inaccurate(sigma_rad: float) -> Problem | None:
+    if sigma_rad > MAX_HEADING_SIGMA_RAD:
+        return Problem(Unused.TOO_INACCURATE, "heading", f"{sigma_rad:.2f} rad")
+    return None
+
+
+class Baseline:
+    """Length of the vector between the two antennas: stated in the profile, or that of the first vectors.
+
+    A vector of another length is a wrong solution of the ambiguities, or leads to another base.
+    """
+
+    def __init__(self, stated_m: float, tolerance_m: float) -> None:
+        self.length_m = stated_m
+        """Length in force; 0 while it is unknown."""
+        self._stated = stated_m > 0.0
+        self._tolerance_m = tolerance_m
+        self._other_m, self._others = 0.0, 0
+        self._learnt: tuple[float, float] | None = None
+
+    def problem(self, length_m: float, *, known: bool, fixed: bool) -> Problem | None:
+        """Return why a vector is not that of the two antennas. ``known``: its length has a meaning."""
+        if not known:
+            return Problem(Unused.LENGTH_UNKNOWN)
+        if not self._stated and length_m > LEARNABLE_BASELINE_M:
+            return Problem(Unused.BASELINE_NOT_STATED, value=f"{length_m:.2f} m")
+        if self.length_m == 0.0:
+            if fixed:
+                self._learn(length_m)
+            return None
+        if abs(length_m - self.length_m) <= self._tolerance_m:
+            self._others = 0
+            return None
+        if fixed and not self._stated and self._relearns(length_m):
+            return None
+        return Problem(Unused.WRONG_LENGTH, value=f"{length_m:.3f} m instead of {self.length_m:.3f} m")
+
+    def take_learnt(self) -> tuple[float, float] | None:
+        """Return the former length, 0 for none, and the one that was learnt since the last call; None if none was."""
+        learnt, self._learnt = self._learnt, None
+        return learnt
+
+    def _relearns(self, length_m: float) -> bool:
+        agrees = self._others and abs(length_m - self._other_m) <= self._tolerance_m
+        self._other_m, self._others = (self._other_m, self._others + 1) if agrees else (length_m, 1)
+        if self._others < RELEARN_VECTORS:
+            return False
+        self._learn(length_m)
+        return True
+
+    def _learn(self, length_m: float) -> None:
+        self._learnt = self.length_m, length_m
+        self.length_m, self._others = length_m, 0
+
+
+# ---------------------------------------------------------------- NMEA
+
+
+def sentence_problem(sentence: Position, lost: tuple[Problem, ...]) -> Problem | None:
+    """Return why GGA or GNS gives no position. ``lost``: its unreadable fields."""
+    quality = sentence.quality
+    if quality in _NO_POSITION:
+        return Problem(_NO_POSITION[quality])
+    if quality not in QUALITIES:
+        shown = getattr(sentence, "modes", quality)
+        return next((each for each in lost if each.field == "quality"), Problem(Unused.UNKNOWN_STATE, "quality", shown))
+    if not isfinite(sentence.latitude_deg):
+        unreadable = (each for each in lost if each.field.endswith(("latitude", "longitude")))
+        return next(unreadable, Problem(Unused.UNREADABLE, "latitude"))
+    if not (sentence.latitude_deg or sentence.longitude_deg):
+        return Problem(Unused.ALL_ZERO, "position")
+    return next((each for each in lost if each.field == "time"), Problem(Unused.NO_TIME)) if sentence.time_ms is None else None
+
+
+class SentenceHeading(NamedTuple):
+    """Content of a heading sentence."""
+
+    heading_deg: float
+    sigma_rad: float = nan
+    """Standard deviation that the sentence states; NaN for none."""
+    estimated: bool = False
+    """True if the device holds the heading without GNSS."""
+
+
+_THS_MODES = {"V": Unused.NO_SOLUTION, "M": Unused.MANUAL, "S": Unused.SIMULATED}
+_HPR_STATES = {"0": Unused.NO_SOLUTION, "1": Unused.NOT_FIXED, "2": Unused.NOT_FIXED, "7": Unused.MANUAL, "8": Unused.SIMULATED}
+RANKS: dict[type[HeadingSentence], int] = {Hdt: 0, Ths: 1, Hpr: 2, Avr: 3, Pashr: 4}
+"""Order of the heading sentences by what they say of their state. The best that comes counts, because all give one heading."""
+STATED_RANK = RANKS[Hpr]
+"""Rank from which a sentence states the quality of its solution. One that says that there is none still stands for those below."""
+
+
+def heading_of(sentence: HeadingSentence, lost: tuple[Problem, ...], *, needs_fixed: bool) -> SentenceHeading | Problem:
+    """Return the heading of a sentence, or why it gives none."""
+    if not isfinite(sentence.heading_deg):
+        return next((each for each in lost if each.field.endswith("heading")), Problem(Unused.NO_SOLUTION))
+    match sentence:
+        case Ths(mode=mode):
+            if mode not in ("A", "E"):
+                return Problem(_THS_MODES.get(mode, Unused.UNKNOWN_STATE), "mode", mode)
+            return SentenceHeading(sentence.heading_deg, estimated=mode == "E")
+        case Hdt():
+            return SentenceHeading(sentence.heading_deg)
+        case Hpr(state=state):
+            if state in ("4", "N") or (state == "5" and not needs_fixed):
+                return SentenceHeading(sentence.heading_deg)
+            if state in ("6", "G"):
+                return SentenceHeading(sentence.heading_deg, estimated=True)
+            return Problem(Unused.NOT_FIXED if state == "5" else _HPR_STATES.get(state, Unused.UNKNOWN_STATE), "quality", state)
+        case Pashr(quality=quality, aligned=aligned):
+            if quality == "0":
+                return Problem(Unused.NO_SOLUTION)
+            if aligned == "0":
+                return Problem(Unused.INVALID, "alignment")
+            sigma_rad = radians(sentence.heading_sigma_deg)
+            return _inaccurate(sigma_rad) or SentenceHeading(sentence.heading_deg, sigma_rad if sigma_rad > 0.0 else nan)
+        case Avr(quality=quality):
+            if quality == "3" or (quality == "2" and not needs_fixed):
+                return SentenceHeading(sentence.heading_deg)
+            known = {"0": Unused.NO_SOLUTION, "1": Unused.NOT_FIXED, "2": Unused.NOT_FIXED, "4": Unused.NOT_FIXED}
+            return Problem(known.get(quality, Unused.UNKNOWN_STATE), "quality", quality)
