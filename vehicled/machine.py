@@ -11,6 +11,7 @@ reaction and passes the command through the gate to the actuator's device. ``doc
 
 from binascii import crc32
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from math import isfinite
 
 import msgspec
@@ -46,7 +47,7 @@ from vehicled.messages import (
 from vehicled.observers import Observers
 from vehicled.paths.waits import Wait
 from vehicled.pipeline import Pipeline
-from vehicled.ports import NEVER_NS, Action, Device, Send
+from vehicled.ports import NEVER_NS, NO_USAGE, Action, Device, Send
 from vehicled.safety.gate import Gate
 from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import Supervisor
@@ -133,6 +134,12 @@ class Machine:
         takes its place. ``observers`` counts the failures of what only explains."""
         self.observers = observers or pipeline.observers
         self._devices = dict(devices)
+        self._usage_rows = self.observers.guard(
+            "message counts", lambda: [row for port in devices for row in usage_rows(port, devices[port].usage)], [], lasting=True
+        )
+        for port, device in devices.items():
+            if device.usage is not NO_USAGE:
+                device.usage.on_failure = partial(self.observers.failed, f"message counts of {port}", lasting=True)
         self._actuator = actuator
         self._pipeline = pipeline
         self._sink = sink
@@ -274,7 +281,7 @@ class Machine:
     @property
     def usage(self) -> list[UsageRow]:
         """Messages that arrived on each port: used, and not used with the reason."""
-        return [row for port, device in self._devices.items() for row in usage_rows(port, device.usage)]
+        return self._usage_rows()
 
     @property
     def supervisor(self) -> Supervisor:

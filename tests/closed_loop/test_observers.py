@@ -36,7 +36,7 @@ EXPLAINS = (
     "vehicled.journal:Digest", "vehicled.judge", "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.manoeuvre",
     "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health",
     "vehicled.runtime.evidence", "vehicled.runtime.events", "vehicled.runtime.health", "vehicled.safety.margins",
-    "vehicled.safety.reason",
+    "vehicled.safety.reason", "vehicled.wire.usage:MessageUsage._", "vehicled.wire.usage:rows", "vehicled.wire.usage:_event",
 )  # fmt: skip
 """Modules, or parts of them behind a colon, that only explain a run."""
 DRIVES = (
@@ -47,7 +47,7 @@ DRIVES = (
     "vehicled.run.world_link", "vehicled.runtime.clock", "vehicled.runtime.connection", "vehicled.runtime.ending",
     "vehicled.runtime.lease", "vehicled.runtime.link_port", "vehicled.runtime.lockstep", "vehicled.runtime.loop",
     "vehicled.runtime.plugin_watch", "vehicled.runtime.simulator", "vehicled.runtime.timer", "vehicled.runtime.wall",
-    "vehicled.safety", "vehicled.tasks", "vehicled.vehicle",
+    "vehicled.run.task_costs", "vehicled.safety", "vehicled.tasks", "vehicled.vehicle", "vehicled.wire",
 )  # fmt: skip
 """Modules that drive, or that hold a run together."""
 

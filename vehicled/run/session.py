@@ -246,7 +246,7 @@ def drive(
     stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
     if stalls is not None:
         end["stalls"] = str(stalls)
-    if usage := observers.guard("message counts", lambda: machine.usage and encode_rows(machine.usage), "")():
+    if usage := observers.guard("message counts", lambda: encode_rows(machine.usage) if machine.usage else "", "")():
         end[MESSAGES_KEY] = usage
     failed = any(part.code == "task_raised" for part in machine.reason.parts())
     late = observers.guard("task costs", costs.late, [])() if costs is not None and not failed else []
