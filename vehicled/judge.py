@@ -20,6 +20,12 @@ _CUSP_TOLERANCE_M = 0.3
 """A vehicle that stands this close to a cusp has reached it."""
 
 
+def read_course(command: CourseCommand, lap_from_m: float | None) -> Course:
+    """Return the course of a request that was accepted, a lap with its start at ``lap_from_m``."""
+    course = from_bytes(command.course)
+    return course if lap_from_m is None else course.beginning_at(lap_from_m)
+
+
 def truth_tracker(course: Course) -> PathTracker:
     """Return the tracker that projects the true position onto the course."""
     return PathTracker(course, end_tolerance_m=END_TOLERANCE_M, cusp_tolerance_m=_CUSP_TOLERANCE_M)
@@ -101,6 +107,8 @@ class Judge:
         """The last two modes, each with the time of its first command: a truth may arrive after the command that it precedes."""
         self._asked: CourseCommand | None = None
         """Newest request for another course."""
+        self.course_of = read_course
+        """Set by a run that has read the course already."""
         self._first_ns = 0
         self._last_ns = 0
         self.trace: list[TracePoint] | None = [] if keep_trace else None
@@ -158,9 +166,7 @@ class Judge:
             self._asked = message
         elif isinstance(message, Event) and message.name == COURSE_SET and self._asked is not None:
             fields = msgspec.json.decode(message.fields)
-            self._course = from_bytes(self._asked.course)
-            if "lap_from_m" in fields:
-                self._course = self._course.beginning_at(fields["lap_from_m"])
+            self._course = self.course_of(self._asked, fields.get("lap_from_m"))
             self._tracker = truth_tracker(self._course)
             self._tracker.reset(fields.get("joined_m"))
         elif isinstance(message, Event) and message.name == LAP_JOINED:

@@ -27,11 +27,20 @@ A daemon that computes or waits too long is late, as on a vehicle.
 
 import struct
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+
+from vehicled.plain_text import printable
 
 VERSION = 1
 MAX_FRAME_BYTES = 1 << 20
+MAX_PORTS = 256
+"""Largest number of ports: a frame names its port in one byte."""
+MAX_START_NS = 1 << 62
+SHOWN_REASON = 200
+"""Longest part of the peer's reason for the end that is shown, characters."""
 PACE_LEAD_NS = 15_000_000
 """Shared clock: two leads and the period of an inertial unit are less than the silence (50 ms) that stops a drive."""
 PACE_BEAT_NS = 5_000_000
@@ -67,13 +76,13 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """``simulator`` or ``daemon``."""
     clock: str
     """``lockstep`` or ``wall``; the daemon decides."""
-    ports: list[str]
-    """Port names by number."""
+    ports: Annotated[list[Annotated[str, Meta(min_length=1, max_length=64)]], Meta(max_length=MAX_PORTS)]
+    """Port names by number, no two alike."""
     urls: dict[str, str] = {}
     """Wall time: addresses of the ports that the simulator offers as ptys or CAN instead of over the link."""
     shared_clock: bool = False
     """Wall time: both take the time out of the clock for which the computer did not let them run."""
-    start_ns: int = 0
+    start_ns: Annotated[int, Meta(ge=0, le=MAX_START_NS)] = 0
     """Lockstep: start time of the run."""
     boot_id: str = ""
     """Machine and boot; equal values share a monotonic clock."""
@@ -81,6 +90,10 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """Name and version of the simulator."""
     world: dict[str, str] = {}
     """Simulated ``profile``, ``course``, ``seed`` and ``link``. The daemon refuses values other than its own."""
+
+
+class _Versioned(msgspec.Struct):
+    version: int
 
 
 Frame = tuple[Kind, int, int, bytes]
@@ -128,21 +141,32 @@ def encode_hello(hello: Hello) -> bytes:
 def decode_hello(payload: bytes) -> Hello:
     """Decode the peer's first frame. Raises :class:`LinkError` for another version or a malformed body."""
     try:
-        hello = msgspec.json.decode(payload, type=Hello)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise LinkError(f"the peer's greeting cannot be read: {error}") from error
-    if hello.version != VERSION:
+        # First, because the rest of another version's greeting may look different.
+        version = msgspec.json.decode(payload, type=_Versioned).version
+        hello = msgspec.json.decode(payload, type=Hello) if version == VERSION else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise LinkError(f"the peer's greeting cannot be read: {printable(str(error), SHOWN_REASON)}") from error
+    if hello is None:
         raise LinkError(
-            f"the peer speaks version {hello.version} of the simulator link, this side version {VERSION}: update the older one"
+            f"the peer speaks version {version} of the simulator link, this side version {VERSION}: update the older one"
         )
+    if len(set(hello.ports)) < len(hello.ports):
+        raise LinkError("the peer's greeting names a port twice: each port needs a name of its own")
     return hello
+
+
+def decode_reason(payload: bytes) -> str:
+    """Decode the reason of a BYE frame for display: on one line, without control characters, and cut."""
+    return printable(payload.decode(errors="replace"), SHOWN_REASON)
 
 
 class Decoder:
     """Incremental decoder of a byte stream that is cut anywhere."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
+        self._wanted = 0
+        """Number of bytes up to the end of the incomplete frame; 0 if it is not known yet."""
         self._broken = ""
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -154,9 +178,15 @@ class Decoder:
         if self._broken:
             raise LinkError(self._broken)
         if self._rest:
-            data = self._rest + data
+            self._rest += data
+            if len(self._rest) < self._wanted:
+                # Not looked at again for every byte: a large frame may arrive in a million pieces.
+                return []
+            data = bytes(self._rest)
+            self._rest.clear()
         frames: list[Frame] = []
         at, end = 0, len(data)
+        self._wanted = 0
         while end - at >= _HEAD.size:
             length, kind, port, t_ns = _HEAD.unpack_from(data, at)
             if kind not in _KINDS or not _HEAD_AFTER_LENGTH <= length <= MAX_FRAME_BYTES:
@@ -166,8 +196,10 @@ class Decoder:
                 break
             stop = at + 4 + length
             if stop > end:
+                self._wanted = stop - at
                 break
             frames.append((_KINDS[kind], port, t_ns, data[at + _HEAD.size : stop]))
             at = stop
-        self._rest = data[at:] if at else data
+        if at < end:
+            self._rest += data[at:]
         return frames

@@ -16,6 +16,7 @@ from vehicled import plugins
 from vehicled.control.interface import Controller
 from vehicled.messages import CourseCommand, ParameterCommand, SpeedCommand, StateEstimate
 from vehicled.paths.course import Course
+from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import from_bytes
 from vehicled.paths.tracking import PathTracker
@@ -61,6 +62,30 @@ class Prepared(Struct, frozen=True):
     """The course to ask for in the place of that lap; empty for none."""
 
 
+class CourseRules:
+    """Conditions under which a course can be driven in a run, besides those of its controller."""
+
+    def __init__(self, vehicle: Vehicle, limits: Limits, datum: Datum, fence: Fence | None) -> None:
+        """``datum``: origin of the run's map."""
+        self.vehicle = vehicle
+        self.limits = limits
+        self.datum = datum
+        self.fence = fence
+
+    def outside(self, course: Course) -> str:
+        """Return where a course takes the vehicle out of the fence; empty if it does not."""
+        return outside_fence(course, self.fence, self.vehicle.outline)
+
+    def check(self, course: Course) -> None:
+        """Raise :class:`ChangeError` if the course cannot be driven."""
+        if course.datum != self.datum:
+            raise ChangeError(f"{course.name}: the course has another origin than the map of this run: convert it to that datum")
+        if course.reverses and not self.vehicle.drive.top_reverse_speed_mps:
+            raise ChangeError(f"{course.name}: the course has reverse legs, and this vehicle cannot reverse")
+        if outside := self.outside(course):
+            raise ChangeError(outside)
+
+
 class ControllerBuilder:
     """Builds the controller of a run, again for every change."""
 
@@ -81,7 +106,8 @@ class ControllerBuilder:
         self.course = course
         self.vehicle = vehicle
         self.limits = limits
-        self._fence = fence
+        self.rules = CourseRules(vehicle, limits, course.datum, fence)
+        self.outside = self.rules.outside
         self.usual_speed_mps = float(np.median(np.abs(course.speed_mps)))
         """Speed of a planned course, m/s: the median of the first one."""
 
@@ -93,15 +119,22 @@ class ControllerBuilder:
         ]
 
     def prepare(
-        self, message: CourseCommand | ParameterCommand, estimate: StateEstimate | None = None, *, moving: bool = False
+        self,
+        message: CourseCommand | ParameterCommand,
+        estimate: StateEstimate | None = None,
+        *,
+        moving: bool = False,
+        checked: Course | None = None,
     ) -> Prepared:
         """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`.
 
-        A lap begins where a vehicle at ``estimate`` joins it, and so it is driven in full.
+        A lap begins where a vehicle at ``estimate`` joins it, and so it is driven in full. ``checked``: the course of the message,
+        where another process has read and checked it.
         """
         course, params, tracker, from_m = self.course, self.params, None, None
         if isinstance(message, CourseCommand):
-            course = self._checked(message)
+            self.require_course()
+            course = checked or self._checked(message)
             from_m = lap_from(course, estimate, self.limits, moving=moving)
             if from_m is not None:
                 course = course.beginning_at(from_m)
@@ -110,7 +143,7 @@ class ControllerBuilder:
             params = self._with(message.key, message.value)
         try:
             return Prepared(course, params, self._build(params, course), tracker, from_m)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ChangeError(f"the controller does not accept it: {plugins.describe(error)}") from error
 
     def beginning_at(self, s_m: float) -> Prepared:
@@ -127,9 +160,10 @@ class ControllerBuilder:
         """Use a change from now on."""
         self.course, self.params = prepared.course, prepared.params
 
-    def outside(self, course: Course) -> str:
-        """Return where a course leaves the fence; empty if it does not."""
-        return outside_fence(course, self._fence, self.vehicle.outline)
+    def require_course(self) -> None:
+        """Raise :class:`ChangeError` if the controller of this run follows no course."""
+        if not self._implementation.follows_course:
+            raise ChangeError("the controller of this run follows no course: choose another controller in the profile")
 
     def _with(self, key: str, value: float) -> Any:
         ranges = self._implementation.CHANGEABLE
@@ -142,18 +176,11 @@ class ControllerBuilder:
         return _replaced(self.params, key.split("."), value)
 
     def _checked(self, message: CourseCommand) -> Course:
-        if not self._implementation.follows_course:
-            raise ChangeError("the controller of this run follows no course: choose another controller in the profile")
         try:
             course = from_bytes(message.course)
         except CourseError as error:
             raise ChangeError(str(error)) from None
-        if course.datum != self.course.datum:
-            raise ChangeError(f"{course.name}: the course has another origin than the map of this run: convert it to that datum")
-        if course.reverses and not self.vehicle.drive.top_reverse_speed_mps:
-            raise ChangeError(f"{course.name}: the course has reverse legs, and this vehicle cannot reverse")
-        if outside := self.outside(course):
-            raise ChangeError(outside)
+        self.rules.check(course)
         return course
 
 

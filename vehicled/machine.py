@@ -24,6 +24,7 @@ from vehicled.executive import Executive, Stopwatch, TaskSpec
 from vehicled.journal import Digest, Sink
 from vehicled.live_changes import CHANGES, ControllerBuilder, Prepared
 from vehicled.messages import (
+    ALL,
     ActuatorCommand,
     ControlCommand,
     Corrections,
@@ -47,6 +48,7 @@ from vehicled.messages import (
 from vehicled.observers import Observers
 from vehicled.paths.waits import Wait
 from vehicled.pipeline import Pipeline
+from vehicled.plain_text import printable
 from vehicled.ports import NEVER_NS, NO_USAGE, Action, Device, Send
 from vehicled.safety.gate import Gate
 from vehicled.safety.reason import Reason
@@ -76,6 +78,20 @@ class RateRow(Struct, frozen=True, kw_only=True):
 
 CONTROL = PIPELINE.index("control")
 ACTUATION = PIPELINE.index("actuation")
+
+
+_TEXTS = {
+    kind: names
+    for kind in ALL
+    if kind is not Event and (names := [field.name for field in msgspec.structs.fields(kind) if field.type is str])
+}
+"""Text fields by type of message, but for JSON: a device, or a simulator in its place, may have chosen them."""
+
+
+def _shown(message: Message) -> Message:
+    """Return a message of a device with its texts printable: people will read them on a terminal."""
+    odd = {name: printable(text) for name in _TEXTS[type(message)] if not (text := getattr(message, name)).isprintable()}
+    return msgspec.structs.replace(message, **odd) if odd else message
 
 
 MEASURE_NS = 10**9
@@ -374,6 +390,11 @@ class Machine:
         """Number of sensor messages dropped for NaN or infinite values."""
         return self._pipeline.not_finite
 
+    @property
+    def log_trouble(self) -> str:
+        """Text of a failure of the log; empty if none."""
+        return self._pipeline.monitors.host.log_trouble
+
     def standstill(self, now_ns: int) -> bool:
         """True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
         return self._pipeline.standstill(now_ns)
@@ -420,6 +441,8 @@ class Machine:
     def _dispatch(self, origin: str, messages: Sequence[Message], t_ns: int) -> None:
         for message in messages:
             kind = type(message)
+            if kind in _TEXTS:
+                message = _shown(message)
             self._sink.record(message, t_ns)
             if isinstance(message, ReferenceState):
                 self._refer(origin, message, t_ns)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TextIO, cast
 
+from vehicled.plain_text import printable, printable_lines
 from vehicled.runtime.events import NonBlockingStream
 
 
@@ -14,19 +15,21 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=SIMPLE, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        # Not as markup: a name in brackets is a name.
+        table.add_row(*(Text(printable_lines(cell)) for cell in row))
     console = Console()
     if not console.is_terminal:
         # A pipe has no width; its tables must not be folded.
         console = Console(width=max(120, console.width))
     if title:
         # Not as the table's title, because rich folds titles to the table's width and paths may be long.
-        console.print(title, style="bold", soft_wrap=True, markup=False, highlight=False)
+        console.print(printable(title), style="bold", soft_wrap=True, markup=False, highlight=False)
     console.print(table)
 
 

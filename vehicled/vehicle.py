@@ -268,6 +268,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Open-circuit voltage below which the speed is capped; 0 if the controller reports none."""
     battery_empty_v: NonNegative = 0.0
     """Open-circuit voltage below which the vehicle stops."""
+    max_new_course_m: Annotated[float, Meta(ge=10.0, le=20_000.0)] = 5000.0
+    """Longest course that a request may set or plan during a run."""
     still_rate_radps: Positive = 0.03
     """Largest mean angular rate of an IMU at standstill."""
     still_force_mps2: Positive = 0.6

@@ -29,7 +29,12 @@ VEHICLED = [sys.executable, "-m", "vehicled"]
 PATIENT = [f"limits.{name}_silence_s=2" for name in ("imu", "estimate", "control", "loop", "telemetry")]
 SILENCE_NS = 200_000_000
 MOST_THROTTLE = 0.6
-SIZES = {"phone": (390, 844, True), "desktop": (1440, 900, False)}
+SIZES = {
+    "phone": (390, 844, True),
+    "small phone": (320, 568, True),
+    "phone on its side": (667, 375, True),
+    "desktop": (1440, 900, False),
+}
 
 
 class Page:
@@ -220,6 +225,27 @@ def _hold(tab: Tab, press: Callable[[], None], let_go: Callable[[], None], push:
     raise AssertionError(tab.value("document.getElementById('why').textContent"))
 
 
+_IN_SIGHT = """(() => {
+  const view = visualViewport, box = document.getElementById("teleop-emergency").getBoundingClientRect();
+  const x = box.x + box.width / 2, y = box.y + box.height / 2;
+  return box.left >= view.offsetLeft - 1 && box.right <= view.offsetLeft + view.width + 1 && box.top >= view.offsetTop
+    && box.bottom <= view.offsetTop + view.height + 1 && document.elementFromPoint(x, y).id === "teleop-emergency";
+})()"""
+"""True if the whole button can be seen and nothing lies on it."""
+
+
+def _stops_in_sight(tab: Tab, *, mobile: bool) -> Iterator[bool]:
+    """Scroll through the page, and zoom into it as with two fingers."""
+    for place in ("0", "document.body.scrollHeight / 2", "document.body.scrollHeight"):
+        tab.value(f"scrollTo(0, {place})")
+        for zoom in (1.0, 2.5) if mobile else (1.0,):
+            tab.do("Emulation.setPageScaleFactor", pageScaleFactor=zoom)
+            tab.listen(0.3)
+            yield tab.value(_IN_SIGHT)
+    tab.do("Emulation.setPageScaleFactor", pageScaleFactor=1.0)
+    tab.value("scrollTo(0, 0)")
+
+
 def _inspect(tab: Tab, url: str) -> PageState:
     """Take the wheel with a finger, drive, look away; the same with the keys; then look at the page in every size."""
     width, height, mobile = SIZES["phone"]
@@ -264,6 +290,7 @@ def _inspect(tab: Tab, url: str) -> PageState:
                 key: tab.value(script)
                 for key, script in (("overflow", _OVERFLOW), ("empty", _EMPTY), ("blank", _BLANK), ("small", _SMALL))
             }
+            found["stops"] = dark or all(_stops_in_sight(tab, mobile=mobile))
             found["wider"] = tab.value("document.documentElement.scrollWidth > innerWidth")
             found["ground"] = tab.value("getComputedStyle(document.body).backgroundColor")
             sizes[f"{name} {'dark' if dark else 'light'}"] = found
@@ -332,13 +359,17 @@ def seen(sitting: Drives) -> PageState:
 
 
 def test_nothing_overflows_and_nothing_is_empty_at_any_width(seen: PageState) -> None:
-    assert len(seen.sizes) == 4
+    assert len(seen.sizes) == 2 * len(SIZES)
     for name, found in seen.sizes.items():
         assert found["overflow"] == [], name
         assert found["empty"] == [], name
         assert found["small"] == [], name
         assert found["blank"] == 0, name
         assert not found["wider"], name
+
+
+def test_the_emergency_stop_is_in_sight_however_far_the_page_is_scrolled(seen: PageState) -> None:
+    assert [name for name, found in seen.sizes.items() if not found["stops"]] == []
 
 
 def test_dark_is_dark_and_light_is_light(seen: PageState) -> None:

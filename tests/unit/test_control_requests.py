@@ -1,8 +1,7 @@
 """Requests of the control socket: what each means, and what is refused before it reaches the run."""
 
 import json
-import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import pi
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -26,12 +26,36 @@ from vehicled.paths.catalog import load_course, names
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import from_bytes, to_bytes
+from vehicled.planner.frames import Goal
+from vehicled.planner.process import Asker, Planned
 
 COURSE = load_course("straight_20m")
 
 
+class Planner:
+    """Stands in for the planning process: plans are ready when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun, self.ready = anyio.Event(), anyio.Event()
+
+    async def serve(self) -> None:
+        await anyio.sleep_forever()
+
+    def cancel(self, client: object, why: str) -> None:
+        """Leave it to the console to call a course off."""
+
+    async def goal(self, asker: Asker, goal: Goal) -> Planned:
+        self.begun.set()
+        await self.ready.wait()
+        return Planned(COURSE, to_bytes(COURSE), asker.origin)
+
+    async def course(self, asker: Asker, line: Sequence[bytes | bytearray]) -> Planned:
+        request = msgspec.json.decode(b"".join(line))
+        return Planned(COURSE, to_bytes(COURSE), request.get("origin", ""), request.get("kind", "course"))
+
+
 class Planning(Console):
-    """Console of a run, whose plans are ready when the test says so."""
+    """Console of a run that takes every course but those that a stop has called off."""
 
     def __init__(self) -> None:
         facts = RunFacts(
@@ -45,15 +69,13 @@ class Planning(Console):
             started_ns=START,
         )
         super().__init__(Rig().machine, facts)
-        self.begun, self.ready = threading.Event(), threading.Event()
+        self.planner = Planner()
         self.taken: list[CourseCommand] = []
 
-    def plan_goto(self, goal: GotoRequest | ReturnRequest) -> Course:
-        self.begun.set()
-        assert self.ready.wait(20.0)
-        return COURSE
+    def goal(self, request: GotoRequest | ReturnRequest) -> Any:
+        return request
 
-    def prepare(self, message: Any) -> Any:
+    def prepare(self, message: Any, course: Course | None = None) -> Any:
         return type("Prepared", (), {"course": COURSE})
 
     def change(self, message: Any, prepared: Any, now_ns: int, stops: int | None = None) -> str:
@@ -67,7 +89,7 @@ class Planning(Console):
 async def served(path: Path) -> AsyncIterator[Planning]:
     console = Planning()
     async with anyio.create_task_group() as group:
-        group.start_soon(ControlServer(path, lambda: START).serve, console)
+        group.start_soon(ControlServer(path, lambda: START, planner=console.planner).serve, console)  # type: ignore[arg-type]
         await anyio.sleep(0.01)
         yield console
         group.cancel_scope.cancel()
@@ -94,10 +116,10 @@ async def test_a_stop_calls_off_a_place_that_is_still_planned(tmp_path: Path, st
             answers.append(await ask(path, {"do": "goto", "x_m": 5.0, "y_m": 1.0}))
 
         group.start_soon(goto)
-        await anyio.to_thread.run_sync(console.begun.wait, 20.0)
+        await console.planner.begun.wait()
         action = {"do": "status"} if stop is None else {"do": "request", "action": stop}
         assert (await ask(path, action))["ok"]
-        console.ready.set()
+        console.planner.ready.set()
     if stop is None:
         assert (answers[0]["ok"], [message.kind for message in console.taken]) == (True, [CourseKind.GOTO])
     else:
@@ -109,12 +131,14 @@ async def test_a_stop_calls_off_a_place_that_is_still_planned(tmp_path: Path, st
 async def test_a_course_keeps_what_it_was_made_for(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
     async with served(path) as console:
-        console.ready.set()
+        console.planner.ready.set()
         for request in (
-            {"do": "return"}, {"do": "course", "data": "AAAA", "kind": "mission"}, {"do": "course", "data": "AAAA"},
+            {"do": "return"}, {"do": "course", "data": "AAAA", "kind": "mission"},
+            {"do": "course", "data": "AAAA", "origin": "a\x1b[2Jb"},
         ):  # fmt: skip
             assert (await ask(path, request))["ok"]
     assert [message.kind for message in console.taken] == [CourseKind.RETURN, CourseKind.MISSION, CourseKind.GIVEN]
+    assert console.taken[-1].origin == "a?[2Jb"
 
 
 @pytest.mark.anyio

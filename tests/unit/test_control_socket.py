@@ -3,7 +3,7 @@
 import json
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
@@ -20,14 +20,17 @@ from msgspec.structs import replace
 from tests.unit.test_machine import LIMITS, START, Rig
 from vehicled.cli import control, main
 from vehicled.cli.control import _show, _show_margins
-from vehicled.control_socket import server
+from vehicled.control_socket import lobby, server
 from vehicled.control_socket.client import Client, ControlError
+from vehicled.control_socket.console import STOPPED, RunFacts
 from vehicled.control_socket.console import Console as RunConsole
-from vehicled.control_socket.console import RunFacts
-from vehicled.control_socket.protocol import MAX_LINE, ActionRequest, RequestError, parse, printable
+from vehicled.control_socket.protocol import MAX_LINE, ActionRequest, GotoRequest, RequestError, parse, printable
 from vehicled.control_socket.server import MAX_CLIENTS, ControlServer
-from vehicled.control_socket.socket_path import SocketPathError, find, folder, socket_path
+from vehicled.control_socket.socket_path import SocketPathError, answers, find, folder, socket_path
+from vehicled.live_changes import ChangeError
 from vehicled.messages import Mode, OperatorAction, Reaction, TeleopCommand
+from vehicled.paths import formulas
+from vehicled.planner.process import Asker, Planned
 from vehicled.run.session import _refusal_alone
 
 
@@ -35,11 +38,13 @@ class Console:
     """Takes requests instead of a run."""
 
     mode = Mode.STANDBY
+    stops = 0
 
     def __init__(self) -> None:
         self.requests: list[tuple[OperatorAction, str]] = []
         self.readings: list[TeleopCommand] = []
         self.beats: list[str] = []
+        self.changes: list[str] = []
 
     def request(self, action: OperatorAction, origin: str, now_ns: int) -> str:
         self.requests.append((action, origin))
@@ -54,10 +59,56 @@ class Console:
     def status(self, now_ns: int) -> dict[str, Any]:
         return {"mode": self.mode.name, "why": "waiting to be armed", "waiting_for": []}
 
+    def goal(self, request: Any) -> Any:
+        return request
+
+    def prepare(self, message: Any, course: Any = None) -> Any:
+        return message
+
+    def change(self, message: Any, prepared: Any, now_ns: int, stops: int | None = None) -> str:
+        self.changes.append(getattr(message, "name", None) or message.key)
+        return ""
+
+
+class SlowPlanner:
+    """Stands in for the planning process: an answer comes when the test lets it."""
+
+    def __init__(self) -> None:
+        self.released = anyio.Event()
+        self.lines: list[bytes] = []
+        self._asked: dict[object, str] = {}
+        self._called_off: dict[object, anyio.Event] = {}
+
+    async def serve(self) -> None:
+        await anyio.sleep_forever()
+
+    def cancel(self, client: object, why: str) -> None:
+        if (called_off := self._called_off.pop(client, None)) is not None:
+            self._asked[client] = why
+            called_off.set()
+
+    async def goal(self, asker: Asker, goal: GotoRequest) -> Planned:
+        called_off = self._called_off[asker.client] = anyio.Event()
+        async with anyio.create_task_group() as group:
+
+            async def first(event: anyio.Event) -> None:
+                await event.wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(first, called_off)
+            group.start_soon(first, self.released)
+        if called_off.is_set():
+            raise ChangeError(self._asked[asker.client])
+        return Planned(formulas.straight(goal.x_m or 1.0).renamed(f"goto {goal.x_m:g}"), b"", asker.origin)
+
+    async def course(self, asker: Asker, line: list[bytearray]) -> Planned:
+        self.lines.append(b"".join(line))
+        return Planned(formulas.straight(5.0).renamed("given"), b"", "")
+
 
 @asynccontextmanager
-async def served(path: Path) -> AsyncIterator[tuple[Console, ControlServer]]:
-    console, serving = Console(), ControlServer(path)
+async def served(path: Path, planner: SlowPlanner | None = None) -> AsyncIterator[tuple[Console, ControlServer]]:
+    console, serving = Console(), ControlServer(path, planner=planner)  # type: ignore[arg-type]
     async with anyio.create_task_group() as group:
         group.start_soon(serving.serve, console)  # type: ignore[arg-type]
         await anyio.sleep(0.01)
@@ -206,6 +257,7 @@ async def test_a_line_without_end_is_hung_up_on(tmp_path: Path) -> None:
 async def test_a_client_beyond_the_limit_may_only_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "v.sock"
     monkeypatch.setattr(server, "STOPPER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(server, "MAX_PER_PROGRAM", MAX_CLIENTS)
     async with served(path) as (console, _), anyio.create_task_group() as group:
         streams = [await anyio.connect_unix(path) for _ in range(MAX_CLIENTS)]
         for stream in streams:
@@ -239,6 +291,183 @@ async def test_a_flood_is_slowed_down_and_not_the_loop(tmp_path: Path, monkeypat
         answers = await ask(path, *[b'{"do": "request", "action": "arm"}'] * 25)
         assert all(reply["ok"] for reply in answers)
     assert len(console.requests) == 25
+
+
+async def test_a_stop_overtakes_what_its_own_program_has_piled_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BURST", 5.0)
+    monkeypatch.setattr(server, "REQUESTS_PER_S", 50.0)
+    path = tmp_path / "v.sock"
+    lines = [b'{"do": "request", "action": "arm"}'] * 20 + [
+        b'{"do": "request", "action": "stop"}',
+        b'{"do": "request", "action": "arm"}',
+    ]
+    async with served(path) as (console, _):
+        found = await ask(path, *lines)
+        actions = [action for action, _ in console.requests]
+    assert [each["ok"] for each in found] == [True] * 5 + [False] * 15 + [True, True], "in the order of the requests"
+    assert found[10]["why"] == STOPPED
+    # What was asked for before the stop must not take effect after it.
+    assert actions == [OperatorAction.ARM] * 5 + [OperatorAction.STOP, OperatorAction.ARM]
+
+
+async def test_a_stop_passes_however_many_others_connect(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    held: list[socket.socket] = []
+    async with served(path) as (console, serving):
+        try:
+            for k in range(3 * lobby.MAX_WAITING):
+                # Silent ones, others that have all the places, and some that begin a line and never end it.
+                held.append(other := socket.socket(socket.AF_UNIX))
+                other.connect(str(path))
+                if k % 3:
+                    other.sendall(b'{"do": "status"}\n' if k % 3 == 1 else b'{"stop')
+                await anyio.sleep(0.001)
+            for k in range(3):
+                (stop,) = await ask(path, b'{"do": "request", "action": "emergency_stop"}')
+                assert stop["ok"]
+                assert [action for action, _ in console.requests] == [OperatorAction.EMERGENCY_STOP] * (k + 1)
+            assert serving.clients <= server.MAX_CLIENTS
+        finally:
+            for other in held:
+                other.close()
+
+
+async def test_one_program_cannot_have_all_places(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path) as (_, serving):
+        streams = [await anyio.connect_unix(path) for _ in range(MAX_CLIENTS)]
+        refused = 0
+        for stream in streams:
+            await stream.send(b'{"do": "request", "action": "arm"}\n')
+            refused += b"clients are connected already" in await stream.receive()
+        assert refused == MAX_CLIENTS - server.MAX_PER_PROGRAM > 0
+        assert serving.clients == server.MAX_PER_PROGRAM
+        for stream in streams:
+            await stream.aclose()
+
+
+async def test_requests_of_a_client_that_sends_no_more_are_answered(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path), await anyio.connect_unix(path) as stream:
+        await stream.send(b'{"do": "status"}\n{"do": "request", "action": "arm"}\n{"do": "status"}\n')
+        await stream.send_eof()
+        data = b"".join([part async for part in stream])
+    assert [json.loads(line)["ok"] for line in data.splitlines()] == [True] * 3
+
+
+def goto(x_m: int) -> bytes:
+    return b'{"do": "goto", "x_m": %d, "y_m": 1}\n' % x_m
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(10):
+        while not condition():  # noqa: ASYNC110 - what it waits for has no event
+            await anyio.sleep(0.01)
+
+
+async def test_a_path_holds_up_nobody_and_a_stop_calls_it_off(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    planner = SlowPlanner()
+    async with served(path, planner) as (console, _), await anyio.connect_unix(path) as stream:
+        await stream.send(goto(5) + goto(6) + b'{"do": "heartbeat"}\n')
+        await stream.send(b'{"do": "request", "action": "arm"}\n{"do": "request", "action": "stop"}\n' + goto(7))
+        await until(lambda: len(console.requests) == 2)
+        assert console.beats
+        assert not console.changes
+        planner.released.set()
+        data = b""
+        while data.count(b"\n") < 5:
+            data += await stream.receive()
+    first, second, arm, stop, third = (json.loads(line) for line in data.splitlines())
+    assert first["why"] == server.NEWER
+    assert second["why"] == STOPPED
+    assert arm["ok"]
+    assert stop["ok"]
+    assert third["course"] == "goto 7"
+    assert console.changes == ["goto 7"]
+
+
+async def test_a_defect_in_what_only_explains_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Console, now_ns: int) -> dict[str, Any]:
+        raise ZeroDivisionError("of a rule")
+
+    monkeypatch.setattr(Console, "status", broken)
+    path = tmp_path / "v.sock"
+    async with served(path) as (console, _):
+        status, arm = await ask(path, b'{"do": "status"}', b'{"do": "request", "action": "arm"}')
+        assert status["why"] == "the daemon cannot tell: ZeroDivisionError: of a rule"
+        assert arm["ok"]
+    assert len(console.requests) == 1
+
+
+async def test_a_client_that_waits_for_an_answer_is_hung_up_on_like_others(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path, SlowPlanner()) as (_, serving), await anyio.connect_unix(path) as stream:
+        await stream.send(goto(5) + b"x" * (MAX_LINE + 1))
+        with anyio.fail_after(5):
+            assert b"line too long" in b"".join([part async for part in stream])
+        await until(lambda: not serving.clients)
+
+
+async def test_a_path_is_forgotten_with_the_client_that_wanted_it(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    planner = SlowPlanner()
+    async with served(path, planner) as (console, serving):
+        async with await anyio.connect_unix(path) as stream:
+            await stream.send(goto(5) + b'{"do": "request", "action": "arm"}\n')
+            await until(lambda: bool(console.requests))
+        await until(lambda: not serving.clients)
+        planner.released.set()
+        await anyio.sleep(0.05)
+    assert not console.changes
+
+
+async def test_a_course_is_passed_on_as_it_came(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    planner = SlowPlanner()
+    line = b'{"do":"course","data":"' + b"A" * 200_000 + b'"}'
+    short = b'{"do": "course", "data": "QUJD"}'
+    async with served(path, planner) as (console, _):
+        given, status = await ask(path, line, b'{"do": "status"}')
+        (again,) = await ask(path, short)
+    assert (given["course"], again["course"], status["ok"]) == ("given", "given", True)
+    assert planner.lines == [line, short]
+    assert console.changes == ["given", "given"]
+
+
+async def test_more_requests_than_one_client_may_wait_for_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BURST", 1000.0)
+    monkeypatch.setattr(server, "MAX_REQUESTS", 4)
+    path = tmp_path / "v.sock"
+    line = b'{"do": "set_parameter", "key": "%d", "value": 1}'
+    async with served(path) as (console, _):
+        found = await ask(path, *(line % k for k in range(20)))
+    taken = [each["key"] for each in found if each["ok"]]
+    assert console.changes == taken
+    assert 4 <= len(taken) < 10
+    assert {each["why"] for each in found if not each["ok"]} == {
+        "4 requests of this client wait for their answers: send fewer at once"
+    }
+
+
+def test_a_daemon_that_is_flooded_is_not_taken_for_dead(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    waiting = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(0)
+        try:
+            while True:
+                waiting.append(other := socket.socket(socket.AF_UNIX))
+                other.setblocking(False)
+                other.connect(str(path))
+        except BlockingIOError:
+            assert answers(path)
+            with pytest.raises(ControlError, match="too many programs connect"):
+                Client(path, 0.05)
+        finally:
+            for other in waiting:
+                other.close()
 
 
 async def test_a_heap_of_readings_is_not_driven_by_when_it_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

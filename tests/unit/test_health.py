@@ -12,10 +12,11 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_reading_is_of_this_world(tmp_path: Path) -> None:
-    reading = await HealthSampler(tmp_path, lambda: LogHealth(0.25, 3, "disk full")).read()
+    reading = await HealthSampler(tmp_path, lambda: LogHealth(0.25, 3, "disk full", "x was deleted")).read()
     assert 0.0 <= reading.disk_free_share <= 1.0
     assert 0.0 < reading.memory_free_share <= 1.0
     assert (reading.log_backlog_share, reading.log_dropped, reading.log_failure) == (0.25, 3, "disk full")
+    assert reading.log_lost == "x was deleted"
     assert (reading.clock_step_s, reading.suspended_s) == (0.0, 0.0)
     assert abs(reading.t_ns - time.monotonic_ns()) < 60 * 10**9
 

@@ -2,12 +2,15 @@
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import anyio
 import pytest
 
-from vehicled.link import Hello, Kind, encode, encode_hello
+from vehicled.link import Hello, Kind, encode, encode_grant, encode_hello
 from vehicled.messages import Message
+from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.connection import Link, LinkClosedError
 from vehicled.runtime.link_port import LinkTransport
 
@@ -39,3 +42,85 @@ def test_a_daemon_that_stood_still_does_not_blame_the_simulator(linked: tuple[Li
     transport, theirs = linked
     theirs.sendall(encode(Kind.DATA, 0, 0, b"waiting to be read"))
     transport.transmit([], time.monotonic_ns() + 10_000_000_000)
+
+
+@pytest.fixture
+def paced() -> Iterator[tuple[LinkTransport, PacedClock, socket.socket]]:
+    """A transport whose clock the simulator may pause; half a second of silence or standstill is the end."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(encode_hello(Hello(role="simulator", clock="wall", ports=["gnss"], paced=True)))
+        clock = PacedClock()
+        yield LinkTransport(Link(ours, "wall", ["gnss"], 1.0, paced=True), _Sink(), 0.5, clock=clock), clock, theirs
+
+
+class _Host:
+    def on_port(self, *_: Any) -> None: ...
+
+    def on_rx(self, *_: Any) -> None: ...
+
+
+SECOND = 10**9
+Grants = Callable[[int], list[bytes]]
+
+
+@pytest.mark.parametrize(
+    ("grants", "said"),
+    [
+        (lambda now: [grant(now), grant(now - 1)], "its time went back"),
+        (lambda now: [grant(now + 2 * SECOND)], "ahead of the run"),
+        (lambda now: [grant(now, lost_ns=3600 * SECOND)], "more than the run has lasted"),
+        (lambda now: [encode(Kind.DATA, 7, 0, b"x")], "port number 7"),
+        (lambda now: [encode(Kind.GRANT, 0, now, b"short")], "carries"),
+    ],
+)
+def test_a_paced_simulator_that_keeps_no_time_ends_the_run(
+    paced: tuple[LinkTransport, PacedClock, socket.socket], grants: Grants, said: str
+) -> None:
+    transport, _, theirs = paced
+    theirs.sendall(b"".join(grants(time.monotonic_ns())))
+
+    async def serve() -> None:
+        with anyio.fail_after(5.0):
+            await transport.serve(_Host())
+
+    with pytest.raises(Exception, match=said):
+        anyio.run(serve)
+
+
+def test_a_paced_simulator_whose_time_stands_ends_the_run(paced: tuple[LinkTransport, PacedClock, socket.socket]) -> None:
+    transport, clock, theirs = paced
+    stands = time.monotonic_ns()
+
+    async def serve() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(transport.serve, _Host())
+            for k in range(200):
+                # It sends, and crawls by a nanosecond: the clock of the run would pause for ever.
+                theirs.sendall(grant(stands + k) + encode(Kind.DATA, 0, 0, b"x"))
+                await anyio.sleep(0.01)
+                transport.transmit([], clock.now_ns())
+
+    with pytest.raises(ExceptionGroup) as caught:
+        anyio.run(serve)
+    assert "granted no time for" in str(caught.value.exceptions[0])
+
+
+def test_a_link_that_carries_a_byte_now_and_then_is_silent(linked: tuple[LinkTransport, socket.socket]) -> None:
+    transport, theirs = linked
+
+    async def serve() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(transport.serve, _Host())
+            for byte in encode(Kind.DATA, 0, 0, bytes(1000)):
+                theirs.sendall(bytes([byte]))
+                await anyio.sleep(0.01)
+                transport.transmit([], time.monotonic_ns())
+
+    with pytest.raises(ExceptionGroup) as caught:
+        anyio.run(serve)
+    assert "silent for" in str(caught.value.exceptions[0])
+
+
+def grant(t_ns: int, lost_ns: int = 0) -> bytes:
+    return encode_grant(t_ns, lost_ns, daemon_stalled=False)

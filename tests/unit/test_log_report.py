@@ -464,3 +464,44 @@ def test_ellipses_and_places_are_those_of_the_estimate(found):
     assert len(found.ellipses) > 30
     assert all(hypot(y, 0) < 0.08 and xx == pytest.approx(4e-4) for _, y, xx, _, _ in found.ellipses.values())
     assert found.series["sigma.yaw_rad"].max < pi
+
+
+def test_the_cause_of_the_last_stop_comes_before_older_stops_and_names_what_was_injected(tmp_path):
+    writer = start(tmp_path)
+    record = writer.sink.record
+
+    def change(t_s, before, after, reaction, code, text, first=""):
+        t = START + round(t_s * 1e9)
+        record(m.ModeChange(t, before, after, reaction, code, "", first or code, text), t)
+
+    def event(t_s, name, failure):
+        t = START + round(t_s * 1e9)
+        record(m.Event(t, "info", name, json.dumps({"failure": failure, "at_s": t_s})), t)
+
+    mode, stop = m.Mode, m.Reaction.CONTROLLED_STOP
+    change(1, mode.STANDBY, mode.ALIGN, m.Reaction.NONE, "aligns", "driving straight ahead")
+    change(3, mode.ALIGN, mode.STOPPING, stop, "heading_known", "the heading is known to 0.7 degrees")
+    event(4, "failure_injected", "gnss:off@4+1")
+    event(5, "failure_over", "gnss:off@4+1")
+    change(6, mode.ARMED, mode.AUTO, m.Reaction.NONE, "drives_course", "driving the course")
+    event(20, "failure_injected", "imu:off@20")
+    t = START + 20_050_000_000
+    record(m.Fault(t, "imu_silent", "", stop, True, "no IMU sample for 50 ms", 0.06, 0.05, "s"), t)
+    change(20.05, mode.AUTO, mode.STOPPING, stop, "imu_silent", "no IMU sample for 50 ms")
+    t = START + 21_000_000_000
+    record(m.Fault(t, "stalled", "", m.Reaction.DISABLE, True, "it does not move"), t)
+    change(21, mode.STOPPING, mode.FAULT, m.Reaction.DISABLE, "stalled", "then it does not move", "imu_silent")
+    event(25, "failure_injected", "drive:off@25")
+    path = finish(writer, {"outcome": "not_finished", "why": "no IMU sample for 50 ms"})
+    found = Findings(path)
+    story = stop_story(found, verdict(found).stops[-1])
+    assert "imu_silent" in story.cause
+    assert story.injected == ["20.00 s: imu:off@20 (--fail)"]
+    assert [line.partition(": ")[2] for line in story.consequences] == [
+        "it does not move (stalled)", "AUTO -> STOPPING: no IMU sample for 50 ms", "STOPPING -> FAULT: then it does not move",
+    ]  # fmt: skip
+    text = text_of(render(found))
+    told = text[text.index("Why it stopped") :]
+    order = [told.index(part) for part in ("(imu_silent: ", "Injected", "What followed", "Stops before", "the heading is known")]
+    assert order == sorted(order)
+    assert "Injected with --fail: gnss:off@4+1, imu:off@20, drive:off@25." in text

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,10 +35,10 @@ def tick(n):
     return TaskTick(n, n + 1, n + 2, 1, 10, 0, 0, False, Cause.NONE, 255)
 
 
-def fill(writer, count, *, step_ns=10_000_000, data=b""):
+def fill(writer, count, *, step_ns=10_000_000, data=b"", begin_ns=0):
     t_ns = 0
     for n in range(count):
-        t_ns = n * step_ns
+        t_ns = begin_ns + n * step_ns
         writer.sink.record(tick(t_ns), t_ns)
         writer.sink.record(WireChunk(t_ns, "gnss", Direction.RX, data), t_ns)
         writer.pump(t_ns)
@@ -283,3 +284,39 @@ def test_imu_samples_are_projected_beside_themselves(tmp_path):
     result = writer.close({}, 1_000)
     topics = {topic.topic: topic.messages for topic in info(result.path).topics}
     assert topics == {"/vehicled/imu_sample": 100, "/imu/data": 100}
+
+
+@pytest.mark.parametrize("act", ["delete", "move", "replace", "remove the folder"])
+def test_a_log_that_is_taken_away_is_noticed_and_goes_on_in_another_file(tmp_path, act):
+    folder = tmp_path / "logs"
+    writer = WriterProcess.start(header(), folder=str(folder), sync_period_s=0.05)
+    end_ns = fill(writer, 300)
+    path = Path(writer.path)
+    if act in ("move", "replace"):
+        path.rename(tmp_path / "moved.mcap")
+        if act == "replace":
+            path.write_bytes(b"other")
+    else:
+        path.unlink()
+        if act == "remove the folder":
+            folder.rmdir()
+    deadline = time.monotonic() + 20
+    while not writer.loss:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+        end_ns += 100_000_000
+        writer.pump(end_ns)
+    assert writer.alive
+    end_ns = fill(writer, 300, begin_ns=end_ns)
+    result = writer.close({"reason": "done"}, end_ns)
+    assert result.finished
+    assert {"move": "moved away", "replace": "replaced by another"}.get(act, "deleted") in result.failure
+    (rest,) = result.files
+    assert result.path == rest != str(path)
+    with LogReader(rest) as log:
+        assert log.layout.complete
+        assert log.end["reason"] == "done"
+        assert sum(1 for _ in log.messages(TaskTick)) >= 300
+    if act in ("move", "replace"):
+        with LogReader(str(tmp_path / "moved.mcap")) as log:
+            assert log.layout.complete

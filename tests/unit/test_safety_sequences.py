@@ -381,6 +381,17 @@ def test_without_a_log_nothing_is_armed() -> None:
     assert "No space left on device" in bench.supervisor.why
 
 
+def test_a_log_that_somebody_deleted_is_a_warning_and_goes_on() -> None:
+    bench = standing()
+    bench.monitors.on_message(HostHealth(bench.now_ns, disk_free_share=0.9, log_lost="the log x.mcap was deleted"), bench.now_ns)
+    bench.ask(ARM)
+    bench.step(5)
+    assert bench.supervisor.mode is Mode.ARMED
+    assert bench.supervisor.reaction is Reaction.WARN
+    (trip,) = [fault for fault in bench.supervisor.faults if fault.code == "log_failing"]
+    assert (trip.reaction, trip.reason) == (Reaction.WARN, "the log x.mcap was deleted")
+
+
 @pytest.mark.parametrize(
     ("wall_clock_s", "named"), [(0.0, "year 1970"), (-1e300, "year 1970"), (1.7e9, "year 2023"), (1.8e9, ""), (nan, "")]
 )

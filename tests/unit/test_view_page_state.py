@@ -26,6 +26,7 @@ from vehicled.messages import (
 )
 from vehicled.view.page_state import MOST_TRAIL, PageState, ellipse
 
+STALLS = (("simulator", 60.0), ("daemon", 400.0), ("simulator", 30.0))
 SECOND = 10**9
 
 
@@ -57,7 +58,7 @@ def test_a_page_that_comes_later_gets_the_history() -> None:
     hello = json.loads(picture.hello(teleop=False))
     assert [x for x, _ in hello["history"]["trail"]] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8])
     assert [sample[0] for sample in hello["history"]["plot"]] == [0.0, 1.0, 2.0, 3.0, 4.0]
-    assert hello["history"]["log"] == [[1, 0.0, "warning", "loop blocked: where a.py:3, after_ms 5.5"]]
+    assert hello["history"]["log"] == [[1, 0.0, "warning", "loop blocked: where a.py:3, after_ms 5.5", ""]]
     assert hello["facts"]["course"]["name"] == "line"
     assert any(rule["code"] == "overspeed" for row in hello["matrix"] for rule in row["rules"])
 
@@ -75,10 +76,11 @@ def test_the_log_says_in_words_what_happened() -> None:
         Event(t, "info", "substitutes", json.dumps({"stands_in": ["row 1, no brake: it coasts", "row 14, no telemetry: later"]})),
         Event(t, "warning", "gone", json.dumps({"ports": ["imu", "gnss"]})),
         Event(t, "info", "long", json.dumps({"story": "words " * 100})),
+        Event(t, "info", "named", json.dumps({"by": "\x1b[2Jroot\u202e"})),
     ]
     picture.records(packed((message, t + k) for k, message in enumerate(messages)))
     told = json.loads(picture.tick(0.0))["log"]
-    assert [(level, text) for _, _, level, text in told] == [
+    assert [(level, text) for _, _, level, text, _ in told] == [
         ("mode", "STANDBY -> AUTO: driving the course"),
         ("error", "imu_silent: no IMU sample"),
         ("info", "gnss_silent ended: no GNSS fix"),
@@ -88,7 +90,21 @@ def test_the_log_says_in_words_what_happened() -> None:
         ("info", "2 substitutes, see the status"),
         ("warning", "gone: ports imu, gnss"),
         ("info", f"long: story {'words ' * 37}…"),
+        ("info", "named: by \\x1b[2Jroot\\u202e"),
     ]
+
+
+def test_the_stalls_of_a_busy_computer_are_one_line_that_counts() -> None:
+    picture = PageState(opening())
+    fields = [json.dumps({"process": process, "duration_ms": duration_ms}) for process, duration_ms in STALLS]
+    stalls = [Event(STARTED_NS, "warning", "simulation_stall", each) for each in fields]
+    picture.records(packed((stall, STARTED_NS + k) for k, stall in enumerate(stalls)))
+    ((_, _, level, text, key),) = json.loads(picture.tick(0.0))["log"]
+    assert (level, key) == ("warning", "simulation_stall")
+    assert text.startswith("this computer stalled 3 times, 0.5 s together, the longest time the daemon did not run for 400 ms")
+    other = Event(STARTED_NS, "info", "odd", "no json")
+    picture.records(packed((message, STARTED_NS) for message in (other, stalls[0], stalls[1])))
+    assert [line[3][:25] for line in json.loads(picture.tick(0.0))["log"]] == ["odd: no json", "this computer stalled 2 t"]
 
 
 def test_deadlines_are_those_of_the_last_ten_seconds() -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -18,7 +18,7 @@ from tests.unit.view_facts import STARTED_NS, estimate, opening, packed
 from vehicled.bridges.frames import FrameKind
 from vehicled.bridges.process import BridgeError, BridgeProcess
 from vehicled.view.connection import BURST
-from vehicled.view.server import MOST_CONNECTIONS, MOST_SOCKETS
+from vehicled.view.server import MOST_SOCKETS, MOST_STRANGERS
 
 pytestmark = pytest.mark.xdist_group("view")  # what the tests look at is made once
 
@@ -172,17 +172,33 @@ def test_a_message_that_is_too_long_ends_its_connection_alone(closed: BridgeProc
         receive(other, "tick")
 
 
-def test_raw_garbage_and_half_requests_are_bounded_and_let_others_in(view: BridgeProcess) -> None:
-    held = []
-    for k in range(MOST_CONNECTIONS - 2):
-        raw = socket.create_connection(("127.0.0.1", view.port))
-        raw.sendall(b"GET / HTT" if k % 2 else b"\x16\x03\x01\x00" * 5)
-        held.append(raw)
-    try:
-        assert get(view, "/")[0] == 200
-    finally:
-        for raw in held:
-            raw.close()
+def test_strangers_never_fill_the_places_of_those_who_may_read(closed: BridgeProcess) -> None:
+    with ExitStack() as stack:
+        # Far more than are let in: half requests, garbage, nothing at all.
+        for k in range(2 * MOST_STRANGERS):
+            raw = stack.enter_context(socket.create_connection(("127.0.0.1", closed.port)))
+            with suppress(OSError):
+                raw.sendall((b"GET / HTT", b"\x16\x03\x01\x00" * 5, b"")[k % 3])
+        assert get(closed, "/")[0] == 200
+        pages = [stack.enter_context(page(closed, token=TOKEN)) for _ in range(MOST_SOCKETS)]
+        for each in pages:
+            assert receive(each, "hello")["teleop"] is True
+
+
+def test_a_new_page_takes_the_place_of_the_oldest_reader(closed: BridgeProcess) -> None:
+    with ExitStack() as stack:
+        first, *others = [stack.enter_context(page(closed, token=TOKEN)) for _ in range(MOST_SOCKETS)]
+        late = stack.enter_context(page(closed, token=TOKEN))
+        assert receive(late, "hello")["teleop"] is True
+        receive(first, "displaced")
+        with pytest.raises(ConnectionClosed):
+            receive(first, "never")
+        for each in (late, *others):
+            receive(each, "tick")
+        # A reader of another kind takes no page's place.
+        with pytest.raises(InvalidStatus) as caught, foxglove(closed, "foxglove.websocket.v1", token=TOKEN):
+            pass
+        assert caught.value.response.status_code == 503
 
 
 def test_more_readers_than_there_is_room_for_are_reported(view: BridgeProcess) -> None:

@@ -1,6 +1,5 @@
 """The child's end of a bridge: priority, reports, and frames read without an event loop."""
 
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,10 +9,12 @@ from typing import BinaryIO, TypeVar
 import msgspec
 from msgspec import Struct
 
+from vehicled import child_process
 from vehicled.bridges.frames import MAX_FRAME_BYTES, FrameKind, Report
 from vehicled.log.frames import HEAD
 
 C = TypeVar("C", bound=Struct)
+NICENESS = 10
 PR_SET_PDEATHSIG = 1
 
 
@@ -23,12 +24,7 @@ def be_modest() -> None:
     The end of the daemon ends the bridge, even one that is too busy to notice the end of its pipe.
     """
     _die_with_parent()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    with suppress(OSError):
-        if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-        os.nice(10)
+    child_process.be_modest(NICENESS)
 
 
 def _die_with_parent() -> None:

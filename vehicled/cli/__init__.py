@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from vehicled.cli.arguments import build_parser
 from vehicled.cli.parser import USAGE_STATUS
+from vehicled.plain_text import printable_lines
 
 # Use one BLAS thread, set before numpy is imported: helper threads would disturb the loop, and results would depend on the number
 # of cores.
@@ -91,7 +92,7 @@ def _forget_output() -> None:
 
 def _say(text: str, status: int) -> int:
     with suppress(OSError):
-        print(f"vehicled: {text}", file=sys.stderr)
+        print(f"vehicled: {printable_lines(text)}", file=sys.stderr)
     return status
 
 

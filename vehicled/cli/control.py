@@ -185,7 +185,7 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         *[["", text] for text in told(usage)],
         ["deadlines", ", ".join(f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"])],
         ["commands cut", _cut(state["clipped"])],
-        ["log", state["log"] or "none written"],
+        ["log", state.get("log_trouble") or state["log"] or "none written"],
         ["independent stop", state.get("independent_stop", "")],
     ]
     waits = WAITS.get(state["mode"], "arming waits for")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from vehicled.control_socket.client import Client, ControlError
+from vehicled.control_socket.client import PLAN_TIMEOUT_S, Client, ControlError
 from vehicled.control_socket.socket_path import find
 from vehicled.terminal import print_table
 
@@ -22,7 +22,7 @@ def course_set(arguments: Namespace) -> int:
     from vehicled.paths.datum import Datum
     from vehicled.paths.stored import to_bytes
 
-    with Client(find(arguments.profile)) as client:
+    with Client(find(arguments.profile), PLAN_TIMEOUT_S) as client:
         place = client.ask(do="status")["status"]["datum"]
         if place is None:
             raise ControlError("this daemon does not tell the origin of its map: it is older than this command")
@@ -90,7 +90,7 @@ def _parameters(arguments: Namespace) -> list[dict[str, Any]]:
 
 
 def _planned(arguments: Namespace, **request: Any) -> int:
-    with Client(find(arguments.profile)) as client:
+    with Client(find(arguments.profile), PLAN_TIMEOUT_S) as client:
         reply = client.ask(**request, speed_mps=arguments.speed, origin=ORIGIN)
         print(f"{reply['mode']}: course {reply['course']}, {reply['length_m']:.1f} m")
         if reply["mode"] in ("STANDBY", "ARMED"):

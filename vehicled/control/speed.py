@@ -7,6 +7,7 @@ Gains P 6.0, I 0.25, D 0 are those of the pure-pursuit study on the HMMWV (Michi
 They suit a drive without delay; see ``SpeedParams.p``.
 """
 
+from array import array
 from bisect import bisect_right
 from itertools import pairwise
 from math import isfinite, sqrt
@@ -158,10 +159,9 @@ class SpeedProfile:
             reachable[-1] = rise[-1]
             slowed = np.maximum(np.minimum.accumulate(reachable[::-1])[::-1] - rise, 0.0)
             square[first:last], after[first:last] = slowed[:-1], slowed[1:]
-        self._s_m: list[float] = s_m.tolist()
-        self._square: list[float] = square.tolist()
-        self._square_after: list[float] = after.tolist()
-        self._signs = [-1.0 if back else 1.0 for back in backward.tolist()]
+        # Not lists: a profile of a long course is made anew while the vehicle drives, and lists would take ten times as long.
+        self._s_m, self._square, self._square_after = (array("d", column.tobytes()) for column in (s_m, square, after))
+        self._signs = array("d", np.where(backward, -1.0, 1.0).tobytes())
 
     def adapted(self, vehicle: Vehicle) -> "SpeedProfile":
         """Return this profile, or a new one if the vehicle parameters changed by more than ``NOTABLE``."""
@@ -174,7 +174,14 @@ class SpeedProfile:
     def speeds_mps(self, leg: int) -> Array:
         """Return the speed magnitudes (n,) at the samples of a leg, its end included, where it is 0."""
         first, last = self._legs[leg]
-        return np.sqrt([*self._square[first:last], self._square_after[last - 1]])
+        squares: Array = np.append(np.frombuffer(self._square)[first:last], self._square_after[last - 1])
+        return np.sqrt(squares)
+
+    def sampled_mps(self, count: int) -> Array:
+        """Return the speed magnitudes at the first ``count`` samples of the course."""
+        speeds: Array = np.sqrt(np.frombuffer(self._square, count=count))
+        speeds[-1] = abs(self.at(self._s_m[count - 1]).speed_mps)
+        return speeds
 
     def at(self, s_m: float, leg: int | None = None) -> Target:
         """Return the speed at an arc length, and the deceleration (never an acceleration) that follows the profile there.

@@ -1,6 +1,7 @@
 """Blocking client of the control socket, for terminal commands."""
 
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,11 @@ from typing import Any
 import msgspec
 
 from vehicled.control_socket.socket_path import SocketPathError
+from vehicled.plain_text import printable
 
 TIMEOUT_S = 5.0
+PLAN_TIMEOUT_S = 20.0
+"""Timeout for requests that need a path, s: others may come first."""
 HURRIED_BYTES = 2048
 """Send buffer after :meth:`Client.hurry`, bytes. The kernel doubles it and counts its own overhead: room for a few short lines."""
 
@@ -30,17 +34,23 @@ class Client:
     """One connection to a daemon. Raises :class:`ControlError` if no daemon answers."""
 
     def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
-        """``timeout_s``: longest wait for an answer."""
+        """``timeout_s``: longest wait for the daemon."""
         self._timeout_s = timeout_s
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(timeout_s)
         try:
+            # The kernel's own timeout, because Python's would not wait for room where many clients connect at once.
+            limit = struct.pack("@ll", *divmod(round(timeout_s * 1e6), 1_000_000))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
             self._socket.connect(str(path))
+            self._socket.settimeout(timeout_s)
         except PermissionError:
             self._socket.close()
             raise ControlError(
                 f"{path}: no permission to use this daemon's socket; ask an administrator to add you to the group vehicled"
             ) from None
+        except BlockingIOError:
+            self._socket.close()
+            raise ControlError(f"{path}: too many programs connect to the daemon at once") from None
         except (OSError, ValueError) as error:
             self._socket.close()
             raise SocketPathError(f"no daemon answers on {path}: {getattr(error, 'strerror', None) or error}") from None
@@ -134,9 +144,18 @@ class Client:
             yield status
 
 
+def _shown(value: Any) -> Any:
+    """Return an answer with all its texts printable: a part of them comes from other clients and from devices."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {key: _shown(each) for key, each in value.items()}
+    return [_shown(each) for each in value] if isinstance(value, list) else value
+
+
 def _decoded(line: bytes) -> dict[str, Any]:
     try:
-        reply: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError:
+        reply: dict[str, Any] = _shown(msgspec.json.decode(line, type=dict[str, Any]))
+    except (msgspec.DecodeError, RecursionError):
         raise ControlError("the program that answers on this socket is not vehicled") from None
     return reply

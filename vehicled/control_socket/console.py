@@ -27,14 +27,15 @@ from vehicled.messages import (
 )
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
-from vehicled.paths.errors import CourseError
-from vehicled.paths.shortest import Pose, course_to
+from vehicled.paths.shortest import Pose
 from vehicled.paths.stored import to_bytes
+from vehicled.planner.frames import Goal
 from vehicled.safety.margins import RuleState, standings
 from vehicled.safety.supervisor import Supervisor
 from vehicled.tasks import PIPELINE
 
 STOPS = (OperatorAction.STOP, OperatorAction.DISARM, OperatorAction.EMERGENCY_STOP)
+STOPPED = "the vehicle was stopped after this was asked for: ask again"
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -93,9 +94,12 @@ class Console:
         """Return the parameters of the controller that may be changed now."""
         return self._builder().parameters()
 
-    def prepare(self, message: CourseCommand | ParameterCommand) -> Prepared:
-        """Return what a change makes; another thread may call this. Raises :class:`ChangeError`."""
-        prepared = self._builder().prepare(message, self._machine.estimate, moving=self.mode is Mode.AUTO)
+    def prepare(self, message: CourseCommand | ParameterCommand, course: Course | None = None) -> Prepared:
+        """Return what a change makes; another thread may call this. ``course``: that of the message, if it was read and checked
+        already. Raises :class:`ChangeError`.
+        """
+        moving = self.mode is Mode.AUTO
+        prepared = self._builder().prepare(message, self._machine.estimate, moving=moving, checked=course)
         if prepared.lap_from_m is None:
             return prepared
         return replace(prepared, stored=to_bytes(prepared.course), lap_from_m=None)
@@ -108,32 +112,29 @@ class Console:
         ``stops``: value of :attr:`stops` when a course was asked for, so that a stop calls off what is still being planned.
         """
         if stops is not None and stops != self.stops and isinstance(message, CourseCommand):
-            return "the vehicle was stopped after this was asked for: ask again"
+            return STOPPED
         message = replace(message, t_ns=now_ns, t_rx_ns=now_ns)
         if isinstance(message, CourseCommand) and prepared is not None and prepared.stored:
             message = replace(message, course=prepared.stored)
         return self._machine.on_message(message, now_ns, prepared)
 
-    def plan_goto(self, goal: GotoRequest | ReturnRequest) -> Course:
-        """Return a course from where the vehicle is to a goal; another thread may call this. Raises :class:`ChangeError`."""
+    def goal(self, request: GotoRequest | ReturnRequest) -> Goal:
+        """Return what a path to a goal is planned from: where the vehicle is, and where it shall go. Raises
+        :class:`ChangeError`.
+        """
         estimate, builder = self._machine.estimate, self._builder()
+        builder.require_course()
         if estimate is None or estimate.status is not EstimatorStatus.RUNNING:
             raise ChangeError("the estimator has no position: ask again when it has one")
-        x_m, y_m, yaw_rad = self._place(goal)
-        limits, vehicle = builder.limits, builder.vehicle
-        speed_mps = min(goal.speed_mps or builder.usual_speed_mps, limits.max_speed_mps)
-        try:
-            return course_to(
-                Pose(estimate.x_m, estimate.y_m, estimate.yaw_rad),
-                *(x_m, y_m, yaw_rad),
-                radius_m=vehicle.min_turn_radius_m,
-                speed_mps=speed_mps,
-                datum=builder.course.datum,
-                refused=builder.outside,
-                name="return" if isinstance(goal, ReturnRequest) else f"goto {x_m:.1f} {y_m:.1f}",
-            )
-        except CourseError as error:
-            raise ChangeError(str(error)) from None
+        x_m, y_m, yaw_rad = self._place(request)
+        return Goal(
+            start=Pose(estimate.x_m, estimate.y_m, estimate.yaw_rad),
+            x_m=x_m,
+            y_m=y_m,
+            yaw_rad=yaw_rad,
+            speed_mps=min(request.speed_mps or builder.usual_speed_mps, builder.limits.max_speed_mps),
+            name="return" if isinstance(request, ReturnRequest) else f"goto {x_m:.1f} {y_m:.1f}",
+        )
 
     def _place(self, goal: GotoRequest | ReturnRequest) -> tuple[float, float, float | None]:
         if isinstance(goal, ReturnRequest):
@@ -187,6 +188,7 @@ class Console:
             "link": facts.link,
             "version": facts.version,
             "log": facts.log,
+            "log_trouble": machine.log_trouble,
             "up_s": (now_ns - facts.started_ns) * 1e-9,
             "mode": supervisor.mode.name,
             "why": supervisor.why + self._waits(now_ns),

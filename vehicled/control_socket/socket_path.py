@@ -69,6 +69,9 @@ def answers(path: Path) -> bool:
         probe.settimeout(0.2)
         try:
             probe.connect(str(path))
+        except BlockingIOError:
+            # So many clients wait to be accepted that there is no room for one more.
+            return True
         except OSError:
             return False
     return True

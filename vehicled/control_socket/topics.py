@@ -67,12 +67,15 @@ class Subscription:
         self._period_s = 1.0 / rate_hz
         self._sent = 0
 
-    async def newest(self) -> dict[str, Any]:
-        """Wait for the next message, at most at the rate; empty after a while without any."""
+    async def wait(self) -> None:
+        """Wait for the next message, at most at the rate, and no longer than ``ALIVE_S``."""
         waited_s = 0.0
         while self._listener.count == self._sent and waited_s < ALIVE_S:
             await anyio.sleep(self._period_s)
             waited_s += self._period_s
+
+    def newest(self) -> dict[str, Any]:
+        """Return the newest message; empty without one since the last call."""
         if self._listener.newest is None or self._listener.count == self._sent:
             return {}
         t_ns, message = self._listener.newest
@@ -80,9 +83,8 @@ class Subscription:
         fields = {name: plain(getattr(message, name)) for name in message.__struct_fields__}
         return {"t_ns": t_ns, "skipped": skipped, "message": fields}
 
-    async def times(self) -> dict[str, Any]:
-        """Wait a moment and return the times of the messages since the last answer, ns."""
-        await anyio.sleep(TIMES_PERIOD_S)
+    def times(self) -> dict[str, Any]:
+        """Return the times of the messages since the last call, ns."""
         found = [self._listener.times.popleft() for _ in range(len(self._listener.times))]
         dropped = self._listener.count - self._sent - len(found)
         self._sent = self._listener.count

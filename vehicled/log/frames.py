@@ -45,7 +45,7 @@ class WriterReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Status report of the writer, one JSON object per line."""
 
     state: str
-    """``open``, ``rotated``, ``failed`` or ``done``."""
+    """``open``, ``rotated``, ``lost``, ``failed`` or ``done``. After ``lost`` the log goes on in another file."""
     path: str = ""
     detail: str = ""
     files: list[str] = msgspec.field(default_factory=list)

@@ -26,7 +26,7 @@ from vehicled.log.sink import DERIVED_LIMIT_BYTES, JOURNAL_LIMIT_BYTES, LogSink
 PIPE_BYTES = 1 << 20
 PUMP_BYTES = 256 * 1024
 """Largest write per call on the loop; the copy costs about 50 us."""
-LISTEN_PERIOD_NS = 5 * 10**9
+LISTEN_PERIOD_NS = 500_000_000
 _F_SETPIPE_SZ = 1031
 
 
@@ -164,6 +164,11 @@ class WriterProcess:
         return self._failure
 
     @property
+    def loss(self) -> str:
+        """Text that says what others did to the files of the log; empty if nothing."""
+        return next((report.detail for report in reversed(self._reports) if report.state == "lost"), "")
+
+    @property
     def alive(self) -> bool:
         """True while the writer accepts records."""
         return not self._failure and not self._closed
@@ -248,11 +253,11 @@ class WriterProcess:
         done = next((r for r in self._reports if r.state == "done"), None)
         sink = self.sink
         files = done.files if done else self._files()
-        failure = self._failure or self._reported_failure()
+        failure = self._failure or self._reported_failure() or self.loss
         if not done and not failure:
             failure = f"the writer is still busy with {files[-1] if files else 'its file'}and will finish it in the background"
         return LogResult(
-            path=self.path,
+            path=files[0] if self.loss and files else self.path,
             files=files,
             finished=done is not None,
             failure=failure,
@@ -318,7 +323,7 @@ class WriterProcess:
         return next((report.detail for report in self._reports if report.state == "failed"), "")
 
     def _files(self) -> list[str]:
-        return [report.path for report in self._reports if report.state in ("open", "rotated")]
+        return [report.path for report in self._reports if report.state in ("open", "rotated", "lost")]
 
     def _lost(self) -> None:
         """Handle a closed pipe."""

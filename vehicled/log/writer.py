@@ -10,7 +10,6 @@ The file carries its final name from the start; nothing is renamed. What is whol
 
 import os
 import select
-import signal
 import sys
 import time
 
@@ -18,6 +17,7 @@ import msgspec
 from mcap.records import Channel, Schema
 
 import vehicled
+from vehicled.child_process import be_modest
 from vehicled.log.errors import LogError, why
 from vehicled.log.frames import Decoder, LogFrameKind, WriterConfig, WriterReport
 from vehicled.log.mcapfile import McapFile, compressor
@@ -36,6 +36,7 @@ from vehicled.log.schema import (
 )
 
 READ_BYTES = 1 << 20
+NICENESS = 5
 EXIT_OK = 0
 EXIT_FAILED = 4
 """Exit status if the log could not be opened or the disk failed. The reason has been reported."""
@@ -80,6 +81,17 @@ class Output:
             # macOS has no fdatasync.
             getattr(os, "fdatasync", os.fsync)(self._fd)
             self._synced = self.committed
+
+    def loss(self) -> str:
+        """Return what others have done to the file; empty if its path still leads to it. Raises OSError."""
+        here = os.fstat(self._fd)
+        if not here.st_nlink:
+            return "was deleted while it was written"
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            return "was moved away while it was written"
+        return "" if os.path.samestat(here, there) else "was replaced by another file while it was written"
 
     def close(self) -> None:
         """Close the file."""
@@ -168,6 +180,19 @@ class Writer:
         self._file.add_schema(Schema(data=text.encode(), encoding=SCHEMA_ENCODING, id=schema, name=name))
         self._file.add_channel(Channel(id=number, message_encoding=MESSAGE_ENCODING, metadata={}, schema_id=schema, topic=topic))
 
+    def check(self) -> str:
+        """Go on in another file if somebody has deleted or moved this one; return what happened, empty if nothing. Raises
+        OSError."""
+        loss = self._output.loss()
+        if not loss:
+            return ""
+        path = self.files.pop()
+        self.finish({})
+        self.part += 1
+        os.makedirs(self._opening.folder, exist_ok=True)
+        self._open()
+        return f"the log {path} {loss}; it goes on in {self.files[-1]}"
+
     def _rotate(self) -> None:
         self.finish({})
         self.part += 1
@@ -222,6 +247,8 @@ def run(source: int) -> int:
                     raise ValueError(f"{kind.name} out of place")
             if writer is not None and time.monotonic() >= sync_due_s:
                 writer.sync()
+                if loss := writer.check():
+                    _report(WriterReport(state="lost", path=writer.files[-1], detail=loss))
                 sync_due_s = time.monotonic() + sync_period_s
     except (ValueError, msgspec.MsgspecError) as error:
         _report(WriterReport(state="failed", detail=f"the daemon's pipe carried {error}", path=writer.files[-1] if writer else ""))
@@ -245,7 +272,7 @@ def run(source: int) -> int:
 def _disk_failed(writer: Writer | None, error: OSError) -> int:
     path = writer.files[-1] if writer is not None and writer.files else str(error.filename or "")
     detail = why(error)
-    if writer is not None:
+    if writer is not None and writer.files:
         detail += "; what was written before is kept, `vehicled log recover` completes it"
     _report(WriterReport(state="failed", path=path, detail=detail, files=writer.files if writer is not None else []))
     return EXIT_FAILED
@@ -270,22 +297,9 @@ def _report(report: WriterReport) -> None:
         pass
 
 
-def _be_modest() -> None:
-    """Lower the priority: the process would inherit the daemon's real-time priority."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    try:
-        if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-        os.nice(5)
-    except OSError:
-        # Not permitted; the writer works without.
-        pass
-
-
 def main() -> int:
     """Entry point of the process."""
-    _be_modest()
+    be_modest(NICENESS)
     return run(0)
 
 

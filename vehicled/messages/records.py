@@ -214,3 +214,5 @@ class HostHealth(Message, frozen=True):
     """Reason why the log is no longer written; empty while it is."""
     wall_clock_s: float = NAN
     """Wall clock of the computer, s since 1970 UTC."""
+    log_lost: str = ""
+    """Text that says what others did to the log while it was written; it goes on in another file."""

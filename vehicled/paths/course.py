@@ -86,6 +86,8 @@ class Course:
     def cusps(self) -> list[int]:
         """Samples at which the direction changes, in order."""
         backward = self.speed_mps < 0.0
+        if not backward.any():
+            return []
         found: list[int] = (np.flatnonzero(backward[1:] != backward[:-1]) + 1).tolist()
         return found
 

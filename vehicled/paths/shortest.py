@@ -96,11 +96,12 @@ def paths_to(start: Pose, x_m: float, y_m: float, yaw_rad: float | None, radius_
 
 def course_to(
     start: Pose, x_m: float, y_m: float, yaw_rad: float | None, *, radius_m: float, speed_mps: float, datum: Datum,
-    refused: Callable[[Course], str], name: str = "goto",
+    refused: Callable[[Course], str], name: str = "goto", most_m: float = MAX_AWAY_M,
 ) -> Course:  # fmt: skip
     """Return the shortest course to a goal in the map frame that is not refused.
 
     ``radius_m``: smallest turning radius of the vehicle. ``refused`` returns why a course cannot be driven; empty if it can.
+    ``most_m``: length of the longest course.
     Raises :class:`CourseError` if there is none.
     """
     if not all(map(isfinite, (x_m, y_m, 0.0 if yaw_rad is None else yaw_rad))) or max(abs(x_m), abs(y_m)) > MAX_COORDINATE_M:
@@ -108,10 +109,16 @@ def course_to(
     away_m = hypot(x_m - start.x_m, y_m - start.y_m)
     if away_m < NEAR_M:
         raise CourseError(f"the vehicle is {away_m:.2f} m from the goal: it is there already")
-    if away_m > MAX_AWAY_M:
-        raise CourseError(f"the goal is {away_m / 1000:.1f} km away (at most {MAX_AWAY_M / 1000:g} km): look at its coordinates")
+    if away_m > most_m:
+        raise CourseError(
+            f"the goal is {away_m / 1000:.1f} km away (at most {most_m / 1000:g} km): look at its coordinates, or choose places "
+            "between"
+        )
     why = ""
     for poses in islice(paths_to(start, x_m, y_m, yaw_rad, WIDER * radius_m), MOST_PATHS):
+        if STEP_M * (len(poses) - 4) > most_m:
+            why = why or f"the path would be longer than {most_m / 1000:g} km"
+            break
         xs, ys, _ = zip(*poses, strict=True)
         try:
             course = course_from_waypoints(name, xs, ys, default_speed_mps=speed_mps, closed=False, datum=datum)

@@ -12,14 +12,16 @@ from vehicled.paths.course import MAX_COORDINATE_M, MAX_LENGTH_M, MAX_SAMPLES, M
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import Markings
+from vehicled.paths.smoothing import Array
 from vehicled.paths.waits import Wait, check_waits
 
-_ARRAYS = ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")
+ARRAYS = ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")
+"""Columns of a stored course, in order."""
 AGAINST = -0.2
 """Cosine between heading and line below which a heading points backwards."""
 MAX_CURVATURE_PER_M = 1e4
 MAX_NAME = 200
-_MOST_BYTES = 8 * len(_ARRAYS) * MAX_SAMPLES + (1 << 20)
+_MOST_BYTES = 8 * len(ARRAYS) * MAX_SAMPLES + (1 << 20)
 
 
 class _Place(Struct):
@@ -54,7 +56,7 @@ def to_json(course: Course) -> bytes:
     """Return the course as text, so that a log needs no other file."""
     datum = course.datum
     place = _Place(datum.latitude_rad, datum.longitude_rad, datum.height_m)
-    columns = {name: getattr(course, name).tolist() for name in _ARRAYS}
+    columns = {name: getattr(course, name).tolist() for name in ARRAYS}
     return msgspec.json.encode(
         _Stored(
             name=course.name, closed=course.closed, length_m=course.length_m, datum=place, markings=course.markings,
@@ -69,7 +71,7 @@ def from_json(data: bytes) -> Course:
         stored = msgspec.json.decode(data, type=_Stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CourseError(f"the stored course cannot be read: {error}") from None
-    columns: dict[str, Any] = {name: np.array(getattr(stored, name)) for name in _ARRAYS}
+    columns: dict[str, Any] = {name: np.array(getattr(stored, name)) for name in ARRAYS}
     if len({len(column) for column in columns.values()}) != 1 or len(stored.x_m) < 2:
         raise CourseError(f"{stored.name}: the columns of the stored course are not of one length")
     for column in columns.values():
@@ -86,7 +88,7 @@ def from_json(data: bytes) -> Course:
     )
 
 
-class _Head(Struct, kw_only=True):
+class CourseHead(Struct, kw_only=True):
     """A course without its columns, which follow as float64, one after the other."""
 
     name: str
@@ -98,16 +100,35 @@ class _Head(Struct, kw_only=True):
     waits: tuple[Wait, ...] = ()
 
 
-def to_bytes(course: Course) -> bytes:
-    """Return the course in a compact form, compressed, so that decoding it costs a running daemon next to nothing."""
+def head_of(course: Course) -> CourseHead:
+    """Return the head of a course."""
     datum = course.datum
     place = _Place(datum.latitude_rad, datum.longitude_rad, datum.height_m)
-    head = _Head(
+    return CourseHead(
         name=course.name, closed=course.closed, length_m=course.length_m, datum=place, samples=len(course.x_m),
         markings=course.markings, waits=course.waits,
     )  # fmt: skip
-    columns = [np.ascontiguousarray(getattr(course, name), dtype="<f8").tobytes() for name in _ARRAYS]
-    return zlib.compress(msgspec.json.encode(head) + b"\n" + b"".join(columns), 1)
+
+
+def columns_of(course: Course) -> list[bytes]:
+    """Return the columns of a course as float64."""
+    return [np.ascontiguousarray(getattr(course, name), dtype="<f8").tobytes() for name in ARRAYS]
+
+
+def from_columns(head: CourseHead, values: Array) -> Course:
+    """Return the course of a head and its columns (6, n), unchecked."""
+    columns: dict[str, Any] = dict(zip(ARRAYS, values, strict=True))
+    for column in columns.values():
+        column.flags.writeable = False
+    return Course(
+        name=head.name, closed=head.closed, length_m=head.length_m, datum=head.datum.as_datum(), markings=head.markings,
+        waits=head.waits, **columns,
+    )  # fmt: skip
+
+
+def to_bytes(course: Course) -> bytes:
+    """Return the course in a compact form, compressed, so that decoding it costs a running daemon next to nothing."""
+    return zlib.compress(msgspec.json.encode(head_of(course)) + b"\n" + b"".join(columns_of(course)), 1)
 
 
 def from_bytes(data: bytes) -> Course:
@@ -116,15 +137,15 @@ def from_bytes(data: bytes) -> Course:
     try:
         plain = unpacking.decompress(data, _MOST_BYTES)
         text, _, rest = plain.partition(b"\n")
-        head = msgspec.json.decode(text, type=_Head)
+        head = msgspec.json.decode(text, type=CourseHead)
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CourseError(f"these bytes are no course: {error}") from None
     if len(head.name) > MAX_NAME or not head.name.isprintable():
         raise CourseError(f"the name of the course is longer than {MAX_NAME} characters, or has some that are not printable")
-    if len(rest) != 8 * len(_ARRAYS) * head.samples or not unpacking.eof:
+    if len(rest) != 8 * len(ARRAYS) * head.samples or not unpacking.eof:
         raise CourseError(f"{head.name}: the course is cut off")
-    values = np.frombuffer(rest, "<f8").reshape(len(_ARRAYS), head.samples).astype(float)
-    columns: dict[str, Any] = dict(zip(_ARRAYS, values, strict=True))
+    values = np.frombuffer(rest, "<f8").reshape(len(ARRAYS), head.samples).astype(float)
+    columns: dict[str, Any] = dict(zip(ARRAYS, values, strict=True))
     steps = np.diff(columns["s_m"])
     if not (np.isfinite(values).all() and isfinite(head.length_m)):
         raise CourseError(f"{head.name}: the course has a value that is not finite")
@@ -144,12 +165,7 @@ def from_bytes(data: bytes) -> Course:
         raise CourseError(f"{head.name}: a heading points against the line of the course")
     if (np.abs(columns["curvature_per_m"]) > MAX_CURVATURE_PER_M).any():
         raise CourseError(f"{head.name}: a curvature is above {MAX_CURVATURE_PER_M:g} per m")
-    for column in columns.values():
-        column.flags.writeable = False
-    return Course(
-        name=head.name, closed=head.closed, length_m=head.length_m, datum=head.datum.as_datum(), markings=head.markings,
-        waits=head.waits, **columns,
-    )  # fmt: skip
+    return from_columns(head, values)
 
 
 def datum_of(data: bytes) -> Datum:

@@ -8,14 +8,17 @@ changes to the next leg; until then the leg is extended straight.
 Plain Python over lists: one update costs a few microseconds, an array search over the course a hundred.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
+from itertools import count, pairwise
 from math import copysign, cos, hypot, inf, isfinite, nan, remainder, sin, sqrt, tau
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct
 
 from vehicled.paths.course import Course
+from vehicled.paths.smoothing import Array
 from vehicled.vehicle import STANDSTILL_MPS
 
 # How far ahead of and behind the last progress to look, m, beyond what the vehicle moved since. Ahead, twice the cross-track
@@ -31,6 +34,10 @@ END_TOLERANCE_M = 0.1
 # The vehicle creeps at a change of direction and parks to the centimetre, so it need not stop short.
 MANOEUVRE_TOLERANCE_M = 0.03
 
+MARGIN = 128
+"""Segments on either side of those that are needed which become Python numbers with them."""
+
+_Line = tuple[float, float, float, float, float]
 _Values = tuple[float, float, float, float, float, float, float, float]
 
 
@@ -66,14 +73,14 @@ class PathPoint(Struct, frozen=True, gc=False):
     """Direction of the current leg: 1 forward, -1 backward."""
 
 
-class _Tables(NamedTuple):
-    """Samples of a course: x, y and arc length, then what is known of each segment between two."""
+class _Samples(NamedTuple):
+    """Samples of a course; a lap goes on past its start."""
 
-    x_m: list[float]
-    y_m: list[float]
-    s_m: list[float]
-    lines: list[tuple[float, float, float, float, float]]
-    values: list[_Values]
+    columns: tuple[Array, ...]
+    """x, y, yaw, curvature, speed and arc length."""
+    s_m: "array[float]"
+    """Arc length once more, for searches without numpy objects."""
+    segments: int
 
 
 class _Leg(NamedTuple):
@@ -91,7 +98,7 @@ class PathTracker:
     ``end_tolerance_m``: how short of the end counts as finished; a vehicle that stops at the end never quite crosses it.
     ``cusp_tolerance_m``: how short of a cusp counts as being there. Both are ``MANOEUVRE_TOLERANCE_M`` on a course with cusps,
     unless given.
-    ``like``: another tracker of the same course, whose tables are used: they take a microsecond per sample to build.
+    ``like``: another tracker of the same course, whose samples are used.
     """
 
     def __init__(
@@ -106,15 +113,23 @@ class PathTracker:
         cusps = course.cusps
         if end_tolerance_m is None:
             end_tolerance_m = MANOEUVRE_TOLERANCE_M if cusps else END_TOLERANCE_M
-        self._tables: _Tables = _tables(course) if like is None else like._tables
-        self._x, self._y, self._s, self._lines, self._values = self._tables
-        length, distances = course.length_m, self._s
+        self._samples: _Samples = _samples(course) if like is None else like._samples
+        self._columns, self._s, self._segments = self._samples
+        length = course.length_m
         self._course = course
+        self._cusps = cusps
+        # Python numbers around the place of the vehicle, made where it goes: those of a long course would take a tenth of a second.
+        self._base = self._count = self._low = self._high = 0
+        self._x: list[float] = []
+        self._y: list[float] = []
+        # One tuple per segment between two samples: unpacking it costs far less than separate look-ups.
+        self._lines: list[_Line] = []
+        self._values: list[_Values] = []
         self._length_m = length
-        ends = [0, *cusps, len(self._lines)]
+        ends = [0, *cusps, self._segments]
         directions = [-1 if course.speed_mps[first] < 0.0 else 1 for first in ends[:-1]]
         self._legs = [_Leg(first, last, d) for (first, last), d in zip(pairwise(ends), directions, strict=True)]
-        self._ends_m = [distances[i] for i in cusps] + [length]
+        self._ends_m = [self._s[i] for i in cusps] + [length]
         tolerances = [cusp_tolerance_m] * len(cusps) + [end_tolerance_m]
         starts_m = [0.0, *self._ends_m]
         self._reached_m = [
@@ -123,6 +138,43 @@ class PathTracker:
         ]
         self._start_region_m = min(start_region_m, length / 4.0)
         self.reset()
+
+    def _look_around(self, first: int, stop: int) -> None:
+        """Make the numbers of the samples from ``first`` to before ``stop``, and of some around them."""
+        begin, end = max(first - MARGIN, 0), min(stop + MARGIN, self._segments)
+        self._base, self._count = begin, end - begin
+        # Both segments of every sample must be there, but for the ends of the course, which have one.
+        self._low, self._high = begin + 1 if begin else 0, end + 1 if end == self._segments else end
+        self._x, self._y, self._lines, self._values = self._numbers(begin, end)
+
+    def _numbers(self, begin: int, end: int) -> tuple[list[float], list[float], list[_Line], list[_Values]]:
+        """Return the places of the samples from ``begin`` to ``end``, and the segments between them."""
+        # With a type, the compiled build computes without objects.
+        lists: list[list[float]] = [column[begin : end + 1].tolist() for column in self._columns]
+        xs, ys, yaws, curvatures, speeds, distances = lists
+        curvatures_after, speeds_after = curvatures[1:], speeds[1:]
+        for i in self._cusps:
+            # A cusp has the values of the leg behind it, and the wheels are turned where the vehicle stands: those before it last.
+            k = i - 1 - begin
+            if 0 <= k < end - begin:
+                curvatures_after[k], speeds_after[k] = curvatures[k], speeds[k]
+        dxs, dys = _changes(xs, xs[1:]), _changes(ys, ys[1:])
+        squares = [dx * dx + dy * dy for dx, dy in zip(dxs, dys)]
+        lines = list(zip(xs, ys, dxs, dys, [1.0 / square if square else 0.0 for square in squares]))
+        values: list[_Values] = list(
+            zip(
+                *(distances, _changes(distances, distances[1:]), yaws, _changes(yaws, yaws[1:])),
+                *(curvatures, _changes(curvatures, curvatures_after), speeds, _changes(speeds, speeds_after)),
+            )
+        )
+        return xs, ys, lines, values
+
+    def _segment(self, i: int) -> tuple[_Line, _Values]:
+        k = i - self._base
+        if 0 <= k < self._count:
+            return self._lines[k], self._values[k]
+        _, _, lines, values = self._numbers(i, i + 1)
+        return lines[0], values[0]
 
     def reset(self, s_m: float | None = None) -> None:
         """Start a new run at the start of the course, or at the arc length that another run reached."""
@@ -221,17 +273,20 @@ class PathTracker:
 
     def _nearest(self, x: float, y: float, low: float, high: float) -> tuple[int, float]:
         """Return leg and fraction of it of the point nearest to (x, y) among arc lengths low to high."""
-        xs, ys = self._x, self._y
         begin, end, _ = self._legs[self._leg]
         first = bisect_right(self._s, low, begin + 1, end + 1) - 1
         stop = bisect_left(self._s, high, first, end) + 1
+        if first < self._low or stop > self._high:
+            self._look_around(first, stop)
+        base, lines = self._base, self._lines
+        xs, ys = self._x[first - base : stop - base], self._y[first - base : stop - base]
         # A comprehension over slices: half the time of a loop by index, where this search is most of an update.
-        squares = [(px - x) * (px - x) + (py - y) * (py - y) for px, py in zip(xs[first:stop], ys[first:stop])]
+        squares = [(px - x) * (px - x) + (py - y) * (py - y) for px, py in zip(xs, ys)]
         nearest = first + squares.index(min(squares)) if squares else first
         best, at, fraction = inf, begin, 0.0
         for k in (nearest - 1, nearest):
             if begin <= k < end:
-                px, py, step_x, step_y, inverse = self._lines[k]
+                px, py, step_x, step_y, inverse = lines[k - base]
                 t = ((x - px) * step_x + (y - py) * step_y) * inverse
                 t = 0.0 if t < 0.0 else 1.0 if t > 1.0 else t
                 dx, dy = px + t * step_x - x, py + t * step_y - y
@@ -242,8 +297,7 @@ class PathTracker:
 
     def _reference(self, i: int, t: float, x: float, y: float, yaw_rad: float) -> PathPoint:
         begin, end, direction = self._legs[self._leg]
-        x0, y0, dx, dy, inverse = self._lines[i]
-        s0, ds, yaw0, dyaw, curvature0, dcurvature, speed0, dspeed = self._values[i]
+        (x0, y0, dx, dy, inverse), (s0, ds, yaw0, dyaw, curvature0, dcurvature, speed0, dspeed) = self._segment(i)
         px, py = x0 + t * dx, y0 + t * dy
         yaw = yaw0 + t * dyaw
         off_x, off_y = x - px, y - py
@@ -278,8 +332,7 @@ class PathTracker:
         elif s_m > self._s[end]:
             beyond, s_m = s_m - self._s[end], self._s[end]
         i = bisect_right(self._s, s_m, begin + 1, end) - 1
-        x, y, dx, dy, _ = self._lines[i]
-        s0, ds, yaw, dyaw, curvature, dcurvature, speed, dspeed = self._values[i]
+        (x, y, dx, dy, _), (s0, ds, yaw, dyaw, curvature, dcurvature, speed, dspeed) = self._segment(i)
         t = (s_m - s0) / ds
         x, y, yaw, curvature, speed = x + t * dx, y + t * dy, yaw + t * dyaw, curvature + t * dcurvature, speed + t * dspeed
         if beyond:
@@ -288,44 +341,35 @@ class PathTracker:
         return CoursePoint(x, y, remainder(yaw, tau), curvature, speed)
 
 
+def _samples(course: Course) -> _Samples:
+    columns: tuple[Array, ...] = (
+        course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.speed_mps, course.s_m,
+    )  # fmt: skip
+    if course.closed:
+        columns = _run_on(columns, course.length_m)
+    return _Samples(columns, array("d", columns[-1].tobytes()), len(columns[0]) - 1)
+
+
+def _run_on(columns: tuple[Array, ...], length_m: float) -> tuple[Array, ...]:
+    """Return the columns of a lap that goes on past its start, with continuous arc length and heading."""
+    xs, ys, yaws, curvatures, speeds, distances = columns
+    n = len(xs)
+    yaw, yaws_after, distances_after = float(yaws[-1]), [], []
+    for i in count():
+        s_m = float(distances[i % n]) + (i // n + 1) * length_m
+        if s_m > length_m + RUN_OUT_M and i > 0:
+            break
+        yaw += remainder(float(yaws[i % n]) - yaw, tau)
+        yaws_after.append(yaw)
+        distances_after.append(s_m)
+    again = np.arange(len(yaws_after)) % n
+    return (
+        *(np.concatenate((xs, xs[again])), np.concatenate((ys, ys[again])), np.concatenate((yaws, yaws_after))),
+        *(np.concatenate((column, column[again])) for column in (curvatures, speeds)),
+        np.concatenate((distances, distances_after)),
+    )
+
+
 def _changes(values: list[float], after: list[float]) -> list[float]:
     """Return the difference of each value to the next."""
     return [b - a for a, b in zip(values, after)]
-
-
-def _tables(course: Course) -> _Tables:
-    """Return the samples of a course as lists; a lap goes on past its start."""
-    columns = (course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.speed_mps, course.s_m)
-    # With a type, the compiled build computes without objects.
-    lists: list[list[float]] = [column.tolist() for column in columns]
-    xs, ys, yaws, curvatures, speeds, distances = lists
-    n, length = len(xs), course.length_m
-    if course.closed:
-        # The lap goes on past its start, with continuous arc length and heading.
-        i = 0
-        while True:
-            lap = i // n + 1
-            s = distances[i % n] + lap * length
-            if s > length + RUN_OUT_M and i > 0:
-                break
-            xs.append(xs[i % n])
-            ys.append(ys[i % n])
-            yaws.append(yaws[-1] + remainder(yaws[i % n] - yaws[-1], tau))
-            curvatures.append(curvatures[i % n])
-            speeds.append(speeds[i % n])
-            distances.append(s)
-            i += 1
-    curvatures_after, speeds_after = curvatures[1:], speeds[1:]
-    for i in course.cusps:
-        # A cusp has the values of the leg behind it, and the wheels are turned where the vehicle stands: those before it last.
-        curvatures_after[i - 1], speeds_after[i - 1] = curvatures[i - 1], speeds[i - 1]
-    dxs, dys = _changes(xs, xs[1:]), _changes(ys, ys[1:])
-    # One tuple per segment between two samples: unpacking it costs far less than separate look-ups.
-    lines = list(zip(xs, ys, dxs, dys, [1.0 / (dx * dx + dy * dy) for dx, dy in zip(dxs, dys)]))
-    values: list[_Values] = list(
-        zip(
-            *(distances, _changes(distances, distances[1:]), yaws, _changes(yaws, yaws[1:])),
-            *(curvatures, _changes(curvatures, curvatures_after), speeds, _changes(speeds, speeds_after)),
-        )
-    )
-    return _Tables(xs, ys, distances, lines, values)

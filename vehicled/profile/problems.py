@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from vehicled import plain_text
+
 KeyPath = tuple[str | int, ...]
 """Keys from the top of the file down; a number is an index into a list."""
 ANY_KEY = "<name>"
@@ -63,8 +65,7 @@ class ProfileError(Exception):
 
 def printable(text: str, limit: int = _SHOWN) -> str:
     """Return a text safe for a terminal: control characters escaped, cut to ``limit``."""
-    cut = text if len(text) <= limit else text[: limit - 3] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+    return plain_text.printable(text, limit)
 
 
 def dotted(path: KeyPath) -> str:

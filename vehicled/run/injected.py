@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from vehicled.messages import Event, Message
-
-INJECTED, OVER = "failure_injected", "failure_over"
+from vehicled.simulation_events import INJECTED, OVER
 
 
 class InjectedFailures:

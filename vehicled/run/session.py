@@ -33,6 +33,7 @@ from vehicled.machine import Machine
 from vehicled.messages import Event, Message
 from vehicled.observers import Observers
 from vehicled.paths.stored import to_json
+from vehicled.plain_text import printable
 from vehicled.plugins import is_network
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.run.injected import InjectedFailures
@@ -58,6 +59,9 @@ if TYPE_CHECKING:
 _GREETING_TIMEOUT_S = 60.0
 _CRASH_LOG_S = 2.0
 """Time to close the log after a crash; then the writer does it unattended."""
+SHOWN = 100
+"""Longest part of a name by the simulator that is shown, characters."""
+MAX_DIGITS = 20
 
 LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
 """Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
@@ -98,6 +102,8 @@ class Observer(Struct, frozen=True, kw_only=True):
     """Takes part in a drive without changing it."""
 
     listeners: Sequence[Listener] = ()
+    on_machine: Callable[[Machine], None] | None = None
+    """Called with the machine before the drive begins."""
     progress: Mapping[str, Callable[[Machine, int], None]] = {}
     """Functions by name that are called with the time after each turn; must be fast."""
     on_end: Callable[[Ending], object] | None = None
@@ -184,6 +190,8 @@ def drive(
         stack.pop_all()
     for types, record in observer.listeners:
         router.listen(types, record)
+    if observer.on_machine is not None:
+        observers.guard("preparation", observer.on_machine, None)(machine)
     router.record(course_message(plan.course, started_ns), started_ns)
     # On the wall clock the time of the set-up does not belong to the drive.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
@@ -208,7 +216,7 @@ def drive(
         if evidence_source is None:
             assert link is not None
             with signals, _one_processor(simulator_pid):
-                ending = run_lockstep(machine, link, run, costs or virtual)
+                ending = run_lockstep(machine, link, run, costs or virtual, spec.silence_s(shared_clock=True))
         else:
             services = wall_session.services(plan, machine, writer, console, socket_path, clock)
             assert link is None or isinstance(link, Link)
@@ -304,10 +312,12 @@ def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
     ours = {"profile": plan.loaded.profile.name, "course": plan.course.name, "link": plan.spec.link}
     for what, name in ours.items():
         if world.get(what, name) != name:
-            raise LinkError(
-                f"the simulator was started with --{what} {world[what]}, this command with {name}: use the same in both"
-            )
-    seed, latency = int(world.get("seed", plan.spec.seed)), world.get("latency", "")
+            theirs = printable(world[what], SHOWN)
+            raise LinkError(f"the simulator was started with --{what} {theirs}, this command with {name}: use the same in both")
+    given = world.get("seed", str(plan.spec.seed))
+    if not (given.isdecimal() and len(given) <= MAX_DIGITS):
+        raise LinkError(f"the simulator names {printable(given, SHOWN)} as its seed: a seed is a whole number from 0 on")
+    seed, latency = int(given), printable(world.get("latency", ""), SHOWN)
     return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, seed=seed, latency=latency))
 
 

@@ -75,7 +75,14 @@ def simulate(
         if progress is not None:
             progress(machine, judge, now_ns)
 
+    def know(machine: Machine) -> None:
+        builder = machine.builder
+        if builder is not None:
+            # To read the course a second time would hold the loop.
+            judge.course_of = lambda command, lap_from_m: builder.course
+
     observer = Observer(
+        on_machine=know,
         listeners=[
             (JUDGE_TYPES, judge.record),
             (MANOEUVRE_TYPES, manoeuvre.record),

@@ -2,8 +2,9 @@
 
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from msgspec.structs import replace
@@ -29,6 +30,9 @@ from vehicled.runtime.ports import Port
 from vehicled.runtime.sd_notify import watchdog_interval_ns
 from vehicled.runtime.wall import WallPump
 from vehicled.runtime.wires import WireTransport
+
+if TYPE_CHECKING:
+    from vehicled.planner.process import Planner
 
 Service = Callable[[], Coroutine[Any, Any, None]]
 
@@ -77,9 +81,25 @@ def services(
     if control_socket is not None:
         from vehicled.control_socket.server import ControlServer
 
-        server = ControlServer(control_socket, clock.now_ns)
+        server = ControlServer(control_socket, clock.now_ns, machine.next_due_ns, _planner(plan, machine, console, clock))
         services.append(lambda: server.serve(console))
     return services
+
+
+def _planner(plan: Plan, machine: Machine, console: Console, clock: RunClock) -> "Planner | None":
+    """Return the planning process, started; None if the controller cannot be given another course."""
+    from vehicled.planner.frames import Opening
+    from vehicled.planner.process import Planner
+
+    if machine.builder is None:
+        return None
+    profile = plan.loaded.profile
+    opening = Opening.of(profile.vehicle, profile.limits, plan.course.datum, plan.fence)
+    planner = Planner(opening, console.router.record, clock.now_ns)
+    with suppress(OSError):
+        # The first request tries again, and is refused if that fails too.
+        planner.start()
+    return planner
 
 
 def run_wall(
@@ -140,4 +160,5 @@ def _log_health(writer: WriterProcess | None, router: Router) -> Callable[[], Lo
         sink.outbox.full_share,
         sink.journal_losses.records + sink.derived_losses.records + sink.unpackable + router.lost,
         writer.failure,
+        writer.loss,
     )

@@ -3,11 +3,12 @@
 import os
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from vehicled.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, encode, encode_hello, encode_line
+from vehicled.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, decode_reason, encode, encode_hello, encode_line
 from vehicled.machine import Outgoing
 from vehicled.ports import Send, SetBaud
 
@@ -65,10 +66,11 @@ class Link:
         self._decoder = Decoder()
         self._backlog: list[Frame] = []
         self._timeout_s = 0.0
-        sock.settimeout(timeout_s)
-        kind, _, _, payload = self._first_frame()
+        self.opened_ns = time.monotonic_ns()
+        """Time of the greeting on the monotonic clock."""
+        kind, _, _, payload = self._first_frame(timeout_s)
         if kind is Kind.BYE:
-            raise LinkError(f"the simulator refused the connection: {payload.decode(errors='replace')}")
+            raise LinkError(f"the simulator refused the connection: {decode_reason(payload)}")
         if kind is not Kind.HELLO:
             raise LinkError(f"the peer sent {kind.name} instead of HELLO: is it a simulator?")
         self.hello = decode_hello(payload)
@@ -84,8 +86,11 @@ class Link:
         answer = Hello(role="daemon", clock=clock, ports=self.ports, shared_clock=shared, start_ns=start_ns, boot_id=boot_id())
         self.send(encode_hello(answer))
 
-    def _first_frame(self) -> Frame:
+    def _first_frame(self, timeout_s: float) -> Frame:
+        deadline_s = time.monotonic() + timeout_s
         while True:
+            # One timeout for all of it: a peer that sends a byte now and then must not begin it anew.
+            self.sock.settimeout(max(deadline_s - time.monotonic(), 1e-3))
             frames = self.receive()
             if frames:
                 self._backlog = frames[1:]

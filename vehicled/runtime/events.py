@@ -8,12 +8,10 @@ import msgspec
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
 from vehicled.observers import FAILED_EVENT
+from vehicled.plain_text import printable
+from vehicled.simulation_events import StallReports, stall_of
 from vehicled.wire.usage import warning_of
 
-STALL_EVENT = "simulation_stall"
-"""Event name of a stall of the simulating computer."""
-TOLD_STALL_MS = 100.0
-"""Shortest stall that is reported, ms; shorter ones are only counted."""
 TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent, Event)
 """Message types that are reported."""
 
@@ -52,6 +50,7 @@ class EventLog:
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
         self._block_told = False
+        self._stalls = StallReports()
         self._made: Any = self._make() if ready else None
 
     def _make(self) -> Any:
@@ -67,16 +66,16 @@ class EventLog:
         )
 
     def _say(self, warning: bool, text: str, **facts: Any) -> None:
-        if warning or not self._quiet:
-            self._made = self._made or self._make()
-            (self._made.warning if warning else self._made.info)(text, **facts)
+        if self._quiet and not warning:
+            return
+        self._made = self._made or self._make()
+        shown = {name: printable(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
+        (self._made.warning if warning else self._made.info)(printable(text), **shown)
 
     def _say_event(self, event: Event) -> None:
-        if event.name == STALL_EVENT:
-            stall = msgspec.json.decode(event.fields)
-            if stall["duration_ms"] >= TOLD_STALL_MS:
-                text = f"this computer stalled: the {stall['process']} did not run for {stall['duration_ms']:.0f} ms"
-                self._say(True, f"{text}; the simulated clock was paused meanwhile")
+        if (stall := stall_of(event)) is not None:
+            if text := self._stalls.add(stall, event.t_ns * 1e-9):
+                self._say(True, text)
         elif event.name == FAILED_EVENT:
             failed = msgspec.json.decode(event.fields)
             self._say(True, f"{failed['observer']} failed: {failed['error']}; the drive goes on without it")

@@ -26,6 +26,7 @@ class LogHealth(NamedTuple):
     backlog_share: float = 0.0
     dropped: int = 0
     failure: str = ""
+    loss: str = ""
 
 
 class _Processors(NamedTuple):
@@ -85,6 +86,7 @@ class HealthSampler:
             log.dropped,
             log.failure,
             time.time(),
+            log.loss,
         )
 
     def _files(self) -> tuple[float, float, float, bool]:

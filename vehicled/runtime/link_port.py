@@ -8,15 +8,16 @@ import anyio
 import msgspec
 
 from vehicled.journal import Sink
-from vehicled.link import PACE_BEAT_NS, Kind, decode_lost, encode, encode_lost
+from vehicled.link import PACE_BEAT_NS, Kind, decode_lost, decode_reason, encode, encode_lost
+from vehicled.link_time import PacedTime
 from vehicled.machine import Outgoing
 from vehicled.messages import Event, Fault, PortState, Reaction
 from vehicled.observers import Observers
 from vehicled.ports import Send
 from vehicled.runtime.clock import PacedClock, RunClock, Stall
 from vehicled.runtime.connection import Link, LinkClosedError
-from vehicled.runtime.events import STALL_EVENT
 from vehicled.runtime.host import Host
+from vehicled.simulation_events import STALL
 
 HEARTBEAT_NS = 50_000_000
 
@@ -46,7 +47,10 @@ class LinkTransport:
         self._sink = sink
         self._silence_ns = round(silence_s * 1e9)
         self._last_rx_ns = time.monotonic_ns()
+        self._time = PacedTime(link.opened_ns)
         self._heartbeat_ns = 0
+        self._named_ns = 0
+        """Time of the run in the last heartbeat."""
         self._poll = select.poll()
         self._poll.register(link.sock, select.POLLIN)
         if self._paced is not None:
@@ -59,24 +63,30 @@ class LinkTransport:
         link = self._link
         link.sock.setblocking(False)
         self._last_rx_ns = time.monotonic_ns()
+        self._time.begin(self._last_rx_ns)
         for port in self._ports:
             host.on_port(port, PortState.OPENED, "simulator link", self._clock.now_ns())
         while True:
             await anyio.wait_readable(link.sock)
-            self._last_rx_ns = time.monotonic_ns()
             now_ns = self._clock.now_ns()
-            for kind, number, t_ns, payload in link.receive():
+            frames = link.receive()
+            if frames:
+                # Only whole frames count: a link that carries a byte now and then is silent.
+                self._last_rx_ns = time.monotonic_ns()
+            for kind, number, t_ns, payload in frames:
                 if kind is Kind.DATA:
                     if number >= len(link.ports):
                         raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
                     host.on_rx(link.ports[number], payload, now_ns)
                 elif kind is Kind.GRANT and self._paced is not None:
-                    self._report(self._paced.on_grant(t_ns, decode_lost(payload)))
+                    lost_ns = decode_lost(payload)
+                    self._time.check(t_ns, lost_ns, self._named_ns, self._clock.now_ns(), time.monotonic_ns())
+                    self._report(self._paced.on_grant(t_ns, lost_ns))
                     now_ns = self._clock.now_ns()
                 elif kind is Kind.SYNC:
                     link.send(encode(Kind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
                 elif kind is Kind.BYE:
-                    raise LinkClosedError(f"the simulator ended the run: {payload.decode(errors='replace')}")
+                    raise LinkClosedError(f"the simulator ended the run: {decode_reason(payload)}")
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
         """Send frames within their deadlines and a heartbeat; detect a silent simulator."""
@@ -85,6 +95,8 @@ class LinkTransport:
         # Unread bytes mean that this process stalled, not the simulator.
         if monotonic_ns - self._last_rx_ns > self._silence_ns and not self._is_unread():
             raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._last_rx_ns) / 1e9:.2f} s")
+        if self._paced is not None:
+            self._time.progress(self._last_rx_ns, self._silence_ns)
         out = []
         for item in outgoing:
             action = item.action
@@ -101,6 +113,7 @@ class LinkTransport:
             else:
                 out.append(encode_lost(Kind.DONE, now_ns, self._paced.own_lost_ns))
                 self._paced.on_heartbeat()
+                self._named_ns = now_ns
         if out:
             self._link.send(b"".join(out))
 
@@ -115,4 +128,4 @@ class LinkTransport:
     def _record_stalls(self, stalls: Sequence[Stall]) -> None:
         for stall in stalls:
             fields = msgspec.json.encode({"process": stall.process, "duration_ms": round(stall.duration_ns / 1e6, 1)}).decode()
-            self._sink.record(Event(stall.t_ns, "warning", STALL_EVENT, fields), self._clock.now_ns())
+            self._sink.record(Event(stall.t_ns, "warning", STALL, fields), self._clock.now_ns())

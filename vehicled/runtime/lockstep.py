@@ -4,14 +4,19 @@ The daemon asks to be woken at its next possible output. Earlier task releases n
 their arrival times, so the machine runs each release before later data.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from vehicled.executive import DeclaredStopwatch
-from vehicled.link import Frame, Hello, Kind, LinkError
+from vehicled.link import Frame, Hello, Kind, LinkError, decode_reason
+from vehicled.link_time import LockstepTime
 from vehicled.machine import Machine, Outgoing
 from vehicled.messages import PortState
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
+
+SILENCE_S = 5.0
+"""Longest time of the computer without progress of the simulated time, s."""
 
 
 class LockstepLink(Protocol):
@@ -30,9 +35,12 @@ class LockstepLink(Protocol):
         """End the link; never raises."""
 
 
-def run_lockstep(machine: Machine, link: LockstepLink, run: EndConditions, stopwatch: DeclaredStopwatch) -> Ending:
+def run_lockstep(
+    machine: Machine, link: LockstepLink, run: EndConditions, stopwatch: DeclaredStopwatch, silence_s: float = SILENCE_S
+) -> Ending:
     """Run the machine, whose stopwatch this is, by grants until an end. Never raises for errors of the simulator."""
     now_ns = wake_ns = link.hello.start_ns
+    granted = LockstepTime(now_ns, silence_s)
     machine.start(now_ns)
     for name in machine.ports:
         machine.on_port(name, PortState.OPENED, "simulator link", now_ns)
@@ -41,9 +49,10 @@ def run_lockstep(machine: Machine, link: LockstepLink, run: EndConditions, stopw
         while True:
             for kind, port, t_ns, payload in link.receive():
                 if kind is Kind.BYE:
-                    return run.lost(f"the simulator ended the run: {payload.decode(errors='replace')}", now_ns)
+                    return run.lost(f"the simulator ended the run: {decode_reason(payload)}", now_ns)
                 if kind is not Kind.DATA and kind is not Kind.GRANT:
                     continue
+                granted.check(t_ns, grant=kind is Kind.GRANT)
                 # Data that arrive at the instant of a release come first; a grant says that all of them have arrived.
                 while wake_ns < t_ns or (wake_ns == t_ns and kind is Kind.GRANT):
                     now_ns = wake_ns
@@ -59,8 +68,11 @@ def run_lockstep(machine: Machine, link: LockstepLink, run: EndConditions, stopw
                 if kind is Kind.DATA:
                     machine.on_rx(link.ports[port], payload, t_ns)
                 else:
-                    link.reply(out, max(wake_ns, machine.next_output_ns()))
+                    asked_ns = max(wake_ns, machine.next_output_ns())
+                    granted.granted(t_ns, asked_ns)
+                    link.reply(out, asked_ns)
                     out.clear()
+            granted.progress(wake_ns, time.monotonic())
     except (LinkError, IndexError) as error:
         why = str(error) if isinstance(error, LinkError) else "the simulator sent bytes for a port that it did not announce"
         return run.lost(why, now_ns)

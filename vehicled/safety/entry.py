@@ -63,18 +63,19 @@ def off_course_m(point: PathPoint, x_m: float, y_m: float, run_up_m: float = 0.0
 def join(course: Course, pose: tuple[float, float, float], corridor_m: float, most_rad: float) -> Entry:
     """Return the place of the course nearest to a pose (m, m, rad), within the corridor and a heading error; else the reason."""
     x_m, y_m, yaw_rad = pose
-    off_m = np.hypot(course.x_m - x_m, course.y_m - y_m)
-    turned = np.abs(np.remainder(course.yaw_rad - yaw_rad + pi, tau) - pi)
-    nearest = int(off_m.argmin())
-    if not off_m[nearest] <= corridor_m:
-        return Entry(
-            refused=f"the vehicle is {off_m[nearest]:.1f} m off the course: take it there, or choose a course that passes it"
-        )
+    # A box first: a long course would hold the loop.
+    near = np.flatnonzero((course.x_m >= x_m - corridor_m) & (course.x_m <= x_m + corridor_m))
+    near = near[np.abs(course.y_m[near] - y_m) <= corridor_m]
+    off_m = np.hypot(course.x_m[near] - x_m, course.y_m[near] - y_m)
+    if not len(near) or not off_m.min() <= corridor_m:
+        off_m = np.hypot(course.x_m - x_m, course.y_m - y_m)
+        return Entry(refused=f"the vehicle is {off_m.min():.1f} m off the course: take it there, or choose a course that passes it")
+    turned = np.abs(np.remainder(course.yaw_rad[near] - yaw_rad + pi, tau) - pi)
     fits = np.flatnonzero((off_m <= corridor_m) & (turned <= most_rad))
     if not len(fits):
-        wrong = f"{degrees(turned[nearest]):.0f} degrees to the course there (limit {degrees(most_rad):.0f})"
+        wrong = f"{degrees(turned[off_m.argmin()]):.0f} degrees to the course there (limit {degrees(most_rad):.0f})"
         return Entry(refused=f"the vehicle stands at {wrong}: turn it round, or choose a course in its direction")
-    s_m = float(course.s_m[fits[off_m[fits].argmin()]])
+    s_m = float(course.s_m[near[fits[off_m[fits].argmin()]]])
     if not course.closed and course.length_m - s_m <= END_TOLERANCE_M:
         return Entry(refused="the vehicle is at the end of the course: nothing is left to drive")
     return Entry(s_m, said=f"joined at {s_m:.1f} m of {course.length_m:.0f} m", joined=True)
@@ -109,21 +110,25 @@ def join_moving(course: Course, estimate: StateEstimate, vehicle: Vehicle, limit
     deceleration_mps2 = CERTAIN_SHARE * vehicle.drive.brake_deceleration_mps2 - vehicle.drive.acceleration_mps2(0.0, 0.0)
     square = speed_mps * speed_mps
     stop_m = square / (2.0 * max(deceleration_mps2, 0.05))
-    # A lap that joins shortly before its end goes on at its start.
-    ahead_m = np.append(course.s_m, course.s_m + course.length_m) - found.s_m if course.closed else course.s_m - found.s_m
-    curvature = np.append(course.curvature_per_m, course.curvature_per_m) if course.closed else course.curvature_per_m
+    # Only what lies ahead within the stopping distance: a long course would hold the loop.
+    part = slice(at, int(np.searchsorted(course.s_m, found.s_m + stop_m, side="right")))
+    ahead_m, curvature = course.s_m[part] - found.s_m, course.curvature_per_m[part]
+    if course.closed and (beyond_m := found.s_m + stop_m - course.length_m) >= 0.0:
+        # A lap that joins shortly before its end goes on at its start.
+        again = slice(0, int(np.searchsorted(course.s_m, beyond_m, side="right")))
+        ahead_m = np.append(ahead_m, course.s_m[again] + course.length_m - found.s_m)
+        curvature = np.append(curvature, course.curvature_per_m[again])
     if not course.closed and course.length_m - found.s_m < stop_m:
         left = f"{course.length_m - found.s_m:.1f} m of the course are left, and a stop takes {stop_m:.1f} m"
         return Entry(refused=f"{left}: lower the speed first, or choose a longer course")
     nearest_m = min((wait.s_m - found.s_m for wait in course.waits if wait.s_m > found.s_m), default=stop_m)
     if nearest_m < stop_m:
         return Entry(refused=f"a wait is {nearest_m:.1f} m ahead, and a stop takes {stop_m:.1f} m: lower the speed first")
-    near = (ahead_m >= 0.0) & (ahead_m <= stop_m)
-    possible = limits.max_lateral_acceleration_mps2 / np.maximum(np.abs(curvature[near]), 1e-9)
-    excess = square - 2.0 * deceleration_mps2 * ahead_m[near] - possible
+    possible = limits.max_lateral_acceleration_mps2 / np.maximum(np.abs(curvature), 1e-9)
+    excess = square - 2.0 * deceleration_mps2 * ahead_m - possible
     if len(excess) and excess.max() > 0.0:
         worst = int(excess.argmax())
-        bend = f"the bend {ahead_m[near][worst]:.1f} m ahead can be driven at {sqrt(possible[worst]):.2f} m/s"
+        bend = f"the bend {ahead_m[worst]:.1f} m ahead can be driven at {sqrt(possible[worst]):.2f} m/s"
         return Entry(refused=f"{bend}, and the vehicle drives at {abs(speed_mps):.2f} m/s: lower the speed first")
     return found
 

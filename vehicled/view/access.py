@@ -51,9 +51,15 @@ class Access:
 
 
 def _without_port(host: str) -> str:
+    """Return the host of ``host`` or ``host:port``; empty if it is neither."""
     if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+        name, closed, rest = host[1:].partition("]")
+        colon, port = rest[:1], rest[1:]
+        whole = bool(closed)
+    else:
+        name, colon, port = host.partition(":")
+        whole = True
+    return name if whole and ((colon == ":" and port.isdecimal()) or not (colon or port)) else ""
 
 
 def _is_address(name: str) -> bool:

@@ -19,7 +19,7 @@ class Connection:
     """Connection to one client of the view."""
 
     def __init__(self, socket: ServerConnection, most_messages: int, most_bytes: int) -> None:
-        self._socket = socket
+        self.socket = socket
         self.outbox = ClientQueue(most_messages, most_bytes)
         self._news = asyncio.Event()
         self.peer = str(socket.remote_address[0]) if socket.remote_address else "?"
@@ -34,6 +34,10 @@ class Connection:
         self.outbox.put_first(message)
         self._news.set()
 
+    def abort(self) -> None:
+        """End the connection without a closing handshake."""
+        self.socket.transport.abort()
+
     async def send(self) -> None:
         """Send queued messages until the connection ends."""
         try:
@@ -44,18 +48,18 @@ class Connection:
                     await self._news.wait()
                     continue
                 async with asyncio.timeout(SEND_TIMEOUT_S):
-                    await self._socket.send(message)
+                    await self.socket.send(message)
         except ConnectionClosed:
             pass
         except TimeoutError:
             # Abort without a closing handshake, because the client does not read.
-            self._socket.transport.abort()
+            self.abort()
 
     async def messages(self) -> AsyncIterator[str | bytes]:
         """Iterate over the received messages, rate-limited, until the connection ends."""
         tokens, before_s = BURST, time.monotonic()
         try:
-            async for message in self._socket:
+            async for message in self.socket:
                 now_s = time.monotonic()
                 tokens, before_s = min(BURST, tokens + (now_s - before_s) * MESSAGES_PER_S), now_s
                 if tokens < 1.0:

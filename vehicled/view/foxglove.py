@@ -145,6 +145,11 @@ def dropped_status(count: int) -> str:
     return _status(WARNING, f"{count} messages dropped so far: this connection is too slow")
 
 
+def displaced_status() -> str:
+    """Return the status message for a connection that gives way to a page."""
+    return _status(WARNING, "a page took the place of this connection")
+
+
 def _status(level: Literal[0, 1, 2] | int, message: str) -> str:
     return _text({"op": "status", "level": level, "message": message})
 

@@ -8,25 +8,40 @@ import msgspec
 
 from vehicled.log.text import shorten
 from vehicled.messages import Event, Fault, Message, ModeChange, OperatorCommand, PortEvent, PortState, Reaction
+from vehicled.plain_text import printable
+from vehicled.simulation_events import STALL, Stalls, stall_of
 
 MOST_LINES = 200
 MOST_TEXT = 240
 
+LogLine = tuple[int, float, str, str, str]
+
 
 class LogTail:
-    """Lines of (number, seconds of the run, level, text) with increasing numbers."""
+    """Lines of (number, seconds of the run, level, text, key) with increasing numbers.
+
+    A line with the key of the line before it takes its place: the stalls of a busy computer are one line that counts.
+    """
 
     def __init__(self) -> None:
-        self.lines: deque[tuple[int, float, str, str]] = deque(maxlen=MOST_LINES)
+        self.lines: deque[LogLine] = deque(maxlen=MOST_LINES)
         self._number = 0
+        self._stalls = Stalls()
 
     def add(self, message: Message, t_s: float) -> None:
         """Add a message of one of the :data:`KINDS`."""
-        level, text = self._SAY[type(message)](message)
+        key = ""
+        if isinstance(message, Event) and (stall := stall_of(message)) is not None:
+            level, text, key = "warning", self._stalls.add(stall), STALL
+            if self.lines and self.lines[-1][4] == key:
+                self.lines.pop()
+        else:
+            self._stalls = Stalls()
+            level, text = self._SAY[type(message)](message)
         self._number += 1
-        self.lines.append((self._number, round(t_s, 2), level, shorten(text, MOST_TEXT)))
+        self.lines.append((self._number, round(t_s, 2), level, printable(shorten(text, MOST_TEXT)), key))
 
-    def since(self, number: int) -> list[tuple[int, float, str, str]]:
+    def since(self, number: int) -> list[LogLine]:
         """Return the lines after a number, as far as they are kept."""
         return [line for line in self.lines if line[0] > number]
 

@@ -6,6 +6,7 @@ It runs at low priority, so that HTTP, JSON and slow clients take no time from t
 import asyncio
 import logging
 import os
+import socket as sockets
 import sys
 import time
 from contextlib import suppress
@@ -29,7 +30,7 @@ from vehicled.log.frames import HEAD
 from vehicled.view.access import Access
 from vehicled.view.assets import headers, load_assets
 from vehicled.view.connection import Connection
-from vehicled.view.foxglove import SUBPROTOCOLS, Session, SharedChannels, dropped_status
+from vehicled.view.foxglove import SUBPROTOCOLS, Session, SharedChannels, displaced_status, dropped_status
 from vehicled.view.page_state import PageState
 from vehicled.view.page_teleop import PageDriver, PageTeleop, parse_message
 from vehicled.view.wire import ViewConfig
@@ -38,30 +39,44 @@ TICK_S = 0.1
 BEAT_S = 0.05
 """Interval of the beats to the page in control, s."""
 MOST_SOCKETS = 8
-"""Largest number of sockets, pages and Foxglove together; the limit for connections still in their handshake is higher."""
-MOST_CONNECTIONS = 24
+"""Largest number of sockets, pages and Foxglove together."""
+ACCEPTS, BACKLOG = 16, 1024
+"""Connections accepted at once, far fewer than ``MOST_STRANGERS``: a new one must be heard before it is the oldest; and those that
+the kernel keeps meanwhile.
+"""
+MOST_STRANGERS = 128
+"""Largest number of connections that have shown no right to a socket; beyond it the oldest is closed, so that there is always room
+for one more.
+"""
 GREETING_S = 3.0
 """Timeout of the handshake, s."""
+PARTING_S = 0.3
+"""Time for the last message to a reader that gives way, s."""
 MAX_MESSAGE_BYTES = 4096
 """Largest message from a page."""
 MAX_SUBSCRIBE_BYTES = 64 << 10
+CONTROL_TIMEOUT_S = 0.5
+"""Timeout for the control socket, s: the readings of the page in control wait meanwhile."""
 PAGE_QUEUE = (30, 4 << 20)
 FOXGLOVE_QUEUE = (4000, 2 << 20)
 
 
 class _Counted(ServerConnection):
-    """Connection that is counted from its first byte, so that half-open ones are limited, too."""
+    """Connection that counts as a stranger's from its first byte, and until it has shown its right to a socket."""
 
     view: "Server"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.view.connections += 1
-        if self.view.connections > MOST_CONNECTIONS:
-            self.transport.abort()
+        self.view.strangers[self] = None
+        if len(self.view.strangers) > MOST_STRANGERS:
+            oldest = next(iter(self.view.strangers))
+            del self.view.strangers[oldest]
+            oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.view.connections -= 1
+        self.view.strangers.pop(self, None)
+        self.view.admitted.discard(self)
         super().connection_lost(exc)
 
 
@@ -77,11 +92,15 @@ class Server:
         self._shared = SharedChannels(opening) if opening.foxglove else None
         self._pages: dict[Connection, PageDriver | None] = {}
         self._foxgloves: dict[Connection, Session] = {}
-        self._teleop = PageTeleop(lambda: Client(Path(opening.control_socket)), opening.most_throttle, opening.silence_s)
+        self._teleop = PageTeleop(
+            lambda: Client(Path(opening.control_socket), CONTROL_TIMEOUT_S), opening.most_throttle, opening.silence_s
+        )
         self._fed_s = time.monotonic()
         self._count = 0
-        self.connections = 0
-        """Number of open connections, half-open ones included."""
+        self.strangers: dict[ServerConnection, None] = {}
+        """Connections without a right to a socket so far, half-open ones included, the oldest first."""
+        self.admitted: set[ServerConnection] = set()
+        """Connections with a socket."""
 
     # ------------------------------------------------------------------ the pipe
 
@@ -160,7 +179,8 @@ class Server:
             )
         url = urlsplit(request.path)
         if upgrade.lower() == "websocket":
-            return self._admit(url.path, _token(url.query) or bearer.removeprefix("Bearer "), host, origin, asked)
+            token = _token(url.query) or bearer.removeprefix("Bearer ")
+            return self._refusal(url.path, token, host, origin, asked) or self._admit(connection, page=_protocol(asked) is None)
         if url.path == "/access":
             # Return a normal answer, because a browser would log an error status in its console.
             known = self._access.knows(bearer.removeprefix("Bearer "))
@@ -170,10 +190,8 @@ class Server:
             return _refuse(HTTPStatus.NOT_FOUND, "not found")
         return _respond(HTTPStatus.OK, headers(host, asset.media_type), asset.body)
 
-    def _admit(self, path: str, token: str, host: str, origin: str | None, asked: str) -> Response | None:
-        """Return None if a socket may be opened, else the refusal."""
-        if len(self._pages) + len(self._foxgloves) >= MOST_SOCKETS:
-            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_SOCKETS} clients are connected already: close one")
+    def _refusal(self, path: str, token: str, host: str, origin: str | None, asked: str) -> Response | None:
+        """Return why a client has no right to a socket; None if it has."""
         if _protocol(asked) is not None:
             if self._shared is None:
                 return _refuse(HTTPStatus.NOT_FOUND, "Foxglove is disabled: set view.foxglove in the profile")
@@ -185,6 +203,25 @@ class Server:
         if not self._access.knows(token):
             return _refuse(HTTPStatus.UNAUTHORIZED, "token required")
         return None
+
+    def _admit(self, connection: ServerConnection, *, page: bool) -> Response | None:
+        """Return None if there is room for one more socket, else the refusal."""
+        if len(self.admitted) >= MOST_SOCKETS and not (page and self._opening.teleop and self._make_room()):
+            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_SOCKETS} clients are connected already: close one")
+        self.strangers.pop(connection, None)
+        self.admitted.add(connection)
+        return None
+
+    def _make_room(self) -> bool:
+        """Close the oldest reader that is not in control, so that a person with the token can always open a page and stop."""
+        readers = [*self._foxgloves, *(page for page, driver in self._pages.items() if driver is None or not driver.in_control)]
+        oldest = next((reader for reader in readers if reader.socket in self.admitted), None)
+        if oldest is None:
+            return False
+        self.admitted.discard(oldest.socket)
+        oldest.put_first(_DISPLACED if oldest in self._pages else displaced_status())
+        asyncio.get_running_loop().call_later(PARTING_S, oldest.abort)
+        return True
 
     # ------------------------------------------------------------------ sockets
 
@@ -255,6 +292,9 @@ class Server:
             page.put_first(_text({"k": "over"}))
 
 
+_DISPLACED = '{"k":"displaced"}'
+
+
 async def _report_drops(connection: Connection) -> None:
     errors = 0
     while True:
@@ -319,6 +359,7 @@ async def run() -> None:
             server.serve,
             opening.host,
             opening.port,
+            backlog=ACCEPTS,
             process_request=server.answer,
             subprotocols=[Subprotocol(name) for name in SUBPROTOCOLS],
             select_subprotocol=_choose,
@@ -336,6 +377,10 @@ async def run() -> None:
     except OSError as error:
         report(Report(state="failed", detail=f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"))
         return
+    for each in listener.sockets:
+        # asyncio takes one number for both; the kernel may keep more connections than are accepted at once.
+        with sockets.socket(fileno=os.dup(each.fileno())) as listening:
+            listening.listen(BACKLOG)
     async with listener:
         report(Report(state="listening", port=next(iter(listener.sockets)).getsockname()[1]))
         clocks = [asyncio.create_task(server.tick()), asyncio.create_task(server.beat())]

@@ -5,7 +5,6 @@ beside it, so they stay readable at any width, on paper and without scripts.
 """
 
 from collections.abc import Sequence
-from html import escape
 from math import ceil, floor, isfinite, log10
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from vehicled.analysis.report.thin import COLUMNS, Axis, Thinned, gap_columns
+from vehicled.plain_text import escape
 
 HEIGHT = 1_000
 """Height of a plot in its own units: a thousandth of the axis is visible."""

@@ -1,7 +1,5 @@
 """Figures without a time axis: histograms of the tasks, and latency from measurement to actuator."""
 
-from html import escape
-
 import numpy as np
 
 from vehicled.analysis.bins import Distribution
@@ -9,6 +7,7 @@ from vehicled.analysis.report.chart import number
 from vehicled.analysis.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.analysis.report.scan import Findings
 from vehicled.histogram import BINS, lower_edge_ns
+from vehicled.plain_text import escape
 
 _QUANTITIES = (("lateness", 2), ("execution", 1), ("response", 3))
 _STAGE_COLOURS = (2, 5, 1, 3, 4)

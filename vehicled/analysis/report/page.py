@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
 from importlib.resources import files
 
 from vehicled import __version__
@@ -15,11 +14,12 @@ from vehicled.analysis.report.panels import panels
 from vehicled.analysis.report.rows import said
 from vehicled.analysis.report.scan import KEPT, Findings
 from vehicled.analysis.report.thin import COLUMNS
-from vehicled.analysis.report.verdict import Verdict, stop_story, verdict
+from vehicled.analysis.report.verdict import Verdict, stop_story, told_change, verdict
 from vehicled.log.errors import LogError, why
 from vehicled.log.schema import MESSAGES_KEY, RunHeader
 from vehicled.messages import Event, Fault, ModeChange, OperatorCommand, PortEvent
 from vehicled.messages.records import Direction
+from vehicled.plain_text import escape
 from vehicled.wire.usage import decode_rows
 
 _LISTED = 300
@@ -96,25 +96,31 @@ def _verdict(f: Findings, judged: Verdict, title: str) -> str:
     facts = ", ".join(escape(text) for text in [when, *how] if text)
     notes = "".join(f'<li class="open">{escape(note)}</li>' for note in f.notes)
     told = "".join(f'<li class="{state[good]}">{escape(text)}</li>' for good, text in judged.sentences)
-    stops = ""
-    # The only stop of a successful drive needs no history.
-    untold = judged.good and len(judged.stops) == 1 and not judged.stops[0].chain
-    for stop in judged.stops[: 0 if untold else _STOPS]:
-        story = stop_story(f, stop)
-        stops += f'<div class="stop"><p><b>Cause</b> {escape(story.cause)}</p>'
-        for label, lines in (("Before it", story.chain), ("What followed", story.consequences)):
-            links = "".join(f"<li>{escape(line)}</li>" for line in lines)
-            stops += f"<p>{label}</p><ol>{links}</ol>" if lines else ""
-        stops += "</div>"
-    if stops:
-        more = f"<p>{len(judged.stops) - _STOPS} more stops are in the list below.</p>" if len(judged.stops) > _STOPS else ""
-        # A successful drive stopped at its end, so earlier faults were not the cause.
-        heading = "What happened on the way" if judged.good else "Why it stopped"
-        stops = f'<h2>{heading}</h2><div class="chains">{stops}</div>{more}'
+    stops = _stops(f, judged)
     return (
         f'<header><p class="run">{escape(title)}</p><h1 class="{state[judged.good]}">{escape(judged.headline)}</h1>'
         f'<p class="facts">{facts}</p><ul class="verdict">{told}{notes}</ul>{stops}</header>'
     )
+
+
+def _stops(f: Findings, judged: Verdict) -> str:
+    """Return the story of the last stop, and the stops before it."""
+    ends = [stop for stop in judged.stops if not stop.aligned]
+    # The only stop of a successful drive needs no history.
+    if not ends or (judged.good and len(ends) == 1 and not ends[0].chain):
+        return ""
+    last = ends[-1]
+    before = [stop for stop in judged.stops if stop is not last]
+    story = stop_story(f, last)
+    # A successful drive stopped at its end, so earlier faults were not the cause.
+    heading = "What happened on the way" if judged.good else "Why it stopped"
+    html = f'<h2>{heading}</h2><div class="chains"><div class="stop"><p><b>Cause</b> {escape(story.cause)}</p>'
+    told = (("Injected", story.injected), ("Before it", story.chain), ("What followed", story.consequences))
+    for label, lines in (*told, ("Stops before", [told_change(f, stop.change) for stop in before[-_STOPS:]])):
+        links = "".join(f"<li>{escape(line)}</li>" for line in lines)
+        html += f"<p>{label}</p><ol>{links}</ol>" if lines else ""
+    more = f"<p>{len(before) - _STOPS} more stops are in the list below.</p>" if len(before) > _STOPS else ""
+    return f"{html}</div></div>{more}"
 
 
 def _thinning(f: Findings) -> str:

@@ -1,8 +1,8 @@
 """Figure of the report page, or the reason why it is missing."""
 
-from html import escape
-
 from msgspec import Struct
+
+from vehicled.plain_text import escape
 
 
 class Panel(Struct, frozen=True):

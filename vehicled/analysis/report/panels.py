@@ -1,7 +1,6 @@
 """Panels of the report along the time axis."""
 
 from collections.abc import Callable, Sequence
-from html import escape
 from math import degrees, isfinite
 
 import numpy as np
@@ -15,6 +14,7 @@ from vehicled.messages import (
     ControlLevel,
     Identification,
 )
+from vehicled.plain_text import escape
 
 DASHED, DOTTED = "6 3", "2 3"
 

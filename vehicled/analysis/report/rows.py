@@ -1,7 +1,6 @@
 """Rows of states and marks along the time axis: modes, faults, events, missed deadlines."""
 
 import json
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from vehicled.messages import (
     PortEvent,
     Reaction,
 )
+from vehicled.plain_text import escape
 
 _GREY, _BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _RED, _YELLOW = range(8)
 _COLOURS: dict[str, dict[Any, int]] = {

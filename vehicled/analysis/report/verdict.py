@@ -12,9 +12,13 @@ from vehicled.analysis.report.scan import Findings
 from vehicled.control.waiting import WAIT_ENDED
 from vehicled.messages import Event, Fault, Mode, ModeChange, Reaction
 from vehicled.reference import too_coarse
+from vehicled.safety.reason import ReasonCode
+from vehicled.simulation_events import INJECTED, OVER, failure_of
 
 _STOPS = (Mode.STOPPING, Mode.FAULT)
 _DRIVES = (Mode.ARMED, Mode.AUTO, Mode.TELEOP)
+_LASTING_NS = 10 * 10**9
+"""Time for which a failure that is over may still be the reason of a stop, ns."""
 _TOLD = 12
 """Largest number of stops and chain links listed in full."""
 
@@ -24,6 +28,13 @@ class DriveStop(Struct, frozen=True):
 
     change: ModeChange
     chain: list[Fault]
+    harder: list[ModeChange]
+    """Changes of mode by which the same stop became harder."""
+
+    @property
+    def aligned(self) -> bool:
+        """True if an alignment drive ended here because it had succeeded."""
+        return self.change.first_code == ReasonCode.HEADING_KNOWN
 
 
 class Verdict(Struct, frozen=True):
@@ -37,7 +48,7 @@ class Verdict(Struct, frozen=True):
 
 
 def stops(f: Findings) -> list[DriveStop]:
-    """Return every transition to STOPPING or FAULT, with the faults since the drive began, in order."""
+    """Return every stop, with the faults since its drive began, in order."""
     found: list[DriveStop] = []
     chain: list[Fault] = []
     # The trip that stops the vehicle has the time of the stop and is recorded behind it.
@@ -47,7 +58,12 @@ def stops(f: Findings) -> list[DriveStop]:
             if record.active and record.reaction > Reaction.NONE:
                 chain.append(record)
         elif record.after in _STOPS:
-            found.append(DriveStop(record, list(chain)))
+            if record.before is Mode.STOPPING and found:
+                # Those since the stop began are what followed it.
+                found[-1].chain[:] = chain
+                found[-1].harder.append(record)
+            else:
+                found.append(DriveStop(record, list(chain), []))
         elif record.after in _DRIVES and found and found[-1].change.t_ns < record.t_ns:
             chain = []
     return found
@@ -67,6 +83,9 @@ def verdict(f: Findings) -> Verdict:
     if lanes := f.end.get("lanes", ""):
         passed = {"yes": True, "no": False}.get(f.end.get("lanes_passed", ""))
         sentences.append((passed, f"Lanes and boxes of the course: {lanes}."))
+    events: list[Event] = f.rare[Event]
+    if injected := list(dict.fromkeys(name for name in map(failure_of, events) if name)):
+        sentences.append((None, f"Injected with --fail: {', '.join(injected)}."))
     faults: list[Fault] = f.rare[Fault]
     trips = [fault for fault in faults if fault.active and fault.reaction >= Reaction.CAP_SPEED]
     if trips:
@@ -167,15 +186,16 @@ def _reference(f: Findings) -> list[tuple[bool | None, str]]:
 
 
 class StopStory(NamedTuple):
-    """Parts of a stop's description: its cause, other contributing faults, its consequences."""
+    """Parts of a stop's description: its cause, failures that were injected, other contributing faults, its consequences."""
 
     cause: str
+    injected: list[str]
     chain: list[str]
     consequences: list[str]
 
 
 def stop_story(f: Findings, stop: DriveStop) -> StopStory:
-    """Return the cause of a stop, the faults that tripped before it, and its consequences.
+    """Return the cause of a stop, the failures injected before it, the faults that tripped before it, and its consequences.
 
     The cause is the fault that the stop names, else the first active fault that asked for a reaction as strong as the stop's,
     else the stop's own reason.
@@ -186,7 +206,7 @@ def stop_story(f: Findings, stop: DriveStop) -> StopStory:
     strong = [fault for fault in lasting if fault.reaction >= Reaction.CONTROLLED_STOP and fault.reaction >= change.reaction]
     named = [fault for code in (change.first_code, change.code) for fault in lasting if fault.code == code]
     cause = next(iter(named or strong), None)
-    moved = f"{moment(f.seconds(change.t_ns))}: {change.before.name} -> {change.after.name}: {change.reason}"
+    moved, *harder = (told_change(f, each) for each in (change, *stop.harder))
 
     def told(fault: Fault) -> str:
         end_ns = over_ns[id(fault)]
@@ -195,15 +215,37 @@ def stop_story(f: Findings, stop: DriveStop) -> StopStory:
         return f"{moment(f.seconds(fault.t_ns))}: {fault.reason} ({fault.code}{numbers}){over}"
 
     if cause is None:
-        chain, consequences = [told(fault) for fault in stop.chain], []
+        chain, consequences = [told(fault) for fault in stop.chain], harder
     else:
         chain = [told(fault) for fault in stop.chain if fault is not cause and fault.t_ns <= cause.t_ns]
-        consequences = [told(fault) for fault in stop.chain if fault is not cause and fault.t_ns > cause.t_ns] + [moved]
+        consequences = [told(fault) for fault in stop.chain if fault is not cause and fault.t_ns > cause.t_ns]
+        consequences += [moved, *harder]
     if len(chain) > _TOLD:
         chain = [*chain[:_TOLD], f"and {len(chain) - _TOLD} more"]
     if len(consequences) > _TOLD:
         consequences = [*consequences[: _TOLD - 1], f"and {len(consequences) - _TOLD} more", consequences[-1]]
-    return StopStory(moved if cause is None else told(cause), chain, consequences)
+    since_ns = change.t_ns if cause is None else cause.t_ns
+    return StopStory(moved if cause is None else told(cause), _injected(f, since_ns), chain, consequences)
+
+
+def told_change(f: Findings, change: ModeChange) -> str:
+    """Return a change of mode in words."""
+    return f"{moment(f.seconds(change.t_ns))}: {change.before.name} -> {change.after.name}: {change.reason}"
+
+
+def _injected(f: Findings, until_ns: int) -> list[str]:
+    """Return the failures that were injected before a time and had not ended long before it."""
+    events: list[Event] = f.rare[Event]
+    begun: dict[str, tuple[int, str]] = {}
+    for event in events:
+        failure = failure_of(event)
+        if not failure or event.t_ns > until_ns:
+            continue
+        began_ns, _ = begun.get(failure, (event.t_ns, ""))
+        begun[failure] = (event.t_ns, "") if event.name == INJECTED else (began_ns, f", over at {moment(f.seconds(event.t_ns))}")
+        if event.name == OVER and until_ns - event.t_ns > _LASTING_NS:
+            del begun[failure]
+    return [f"{moment(f.seconds(t_ns))}: {failure} (--fail){over}" for failure, (t_ns, over) in begun.items()]
 
 
 def _over_ns(f: Findings, fault: Fault, stop: DriveStop) -> int | None:

@@ -4,6 +4,7 @@
 direction) is a table of its own with straight extensions at both ends, so a motion that overshoots is measured against its own leg.
 """
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
@@ -58,7 +59,7 @@ class Leg:
         )
         self._ends = (len(before), len(after))
         self.yaw_rad: Array = np.pad(yaw_rad, self._ends, mode="edge")
-        self.yaw_list: list[float] = self.yaw_rad.tolist()
+        self.yaw_list = array("d", self.yaw_rad.tobytes())
         self.drive_at(speed_mps)
         self.s_m: Array = np.concatenate((s_m[0] + before, s_m, s_m[-1] + after))
         curvature = direction * np.gradient(self.yaw_rad, self.s_m)
@@ -68,7 +69,7 @@ class Leg:
         # |p - P|^2 - |p|^2 = |P|^2 - 2 p . P: one small product gives the distances of all pairs.
         self._minus_twice = np.vstack((-2.0 * self.place.real, -2.0 * self.place.imag))
         self._square: Array = np.abs(self.place) ** 2
-        self._s_list: list[float] = self.s_m.tolist()
+        self._s_list = array("d", self.s_m.tobytes())
 
     def drive_at(self, speed_mps: Array) -> None:
         """Replace the speeds (n,) >= 0 of the samples."""

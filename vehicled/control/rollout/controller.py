@@ -54,8 +54,7 @@ class Rollout(PurePursuit):
         self._body = Body(vehicle, limits.obstacle_side_m)
         spread_m = min(params.spread_m, limits.corridor_m - params.corridor_margin_m)
         self._plans = not course.cusps and float(course.speed_mps.min()) >= 0.0 and spread_m >= LEAST_SPREAD_M
-        driven_mps = [abs(self.profile.at(float(s_m), 0).speed_mps) for s_m in course.s_m]
-        self._table = CourseTable(course, np.array(driven_mps))
+        self._table = CourseTable(course, self.profile.sampled_mps(len(course.s_m)))
         self._spread_m = spread_m
         self._planner = self._made_planner()
         self._forget()

@@ -57,6 +57,8 @@ class HostMonitor:
             return ""
         if health.log_failure:
             return f"the log is not written any more: {health.log_failure}"
+        if health.log_lost:
+            return health.log_lost
         if health.log_dropped > self._dropped_before:
             return f"{health.log_dropped - self._dropped_before} records of the log were dropped"
         if health.log_backlog_share > MAX_BACKLOG:

@@ -4,6 +4,7 @@ A stop begins after the reaction time: the daemon's own p99.9 response, the age 
 drive. It then takes v^2 / 2a with the certain deceleration: half the brake, or coasting if there is no brake.
 """
 
+from array import array
 from math import copysign, hypot, inf, isfinite, nan, sqrt
 
 import numpy as np
@@ -58,7 +59,7 @@ class StoppingMonitor:
         """Text that names the fence whose wrong side the vehicle is on; empty if none."""
         self.cap_mps = inf
         """Speed from which a stop with straight wheels ends within the corridor, m/s."""
-        self._sharpest: list[float] = []
+        self._sharpest = array("d")
         self._spacing_m = 1.0
         if place.course is not None:
             self.follow(place.course)
@@ -75,13 +76,18 @@ class StoppingMonitor:
 
     def follow(self, course: Course) -> None:
         """Use a course: store the largest curvature within ``CURVATURE_AHEAD_M`` of each sample of the course."""
-        sharpest = np.abs(course.curvature_per_m)
-        self._spacing_m = course.length_m / len(sharpest)
+        curvature = np.abs(course.curvature_per_m)
+        count = len(curvature)
+        self._spacing_m = course.length_m / count
         reach = max(1, round(CURVATURE_AHEAD_M / self._spacing_m))
-        ahead = np.append(sharpest, sharpest[:reach] if course.closed else np.zeros(reach))
-        for k in range(1, reach):
-            sharpest = np.maximum(sharpest, ahead[k : k + len(sharpest)])
-        self._sharpest = sharpest.tolist()
+        beyond = np.resize(curvature, reach) if course.closed else np.zeros(reach)
+        sharpest, covered = np.concatenate((curvature, beyond)), 1
+        while covered < reach:
+            # Maxima over a window by doubling its length.
+            step = min(covered, reach - covered)
+            sharpest = np.maximum(sharpest[:-step], sharpest[step:])
+            covered += step
+        self._sharpest = array("d", sharpest[:count].tobytes())
 
     def measured(self, response_s: float, age_s: float) -> None:
         """Set the reaction time from the daemon's measured p99.9 response and the age of the measurements behind its commands."""

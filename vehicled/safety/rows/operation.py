@@ -219,8 +219,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=24,
-        fault="disk full, log records dropped, writer slow",
-        detector="the log's own account and the free space",
+        fault="disk full, log records dropped or deleted, writer slow",
+        detector="the log's own account, its file's place and the free space",
         reaction="warning; nothing waits for the disk; below 5 % free nothing is armed",
         rules=(
             Rule(

@@ -180,10 +180,13 @@ export class Panels {
 
   log(lines) {
     const list = $("log");
-    for (const [n, t, level, text] of lines) {
+    for (const [n, t, level, text, key] of lines) {
       if (n <= this.lastLine) continue;
       this.lastLine = n;
       const item = element("li", "", level === "mode" ? "mode-line" : level);
+      // A line that counts on takes the place of the one before.
+      if (key && list.firstChild?.dataset.key === key) list.firstChild.remove();
+      item.dataset.key = key;
       item.append(element("time", t.toFixed(1)), element("span", text));
       list.prepend(item);
     }

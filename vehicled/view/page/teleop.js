@@ -37,7 +37,8 @@ export class Teleop {
 
   begin(hello) {
     this.enabled = hello.teleop;
-    $("p-teleop").hidden = !hello.teleop;
+    $("p-teleop").hidden = $("stops").hidden = !hello.teleop;
+    document.body.classList.toggle("can-stop", hello.teleop);
     this.origin = hello.origin; this.silence = hello.facts.silence_s * 1000;
     this.n = 0; this.beat = 0;
     this.control({ mine: false, holder: hello.holder });
@@ -73,7 +74,7 @@ export class Teleop {
 
   #request(action) {
     if (action !== "teleop") this.letGo();
-    this.send({ do: "request", action });
+    this.send({ do: "request", action }, true);
   }
 
   #press(event) {
