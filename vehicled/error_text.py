@@ -10,6 +10,8 @@ from reprlib import Repr
 from types import TracebackType
 from typing import Any
 
+from vehicled import plain_text
+
 MESSAGE_LIMIT = 400
 """Most characters of a message."""
 TRACE_LIMIT = 4000
@@ -60,8 +62,8 @@ def guarded(make: Callable[[], str], otherwise: str) -> str:
 def printable(text: str, length: int | None = None) -> str:
     """Return one line of at most ``MESSAGE_LIMIT`` characters that every terminal and encoding can show."""
     length = len(text) if length is None else length
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(text[:MESSAGE_LIMIT].split()))
-    return f"{shown} ... ({length} characters)" if length > MESSAGE_LIMIT else shown
+    found = plain_text.printable(" ".join(text[:MESSAGE_LIMIT].split()))
+    return f"{found} ... ({length} characters)" if length > MESSAGE_LIMIT else found
 
 
 def shown(value: object) -> str:

@@ -150,9 +150,7 @@ class Machine:
         takes its place. ``observers`` counts the failures of what only explains."""
         self.observers = observers or pipeline.observers
         self._devices = dict(devices)
-        self._usage_rows = self.observers.guard(
-            "message counts", lambda: [row for port in devices for row in usage_rows(port, devices[port].usage)], [], lasting=True
-        )
+        self._usage_rows = self.observers.guard("message counts", self._made_usage, [], lasting=True)
         for port, device in devices.items():
             if device.usage is not NO_USAGE:
                 device.usage.on_failure = partial(self.observers.failed, f"message counts of {port}", lasting=True)
@@ -293,6 +291,9 @@ class Machine:
     def device(self, port: str) -> Device:
         """Return the device of a port."""
         return self._devices[port]
+
+    def _made_usage(self) -> list[UsageRow]:
+        return [row for port, device in self._devices.items() for row in usage_rows(port, device.usage)]
 
     @property
     def usage(self) -> list[UsageRow]:

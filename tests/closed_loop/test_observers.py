@@ -36,7 +36,8 @@ EXPLAINS = (
     "vehicled.journal:Digest", "vehicled.judge", "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.manoeuvre",
     "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health",
     "vehicled.runtime.evidence", "vehicled.runtime.events", "vehicled.runtime.health", "vehicled.safety.margins",
-    "vehicled.safety.reason", "vehicled.wire.usage:MessageUsage._", "vehicled.wire.usage:rows", "vehicled.wire.usage:_event",
+    "vehicled.safety.reason", "vehicled.simulation_events",
+    "vehicled.wire.usage:MessageUsage._", "vehicled.wire.usage:rows", "vehicled.wire.usage:_event",
 )  # fmt: skip
 """Modules, or parts of them behind a colon, that only explain a run."""
 DRIVES = (
