@@ -96,6 +96,10 @@ soak: $(VENV)/dev.stamp ## The long tests, and an hour of simulated driving with
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --quiet -n 3 --dist loadgroup -m "soak or hypothesis"
 	@$(BIN)/python -m tests.soak $(ARGS)
 
+.PHONY: figures
+figures: $(VENV)/dev.stamp ## Measure the figures of the pages anew: fails beyond their scatter. WRITE=1 keeps them; KIND=, NAMES=
+	@$(BIN)/python -m tests.figures $(if $(WRITE),--write) $(if $(KIND),--kind $(KIND)) $(NAMES)
+
 .PHONY: golden
 golden: $(VENV)/dev.stamp ## Record the golden runs of the replay anew
 	@$(BIN)/python -m tests.golden.renew_replay

@@ -20,6 +20,7 @@ from vehicled.pipeline import Pipeline
 from vehicled.ports import Device
 from vehicled.profile.schema import Device as DeviceTable
 from vehicled.profile.schema import Profile, Task
+from vehicled.recognition import UnreadBytes
 from vehicled.reference import ReferenceFrame
 from vehicled.registry import resolve
 from vehicled.safety.fence import Fence
@@ -173,7 +174,17 @@ def build(
             if ReferenceState.__name__ in table.messages
         },
         truth_port=TRUTH_PORT,
+        unread=_unread(profile, devices, pipeline.observers),
     )
+
+
+def _unread(profile: Profile, devices: Mapping[str, Device], observers: Observers) -> dict[str, UnreadBytes]:
+    """Return what describes the bytes of each port that carries a stream."""
+    drivers = {name: table.driver.name for name, table in profile.devices.items() if devices[name].transport == "stream"}
+    return {
+        name: UnreadBytes(driver, {each: other for other, each in drivers.items() if other != name}, observers)
+        for name, driver in drivers.items()
+    }
 
 
 def corrections_routes(profile: Profile, devices: Mapping[str, Device]) -> dict[str, frozenset[str]]:

@@ -18,6 +18,8 @@ MAX_HEADING_SIGMA_RAD = radians(45.0)
 MAX_SPEED_MMPS = 500_000
 """Speed limit of the receivers."""
 MIN_HEIGHT_MM, MAX_HEIGHT_MM = -12_000_000, 100_000_000
+MIN_BASELINE_M = 0.05
+"""Length below which a vector has no direction: the error of RTK, about 0.01 m, turns it by more than 10 degrees."""
 LEARNABLE_BASELINE_M = 5.0
 """Longest distance of two antennas that is believed to lie on one vehicle without ``baseline_m``."""
 RELEARN_VECTORS = 20
@@ -89,7 +91,7 @@ def vector_problem(vector: NavRelposned, *, needs_fixed: bool) -> Problem | None
         return Problem(Unused.BASE_DATA_MISSING)
     if vector.carrier != 2 and (needs_fixed or vector.carrier == 0):
         return Problem(Unused.NOT_FIXED)
-    return _inaccurate(radians(vector.heading_accuracy_deg_e5 * 1e-5))
+    return _heading_problem(vector.heading_deg_e5) or _inaccurate(radians(vector.heading_accuracy_deg_e5 * 1e-5))
 
 
 def attitude_problem(pvat: NavPvat) -> Problem | None:
@@ -98,7 +100,14 @@ def attitude_problem(pvat: NavPvat) -> Problem | None:
         return Problem(Unused.INVALID, "gnssFixOK")
     if not pvat.heading_valid:
         return Problem(Unused.INVALID, "vehHeadingValid")
-    return _inaccurate(radians(pvat.heading_accuracy_deg_e2 * 1e-2))
+    return _heading_problem(pvat.heading_deg_e5) or _inaccurate(radians(pvat.heading_accuracy_deg_e2 * 1e-2))
+
+
+def _heading_problem(heading_deg_e5: int) -> Problem | None:
+    # The fields are signed: -90 is 270 degrees.
+    if not -18_000_000 <= heading_deg_e5 <= 36_000_000:
+        return Problem(Unused.OUT_OF_RANGE, "heading", f"{heading_deg_e5 * 1e-5:.1f} deg")
+    return None
 
 
 def _inaccurate(sigma_rad: float) -> Problem | None:
@@ -125,6 +134,8 @@ class Baseline:
         """Return why a vector is not that of the two antennas. ``known``: its length has a meaning."""
         if not known:
             return Problem(Unused.LENGTH_UNKNOWN)
+        if length_m < MIN_BASELINE_M:
+            return Problem(Unused.OUT_OF_RANGE, "length", f"{length_m:.3f} m")
         if not self._stated and length_m > LEARNABLE_BASELINE_M:
             return Problem(Unused.BASELINE_NOT_STATED, value=f"{length_m:.2f} m")
         if self.length_m == 0.0:

@@ -185,8 +185,9 @@ class Read(NamedTuple):
 
 _DIGITS = re.compile(r"\d{1,6}")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})")
-# The last two digits before the point are whole minutes, however many there are before them and behind it.
-_ANGLE = re.compile(r"(\d{1,3})(\d\d(?:\.\d*)?)")
+# The last two digits before the point are whole minutes, however many there are before them. A place in minutes, or in tenths, was
+# cut off: every receiver sends hundredths at least.
+_ANGLE = re.compile(r"(\d{1,3})(\d\d\.\d{2,})")
 _TIME = re.compile(r"(\d\d)(\d\d)(\d\d(?:\.\d*)?)")
 
 

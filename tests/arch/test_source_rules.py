@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.xdist_group("source")  # every file is parsed once
 
 PACKAGES = ("vehicled", "drivers", "sim_backend")
-RUNTIME_LINES = 1_750
+RUNTIME_LINES = 1_800
 # Leaves of the runtime that speak to one thing of the operating system each, and that no pump depends on.
 RUNTIME_LEAVES = {"events.py", "plugin_watch.py", "health.py", "realtime.py", "sd_notify.py"}
 

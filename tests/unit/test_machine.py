@@ -221,7 +221,7 @@ def test_values_that_are_not_finite_never_reach_the_estimator() -> None:
     rig.run(START, START + 20 * MS)
     nan = float("nan")
     rig.machine.on_rx("imu", encode(ImuSample(START, 0, (nan, 0.0, 0.0), (0.0, 0.0, 0.0))), START + 21 * MS)
-    rig.machine.on_rx("gnss", encode(GnssFix(START, 0, float("inf"), 0.0, 0.0)), START + 21 * MS)
+    rig.machine.on_rx("gnss", encode(GnssFix(START, 0, nan, 0.0, 0.0)), START + 21 * MS)
     rig.machine.on_time(START + 22_500_000)
     assert rig.estimator.seen
     assert all(m.t_rx_ns != START + 21 * MS for m in rig.estimator.seen)  # type: ignore[attr-defined]

@@ -9,6 +9,8 @@ from vehicled.cli import main
 from vehicled.profile import ProfileError, load, names
 from vehicled.profile.schema import Device
 from vehicled.profile.units import CONVERSIONS, did_you_mean
+from vehicled.registry import names as registered
+from vehicled.registry import resolve
 from vehicled.run.findings import findings
 from vehicled.runtime.ports.sharing import judge_ports
 
@@ -188,6 +190,27 @@ def test_a_name_that_depends_on_plugging_and_a_slow_line_are_warnings() -> None:
     found = [note.message for note in judge_ports(_devices(a="serial:/dev/ttyACM0?baud=921600", b="serial:/dev/imu?baud=57600"))]
     assert "/dev/serial/by-id" in found[0]
     assert "256000 baud, the line has 57600" in found[1]
+
+
+def test_a_port_that_cannot_carry_what_the_driver_needs_is_an_error() -> None:
+    (uart,) = judge_ports(_drive("vesc_uart", "can:can0"))
+    assert (uart.path, uart.level) == ("devices.drive.port", "error")
+    assert 'write serial:/dev/serial/by-id/NAME or tcp:HOST:PORT, or choose driver = "vesc_can"' in uart.message
+    (can,) = judge_ports(_drive("vesc_can", "serial:/dev/serial/by-id/vesc"))
+    assert 'write can:can0, or can:slcan:/dev/ttyACM0 for a serial adapter, or choose driver = "vesc_uart"' in can.message
+    assert list(judge_ports(_drive("vesc_can", "can:slcan:/dev/serial/by-id/vesc"))) == []
+    assert list(judge_ports(_drive("vesc_uart", "tcp:192.0.2.7:4001"))) == []
+
+
+def test_every_driver_of_a_wire_says_what_its_port_carries() -> None:
+    silent = {name for name in registered("driver") if resolve("driver", name).transport not in ("stream", "frames")}
+    assert silent == {"msglink"}, "it has the simulator's link, which carries anything"
+
+
+def _drive(driver: str, port: str) -> dict[str, Device]:
+    settings = "" if driver == "vesc_uart" else ", vesc_can = { controller_id = 1 }"
+    loaded = load("art_vesc", [f'devices.drive.driver={{ name = "{driver}"{settings} }}', f'devices.drive.port="{port}"'])
+    return {"drive": loaded.profile.devices["drive"]}
 
 
 # ---------------------------------------------------------------- commands

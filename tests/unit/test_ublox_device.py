@@ -411,6 +411,8 @@ def test_heading_of_a_moving_base_is_yaw_of_the_body(mounting: float, yaw_deg: f
         ({"length_cm": 94, "length_mm_e1": 0}, Unused.WRONG_LENGTH),
         ({"length_cm": 105, "length_mm_e1": 12}, Unused.WRONG_LENGTH),
         ({"heading_accuracy_deg_e5": 18_000_000}, Unused.TOO_INACCURATE),
+        ({"heading_deg_e5": 36_000_001}, Unused.OUT_OF_RANGE),
+        ({"length_cm": 0, "length_mm_e1": 0}, Unused.OUT_OF_RANGE),
     ],
 )
 def test_doubtful_headings_are_refused_and_told_once(changes: dict[str, int], reason: Unused):
@@ -447,6 +449,12 @@ def test_a_baseline_that_is_not_stated_is_learnt_and_said():
     assert events(told, "baseline_changed") == [{"before_m": 1.001, "now_m": 1.501}]
     assert "its baseline of 1.501 m is learnt" in receiver.usage.of("NAV-RELPOSNED").text()
     assert len(headings(told)) == 6
+
+
+def test_a_vector_without_a_length_is_no_baseline():
+    receiver = device()
+    assert len(headings(fed(receiver, relposned(1000, length_cm=0, length_mm_e1=0), relposned(2000)))) == 1
+    assert "its baseline of 1.001 m is learnt" in receiver.usage.of("NAV-RELPOSNED").text()
 
 
 def test_a_base_on_another_vehicle_is_no_heading_of_this_one():
@@ -924,6 +932,8 @@ PLACE = "4503.9431,N,00739.5437,E"
         ("4503.9431,E,00739.5437,N", Unused.UNREADABLE, "hemisphere of latitude"),
         ("4503.9431,n,00739.5437,e", Unused.UNREADABLE, "hemisphere of latitude"),
         ("4503.9431,NS,00739.5437,E", Unused.UNREADABLE, "hemisphere of latitude"),
+        ("4503.,N,00739.5437,E", Unused.UNREADABLE, "latitude"),
+        ("4503.9431,N,00739.5,E", Unused.UNREADABLE, "longitude"),
         ("-4503.9431,S,00739.5437,E", Unused.UNREADABLE, "latitude"),
         ("4560.0000,N,00739.5437,E", Unused.OUT_OF_RANGE, "latitude"),
         ("4503.9431,N,00779.5437,E", Unused.OUT_OF_RANGE, "longitude"),

@@ -23,7 +23,9 @@ from vehicled.profile.schema import Profile
 from vehicled.profile.toml_text import Places
 from vehicled.run.findings import findings, placed
 from vehicled.run.plan import check_direction, course_of, fence_of
+from vehicled.run.secret import device_secrets, read_secret
 from vehicled.runtime.ports import AddressError, make_port
+from vehicled.runtime.ports.sharing import transport_of
 from vehicled.safety.fence import Fence
 from vehicled.terminal import print_table
 from vehicled.view.address import parse_address
@@ -116,9 +118,18 @@ def _problems(loaded: Loaded) -> Iterator[Problem]:
     for name, device in profile.devices.items():
         try:
             if device.port:
-                make_port(name, device.port)
+                make_port(name, device.port, transport_of(device))
         except AddressError as error:
             yield problem(f"devices.{name}.port", error)
+    for name, driver, ref in device_secrets(profile):
+        # A credential exists only inside the service, which names it when it is installed.
+        if ref.file:
+            try:
+                read_secret("password", key=f"devices.{name}", file=ref.file, credential="")
+            except SetupError as error:
+                key, why = f"devices.{name}", str(error).removeprefix(f"devices.{name}: ")
+                text = f"{why}: write the password into it, readable for you alone (chmod 600)"
+                yield Problem(f"{key}.driver.{driver}.password_file", text, places.of(("devices", name)))
     try:
         parse_address(profile.view.address)
     except ValueError as error:

@@ -154,8 +154,10 @@ def decode(arguments: Namespace) -> int:
         counts[name] += 1
         if arguments.show and (not arguments.only or name == arguments.only):
             print(name, _text(value))
-    if frames is not None and (frames.damaged or frames.fd_frames):
+    if frames is not None and (frames.damaged or frames.fd_frames or frames.bus_events):
         left_out = f"{frames.damaged} damaged lines or blocks, {frames.fd_frames} frames of CAN FD"
+        if frames.bus_events:
+            left_out += f", {frames.bus_events} errors and states of the bus"
         print(f"{source}: skipped {left_out}", file=sys.stderr)
     if not counts:
         print(

@@ -81,6 +81,7 @@ from vehicled.messages.sensors import (
     ReferenceState,
     SteeringFeedback,
     WheelSpeed,
+    is_place,
     stated_carrier,
 )
 
@@ -146,6 +147,7 @@ __all__ = [
     "Verb",
     "WheelSpeed",
     "WireChunk",
+    "is_place",
     "largest_variance",
     "stated_carrier",
 ]

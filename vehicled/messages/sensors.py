@@ -1,6 +1,7 @@
 """Inputs: sensor measurements, GNSS corrections, and ground truth."""
 
 from enum import IntEnum
+from math import pi
 
 from vehicled.messages.base import NAN, NAN3, NAN9, Float64s, Int64, Matrix3, Message, UInt8, Vector3
 
@@ -27,10 +28,17 @@ FIXED_SIGMA_LIMIT_M = 0.1
 """Standard deviation per axis beyond which no carrier-phase solution is fixed, whatever its label says."""
 
 
+def is_place(latitude_rad: float, longitude_rad: float) -> bool:
+    """Return True for a place on the earth; 0, 0 is what devices send without one."""
+    return abs(latitude_rad) <= pi / 2 and abs(longitude_rad) <= pi and not latitude_rad == longitude_rad == 0.0
+
+
 def stated_carrier(carrier: CarrierSolution, position_covariance_m2: Matrix3) -> CarrierSolution:
     """Return the carrier solution that a stated covariance allows: one that is called fixed and errs by decimetres is floating."""
-    largest = max(position_covariance_m2[0], position_covariance_m2[4])
-    contradicted = carrier is CarrierSolution.FIXED and largest > FIXED_SIGMA_LIMIT_M**2
+    east, _, _, _, north, *_ = position_covariance_m2
+    limit = FIXED_SIGMA_LIMIT_M**2
+    # Not by max, which may return NaN where the other axis is known.
+    contradicted = carrier is CarrierSolution.FIXED and (east > limit or north > limit)
     return CarrierSolution.FLOAT if contradicted else carrier
 
 

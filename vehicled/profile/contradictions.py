@@ -95,6 +95,12 @@ def _corrections(profile: View) -> Found:
     """Check that a route of corrections has a source and a receiver."""
     tables = _devices(profile)
     sources = [name for name in tables if "Corrections" in (profile.get("devices", name, "messages") or ())]
+    receivers = [name for name, table in tables.items() if "Corrections" in _names(getattr(_driver(table), "consumes", ()))]
+    for name in sources:
+        # A moving base has a rover. Who only wants to receive corrections need not list them.
+        if name in receivers and receivers == [name]:
+            text = 'no other receiver takes its corrections, and it takes those of a caster by itself: remove "Corrections" here'
+            yield ("devices", name, "messages"), text
     for name in tables:
         wanted = profile.get("devices", name, "corrections_from")
         if wanted is None:

@@ -27,6 +27,7 @@ from vehicled.messages import (
     Message,
     Mode,
     WheelSpeed,
+    is_place,
     stated_carrier,
 )
 from vehicled.paths.datum import Datum
@@ -171,15 +172,16 @@ def _carrier(status: int, covariance: tuple[float, ...]) -> CarrierSolution:
 
 def _fix(message: Any, t_rx_ns: int) -> Iterator[Message]:
     status = int(message.status.status)
-    if status < 0 or not (abs(message.latitude) <= 90.0 and abs(message.longitude) <= 180.0):
+    latitude_rad, longitude_rad = radians(message.latitude), radians(message.longitude)
+    if status < 0 or not is_place(latitude_rad, longitude_rad):
         return
     known = int(message.position_covariance_type) != 0
     covariance = tuple(float(value) for value in message.position_covariance) if known else NAN9
     yield GnssFix(
         stamp_ns(message, t_rx_ns),
         t_rx_ns,
-        radians(message.latitude),
-        radians(message.longitude),
+        latitude_rad,
+        longitude_rad,
         float(message.altitude),
         position_covariance_m2=covariance,
         fix_type=FixType.FIX_3D,
@@ -195,8 +197,10 @@ def _imu(message: Any, t_rx_ns: int) -> Iterator[Message]:
     force = (a.x, a.y, a.z) if message.linear_acceleration_covariance[0] >= 0.0 else (nan, nan, nan)
     if message.angular_velocity_covariance[0] >= 0.0:
         yield ImuSample(t_ns, t_rx_ns, tuple(map(float, force)), (float(w.x), float(w.y), float(w.z)))
-    if message.orientation_covariance[0] >= 0.0 and abs(q.x**2 + q.y**2 + q.z**2 + q.w**2 - 1.0) < 0.01:
-        variance = float(message.orientation_covariance[8])
+    variance = float(message.orientation_covariance[8])
+    # A node that sets nothing sends no covariance, and the identity that is the default of the type.
+    default = q.w == 1.0 and not variance
+    if message.orientation_covariance[0] >= 0.0 and abs(q.x**2 + q.y**2 + q.z**2 + q.w**2 - 1.0) < 0.01 and not default:
         yield Heading(t_ns, t_rx_ns, _yaw(q), sqrt(variance) if variance > 0.0 else nan, HeadingKind.INERTIAL)
 
 

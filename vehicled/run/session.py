@@ -63,6 +63,7 @@ SHOWN = 100
 """Longest part of a name by the simulator that is shown, characters."""
 MAX_DIGITS = 20
 
+SIMULATED_SECRET = "simulated"  # noqa: S105 - what stands for a secret
 LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
 """Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
 
@@ -176,7 +177,7 @@ def drive(
             virtual=lockstep and plan.board is None,
             observers=observers,
         )
-        _hand_out_secrets(plan, machine)
+        _hand_out_secrets(plan, machine, real=frozenset(ports or ()) if link is not None else None)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
         report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
         writer = _open_log(plan, started_ns, started_wall_ns, report, setup_fault) if spec.log_folder is not None else None
@@ -321,11 +322,18 @@ def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
     return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, seed=seed, latency=latency))
 
 
-def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
-    """Read the passwords of the devices. Raises :class:`SetupError` with device and file, never the secret."""
+def _hand_out_secrets(plan: Plan, machine: Machine, *, real: frozenset[str] | None) -> None:
+    """Read the passwords of the devices, in a simulation of the ``real`` ones only; None: all are.
+
+    A simulated caster asks for no certain password, so that a profile can be driven where its passwords are not. Raises
+    :class:`SetupError` with device and file, never the secret.
+    """
     for port in machine.ports:
         device = machine.device(port)
         if not isinstance(device, TakesSecret) or (ref := device.secret_ref) is None:
+            continue
+        if real is not None and port not in real:
+            device.set_secret(SIMULATED_SECRET)
             continue
         secret, _ = read_secret("password", key=f"devices.{port}", file=ref.file, credential=ref.credential)
         device.set_secret(secret)

@@ -31,9 +31,16 @@ class Check(Struct, frozen=True):
 
 
 def _inputs(s: RuleInputs) -> str:
-    silent = s.monitors.sources.silent(s.now_ns)
+    # A device may be the source of several messages.
+    silent = list(dict.fromkeys(s.monitors.sources.silent(s.now_ns)))
     if silent:
-        return f"{', '.join(silent)} {'is' if len(silent) == 1 else 'are'} silent: check cable, power and port"
+        unread = s.monitors.sources.unread
+        heard = {name: text for name in silent if name in unread and (text := unread[name].described())}
+        parts = [f"{name}: {text}" for name, text in heard.items()]
+        mute = [name for name in silent if name not in heard]
+        if mute:
+            parts.insert(0, f"{', '.join(mute)} {'is' if len(mute) == 1 else 'are'} silent: check cable, power and port")
+        return "; ".join(parts)
     slow = s.monitors.sources.slow()
     return f"{'; '.join(slow)}: look at its settings and its line, or write the rate_hz that it has" if slow else ""
 

@@ -4,9 +4,9 @@ An experiment is a module with two functions: ``add_arguments(parser: ArgumentPa
 ``run(arguments: Namespace, console: Console) -> int``, the exit status. It imports heavy modules only when it runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Any, Protocol
 
 EXPERIMENTS = {
     "ekf-circle": ("vehicled.lab.experiments.ekf_circle", "ten circles on wandering GPS: filters against the measurement"),
@@ -34,3 +34,13 @@ class Console(Protocol):
 def names() -> list[str]:
     """Experiments that are installed."""
     return [name for name, (module, _) in EXPERIMENTS.items() if find_spec(module) is not None]
+
+
+def summary(mean_m: Sequence[Mapping[str, float]], max_m: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Return over all tests the mean of the mean errors and the largest of the largest, m, by system, and the number of tests."""
+    systems = mean_m[0]
+    return {
+        "tests": len(mean_m),
+        "mean_m": {name: sum(row[name] for row in mean_m) / len(mean_m) for name in systems},
+        "max_m": {name: max(row[name] for row in max_m) for name in systems},
+    }

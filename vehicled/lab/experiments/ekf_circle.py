@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from vehicled.app import SetupError
 from vehicled.estimation.interface import Estimator
-from vehicled.lab.experiments.common import Console
+from vehicled.lab.experiments.common import Console, summary
 from vehicled.lab.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.messages import ActuatorCommand, Heading, HeadingKind
 from vehicled.output import check_plot_file
@@ -109,7 +109,10 @@ def run(arguments: Namespace, console: Console) -> int:
         traces.append(drive(vehicle, chosen, arguments.noise, arguments.duration, (arguments.seed, number)))
     rows = [judge(number + 1, trace) for number, trace in enumerate(traces)]
     if arguments.json:
-        console.text(msgspec.json.encode({"noise": arguments.noise, "published": PUBLISHED, "ours": rows}).decode())
+        totals = summary([row.mean_m for row in rows], [row.max_m for row in rows])
+        totals["better"] = {name: sum(row.mean_m[name] < row.mean_m["measurement"] for row in rows) for name in chosen}
+        found = {"noise": arguments.noise, "published": PUBLISHED, "ours": rows, "summary": totals}
+        console.text(msgspec.json.encode(found).decode())
     else:
         _show(console, rows, chosen, arguments)
     if arguments.plot:

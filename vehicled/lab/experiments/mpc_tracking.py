@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from vehicled.app import SetupError
 from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator
-from vehicled.lab.experiments.common import Console
+from vehicled.lab.experiments.common import Console, summary
 from vehicled.lab.experiments.ekf_circle import HEADING_SIGMA_RAD, SPREAD, STANDS_S, TUNING
 from vehicled.lab.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.messages import (
@@ -132,7 +132,9 @@ def run(arguments: Namespace, console: Console) -> int:
             traces += [drive(profile, system, trajectory, test, arguments.noise, arguments.seed) for system in SYSTEMS]
     rows = judge(traces)
     if arguments.json:
-        console.text(msgspec.json.encode({"noise": arguments.noise, "published": PUBLISHED, "ours": rows}).decode())
+        totals = summary([row.mean_m for row in rows], [row.max_m for row in rows])
+        found = {"noise": arguments.noise, "published": PUBLISHED, "ours": rows, "summary": totals}
+        console.text(msgspec.json.encode(found).decode())
     else:
         _show(console, rows, arguments.noise)
     if arguments.plot:

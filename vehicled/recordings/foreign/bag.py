@@ -1,10 +1,11 @@
 """ROS 1 and ROS 2 bags, by the conversions of :mod:`vehicled.recordings.rosbag`, message by message."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vehicled.messages import FIXED_SIGMA_LIMIT_M, CarrierSolution, GnssFix, WheelSpeed
+from vehicled.messages import FIXED_SIGMA_LIMIT_M, CarrierSolution, GnssFix, Heading, WheelSpeed
 from vehicled.recordings import rosbag
 from vehicled.recordings.foreign.source import Foreign, Stamped
 from vehicled.vehicle import Vehicle
@@ -21,17 +22,31 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
             if not twist and rosbag.ODOMETRY in bag.kinds:
                 notes.append("no TwistStamped: the speed of the odometry is taken for that of the wheels; its pose is not taken")
             doubted = 0
+            unusable: Counter[str] = Counter()
             for kind, t_rx_ns, message in bag.messages():
-                for found in _convert(kind, message, t_rx_ns, vehicle, twist):
+                taken = list(_convert(kind, message, t_rx_ns, vehicle, twist))
+                unusable[_unusable(kind, message, taken)] += 1
+                for found in taken:
                     if isinstance(found, GnssFix) and message.status.status >= rosbag.GBAS:
                         doubted += found.carrier is not CarrierSolution.FIXED
                     yield t_rx_ns, found
+            notes.extend(f"{count} {what}: not taken" for what, count in unusable.items() if what)
             if doubted:
                 notes.append(
                     f"{doubted} fixes of status GBAS state an error beyond {FIXED_SIGMA_LIMIT_M} m, or none: not taken as RTK fixed"
                 )
 
     return Foreign(format="ROS bag", messages=messages(), utc_offset_ns=0, notes=notes)
+
+
+def _unusable(kind: str, message: Any, taken: list[Any]) -> str:
+    """Return what of a message was not taken; empty if all was."""
+    if kind == rosbag.FIX and not taken:
+        return "fixes without a solution or place"
+    if kind == rosbag.TWIST and not taken:
+        return "speeds that point sideways, so not those of wheels"
+    orientation = kind == rosbag.IMU and message.orientation_covariance[0] >= 0.0
+    return "orientations that are none" if orientation and not any(isinstance(each, Heading) for each in taken) else ""
 
 
 def _convert(kind: str, message: Any, t_rx_ns: int, vehicle: Vehicle, twist: bool) -> Iterator[Any]:

@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, islice
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 
 import msgspec
@@ -22,7 +22,7 @@ import vehicled
 from vehicled.log.errors import LogError
 from vehicled.log.offline import LogFile
 from vehicled.log.schema import CHANNELS, Attachment, RunHeader
-from vehicled.messages import FIXED_SIGMA_LIMIT_M, FixType, GnssFix, Message, stated_carrier
+from vehicled.messages import FIXED_SIGMA_LIMIT_M, CarrierSolution, FixType, GnssFix, Message, is_place, stated_carrier
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.profile.loading import load
@@ -95,10 +95,12 @@ def import_log(
     counts: Counter[str] = Counter()
     first_ns = last_ns = start_ns
     with LogFile(out, header, attachments) as log:
-        contradicted = 0
+        contradicted = nowhere = 0
         for t_ns, raw in chain(head, messages):
-            message = _agreeing(raw)
-            contradicted += message is not raw
+            message = _usable(raw)
+            if isinstance(message, GnssFix) and isinstance(raw, GnssFix):
+                nowhere += message.fix_type is not raw.fix_type
+                contradicted += message.fix_type is raw.fix_type and message.carrier is not raw.carrier
             log.add(message, t_ns)
             counts[CHANNELS[type(message)].topic.rsplit("/", 1)[-1]] += 1
             first_ns, last_ns = min(first_ns, t_ns), max(last_ns, t_ns)
@@ -107,6 +109,8 @@ def import_log(
             foreign.notes.append(
                 f"{contradicted} fixes are called RTK fixed but state an error beyond {FIXED_SIGMA_LIMIT_M} m: taken as floating"
             )
+        if nowhere:
+            foreign.notes.append(f"{nowhere} fixes are called valid but lie at 0, 0 or nowhere on the earth: taken as no fix")
         if log.refused:
             foreign.notes.append(f"{log.refused} messages did not fit into their fields and are left out")
     if not offset_ns and start_ns < 10**17:
@@ -118,10 +122,12 @@ def import_log(
     )  # fmt: skip
 
 
-def _agreeing(message: Message) -> Message:
-    """Return a message whose carrier solution agrees with its covariance."""
+def _usable(message: Message) -> Message:
+    """Return a fix that has a place, and whose carrier solution agrees with its covariance, or is none; others as they are."""
     if not isinstance(message, GnssFix):
         return message
+    if message.fix_type not in (FixType.NONE, FixType.TIME) and not is_place(message.latitude_rad, message.longitude_rad):
+        return replace(message, latitude_rad=nan, longitude_rad=nan, fix_type=FixType.NONE, carrier=CarrierSolution.NONE)
     carrier = stated_carrier(message.carrier, message.position_covariance_m2)
     return message if carrier is message.carrier else replace(message, carrier=carrier)
 
