@@ -35,7 +35,8 @@ EXPLAINS = (
     "vehicled.attribution", "vehicled.bridges", "vehicled.control_socket.console", "vehicled.error_text", "vehicled.histogram",
     "vehicled.journal:Digest", "vehicled.judge", "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.manoeuvre",
     "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health",
-    "vehicled.recognition", "vehicled.runtime.evidence", "vehicled.runtime.events", "vehicled.runtime.health", "vehicled.safety.margins",
+    "vehicled.recognition",
+    "vehicled.runtime.evidence", "vehicled.runtime.events", "vehicled.runtime.health", "vehicled.safety.margins",
     "vehicled.safety.reason", "vehicled.simulation_events",
     "vehicled.wire.usage:MessageUsage._", "vehicled.wire.usage:rows", "vehicled.wire.usage:_event",
 )  # fmt: skip
@@ -47,7 +48,8 @@ DRIVES = (
     "vehicled.run.session", "vehicled.run.signals", "vehicled.run.simulation", "vehicled.run.wall_session",
     "vehicled.run.world_link", "vehicled.runtime.clock", "vehicled.runtime.connection", "vehicled.runtime.ending",
     "vehicled.runtime.lease", "vehicled.runtime.link_port", "vehicled.runtime.lockstep", "vehicled.runtime.loop",
-    "vehicled.runtime.plugin_watch", "vehicled.runtime.reopening", "vehicled.runtime.simulator", "vehicled.runtime.timer", "vehicled.runtime.wall",
+    "vehicled.runtime.plugin_watch", "vehicled.runtime.reopening",
+    "vehicled.runtime.simulator", "vehicled.runtime.timer", "vehicled.runtime.wall",
     "vehicled.run.task_costs", "vehicled.safety", "vehicled.tasks", "vehicled.vehicle", "vehicled.wire",
 )  # fmt: skip
 """Modules that drive, or that hold a run together."""
