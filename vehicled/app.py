@@ -26,6 +26,7 @@ from vehicled.registry import resolve
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.matrix import CAPABILITIES, substitutes
+from vehicled.safety.monitors.inertial import Mounting
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
 from vehicled.tasks import PIPELINE
@@ -143,6 +144,7 @@ def build(
         datum=course.datum,
         speed=getattr(profile.controller.selected, "speed", None),
         telemetry="telemetry" not in lacking(profile),
+        mounting=imu_mounting(profile),
         control_frame=profile.control_frame,
         controller=controller,
         builder=ControllerBuilder(
@@ -207,6 +209,20 @@ def lacking(profile: Profile) -> frozenset[str]:
     """Return the capabilities that the actuator of a profile lacks."""
     found = [device.capabilities for device in profile.devices.values() if device.capabilities is not None]
     return frozenset(name for name in CAPABILITIES for have in found if not getattr(have, name))
+
+
+def imu_mounting(profile: Profile) -> Mounting:
+    """Return the mounting of the first IMU of a profile, and where the profile states it."""
+    for name, device in profile.devices.items():
+        params = device.driver.selected
+        if messages.ImuSample.__name__ in device.messages and hasattr(params, "mounting_roll_rad"):
+            return Mounting(
+                table=f"devices.{name}.driver.{device.driver.name}",
+                roll_rad=params.mounting_roll_rad,
+                pitch_rad=params.mounting_pitch_rad,
+                yaw_rad=params.mounting_yaw_rad,
+            )
+    return Mounting()
 
 
 def sources(profile: Profile) -> list[Source]:

@@ -408,9 +408,9 @@ class Machine:
         """Text of a failure of the log; empty if none."""
         return self._pipeline.monitors.host.log_trouble
 
-    def standstill(self, now_ns: int) -> bool:
-        """True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
-        return self._pipeline.standstill(now_ns)
+    def over(self, now_ns: int) -> bool:
+        """True if a drive has ended and the vehicle is known to stand, or waiting for that has timed out: see :attr:`coasting`."""
+        return self._pipeline.over(now_ns)
 
     @property
     def coasting(self) -> bool:

@@ -70,7 +70,7 @@ def describe(data: bytes, driver: str = "", users: Mapping[str, str] | None = No
     name, found = best_format(data, decoders())
     if name:
         readers = _READERS.get(name, (name,))
-        if driver in readers:
+        if driver in readers and (driver not in OWN_SENTENCES or any(kind.startswith(OWN_SENTENCES[driver]) for kind in found)):
             kinds = ", ".join(kind for kind, _ in found.most_common(3))
             return f"which the driver reads ({kinds}), but they hold no measurement that the profile expects"
         other = next((users[each] for each in readers if users and each in users), "")

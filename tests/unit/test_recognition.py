@@ -21,6 +21,7 @@ GGA = b"$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n"
         (IMU, "ublox", 'look like FDILink (driver n100), as "imu" expects'),
         (GGA * 20, "vesc_uart", 'look like NMEA 0183 (driver ublox), as "gnss" expects'),
         (UBX, "ublox", "which the driver reads"),
+        (GGA * 20, "vectornav", 'look like NMEA 0183 (driver ublox), as "gnss" expects'),
         (b"login: \r\nPassword: \r\n" * 40, "ublox", "text without a known sentence"),
         (random.Random(1).randbytes(2000), "ublox", "the baud rate may be wrong"),
     ],

@@ -160,13 +160,13 @@ def _problems(loaded: Loaded) -> Iterator[Problem]:
 
 
 def _course_notes(profile: Profile) -> Iterator[Note]:
-    """Yield the reasons why the profile's course is driven slower than it asks."""
+    """Yield the reasons why the profile's course is not driven at the speeds that it asks for."""
     try:
         course = course_of(profile, None)
     except CourseError:
         return
     if profile.controller.name != "programme":
-        for warning in speed_warnings(profile.vehicle, profile.limits, course):
+        for warning in speed_warnings(profile.vehicle, profile.limits, course, getattr(profile.controller.selected, "speed", None)):
             yield Note("course", warning)
 
 

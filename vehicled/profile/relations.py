@@ -107,6 +107,8 @@ RELATIONS: tuple[Relation, ...] = (
             "limits.not_moving_s minus the drive's delay, s", (0.2, 20.0), (0.0, 300.0),
             "otherwise the drive is disabled before it can respond",
         ),
+        Relation("limits.no_progress_s", (), plain, "time without progress before a stop, s", (1.0, 120.0), (0.2, 3600.0)),
+        Relation("limits.roll_back_m", (), plain, "distance rolled back before a stop, m", (0.02, 5.0), (0.001, 100.0)),
         Relation(
             "limits.uncommanded_s", ("vehicle.drive.delay_s",), lambda t, delay: t - delay,
             "limits.uncommanded_s minus the drive's delay, s", (0.05, 5.0), (0.0, 60.0),
@@ -134,6 +136,7 @@ RELATIONS: tuple[Relation, ...] = (
             "battery_empty_v over sim.battery.full_v", (0.4, 0.98), (0.01, 1.2), "a full battery would already count as empty",
         ),
         Relation("limits.still_rate_radps", (), plain, "rate of an IMU at standstill, rad/s", (0.0008, 0.6), (1e-05, 10.0)),
+        Relation("limits.still_tilt_rad", (), plain, "steepest ground for arming, rad", (0.05, 1.2), (0.005, 1.57)),
         Relation("limits.still_force_mps2", (), plain, "error of measured gravity at standstill, m/s2", (0.02, 5.0), (0.0001, 9.0)),
         Relation(
             "limits.max_acceleration_mps2",

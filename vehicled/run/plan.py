@@ -67,7 +67,11 @@ class Plan(Struct, frozen=True, kw_only=True):
             fence=fence,
             fence_text=fence_text,
             wiring=wire(loaded.profile, spec.link),
-            course_notes=speed_warnings(loaded.profile.vehicle, loaded.profile.limits, course) if follows else [],
+            course_notes=speed_warnings(
+                loaded.profile.vehicle, loaded.profile.limits, course, getattr(controller.selected, "speed", None)
+            )
+            if follows
+            else [],
             findings=found,
             plugins=plugins_of(loaded.profile),
             board=board,
