@@ -27,7 +27,18 @@ from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
-from vehicled.log.schema import BOARD_NAME, FENCE_NAME, MESSAGES_KEY, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
+from vehicled.log.schema import (
+    BOARD_NAME,
+    FENCE_NAME,
+    MESSAGES_KEY,
+    Attachment,
+    FileRow,
+    PluginRow,
+    RunHeader,
+    TaskRow,
+    file_attachment,
+    plugin_attachment,
+)
 from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
 from vehicled.messages import Event, Message
@@ -452,6 +463,8 @@ def _attachments(plan: Plan) -> list[Attachment]:
     for row, plugin in enumerate(plan.plugins):
         kind = "application/octet-stream" if is_network(plugin.reference) else "text/x-python"
         files += [Attachment(plugin_attachment(row, name), kind, text) for name, text in plugin.files.items()]
+    for row, each in enumerate(plan.world_files):
+        files += [Attachment(file_attachment(row, name), "application/octet-stream", data) for name, data in each.files.items()]
     return files
 
 
@@ -501,6 +514,11 @@ def _open_log(
         holders=list(HOLDERS),
         setup_fault=setup_fault,
         plugins=[PluginRow(kind=each.kind, reference=each.reference, hashes=each.hashes) for each in plan.plugins],
+        files=[
+            FileRow(key=each.key, name=each.name, path=each.path, hashes=each.hashes, attached=bool(each.files))
+            for each in plan.world_files
+        ],
+        world=plan.spec.world,
     )
     table = profile.log
     return WriterProcess.start(
