@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim_backend.connection import START_NS, Goodbye, Listener, Peer, boot_id
-from sim_backend.emulators.registry import wired_ports
+from sim_backend.emulators.registry import network_ports, wired_ports
 from sim_backend.lockstep import run_lockstep
 from sim_backend.plant.interface import VehicleLostError
 from sim_backend.plant.registry import prepare
@@ -20,6 +20,7 @@ from vehicled.link import LinkError
 if TYPE_CHECKING:
     # Imported late, because lockstep needs no terminal code.
     from sim_backend.ptys import Ptys
+    from sim_backend.sockets import Sockets
 
 
 def serve(listener: Listener, setup: WorldSetup) -> str:
@@ -29,8 +30,9 @@ def serve(listener: Listener, setup: WorldSetup) -> str:
         peer = Peer(connection)
         try:
             with ExitStack() as stack:
-                ptys = _ptys(setup, stack) if setup.wires and listener.inherited else None
-                return _run(peer, setup, ptys)
+                if not setup.wires or not listener.inherited:
+                    return _run(peer, setup)
+                return _run(peer, setup, _ptys(setup, stack), _sockets(setup, stack))
         except Goodbye as goodbye:
             return str(goodbye)
         except VehicleLostError as error:
@@ -61,12 +63,19 @@ def _ptys(setup: WorldSetup, stack: ExitStack) -> Ptys:
     return stack.enter_context(Ptys(*wired_ports(setup.profile), folder))
 
 
-def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None) -> str:
+def _sockets(setup: WorldSetup, stack: ExitStack) -> Sockets:
+    """Return servers for the devices that connect to one."""
+    from sim_backend.sockets import Sockets
+
+    return stack.enter_context(Sockets(network_ports(setup.profile)))
+
+
+def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None = None, sockets: Sockets | None = None) -> str:
     profile, link = setup.profile, "wires" if setup.wires else "messages"
     twin = {"profile": profile.name, "plant": profile.sim.plant, "course": setup.course.name, "seed": str(setup.seed), "link": link}
     if latency := str(profile.sim.latency):
         twin["latency"] = latency
-    urls = ptys.urls if ptys is not None else None
+    urls = None if ptys is None or sockets is None else ptys.urls | sockets.urls
     # Prepare first: after the greeting the daemon expects answers within its timeout.
     prepare(profile.sim)
     hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", twin, urls)
@@ -80,7 +89,7 @@ def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None) -> str:
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
     world = setup.world(clock.now_ns(), time.time_ns())
     _settle()
-    return run_wall(peer, world, clock, port_names(profile), ptys, paced=hello.paced)
+    return run_wall(peer, world, clock, port_names(profile), ptys, sockets, paced=hello.paced)
 
 
 def _settle() -> None:

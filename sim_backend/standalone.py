@@ -11,8 +11,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from sim_backend.emulators.registry import wired_ports
+from sim_backend.emulators.registry import network_ports, wired_ports
 from sim_backend.ptys import Ptys
+from sim_backend.sockets import Sockets
 from sim_backend.terminals import Terminals, absent
 from sim_backend.wall import SLICE_NS
 from sim_backend.world import OPERATOR_PORT, WorldSetup, port_names
@@ -38,6 +39,7 @@ class Standalone:
         self._ptys = Ptys(
             rates | dict.fromkeys(watched, 0), can_ports, folder, watched=watched, absent=absent(self._world, self._names, now_ns)
         )
+        self._sockets = Sockets(network_ports(profile))
         self._reached_ns = now_ns
         self._attended = False
         self.driven_m = 0.0
@@ -46,13 +48,13 @@ class Standalone:
     @property
     def settings(self) -> list[str]:
         """Lines for the daemon's profile or its ``--set``: the address of each device."""
-        return [f'devices.{port}.port="{url}"' for port, url in self._ptys.urls.items()]
+        return [f'devices.{port}.port="{url}"' for port, url in (self._ptys.urls | self._sockets.urls).items()]
 
     def run(self, over: Callable[[], bool] = lambda: False) -> None:
         """Run in real time until ``over()``, which is called at least every ``CHECK_INTERVAL_NS``."""
         world = self._world
         with PreciseSelector() as selector:
-            terminals = Terminals(self._ptys, world, self._names, selector)
+            terminals = Terminals(self._ptys, self._sockets, world, self._names, selector)
             look_ns = 0
             while not over():
                 now_ns = time.monotonic_ns()
@@ -78,8 +80,9 @@ class Standalone:
         self._attended = attended
 
     def close(self) -> None:
-        """Close the ptys and remove their links. Idempotent."""
+        """Close ptys and sockets, and remove the links. Idempotent."""
         self._ptys.close()
+        self._sockets.close()
 
     def __enter__(self) -> "Standalone":
         return self

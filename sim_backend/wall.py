@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from sim_backend.connection import Goodbye, Peer
 from sim_backend.ptys import Ptys
+from sim_backend.sockets import Sockets
 from sim_backend.terminals import Terminals
 from sim_backend.world import World
 from vehicled.link import PACE_BEAT_NS, PACE_LEAD_NS, Frame, Kind, LinkError, decode_line, encode, encode_grant
@@ -115,19 +116,22 @@ def run_wall(
     clock: DaemonClock,
     ports: list[str] | None = None,
     ptys: Ptys | None = None,
+    sockets: Sockets | None = None,
     *,
     paced: bool = False,
 ) -> str:
     """Run in real time until the daemon says goodbye; return its reason. Raises :class:`vehicled.link.LinkError`.
 
-    ``ptys``: devices that the daemon reaches by a terminal instead of the link; ``ports`` are then the names by port number.
+    ``ptys``, ``sockets``: devices that the daemon reaches by these instead of the link; ``ports`` are the names by port number.
     ``paced``: the clock stands still while this process or the daemon does not run.
     """
     pace = DaemonPace() if paced else None
     beat_period_ns = PACE_BEAT_NS if paced else HEARTBEAT_NS
     with PreciseSelector() as selector:
         selector.register(peer.socket, selectors.EVENT_READ)
-        terminals = Terminals(ptys, world, ports or [], selector) if ptys is not None else None
+        terminals = None
+        if ptys is not None and sockets is not None:
+            terminals = Terminals(ptys, sockets, world, ports or [], selector)
         reached_ns = granted_ns = beat_ns = clock.now_ns()
         sync_ns = reached_ns + SYNC_PERIOD_NS
         try:

@@ -19,11 +19,13 @@ from vehicled.pipeline import Pipeline
 from vehicled.ports import Device
 from vehicled.profile.schema import Device as DeviceTable
 from vehicled.profile.schema import Profile, Task
+from vehicled.recognition import UnreadBytes
 from vehicled.reference import ReferenceFrame
 from vehicled.registry import resolve
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.matrix import CAPABILITIES, substitutes
+from vehicled.safety.monitors.inertial import Mounting
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
 from vehicled.tasks import PIPELINE
@@ -139,6 +141,7 @@ def build(
         datum=course.datum,
         speed=getattr(profile.controller.selected, "speed", None),
         telemetry="telemetry" not in lacking(profile),
+        mounting=imu_mounting(profile),
         control_frame=profile.control_frame,
         controller=controller,
         builder=ControllerBuilder(
@@ -169,7 +172,17 @@ def build(
             if ReferenceState.__name__ in table.messages
         },
         truth_port=TRUTH_PORT,
+        unread=_unread(profile, devices),
     )
+
+
+def _unread(profile: Profile, devices: Mapping[str, Device]) -> dict[str, UnreadBytes]:
+    """Return what describes the bytes of each port that carries a stream."""
+    drivers = {name: table.driver.name for name, table in profile.devices.items() if devices[name].transport == "stream"}
+    return {
+        name: UnreadBytes(driver, {each: other for other, each in drivers.items() if other != name})
+        for name, driver in drivers.items()
+    }
 
 
 def corrections_routes(profile: Profile, devices: Mapping[str, Device]) -> dict[str, frozenset[str]]:
@@ -192,6 +205,20 @@ def lacking(profile: Profile) -> frozenset[str]:
     """Return the capabilities that the actuator of a profile lacks."""
     found = [device.capabilities for device in profile.devices.values() if device.capabilities is not None]
     return frozenset(name for name in CAPABILITIES for have in found if not getattr(have, name))
+
+
+def imu_mounting(profile: Profile) -> Mounting:
+    """Return the mounting of the first IMU of a profile, and where the profile states it."""
+    for name, device in profile.devices.items():
+        params = device.driver.selected
+        if messages.ImuSample.__name__ in device.messages and hasattr(params, "mounting_roll_rad"):
+            return Mounting(
+                table=f"devices.{name}.driver.{device.driver.name}",
+                roll_rad=params.mounting_roll_rad,
+                pitch_rad=params.mounting_pitch_rad,
+                yaw_rad=params.mounting_yaw_rad,
+            )
+    return Mounting()
 
 
 def sources(profile: Profile) -> list[Source]:

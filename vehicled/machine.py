@@ -48,6 +48,7 @@ from vehicled.paths.waits import Wait
 from vehicled.pipeline import Pipeline
 from vehicled.plain_text import printable
 from vehicled.ports import NEVER_NS, Action, Device, Send
+from vehicled.recognition import UnreadBytes
 from vehicled.safety.gate import Gate
 from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import Supervisor
@@ -141,11 +142,12 @@ class Machine:
         corrections: Mapping[str, Collection[str]] | None = None,
         references: Mapping[str, Callable[[ReferenceState], GroundTruth]] | None = None,
         truth_port: str = "",
+        unread: Mapping[str, UnreadBytes] | None = None,
     ) -> None:
         """``devices`` by port name; ``actuator`` is the port of the actuator; ``rates`` by task name of ``PIPELINE``.
         ``corrections``: ports of the correction sources by receiver port; None routes every source to every receiver.
         ``references``: conversion to ground truth by port of a reference system; a simulator's own truth at ``truth_port``
-        takes its place."""
+        takes its place. ``unread``: for ports whose bytes are described while their driver cannot read them."""
         self._devices = dict(devices)
         self._actuator = actuator
         self._pipeline = pipeline
@@ -159,6 +161,8 @@ class Machine:
         self._references = dict(references or {})
         self._truth_port = truth_port
         self._consumers = _consumers(devices, corrections)
+        self._unread = dict(unread or {})
+        pipeline.monitors.sources.unread = self._unread
         self._outgoing: list[Outgoing] = []
         self._device_due_ns = NEVER_NS
         self._command_only_ports = frozenset(port for port, device in devices.items() if device.command_only)
@@ -209,7 +213,11 @@ class Machine:
         self._sink.record(WireChunk(t_rx_ns, port, Direction.RX, data, crc32(data)), t_rx_ns)
         device = self._devices.get(port)
         if device is not None:
-            self._dispatch(port, device.on_rx(data, t_rx_ns), t_rx_ns)
+            messages = device.on_rx(data, t_rx_ns)
+            unread = self._unread.get(port)
+            if unread is not None:
+                unread.on_rx(data, messages)
+            self._dispatch(port, messages, t_rx_ns)
             self._after_device(port, device, may_send=port not in self._command_only_ports)
 
     def on_message(self, message: Message, now_ns: int, prepared: Prepared | None = None) -> str:
@@ -301,7 +309,10 @@ class Machine:
 
     def waiting_for(self, now_ns: int) -> list[str]:
         """Return what arming waits for now; empty if it would succeed or the vehicle is armed."""
-        return self._pipeline.waiting_for(now_ns, self._actuator_lost or self._devices[self._actuator].refusal)
+        refusal = self._devices[self._actuator].refusal
+        if refusal and (unread := self._unread.get(self._actuator)) is not None and (text := unread.described()):
+            refusal += f"; {text}"
+        return self._pipeline.waiting_for(now_ns, self._actuator_lost or refusal)
 
     @property
     def substitutes(self) -> tuple[str, ...]:
@@ -385,9 +396,9 @@ class Machine:
         """Text of a failure of the log; empty if none."""
         return self._pipeline.monitors.host.log_trouble
 
-    def standstill(self, now_ns: int) -> bool:
-        """True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
-        return self._pipeline.standstill(now_ns)
+    def over(self, now_ns: int) -> bool:
+        """True if a drive has ended and the vehicle is known to stand, or waiting for that has timed out: see :attr:`coasting`."""
+        return self._pipeline.over(now_ns)
 
     @property
     def coasting(self) -> bool:

@@ -58,6 +58,7 @@ from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.inertial import Mounting
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
@@ -99,11 +100,13 @@ class Pipeline:
         datum: Datum | None = None,
         speed: SpeedParams | None = None,
         builder: ControllerBuilder | None = None,
+        mounting: Mounting | None = None,
     ) -> None:
         alignment = alignment or AlignmentParams()
         self.monitors = Monitors(
-            limits, vehicle, sources, course, fence, antenna_m, telemetry=telemetry, alignment=alignment, datum=datum
-        )
+            limits, vehicle, sources, course, fence, antenna_m,
+            telemetry=telemetry, alignment=alignment, datum=datum, mounting=mounting,
+        )  # fmt: skip
         self._alignment = AlignmentDrive(alignment, speed or SpeedParams(), vehicle)
         self._setpoints = SetpointControl(speed or SpeedParams(), vehicle)
         self.builder = builder
@@ -132,6 +135,8 @@ class Pipeline:
         self.estimate: Latest[StateEstimate] = Latest()
         self.newest_command: Latest[ControlCommand] = Latest()
         self._sent: ActuatorCommand | None = None
+        self._asked_mps = nan
+        """Magnitude of the target speed of the last demand, m/s; NaN without one."""
         self._finished = False
         """The controller says after its last step that its course is driven."""
         self._planned: LateralOffset | None = None
@@ -246,6 +251,7 @@ class Pipeline:
             for fault in supervisor.take_faults():
                 self._sink.record(fault, now_ns)
         demand = self._demand(inputs)
+        self._asked_mps = nan if demand is None else abs(demand.target_speed_mps)
         command = self.gate.apply(
             demand,
             inputs.speed_mps,
@@ -383,6 +389,7 @@ class Pipeline:
         self._sent = command
         self._estimator.command(command)
         self._controller.on_command_sent(command.throttle, command.brake)
+        self._setpoints.on_command_sent(command.t_ns, command.throttle, command.brake)
         if self._identifier is not None:
             self._identifier.command(command)
 
@@ -398,8 +405,8 @@ class Pipeline:
         estimate = self.estimate.value
         return 0.0 if estimate is None else max(now_ns - estimate.newest_input_ns, 0) * 1e-9
 
-    def standstill(self, now_ns: int) -> bool:
-        """Return True if a drive has ended and the vehicle is at standstill, or waiting for it has timed out."""
+    def over(self, now_ns: int) -> bool:
+        """Return True if a drive has ended and the vehicle is known to stand, or waiting for that has timed out."""
         return self.supervisor.stopped or now_ns - self._stopping_since_ns > STOP_TIMEOUT_NS
 
     @property
@@ -417,8 +424,7 @@ class Pipeline:
         self._controller.adapt(vehicle)
         self._setpoints.adapt(vehicle)
         self.gate.adapt(vehicle)
-        self.monitors.stopping.adapt(vehicle)
-        self.monitors.place.adapt(vehicle)
+        self.monitors.adapt(vehicle)
 
     def _on_mode(self, before: Mode, now_ns: int) -> None:
         supervisor = self.supervisor
@@ -503,8 +509,10 @@ class Pipeline:
             waiting=self.waits is not None and self.waits.present is not None,
             actuator_lost=actuator_lost,
             task_raised=self.raised,
-            measured_speed_mps=self.monitors.motion.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),
+            measured_speed_mps=self.monitors.speed.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),
             planned_offset=self._planned,
+            asked_mps=min(self._cap_mps, self._asked_mps) if isfinite(self._asked_mps) else nan,
+            cap_mps=self._cap_mps,
             setup_fault=self.setup_fault,
         )
 

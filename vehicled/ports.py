@@ -9,7 +9,7 @@ it stamps arrivals at the read, reopens lost ports and drops frames whose deadli
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -55,7 +55,19 @@ class Reopen(Struct, frozen=True, gc=False):
     reason: str
 
 
-Action = Send | SetBaud | Reopen
+class Pause(Struct, frozen=True, gc=False):
+    """Wait before the next attempt to open the port, if it is closed; lasts until it is open again."""
+
+    least_s: float
+    """Pause before the next attempt, s. It doubles with each failed attempt."""
+    most_s: float
+    """Longest pause, s."""
+
+
+Action = Send | SetBaud | Reopen | Pause
+
+
+Transport = Literal["", "stream", "frames"]
 
 
 class Device(ABC):
@@ -64,6 +76,8 @@ class Device(ABC):
     produces: ClassVar[tuple[type[Message], ...]] = ()
     command_only: ClassVar[bool] = False
     """True if it sends nothing but commands: lockstep then exchanges less, and it is not asked for bytes after a reception."""
+    transport: ClassVar[Transport] = ""
+    """Transport of its port: a byte stream, or frames of a CAN bus. Empty: not stated, so its port is not checked."""
     moving_base_rover: bool = False
     """True if its corrections come from a moving base beside it and never from a caster."""
 

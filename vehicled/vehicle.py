@@ -15,8 +15,20 @@ SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5)]
 Delay = Annotated[float, Meta(ge=0.0, le=2.0)]
 STANDSTILL_MPS = 0.05
 """Speed below which the vehicle counts as standing: an estimated or measured speed is hardly ever 0."""
+MOVING_MPS = 0.15
+"""Speed above which an estimate shows motion for certain, m/s, of a vehicle that drives at a metre per second or faster."""
 MAX_DELAY_NS = 2_000_000_000
 """Longest delay of an actuator; command histories must reach back this far."""
+
+
+def standing_below_mps(asked_mps: float, noise_mps: float, most_mps: float = MOVING_MPS) -> float:
+    """Return the speed below which a vehicle that was asked for a speed counts as standing: a quarter of it, or noise up to a half.
+
+    ``asked_mps`` >= 0, NaN if unknown; ``most_mps``: for any speed asked.
+    """
+    if not isfinite(asked_mps):
+        return most_mps
+    return min(max(0.25 * asked_mps, min(noise_mps, 0.5 * asked_mps)), most_mps)
 
 
 class Outline(NamedTuple):
@@ -258,6 +270,10 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Consecutive fixes that the estimator's gate may reject."""
     speed_mismatch_s: Positive = 0.5
     not_moving_s: Positive = 2.0
+    no_progress_s: Positive = 10.0
+    """Time without progress after which a drive that is asked to go on is stopped, however slow it may be."""
+    roll_back_m: Positive = 0.3
+    """Distance that the vehicle may roll back while it is asked to go on."""
     uncommanded_s: Positive = 0.3
     overspeed_mps: Positive = 0.5
     """Margin above ``max_speed_mps`` that counts as overspeed."""
@@ -274,6 +290,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Largest mean angular rate of an IMU at standstill."""
     still_force_mps2: Positive = 0.6
     """Largest deviation of the mean specific force from gravity at standstill."""
+    still_tilt_rad: Annotated[float, Meta(gt=0.0, le=1.57)] = 0.5
+    """Steepest ground on which the vehicle is armed: largest angle between gravity and the vertical axis of an IMU."""
     max_acceleration_mps2: Positive = 3.0
     """Largest acceleration by the drive model. Deceleration is not limited."""
     max_jerk_mps3: Positive = 50.0

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from vehicled.messages import NAN, NAN3, Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
-from vehicled.ports import NEVER_NS, Action, Device, Send
+from vehicled.ports import NEVER_NS, Action, Device, Send, Transport
 from vehicled.wire.clock import DeviceClock
 from vehicled.wire.episodes import FaultEpisode, StateEpisodes
 from vehicled.wire.framing import Framer
@@ -116,6 +116,7 @@ class ImuDevice(Device):
     heading_kind: ClassVar[HeadingKind] = HeadingKind.INERTIAL
 
     Params: ClassVar[type[ImuParams]] = ImuParams
+    transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (ImuSample, Heading, Fault, Event)
     consumes: tuple[type[Message], ...] = ()
 

@@ -15,8 +15,9 @@ from msgspec import Meta, Struct
 from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.wire.checksum import SUM8
 from vehicled.wire.crc import sum8
-from vehicled.wire.framing import Protocol
+from vehicled.wire.framing import Check, FixedFrame, Protocol
 from vehicled.wire.usage import MessageUsage, Unused
 
 SYNC = b"\xaa\xaa"
@@ -42,14 +43,7 @@ class RvcPacket(Struct, frozen=True, gc=False):
     """Zero in the BNO080; standstill flags in later chips."""
 
 
-def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Return 19 for a frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame."""
-    if end - at < FRAME_BYTES:
-        return 0
-    return FRAME_BYTES if sum8(buffer[at + 2 : at + 18]) == buffer[at + 18] else -1
-
-
-PROTOCOL = Protocol("RVC", SYNC, probe)
+PROTOCOL = Protocol("RVC", SYNC, FixedFrame(Check(SUM8, first=2, tail=1, stored=-1), FRAME_BYTES))
 
 
 def encode(packet: RvcPacket) -> bytes:

@@ -20,8 +20,9 @@ from drivers.imu.base import Sample, frames, sound
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
+from vehicled.wire.checksum import FLETCHER8
 from vehicled.wire.crc import fletcher8
-from vehicled.wire.framing import Protocol
+from vehicled.wire.framing import Check, CountedFrame, Protocol
 from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 SYNC = b"\x75\x65"
@@ -72,17 +73,9 @@ class Packet(Struct, frozen=True, gc=False):
     fields: tuple[tuple[int, bytes], ...]
 
 
-def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Return the length of the packet at ``at``, 0 if more bytes are needed, -1 if it is not a packet."""
-    if end - at < OVERHEAD_BYTES:
-        return 0
-    stop = at + OVERHEAD_BYTES + buffer[at + 3]
-    if stop > end:
-        return 0
-    return stop - at if fletcher8(buffer[at : stop - 2]) == buffer[stop - 2 : stop] else -1
-
-
-PROTOCOL = Protocol("MIP", SYNC, probe)
+PROTOCOL = Protocol(
+    "MIP", SYNC, CountedFrame(Check(FLETCHER8, tail=2, stored=-2, order="little"), at=3, extra=OVERHEAD_BYTES, most=0xFF)
+)
 
 
 def encode(kind: int, *fields: tuple[int, bytes]) -> bytes:

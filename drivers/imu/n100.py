@@ -10,14 +10,16 @@ from math import pi
 from struct import Struct as Layout
 from typing import Annotated, ClassVar
 
+import numpy as np
 from msgspec import Meta, Struct
 
 from drivers.imu.axes import euler_problem, quaternion_problem
 from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.wire.checksum import CRC16_XMODEM
 from vehicled.wire.crc import crc8, crc16_xmodem
-from vehicled.wire.framing import Protocol
+from vehicled.wire.framing import NO_FRAME, Check, CountedFrame, Integers, Octets, Protocol
 from vehicled.wire.usage import MessageUsage, Unused
 
 SYNC = b"\xfc"
@@ -60,21 +62,28 @@ class AhrsPacket(Struct, frozen=True, gc=False):
     timestamp_us: int
 
 
-def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Return the length of the frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame."""
-    if end - at < HEAD_BYTES:
-        return 0
-    if crc8(buffer[at : at + 4]) != buffer[at + 4]:
-        return -1
-    stop = at + OVERHEAD_BYTES + buffer[at + 2]
-    if stop > end:
-        return 0
-    if buffer[stop - 1] != END or crc16_xmodem(buffer[at + 7 : stop - 1]) != buffer[at + 5] << 8 | buffer[at + 6]:
-        return -1
-    return stop - at
+class _FdiLink(CountedFrame):
+    """Frame whose head has a checksum of its own, so a damaged length holds nothing back."""
+
+    def __init__(self) -> None:
+        check = Check(CRC16_XMODEM, first=HEAD_BYTES, tail=1, stored=5, end=bytes((END,)))
+        super().__init__(check, at=2, extra=OVERHEAD_BYTES, most=0xFF, head=5)
+
+    def length(self, buffer: bytes | bytearray, at: int, end: int, seen: int = 0) -> int:
+        size = super().length(buffer, at, end)
+        return NO_FRAME if size > 0 and crc8(buffer[at : at + 4]) != buffer[at + 4] else size
+
+    def lengths(self, buffer: bytes | bytearray, octets: Octets, places: Integers) -> Integers:
+        sizes = super().lengths(buffer, octets, places)
+        crc = np.zeros(len(places), np.uint8)
+        for place in range(4):
+            crc = _CRC8[crc ^ octets.take(places + place, mode="clip")]
+        sizes[(sizes > 0) & (crc != octets.take(places + 4, mode="clip"))] = NO_FRAME
+        return sizes
 
 
-PROTOCOL = Protocol("FDILink", SYNC, probe)
+_CRC8 = np.array([crc8(bytes((byte,))) for byte in range(256)], np.uint8)
+PROTOCOL = Protocol("FDILink", SYNC, _FdiLink())
 
 
 def encode(kind: int, payload: bytes, sn: int) -> bytes:

@@ -15,6 +15,7 @@ from struct import Struct as Layout
 from struct import error as LayoutError
 from typing import Annotated, Any, ClassVar, NamedTuple
 
+import numpy as np
 from msgspec import Meta, Struct
 
 from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
@@ -23,8 +24,9 @@ from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableP
 from drivers.imu.vectornav_fields import EXTENDED, FIELDS, GROUPS, NAMES, masks
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.wire.checksum import CRC16_XMODEM
 from vehicled.wire.crc import crc16_xmodem, xor8
-from vehicled.wire.framing import Protocol
+from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Integers, Octets, Protocol, TextLine
 from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 SYNC = b"\xfa"
@@ -114,7 +116,7 @@ def _plan(head: bytes) -> Plan | None:
 def _variable_bytes(name: str, buffer: bytes | bytearray, at: int, end: int) -> int:
     """Return the length of satellite information or raw measurements, 0 if more bytes are needed, -1 if the count is
     implausible."""
-    raw = name.endswith(".raw")
+    raw = name.endswith("raw")
     place = at + 10 if raw else at
     if place >= end:
         return 0
@@ -124,51 +126,110 @@ def _variable_bytes(name: str, buffer: bytes | bytearray, at: int, end: int) -> 
     return 12 + 28 * satellites if raw else 2 + 8 * satellites
 
 
-def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Return the length of the binary frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame."""
-    head = _head(buffer, at, end)
-    if isinstance(head, int):
-        return head
-    plan = _plan(head)
-    if plan is None:
-        return -1
-    stop = at + plan.fixed_bytes
-    if plan.layout is None:
-        place = at + plan.head_bytes
-        for name, layout, _, _ in plan.fields:
-            if layout is not None:
-                place += layout.size
-                continue
-            size = _variable_bytes(name, buffer, place, end)
-            if size <= 0:
-                return size
-            place, stop = place + size, stop + size
-    if stop > end:
-        return 0
-    return -1 if crc16_xmodem(buffer[at + 1 : stop]) else stop - at
+_UNKNOWN = 1 << 20
+"""Stands for the length of a field that does not exist."""
+_VARIABLE = 1 << 30
+"""Stands for the length of a field that has a count."""
+_MASKS = 2
+"""Most masks of a group."""
+_SIZES = [[_VARIABLE if code == "*" else Layout("<" + code).size for _, code in FIELDS[group]] for group in GROUPS]
+"""Lengths of the fields by group and bit."""
 
 
-_PRINTABLE = bytes(range(0x20, 0x7F))
-_HEX = frozenset(b"0123456789ABCDEFabcdef")
+def _mask_sizes() -> Integers:
+    """Return the length of all fields in a byte of a mask, by group, mask, byte (low, high) and value."""
+    found = np.zeros((len(GROUPS), _MASKS, 2, 256), np.int64)
+    for group, sizes in enumerate(_SIZES):
+        for bit in range(16 * _MASKS):
+            if bit != 15:  # announces the second mask
+                size = sizes[bit] if bit < len(sizes) else _UNKNOWN
+                found[group, bit // 16, bit % 16 // 8] += (np.arange(256) >> bit % 8 & 1) * size
+    return found
 
 
-def probe_line(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Return the length of the text line at ``at`` with its line feed, 0 if more bytes are needed, -1 if it is not a line."""
-    stop = buffer.find(b"\n", at, min(end, at + MAX_LINE_BYTES))
-    body = buffer[at : stop if stop >= 0 else min(end, at + MAX_LINE_BYTES)]
-    if body.translate(None, _PRINTABLE) not in (b"", b"\r"):
-        return -1
-    if stop < 0:
-        return 0 if end - at < MAX_LINE_BYTES else -1
-    body, star, check = body.rstrip(b"\r").partition(b"*")
-    if not star or not _HEX.issuperset(check):
-        return -1
-    # Two digits of checksum or, if the device is so configured, four of CRC.
-    computed = {2: xor8, 4: crc16_xmodem}.get(len(check))
-    return stop + 1 - at if computed is not None and computed(body[1:]) == int(check, 16) else -1
+class _Binary(CheckedFrame):
+    """Binary frame: its length follows from the masks."""
+
+    def __init__(self) -> None:
+        super().__init__(Check(CRC16_XMODEM, first=1))
+        self._sizes = _mask_sizes()
+        self._sizes_of: list[list[list[list[int]]]] = self._sizes.tolist()
+
+    def head(self, sync: bytes) -> list[bytes]:
+        # A second group byte announces groups missing from the table.
+        return [*super().head(sync), bytes(range(0x01, 0x80))]
+
+    def length(self, buffer: bytes | bytearray, at: int, end: int, seen: int = 0) -> int:
+        if end - at < 4:
+            return INCOMPLETE
+        groups = buffer[at + 1]
+        if groups == 0 or groups & 0x80:
+            return NO_FRAME
+        place, total, masks = at + 2, 0, []
+        for group in range(len(GROUPS)):
+            bits = 0
+            for word in range(_MASKS if groups >> group & 1 else 0):
+                if place + 2 > end:
+                    return INCOMPLETE
+                low, high = buffer[place], buffer[place + 1]
+                place += 2
+                bits |= (low | (high & (0xFF if word else 0x7F)) << 8) << 16 * word
+                total += self._sizes_of[group][word][0][low] + self._sizes_of[group][word][1][high]
+                if high < 0x80:
+                    break
+            if bits:
+                masks.append((group, bits))
+            elif groups >> group & 1:
+                return NO_FRAME
+        counts = 0
+        if total >= _VARIABLE:
+            counts = self._counted(buffer, place, end, masks)
+            if counts <= 0:
+                return counts
+            total %= _VARIABLE
+        total += place - at + 2
+        return total + counts if total <= MAX_FRAME_BYTES else NO_FRAME
+
+    def _counted(self, buffer: bytes | bytearray, place: int, end: int, masks: list[tuple[int, int]]) -> int:
+        """Return the length of all fields that have a count."""
+        counts = 0
+        for group, bits in masks:
+            if bits >> len(_SIZES[group]):
+                return NO_FRAME
+            for bit, size in enumerate(_SIZES[group]):
+                if bits >> bit & 1:
+                    if size == _VARIABLE:
+                        size = _variable_bytes(FIELDS[GROUPS[group]][bit][0], buffer, place, end)
+                        if size <= 0:
+                            return size
+                        counts += size
+                    place += size
+        return counts
+
+    def lengths(self, buffer: bytes | bytearray, octets: Octets, places: Integers) -> Integers:
+        groups = octets.take(places + 1, mode="clip")
+        none = (groups == 0) | (groups >= 0x80)
+        place, total = places + 2, np.zeros_like(places)
+        for group in range(len(GROUPS)):
+            present = (groups >> group & 1).astype(np.bool_)
+            empty = present.copy()
+            for word in range(_MASKS):
+                low, high = octets.take(place, mode="clip"), octets.take(place + 1, mode="clip")
+                sizes = self._sizes[group, word]
+                total += np.where(present, sizes[0][low] + sizes[1][high], 0)
+                empty &= ~present | (low | high & (0xFF if word else 0x7F) == 0)
+                place = place + 2 * present
+                present &= high >= 0x80
+            none |= empty
+        sizes = total + (place - places + 2)
+        sizes[none | ((sizes > MAX_FRAME_BYTES) & (total < _VARIABLE))] = NO_FRAME
+        sizes[(place > len(octets)) | (places + 4 > len(octets))] = INCOMPLETE
+        for number in np.flatnonzero((total >= _VARIABLE) & (sizes > 0)).tolist():
+            sizes[number] = self.length(buffer, int(places[number]), len(buffer))
+        return sizes
 
 
-BINARY, LINE = Protocol("VectorNav", SYNC, probe), Protocol("line", b"$", probe_line)
+BINARY, LINE = Protocol("VectorNav", SYNC, _Binary()), Protocol("line", b"$", TextLine(MAX_LINE_BYTES, with_crc=True))
 
 
 def read_frame(frame: bytes) -> Frame:

@@ -17,8 +17,9 @@ from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.messages import HeadingKind, Message, PortState
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
+from vehicled.wire.checksum import SUM8
 from vehicled.wire.crc import sum8
-from vehicled.wire.framing import Protocol
+from vehicled.wire.framing import Check, FixedFrame, Protocol
 from vehicled.wire.usage import MessageUsage, Unused
 
 SYNC = b"\x55"
@@ -110,18 +111,7 @@ NAMES = {
 }  # fmt: skip
 
 
-def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Return 11 for a frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame."""
-    if end - at < 2:
-        return 0
-    if buffer[at + 1] not in KINDS:
-        return -1
-    if end - at < FRAME_BYTES:
-        return 0
-    return FRAME_BYTES if sum8(buffer[at : at + 10]) == buffer[at + 10] else -1
-
-
-PROTOCOL = Protocol("WitMotion", SYNC, probe)
+PROTOCOL = Protocol("WitMotion", SYNC, FixedFrame(Check(SUM8, tail=1, stored=-1), FRAME_BYTES, KINDS))
 
 
 def frame_of(kind: int, payload: bytes) -> bytes:

@@ -26,11 +26,14 @@ from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableP
 from drivers.imu.xsens_time import TICKS_PER_SECOND, SampleTime
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.wire.framing import Protocol
+from vehicled.wire.checksum import SUM8
+from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Protocol
 from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 SYNC = b"\xfa\xff"
 MAX_DATA_BYTES = 2048
+MAX_ITEMS = 64
+"""Most items of an MTData2 message; devices have some thirty outputs."""
 WAKE_UP, WAKE_UP_ACK = 0x3E, 0x3F
 GO_TO_CONFIG, GO_TO_MEASUREMENT, OUTPUT_CONFIGURATION, MTDATA2, ERROR = 0x30, 0x10, 0xC0, 0x36, 0x42
 """Message ids; a reply has the id of its request plus one."""
@@ -74,37 +77,37 @@ class XbusMessage(Struct, frozen=True, gc=False):
     data: bytes
 
 
-def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Return the length of the frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame."""
-    if end - at < 5:
-        return 0
-    size = buffer[at + 3]
-    stop = at + 5 + size
-    if size == 0xFF:
+class _Xbus(CheckedFrame):
+    """Frame with a short or a long count. One damaged length in 256 passes the 8-bit sum, so its content is looked at, too."""
+
+    def __init__(self) -> None:
+        # The sum over all bytes but the first, with the checksum, is zero.
+        super().__init__(Check(SUM8, first=1))
+
+    def length(self, buffer: bytes | bytearray, at: int, end: int, seen: int = 0) -> int:
+        if end - at < 5:
+            return INCOMPLETE
+        size = buffer[at + 3]
+        if size < 0xFF:
+            return size + 5
         if end - at < 7:
-            return 0
+            return INCOMPLETE
         size = buffer[at + 4] << 8 | buffer[at + 5]
         # No device writes a short length in the long form.
-        if not 0xFF <= size <= MAX_DATA_BYTES:
-            return -1
-        stop = at + 7 + size
-    # One damaged length in 256 passes the 8-bit sum and would swallow the next frames.
-    if buffer[at + 2] == MTDATA2:
-        item, last = stop - 1 - size, stop - 1
-        while item < last:
-            if item + 3 > end:
-                return 0 if item + 3 <= last else -1
+        return size + 7 if 0xFF <= size <= MAX_DATA_BYTES else NO_FRAME
+
+    def accepts(self, buffer: bytes | bytearray, at: int, stop: int) -> bool:
+        if buffer[at + 2] != MTDATA2:
+            return buffer.find(SYNC + bytes((MTDATA2,)), at + 4, stop) < 0
+        item, last = at + (6 if buffer[at + 3] == 0xFF else 4), stop - 1
+        for _ in range(MAX_ITEMS):
+            if item + 3 > last:
+                break
             item += 3 + buffer[item + 2]
-        if item != last:
-            return -1
-    elif buffer.find(SYNC + bytes((MTDATA2,)), at + 4, min(stop, end)) >= 0:
-        return -1
-    if stop > end:
-        return 0
-    return -1 if sum(buffer[at + 1 : stop]) & 0xFF else stop - at
+        return item == last
 
 
-PROTOCOL = Protocol("Xbus", SYNC, probe)
+PROTOCOL = Protocol("Xbus", SYNC, _Xbus())
 
 
 def encode(mid: int, data: bytes = b"") -> bytes:

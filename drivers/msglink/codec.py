@@ -12,6 +12,8 @@ from operator import or_
 from msgspec import MsgspecError, msgpack
 
 from vehicled.messages import ALL, Message
+from vehicled.wire.checksum import CRC16_IBM_3740
+from vehicled.wire.framing import Check, CountedFrame, Framer, Protocol
 
 SYNC = b"VL"
 VERSION = 1
@@ -24,6 +26,18 @@ _CRC = struct.Struct("<H")
 _HEAD_BYTES = _HEAD.size
 OVERHEAD_BYTES = _HEAD.size + _CRC.size
 _VERSION_AND_LENGTH = struct.Struct("<BH")
+
+PROTOCOL = Protocol(
+    "msglink",
+    SYNC,
+    CountedFrame(
+        Check(CRC16_IBM_3740, first=len(SYNC), tail=_CRC.size, stored=-_CRC.size, order="little"),
+        at=3,
+        width=2,
+        extra=OVERHEAD_BYTES,
+        most=MAX_PAYLOAD_BYTES,
+    ),
+)
 
 _to_msgpack = msgpack.Encoder().encode
 _from_msgpack = msgpack.Decoder(reduce(or_, ALL)).decode
@@ -47,53 +61,35 @@ class Decoder:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
-        self.dropped_bytes = 0
-        """Bytes outside valid frames."""
-        self.bad_frames = 0
-        """Syncs with an invalid length or checksum, including false syncs inside damaged frames."""
+        self._framer = Framer((PROTOCOL,), OVERHEAD_BYTES + MAX_PAYLOAD_BYTES)
         self.unknown_frames = 0
         """Valid frames of another version, or with an unknown message."""
 
     @property
+    def dropped_bytes(self) -> int:
+        """Bytes outside valid frames."""
+        return self._framer.dropped_bytes
+
+    @property
+    def bad_frames(self) -> int:
+        """Syncs with an invalid length or checksum, including false syncs inside damaged frames."""
+        return self._framer.bad_frames
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes of an incomplete frame; below ``MAX_PAYLOAD_BYTES + OVERHEAD_BYTES``."""
-        return len(self._rest)
+        return self._framer.buffered_bytes
 
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages completed by ``data``, in order. ``t_rx_ns`` is the sender's, by convention 0; the receiver stamps
         it."""
-        if self._rest:
-            data = self._rest + data
         messages: list[Message] = []
-        at, end = 0, len(data)
-        while end - at >= _HEAD_BYTES:
-            sync, version, length = _HEAD.unpack_from(data, at)
-            if sync != SYNC:
-                found = data.find(SYNC, at)
-                if found < 0:
-                    # The last byte may be the first half of the next sync.
-                    found = end - 1 if data[end - 1] == SYNC[0] else end
-                self.dropped_bytes += found - at
-                at = found
+        for _, frame in self._framer.feed(data):
+            if frame[2] != VERSION:
+                self.unknown_frames += 1
                 continue
-            stop = at + OVERHEAD_BYTES + length
-            if length <= MAX_PAYLOAD_BYTES:
-                if stop > end:
-                    break
-                covered = data[at + 2 : stop - 2]
-                if crc_hqx(covered, CRC_START) == data[stop - 2] | data[stop - 1] << 8:
-                    at = stop
-                    if version != VERSION:
-                        self.unknown_frames += 1
-                        continue
-                    try:
-                        messages.append(_from_msgpack(covered[3:]))
-                    except (MsgspecError, ValueError, RecursionError):
-                        self.unknown_frames += 1
-                    continue
-            self.bad_frames += 1
-            self.dropped_bytes += 1
-            at += 1
-        self._rest = data[at:]
+            try:
+                messages.append(_from_msgpack(frame[_HEAD_BYTES : -_CRC.size]))
+            except (MsgspecError, ValueError, RecursionError):
+                self.unknown_frames += 1
         return messages

@@ -9,13 +9,13 @@ import zlib
 from typing import Final, Protocol
 
 MAX_CHUNK_LINE_BYTES: Final = 256
-MAX_EXPANSION: Final = 200
+MAX_EXPANSION: Final = 30
 """Largest ratio of output to input before a compressed body counts as hostile. Corrections hardly compress, source tables
 tenfold."""
-FREE_OUTPUT_BYTES: Final = 1 << 20
+FREE_OUTPUT_BYTES: Final = 1 << 16
 """Output bytes exempt from this limit."""
 
-_PIECE_BYTES: Final = 1 << 16
+_PIECE_BYTES: Final = 1 << 12
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _CHUNK_SIZE: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(?:;.*)?\r?\Z", re.DOTALL)
 

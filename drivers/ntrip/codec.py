@@ -14,6 +14,8 @@ from drivers.ntrip.body import BodyDecoder, Chunked, Gzip, Identity, Stacked
 
 Version = Literal[1, 2]
 
+HEAD_END: Final = b"\r\n\r\n"
+"""End of a request or of a response header."""
 MAX_LINE_BYTES: Final = 2_048
 MAX_HEAD_BYTES: Final = 16_384
 

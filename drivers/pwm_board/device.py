@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from drivers.pwm_board.codec import BOARD_MAX_US, BOARD_MIN_US, Pulses, encode
 from vehicled.messages import ActuatorCommand, Fault, Message, Mode, PortState, Reaction
-from vehicled.ports import NEVER_NS, Action, Device, Send
+from vehicled.ports import NEVER_NS, Action, Device, Send, Transport
 
 Pulse = Annotated[float, Meta(ge=BOARD_MIN_US, le=BOARD_MAX_US)]
 PulseRange = Annotated[float, Meta(ge=-500.0, le=500.0)]
@@ -45,6 +45,7 @@ class PwmBoard(Device):
     """Driver of the ART board. Open loop: the board sends nothing, so nothing is measured or verified."""
 
     Params: ClassVar[type[PwmParams]] = PwmParams
+    transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (Fault,)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
 

@@ -8,8 +8,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from vehicled.wire.checksum import CRC24Q
 from vehicled.wire.crc import crc24q
-from vehicled.wire.framing import PayloadReader, Protocol
+from vehicled.wire.framing import Check, CountedFrame, PayloadReader, Protocol
 
 SYNC: Final = b"\xd3"
 HEAD_BYTES: Final = 3
@@ -18,24 +19,13 @@ MAX_PAYLOAD_BYTES: Final = 1023
 MAX_FRAME_BYTES: Final = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES
 
 
-def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Return the length of the frame at ``at``, 0 if more bytes are needed, -1 if it is not a frame. For ``Framer``.
+RTCM3: Final = Protocol(
+    "RTCM3", SYNC, CountedFrame(Check(CRC24Q), at=1, width=2, order="big", extra=OVERHEAD_BYTES, most=MAX_PAYLOAD_BYTES)
+)
+"""Protocol for a ``Framer`` on a port shared with other protocols.
 
-    The six reserved bits are zero in every edition of the standard; requiring that rejects most false starts.
-    """
-    if end - at >= 2 and buffer[at + 1] > 3:
-        return -1
-    if end - at < HEAD_BYTES:
-        return 0
-    stop = at + OVERHEAD_BYTES + (buffer[at + 1] << 8 | buffer[at + 2])
-    if stop > end:
-        return 0
-    wanted = buffer[stop - 3] << 16 | buffer[stop - 2] << 8 | buffer[stop - 1]
-    return stop - at if crc24q(buffer[at : stop - 3]) == wanted else -1
-
-
-RTCM3: Final = Protocol("RTCM3", SYNC, probe)
-"""Protocol for a ``Framer`` on a port shared with other protocols."""
+The six reserved bits before the length are zero in every edition of the standard; requiring that rejects most false starts.
+"""
 
 
 class FrameReader(PayloadReader):
@@ -140,10 +130,14 @@ def _signed38(value: int) -> float:
     return (value - (1 << 38) if value >> 37 else value) / 1e4
 
 
+STATION_TYPES: Final = {1005: 19, 1006: 21}
+"""Octets of the messages with the position of a station."""
+
+
 def decode_station(frame: bytes) -> Station | None:
     """Return the station of a 1005 or 1006 frame; None for other types, or if it is too short."""
     kind = message_type(frame)
-    needed = {1005: 19, 1006: 21}.get(kind)
+    needed = STATION_TYPES.get(kind)
     if needed is None or len(frame) < OVERHEAD_BYTES + needed:
         return None
     bits = int.from_bytes(frame[HEAD_BYTES : HEAD_BYTES + 19], "big")

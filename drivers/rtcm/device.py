@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from drivers.rtcm.feed import CorrectionFeed
 from drivers.rtcm.watch import StallWatch
 from vehicled.messages import Corrections, Event, Fault, Message, PortState, Reaction
-from vehicled.ports import Action, Device, Reopen
+from vehicled.ports import Action, Device, Reopen, Transport
 
 
 class RtcmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -24,6 +24,7 @@ class RtcmDevice(Device):
     """Driver that outputs each frame as one :class:`Corrections`; it sends nothing."""
 
     Params: ClassVar = RtcmParams
+    transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (Corrections, Fault, Event)
     consumes: tuple[type[Message], ...] = ()
 

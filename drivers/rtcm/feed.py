@@ -1,17 +1,24 @@
 """RTCM byte stream to messages: the common part of all sources of corrections."""
 
 from collections.abc import Sequence
+from math import hypot
 
 import msgspec
 
-from drivers.rtcm.codec import FrameReader, Station, decode_station, message_type
+from drivers.rtcm.codec import STATION_TYPES, FrameReader, Station, decode_station, message_type
 from vehicled.messages import Corrections, Event, Message
 from vehicled.ports import NEVER_NS
-from vehicled.wire.usage import MessageUsage, Unused
+from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 STALE_NS = 2_000_000_000
 """Timeout of an incomplete frame, ns. Longer than a TCP retransmission, which would otherwise lose a frame; a false start claims at
 most a kilobyte, so it seldom waits."""
+MOVING_NS = 60_000_000_000
+"""Shortest time between two reports of stations that change, ns: a base that surveys itself moves with every message."""
+STATIONS = 8
+"""Stations reported at once; a caster that sends more of them changes them."""
+EARTH_M = 6_340_000.0, 6_400_000.0
+"""Distances of places on the earth from its centre, m; it is flat by 21 km."""
 
 
 class CorrectionFeed:
@@ -27,7 +34,8 @@ class CorrectionFeed:
         self._wanted = wanted
         self._reader = FrameReader()
         self._rx_ns = 0
-        self._station: Station | None = None
+        self._stations: dict[int, Station] = {}
+        self._changed_ns = -MOVING_NS
         self.usage = MessageUsage()
         """Account of the messages by number. They are passed on unread, so every one is used if corrections are expected."""
         self.frames = 0
@@ -41,7 +49,7 @@ class CorrectionFeed:
     def reset(self) -> None:
         """Reset on a new connection, because the old partial frame would spoil the first one."""
         self._reader.clear()
-        self._station = None
+        self._stations.clear()
         self.frames = 0
 
     def feed(self, data: bytes, t_rx_ns: int) -> list[Message]:
@@ -59,18 +67,34 @@ class CorrectionFeed:
         messages: list[Message] = []
         for frame in frames:
             self.frames += 1
-            station = decode_station(frame)
-            if station is not None and not _same(station, self._station):
-                self._station = station
-                messages.append(self._station_event(station, t_rx_ns))
             number = message_type(frame)
             name = str(number) if number else "RTCM3"
+            if number in STATION_TYPES:
+                messages += self._on_station(name, decode_station(frame), t_rx_ns)
             if not self._wanted:
                 self.usage.refuse(name, Unused.NOT_WANTED)
             else:
                 self.usage.use(name)
                 messages.append(Corrections(t_rx_ns, t_rx_ns, self._origin, frame))
         return messages
+
+    def _on_station(self, name: str, station: Station | None, t_rx_ns: int) -> list[Message]:
+        """Return the event of a new or moved station, and the warning of one whose place is none."""
+        problem = station_problem(station)
+        if problem is not None:
+            self.usage.lose(name, *problem)
+            return self.usage.take_events(t_rx_ns, self._origin)
+        assert station is not None
+        known = self._stations.get(station.number)
+        if _same(station, known):
+            return []
+        if known is not None or len(self._stations) >= STATIONS:
+            if t_rx_ns - self._changed_ns < MOVING_NS:
+                return []
+            self._changed_ns = t_rx_ns
+        # Numbers have 12 bits, so this is bounded.
+        self._stations[station.number] = station
+        return [self._station_event(station, t_rx_ns)]
 
     def _station_event(self, station: Station, t_ns: int) -> Event:
         """Return the event for a new or changed station position, because a moved base moves the vehicle."""
@@ -81,6 +105,18 @@ class CorrectionFeed:
             "virtual": station.virtual,
         }
         return Event(t_ns, "info", "corrections_station", msgspec.json.encode(fields).decode())
+
+
+def station_problem(station: Station | None) -> Problem | None:
+    """Return why a base has no place: its receiver would make a wrong position of it, under a valid checksum."""
+    if station is None:
+        return Problem(Unused.UNREADABLE, "length")
+    from_centre_m = hypot(station.x_m, station.y_m, station.z_m)
+    if from_centre_m == 0.0:
+        return Problem(Unused.ALL_ZERO, "place of the base")
+    if not EARTH_M[0] <= from_centre_m <= EARTH_M[1]:
+        return Problem(Unused.OUT_OF_RANGE, "place of the base", f"{from_centre_m * 1e-3:.0f} km from the centre of the earth")
+    return None
 
 
 def _same(reported: Station, known: Station | None) -> bool:

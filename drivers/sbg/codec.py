@@ -10,12 +10,14 @@ from struct import Struct as Layout
 from struct import error as LayoutError
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct
 
 from drivers.imu.base import frames
 from vehicled.messages import NAN
+from vehicled.wire.checksum import CRC16_KERMIT
 from vehicled.wire.crc import crc16_kermit
-from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Protocol
+from vehicled.wire.framing import NO_FRAME, Check, CountedFrame, Integers, Octets, Protocol
 
 SYNC, END = b"\xff\x5a", 0x33
 LOGS, FAST_LOGS, COMMANDS = 0x00, 0x01, 0x10
@@ -294,24 +296,31 @@ class Message(Struct, frozen=True, gc=False):
     payload: bytes
 
 
-def probe(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Detect a frame, see :data:`vehicled.wire.framing.Probe`."""
-    if end - at < 6:
-        return INCOMPLETE
-    number, message_class = buffer[at + 2], buffer[at + 3]
-    size = buffer[at + 4] | buffer[at + 5] << 8
-    longest = COMMON_PAYLOAD_BYTES if message_class == FAST_LOGS or (message_class == LOGS and number not in LONG_LOGS) else None
-    if message_class not in (LOGS, FAST_LOGS, COMMANDS, COMMANDS | EXTENDED) or size > (longest or MAX_PAYLOAD_BYTES):
-        return NO_FRAME
-    total = size + OVERHEAD_BYTES
-    if end - at < total:
-        return INCOMPLETE
-    last = at + total - 1
-    crc = buffer[last - 2] | buffer[last - 1] << 8
-    return total if buffer[last] == END and crc16_kermit(buffer[at + 2 : last - 2]) == crc else NO_FRAME
+class _SbgFrame(CountedFrame):
+    """Frame whose longest payload depends on class and number."""
+
+    def __init__(self) -> None:
+        check = Check(CRC16_KERMIT, first=2, tail=3, stored=-3, order="little", end=bytes((END,)))
+        super().__init__(check, at=4, width=2, extra=OVERHEAD_BYTES, most=MAX_PAYLOAD_BYTES)
+        self._longest = np.full((256, 256), NO_FRAME, np.int64)
+        """Longest frame by class and number."""
+        self._longest[[LOGS, COMMANDS, COMMANDS | EXTENDED]] = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES
+        fixed = [number for number in range(256) if number not in LONG_LOGS]
+        self._longest[LOGS, fixed] = self._longest[FAST_LOGS] = COMMON_PAYLOAD_BYTES + OVERHEAD_BYTES
+        self._longest_of: list[list[int]] = self._longest.tolist()
+
+    def length(self, buffer: bytes | bytearray, at: int, end: int, seen: int = 0) -> int:
+        size = super().length(buffer, at, end)
+        return NO_FRAME if size > 0 and size > self._longest_of[buffer[at + 3]][buffer[at + 2]] else size
+
+    def lengths(self, buffer: bytes | bytearray, octets: Octets, places: Integers) -> Integers:
+        sizes = super().lengths(buffer, octets, places)
+        number, message_class = (octets.take(places + place, mode="clip") for place in (2, 3))
+        sizes[(sizes > 0) & (sizes > self._longest[message_class, number])] = NO_FRAME
+        return sizes
 
 
-PROTOCOL = Protocol("sbgECom", SYNC, probe)
+PROTOCOL = Protocol("sbgECom", SYNC, _SbgFrame())
 
 
 def read(frame: bytes) -> Log | Message:

@@ -4,7 +4,6 @@
 stream; :func:`encode` writes any layout. Decoding never raises on wire input. Sources: NOTES.md.
 """
 
-import re
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +12,9 @@ from drivers.ublox import keys, nmea, ubx
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.names import IDS, ubx_name
 from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
-from vehicled.wire.crc import crc24q, fletcher8, xor8
-from vehicled.wire.framing import Framer, Protocol
+from vehicled.wire.checksum import CRC24Q, FLETCHER8
+from vehicled.wire.crc import fletcher8
+from vehicled.wire.framing import Check, CountedFrame, Framer, Protocol, TextLine
 
 UBX_SYNC = b"\xb5\x62"
 UBX_OVERHEAD_BYTES = 8
@@ -28,52 +28,22 @@ _PARSERS = ubx.PARSERS | {IDS["CFG-VALSET"]: keys.parse_valset, IDS["CFG-VALGET"
 # ---------------------------------------------------------------- frames
 
 
-def _probe_ubx(buffer: bytes | bytearray, at: int, end: int) -> int:
-    if end - at < 6:
-        return 0
-    length = buffer[at + 4] | buffer[at + 5] << 8
-    if length > MAX_UBX_PAYLOAD_BYTES:
-        return -1
-    stop = at + UBX_OVERHEAD_BYTES + length
-    if stop > end:
-        return 0
-    return stop - at if fletcher8(buffer[at + 2 : stop - 2]) == buffer[stop - 2 : stop] else -1
-
-
-# Proprietary names are long, and some makers use lower case. A line with fields but without a checksum is a frame, too, so that it
-# can be named: older devices send them.
-_LINE = re.compile(rb"\$([A-Za-z][0-9A-Za-z_]{2,31}(,[\x20-\x23\x25-\x29\x2b-\x7e]*)?)(?:\*([0-9A-Fa-f]{2}))?\r?\n")
-# Any beginning of a line, so that a dollar sign in binary data holds nothing back.
-_LINE_BEGINS = re.compile(
-    rb"\$(?:[A-Za-z][0-9A-Za-z_]{0,31}|[A-Za-z][0-9A-Za-z_]{2,31}(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*)?"
-    rb"(?:\r|\*(?:[0-9A-Fa-f](?:[0-9A-Fa-f]\r?)?)?)?)?"
-)
-
-
-def _probe_nmea(buffer: bytes | bytearray, at: int, end: int) -> int:
-    stop = min(end, at + MAX_LINE_BYTES)
-    found = _LINE.match(buffer, at, stop)
-    if found:
-        sound = xor8(found[1]) == int(found[3], 16) if found[3] else found[2]
-        return found.end() - at if sound else -1
-    return 0 if stop == end and _LINE_BEGINS.fullmatch(buffer, at, end) else -1
-
-
-def _probe_rtcm(buffer: bytes | bytearray, at: int, end: int) -> int:
-    if end - at < 2:
-        return 0
-    if buffer[at + 1] & 0xFC:
-        return -1
-    if end - at < 3:
-        return 0
-    stop = at + 6 + ((buffer[at + 1] & 3) << 8 | buffer[at + 2])
-    if stop > end:
-        return 0
-    return stop - at if crc24q(buffer[at : stop - 3]) == int.from_bytes(buffer[stop - 3 : stop], "big") else -1
-
-
 UBX, NMEA, RTCM = "ubx", "nmea", "rtcm"
-PROTOCOLS = (Protocol(UBX, UBX_SYNC, _probe_ubx), Protocol(NMEA, b"$", _probe_nmea), Protocol(RTCM, b"\xd3", _probe_rtcm))
+PROTOCOLS = (
+    Protocol(
+        UBX,
+        UBX_SYNC,
+        CountedFrame(
+            Check(FLETCHER8, first=2, tail=2, stored=-2, order="little"),
+            at=4,
+            width=2,
+            extra=UBX_OVERHEAD_BYTES,
+            most=MAX_UBX_PAYLOAD_BYTES,
+        ),
+    ),
+    Protocol(NMEA, b"$", TextLine(MAX_LINE_BYTES, bare=True)),
+    Protocol(RTCM, b"\xd3", CountedFrame(Check(CRC24Q), at=1, width=2, order="big", extra=6, most=1023)),
+)
 
 
 def framer() -> Framer:

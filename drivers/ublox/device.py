@@ -15,7 +15,7 @@ from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
 from drivers.ublox.watch import ORIGIN, event
 from vehicled.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState
-from vehicled.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud
+from vehicled.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud, Transport
 from vehicled.wire.episodes import FaultEpisode
 from vehicled.wire.usage import MessageUsage, Unused
 
@@ -30,6 +30,7 @@ class UbloxDevice(Device):
     """Driver of a receiver on one port, in UBX or NMEA. Corrections go to it or, from a base, come from it."""
 
     Params: ClassVar[type[_Params]] = _Params
+    transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (GnssFix, Heading, Corrections, Event, Fault)
     consumes: tuple[type[Message], ...] = (Corrections,)
 

@@ -1,5 +1,6 @@
 """VESC drivers for a CAN port and a serial port. Common part: :mod:`drivers.vesc.core`."""
 
+import json
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -32,9 +33,9 @@ from drivers.vesc.comm import Comm, Setpoint, decode_comm, encode_comm
 from drivers.vesc.core import DIAGNOSE_NS, SLOW_FIELDS, VescCore
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
-from vehicled.messages import Message, PortState, Reaction
-from vehicled.ports import Send
-from vehicled.wire.can import RECORD_BYTES, pack, unpack_all
+from vehicled.messages import Event, Message, PortState, Reaction
+from vehicled.ports import Send, Transport
+from vehicled.wire.can import RECORD_BYTES, CanError, CanFrame, error_texts, is_error_active, pack, unpack_all
 from vehicled.wire.usage import Unused
 
 CAN_COMMANDS = {
@@ -48,12 +49,16 @@ STALE_NS = 50_000_000
 UAVCAN_NODE_STATUS = 341
 """UAVCAN v0 data type that every UAVCAN node sends once a second, in bits 8 to 23 of its identifiers."""
 MAX_NEIGHBOURS = 16
+BUS_QUIET_NS = 5_000_000_000
+"""Time without an error frame after which the trouble of the bus is over."""
+BUS_CURE = "check bit rate, termination, wiring, and that another node is on"
 
 
 class VescCan(VescCore):
     """Driver of a VESC on CAN. Telemetry comes from STATUS frames, fault codes and configuration from COMM packets."""
 
     Params: ClassVar[type[CanParams]] = CanParams
+    transport: ClassVar[Transport] = "frames"
 
     def __init__(self, params: CanParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         super().__init__(params, messages, command_lifetime_ns, params.controller_id)
@@ -63,6 +68,8 @@ class VescCan(VescCore):
         self._neighbours: set[int] = set()
         self._uavcan: set[int] = set()
         self._ping_due_ns = 0
+        self._bus_errors = ""
+        self._bus_error_ns = 0
         self.dropped_bytes = 0
         """Bytes of incomplete records."""
         self.error_frames = 0
@@ -119,7 +126,7 @@ class VescCan(VescCore):
                 self._on_rx_frame(t_rx_ns)
                 self._restarted(t_rx_ns)
             case Foreign(frame) if frame.error:
-                self.error_frames += 1
+                self._on_bus_error(frame, t_rx_ns)
                 return
             case Foreign(frame):
                 self.foreign_frames += 1
@@ -131,6 +138,23 @@ class VescCan(VescCore):
             self.usage.refuse(name, Unused.FOREIGN)
         else:
             self.usage.use(name)
+
+    def _on_bus_error(self, frame: CanFrame, t_rx_ns: int) -> None:
+        """Report what the controller of this computer says about the bus; the end of the trouble, too."""
+        self.error_frames += 1
+        self._bus_error_ns = t_rx_ns
+        if frame.can_id & CanError.RESTARTED or is_error_active(frame):
+            self._episodes.end("can_bus_errors", t_rx_ns)
+            if frame.can_id & CanError.RESTARTED:
+                self._out.append(Event(t_rx_ns, "warning", "can_controller_restarted", json.dumps({"count": self.error_frames})))
+            return
+        if frame.can_id == CanError.CONTROLLER and not frame.data[1:2].strip(b"\0"):
+            return
+        texts = error_texts(frame)
+        if self._bus_errors != texts[0]:
+            self._bus_errors = texts[0]
+            self._episodes.end("can_bus_errors", t_rx_ns)
+        self._episodes.start("can_bus_errors", Reaction.WARN, f"the CAN bus reports {', '.join(texts)}: {BUS_CURE}", t_rx_ns)
 
     def _on_status(self, name: str, message: CanMessage, t_rx_ns: int) -> None:
         match message:
@@ -167,6 +191,8 @@ class VescCan(VescCore):
         self._rest = b""
 
     def _on_time_wire(self, now_ns: int) -> None:
+        if now_ns - self._bus_error_ns > BUS_QUIET_NS:
+            self._episodes.end("can_bus_errors", now_ns)
         if self._setup.version is None:
             if now_ns >= self._ping_due_ns:
                 # Every controller answers this with its own id, which shows a wrong controller_id.
@@ -210,6 +236,7 @@ class VescUart(VescCore):
     """Driver of a VESC on a serial line or USB. All telemetry is polled."""
 
     Params: ClassVar[type[UartParams]] = UartParams
+    transport: ClassVar[Transport] = "stream"
 
     def __init__(self, params: UartParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         super().__init__(params, messages, command_lifetime_ns, None)

@@ -4,8 +4,9 @@ import struct
 from collections.abc import Iterator
 
 from drivers.vesc.comm import MAX_PAYLOAD_BYTES, CommMessage, decode_comm
+from vehicled.wire.checksum import CRC16_XMODEM
 from vehicled.wire.crc import crc16_xmodem
-from vehicled.wire.framing import PayloadReader, Protocol
+from vehicled.wire.framing import Check, CountedFrame, PayloadReader, Protocol
 
 SHORT, LONG, END = 0x02, 0x03, 0x03
 _SHORT_HEAD = struct.Struct(">BB")
@@ -23,31 +24,33 @@ def frame_uart(payload: bytes) -> bytes:
     return head + payload + _TAIL.pack(crc16_xmodem(payload), END)
 
 
-def _probe(buffer: bytes | bytearray, at: int, end: int, head: int, length: int) -> int:
-    stop = at + head + length + _TAIL.size
-    if stop > end:
-        return 0
-    crc, last = _TAIL.unpack_from(buffer, stop - _TAIL.size)
-    whole = last == END and crc == crc16_xmodem(bytes(buffer[at + head : stop - _TAIL.size]))
-    return stop - at if whole else -1
-
-
-def _probe_short(buffer: bytes | bytearray, at: int, end: int) -> int:
-    if end - at < _SHORT_HEAD.size:
-        return 0
-    length = buffer[at + 1]
-    return _probe(buffer, at, end, _SHORT_HEAD.size, length) if length else -1
-
-
-def _probe_long(buffer: bytes | bytearray, at: int, end: int) -> int:
-    if end - at < _LONG_HEAD.size:
-        return 0
-    length = buffer[at + 1] << 8 | buffer[at + 2]
-    # Reject long frames that would fit a short one, as the firmware does, because 03 also ends every frame.
-    return _probe(buffer, at, end, _LONG_HEAD.size, length) if 0xFF <= length <= MAX_PAYLOAD_BYTES else -1
-
-
-_PROTOCOLS = (Protocol("short", bytes((SHORT,)), _probe_short), Protocol("long", bytes((LONG,)), _probe_long))
+_PROTOCOLS = (
+    Protocol(
+        "short",
+        bytes((SHORT,)),
+        CountedFrame(
+            Check(CRC16_XMODEM, first=_SHORT_HEAD.size, tail=1, end=bytes((END,))),
+            at=1,
+            extra=_SHORT_HEAD.size + _TAIL.size,
+            least=1,
+            most=0xFF,
+        ),
+    ),
+    Protocol(
+        "long",
+        bytes((LONG,)),
+        CountedFrame(
+            Check(CRC16_XMODEM, first=_LONG_HEAD.size, tail=1, end=bytes((END,))),
+            at=1,
+            width=2,
+            order="big",
+            extra=_LONG_HEAD.size + _TAIL.size,
+            # Reject long frames that would fit a short one, as the firmware does, because 03 also ends every frame.
+            least=0xFF,
+            most=MAX_PAYLOAD_BYTES,
+        ),
+    ),
+)
 _PAYLOAD_AT = {"short": _SHORT_HEAD.size, "long": _LONG_HEAD.size}
 
 

@@ -167,13 +167,13 @@ class FailingEmulator:
     def take_tx(self) -> Sequence[Transmission]:
         sent = []
         for arrives_ns, data in self._emulator.take_tx():
-            t_ns = arrives_ns
+            t_ns, hangs_up = arrives_ns, not data
             for episode in self._episodes:
                 if episode.active(arrives_ns):
                     if episode.kind == "delayed":
                         t_ns += round(episode.value * SECOND_NS)
                     data = _spoilt_bytes(data, episode, arrives_ns)
-            if data:
+            if data or hangs_up:
                 self._arrived_ns = max(t_ns, self._arrived_ns)
                 sent.append((self._arrived_ns, data))
         return sent

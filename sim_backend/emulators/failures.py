@@ -120,6 +120,13 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
     "fault": ("VESC", "the controller reports the fault of this code and stops the motor"),
     "own_timeout": ("VESC", "motor commands are lost while telemetry continues: the controller's own timeout acts"),
     "bus_off": ("VESC on CAN", "no frame passes on the bus"),
+    "caster_status": ("NTRIP casters", "every request is answered with this status, 401 if not given"),
+    "caster_closes": ("NTRIP casters", "every connection is closed at once (1), or after the answer (2)"),
+    "caster_table": ("NTRIP casters", "the mountpoint is unknown: the source table is the answer"),
+    "caster_page": ("NTRIP casters", "a web page is the answer, as of a network that asks for a login"),
+    "caster_mute": ("NTRIP casters", "the connection stays, and nothing comes"),
+    "caster_flood": ("NTRIP casters", "false starts of messages come as fast as the line takes them"),
+    "caster_needs_position": ("NTRIP casters", "nothing comes before a position was sent"),
 }
 """Kinds that emulators of certain devices add, with the devices."""
 

@@ -18,7 +18,7 @@ class DriveCommand(NamedTuple):
 
 
 Transmission = tuple[int, bytes]
-"""Arrival time at the daemon, and the bytes."""
+"""Arrival time at the daemon, and the bytes. None of them: a server closes the connection."""
 
 
 class Emulator(Protocol):

@@ -16,6 +16,7 @@ EMULATORS: dict[str, str] = {
     "bno08x": "sim_backend.emulators.bno08x:bno08x",
     "mip": "sim_backend.emulators.mip:mip",
     "msglink": "sim_backend.emulators.msglink:MsgLinkEmulator",
+    "ntrip": "sim_backend.emulators.caster:Caster",
     "n100": "sim_backend.emulators.n100:n100",
     "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
     "sbg": "sim_backend.emulators.sbg:sbg",
@@ -32,6 +33,8 @@ CONTRACT = plugins.Contract("sim_backend.emulators.interface:Emulator", ("port",
 """Requirements on an emulator that is a plugin."""
 _CAN_DRIVERS = frozenset({"vesc_can"})
 """Drivers whose port carries CAN frames instead of a byte stream."""
+_NETWORK_DRIVERS = frozenset({"ntrip"})
+"""Drivers that connect to a server."""
 
 
 class UnknownEmulatorError(LookupError):
@@ -40,9 +43,22 @@ class UnknownEmulatorError(LookupError):
 
 def wired_ports(profile: Profile) -> tuple[dict[str, int], list[str]]:
     """Return the line rates of all devices with a wire, 0 without one in the address (USB), and which of them are on CAN."""
-    wired = {name: device for name, device in profile.devices.items() if device.driver.name != "msglink"}
+    wired = {
+        name: device
+        for name, device in profile.devices.items()
+        if device.driver.name != "msglink" and device.driver.name not in _NETWORK_DRIVERS
+    }
     rates = {name: baud_of(device.port) if "baud=" in device.port else 0 for name, device in wired.items()}
     return rates, [name for name, device in wired.items() if device.driver.name in _CAN_DRIVERS]
+
+
+def network_ports(profile: Profile) -> dict[str, bool]:
+    """Return the devices that connect to a server, and whether by TLS."""
+    return {
+        name: device.port.startswith(("tls:", "tcp+tls:"))
+        for name, device in profile.devices.items()
+        if device.driver.name in _NETWORK_DRIVERS
+    }
 
 
 def check_emulators(profile: Profile) -> None:

@@ -191,7 +191,7 @@ def _go_on(drive: _Drive, failure: Failure, watch_s: float, stop_s: float | None
         if stop_ns is not None and now_ns >= stop_ns:
             machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, "the test"), now_ns)
             stop_ns = None
-        if rearm_ns == 0 and machine.standstill(now_ns):
+        if rearm_ns == 0 and machine.over(now_ns):
             digest = machine.digest.hexdigest()
             rearm_ns = max(over_ns, now_ns) + round(REST_S * SECOND_NS)
             end_ns = rearm_ns + round(AFTER_S * SECOND_NS)

@@ -211,7 +211,7 @@ def test_the_operator_stops_it() -> None:
     drive.ask(OperatorAction.STOP)
     drive.run(drive.stands, 3.0)
     assert drive.machine.why == "stopped by test"
-    assert drive.machine.standstill(drive.pair.now_ns), "a run in simulation ends with it"
+    assert drive.machine.over(drive.pair.now_ns), "a run in simulation ends with it"
 
 
 def test_wheels_that_are_held_disable_the_drive() -> None:

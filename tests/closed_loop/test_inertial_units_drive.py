@@ -68,7 +68,7 @@ def drive(overrides: list[str], course: Course) -> tuple[str, Journal, Pair]:
     pair = Pair(profile, course, [], journal, 7)
     while True:
         pair.grant()
-        if pair.machine.standstill(pair.now_ns) or pair.now_ns > LIMIT_NS:
+        if pair.machine.over(pair.now_ns) or pair.now_ns > LIMIT_NS:
             return pair.machine.digest.hexdigest(), journal, pair
         pair.reply()
 

@@ -152,7 +152,7 @@ def test_a_lap_that_is_joined_anywhere_is_driven_in_full_and_ends_there(tmp_path
 
 
 def test_a_lap_that_is_prepared_beside_the_loop_is_driven_in_full(tmp_path: Path) -> None:
-    """The vehicle drives on while the lap is prepared; what the log keeps gives the same drive."""
+    """The vehicle drives on while the lap, read already, is prepared; what the log keeps gives the same drive."""
     asked: list[tuple[CourseCommand, Prepared]] = []
 
     def console(machine: Machine) -> Console:
@@ -164,7 +164,7 @@ def test_a_lap_that_is_prepared_beside_the_loop_is_driven_in_full(tmp_path: Path
     def ask_for_it(machine: Machine, now_ns: int) -> None:
         lap = lap_here(machine, 0.9)
         message = CourseCommand(now_ns, now_ns, "a test", lap.name, to_bytes(lap))
-        asked.append((message, console(machine).prepare(message)))
+        asked.append((message, console(machine).prepare(message, lap)))
 
     def take_it(machine: Machine, now_ns: int) -> str:
         return console(machine).change(*asked[0], now_ns)

@@ -38,8 +38,8 @@ from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
 
 SECOND_NS = 10**9
-STOPS = ((0.0, 0.0, 1.0), (4.0, 0.0, 0.0), (7.0, 1.0, 3.0), (9.0, 3.0, 2.0))
-"""Waypoints with their waits: before the start, none, in a bend, and at the end."""
+STOPS = ((0.0, 0.0, 1.0), (4.0, 0.0, 0.0), (7.0, 1.0, 11.0), (9.0, 3.0, 2.0))
+"""Waypoints with their waits: before the start, none, in a bend for longer than a drive may stand still, and at the end."""
 
 
 def mission(path: Path) -> Path:
@@ -55,7 +55,7 @@ def mission(path: Path) -> Path:
 
 def test_a_mission_of_a_file_waits_where_it_says_and_replays(tmp_path: Path) -> None:
     course = load_course(str(mission(tmp_path / "round.waypoints")))
-    assert [wait.duration_s for wait in course.waits] == [1.0, 3.0, 2.0]
+    assert [wait.duration_s for wait in course.waits] == [1.0, 11.0, 2.0]
     spec = RunSpec(profile="art", course=str(tmp_path / "round.waypoints"), duration_s=60.0, log_folder=str(tmp_path), seed=3)
     done = simulate(Plan.of(spec), SimulationSpec())
     assert done.result.finished, done.result.why
@@ -82,7 +82,7 @@ def test_a_mission_of_a_file_waits_where_it_says_and_replays(tmp_path: Path) -> 
     assert (result.verdict, result.digest) == ("identical", result.digest_in_log)
     page = tmp_path / "report.html"
     write_report(path, str(page))
-    assert "Waited 6 s at 3 place(s), as the course asks." in page.read_text()
+    assert "Waited 14 s at 3 place(s), as the course asks." in page.read_text()
 
 
 def bend(size_m: float, speed_mps: float, *waits_s: float, name: str = "bend") -> Course:

@@ -1,7 +1,7 @@
 """Controllers that are wrong about their place, their end or their plan: safety watches the vehicle."""
 
 from collections.abc import Callable
-from math import cos, hypot, inf, isfinite, sin
+from math import cos, hypot, inf, isfinite, nan, sin
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def straight_on(throttle: float) -> Change:
         if not command.progress_m > 1.0:
             return command
         place = {"cross_track_m": 0.0, "heading_error_rad": 0.0, "progress_m": 1.0 + command.t_ns % SECOND_NS * 1e-8}
-        return replace(command, wheel_angle_rad=0.0, throttle=throttle, brake=0.0, **place)
+        return replace(command, wheel_angle_rad=0.0, throttle=throttle, brake=0.0, target_speed_mps=nan, **place)
 
     return change
 

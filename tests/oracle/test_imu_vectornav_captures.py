@@ -128,12 +128,12 @@ def test_field_lengths_are_those_of_the_vendor(group: str) -> None:
         if length:
             body = head[1:] + bytes(length)
             frame = head + bytes(length) + crc16_xmodem(body).to_bytes(2, "big")
-            assert vectornav.probe(frame, 0, len(frame)) == len(frame)
-            assert vectornav.probe(frame, 0, len(frame) - 1) == 0
+            assert vectornav.BINARY.probe(frame, 0, len(frame)) == len(frame)
+            assert vectornav.BINARY.probe(frame, 0, len(frame) - 1) == 0
             assert list(vectornav.read_frame(frame).values) == [f"{group}.{names[bit]}"]
     for bit in range(len(LENGTHS[group]), 15):
         head = bytes((0xFA, 1 << GROUPS.index(group))) + (1 << bit).to_bytes(2, "little")
-        assert vectornav.probe(head + bytes(600), 0, 604) == -1
+        assert vectornav.BINARY.probe(head + bytes(600), 0, 604) == -1
 
 
 def test_golden_lines() -> None:

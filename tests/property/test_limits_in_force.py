@@ -18,9 +18,12 @@ from tests.strategies import GARBAGE, near, near_count
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.stop import is_drivable
 from vehicled.messages import (
+    NAN9,
     ActuatorCommand,
     EstimatorStatus,
+    GnssFix,
     HostHealth,
+    ImuSample,
     LaserScan,
     Mode,
     MotorStatus,
@@ -35,6 +38,7 @@ from vehicled.profile import load_profile
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import CourseEntry
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.sources import Source, SourceMonitor
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.wire.clock import DeviceClock
@@ -82,10 +86,31 @@ def estimated(speed_mps: float) -> tuple[RuleInputs, bool]:
     return inputs(watching(), replace(RUNNING, speed_mps=speed_mps)), abs(speed_mps) > 0.2
 
 
+def fixed(monitors: Monitors, speed_mps: float, sigma_mps: float = 0.02, *, alive: bool = True) -> Monitors:
+    """Fixes of a receiver with this mean speed; one that is not alive repeats itself."""
+    spread = (sigma_mps * sigma_mps * 3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    for noise_mps in (0.0, 0.125, -0.125) if alive else (0.0, 0.0, 0.0):
+        fix = GnssFix(NOW_NS, NOW_NS, 0.7, -1.5, 260.0, (speed_mps, noise_mps, 0.0), NAN9, spread)
+        monitors.speed.on_message(fix, NOW_NS)
+    return monitors
+
+
 def measured(speed_mps: float) -> tuple[RuleInputs, bool]:
-    monitors = watching()
+    monitors = fixed(watching(), 0.0)
     monitors.on_message(WheelSpeed(NOW_NS, NOW_NS, speed_mps, 0.02), NOW_NS)
-    return inputs(monitors), abs(speed_mps) > 0.25
+    return inputs(monitors), isfinite(speed_mps) and abs(speed_mps) > STANDING_MPS
+
+
+def turned(roll_rad: float) -> tuple[RuleInputs, bool]:
+    """An IMU that is rolled against its mounting, at standstill."""
+    monitors = fixed(watching(), 0.0)
+    monitors.sources = SourceMonitor([Source(name="imu", message=ImuSample, silence_ns=10**9)])
+    monitors.sources.heard(ImuSample, NOW_NS)
+    force = 0.0, 9.80665 * math.sin(roll_rad), 9.80665 * math.cos(roll_rad)
+    if isfinite(roll_rad):
+        monitors.on_message(ImuSample(NOW_NS, NOW_NS, force, (0.0, 0.0, 0.0)), NOW_NS)
+        monitors.inertial.update()
+    return inputs(monitors), isfinite(roll_rad) and math.acos(max(-1.0, min(1.0, force[2] / math.hypot(*force)))) > 0.5
 
 
 def hot(temperature_k: float) -> tuple[RuleInputs, bool]:
@@ -106,11 +131,14 @@ def host(**values: float) -> RuleInputs:
     return inputs(monitors)
 
 
+STANDING_MPS = min(0.05 + 3.0 * 0.02, 0.25)
+"""Speed of a sensor with a sigma of 2 cm/s at standstill."""
 ARMING: dict[str, tuple[Callable[[float], tuple[RuleInputs, bool]], float, str]] = {
     "certainty": (certainty, 0.25, "the position is known to"),
     "heading": (heading, 0.04, "the heading is known to"),
     "estimated speed": (estimated, 0.2, "the vehicle moves at"),
-    "measured speed": (measured, 0.25, "wheels or GNSS measure"),
+    "measured speed": (measured, STANDING_MPS, "wheels or GNSS measure"),
+    "gravity": (turned, 0.5, "axis points up"),
     "motor": (hot, 350.0, "motor or controller at"),
     "battery": (flat, 9.6, "the battery is at"),
     "disk": (lambda v: (host(disk_free_share=v), v < 0.05), 0.05, "of the log's disk is free"),
@@ -159,14 +187,67 @@ def test_a_wall_clock_that_was_moved_settles_in_five_seconds(age_ns: int, step_s
 # ------------------------------------------------------------------------------------------------------------ standstill
 
 
-@given(near(0.05, signed=True, garbage=True), near_count(200_000_000, low=0), near(0.25, low=0.0))
-def test_it_stands_exactly_below_its_limits(speed_mps: float, age_ns: int, wheel_mps: float) -> None:
-    """Uses the estimate (5 cm/s, fresh) and by the wheels (25 cm/s)."""
-    monitors = watching()
+def stands(s: RuleInputs, detector: StandstillDetector | None = None) -> bool:
+    return (detector or StandstillDetector()).stands(s, gnss_stuck=False, gnss_refused=False, brake_fails=False)
+
+
+@given(
+    near(0.05, signed=True, garbage=True),
+    near_count(200_000_000, low=0),
+    near(STANDING_MPS, low=0.0),
+    near(STANDING_MPS, low=0.0),
+    st.booleans(),
+)
+def test_it_stands_exactly_below_its_limits(
+    speed_mps: float, age_ns: int, wheel_mps: float, ground_mps: float, alive: bool
+) -> None:
+    """The estimate is below 5 cm/s and fresh, if there is one, and every measured speed within its noise; one must be alive."""
+    monitors = fixed(watching(), ground_mps, alive=alive)
     monitors.on_message(WheelSpeed(NOW_NS, NOW_NS, wheel_mps, 0.02), NOW_NS)
     s = inputs(monitors, replace(RUNNING, speed_mps=speed_mps), Mode.STOPPING, estimate_age_ns=age_ns)
-    expected = abs(speed_mps) < 0.05 and age_ns <= 200_000_000 and wheel_mps <= 0.25
-    assert StandstillDetector().stands(s, gnss_stuck=False, gnss_refused=False) is expected
+    estimated = not isfinite(speed_mps) or abs(speed_mps) < 0.05
+    ground = monitors.speed.ground(NOW_NS)
+    assert ground is not None
+    expected = estimated and age_ns <= 200_000_000 and wheel_mps <= STANDING_MPS and ground.mps <= ground.standing_mps and alive
+    assert stands(s) is expected
+
+
+@pytest.mark.parametrize("wheels", [False, True])
+@examples(10)
+@given(st.floats(0.3, 3.0), st.floats(0.2, 1.0))
+def test_without_a_live_receiver_half_the_brake_must_have_stopped_it(wheels: bool, speed_mps: float, brake: float) -> None:
+    """Wheels that read 0 may be locked, so they wait for it. Without wheels, the standstill is assumed a second later."""
+    detector, monitors = StandstillDetector(), fixed(watching(), speed_mps)
+    drive, sent = VEHICLE.drive, ActuatorCommand(NOW_NS, NOW_NS, 0.0, brake, 0.0, 0.0)
+    certain_mps2 = 0.5 * (brake * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0))
+    # The fixes count for half a second; three standard deviations are added to their speed.
+    below_mps, later_s = (0.05, 0.0) if wheels else (0.0, 1.0)
+    expected_s = 0.5 + (speed_mps + 0.06 - below_mps) / certain_mps2 + later_s
+    for k in range(2000):
+        now_ns = NOW_NS + k * 20_000_000
+        if wheels:
+            monitors.on_message(WheelSpeed(now_ns, now_ns, 0.0, 0.02), now_ns)
+        s = replace(inputs(monitors, mode=Mode.STOPPING, now_ns=now_ns), sent=sent)
+        monitors.update(s)
+        if stands(s, detector):
+            break
+    assert 0.02 * k == pytest.approx(expected_s, abs=0.1)
+    assert (detector.assumed_s > 0.0) is not wheels
+
+
+@pytest.mark.parametrize("why", ["not braked", "unreachable", "brake fails", "telemetry"])
+def test_nothing_is_assumed_of_a_brake_that_is_not_known_to_act(why: str) -> None:
+    detector, monitors = StandstillDetector(), fixed(watching(), 1.0)
+    monitors.telemetry = why == "telemetry"
+    sent = ActuatorCommand(NOW_NS, NOW_NS, 0.0, 0.0 if why == "not braked" else 1.0, 0.0, 0.0)
+    for k in range(1500):
+        now_ns = NOW_NS + k * 20_000_000
+        s = replace(inputs(monitors, mode=Mode.STOPPING, now_ns=now_ns), sent=sent)
+        s = replace(s, actuator_lost="its port is gone" if why == "unreachable" else "")
+        monitors.update(s)
+        assert not detector.stands(s, gnss_stuck=False, gnss_refused=False, brake_fails=why == "brake fails")
+        said = detector.unrest(s)
+    assert "no wheel or GNSS speed is fresh" in said[0]
 
 
 @given(near_count(3_000_000_000, low=0))

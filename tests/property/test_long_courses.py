@@ -15,13 +15,8 @@ from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import from_bytes, to_bytes
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile.loading import load_profile
-from vehicled.safety.monitors.alignment import AlignmentMonitor
-from vehicled.safety.monitors.motion import MotionMonitor
-from vehicled.safety.monitors.place import PlaceMonitor
-from vehicled.safety.monitors.sources import SourceMonitor
-from vehicled.safety.monitors.stopping import CURVATURE_AHEAD_M, StoppingMonitor
-from vehicled.safety.monitors.yaw import YawMonitor
-from vehicled.vehicle import AlignmentParams
+from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.stopping import CURVATURE_AHEAD_M
 
 ART = load_profile("art")
 COURSES = {
@@ -96,11 +91,7 @@ def test_the_sharpest_bend_ahead_is_the_largest_of_the_window(curvatures: list[f
     n = len(curvatures)
     columns = {name: getattr(base, name)[:n] for name in ("x_m", "y_m", "yaw_rad", "speed_mps")}
     course = replace(base, curvature_per_m=np.array(curvatures), s_m=np.arange(0.0, n) * 0.37, length_m=n * 0.37, **columns)
-    alignment = AlignmentMonitor(
-        AlignmentParams(), None, (0.0, 0.0), SourceMonitor(()), YawMonitor(0.0), MotionMonitor(ART.vehicle)
-    )  # fmt: skip
-    place = PlaceMonitor(ART.limits, ART.vehicle, None, None, AlignmentParams())
-    monitor = StoppingMonitor(ART.limits, ART.vehicle, None, alignment, place)
+    monitor = Monitors(ART.limits, ART.vehicle).stopping
     monitor.follow(course)
     reach = max(1, round(CURVATURE_AHEAD_M / 0.37))
     around = [abs(c) for c in curvatures] * (1 + reach // n + 1 if closed else 1)

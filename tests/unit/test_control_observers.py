@@ -35,13 +35,29 @@ def test_a_steady_speed_is_predicted_to_stay(surplus_mps2: float) -> None:
     assert abs(predict_speed(DRIVE, demands, 1.0, 1000 * TICK_NS, 5 * 10**8) - 1.0) > 0.05
 
 
-def test_nothing_is_learnt_at_rest_or_under_the_brake() -> None:
-    for demand, speed in ((Demand(1.0, 0.0), 0.0), (Demand(0.0, 1.0), 1.0)):
-        observer = DriveObserver()
-        demands: CommandHistory[Demand] = CommandHistory(demand, 10**9)
-        for k in range(100):
-            observer.observe(DRIVE, demands, k * TICK_NS, speed)
-        assert observer.surplus_mps2 == 0.0
+@pytest.mark.parametrize(("throttle", "speed", "answers"), [(1.0, 0.0, True), (1.0, 0.1, False)])
+def test_nothing_is_learnt_at_rest_or_of_a_vehicle_that_is_held(throttle: float, speed: float, answers: bool) -> None:
+    observer = DriveObserver()
+    demands: CommandHistory[Demand] = CommandHistory(Demand(throttle, 0.0), 10**9)
+    for k in range(200):
+        observer.observe(DRIVE, demands, k * TICK_NS, speed, answers=answers)
+    assert observer.surplus_mps2 == 0.0
+
+
+@pytest.mark.parametrize("runs_away", [False, True])
+def test_the_brake_is_learnt_apart_unless_a_slope_pushes(runs_away: bool) -> None:
+    observer = DriveObserver()
+    drive = msgspec.structs.replace(DRIVE, brake_deceleration_mps2=3.0)
+    demands: CommandHistory[Demand] = CommandHistory(Demand(0.0, 0.3), 10**9)
+    # The brake holds the speed, so something pushes, or the brake is weaker than its model.
+    pushes_mps2 = -drive.acceleration_mps2(0.0, 1.0, 0.3)
+    for k in range(1000):
+        observer.observe(drive, demands, k * TICK_NS, 1.0, runs_away=runs_away)
+    assert observer.surplus_mps2 == pytest.approx(pushes_mps2, rel=0.02)
+    demands.append(1000 * TICK_NS, Demand(0.0, 0.0))
+    for k in range(1000, 1040):
+        observer.observe(drive, demands, k * TICK_NS, 1.0)
+    assert (observer.surplus_mps2 > 0.5 * pushes_mps2) is runs_away
 
 
 def test_what_was_learnt_of_a_drive_ends_where_it_turns_round() -> None:

@@ -20,6 +20,7 @@ from vehicled.control.speed import (
     Target,
     drive_authority_mps2,
     planned_deceleration_mps2,
+    runaway_mps,
     speed_step,
     speed_warnings,
     usable_gain,
@@ -145,6 +146,54 @@ def test_the_integral_does_not_wind_up_against_a_limit() -> None:
     assert abs(state.integral) < 0.01
 
 
+def _driven(drive: Drive, target: float, seconds: float, *, held_s: float = 0.0, slope_mps2: float = 0.0) -> list[float]:
+    """Return the speeds of a vehicle on a slope, > 0 downhill, that something holds at first; commands act 0.1 s late."""
+    state, v, speeds, commands = PidState(), 0.0, [], [Demand(0.0, 1.0)] * 10
+    for k in range(int(seconds * 100)):
+        state, demand = speed_step(PARAMS, drive, state, v, Target(target, 0.0), 0.01)
+        commands.append(demand)
+        acts = commands.pop(0)
+        rolling = (drive.friction_nm / drive.inertia_kgm2) * drive.wheel_radius_m * drive.gear_ratio
+        push = drive.acceleration_mps2(acts.throttle, 0.0) + rolling - drive_authority_mps2(drive) * v / 3.0 + slope_mps2
+        grip = rolling + acts.brake * drive.brake_deceleration_mps2
+        if k < 100 * held_s:
+            v = 0.0
+        elif v == 0.0:
+            v = 0.01 * math.copysign(max(abs(push) - grip, 0.0), push)
+        else:
+            after = v + 0.01 * (push - math.copysign(grip, v))
+            v = after if after * v > 0.0 else 0.0
+        speeds.append(v)
+    return speeds
+
+
+LATE = msgspec.structs.replace(BRAKED, delay_s=0.1)
+
+
+@pytest.mark.parametrize("held_s", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("target", [0.1, 0.28, 1.0])
+def test_a_vehicle_that_was_held_does_not_surge(target: float, held_s: float) -> None:
+    """It is held for as long as a drive goes on without moving."""
+    speeds = _driven(LATE, target, held_s + 6.0, held_s=held_s)
+    assert max(speeds) < 1.25 * target + 0.15
+    assert np.mean(speeds[-100:]) == pytest.approx(target, rel=0.15)
+
+
+@pytest.mark.parametrize("slope_mps2", [-0.5, -1.0, -1.4])
+def test_a_start_uphill_rolls_back_by_centimetres(slope_mps2: float) -> None:
+    speeds = np.array(_driven(LATE, 0.4, 12.0, slope_mps2=slope_mps2))
+    way_m = np.cumsum(speeds) * 0.01
+    assert way_m.min() > -0.15
+    assert speeds[-200:].mean() == pytest.approx(0.4, rel=0.3)
+
+
+@pytest.mark.parametrize("slope_mps2", [1.0, 2.0, 3.0])
+def test_downhill_the_brake_holds_the_speed(slope_mps2: float) -> None:
+    speeds = _driven(LATE, 1.0, 10.0, slope_mps2=slope_mps2)
+    assert max(speeds) < 1.6
+    assert np.mean(speeds[-100:]) == pytest.approx(1.0, abs=0.3)
+
+
 def test_derivative_opposes_acceleration() -> None:
     state = PidState(reference_mps=1.0, last_speed_mps=0.99)
     _, without = speed_step(SpeedParams(), DRIVE, state, 1.0, Target(1.0, 0.0), 0.01)
@@ -160,9 +209,11 @@ def test_brake_only_where_there_is_one_and_beyond_the_dead_band() -> None:
     gain = usable_gain(PARAMS, DRIVE)
     asked = DRIVE.steady_throttle(1.0) - gain
     assert demand.brake == pytest.approx(min(1.0, -asked * drive_authority_mps2(BRAKED) / 4.0))
-    steady = DRIVE.steady_throttle(1.0)
-    inside = 1.0 + (steady + 0.05) / gain
-    assert speed_step(PARAMS, BRAKED, fast, inside, Target(1.0, 0.0), 0.01)[1] == Demand(0.0, 0.0)
+    inside = 0.2 + (DRIVE.steady_throttle(0.2) + 0.05) / gain
+    assert inside < runaway_mps(0.2)
+    assert speed_step(PARAMS, BRAKED, PidState(reference_mps=0.2), inside, Target(0.2, 0.0), 0.01)[1] == Demand(0.0, 0.0)
+    insensitive = replace(PARAMS, brake_dead_band=1.0)
+    assert speed_step(insensitive, BRAKED, fast, 1.5, Target(1.0, 0.0), 0.01)[1].brake > 0.0, "one that runs away is braked"
 
 
 @given(

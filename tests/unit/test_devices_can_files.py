@@ -79,6 +79,40 @@ def test_an_ending_that_is_no_format_is_refused(tmp_path: Path) -> None:
         CanRecorder(tmp_path / "bus.bin", "can0")
 
 
+ERRORS = [
+    CanFrame(0x40, bytes(8), extended=False, error=True),
+    CanFrame(0x04, b"\0\x10" + bytes(6), extended=False, error=True),
+    CanFrame(0x20, bytes(8), extended=False, error=True),
+    CanFrame(0x88, b"\0\0\x08" + bytes(5), extended=False, error=True),
+    CanFrame(0x40, bytes(4), extended=False, error=True),
+]
+
+
+@pytest.mark.parametrize("ending", WRITTEN)
+def test_error_frames_come_back_as_errors_with_their_class(tmp_path: Path, ending: str) -> None:
+    target = tmp_path / f"bus{ending}"
+    recorder = CanRecorder(target, "can0")
+    frames = [each for pair in zip(FRAMES, ERRORS, strict=False) for each in pair]
+    for number, frame in enumerate(frames):
+        recorder.write(pack(frame), round((START_S + number * 0.01) * 1e9))
+    recorder.close()
+    assert [frame for _, frame in CanFile(target.read_bytes(), ending)] == frames
+    if ending != ".log":  # its reader of candump takes errors for data
+        assert [m.is_error_frame for m in can.LogReader(target)] == [frame.error for frame in frames]
+
+
+def test_candump_lines_of_errors_are_never_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bus.log"
+    lines = ("20000040#0000000000000000", "20000004#0004000000000000", "20000088#0000080000000000", "20000040#00000000")
+    file.write_text("".join(f"(1700000000.{k:06d}) can0 {line}\n" for k, line in enumerate(lines)))
+    assert main(["devices", "decode", str(file), "--type", "vesc"]) == 0
+    said = capsys.readouterr().out
+    assert "ERROR" in said
+    assert "SET_DUTY" not in said
+    assert main(["devices", "decode", str(file), "--type", "can", "--show"]) == 0
+    assert "bus-off" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("ending", [*WRITTEN, ".trc"])
 def test_damage_costs_what_is_damaged(tmp_path: Path, ending: str) -> None:
     data = written_by_python_can(tmp_path / f"bus{ending}")

@@ -92,6 +92,7 @@ def test_a_flipped_opcode_or_length_of_a_chunk_costs_nothing(log_file, tmp_path,
     report = recover(bad)
     assert (report.messages, report.damaged_chunks, report.mended_chunks, report.lost_bytes) == (messages(log_file), 0, 1, 0)
     assert "damaged record head" in report.to_text()
+    assert not report.loses
     with LogReader(report.path) as log:
         assert [record.message.specific_force_mps2[0] for record in log.messages(ImuSample)] == list(range(2_000))
         assert log.attachment("a.txt") == b"hello"
@@ -113,6 +114,7 @@ def test_a_flipped_byte_inside_costs_its_chunk_and_is_reported(log_file, tmp_pat
     report = recover(bad)
     assert (report.messages, report.chunks, report.damaged_chunks) == (kept, len(chunks) - 1, 1)
     assert report.lost_bytes == length
+    assert report.loses
     assert list(report.reasons.values()) == [1]
     text = report.to_text()
     assert f"LOST: 1 of {len(chunks)} chunks" in text

@@ -7,7 +7,7 @@ from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams
 from tests.ntrip_caster import Caster, rtcm
 from vehicled.messages import CarrierSolution, Corrections, Event, Fault, FixType, GnssFix, Message, PortState
-from vehicled.ports import NEVER_NS, Action, Device, Reopen, SecretRef, Send, TakesSecret
+from vehicled.ports import NEVER_NS, Action, Device, Pause, Reopen, SecretRef, Send, TakesSecret
 
 S = 1_000_000_000
 FRAMES = [rtcm(1077, bytes(range(200))), rtcm(1087, b"\xd3\x00\x13" * 20), rtcm(1230, b"abcd"), rtcm(1005, bytes(16))]
@@ -254,7 +254,8 @@ def test_a_lost_connection_leaves_nothing_to_do():
     assert wire.device.next_due_ns() < NEVER_NS
     wire.close()
     assert wire.device.next_due_ns() == NEVER_NS
-    assert not wire.device.take_tx()
+    (pause,) = wire.device.take_tx()
+    assert isinstance(pause, Pause)
 
 
 def test_a_fixed_version_is_kept():

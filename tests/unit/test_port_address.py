@@ -51,7 +51,7 @@ def test_accepted(url, address):
     ("url", "words"),
     [
         ("", "use serial:PATH"),
-        ("/dev/ttyUSB0", "use serial:PATH"),
+        ("/dev/ttyUSB0", "write serial:/dev/ttyUSB0"),
         ("seriel:/dev/ttyUSB0", "use serial:PATH"),
         ("serial:ttyUSB0", "begins with a slash"),
         ("serial:/dev/ttyUSB0?bauds=9600", "did you mean 'baud'"),
@@ -83,6 +83,38 @@ def test_refused_with_place_and_cure(url, words):
     assert repr(url) in str(caught.value)
     with pytest.raises(AddressError):
         make_port("gnss", url)
+
+
+@pytest.mark.parametrize(
+    ("url", "transport", "meant"),
+    [
+        ("can0", "frames", "write can:can0"),
+        ("socketcan:vcan1", "frames", "write can:vcan1"),
+        ("/dev/ttyUSB0", "stream", "write serial:/dev/ttyUSB0"),
+        ("/dev/ttyACM0", "frames", "write can:slcan:/dev/ttyACM0?bitrate=500000"),
+        ("ttyUSB0", "stream", "write serial:/dev/ttyUSB0"),
+        ("serial:ttyUSB0", "stream", "write serial:/dev/ttyUSB0"),
+        ("/dev/serial/by-id/usb-u-blox-if00", "stream", "write serial:/dev/serial/by-id/usb-u-blox-if00"),
+        ("usb:/dev/ttyACM0,115200", "stream", "write serial:/dev/ttyACM0?baud=115200"),
+        ("serial:/dev/ttyUSB0:460800", "stream", "write serial:/dev/ttyUSB0?baud=460800"),
+        ("COM3", "stream", "a COM port is one of Windows"),
+        ("can:/dev/ttyACM0", "frames", "write can:slcan:/dev/ttyACM0"),
+        ("slcan:/dev/ttyACM0", "frames", "write can:slcan:/dev/ttyACM0"),
+        ("caster.example.org:2101", "stream", "write tcp:caster.example.org:2101"),
+        ("ntrip://me:secret@caster.example.org:2101/NEAR", "stream", 'write tcp:caster.example.org:2101, and mountpoint = "NEAR"'),
+        ("https://caster.example.org/NEAR", "stream", "write tls:caster.example.org:443"),
+        ("udp:192.0.2.1:5000", "stream", "use serial:PATH"),
+    ],
+)
+def test_the_address_that_was_meant_is_written_and_is_one(url, transport, meant):
+    with pytest.raises(AddressError) as caught:
+        parse(url, transport)
+    text = str(caught.value)
+    assert meant in text
+    assert "secret" not in text
+    written = meant.removeprefix("write ").partition(",")[0]
+    if written != meant:
+        parse(written, transport)
 
 
 @pytest.mark.parametrize("bitrate", BITRATES)

@@ -21,7 +21,7 @@ from vehicled.runtime.ports.address import SocketCanAddress
 from vehicled.runtime.ports.can_channel import FRAMES_PER_WAKE, CanChannel, open_socketcan
 from vehicled.runtime.ports.contract import LostError, OpenError, PortCounts
 from vehicled.runtime.ports.supervised import SupervisedPort
-from vehicled.wire.can import CanFrame, pack, unpack_all
+from vehicled.wire.can import CanFrame, error_texts, pack, unpack_all
 from vehicled.wire.slcan import Decoder, encode, opening
 
 OPENED, LOST, ERROR = PortState.OPENED, PortState.LOST, PortState.ERROR
@@ -126,16 +126,17 @@ async def test_records_become_messages(bus):
 
 
 @pytest.mark.anyio
-async def test_error_frames_are_counted_and_kept_back(bus):
+async def test_error_frames_are_delivered_as_such_once_and_all_counted(bus):
     port = _port(bus)
     async with serving(port) as host:
         await host.heard(OPENED)
-        passive = can.Message(is_error_frame=True, arbitration_id=0x04, is_extended_id=False, data=b"\0\x10" + bytes(6))
+        passive = CanFrame(0x04, b"\0\x10" + bytes(6), extended=False, error=True)
+        active = CanFrame(0x04, b"\0\x40" + bytes(6), extended=False, error=True)
         fd = can.Message(is_fd=True, arbitration_id=1, data=bytes(12))
-        bus.put(passive, _message(FRAMES[0]), passive, fd, _message(FRAMES[1]))
-        await until(lambda: len(host.received) == 32)
-        assert unpack_all(host.received) == FRAMES[:2]
-        assert (port.counts.error_frames, port.counts.bad_frames) == (2, 1)
+        bus.put(_message(passive), _message(FRAMES[0]), *[_message(passive)] * 20, fd, _message(FRAMES[1]), _message(active))
+        await until(lambda: len(host.received) == 64)
+        assert unpack_all(host.received) == [passive, FRAMES[0], FRAMES[1], active]
+        assert (port.counts.error_frames, port.counts.bad_frames) == (22, 1)
         assert host.states == [OPENED]
 
 
@@ -148,7 +149,7 @@ async def test_bus_off_is_a_loss_after_what_came_before(bus):
         off = can.Message(is_error_frame=True, arbitration_id=0x40, is_extended_id=False, data=bytes(8))
         bus.put(_message(FRAMES[0]), off, _message(FRAMES[1]))
         await host.heard(OPENED, LOST, OPENED)
-        assert unpack_all(host.received) == FRAMES[:1]
+        assert unpack_all(host.received) == [FRAMES[0], CanFrame(0x40, bytes(8), extended=False, error=True)]
         assert "bus-off" in host.details[1]
         assert bus.shut == 1
     assert second.shut == 1
@@ -305,6 +306,12 @@ async def test_an_adapter_is_opened_at_its_bit_rate_and_its_damage_is_counted(ad
         os.write(master, b"\a\r\r" + b"T00000901800000BB8007B00FA\r" + b"Tzzzz\r\xff\xfe\r" + b"t1230\rr3215\r")
         await until(lambda: len(host.received) == 48)
         assert unpack_all(host.received) == [FRAMES[0], FRAMES[1], FRAMES[4]]
+        os.write(master, b"sp128003\re1a\r")
+        await until(lambda: len(host.received) == 80)
+        passive, unacknowledged = unpack_all(host.received)[3:]
+        assert error_texts(passive) == ["error-passive (reception)", "error counters 3 sent, 128 received"]
+        assert error_texts(unacknowledged) == ["no acknowledgement", "protocol violation"]
+        assert port.counts.error_frames == 2
         assert port.counts.nacks == 1
         assert port.counts.bad_frames == 2
         # No node can send an error frame; the others of the same call go.

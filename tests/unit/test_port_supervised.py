@@ -12,7 +12,7 @@ from tests.conformance.port_kit import Recorder, now_ns, serving, until
 from vehicled.messages import PortState
 from vehicled.ports import NEVER_NS
 from vehicled.runtime.ports.backoff import Backoff, Retry
-from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
+from vehicled.runtime.ports.contract import ClosedError, Deliver, LostError, OpenError, PortCounts
 from vehicled.runtime.ports.supervised import SupervisedPort
 
 OPENED, LOST, ERROR = PortState.OPENED, PortState.LOST, PortState.ERROR
@@ -236,6 +236,38 @@ def test_pauses_differ_between_ports():
 def test_a_bound_that_is_one_value(min_s):
     backoff = Backoff(Retry(min_s=min_s, max_s=min_s), random.Random(1))
     assert [backoff.pause_s() for _ in range(4)] == [min_s] * 4
+
+
+@pytest.mark.anyio
+async def test_a_server_that_closes_soon_is_returned_to_after_the_longer_pauses():
+    class Closing(FakeChannel):
+        async def receive(self, deliver: Deliver) -> None:
+            raise ClosedError("closed")
+
+    opener = Opener(Closing())
+    port = SupervisedPort("caster", opener, retry=FAST, closed_retry=Retry(min_s=30.0, max_s=60.0))
+    async with serving(port) as host:
+        await host.heard(OPENED, LOST)
+        await anyio.sleep(0.1)
+        assert opener.attempts == 1
+        port.pause(0.02, 0.04)
+        await until(lambda: opener.attempts >= 2)
+
+
+@pytest.mark.anyio
+async def test_a_device_sets_the_pause_of_its_closed_port_and_it_lasts_until_it_is_open():
+    opener = Opener(OpenError("refused"))
+    port = SupervisedPort("caster", opener, retry=FAST)
+    async with serving(port) as host:
+        await host.heard(ERROR)
+        port.pause(30.0, 60.0)
+        await anyio.sleep(0.02)
+        before = opener.attempts
+        await anyio.sleep(0.1)
+        assert opener.attempts == before
+        opener.plan = [FakeChannel()]
+        port.pause(0.001, 0.002)
+        await host.heard(ERROR, OPENED)
 
 
 @pytest.mark.anyio

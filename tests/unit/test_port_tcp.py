@@ -49,6 +49,20 @@ def _tls_server(listener: socket.socket, name: str, folder, work) -> threading.T
     return thread
 
 
+async def test_a_flood_comes_in_small_pieces_at_the_rate_of_the_line(listener):
+    """Bytes beyond what the line carries wait in the kernel, and none is lost."""
+    port = make_port("gnss", f"tcp:127.0.0.1:{listener.getsockname()[1]}?bytes_per_s=100000")
+    data = os.urandom(80_000)
+    async with serving(port) as host:
+        await host.heard(OPENED)
+        connection, _ = listener.accept()
+        with connection:
+            threading.Thread(target=connection.sendall, args=(data,)).start()
+            await until(lambda: len(host.received) == len(data))
+            assert bytes(host.received) == data
+            assert port.counts.throttled > 0
+
+
 async def test_no_listener():
     with socket.create_server(("127.0.0.1", 0)) as sock:
         number = sock.getsockname()[1]

@@ -139,6 +139,47 @@ def test_frames_become_corrections_and_a_station_is_reported():
     assert list(device.on_rx(PRINTED_1005, 9)) == [Corrections(9, 9, "radio", PRINTED_1005)]
 
 
+def station(number: int, x_m: float, y_m: float, z_m: float) -> bytes:
+    bits = 1005 << 140 | number << 128
+    for place, value in enumerate((z_m, y_m, x_m)):
+        bits |= (round(value * 1e4) & (1 << 38) - 1) << 40 * place
+    return encode(bits.to_bytes(19, "big"))
+
+
+def told_of(device: RtcmDevice, *arrivals: tuple[bytes, int]) -> list[Event]:
+    return [each for frame, t_ns in arrivals for each in device.on_rx(frame, t_ns) if isinstance(each, Event)]
+
+
+def test_stations_that_alternate_or_move_are_no_event_per_message():
+    device = source()
+    first, other = station(1, 4_000_000.0, 1_000_000.0, 4_850_000.0), station(2, 4_000_010.0, 1_000_000.0, 4_850_000.0)
+    told = told_of(device, *((frame, n * 10**9) for n in range(50) for frame in (first, other)))
+    assert [msgspec.json.decode(event.fields)["station"] for event in told] == [1, 2]
+    surveying = [(station(1, 4_000_000.0 + 0.01 * n, 1_000_000.0, 4_850_000.0), (100 + n) * 10**9) for n in range(1, 121)]
+    assert [event.t_ns // 10**9 for event in told_of(device, *surveying)] == [101, 161]
+    assert [event.name for event in told_of(device, (first, 300 * 10**9))] == ["corrections_station"]
+    many = [(station(number, 4_000_000.0, 1_000_000.0, 4_850_000.0), 400 * 10**9) for number in range(100, 4000)]
+    assert len(told_of(device, *many)) == 7
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (station(7, 0.0, 0.0, 0.0), "all_zero"),
+        (station(7, 400_000.0, 100_000.0, 485_000.0), "out_of_range"),
+        (rtcm(1005), "unreadable"),
+    ],
+)
+def test_a_base_without_a_place_is_named_once_and_its_messages_pass(frame: bytes, reason: str):
+    device = source()
+    passed = [message for n in range(3) for message in device.on_rx(frame, n)]
+    (event,) = (message for message in passed if isinstance(message, Event))
+    assert (event.name, msgspec.json.decode(event.fields)["reason"]) == ("message_unused", reason)
+    assert sum(isinstance(message, Corrections) for message in passed) == 3
+    assert device.usage.of("1005").used == 3
+    assert sum(device.usage.of("1005").lost.values()) == 3
+
+
 def test_half_a_frame_does_not_survive_its_connection():
     device = source()
     frame = rtcm(1077, b"x" * 30)

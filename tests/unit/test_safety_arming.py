@@ -1,6 +1,7 @@
 """Arming checks besides the estimate and its inputs: each names cause and cure, and clears with the cause."""
 
 from collections.abc import Callable
+from math import isnan
 
 import pytest
 from msgspec import Struct
@@ -20,7 +21,7 @@ from vehicled.messages import (
 from vehicled.safety.arming import missing
 from vehicled.safety.fence import Fence, Polygon
 from vehicled.safety.monitors import Monitors
-from vehicled.safety.monitors.motion import GROUND_FIXES, MotionMonitor
+from vehicled.safety.monitors.speed import FIXES, SpeedMonitor
 from vehicled.safety.rule import RuleInputs
 from vehicled.vehicle import Limits
 
@@ -43,9 +44,17 @@ def situation(monitors: Monitors, limits: Limits = LIMITS) -> RuleInputs:
     return RuleInputs(now_ns=NOW_NS, mode=Mode.STANDBY, limits=limits, monitors=monitors, estimate=ESTIMATE)
 
 
+def standing(limits: Limits = LIMITS, *, telemetry: bool = True, fence: Fence | None = None) -> Monitors:
+    """Monitors of a vehicle that stands by live fixes."""
+    monitors = Monitors(limits, VEHICLE, fence=fence, telemetry=telemetry)
+    for k in range(FIXES):
+        monitors.speed.on_message(GnssFix(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, velocity_enu_mps=(0.01 * k, 0.0, 0.0)), NOW_NS)
+    return monitors
+
+
 def watched(limits: Limits = LIMITS, *, telemetry: bool = True) -> Monitors:
     """All is well."""
-    monitors = Monitors(limits, VEHICLE, telemetry=telemetry)
+    monitors = standing(limits, telemetry=telemetry)
     deliver(monitors, MOTOR)
     deliver(monitors, HostHealth(NOW_NS, temperature_k=320.0))
     return monitors
@@ -113,14 +122,14 @@ def test_misses_are_forgotten_after_ten_seconds() -> None:
 
 @pytest.mark.parametrize(("age_s", "words"), [(None, "has told nothing of itself yet"), (0.5, "told nothing of itself for 0.5 s")])
 def test_telemetry_that_is_promised_must_be_there(age_s: float | None, words: str) -> None:
-    monitors = Monitors(LIMITS, VEHICLE, telemetry=True)
+    monitors = standing()
     if age_s is not None:
         t_ns = NOW_NS - round(age_s * SECOND_NS)
         deliver(monitors, replace(MOTOR, t_ns=t_ns, t_rx_ns=t_ns))
     (told,) = missing(situation(monitors))
     assert words in told
     assert "check its power and line" in told
-    silent = Monitors(LIMITS, VEHICLE, telemetry=False)
+    silent = standing(telemetry=False)
     assert missing(situation(silent)) == [], "a board that tells nothing is not waited for"
 
 
@@ -139,17 +148,18 @@ def test_a_ground_station_is_waited_for_where_the_profile_expects_it() -> None:
 
 
 def test_an_old_fix_does_not_confirm_the_present_speed() -> None:
-    motion = MotionMonitor(VEHICLE)
+    speed = SpeedMonitor(VEHICLE, LIMITS)
 
     def fix(t_ns: int, speed_mps: float) -> GnssFix:
         return GnssFix(t_ns, NOW_NS, 0.0, 0.0, 0.0, velocity_enu_mps=(speed_mps, 0.0, 0.0))
 
-    for _ in range(GROUND_FIXES):
-        motion.on_message(fix(NOW_NS - SECOND_NS // 10, 0.8), NOW_NS)
-    for _ in range(GROUND_FIXES):
-        motion.on_message(fix(NOW_NS - 3600 * SECOND_NS, 0.0), NOW_NS)
-    assert motion.measured_mps(NOW_NS, gnss_unheard=False) == pytest.approx(0.8)
-    assert motion.measured_mps(NOW_NS, gnss_unheard=True) == 0.0
+    for _ in range(FIXES):
+        speed.on_message(fix(NOW_NS - SECOND_NS // 10, 0.8), NOW_NS)
+    for _ in range(FIXES):
+        speed.on_message(fix(NOW_NS - 3600 * SECOND_NS, 0.0), NOW_NS)
+    assert speed.measured_mps(NOW_NS) == pytest.approx(0.8)
+    speed.gnss_unheard = True
+    assert isnan(speed.measured_mps(NOW_NS))
 
 
 def test_misses_of_the_first_second_are_not_taken_for_a_share_of_ten() -> None:
@@ -166,7 +176,7 @@ def test_misses_of_the_first_second_are_not_taken_for_a_share_of_ten() -> None:
 def test_a_vehicle_in_a_keep_out_zone_is_driven_out_by_hand_and_not_by_itself() -> None:
     """The zone lies wholly under the body."""
     zone = Polygon(((0.2, 0.05), (0.25, 0.05), (0.2, 0.1)), keep_out=True, name="bed")
-    monitors = Monitors(LIMITS, VEHICLE, fence=Fence([zone]))
+    monitors = standing(fence=Fence([zone]), telemetry=False)
     deliver(monitors, HostHealth(NOW_NS, temperature_k=320.0))
     s = situation(monitors)
     assert missing(s) == []

@@ -1,7 +1,7 @@
 """The detectors that compare witnesses with each other: what they must notice, how soon, and what must not alarm them."""
 
 from collections.abc import Callable
-from math import cos, degrees, pi, radians, sin
+from math import atan2, cos, degrees, inf, pi, radians, sin
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,11 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.paths.catalog import load_course
 from vehicled.safety.arming import missing
 from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.motion import FASTER_S
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import RuleInputs
 from vehicled.vehicle import Limits
@@ -204,6 +206,72 @@ def test_a_wrong_speed_source_is_noticed(broken: dict[str, Any], code: str, with
     assert noticed[code] - 5.0 <= within_s
 
 
+class Steered(Road):
+    """The same without heading and fixes, steered as its yaw rate needs by wheels that may be off."""
+
+    def __init__(self, *, wheel: Change = same, **road: Any) -> None:
+        super().__init__(**road)
+        self._wheel = wheel
+        self.trips: list[float] = []
+
+    def _tick(self) -> None:
+        self.now_ns += 10 * MS
+        self.t_s = t_s = (self.now_ns - START) * 1e-9
+        rate, v, now = self._rate(t_s, 0.0), self._v, self.now_ns
+        wheel = atan2(rate * VEHICLE.wheelbase_m, v)
+        late_s = VEHICLE.steering.delay_s
+        commanded = atan2(self._rate(t_s + late_s, 0.0) * VEHICLE.wheelbase_m, v)
+        assert abs(wheel) < VEHICLE.steering.max_wheel_rad
+        measured = self._gyro(t_s, rate) + self._rng.normal(0.0, 0.005)
+        self.monitors.on_message(ImuSample(now, now, (0.0, 0.0, 9.81), (0.0, 0.0, measured)), now)
+        s = RuleInputs(
+            now_ns=now, mode=Mode.AUTO, limits=LIMITS, monitors=self.monitors,
+            estimate=replace(ESTIMATE, speed_mps=self._sign * v),
+            sent=replace(SENT, throttle=0.4, wheel_angle_rad=self._wheel(t_s, self._sign * commanded)),
+        )  # fmt: skip
+        self.monitors.update(s)
+        if next(rule for rule in RULES if rule.code == "gyro_against_steering").holds(s):
+            self.trips.append(t_s)
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        {},
+        {"v": 3.0, "yaw_rate": lambda t, _: 0.5 * sin(t)},
+        {"v": 0.5, "yaw_rate": lambda t, _: 0.3},
+        {"wheel": lambda t, angle: 0.7 * angle},
+        {"wheel": lambda t, angle: 1.35 * angle, "yaw_rate": lambda t, _: 0.4 * sin(0.5 * t)},
+        {"wheel": lambda t, angle: angle + 0.04},
+        {"gyro": lambda t, rate: rate + 0.03},
+        {"sign": -1.0},
+        {"v": 1.0, "yaw_rate": lambda t, _: 0.3 if t % 6.0 < 3.0 else -0.3},
+    ],
+    ids=["circle", "fast bends", "slow", "weak steering", "strong steering", "trim", "bias", "backward", "sharp bends"],
+)
+def test_a_steering_that_is_known_roughly_accuses_no_gyro(sound: dict[str, Any]) -> None:
+    road = Steered(**sound)
+    road.drive(20.0)
+    assert road.trips == []
+
+
+@pytest.mark.parametrize(
+    "gyro",
+    [lambda t, rate: rate + 0.5, lambda t, rate: rate - 0.5, lambda t, rate: -2.0 * rate, lambda t, rate: rate + 1.0],
+    ids=["offset", "offset to the right", "reversed", "large offset"],
+)
+def test_a_grossly_wrong_gyro_is_noticed_by_the_steering_alone(gyro: Change) -> None:
+    road = Steered(gyro=lambda t, rate: gyro(t, rate) if t > 5.0 else rate, yaw_rate=lambda t, _: 0.25)
+    road.drive(8.0)
+    assert 5.3 < road.trips[0] < 6.6
+
+
+def test_the_steering_is_not_asked_while_a_heading_or_course_tells() -> None:
+    road = Road(gyro=lambda t, rate: rate + 0.5)
+    road.drive(8.0)
+    assert road.monitors.yaw.steering_aside_ns == 0
+
+
 def test_a_wrong_heading_is_not_armed_with() -> None:
     road = Road(heading=lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0))
     road.drive(5.6)
@@ -257,8 +325,8 @@ BRAKED = replace(VEHICLE, drive=replace(VEHICLE.drive, brake_deceleration_mps2=3
 class Motion:
     """Ticks of 10 ms with a command, an estimate, and what else says how fast it is."""
 
-    def __init__(self) -> None:
-        self.monitors = Monitors(LIMITS, BRAKED)
+    def __init__(self, *, course: bool = False) -> None:
+        self.monitors = Monitors(LIMITS, BRAKED, course=load_course("straight_30m") if course else None)
         self.now_ns = START
 
     def go(
@@ -272,6 +340,8 @@ class Motion:
         wheel: float | None = None,
         target: float = 1.0,
         mode: Mode = Mode.AUTO,
+        cap: float = inf,
+        waiting: bool = False,
     ) -> None:
         for _ in range(round(seconds * 100)):
             self.now_ns += 10 * MS
@@ -286,8 +356,11 @@ class Motion:
                 mode=mode,
                 limits=LIMITS,
                 monitors=self.monitors,
-                estimate=replace(ESTIMATE, speed_mps=estimated),
+                estimate=replace(ESTIMATE, speed_mps=estimated, yaw_rad=atan2(0.8, 0.6)),
                 control=replace(CONTROL, target_speed_mps=target),
+                asked_mps=abs(target),
+                cap_mps=cap,
+                waiting=waiting,
                 sent=replace(SENT, throttle=throttle, brake=brake),
             )
             self.monitors.update(s)
@@ -364,6 +437,8 @@ def test_braking_is_explained_and_going_on_against_the_brake_is_not() -> None:
         motion.go(0.1, 0.0, 1.0 - 0.05 * k)
         assert motion.seconds[2] == 0.0
     motion.go(1.5, 0.0, 1.0, brake=0.5)
+    assert motion.seconds[2] == 0.0, "down a slope the brake holds the speed that is asked for"
+    motion.go(1.5, 0.0, 1.0, brake=0.5, target=0.3)
     assert motion.seconds[2] > 0.3
     motion.go(0.1, 0.5, 1.0)
     assert motion.seconds[2] == 0.0
@@ -373,7 +448,7 @@ def test_a_vehicle_without_a_brake_that_does_not_slow_down_is_noticed() -> None:
     motion = Motion()
     motion.monitors = Monitors(LIMITS, VEHICLE)
     motion.go(1.0, VEHICLE.drive.steady_throttle(1.0), 1.0)
-    motion.go(2.5, 0.0, 1.0)
+    motion.go(3.5, 0.0, 1.0, target=0.3)
     assert motion.seconds[2] > 0.3
 
 
@@ -432,6 +507,107 @@ def test_rolling_against_the_drive_is_noticed_by_estimate_or_wheel() -> None:
     motion = Motion()
     motion.go(0.5, -0.5, 0.1, wheel=0.1)
     assert motion.seconds[2] == 0.0
+
+
+@pytest.mark.parametrize("asked", [0.05, 0.1, 0.2, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("sensor", ["ground", "wheel"])
+def test_standing_is_judged_by_what_is_asked_for(asked: float, sensor: str) -> None:
+    """A vehicle that follows is left alone, at a creep as at a run, and one that is held is noticed within its time."""
+    throttle = max(BRAKED.drive.steady_throttle(asked), BRAKED.drive.steady_throttle(0.0) + 0.02)
+    motion = Motion()
+
+    def measures(speed_mps: float) -> tuple[float | None, float | None]:
+        return (None, speed_mps) if sensor == "wheel" else (speed_mps, None)
+
+    ground, wheel = measures(0.7 * asked)
+    motion.go(6.0, throttle, 0.8 * asked, target=asked, ground=ground, wheel=wheel)
+    assert motion.seconds[:2] == (0.0, 0.0)
+    ground, wheel = measures(0.02 * asked)
+    motion.go(2.1, throttle, 0.2 * asked, target=asked, ground=ground, wheel=wheel)
+    assert motion.seconds[0] > 1.75
+
+
+def test_noise_that_looks_like_motion_for_a_moment_only_delays_it() -> None:
+    motion = Motion()
+    motion.go(1.5, 0.5, 0.0, target=0.2, wheel=0.0)
+    motion.go(0.2, 0.5, 0.0, target=0.2, wheel=0.06)
+    motion.go(0.5, 0.5, 0.0, target=0.2, wheel=0.0)
+    assert motion.seconds[0] == pytest.approx(2.2, abs=0.05), "the estimate stands, whatever the wheels say"
+    motion.go(0.05, 0.5, 0.2, target=0.2, wheel=0.2)
+    assert motion.seconds[0] == 0.0
+
+
+def test_who_is_asked_to_wait_makes_no_progress_and_is_not_asked_for_any() -> None:
+    for kind in (
+        {"mode": Mode.OFFBOARD, "target": 0.0},
+        {"mode": Mode.AUTO, "target": 1.0, "cap": 0.0},
+        {"mode": Mode.AUTO, "target": 0.0, "waiting": True},
+        {"mode": Mode.STOPPING},
+    ):
+        motion = Motion(course=True)
+        motion.go(30.0, 0.0, 0.0, brake=1.0, ground=0.0, **kind)
+        assert motion.monitors.progress.standing_ns == 0
+        assert motion.monitors.progress.rolled_back_m == 0.0
+
+
+@pytest.mark.parametrize("target", [0.03, 0.2, 1.0, float("nan"), 0.0])
+def test_along_a_course_it_must_move_on_whatever_the_controller_says(target: float) -> None:
+    motion = Motion(course=True)
+    motion.go(9.0, 0.1, 0.0, ground=0.0, target=target)
+    assert motion.monitors.progress.standing_ns == pytest.approx(9.0e9, rel=0.01)
+    motion.go(3.0, 0.1, 0.2, ground=0.2, target=min(target, 0.2))
+    assert motion.monitors.progress.standing_ns < 1.5e9
+    for _ in range(20):
+        motion.go(1.0, 0.3, 0.05, ground=0.05, target=0.05)
+        assert motion.monitors.progress.standing_ns < 3e9, "slow as it is"
+
+
+@pytest.mark.parametrize("mode", [Mode.TELEOP, Mode.OFFBOARD, Mode.ALIGN, Mode.AUTO])
+def test_every_mode_must_move_on(mode: Mode) -> None:
+    """A hand asks by its throttle, everything else by its speed."""
+    motion = Motion()
+    asked = float("nan") if mode is Mode.TELEOP else 0.5
+    motion.go(5.0, 0.3, 0.0, ground=0.0, target=asked, mode=mode)
+    assert motion.monitors.progress.standing_ns == pytest.approx(5e9, rel=0.01)
+    motion.go(5.0, 0.0, 0.0, ground=0.0, target=float("nan") if mode is Mode.TELEOP else 0.0, mode=mode)
+    assert motion.monitors.progress.standing_ns == 0
+
+
+def test_it_rolls_back_slowly_while_it_is_asked_to_go_on() -> None:
+    motion = Motion(course=True)
+    motion.go(2.0, 0.4, 0.3, ground=0.3, target=0.3)
+    assert motion.monitors.progress.rolled_back_m == 0.0
+    # Braked and driven in turn, as a speed control does that cannot hold it.
+    for _ in range(10):
+        motion.go(0.1, 0.4, -0.1, wheel=-0.2, target=0.3)
+        motion.go(0.1, 0.0, -0.1, wheel=-0.2, target=0.3, brake=1.0)
+    assert motion.monitors.progress.rolled_back_m == pytest.approx(0.4, abs=0.03)
+    assert motion.seconds[2] == 0.0, "it is too slow for motion against the drive"
+    motion.go(0.1, -0.4, -0.2, wheel=-0.2, target=0.3)
+    assert motion.monitors.progress.rolled_back_m == 0.0, "now that is its direction"
+
+
+def test_a_released_vehicle_that_rolls_slowly_is_noticed_and_noise_is_forgotten() -> None:
+    motion = Motion()
+    motion.go(6.0, 0.0, 0.0, wheel=-0.08, mode=Mode.FAULT)
+    assert motion.monitors.progress.rolled_m == pytest.approx(-0.45, abs=0.06)
+    motion.go(120.0, 0.0, 0.0, wheel=0.0, mode=Mode.FAULT)
+    assert abs(motion.monitors.progress.rolled_m) < 0.02
+
+
+@pytest.mark.parametrize("throttle", [0.0, 0.4])
+def test_faster_than_asked_for(throttle: float) -> None:
+    """However it is driven. A lower speed gives it the time to slow down first, and no speed stated is none exceeded."""
+    motion = Motion()
+    motion.go(3.0, 0.4, 1.0, target=1.0)
+    motion.go(0.4, throttle, 1.0, target=0.3)
+    assert motion.monitors.motion.faster_ns == 0
+    motion.go(2.5, throttle, 1.0, target=0.3)
+    assert motion.monitors.motion.faster_ns * 1e-9 > FASTER_S
+    motion.go(0.1, throttle, 0.5, target=0.3)
+    assert motion.monitors.motion.faster_ns == 0
+    motion.go(2.0, 0.4, 1.0, target=float("nan"), mode=Mode.TELEOP)
+    assert motion.monitors.motion.faster_ns == 0
 
 
 def test_wheels_and_the_estimate_disagree() -> None:

@@ -1,6 +1,7 @@
 """Modes, arming and reactions."""
 
 from collections.abc import Callable
+from math import isfinite
 
 import pytest
 from msgspec import Struct
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE
 from vehicled.messages import (
+    ActuatorCommand,
     EstimatorStatus,
     Fault,
     GnssFix,
@@ -45,6 +47,10 @@ SOURCES = (
 )
 
 
+def fix(now_ns: int, speed_mps: float) -> GnssFix:
+    return GnssFix(now_ns, now_ns, 0.0, 0.0, 0.0, velocity_enu_mps=(speed_mps, 0.0, 0.0))
+
+
 class Bench:
     """A supervisor with its detectors, fed every 10 ms with sensors that speak."""
 
@@ -53,6 +59,8 @@ class Bench:
         self.monitors = Monitors(LIMITS, VEHICLE, SOURCES, straight(20.0))
         self.now_ns = 10**9
         self.speaks: set[type[Message]] = {GnssFix, ImuSample}
+        self.measures = True
+        """True while the receiver measures the speed of the estimate."""
         self.estimate = ESTIMATE
 
     def step(self, times: int = 1, **broken: object) -> None:
@@ -60,6 +68,9 @@ class Bench:
             self.now_ns += 10 * MS
             for kind in self.speaks:
                 self.monitors.sources.heard(kind, self.now_ns)
+            if self.measures and GnssFix in self.speaks and isfinite(self.estimate.speed_mps):
+                for noise_mps in (0.0, 0.01, -0.01):
+                    self.monitors.speed.on_message(fix(self.now_ns, self.estimate.speed_mps + noise_mps), self.now_ns)
             values: dict[str, object] = {"estimate": self.estimate, "control": CONTROL, **broken}
             situation = RuleInputs(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, monitors=self.monitors, **values)  # type: ignore[arg-type]
             self.supervisor.step(situation)
@@ -534,33 +545,34 @@ def test_a_finished_course_can_be_driven_again_and_every_stop_has_a_cause() -> N
     assert [link.code for link in bench.supervisor.chain] == ["stop_requested"]
 
 
-def fix(now_ns: int, speed_mps: float) -> GnssFix:
-    return GnssFix(now_ns, now_ns, 0.0, 0.0, 0.0, velocity_enu_mps=(speed_mps, 0.0, 0.0))
-
-
 def test_a_receiver_in_doubt_is_heard_for_a_while_and_a_stuck_one_not_at_all() -> None:
     """An estimate that stands because it believes in brakes that nobody hears refuses the receiver that says otherwise."""
     bench = driving()
     bench.ask(OperatorAction.STOP)
-    bench.estimate = replace(ESTIMATE, rejected_in_a_row=2)
+    bench.estimate, bench.measures = replace(ESTIMATE, rejected_in_a_row=2), False
     for _ in range(3):
-        bench.monitors.motion.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
+        bench.monitors.speed.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
     for _ in range(250):
         bench.monitors.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
         bench.step()
     assert bench.supervisor.mode is Mode.STOPPING
-    for _ in range(60):
+    braked = ActuatorCommand(0, 0, 0.0, 1.0, 0.0, 0.0)
+    for _ in range(600):
         bench.monitors.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
-        bench.step()
+        bench.step(sent=braked)
     assert bench.supervisor.mode is Mode.STANDBY, "a jammed receiver must not keep it for ever"
+    assert bench.supervisor.reason.code == "standstill_assumed"
+    assert "standstill_assumed" in bench.codes()
 
     bench = driving()
     for _ in range(12):
         bench.monitors.on_message(fix(bench.now_ns, 0.6), bench.now_ns)
         bench.step()
     assert bench.supervisor.in_force("gnss_stuck")
-    bench.estimate = ESTIMATE
-    bench.step(2)
+    bench.estimate, bench.measures = ESTIMATE, False
+    bench.step(2, sent=braked)
+    assert bench.supervisor.mode is Mode.STOPPING, "nothing measures a speed"
+    bench.step(600, sent=braked)
     assert bench.supervisor.mode is Mode.STANDBY
 
 

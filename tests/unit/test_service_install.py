@@ -125,6 +125,31 @@ def test_passwords_are_credentials_of_the_service(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("~/caster", "cannot see home directories and /tmp; write password_credential"),
+        (f"{HOME}/me/caster", "cannot see home directories and /tmp; write password_credential"),
+        ("caster", "give an absolute path"),
+        ("/etc/vehicled/there_is_none", "cannot read /etc/vehicled/there_is_none (No such file"),
+    ],
+)
+def test_a_password_file_that_the_service_cannot_read_is_refused(
+    file: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = tmp_path / "mine.toml"
+    text = Path(load("f1tenth_gnss").path).read_text()
+    twin = str(Path(load("f1tenth_gnss").path).parent / "twins")
+    ntrip = f'driver = {{ name = "ntrip", ntrip = {{ mountpoint = "NEAR", user = "me", password_file = "{file}" }} }}'
+    corrections = f'[devices.corrections]\nport = "tcp:caster.example:2101"\nmessages = ["Corrections"]\n{ntrip}\n\n'
+    profile.write_text(text.replace("[devices.gnss]", f"{corrections}[devices.gnss]", 1).replace('"twins/', f'"{twin}/'))
+    assert vehicled("install", "--prefix", str(tmp_path / "root"), "--profile", str(profile)) == 2
+    said = capsys.readouterr().err
+    assert "devices.corrections.driver.ntrip.password_file" in said
+    assert says in said
+    assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize(
     ("key", "value", "says"),
     [
         ("fence", "../yard.geojson", "put the file in the profile's folder"),

@@ -67,6 +67,10 @@ IDLE = Values(
 )
 
 
+def bus_error(can_id: int, *content: int) -> CanFrame:
+    return CanFrame(can_id, bytes(content).ljust(8, b"\0"), extended=False, error=True)
+
+
 class Bench:
     """A device, a controller that answers it after a millisecond, and a clock."""
 
@@ -682,6 +686,24 @@ def test_a_controller_that_is_not_heard_is_explained(frames, text) -> None:
     bench.run(1000)
     assert bench.faults() == ["vesc_silent"]
     assert text in bench.reason("vesc_silent")
+
+
+def test_what_the_bus_reports_is_one_warning_per_kind_and_ends_when_it_is_quiet() -> None:
+    bench = Bench().open()
+    bench.run(500)
+    passive = bus_error(0x04, 0, 0x10)
+    for _ in range(50):
+        bench.deliver(pack(passive))
+        bench.run(20)
+    assert bench.faults() == ["can_bus_errors"]
+    assert "error-passive (reception)" in bench.reason("can_bus_errors")
+    assert "check bit rate, termination, wiring" in bench.reason("can_bus_errors")
+    bench.deliver(pack(bus_error(0x40)))
+    assert "bus-off" in bench.reason("can_bus_errors")
+    assert bench.faults() == ["can_bus_errors"] * 2
+    bench.run(10_500)
+    assert bench.faults(active=False) == ["can_bus_errors"] * 2
+    assert bench.device.error_frames == 51  # type: ignore[union-attr]
 
 
 def test_status_without_answers_leaves_the_fault_code_unknown() -> None:

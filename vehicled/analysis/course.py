@@ -25,13 +25,14 @@ def course_of(log: LogReader) -> Course | None:
 
 
 def course_notes(log: LogReader) -> list[str]:
-    """Return the reasons for driving the course slower than it asks, by the profile in the log."""
+    """Return the reasons for not driving the course at the speeds that it asks for, by the profile in the log."""
     course = course_of(log)
     try:
         profile = parse(log.attachment("profile.toml").decode(errors="replace"), "profile.toml").profile
     except (LogError, ProfileError):
         # The profile is of another version.
         return []
-    return (
-        [] if course is None or profile.controller.name == "programme" else speed_warnings(profile.vehicle, profile.limits, course)
-    )
+    if course is None or profile.controller.name == "programme":
+        return []
+    speed = getattr(profile.controller.selected, "speed", None)
+    return speed_warnings(profile.vehicle, profile.limits, course, speed)

@@ -1,10 +1,10 @@
-"""Commands ``vehicled log info | timing | cat | recover | compare | export | import | report | plot``."""
+"""Commands ``vehicled log info | timing | cat | recover | compare | export | extract | import | report | plot``."""
 
+import shlex
 import sys
 from argparse import Namespace
 
 from vehicled.log.errors import LogError
-from vehicled.plain_text import printable, printable_json, printable_lines
 
 
 def info(arguments: Namespace) -> int:
@@ -12,7 +12,7 @@ def info(arguments: Namespace) -> int:
     from vehicled.log.info import info
 
     found = info(arguments.file)
-    print(found.to_json() if arguments.json else printable_lines(found.to_text()))
+    print(found.to_json() if arguments.json else found.to_text())
     return 0
 
 
@@ -21,9 +21,9 @@ def timing(arguments: Namespace) -> int:
     from vehicled.analysis.timing import timing
 
     found = timing(arguments.file)
-    print(found.to_json() if arguments.json else printable_lines(found.to_text()))
+    print(found.to_json() if arguments.json else found.to_text())
     for line in found.exceeded:
-        print(f"budget exceeded: {printable(line)}", file=sys.stderr)
+        print(f"budget exceeded: {line}", file=sys.stderr)
     return 1 if found.exceeded else 0
 
 
@@ -32,7 +32,7 @@ def cat(arguments: Namespace) -> int:
     from vehicled.log.cat import lines
 
     for line in lines(arguments.file, arguments.topic, start_s=arguments.start, stop_s=arguments.stop, limit=arguments.limit):
-        print(printable_json(line))
+        print(line)
     return 0
 
 
@@ -41,8 +41,8 @@ def recover(arguments: Namespace) -> int:
     from vehicled.log.recover import recover
 
     report = recover(arguments.file, arguments.output)
-    print(printable_lines(report.to_text()))
-    return 1 if report.reasons else 0
+    print(report.to_text())
+    return 1 if report.loses else 0
 
 
 def compare(arguments: Namespace) -> int:
@@ -59,7 +59,7 @@ def compare(arguments: Namespace) -> int:
     if arguments.messages:
         return _compare_messages(old, new, arguments)
     found = compare(old, new, seed=arguments.seed, threshold=arguments.threshold)
-    print(found.to_json() if arguments.json else printable_lines(found.to_text(every=arguments.all)))
+    print(found.to_json() if arguments.json else found.to_text(every=arguments.all))
     return 1 if arguments.fail_on and found.count("regression") else 0
 
 
@@ -70,7 +70,7 @@ def _compare_messages(old: list[str], new: list[str], arguments: Namespace) -> i
     if len(old) + len(new) != 2:
         raise LogError("--messages compares exactly two runs")
     found = compare_messages(old[0], new[0], tuple(arguments.topic))
-    print(found.to_json() if arguments.json else printable_lines(found.to_text()))
+    print(found.to_json() if arguments.json else found.to_text())
     return 0 if found.same else 1
 
 
@@ -79,7 +79,19 @@ def export(arguments: Namespace) -> int:
     from vehicled.analysis.export.exporting import export
 
     done = export(arguments.file, arguments.to, arguments.output, topics=arguments.topic, rate_hz=arguments.rate)
-    print(printable_lines(done.to_text()))
+    print(done.to_text())
+    return 0
+
+
+def extract(arguments: Namespace) -> int:
+    """Write the files that a run was built from into a folder."""
+    from vehicled.replay.extraction import extract
+
+    done = extract(arguments.file, arguments.output or _beside(arguments.file, "_files"))
+    print(done.to_text())
+    again = f"vehicled sim --like {shlex.quote(arguments.file)}"
+    if done.course:
+        print(f"to drive the same again: {again}; with changed files: vehicled sim --profile {shlex.quote(done.profile)}")
     return 0
 
 
@@ -90,7 +102,7 @@ def import_(arguments: Namespace) -> int:
     done = import_log(
         arguments.source, arguments.output, mapping=arguments.map, profile=arguments.profile, format_name=arguments.format
     )
-    print(printable_lines(done.to_text()))
+    print(done.to_text())
     return 0
 
 
@@ -100,7 +112,7 @@ def report(arguments: Namespace) -> int:
 
     output = arguments.output or _beside(arguments.file, ".html")
     judged = write_report(arguments.file, output)
-    print(printable(judged.headline))
+    print(judged.headline)
     print(output)
     return 0
 

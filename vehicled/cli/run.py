@@ -19,6 +19,7 @@ from vehicled.runtime.connection import connect
 from vehicled.runtime.events import TYPES as EVENT_TYPES
 from vehicled.runtime.events import EventLog
 from vehicled.runtime.ports import AddressError, Port, make_port
+from vehicled.runtime.ports.sharing import transport_of
 from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
 from vehicled.wire.usage import told
 
@@ -92,7 +93,7 @@ def own_ports(profile: Profile) -> dict[str, Port]:
                 wrong.append(f"devices.{name}.port: missing; give the device's port ('vehicled doctor' lists the ports)")
             continue
         try:
-            ports[name] = make_port(name, device.port)
+            ports[name] = make_port(name, device.port, transport_of(device))
         except AddressError as error:
             wrong.append(f"devices.{name}.port: {error}")
     if wrong:

@@ -104,6 +104,7 @@ def _install(installer: Installer, name_or_file: str, *, with_environment: bool)
     name = loaded.profile.name
     fence = _fence(loaded)
     _check_course(loaded.profile.course)
+    _check_passwords(loaded)
     for path, source in SHARED.items():
         installer.write(path, (shipped.folder("systemd") / source).read_bytes())
     if with_environment or installer.place(f"{environment.PLACE}/bin/vehicled").exists():
@@ -210,6 +211,25 @@ def _check_course(course: str) -> None:
 def _must_be_seen(key: str, path: str) -> None:
     if path.startswith(tuple(f"{each}/" for each in environment.HIDDEN)):
         raise InstallError(f"{key} = {path!r}: the service cannot see home directories and /tmp; put the file into {SETTINGS}")
+
+
+def _check_passwords(loaded: "Loaded") -> None:
+    """Refuse a password file that the service cannot read."""
+    for name, device in loaded.profile.devices.items():
+        ref = getattr(device.driver.selected, "secret_ref", None)
+        if ref is None or not ref.file:
+            continue
+        key, cure = f"devices.{name}.driver.{device.driver.name}.password_file", 'write password_credential = "caster" in its place'
+        if ref.file.startswith("~") or ref.file.startswith(tuple(f"{each}/" for each in environment.HIDDEN)):
+            raise InstallError(f"{key} = {ref.file!r}: the service cannot see home directories and /tmp; {cure}")
+        if not Path(ref.file).is_absolute():
+            raise InstallError(f"{key} = {ref.file!r}: give an absolute path, or {cure}")
+        try:
+            mode = Path(ref.file).stat().st_mode
+        except OSError as error:
+            raise InstallError(f"{key}: cannot read {ref.file} ({error.strerror}); make it, or {cure}") from None
+        if not mode & 0o044:
+            raise InstallError(f"{key}: only its owner may read {ref.file}, and the service is the user vehicled; {cure}")
 
 
 def _credentials(loaded: "Loaded") -> list[str]:

@@ -12,7 +12,7 @@ from vehicled.control.drift import DriftAngle
 from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.interface import Controller
 from vehicled.control.preview import Preview, motion_yaw_rad, path_delay_s, predict_pose, predict_speed
-from vehicled.control.speed import Demand, PidState, SpeedParams, SpeedProfile, Target, speed_step
+from vehicled.control.speed import Demand, PidState, SpeedParams, SpeedProfile, Target, runaway_mps, speed_noise_mps, speed_step
 from vehicled.control.stop import brake_command, is_drivable
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
@@ -120,6 +120,8 @@ class PathFollower(Controller):
         self._observer.reset()
         self._drift.reset()
         self._pid = PidState()
+        self._target_mps = inf
+        """Last target, m/s."""
         self._allowed_mps = inf
         """The cap, or the speed during the deceleration to it."""
         self._leg = self.tracker.leg
@@ -142,7 +144,16 @@ class PathFollower(Controller):
         dt_s = self._elapsed_s(now_ns)
         here = self.tracker.update(estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps)
         age_ns = min(max(now_ns - estimate.t_ns, 0), MAX_ESTIMATE_AGE_NS)
-        self._observer.observe(self.vehicle.drive, self._demands, now_ns - age_ns, self._speed_mps(estimate))
+        speed = self._speed_mps(estimate)
+        runs_away = abs(speed) > runaway_mps(abs(self._target_mps))
+        self._observer.observe(
+            self.vehicle.drive,
+            self._demands,
+            now_ns - age_ns,
+            speed,
+            answers=self._pid.answers(self.vehicle.drive),
+            runs_away=runs_away,
+        )
         self._slow_down(estimate.speed_mps, dt_s)
         steering = self.steer(FollowerState(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s))
         wheel = self._slewed(steering.wheel_rad, estimate.speed_mps, dt_s)
@@ -271,13 +282,19 @@ class PathFollower(Controller):
         surplus = self._observer.surplus_mps2
         later = predict_speed(drive, self._demands, speed, now_ns - age_ns, horizon_ns, surplus)
         travelled_m = 0.5 * (speed + later) * horizon_ns * 1e-9
-        target = self.profile.at(s_m + direction * travelled_m, self.tracker.leg)
+        ahead_m = s_m + direction * travelled_m
+        target = self.profile.at(ahead_m, self.tracker.leg)
         if abs(target.speed_mps) > cap_mps:
             target = Target(direction * cap_mps, 0.0)
-        if abs(target.speed_mps) < self._speed_params.creep_mps:
-            target = Target(direction * self._speed_params.creep_mps, 0.0)
+        creep_mps = self.profile.creep_mps(ahead_m)
+        if abs(target.speed_mps) < creep_mps:
+            target = Target(direction * creep_mps, 0.0)
         target = self._below_cap(target)
-        self._pid, demand = speed_step(self._speed_params, drive, self._pid, later, target, dt_s, surplus)
+        self._target_mps = target.speed_mps
+        self._pid, demand = speed_step(
+            self._speed_params, drive, self._pid, later, target, dt_s, surplus,
+            now_mps=estimate.speed_mps, noise_mps=speed_noise_mps(estimate),
+        )  # fmt: skip
         return target, demand
 
     def _slow_down(self, speed_mps: float, dt_s: float) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct, field
 
 from vehicled.control.interface import Controller
-from vehicled.control.speed import Demand, PidState, SpeedParams, Target, speed_step
+from vehicled.control.speed import Demand, PidState, SpeedParams, Target, speed_noise_mps, speed_step
 from vehicled.control.stop import brake_command, is_drivable
 from vehicled.messages import ControlCommand, ControlLevel, StateEstimate
 from vehicled.paths.course import Course
@@ -209,7 +209,9 @@ class Programme(Controller):
 
     def _held(self, estimate: StateEstimate, target: Target, dt_s: float) -> Demand:
         # Uses the present speed: a prediction over the drive delay would turn the model error into a steady-state error.
-        self._pid, demand = speed_step(self._p.speed, self._vehicle.drive, self._pid, estimate.speed_mps, target, dt_s)
+        self._pid, demand = speed_step(
+            self._p.speed, self._vehicle.drive, self._pid, estimate.speed_mps, target, dt_s, noise_mps=speed_noise_mps(estimate)
+        )
         if not (isfinite(demand.throttle) and isfinite(demand.brake)):
             return Demand(0.0, 1.0)
         return demand

@@ -10,16 +10,17 @@ They suit a drive without delay; see ``SpeedParams.p``.
 from array import array
 from bisect import bisect_right
 from itertools import pairwise
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 from typing import Annotated
 
 import numpy as np
 from msgspec import Meta, Struct
 
 from vehicled.clamp import clamp
+from vehicled.messages import StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.smoothing import Array
-from vehicled.vehicle import STANDSTILL_MPS, Drive, Limits, NonNegative, Positive, Vehicle
+from vehicled.vehicle import MOVING_MPS, STANDSTILL_MPS, Drive, Limits, NonNegative, Positive, Vehicle, standing_below_mps
 
 NOTABLE = 0.02
 """Relative change of vehicle parameters from which the speed profile is computed again."""
@@ -44,7 +45,8 @@ class SpeedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     deceleration_mps2: Positive = 0.5
     """Deceleration planned before slower parts and the end, m/s2; less if brake and coasting cannot reach it."""
     creep_mps: Positive = 0.15
-    """Lowest target before the end of the course, m/s, so that friction does not stop the vehicle short of it."""
+    """Lowest target of the deceleration to a stop, m/s, so that friction does not stop the vehicle short of it. A course that asks
+    for less is driven slower."""
     brake_dead_band: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.1
     """Demand below zero throttle that is left to coasting, as a fraction of full drive, so that the brake does not chatter."""
 
@@ -58,9 +60,34 @@ LEAST_DELAY_S = 0.05
 """Shortest delay assumed for stability, s: a control period, the wire and the lag of any motor, even if the profile states none."""
 
 
+ANSWER_S = 0.4
+"""Time after the drive's delay within which every vehicle moves that is driven, s."""
+BREAKAWAY_RATIO = 1.5
+"""Rate at which the throttle of a vehicle that stands grows, as a fraction of the planned acceleration per second."""
+ROLL_STEP = 0.15
+"""Throttle that is added after each time that the vehicle rolls back."""
+HOLD_S = 0.15
+"""Time beyond the drive's delay for which a vehicle that rolled back is held, s, until the estimate has followed."""
+RELEASE_S, RELEASE_MPS = 0.05, 0.03
+"""Time constant with which that throttle is taken back once the vehicle is faster than its reference, and what noise explains."""
+APPROACH_S = 0.5
+"""Shortest time in which a target is approached from standstill, s: estimate and drive must follow a slow one, too."""
+RUNAWAY_MPS, RUNAWAY_RATIO = 0.1, 0.1
+"""Speed above the target from which the vehicle runs away, as down a slope: the larger of the two. It is then braked harder."""
+
+
 def usable_gain(params: SpeedParams, drive: Drive) -> float:
     """Return the gain p, limited to what is stable with the drive delay."""
-    return min(params.p, STABLE_LOOP / (drive_authority_mps2(drive) * max(drive.delay_s, LEAST_DELAY_S)))
+    return min(params.p, _most_gain(drive))
+
+
+def _most_gain(drive: Drive) -> float:
+    return STABLE_LOOP / (drive_authority_mps2(drive) * max(drive.delay_s, LEAST_DELAY_S))
+
+
+def runaway_mps(target_mps: float) -> float:
+    """Return the speed from which the vehicle runs away from a target, both magnitudes."""
+    return target_mps + max(RUNAWAY_MPS, RUNAWAY_RATIO * target_mps)
 
 
 def drive_authority_mps2(drive: Drive) -> float:
@@ -95,8 +122,11 @@ def course_speed_limits(vehicle: Vehicle, limits: Limits, course: Course) -> tup
     return np.minimum(limits.max_speed_mps, drive_top_mps), by_turn
 
 
-def speed_warnings(vehicle: Vehicle, limits: Limits, course: Course) -> list[str]:
-    """Return one sentence per reason for which the course is driven slower than its own speeds; empty if there is none."""
+def speed_warnings(vehicle: Vehicle, limits: Limits, course: Course, params: SpeedParams | None = None) -> list[str]:
+    """Return one sentence per reason for which the course is not driven at its own speeds; empty if there is none.
+
+    ``params``: tuning of the speed control, None for a controller without it.
+    """
     asked = np.abs(course.speed_mps)
     top, by_turn = course_speed_limits(vehicle, limits, course)
     warnings = []
@@ -118,6 +148,13 @@ def speed_warnings(vehicle: Vehicle, limits: Limits, course: Course) -> list[str
             f"{slow[worst]:.3g} m/s at {course.s_m[worst]:.0f} m needs {needed_mps2:.3g} m/s^2 of lateral acceleration; "
             f"limits.max_lateral_acceleration_mps2 is {limits.max_lateral_acceleration_mps2:.3g}, so {sharp.mean():.0%} of the "
             f"course is driven slower, there at {by_turn[worst]:.2g} m/s"
+        )
+    if params is not None and (slowest := float(asked.min())) < params.creep_mps:
+        at_m, share = course.s_m[int(np.argmin(asked))], (asked < params.creep_mps).mean()
+        warnings.append(
+            f"the course asks for {slowest:.3g} m/s at {at_m:.0f} m, and speed.creep_mps, below which this vehicle may stop again "
+            f"and again, is {params.creep_mps:.3g} m/s: {share:.0%} of the course is driven as slowly as it asks; raise its speed "
+            "if the drive cannot"
         )
     return warnings
 
@@ -151,6 +188,7 @@ class SpeedProfile:
         self._legs = list(pairwise([0, *course.cusps, end]))
         waits = {min(int(np.searchsorted(s_m, wait.s_m)), end) for wait in course.waits}
         stops = sorted({0, *course.cusps, *waits, end})
+        self._creep_mps: list[float] = np.minimum(bound, params.creep_mps).tolist()
         # Squares are linear in the distance at constant deceleration; speeds are not.
         square, after = bound * bound, np.zeros(len(s_m))
         for first, last in pairwise(stops):
@@ -183,6 +221,10 @@ class SpeedProfile:
         speeds[-1] = abs(self.at(self._s_m[count - 1]).speed_mps)
         return speeds
 
+    def creep_mps(self, s_m: float) -> float:
+        """Return the lowest target at an arc length, m/s > 0: ``SpeedParams.creep_mps``, or what the course asks for if less."""
+        return self._creep_mps[bisect_right(self._s_m, s_m, 1, len(self._s_m) - 1) - 1]
+
     def at(self, s_m: float, leg: int | None = None) -> Target:
         """Return the speed at an arc length, and the deceleration (never an acceleration) that follows the profile there.
 
@@ -203,6 +245,12 @@ class Demand(Struct, frozen=True, gc=False):
     brake: float
 
 
+def speed_noise_mps(estimate: StateEstimate) -> float:
+    """Return the speed that the noise of an estimate explains at standstill, m/s."""
+    variance = estimate.covariance[15]
+    return 2.0 * sqrt(variance) if 0.0 <= variance < inf else MOVING_MPS
+
+
 class PidState(Struct, frozen=True, gc=False):
     """State of the speed controller between two steps; negative in reverse."""
 
@@ -211,6 +259,18 @@ class PidState(Struct, frozen=True, gc=False):
     integral: float = 0.0
     """Integral contribution to the throttle."""
     last_speed_mps: float = float("nan")
+    breakaway: float = 0.0
+    """Throttle added to move a vehicle that stands: against static friction or a slope."""
+    standing_s: float = 0.0
+    """Time for which the vehicle has stood although it is asked to move, s."""
+    pushing_s: float = 0.0
+    """Time for which the drive has pushed a vehicle that stood, s."""
+    hold_s: float = 0.0
+    """Time for which the brake still holds a vehicle that rolled back, s."""
+
+    def answers(self, drive: Drive) -> bool:
+        """Return False while the vehicle stands for longer than any drive needs to move it: it is held, or stuck."""
+        return self.standing_s <= drive.delay_s + ANSWER_S
 
 
 def speed_step(
@@ -221,17 +281,36 @@ def speed_step(
     target: Target,
     dt_s: float,
     surplus_mps2: float = 0.0,
+    *,
+    now_mps: float = float("nan"),
+    noise_mps: float = MOVING_MPS,
 ) -> tuple[PidState, Demand]:
     """Return state and demand after one step of PID with feed-forward. Inputs are finite, ``dt_s`` > 0.
 
-    The speed is that at which the throttle takes effect; ``surplus_mps2`` is the model error for the feed-forward
-    (:mod:`~vehicled.control.drive_observer`). The reference starts at the speed, so taking over is smooth; it rises by at most
-    ``acceleration_mps2`` and stays near the speed. Anti-windup: the integral is limited, and frozen while the output saturates in
-    the direction of the error. The vehicle brakes to standstill before it changes direction.
+    The speed is that at which the throttle takes effect; ``now_mps`` is the present one, if that differs, with its ``noise_mps``.
+    ``surplus_mps2`` is the model error for the feed-forward (:mod:`~vehicled.control.drive_observer`). The reference starts at the
+    speed, so taking over is smooth; it rises by at most ``acceleration_mps2`` and stays near the speed. The vehicle brakes to
+    standstill before it changes direction.
+
+    Anti-windup: the integral is limited, and frozen while the output saturates in the direction of the error and while the vehicle
+    does not answer. A vehicle that stands gets a throttle of its own instead, which grows slowly and is taken back as soon as it
+    moves too fast. One that rolls back down a slope is braked, and the throttle that would have held it is added for the next try.
     """
     sign = _direction(drive, speed_mps, target)
-    if sign * speed_mps < -STANDSTILL_MPS and drive.reverse_share > 0.0:
-        return PidState(0.0, 0.0, speed_mps), Demand(0.0, 1.0 if drive.brake_deceleration_mps2 > 0.0 else 0.0)
+    can_brake = drive.brake_deceleration_mps2 > 0.0
+    authority = drive_authority_mps2(drive)
+    now = sign * (now_mps if isfinite(now_mps) else speed_mps)
+    breakaway = max(sign * state.breakaway, 0.0)
+    if min(now, sign * speed_mps) < -STANDSTILL_MPS and (drive.reverse_share > 0.0 or (can_brake and now < -STANDSTILL_MPS)):
+        hold_s = drive.delay_s + HOLD_S
+        if state.hold_s == 0.0 and sign * state.reference_mps > 0.0:
+            breakaway = min(breakaway + ROLL_STEP, 1.0)
+        return PidState(0.0, 0.0, speed_mps, sign * breakaway, state.standing_s, 0.0, hold_s), Demand(
+            0.0, 1.0 if can_brake else 0.0
+        )
+    if can_brake and state.hold_s > 0.0:
+        held = PidState(0.0, 0.0, speed_mps, sign * breakaway, state.standing_s, 0.0, max(state.hold_s - dt_s, 0.0))
+        return held, Demand(0.0, 1.0)
     # Signs are those of the target's direction from here on.
     speed, wanted, slowing = sign * speed_mps, sign * target.speed_mps, sign * target.acceleration_mps2
     last = sign * state.reference_mps if isfinite(state.reference_mps) else speed
@@ -239,20 +318,34 @@ def speed_step(
     if isfinite(state.reference_mps) and last < 0.0:
         # Values learned in the other direction do not apply.
         last = integral = 0.0
+    below_mps = standing_below_mps(wanted, noise_mps)
+    stands = wanted > 0.0 and now < below_mps
+    standing_s = state.standing_s + dt_s if stands else 0.0
+    answers = standing_s <= drive.delay_s + ANSWER_S
     lead = max(0.3, 0.5 * params.acceleration_mps2)
-    highest = min(last + params.acceleration_mps2 * dt_s, speed + lead)
+    planned_mps2 = min(params.acceleration_mps2, max(wanted, STANDSTILL_MPS) / APPROACH_S)
+    highest = min(last + planned_mps2 * dt_s, speed + lead)
     reference = min(wanted, max(highest, 0.0))
-    authority = drive_authority_mps2(drive)
+    if not answers:
+        # Once it comes free it starts from here, at the planned acceleration.
+        reference = min(reference, below_mps)
     error = reference - speed
-    demand = usable_gain(params, drive) * error + integral
+    gain = usable_gain(params, drive)
+    if not answers:
+        breakaway = min(breakaway + BREAKAWAY_RATIO * planned_mps2 / authority * dt_s, 1.0)
+    elif not stands:
+        # By the present speed: the predicted one knows nothing of what holds the vehicle back.
+        fast_mps = max(min(speed, now) - reference - RELEASE_MPS, 0.0)
+        breakaway = max(breakaway - gain * fast_mps * dt_s / RELEASE_S, 0.0)
+    over_mps = max(speed - runaway_mps(max(wanted, 0.0)), 0.0)
+    demand = gain * error + integral + breakaway - (_most_gain(drive) - gain) * over_mps
     if params.feed_forward:
         rising = reference < wanted
-        acceleration = params.acceleration_mps2 if rising else slowing
+        acceleration = planned_mps2 if rising else slowing
         demand += drive.steady_throttle(reference) + (acceleration - sign * surplus_mps2) / authority
     if isfinite(state.last_speed_mps):
         demand -= params.d * (speed - sign * state.last_speed_mps) / dt_s
 
-    can_brake = drive.brake_deceleration_mps2 > 0.0
     most = 1.0 if sign > 0.0 else drive.reverse_share
     throttle = clamp(demand, 0.0, most)
     brake = 0.0
@@ -261,13 +354,15 @@ def speed_step(
         # Throttle and brake act on one acceleration, so the loop gain is equal on both sides of coasting.
         ratio = authority / drive.brake_deceleration_mps2
         lowest = -1.0 / ratio
-        if demand < -params.brake_dead_band:
+        if demand < (-params.brake_dead_band if over_mps == 0.0 else 0.0):
             brake = min(-demand * ratio, 1.0)
     saturated = (demand >= most and error > 0.0) or (demand <= lowest and error < 0.0)
-    if not saturated:
+    if answers and not saturated:
         integral = clamp(integral + params.i * error * dt_s, -params.integral_limit, params.integral_limit)
     # Adding 0.0 changes only a negative zero.
-    return PidState(sign * reference, sign * integral, speed_mps), Demand(sign * throttle + 0.0, brake)
+    pushing_s = state.pushing_s + dt_s if throttle > 0.0 and now < STANDSTILL_MPS else 0.0
+    after = PidState(sign * reference, sign * integral, speed_mps, sign * breakaway, standing_s, pushing_s)
+    return after, Demand(sign * throttle + 0.0, brake)
 
 
 def _direction(drive: Drive, speed_mps: float, target: Target) -> float:

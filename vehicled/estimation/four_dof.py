@@ -102,8 +102,8 @@ def slew(wheel_rad: float, target_rad: float, max_step_rad: float, limit_rad: fl
 
 
 def lowest_speed_mps(drive: Drive) -> float:
-    """Return the lower bound of the estimated speed: 0 without reverse; with reverse the vehicle may also roll."""
-    return -inf if drive.reverse_share > 0.0 else 0.0
+    """Return the lower bound of the estimated speed: 0 for a vehicle that can neither reverse nor brake when it rolls back."""
+    return -inf if drive.reverse_share > 0.0 or drive.brake_deceleration_mps2 > 0.0 else 0.0
 
 
 def drive_rate(drive: Drive) -> float:

@@ -44,6 +44,11 @@ class RecoverReport(Struct, frozen=True, kw_only=True):
     """Number of chunks saved in spite of a damaged record head."""
     lost_attachments: list[str] = field(default_factory=list)
 
+    @property
+    def loses(self) -> bool:
+        """True if the new file lacks something of the source."""
+        return bool(self.damaged_chunks or self.lost_attachments or self.lost_bytes)
+
     def to_text(self) -> str:
         """Return the report as plain text."""
         if not self.path:

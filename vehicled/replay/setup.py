@@ -20,6 +20,7 @@ from vehicled.executive import Stopwatch
 from vehicled.journal import Sink
 from vehicled.log.errors import LogError
 from vehicled.log.fingerprint import numeric_fingerprint
+from vehicled.log.members import safe_member
 from vehicled.log.schema import FENCE_NAME, PluginRow, RunHeader, plugin_attachment
 from vehicled.machine import Machine
 from vehicled.paths.course import Course
@@ -57,7 +58,7 @@ class Parts:
         header = journal.header
         self.header = header
         text, origin = journal.attachment("profile.toml").decode(), f"profile of {journal.parts[0].path}"
-        files = plugin_files(journal, code)
+        files = plugin_files(header, journal.attachment, code, journal.parts[0].path)
         self.was: Loaded = parse(text, origin, plugin_files=files)
         self.loaded: Loaded = parse(text, origin, list(overrides), files) if overrides else self.was
         self.course: Course = from_json(journal.attachment("course.json"))
@@ -87,12 +88,12 @@ class Parts:
         return machine
 
 
-def plugin_files(journal: Journal, code: Code) -> Callable[[str], str]:
-    """Return a function from a plugin as the log's profile names it to its file.
+def plugin_files(header: RunHeader, attachment: Callable[[str], bytes], code: Code, log: str) -> Callable[[str], str]:
+    """Return a function from a plugin as the log's profile names it to its file. ``attachment`` gives the texts of the log.
 
     The function raises :class:`SetupError` if the code should be the same and the file has another text now.
     """
-    rows = journal.header.plugins
+    rows = header.plugins
 
     def find(name: str) -> str:
         same = [k for k, row in enumerate(rows) if label(row.reference) == label(name)]
@@ -106,8 +107,9 @@ def plugin_files(journal: Journal, code: Code) -> Callable[[str], str]:
             folder = Path(tempfile.mkdtemp(prefix="vehicled_plugin_"))
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
             for file in row.hashes:
-                (folder / file).parent.mkdir(parents=True, exist_ok=True)
-                (folder / file).write_bytes(journal.attachment(plugin_attachment(number, file)))
+                place = safe_member(folder, file, log)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(attachment(plugin_attachment(number, file)))
             return renamed(name, folder / Path(row.text_file).name)
         if code == "same":
             _refuse_other_code(row)

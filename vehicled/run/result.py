@@ -134,7 +134,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
     def show(self) -> None:
         """Print the result as a table."""
-        verdict = "finished" if self.finished else "NOT finished"
+        verdict = "NOT finished" if not self.finished else "NOT passed" if self.markings_passed is False else "finished"
         rows = [
             ["result", f"{verdict}: {self.why}"],
             *([["driven slower", "; ".join(self.course_notes)]] if self.course_notes and self.motion is None else []),

@@ -29,7 +29,18 @@ from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
-from vehicled.log.schema import BOARD_NAME, FENCE_NAME, MESSAGES_KEY, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
+from vehicled.log.schema import (
+    BOARD_NAME,
+    FENCE_NAME,
+    MESSAGES_KEY,
+    Attachment,
+    FileRow,
+    PluginRow,
+    RunHeader,
+    TaskRow,
+    file_attachment,
+    plugin_attachment,
+)
 from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
 from vehicled.messages import Message
@@ -60,6 +71,7 @@ SHOWN = 100
 """Longest part of a name by the simulator that is shown, characters."""
 MAX_DIGITS = 20
 
+SIMULATED_SECRET = "simulated"  # noqa: S105 - what stands for a secret
 LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
 """Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
 
@@ -208,7 +220,7 @@ def drive(
             setup_fault=setup_fault,
             virtual=lockstep and plan.board is None,
         )
-        _hand_out_secrets(plan, machine)
+        _hand_out_secrets(plan, machine, real=frozenset(ports or ()) if link is not None else None)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
         report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
         writer = _open_log(plan, started_ns, started_wall_ns, report, setup_fault) if spec.log_folder is not None else None
@@ -315,11 +327,18 @@ def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
     return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, seed=seed, latency=latency))
 
 
-def _hand_out_secrets(plan: Plan, machine: Machine) -> None:
-    """Read the passwords of the devices. Raises :class:`SetupError` with device and file, never the secret."""
+def _hand_out_secrets(plan: Plan, machine: Machine, *, real: frozenset[str] | None) -> None:
+    """Read the passwords of the devices, in a simulation of the ``real`` ones only; None: all are.
+
+    A simulated caster asks for no certain password, so that a profile can be driven where its passwords are not. Raises
+    :class:`SetupError` with device and file, never the secret.
+    """
     for port in machine.ports:
         device = machine.device(port)
         if not isinstance(device, TakesSecret) or (ref := device.secret_ref) is None:
+            continue
+        if real is not None and port not in real:
+            device.set_secret(SIMULATED_SECRET)
             continue
         secret, _ = read_secret("password", key=f"devices.{port}", file=ref.file, credential=ref.credential)
         device.set_secret(secret)
@@ -454,6 +473,8 @@ def _attachments(plan: Plan) -> list[Attachment]:
     for row, plugin in enumerate(plan.plugins):
         kind = "application/octet-stream" if is_network(plugin.reference) else "text/x-python"
         files += [Attachment(plugin_attachment(row, name), kind, text) for name, text in plugin.files.items()]
+    for row, each in enumerate(plan.world_files):
+        files += [Attachment(file_attachment(row, name), "application/octet-stream", data) for name, data in each.files.items()]
     return files
 
 
@@ -503,6 +524,11 @@ def _open_log(
         holders=list(HOLDERS),
         setup_fault=setup_fault,
         plugins=[PluginRow(kind=each.kind, reference=each.reference, hashes=each.hashes) for each in plan.plugins],
+        files=[
+            FileRow(key=each.key, name=each.name, path=each.path, hashes=each.hashes, attached=bool(each.files))
+            for each in plan.world_files
+        ],
+        world=plan.spec.world,
     )
     table = profile.log
     return WriterProcess.start(

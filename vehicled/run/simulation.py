@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vehicled.app import SetupError
 from vehicled.judge import TYPES as JUDGE_TYPES
@@ -19,6 +20,7 @@ from vehicled.run.manoeuvre import ManoeuvreJudge
 from vehicled.run.plan import Plan
 from vehicled.run.result import Learnt, Result, figures_of, health_of
 from vehicled.run.session import Drive, Listener, Observer, drive, greet
+from vehicled.run.world_files import conditions, world_files
 from vehicled.runtime.connection import connect
 from vehicled.runtime.ending import Outcome
 from vehicled.runtime.simulator import SimulatorProcess
@@ -61,6 +63,9 @@ def simulate(
 ) -> Simulated:
     """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and LinkError."""
     profile = plan.loaded.profile if simulation.connect else simulated_profile(plan, simulation.failures)
+    if not simulation.connect and plan.spec.log_folder is not None:
+        spec = replace(plan.spec, world=conditions(simulation.failures, simulation.start, plan.spec.duration_s))
+        plan = replace(plan, spec=spec, world_files=world_files(plan.loaded))
     judge = Judge(plan.course, keep_trace=keep_trace)
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
     learnt = Learnt()

@@ -159,7 +159,7 @@ class Stepwise:
     def _turn(self) -> None:
         pair = self._pair
         pair.grant()
-        self._over = pair.machine.standstill(pair.now_ns)
+        self._over = pair.machine.over(pair.now_ns)
         if not self._over:
             pair.reply()
         assert pair.next_ns < NEVER_NS

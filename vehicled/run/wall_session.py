@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from msgspec.structs import replace
 
+from vehicled import recognition
 from vehicled.app import SetupError
 from vehicled.attribution import HOLDERS
 from vehicled.control_socket.console import Console
@@ -54,7 +55,9 @@ def evidence_source(clock: RunClock) -> WallEvidenceSource:
 def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router, clock: RunClock) -> Transport:
     """Return the transport: the vehicle's ports, the link, or the simulator's pseudo-terminals with the link for the rest."""
     if link is None:
-        return WireTransport(ports)
+        # What no driver can read is compared with all formats; loading them now spares the loop.
+        recognition.decoders()
+        return WireTransport(ports, clock=clock, sink=router)
     urls = link.hello.urls if plan.spec.link == "wires" else {}
     on_link = [port for port in plan.wiring.ports if port not in urls]
     carried = LinkTransport(link, router, plan.spec.silence_s(shared_clock=link.paced), on_link, clock)
@@ -62,7 +65,7 @@ def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: 
         return carried
     from vehicled.runtime.ports import make_port
 
-    return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried, clock)
+    return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried, clock, router)
 
 
 def services(

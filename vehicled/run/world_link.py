@@ -8,7 +8,7 @@ from sim_backend.plant.interface import VehicleLostError
 from sim_backend.world import SIMULATED_UTC_NS, World, WorldSetup, port_names
 from vehicled.link import Frame, Hello, Kind, LinkError
 from vehicled.machine import Outgoing
-from vehicled.ports import Send, SetBaud
+from vehicled.ports import Pause, Send, SetBaud
 
 
 class WorldLink:
@@ -55,5 +55,5 @@ def deliver(world: World, number: dict[str, int], outgoing: Sequence[Outgoing]) 
         port, action = number[out.port], out.action
         if isinstance(action, Send):
             world.on_frame(port, out.t_ns, action.data)
-        else:
+        elif not isinstance(action, Pause):
             world.on_line(port, out.t_ns, action.baud if isinstance(action, SetBaud) else 0)

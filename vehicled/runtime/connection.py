@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vehicled.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, decode_reason, encode, encode_hello, encode_line
 from vehicled.machine import Outgoing
-from vehicled.ports import Send, SetBaud
+from vehicled.ports import Pause, Send, SetBaud
 
 RECEIVE_BYTES = 1 << 18
 _CONNECT_TIMEOUT_S = 10.0
@@ -144,6 +144,8 @@ class Link:
     def encode(self, outgoing: Outgoing) -> bytes:
         """Encode an output of the machine as a frame of the link."""
         number, action = self.number[outgoing.port], outgoing.action
+        if isinstance(action, Pause):
+            return b""
         if isinstance(action, Send):
             return encode(Kind.DATA, number, outgoing.t_ns, action.data)
         return encode_line(number, outgoing.t_ns, action.baud if isinstance(action, SetBaud) else 0)

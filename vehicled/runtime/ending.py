@@ -81,7 +81,7 @@ class EndConditions:
             self._stop("the time limit", now_ns)
         if self._ends_disarmed and machine.supervisor.disarmed_by and not machine.coasting:
             return Ending(Outcome.FINISHED, f"disarmed by {machine.supervisor.disarmed_by}; the vehicle stands", now_ns)
-        over = (self._stop_sent or not self._stays) and machine.standstill(now_ns)
+        over = (self._stop_sent or not self._stays) and machine.over(now_ns)
         if over or (self._stop_sent and not machine.coasting):
             return self._ending(now_ns)
         if now_ns - self._started_ns > self._start_timeout_ns and machine.mode in (Mode.STANDBY, Mode.ARMED, Mode.FAULT):
@@ -108,6 +108,10 @@ class EndConditions:
             # Keep the machine's reason if the vehicle was not driving.
             why = why if any(part.by == by for part in reason.parts()) else f"ended by {by} ({why})"
             return Ending(Outcome.INTERRUPTED, f"{why}; the vehicle {'may roll' if self._machine.coasting else 'stands'}", now_ns)
+        if self._machine.coasting:
+            # The wait for standstill has timed out; the brake stays applied.
+            unrest = "; ".join(self._machine.supervisor.waiting) or "it is not known to stand"
+            return Ending(Outcome.NOT_FINISHED, f"{why}; {unrest}", now_ns)
         if self._machine.course_driven:
             return Ending(Outcome.FINISHED, why, now_ns)
         return Ending(Outcome.NOT_FINISHED, why, now_ns)

@@ -8,6 +8,7 @@ import msgspec
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
 from vehicled.plain_text import printable
+from vehicled.safe_text import raw
 from vehicled.simulation_events import StallReports, stall_of
 from vehicled.wire.usage import warning_of
 
@@ -45,7 +46,7 @@ class EventLog:
         """Take the stream. ``json`` None: JSON unless the stream is a terminal. ``quiet``: only warnings. Unless ``ready``,
         structlog is loaded with the first line, because loading takes a third of a second, mostly for nothing in lockstep.
         """
-        self._out = stream or sys.stderr
+        self._out = raw(stream or sys.stderr)
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
         self._block_told = False

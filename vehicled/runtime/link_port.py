@@ -16,6 +16,7 @@ from vehicled.ports import Send
 from vehicled.runtime.clock import PacedClock, RunClock, Stall
 from vehicled.runtime.connection import Link, LinkClosedError
 from vehicled.runtime.host import Host
+from vehicled.runtime.reopening import Reopening
 from vehicled.simulation_events import STALL
 
 HEARTBEAT_NS = 50_000_000
@@ -41,12 +42,14 @@ class LinkTransport:
         self._last_rx_ns = time.monotonic_ns()
         self._time = PacedTime(link.opened_ns)
         self._heartbeat_ns = 0
+        self._reopening: Reopening | None = None
         self.expired = 0
         """Number of frames dropped because their deadline had passed."""
 
     async def serve(self, host: Host) -> None:
         """Read until cancelled. Raises :class:`LinkClosedError` if the simulator is gone or violates the protocol."""
         link = self._link
+        self._reopening = Reopening(host)
         link.sock.setblocking(False)
         self._last_rx_ns = time.monotonic_ns()
         self._time.begin(self._last_rx_ns)
@@ -81,6 +84,9 @@ class LinkTransport:
         # Unread bytes mean that this process stalled, not the simulator.
         if monotonic_ns - self._last_rx_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
             raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._last_rx_ns) / 1e9:.2f} s")
+        if self._reopening is not None:
+            self._reopening.on_outgoing(outgoing, now_ns)
+            self._reopening.on_time(now_ns)
         if self._paced is not None:
             self._time.progress(self._last_rx_ns, self._silence_ns)
         out = []

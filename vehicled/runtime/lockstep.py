@@ -14,6 +14,7 @@ from vehicled.link_time import LockstepTime
 from vehicled.machine import Machine, Outgoing
 from vehicled.messages import PortState
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
+from vehicled.runtime.reopening import Reopening
 
 SILENCE_S = 5.0
 """Longest time of the computer without progress of the simulated time, s."""
@@ -45,6 +46,7 @@ def run_lockstep(
     for name in machine.ports:
         machine.on_port(name, PortState.OPENED, "simulator link", now_ns)
     out: list[Outgoing] = []
+    reopening = Reopening(machine)
     try:
         while True:
             for kind, port, t_ns, payload in link.receive():
@@ -56,19 +58,25 @@ def run_lockstep(
                 # Data that arrive at the instant of a release come first; a grant says that all of them have arrived.
                 while wake_ns < t_ns or (wake_ns == t_ns and kind is Kind.GRANT):
                     now_ns = wake_ns
+                    if reopening.due_ns <= now_ns:
+                        reopening.on_time(now_ns)
                     machine.on_time(now_ns)
-                    out += machine.take_tx()
+                    taken = machine.take_tx()
+                    if taken:
+                        out += taken
+                        reopening.on_outgoing(taken, now_ns)
                     ending = run.turn(now_ns)
                     if ending is not None:
                         link.reply(out, None)
                         return ending
                     # Task costs may exceed the next release; the machine cannot be woken before it is free.
                     busy_ns = machine.executive.busy_until_ns
-                    wake_ns = stopwatch.wake_ns(machine.next_due_ns(), busy_ns if busy_ns > now_ns else now_ns + 1)
+                    due_ns = min(machine.next_due_ns(), reopening.due_ns)
+                    wake_ns = stopwatch.wake_ns(due_ns, busy_ns if busy_ns > now_ns else now_ns + 1)
                 if kind is Kind.DATA:
                     machine.on_rx(link.ports[port], payload, t_ns)
                 else:
-                    asked_ns = max(wake_ns, machine.next_output_ns())
+                    asked_ns = max(wake_ns, min(machine.next_output_ns(), reopening.due_ns))
                     granted.granted(t_ns, asked_ns)
                     link.reply(out, asked_ns)
                     out.clear()

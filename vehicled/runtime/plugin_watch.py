@@ -15,6 +15,7 @@ from contextlib import ContextDecorator
 from types import FrameType
 
 from vehicled import plugins
+from vehicled.plain_text import printable_lines
 from vehicled.plugins import PluginStuckError
 
 STEP_LIMIT_S = 1.0
@@ -69,7 +70,7 @@ class PluginWatch(ContextDecorator):
                 if attempts > ATTEMPTS:
                     silent_s = time.monotonic() - since_s
                     text = f"vehicled: {_place(call)} has not returned for {silent_s:.0f} s and ignores exceptions\n"
-                    os.write(2, text.encode(errors="replace"))
+                    os.write(2, printable_lines(text).encode(errors="replace"))
                     self._end(STUCK_STATUS)
                     return
                 signal.pthread_kill(self._watched, _SIGNAL)

@@ -3,15 +3,20 @@
 from collections.abc import Mapping, Sequence
 
 import anyio
+import msgspec
 
+from vehicled.journal import Sink
 from vehicled.link import LinkError
 from vehicled.machine import Outgoing
-from vehicled.messages import PortState
-from vehicled.ports import Send, SetBaud
+from vehicled.messages import Event, PortState
+from vehicled.ports import Reopen, Send, SetBaud
 from vehicled.runtime.clock import RunClock
 from vehicled.runtime.host import Host
 from vehicled.runtime.link_port import LinkTransport
 from vehicled.runtime.ports import Port
+
+FLOOD_EVENT_NS = 10_000_000_000
+"""Shortest time between two events about ports that send more than their line carries."""
 
 
 class _OnClock:
@@ -31,11 +36,23 @@ class _OnClock:
 class WireTransport:
     """Transport with one port per device. A lost port is reopened, and the machine decides if the vehicle stops."""
 
-    def __init__(self, ports: Mapping[str, Port], link: LinkTransport | None = None, clock: RunClock | None = None) -> None:
-        """Take the ``ports`` by device, which use the monotonic clock. ``link`` carries the others; its loss ends the run."""
+    def __init__(
+        self,
+        ports: Mapping[str, Port],
+        link: LinkTransport | None = None,
+        clock: RunClock | None = None,
+        sink: Sink | None = None,
+    ) -> None:
+        """Take the ``ports`` by device, which use the monotonic clock. ``link`` carries the others; its loss ends the run.
+
+        ``sink`` is told of ports that send more than their line carries.
+        """
         self._clock = clock or RunClock()
         self._ports = dict(ports)
         self._link = link
+        self._sink = sink
+        self._throttled = dict.fromkeys(ports, 0)
+        self._told_ns = 0
 
     async def serve(self, host: Host) -> None:
         """Open, read and reopen until cancelled. Raises like the link."""
@@ -67,10 +84,24 @@ class WireTransport:
                 port.send(action.data, action.deadline_ns + lost_ns, now_ns + lost_ns)
             elif isinstance(action, SetBaud):
                 port.set_baud(action.baud)
-            else:
+            elif isinstance(action, Reopen):
                 port.reopen(action.reason)
+            else:
+                port.pause(action.least_s, action.most_s)
         if self._link is not None:
             self._link.transmit(for_link, now_ns)
+        if now_ns >= self._told_ns + FLOOD_EVENT_NS:
+            self._tell_floods(now_ns)
+
+    def _tell_floods(self, now_ns: int) -> None:
+        """Record which ports had to wait since the last time."""
+        self._told_ns = now_ns
+        for name, port in self._ports.items():
+            pauses, self._throttled[name] = port.counts.throttled - self._throttled[name], port.counts.throttled
+            if pauses and self._sink is not None:
+                fields = {"port": name, "pauses": pauses, "received_bytes": port.counts.rx_bytes}
+                event = Event(now_ns, "warning", "port_floods", msgspec.json.encode(fields).decode())
+                self._sink.record(event, now_ns)
 
     async def aclose(self) -> None:
         """Close every port."""

@@ -10,13 +10,12 @@ from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
 from vehicled.safety.monitors.alignment import heading_sigma_rad
 from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
+from vehicled.safety.monitors.speed import Evidence
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
 from vehicled.safety.rule import RuleInputs
 from vehicled.vehicle import STANDSTILL_MPS
 
-ROLLING_MPS = 0.25
-"""Measured speed above which the vehicle is not at standstill, m/s; it lies above the noise of GNSS velocity."""
 YEAR_S = 31_556_952.0
 
 
@@ -31,9 +30,16 @@ class Check(Struct, frozen=True):
 
 
 def _inputs(s: RuleInputs) -> str:
-    silent = s.monitors.sources.silent(s.now_ns)
+    # A device may be the source of several messages.
+    silent = list(dict.fromkeys(s.monitors.sources.silent(s.now_ns)))
     if silent:
-        return f"{', '.join(silent)} {'is' if len(silent) == 1 else 'are'} silent: check cable, power and port"
+        unread = s.monitors.sources.unread
+        heard = {name: text for name in silent if name in unread and (text := unread[name].described())}
+        parts = [f"{name}: {text}" for name, text in heard.items()]
+        mute = [name for name in silent if name not in heard]
+        if mute:
+            parts.insert(0, f"{', '.join(mute)} {'is' if len(mute) == 1 else 'are'} silent: check cable, power and port")
+        return "; ".join(parts)
     slow = s.monitors.sources.slow()
     return f"{'; '.join(slow)}: look at its settings and its line, or write the rate_hz that it has" if slow else ""
 
@@ -114,8 +120,16 @@ def _still(s: RuleInputs) -> str:
     speed = s.speed_mps
     if isfinite(speed) and abs(speed) > STANDSTILL_MPS * 4:
         return f"the vehicle moves at {speed:.2f} m/s: let it stand"
-    measured = s.monitors.motion.measured_mps(s.now_ns, gnss_unheard=False)
-    return f"wheels or GNSS measure {measured:.2f} m/s: let it stand, or look at both" if measured > ROLLING_MPS else ""
+    monitor = s.monitors.speed
+    match monitor.standstill(s.now_ns, s.monitors.motion.ceiling_mps):
+        case Evidence.NONE:
+            return "neither wheels nor GNSS measure a speed, so it is not known to stand: wait for fixes"
+        case Evidence.MOVES:
+            return f"wheels or GNSS measure {monitor.measured_mps(s.now_ns):.2f} m/s: let it stand, or look at both"
+        case Evidence.UNCONFIRMED:
+            return "only wheels, or a receiver that repeats itself, say that it stands: wait for live fixes"
+        case Evidence.STANDS:
+            return ""
 
 
 def _imu(s: RuleInputs) -> str:
@@ -130,6 +144,12 @@ def _imu(s: RuleInputs) -> str:
     off = abs(inertial.mean_force_mps2 - STANDARD_GRAVITY_MPS2)
     if inertial.has_force and off > limits.still_force_mps2:
         return f"the IMU feels {inertial.mean_force_mps2:.2f} m/s2 at rest, {off:.2f} off gravity: calibrate or remount it"
+    if inertial.has_force and inertial.tilt_rad > limits.still_tilt_rad:
+        tilt = f"gravity is {degrees(inertial.tilt_rad):.0f} degrees off its vertical, limit {degrees(limits.still_tilt_rad):.0f}"
+        return (
+            f"the IMU's {inertial.upward} axis points up ({tilt}): {inertial.remedy}, which leaves the yaw to you, "
+            "or take the vehicle to level ground"
+        )
     return ""
 
 
@@ -247,9 +267,9 @@ CHECKS: tuple[Check, ...] = (
     Check("controller", _controller, "the controller gives commands; not asked of a hand"),
     Check("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
     Check("fence", _fence, "the body is inside the fence and outside its keep-out zones; not asked of a hand"),
-    Check("standstill", _still, "it stands, by the estimate, the wheels and GNSS"),
+    Check("standstill", _still, "it is seen to stand, by the estimate and every fresh speed of wheels and GNSS: see below"),
     Check("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
-    Check("imu", _imu, "the IMU is still at rest, and feels gravity alone"),
+    Check("imu", _imu, "the IMU is still at rest, and feels gravity alone, along the vertical of its mounting"),
     Check("actuator", _actuator, "the actuator can be reached and has proven its time-out"),
     Check("telemetry", _telemetry, "an actuator that has telemetry tells it"),
     Check("motor", _motor, "motor and motor controller are cool enough to drive without a cap; the battery is not empty"),

@@ -31,6 +31,10 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     """Speed by wheels and GNSS without the estimate, m/s, negative backward; NaN without a measurement."""
     planned_offset: LateralOffset | None = None
     """Path beside the course along which the controller says that it drives; None for the course itself."""
+    asked_mps: float = float("nan")
+    """Magnitude of the speed that the source of the last command asked for, m/s; NaN if it stated none."""
+    cap_mps: float = float("inf")
+    """Highest speed that rules, profile and request allow now, m/s."""
     setup_fault: str = ""
     """Reason why profile or calibration are not fit to drive with; empty if they are."""
 

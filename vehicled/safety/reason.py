@@ -11,6 +11,7 @@ class ReasonCode(StrEnum):
 
     MUST_STAND = "must_stand"
     STANDS = "stands"
+    STANDSTILL_ASSUMED = "standstill_assumed"
     ARMING_CHECKS = "arming_checks"
     ARMING_WAITS = "arming_waits"
     ARMING_REFUSED = "arming_refused"
@@ -38,6 +39,7 @@ class ReasonCode(StrEnum):
 TEXTS = {
     ReasonCode.MUST_STAND: "waiting for the vehicle to stand still",
     ReasonCode.STANDS: "waiting to be armed",
+    ReasonCode.STANDSTILL_ASSUMED: "standstill assumed by the model after {details} s: no fresh wheel or GNSS speed",
     ReasonCode.ARMING_CHECKS: "arming waits for its checks",
     ReasonCode.ARMING_WAITS: "arming waits: {details}",
     ReasonCode.ARMING_REFUSED: "arming refused: {details}",

@@ -1,10 +1,9 @@
-"""Standstill detection from the estimate, the wheels and GNSS, with the reason if it fails."""
+"""Standstill detection: seen by wheels and GNSS beside the estimate, or assumed by half of the brake where nothing measures."""
 
 from math import isfinite
 
-from vehicled.messages import Mode
-from vehicled.safety.arming import ROLLING_MPS
-from vehicled.safety.monitors.motion import MOVING_MPS
+from vehicled.messages import Mode, MotorStatus
+from vehicled.safety.monitors.speed import Evidence
 from vehicled.safety.rule import RuleInputs
 from vehicled.vehicle import STANDSTILL_MPS
 
@@ -13,37 +12,55 @@ DOUBTED_NS = 3 * 10**9
 brake that does not act, rejects a correct receiver too."""
 UNREST_NS = 3 * 10**9
 """Time after which a stop that has not ended reports why, ns."""
+MARGIN_NS = 10**9
+"""Time beyond the stopping time of half the brake after which a standstill that nothing measures is assumed, ns."""
 
 
 class StandstillDetector:
-    """Detector of the standstill at the end of a stop."""
+    """Detector of the standstill at the start and at the end of a stop. Without evidence there is no standstill.
+
+    The estimate predicts with brake commands that may not have acted, so a measured speed must confirm it. Wheels may be locked
+    and a receiver may repeat itself: they count once the vehicle has stopped by half of its brake as well.
+    """
 
     def __init__(self) -> None:
         self._still_since_ns: int | None = None
         """Time since which the estimate has been at standstill; None while it moves."""
+        self._stopped_since_ns: int | None = None
+        """Time since which half the brake has certainly stopped the vehicle; None before."""
         self._moves_since_ns: int | None = None
         """Start of the present stop; None while there is none."""
-        self._had_speed = False
-        """True if the estimator has given a speed since the vehicle was last armed."""
+        self._evidence = Evidence.NONE
+        self.assumed_s = 0.0
+        """Time after which the standstill was assumed, s; 0 if it is seen."""
 
-    def stands(self, s: RuleInputs, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
-        """Return True at standstill; called once per tick. ``gnss_stuck`` and ``gnss_refused``: these rules are in force."""
-        estimate = s.estimate
-        # The estimate predicts with brake commands that may not have acted, so measured speeds must confirm it.
-        estimated = estimate is not None and isfinite(estimate.speed_mps)
-        if estimated or s.mode in (Mode.INIT, Mode.STANDBY, Mode.ARMED):
-            self._had_speed = estimated
-        # Before the estimator has started, measured speeds suffice, with the noise of GNSS. Afterwards they do not: an estimate
-        # that was lost in motion proves no standstill.
-        known = estimated or not self._had_speed
-        limit_mps = STANDSTILL_MPS if estimated else MOVING_MPS
-        if estimate is None or not (known and _fresh(s) and abs(s.speed_mps) < limit_mps):
+    def stands(self, s: RuleInputs, *, gnss_stuck: bool, gnss_refused: bool, brake_fails: bool) -> bool:
+        """Return True at standstill; called once per tick. ``gnss_stuck``, ``gnss_refused`` and ``brake_fails``: these rules are in
+        force."""
+        estimate, motion = s.estimate, s.monitors.motion
+        self.assumed_s = 0.0
+        s.monitors.speed.gnss_unheard = self._unheard(s, gnss_stuck=gnss_stuck, gnss_refused=gnss_refused)
+        stopped = motion.ceiling_mps <= 0.0 and not brake_fails and not _unreachable(s)
+        self._stopped_since_ns = None if not stopped else self._stopped_since_ns or s.now_ns
+        if estimate is None or not _fresh(s) or (isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS):
             self._still_since_ns = None
             return False
         self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
-        doubted = s.monitors.gnss.rejected_in_a_row > 0 or gnss_refused
-        unheard = gnss_stuck or (doubted and s.now_ns - self._still_since_ns >= DOUBTED_NS)
-        return s.monitors.motion.measured_mps(s.now_ns, gnss_unheard=unheard) <= ROLLING_MPS
+        self._evidence = s.monitors.speed.standstill(s.now_ns, motion.ceiling_mps)
+        if self._evidence is not Evidence.NONE:
+            return self._evidence is Evidence.STANDS
+        if self._stopped_since_ns is None or s.now_ns - self._stopped_since_ns < MARGIN_NS:
+            return False
+        began_ns = self._stopped_since_ns if self._moves_since_ns is None else self._moves_since_ns
+        self.assumed_s = (s.now_ns - began_ns) * 1e-9
+        return True
+
+    def _unheard(self, s: RuleInputs, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
+        """Return True during a stop in which the receiver is known to be wrong: its place repeats, or for a while it is doubted."""
+        if s.mode not in (Mode.STOPPING, Mode.FAULT):
+            return False
+        doubted = s.monitors.gnss.rejected_in_a_row > 0 or gnss_refused or s.monitors.speed.gnss_repeats
+        return gnss_stuck or (doubted and self._still_since_ns is not None and s.now_ns - self._still_since_ns >= DOUBTED_NS)
 
     def ended(self) -> None:
         """Note that no stop is in progress."""
@@ -58,15 +75,31 @@ class StandstillDetector:
         estimate = s.estimate
         if estimate is None or not _fresh(s):
             said = "there is no fresh estimate: look after the sensors"
-        elif not isfinite(s.speed_mps):
-            said = "neither an estimate nor wheels nor GNSS tell its speed: look after the sensors"
-        elif not abs(s.speed_mps) < STANDSTILL_MPS:
-            said = f"the estimate says {s.speed_mps:.2f} m/s: hold the vehicle"
-        else:
-            speed = s.monitors.motion.measured_mps(s.now_ns, gnss_unheard=False)
+        elif abs(estimate.speed_mps) >= STANDSTILL_MPS:
+            said = f"the estimate says {estimate.speed_mps:.2f} m/s: hold the vehicle"
+        elif self._evidence is Evidence.MOVES:
+            speed = s.monitors.speed.measured_mps(s.now_ns)
             said = f"wheels or GNSS measure {speed:.2f} m/s and the estimate does not: hold the vehicle, look at both"
+        elif self._evidence is Evidence.UNCONFIRMED:
+            said = (
+                "only wheels, or a receiver that repeats itself, say that it stands: they count once half the brake has stopped it"
+            )
+        elif lost := _unreachable(s):
+            said = f"no wheel or GNSS speed is fresh, and {lost}: hold the vehicle, look after the sensors"
+        else:
+            said = "no wheel or GNSS speed is fresh: braked until half of the brake has stopped it; look after the sensors"
         return [f"it is not known to stand: {said}"]
 
 
 def _fresh(s: RuleInputs) -> bool:
     return s.estimate_age_ns <= s.limits.estimate_silence_s * 1e9
+
+
+def _unreachable(s: RuleInputs) -> str:
+    """Return why the brake command is not known to arrive; empty if nothing speaks against it."""
+    if s.actuator_lost:
+        return f"the actuator cannot be reached ({s.actuator_lost})"
+    silence_ns = s.limits.telemetry_silence_s * 1e9
+    if s.monitors.telemetry and s.monitors.sources.age_ns(MotorStatus, s.now_ns) > silence_ns:
+        return "the actuator tells nothing of itself"
+    return ""

@@ -16,14 +16,13 @@ from vehicled.safety.reason import Measured, Reason, ReasonCode
 from vehicled.safety.rule import Clear, Rule, RuleInputs
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import Link, Trip
-from vehicled.vehicle import STANDSTILL_MPS
 
 ARM_REQUEST_VALID_NS = 10 * 10**9
 """Time for which a request waits for its checks, ns; then it is refused with the failed checks as the reason."""
 CHAIN_LIMIT = 16
 NO_REASON = Reason("")
-STUCK, REFUSED = "gnss_stuck", "gnss_refused"
-"""Rules under which GNSS speed does not count as evidence of motion, and counts as doubtful."""
+STUCK, REFUSED, UNBRAKED = "gnss_stuck", "gnss_refused", "uncommanded_motion_lasts"
+"""Rules under which GNSS speed does not count as evidence of motion, counts as doubtful, and the brake is known not to act."""
 
 
 class Supervisor:
@@ -155,7 +154,7 @@ class Supervisor:
             self.reaction = reaction
             if reaction >= Reaction.CONTROLLED_STOP:
                 self._go(Trigger.REACTION, Reason(ReasonCode.DISARMED_BY_FAULT, reason.by, (reason.text(),)))
-        elif self.releases_brake and s.monitors.motion.uncommanded_ns > s.limits.uncommanded_s * 1e9:
+        elif self.releases_brake and self._rolls(s):
             # Without current the vehicle rolls on a slope, so the brake must hold it.
             self.releases_brake = False
             self.reason = self.reason.then(Reason(ReasonCode.ROLLS_RELEASED, details=(f"{s.speed_mps:.2f}",)))
@@ -168,11 +167,14 @@ class Supervisor:
             self._rest.ended()
         if stands:
             if self.mode is Mode.INIT:
-                self._go(Trigger.STANDS, Reason(ReasonCode.STANDS))
+                # What a request was refused for is still what lacks.
+                reason = self.reason if self.reason.code == ReasonCode.ARMING_REFUSED else Reason(ReasonCode.STANDS)
+                self._go(Trigger.STANDS, self._assumed(reason, s.now_ns))
             elif self.mode is Mode.STOPPING:
-                self._go(Trigger.STANDS, self.reason)
+                self._go(Trigger.STANDS, self._assumed(self.reason, s.now_ns))
                 self.stopped = not s.monitors.alignment.known
-            elif self.mode is Mode.FAULT:
+            elif self.mode is Mode.FAULT and not self.stopped:
+                self.reason = self._assumed(self.reason, s.now_ns)
                 self.stopped = True
         if self.mode is Mode.FAULT and self._seen is not Mode.FAULT:
             # A request from before the FAULT was made in another situation.
@@ -180,6 +182,11 @@ class Supervisor:
         self._seen = self.mode
         self.inputs = s
         s.monitors.host.answered()
+
+    def _rolls(self, s: RuleInputs) -> bool:
+        """Return True if a vehicle whose brake is released rolls: fast, or on and on."""
+        fast = s.monitors.motion.uncommanded_ns > s.limits.uncommanded_s * 1e9
+        return fast or abs(s.monitors.progress.rolled_m) > s.limits.roll_back_m
 
     def _react(self, s: RuleInputs, rule: Rule | None, reaction: Reaction, reason: Reason) -> None:
         if reaction is Reaction.DISABLE:
@@ -224,7 +231,10 @@ class Supervisor:
         late_ns = s.now_ns - ARM_REQUEST_VALID_NS
         if self._arm_requested_ns is not None and self._arm_requested_ns < late_ns and self.mode is not Mode.STANDBY:
             self._arm_requested_ns = None
-            self._record("arming_refused", "", Reaction.WARN, True, "arming refused: the vehicle does not stand", s.now_ns)
+            lacking = missing(s, self._wanted) if self.mode is Mode.INIT else []
+            refused = Reason(ReasonCode.ARMING_REFUSED, details=tuple(lacking) or ("the vehicle does not stand",))
+            self.reason = refused if self.mode is Mode.INIT else self.reason
+            self._record(refused.code, "", Reaction.WARN, True, refused.text(), s.now_ns)
         # A pending arming request expires with its own refusal, which also ends this request and names the failed checks.
         if self._wanted is not None and self._wanted_ns < late_ns and self._arm_requested_ns is None:
             self._wanted = None
@@ -419,10 +429,18 @@ class Supervisor:
             self._chain(now_ns, reaction, reason)
 
     def _stands(self, s: RuleInputs) -> bool:
-        # Without a trustworthy speed the brake stays on and STOPPING does not end. INIT may end: nothing has driven yet.
-        if self.mode is Mode.INIT:
-            return s.estimate is not None and not abs(s.estimate.speed_mps) >= STANDSTILL_MPS
-        return self._rest.stands(s, gnss_stuck=self.in_force(STUCK) is not None, gnss_refused=self.in_force(REFUSED) is not None)
+        # Without a trustworthy speed the brake stays on, and neither STOPPING nor INIT ends: the daemon may restart on the move.
+        stuck, refused, unbraked = (self.in_force(code) is not None for code in (STUCK, REFUSED, UNBRAKED))
+        return self._rest.stands(s, gnss_stuck=stuck, gnss_refused=refused, brake_fails=unbraked)
+
+    def _assumed(self, reason: Reason, now_ns: int) -> Reason:
+        """Return the reason of a standstill with a mark, and record the mark, if nothing measured that standstill."""
+        if self._rest.assumed_s == 0.0:
+            return reason
+        mark = Reason(ReasonCode.STANDSTILL_ASSUMED, details=(f"{self._rest.assumed_s:.1f}",))
+        self._chain(now_ns, Reaction.WARN, mark)
+        self._record(mark.code, "", Reaction.WARN, True, mark.text(), now_ns)
+        return reason.then(mark)
 
     # ---------------------------------------------------------------- records
 

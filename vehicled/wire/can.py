@@ -1,4 +1,4 @@
-"""CAN frames and their 16-byte record on a frame port: the Linux ``struct can_frame``.
+"""CAN frames and their 16-byte record on a frame port: the Linux ``struct can_frame``; error frames of SocketCAN.
 
 ``id u32 | length u8 | 3 bytes padding | data 8 bytes``, with the flags of ``linux/can.h`` in the top bits of the id. Always
 little-endian, so that recordings are portable.
@@ -6,6 +6,7 @@ little-endian, so that recordings are portable.
 
 import struct
 from collections.abc import Iterable, Iterator
+from enum import IntFlag
 
 from msgspec import Struct
 
@@ -21,6 +22,47 @@ STANDARD_MASK = 0x7FF
 _RECORD = struct.Struct("<IB3x8s")
 
 
+class CanError(IntFlag):
+    """Classes of an error frame, the bits of its identifier: ``linux/can/error.h``."""
+
+    TX_TIMEOUT = 0x001
+    LOST_ARBITRATION = 0x002
+    CONTROLLER = 0x004
+    """Details in byte 1."""
+    PROTOCOL = 0x008
+    """Details in bytes 2 and 3."""
+    TRANSCEIVER = 0x010
+    """Details in byte 4."""
+    NO_ACK = 0x020
+    BUS_OFF = 0x040
+    BUS_ERROR = 0x080
+    RESTARTED = 0x100
+    COUNTERS = 0x200
+    """Error counters of transmission and reception in bytes 6 and 7."""
+
+
+_CLASS_TEXTS = {
+    CanError.TX_TIMEOUT: "no transmission within its time",
+    CanError.LOST_ARBITRATION: "lost arbitration",
+    CanError.NO_ACK: "no acknowledgement",
+    CanError.BUS_OFF: "bus-off",
+    CanError.RESTARTED: "controller restarted",
+}
+_CONTROLLER_TEXTS = (
+    "reception overflow", "transmission overflow", "reception warning", "transmission warning", "error-passive (reception)",
+    "error-passive (transmission)", "error-active again",
+)  # fmt: skip
+_PROTOCOL_TEXTS = (
+    "wrong bit", "wrong form", "wrong bit stuffing", "no dominant bit", "no recessive bit", "overload", "error-active",
+    "while transmitting",
+)  # fmt: skip
+_TRANSCEIVER_TEXTS = {
+    0x04: "no wire CANH", 0x05: "CANH short to battery", 0x06: "CANH short to VCC", 0x07: "CANH short to ground",
+    0x40: "no wire CANL", 0x50: "CANL short to battery", 0x60: "CANL short to VCC", 0x70: "CANL short to ground",
+    0x80: "CANL short to CANH",
+}  # fmt: skip
+
+
 class CanFrame(Struct, frozen=True, gc=False):
     """One classic CAN frame. ``can_id`` has 29 bits if ``extended``, else 11; in an ``error`` frame it is the error class.
 
@@ -32,6 +74,28 @@ class CanFrame(Struct, frozen=True, gc=False):
     extended: bool = True
     remote: bool = False
     error: bool = False
+
+
+def is_error_active(frame: CanFrame) -> bool:
+    """True if an error frame reports that the controller is sound again."""
+    return bool(frame.can_id & CanError.CONTROLLER) and frame.data[1:2] == b"\x40"
+
+
+def error_texts(frame: CanFrame) -> list[str]:
+    """Return what an error frame reports, in words; "error of unknown class" for none."""
+    data = frame.data.ljust(8, b"\0")
+    found = [text for kind, text in _CLASS_TEXTS.items() if frame.can_id & kind]
+    if frame.can_id & CanError.CONTROLLER:
+        found += [text for bit, text in enumerate(_CONTROLLER_TEXTS) if data[1] >> bit & 1] or ["controller error"]
+    if frame.can_id & CanError.PROTOCOL:
+        found += [text for bit, text in enumerate(_PROTOCOL_TEXTS) if data[2] >> bit & 1] or ["protocol violation"]
+    if frame.can_id & CanError.TRANSCEIVER:
+        found.append(_TRANSCEIVER_TEXTS.get(data[4], "transceiver error"))
+    if not found:
+        found.append("bus error" if frame.can_id & CanError.BUS_ERROR else "error of unknown class")
+    if frame.can_id & CanError.COUNTERS:
+        found.append(f"error counters {data[6]} sent, {data[7]} received")
+    return found
 
 
 def pack(frame: CanFrame) -> bytes:
@@ -68,7 +132,20 @@ def unpack_all(data: bytes) -> list[CanFrame]:
     return frames
 
 
-def decode(frames: Iterable[CanFrame]) -> Iterator[tuple[str, CanFrame]]:
+class ErrorReport(Struct, frozen=True, gc=False):
+    """Content of an error frame."""
+
+    errors: str
+    """Reported errors, in words."""
+    can_id: int
+    """Its classes, see :class:`CanError`."""
+    data: bytes
+
+
+def decode(frames: Iterable[CanFrame]) -> Iterator[tuple[str, CanFrame | ErrorReport]]:
     """Iterate over the frames of a recording by name of their identifier: ``123``, ``00000901`` if extended, ``ERROR``."""
     for frame in frames:
-        yield "ERROR" if frame.error else f"{frame.can_id:0{8 if frame.extended else 3}X}", frame
+        if frame.error:
+            yield "ERROR", ErrorReport(", ".join(error_texts(frame)), frame.can_id, frame.data)
+        else:
+            yield f"{frame.can_id:0{8 if frame.extended else 3}X}", frame

@@ -55,8 +55,8 @@ def crc16_kermit(data: Buffer) -> int:
 
     It is CRC-16/XMODEM of the bytes with their bits reversed, and that one runs in C.
     """
-    crc = crc_hqx(bytes(data).translate(_REVERSED), 0)
-    return _REVERSED[crc >> 8] | _REVERSED[crc & 0xFF] << 8
+    crc = crc_hqx(bytes(data).translate(BIT_REVERSED), 0)
+    return BIT_REVERSED[crc >> 8] | BIT_REVERSED[crc & 0xFF] << 8
 
 
 def crc8(data: Buffer, start: int = 0) -> int:
@@ -97,7 +97,7 @@ def _table24() -> tuple[int, ...]:
     return tuple(table)
 
 
-_REVERSED = bytes([int(f"{byte:08b}"[::-1], 2) for byte in range(256)])
+BIT_REVERSED = bytes([int(f"{byte:08b}"[::-1], 2) for byte in range(256)])
 """Bytes with their bits in reverse order."""
 _CRC8 = _table8()
 _CRC24Q = _table24()

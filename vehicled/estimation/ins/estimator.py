@@ -8,7 +8,7 @@ Without accelerometer the velocity turns with the body and is a random walk; wit
 single-track model does. This bridges a lost sensor. For a vehicle without an inertial unit a planar filter is better.
 """
 
-from math import isfinite, sqrt
+from math import cos, isfinite, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from vehicled.estimation.measurements import MAX_RANGE_M
 from vehicled.estimation.timeline import Timeline
 from vehicled.messages import (
     ActuatorCommand,
+    EstimatorStatus,
     GnssFix,
     Heading,
     HeadingKind,
@@ -60,6 +61,7 @@ class Ins(Counted):
         self._params = params
         self._datum = datum
         imu = params.imu_lever_arm_m
+        self._least_upright = cos(params.max_tilt_rad)
         self._metres_per_rad = vehicle.drive.gear_ratio * vehicle.drive.wheel_radius_m
         self._imu_m: Triple = (imu[0], imu[1], imu[2])
         self._arm_m: Triple = (lever_arm_m[0] - imu[0], lever_arm_m[1] - imu[1], lever_arm_m[2] - imu[2])
@@ -275,6 +277,8 @@ class Ins(Counted):
             far = max(abs(x), abs(y)) > 2.0 * MAX_RANGE_M
             if isfinite(x + y + yaw + speed + yaw_rate) and spread <= RESTART_FACTOR and not far:
                 status = status_of(spread, counters.good_fixes, p.align_fixes)
+                if state.R[8] < self._least_upright:
+                    status = EstimatorStatus.DIVERGED
                 newest_ns = max(self._newest_ns, counters.newest_ns)
                 return StateEstimate(
                     now_ns, newest_ns, x, y, yaw, speed, yaw_rate, covariance, status, counters.nis,

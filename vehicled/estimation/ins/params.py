@@ -125,6 +125,9 @@ class InsParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=T
     constraints: Constraints = field(default_factory=Constraints)
     rest: Rest = field(default_factory=Rest)
     imu: Inertial = field(default_factory=Inertial)
+    max_tilt_rad: Annotated[float, Meta(gt=0.0, le=1.57)] = 0.8
+    """Largest angle between the vertical axis of the body and up. No vehicle drives beyond it, so the unit is mounted otherwise,
+    and the estimate has diverged."""
     sensor_timeout_s: Positive = 0.05
     """Age of the newest sample at which the inertial unit counts as lost; at least two periods plus its latency."""
     speed_density_mps: Positive = 0.3

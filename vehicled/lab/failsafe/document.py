@@ -133,7 +133,51 @@ _CHOICES = """
 - **The wall clock** (row 26) does not affect driving, so a step does not stop a drive. It dates the log: before arming it must have
   been set and have settled. It need not be synchronised at that moment, since many fields have no network.
 - **A neutral command** is required when teleop takes over, not before arming: until then the command is the brake.
-- **No current** (row 14) ends when the vehicle rolls: then the brake is applied.
+- **No current** (row 14) ends when the vehicle rolls, fast or by `limits.roll_back_m`: then the brake is applied.
+- **Moving** (rows 14, 15) is judged by what is asked for: a vehicle stands below a quarter of that speed, or below the noise of
+  its sensors up to a half. GNSS decides where its noise can tell the speed asked for from none, the wheels where it cannot.
+- **Progress** (row 14) is asked for by the course, whatever the controller says of itself, by every setpoint and by a hand's
+  throttle. A setpoint of 0, a cap of 0 and a wait of the course ask for none.
+- **A slope** is held by the brake: the speed control learns what pushes, and starts uphill again with more throttle each time that
+  the vehicle rolls back. What it cannot hold ends by row 15, within `limits.roll_back_m` uphill.
+"""
+
+_STANDSTILL = """
+## Standstill
+
+A stop ends, the vehicle is armed, and INIT becomes STANDBY only at a standstill that is seen:
+
+- the estimate, if there is one, is below 0.05 m/s; it predicts with brakes that may not have acted, and proves nothing alone;
+- every fresh speed, of wheels or motor and of GNSS, is below 0.05 m/s and three standard deviations of its noise, 0.25 m/s at most;
+- one of them is alive: velocities of a receiver that differ from fix to fix. Wheels may be locked and a receiver may repeat itself,
+  so they count only once half of the brake has stopped the vehicle from the last speed that a live receiver measured, or that was
+  driven since. A receiver without a velocity counts by its positions over two seconds.
+
+Without any fresh speed the brake is held, and `vehicled status` says what is missing. A second after half of the brake has
+certainly stopped the vehicle, the standstill is assumed: the fault `standstill_assumed` and the reason of the mode say so. It is
+never assumed while the actuator cannot be reached or tells nothing of itself, while the brake is released, or after the brake has
+failed (row 15); then the run ends after 8 s with the words that the vehicle is not known to stand. Nothing is armed on an
+assumption.
+"""
+
+_SOURCES = """
+## Sources that contradict each other
+
+| quantity | sources | compared by |
+| --- | --- | --- |
+| yaw | heading, gyro | `heading_against_gyro` |
+| yaw | heading, course over ground | `heading_against_course` from 0.5 m/s on |
+| yaw | gyro, course over ground | `gyro_against_course` from 0.5 m/s on |
+| yaw | gyro, wheel angle and speed | `gyro_against_steering`, while no heading of its own and no course tells |
+| speed | wheels or motor, estimate and GNSS | `speed_mismatch` |
+| speed | estimate, commands | `uncommanded_motion`, `faster_than_asked`, `not_moving`, `stalled`, `no_progress` |
+| position | GNSS, estimate | `gnss_refused` by the estimator's gate |
+| upright | gravity at standstill, mounting of the IMU | arming check `imu`; in the filter `ins` 46 degrees: `estimator_diverged` |
+| acceleration | accelerometer, change of the speed | not compared: a slope of 8 % looks like a fault; with `ins` see below |
+| yaw of the IMU's mounting | none at standstill | not compared: only `ins` uses the horizontal axes; see below |
+| wheel angle | command, sensor of the wheels | not compared: no shipped vehicle has one; row 19 limits the effect |
+
+A wrong horizontal axis of the accelerometer shows in the estimate of `ins`: `gnss_refused` or `speed_mismatch` follow.
 """
 
 _OUTSIDE = """
@@ -198,6 +242,7 @@ def markdown() -> str:
     text += "".join(f"| {row.number} | {row.fault} | {row.detector} | {row.reaction} |\n" for row in MATRIX)
     text += _RULES + "".join(_rule(row, rule) for row in MATRIX for rule in row.rules)
     text += _ARMING + "".join(f"| {check.code} | {check.wants} |\n" for check in CHECKS) + _RESUMING + _PLACE + _ALIGNMENT
+    text += _STANDSTILL + _SOURCES
     text += (
         _CHOICES
         + _OUTSIDE

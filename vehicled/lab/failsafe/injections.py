@@ -25,11 +25,10 @@ from vehicled.messages import (
     TeleopCommand,
 )
 from vehicled.runtime.ending import EndConditions
-from vehicled.safety.monitors.motion import MOVING_MPS
 from vehicled.safety.monitors.place import OVERRUN_SHARE
 from vehicled.safety.monitors.yaw import STUCK_RAD
 from vehicled.tasks import PIPELINE
-from vehicled.vehicle import Limits
+from vehicled.vehicle import MOVING_MPS, Limits
 
 COURSE = "circle_r5_ccw"
 BOTH = ("wires", "messages")
@@ -47,9 +46,9 @@ class Injection(Struct, frozen=True, kw_only=True):
     simulated: bool = False
     """True if a development machine cannot produce the fault; it is then injected at the edge of the daemon."""
     fail: str = ""
-    """Failure of a simulated device, ``port:kind=value``."""
+    """Failures of simulated devices, each ``port:kind=value``, with spaces in between."""
     fail_s: float = 60.0
-    """Duration of that failure, s."""
+    """Duration of those failures, s."""
     act: Callable[[Stage], None] | None = None
     prepare: Callable[[Stage], None] | None = None
     """Function called before the drive."""
@@ -321,6 +320,10 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=12, code="imu_saturated", how="the IMU is at the end of its range and reports it", fail="imu:saturation"),
     Injection(row=12, code="gyro_against_course", how="gyro offset of 0.5 rad/s", fail="imu:wrong=0.5"),
     Injection(
+        row=12, code="gyro_against_steering", how="gyro offset of 0.5 rad/s, in a tunnel without a heading",
+        fail="gnss:no_fix heading:off imu:wrong=0.5",
+    ),
+    Injection(
         row=13, code="speed_mismatch", how="wheel spin: measured speed doubles", fail="drive:slip=1",
         # The estimate follows the wheels away from the fixes, so either rule may trip first; both stop the vehicle in the same way.
         also=("gnss_refused",),
@@ -337,6 +340,20 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(
         row=14, code="not_moving", how="no frame ever reaches the board", fail="drive:off", scene=Scene.HELD, act=_push,
         profile="art", links=WIRES,
+    ),
+    Injection(
+        row=14, code="no_progress", how="the controller drives with too little throttle", since=_stands, timeout_s=12.0,
+        act=_command(lambda command: replace(command, throttle=min(command.throttle, 0.1), brake=0.0)),
+        overrides=("limits.no_progress_s=3",),
+    ),
+    Injection(
+        row=15, code="rolling_back", how="the drive creeps backward, whatever the command; from 0.3 m on",
+        fail="drive:runaway=-0.29", fail_s=6.0, since=lambda s: s.way_m > s.profile.limits.roll_back_m, scene=Scene.HELD,
+        act=_push, overrides=("limits.not_moving_s=10",), timeout_s=12.0,
+    ),
+    Injection(
+        row=15, code="faster_than_asked", how="the controller drives faster than it states",
+        act=_command(lambda command: replace(command, target_speed_mps=0.3)),
     ),
     Injection(
         row=15, code="uncommanded_motion", how="the drive runs away from standstill for 3 s", fail="drive:runaway",

@@ -78,7 +78,7 @@ def injection_s(injection: Injection, link: str, seed: int) -> float:
 
 def failures_of(injection: Injection, at_s: float) -> list[Failure]:
     """Return the failures of devices that the injection needs, at that time from the start."""
-    return [parse_failure(f"{injection.fail}@{at_s:.6f}+{injection.fail_s:g}")] if injection.fail else []
+    return [parse_failure(f"{failure}@{at_s:.6f}+{injection.fail_s:g}") for failure in injection.fail.split()]
 
 
 class TrialDrive:

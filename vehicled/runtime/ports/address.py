@@ -10,7 +10,9 @@
 ``can:udp:239.74.163.2:43113?hop_limit=0``      a multicast group that stands in for a bus
 ==============================================  ===============================================================================
 
-Each takes ``retry_min_s`` and ``retry_max_s``, the bounds of the pause between two attempts to open it.
+Each takes ``retry_min_s`` and ``retry_max_s``, the bounds of the pause between two attempts to open it. Without them, 10 to 300 s
+pass after a server has closed the connection within its first minute. A network address also takes ``bytes_per_s``, the most that
+is read of it.
 """
 
 import difflib
@@ -22,7 +24,9 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta, Struct
 
+from vehicled.ports import Transport
 from vehicled.runtime.ports.contract import AddressError
+from vehicled.runtime.ports.readiness import LINE_BYTES_PER_S
 from vehicled.wire.slcan import BITRATES
 
 FORMS = "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, can:INTERFACE, can:slcan:PATH or can:udp:GROUP:PORT"
@@ -56,6 +60,8 @@ class TcpAddress(Address, frozen=True, kw_only=True):
     port: int
     timeout_s: Seconds = 5.0
     """Timeout of a connection attempt and of the TLS handshake, s."""
+    bytes_per_s: Annotated[int, Meta(ge=1_000, le=100_000_000)] = LINE_BYTES_PER_S
+    """Most bytes that are read in a second; a server that sends more is slowed down."""
 
 
 class TlsAddress(TcpAddress, frozen=True, kw_only=True):
@@ -89,8 +95,8 @@ class UdpCanAddress(Address, frozen=True, kw_only=True):
     """Multicast hop limit: 0 keeps the frames on this computer, 1 in its network."""
 
 
-def parse(url: str) -> Address:
-    """Parse the URL of a port. Raises :class:`AddressError`."""
+def parse(url: str, transport: Transport = "") -> Address:
+    """Parse the URL of a port. Raises :class:`AddressError`, whose text names the form for a driver that needs ``transport``."""
     place, _, query = url.partition("?")
     scheme, _, rest = place.partition(":")
     match scheme, rest.partition(":")[0]:
@@ -112,9 +118,42 @@ def parse(url: str) -> Address:
             group, port = _host_port(url, rest.partition(":")[2])
             _check_group(url, group)
             return _struct(UdpCanAddress, url, query, group=group, port=port)
-        case "can", _ if _INTERFACE.match(rest):
+        case "can", _ if _INTERFACE.match(rest) and not re.fullmatch(r"COM\d+|tty\w+", rest):
             return _struct(SocketCanAddress, url, query, interface=rest)
-    raise AddressError(f"{url!r} is not a port address: use {FORMS}")
+    near = _nearest_form(url)
+    if transport == "frames" and near.startswith("serial:/"):
+        near = f"can:slcan:{near.removeprefix('serial:').partition('?')[0]}?bitrate=500000"
+    # A password in the text is not repeated.
+    shown = repr(re.sub(r"(?<=//)[^/@]*@", "", url))
+    raise AddressError(f"{shown} is not a port address: {f'write {near}' if near else f'use {FORMS}'}")
+
+
+def _nearest_form(url: str) -> str:
+    """Return the address that was probably meant, with what else to write; empty if nothing comes to mind."""
+    if match := re.fullmatch(r"(?:(?:socket)?can:?(?://)?)?((?:v|sl|vx)?can\d+)", url, re.I):
+        return f"can:{match[1].lower()}"
+    if match := re.fullmatch(r"(?:serial|usb|uart|tty|file)?:?/*(?:dev/)?((?:tty|rfcomm|cu\.|serial/)[^\s?,;@:]*)(.*)", url, re.I):
+        baud = re.search(r"\d{4,}", match[2])
+        return f"serial:/dev/{match[1]}{f'?baud={baud[0]}' if baud else ''}"
+    if re.fullmatch(r"(?:serial:)?(?:\\\\\.\\)?COM\d+.*", url, re.I):
+        return "serial:/dev/ttyUSB0, or the stable name that 'vehicled doctor' lists: a COM port is one of Windows"
+    if match := re.fullmatch(r"slcan:(?://)?(/.+)", url, re.I):
+        return f"can:slcan:{match[1]}"
+    if match := re.fullmatch(r"(ntrip|https?|ntrips)://(?:[^/@\s]*@)?([^/?#\s:]+)(?::(\d+))?(?:/([^?#\s]*))?.*", url, re.I):
+        secure = match[1].lower() in ("https", "ntrips")
+        port = match[3] or {"http": "80", "https": "443"}.get(match[1].lower(), "2101")
+        mountpoint = f', and mountpoint = "{match[4]}" in the driver\'s table' if match[4] else ""
+        return f"{'tls' if secure else 'tcp'}:{match[2]}:{port}{mountpoint}"
+    if match := re.fullmatch(r"(?:ssl|tcps)://?(\S+:\d+)", url, re.I):
+        return f"tls:{match[1].lstrip('/')}"
+    if match := re.fullmatch(r"can:/*(?:dev/)?(tty\S+)", url, re.I):
+        return f"can:slcan:/dev/{match[1]}"
+    host = r"(?!(?:usb|udp|uart|rs\d+|spi|i2c|can|bluetooth):)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:]+\]"
+    if re.fullmatch(rf"(?:{host}):\d{{1,5}}", url):
+        return f"tcp:{url}"
+    if url.startswith("/"):
+        return f"serial:{url}"
+    return ""
 
 
 def note(address: Address) -> str:
@@ -150,6 +189,12 @@ def _plain(message: str) -> str:
 
 
 def _path(url: str, path: str) -> str:
+    if path.startswith("//"):  # serial:///dev/..., as other programs have it
+        path = "/" + path.lstrip("/")
+    if near := "" if path.startswith("/") else _nearest_form(url):
+        raise AddressError(f"{url!r}: a device path begins with a slash; write {near}")
+    if match := re.fullmatch(r"(/dev/[^,@:]+)[,@:](\d{3,8})(?:[,8N1]*)", path, re.I):
+        raise AddressError(f"{url!r}: write {url[: url.find(':') + 1]}{match[1]}?baud={match[2]}")
     if not path.startswith("/"):
         raise AddressError(f"{url!r}: a device path begins with a slash, such as serial:/dev/serial/by-id/NAME")
     return path

@@ -1,7 +1,8 @@
 """CAN channels on python-can: SocketCAN, and UDP multicast for computers without CAN.
 
 The bus is drained from its file descriptor with ``recv(0)``, not with python-can's ``Notifier``, which spins silently when the bus
-dies. Frames go to the host as the 16-byte records of :mod:`vehicled.wire.can`, all of one wake-up together.
+dies. Frames go to the host as the 16-byte records of :mod:`vehicled.wire.can`, all of one wake-up together; error frames, too, as
+such. A storm of equal error frames is thinned out.
 """
 
 import errno
@@ -18,13 +19,14 @@ from can.interfaces.socketcan import SocketcanBus
 from can.interfaces.udp_multicast import UdpMulticastBus
 
 from vehicled.runtime.ports.address import SocketCanAddress, UdpCanAddress
+from vehicled.runtime.ports.can_errors import ErrorFrames, bus_off
 from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
-from vehicled.runtime.ports.readiness import while_readable
-from vehicled.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
+from vehicled.runtime.ports.readiness import ReadBudget, while_readable
+from vehicled.wire.can import RECORD_BYTES, CanError, CanFrame, pack, unpack_all
 
-FRAMES_PER_WAKE = 256
-_BUS_OFF = 0x40
-"""Error class bit of ``linux/can/error.h``."""
+FRAMES_PER_WAKE = 64
+_FRAMES_PER_S = 20_000
+"""More than 1 Mbit/s carries of the shortest frames."""
 _FULL = {errno.ENOBUFS, errno.EAGAIN, None}
 """Error codes of a full queue. None: python-can gives no code for the queue of the socket."""
 _RETRY_S = 0.001
@@ -45,13 +47,15 @@ class CanChannel:
         self._counts = counts
         self._sent: deque[bytes] | None = deque(maxlen=_ECHOES) if echoes else None
         self._open = True
+        self._budget = ReadBudget(RECORD_BYTES * _FRAMES_PER_S, RECORD_BYTES * FRAMES_PER_WAKE)
+        self._errors = ErrorFrames(counts)
 
     def fileno(self) -> int:
         """Return the descriptor."""
         return self._bus.fileno()
 
     async def receive(self, deliver: Deliver) -> None:
-        """Deliver the data frames of each wake-up together."""
+        """Deliver the frames of each wake-up together."""
         await while_readable(self._bus.fileno(), partial(self._drain, deliver))
 
     def write(self, data: bytes) -> int:
@@ -79,11 +83,12 @@ class CanChannel:
             with suppress(can.CanError, OSError):
                 self._bus.shutdown()
 
-    def _drain(self, deliver: Deliver) -> None:
+    def _drain(self, deliver: Deliver) -> float | None:
         records: list[bytes] = []
         lost: LostError | None = None
         errors = 0
-        for _ in range(FRAMES_PER_WAKE):
+        taken = 0
+        for _ in range(max(1, self._budget.allowance() // RECORD_BYTES)):
             try:
                 message = self._bus.recv(0)
             except (can.CanError, OSError) as error:
@@ -95,12 +100,13 @@ class CanChannel:
                 break
             if message is None:
                 break
+            taken += RECORD_BYTES
             if message.is_error_frame:
-                self._counts.error_frames += 1
-                if message.arbitration_id & _BUS_OFF:
-                    lost = LostError(
-                        "bus-off: no node acknowledges, or the bit rates differ; check the wiring and set 'restart-ms'"
-                    )
+                frame = CanFrame(message.arbitration_id, bytes(message.data[:8]), False, False, True)
+                if self._errors.pass_on(frame, time.monotonic_ns()):
+                    records.append(pack(frame))
+                if frame.can_id & CanError.BUS_OFF:
+                    lost = LostError(bus_off(frame))
                     break
                 continue
             record = self._record(message)
@@ -110,6 +116,9 @@ class CanChannel:
             deliver(b"".join(records), time.monotonic_ns())
         if lost is not None:
             raise lost
+        pause_s = self._budget.spend(taken)
+        self._counts.throttled += pause_s > 0.0
+        return pause_s or None
 
     def _record(self, message: can.Message) -> bytes | None:
         data = bytes(message.dlc) if message.is_remote_frame else bytes(message.data)

@@ -6,6 +6,7 @@
     ├── AddressError   invalid address: the profile must change
     ├── OpenError      could not be opened now: retried with back-off
     └── LostError      was open and is gone: closed, then reopened
+        └── ClosedError    the other end of a connection closed it
 
 Only :class:`AddressError` reaches a caller, when a port is created. Device errors are reported to the host.
 """
@@ -17,7 +18,10 @@ from msgspec import Struct
 
 from vehicled.runtime.host import Host as PortHost
 
-__all__ = ["AddressError", "Channel", "Deliver", "LostError", "OpenError", "Opener", "Port", "PortCounts", "PortError", "PortHost"]
+__all__ = [
+    "AddressError", "Channel", "ClosedError", "Deliver", "LostError", "OpenError", "Opener", "Port", "PortCounts", "PortError",
+    "PortHost",
+]  # fmt: skip
 
 
 class PortError(Exception):
@@ -36,6 +40,10 @@ class LostError(PortError):
     """An open port is gone: unplugged, closed by the other end, or bus-off."""
 
 
+class ClosedError(LostError):
+    """The other end of a network connection has closed it."""
+
+
 class PortCounts(Struct):
     """Counters of a port since its creation; reopening does not reset them."""
 
@@ -51,8 +59,10 @@ class PortCounts(Struct):
     """Frames for a port that was not open, or too long for the queue."""
     abandoned: int = 0
     """Frames queued or half sent when the port was lost."""
+    throttled: int = 0
+    """Pauses of reading, because more arrived than the line can carry. Nothing was dropped here."""
     error_frames: int = 0
-    """CAN error frames; they are not delivered."""
+    """CAN error frames. Those that repeat the one before are not delivered more than ten times a second."""
     bad_frames: int = 0
     """Invalid frames: junk datagrams, CAN FD, broken slcan lines."""
     nacks: int = 0
@@ -89,6 +99,13 @@ class Port(Protocol):
 
     def reopen(self, reason: str) -> None:
         """Close and open again. No effect while the port is not open."""
+        ...
+
+    def pause(self, least_s: float, most_s: float) -> None:
+        """Wait ``least_s`` before the next attempt to open, then twice as long after each failure up to ``most_s``.
+
+        Lasts until the port is open again. No effect while it is open.
+        """
         ...
 
     async def aclose(self) -> None:

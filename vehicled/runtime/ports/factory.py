@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from vehicled.ports import Transport
 from vehicled.runtime.ports.address import (
     Address,
     SerialAddress,
@@ -12,18 +13,23 @@ from vehicled.runtime.ports.address import (
     note,
     parse,
 )
-from vehicled.runtime.ports.backoff import Retry
+from vehicled.runtime.ports.backoff import POLITE, Retry
 from vehicled.runtime.ports.contract import AddressError, Channel, Opener, PortCounts
 from vehicled.runtime.ports.supervised import SupervisedPort
 
 
-def make_port(name: str, url: str) -> SupervisedPort:
-    """Return an unopened port. Raises :class:`~vehicled.runtime.ports.contract.AddressError` for an invalid URL."""
-    address = parse(url)
+def make_port(name: str, url: str, transport: Transport = "") -> SupervisedPort:
+    """Return an unopened port for a driver that needs ``transport``.
+
+    Raises :class:`~vehicled.runtime.ports.contract.AddressError` for an invalid URL.
+    """
+    address = parse(url, transport)
     retry = Retry(min_s=address.retry_min_s, max_s=address.retry_max_s)
     opener = _opener(address)
     hint = note(address)
-    return SupervisedPort(name, partial(_open_with_note, opener, hint) if hint else opener, retry=retry)
+    # Who states the bounds of the pauses, states those for a server that closes the connection, too.
+    polite = POLITE if isinstance(address, TcpAddress) and retry == Retry() else None
+    return SupervisedPort(name, partial(_open_with_note, opener, hint) if hint else opener, retry=retry, closed_retry=polite)
 
 
 async def _open_with_note(opener: Opener, hint: str, counts: PortCounts) -> Channel:

@@ -1,29 +1,18 @@
 """Identifies the device on a port: listens at the usual baud rates and tries every decoder. Sends nothing."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import anyio
 from msgspec import Struct
 
 from vehicled.messages import PortState
+from vehicled.recognition import Decoder, best_format
 from vehicled.runtime.ports.factory import make_port
 
 BAUDS = (115_200, 921_600, 460_800, 38_400, 9_600, 230_400, 250_000)
 """Baud rates of the supported devices, the commonest first."""
-ENOUGH = 3
-"""Messages needed to identify a format, because noise sometimes passes a short checksum."""
-
-BYTES_PER_MESSAGE = 4096
-"""Most bytes per message, because noise passes a checksum more often in much data."""
-COMMON = {"nmea", "rtcm"}
-"""Formats that devices of many manufacturers send in addition to their own, so they do not identify a device."""
-OWN_SENTENCES = {"vectornav": "VN"}
-"""Beginning of the sentences that only the devices of one driver send."""
-
-Decoder = Callable[[bytes], Iterable[tuple[str, object]]]
 
 
 class Answer(Struct, frozen=True):
@@ -79,20 +68,8 @@ async def probe(url: str, decoders: Mapping[str, Decoder], seconds: float = 1.2,
 
 
 def judge(data: bytes, arrivals_ns: Sequence[int], baud: int, elapsed_s: float, decoders: Mapping[str, Decoder]) -> Answer:
-    """Return the best decoder: the one that alone understands the most, else a common format that covers all data."""
-    found = {name: Counter(kind for kind, _ in decode(data)) for name, decode in decoders.items()}
-    common = {kind for name in COMMON & found.keys() for kind in found[name]}
-    own = {
-        name: sum(n for kind, n in kinds.items() if kind not in common or kind.startswith(OWN_SENTENCES.get(name, "\0")))
-        for name, kinds in found.items()
-    }
-    enough = max(ENOUGH, len(data) // BYTES_PER_MESSAGE)
-    driver = max(own, key=lambda name: own[name], default="")
-    if not driver or own[driver] < enough:
-        driver = max(COMMON & found.keys(), key=lambda name: found[name].total(), default="")
-    if not driver or found[driver].total() < enough:
-        driver = ""
-    counts = found.get(driver, Counter())
+    """Return the best decoder and what it found."""
+    driver, counts = best_format(data, decoders)
     gaps = sorted(later - sooner for sooner, later in pairwise(arrivals_ns))
     gap_ns = gaps[min(len(gaps) - 1, len(gaps) * 99 // 100)] if gaps else 0
     rates = tuple((kind, count / elapsed_s) for kind, count in counts.most_common())

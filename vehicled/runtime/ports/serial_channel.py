@@ -14,9 +14,11 @@ import errno
 import os
 import termios
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -25,10 +27,8 @@ import serial_asyncio
 
 from vehicled.runtime.ports.address import SerialAddress
 from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
-from vehicled.runtime.ports.readiness import while_readable
+from vehicled.runtime.ports.readiness import LINE_BYTES_PER_S, ReadBudget, while_readable
 
-READ_BYTES = 65_536
-_READS_PER_WAKE = 16
 _DRAIN_S = 5.0
 
 
@@ -43,6 +43,8 @@ class SerialChannel:
         self.detail = detail
         self._port = port
         self._fd = port.fileno()
+        self.counts = PortCounts()
+        self._budget = _budget(port.baudrate)
 
     def fileno(self) -> int:
         """Return the descriptor."""
@@ -55,17 +57,25 @@ class SerialChannel:
         except RuntimeError:
             await while_readable(self._fd, partial(self._drain, deliver))
         end: asyncio.Future[None] = loop.create_future()
-        transport = serial_asyncio.SerialTransport(loop, _Receiver(deliver, end), _Handle(self))
+        receiver = _Receiver(deliver, end, self.paused)
+        transport = serial_asyncio.SerialTransport(loop, receiver, _Handle(self))
         try:
             await end
         finally:
+            receiver.stop()
             if not transport.is_closing():
                 transport.abort()
 
+    def paused(self, read_bytes: int) -> float:
+        """Account for what was read; return the pause before the next read, s."""
+        pause_s = self._budget.spend(read_bytes)
+        self.counts.throttled += pause_s > 0.0
+        return pause_s
+
     def read(self) -> bytes:
-        """Return the waiting bytes, possibly none. Raises :class:`LostError`."""
+        """Return the waiting bytes that may be read now, possibly none. Raises :class:`LostError`."""
         try:
-            data = os.read(self._fd, READ_BYTES)
+            data = os.read(self._fd, self._budget.allowance())
         except BlockingIOError:
             return b""
         except OSError as error:
@@ -99,16 +109,16 @@ class SerialChannel:
         if self._port.is_open:
             await anyio.to_thread.run_sync(self._close, drain)
 
-    def _drain(self, deliver: Deliver) -> None:
-        for _ in range(_READS_PER_WAKE):
-            data = self.read()
-            if not data:
-                return
+    def _drain(self, deliver: Deliver) -> float | None:
+        data = self.read()
+        if data:
             deliver(data, time.monotonic_ns())
+        return self.paused(len(data)) or None
 
     def _change_baud(self, baud: int) -> None:
         termios.tcdrain(self._fd)
         self._port.baudrate = baud
+        self._budget = _budget(baud)
 
     def _close(self, drain: bool) -> None:
         if not drain:
@@ -116,6 +126,11 @@ class SerialChannel:
                 termios.tcflush(self._fd, termios.TCOFLUSH)
         with suppress(OSError):
             self._port.close()
+
+
+def _budget(baud: int) -> ReadBudget:
+    # Eight bits a byte, without start and stop, for a device whose clock is a little fast.
+    return ReadBudget(max(baud / 8, LINE_BYTES_PER_S))
 
 
 class _Handle:
@@ -131,7 +146,7 @@ class _Handle:
         return self._channel.fileno()
 
     def read(self, size: int) -> bytes:
-        """Return all waiting bytes, whatever ``size``, to save turns of the loop."""
+        """Return the waiting bytes that may be read now, whatever ``size``."""
         try:
             return self._channel.read()
         except LostError as error:
@@ -145,17 +160,32 @@ class _Handle:
 
 
 class _Receiver(asyncio.Protocol):
-    """Adds arrival times to what the transport reads."""
+    """Adds arrival times to what the transport reads, and pauses it when the line has had its due."""
 
-    def __init__(self, deliver: Deliver, end: asyncio.Future[None]) -> None:
+    def __init__(self, deliver: Deliver, end: asyncio.Future[None], paused: Callable[[int], float]) -> None:
         self._deliver = deliver
         self._end = end
+        self._paused = paused
+        self._transport: Any = None
+        self._resume: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         try:
             self._deliver(data, time.monotonic_ns())
         except BaseException as error:  # noqa: BLE001 - the loop would only log it; here it reaches the task that waits
             self._finish(error)
+            return
+        pause_s = self._paused(len(data))
+        if pause_s and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._resume = self._transport.loop.call_later(pause_s, self._transport.resume_reading)
+
+    def stop(self) -> None:
+        if self._resume is not None:
+            self._resume.cancel()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._finish(LostError(str(exc) if exc is not None else "the transport was closed"))
@@ -167,7 +197,9 @@ class _Receiver(asyncio.Protocol):
 
 async def open_serial(address: SerialAddress, counts: PortCounts) -> SerialChannel:
     """Open a serial port for exclusive use. Raises :class:`OpenError`."""
-    return await anyio.to_thread.run_sync(_open, address)
+    channel = await anyio.to_thread.run_sync(_open, address)
+    channel.counts = counts
+    return channel
 
 
 def _open(address: SerialAddress) -> SerialChannel:

@@ -4,8 +4,11 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vehicled.plugins import PluginError
+from vehicled.ports import Transport
 from vehicled.profile.problems import Note
 from vehicled.profile.schema import Device
+from vehicled.registry import UnknownNameError, names, resolve
 from vehicled.runtime.ports.address import (
     Address,
     SerialAddress,
@@ -44,6 +47,7 @@ def judge_ports(devices: Mapping[str, Device]) -> Iterator[Note]:
             if found is not None:
                 yield Note(f"devices.{name}.port", found[1], level=found[0])
     for name, address in addresses.items():
+        yield from _unfit(name, devices[name], address)
         yield from _unstable(name, address)
         yield from _too_slow(name, devices[name], address)
 
@@ -82,6 +86,33 @@ def _shared(place: tuple[Any, ...], devices: Mapping[str, Device], name: str, ot
             return "warning", f"{same} and requests the same mountpoint: remove one of them"
         return None
     return "error", f"{same}: only one device can use a port; 'vehicled doctor' lists the ports"
+
+
+def transport_of(device: Device) -> Transport:
+    """Return what the driver of a device needs; empty if it does not say so."""
+    try:
+        needed: Transport = getattr(resolve("driver", device.driver.name), "transport", "")
+    except (UnknownNameError, PluginError):
+        return ""
+    return needed
+
+
+def _unfit(name: str, device: Device, address: Address) -> Iterator[Note]:
+    """Yield an error if the port carries something else than the driver needs."""
+    needed = transport_of(device)
+    frames = isinstance(address, SocketCanAddress | SlcanAddress | UdpCanAddress)
+    if not needed or (needed == "frames") is frames:
+        return
+    driver = device.driver.name
+    if frames:
+        has, lacks, where = "frames of a CAN bus", "a byte stream", "serial:/dev/serial/by-id/NAME or tcp:HOST:PORT"
+    else:
+        has, lacks, where = "a byte stream", "frames of a CAN bus", "can:can0, or can:slcan:/dev/ttyACM0 for a serial adapter"
+    stem, _, wire = driver.rpartition("_")
+    other = f"{stem}_{'can' if wire == 'uart' else 'uart'}"
+    choice = f', or choose driver = "{other}"' if other in names("driver") else ""
+    text = f"{device.port} carries {has}, and the driver {driver} needs {lacks}: write {where}{choice}"
+    yield Note(f"devices.{name}.port", text, level="error")
 
 
 def _unstable(name: str, address: Address) -> Iterator[Note]:

@@ -6,9 +6,10 @@ A silent adapter is noticed by the device behind the port, as on any line.
 from functools import partial
 
 from vehicled.runtime.ports.address import SerialAddress, SlcanAddress
+from vehicled.runtime.ports.can_errors import ErrorFrames, bus_off
 from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
 from vehicled.runtime.ports.serial_channel import SerialChannel, open_serial
-from vehicled.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
+from vehicled.wire.can import RECORD_BYTES, CanError, CanFrame, pack, unpack_all
 from vehicled.wire.slcan import REFUSED, Decoder, encode, opening
 
 
@@ -24,6 +25,7 @@ class SlcanChannel:
         self._line = line
         self._counts = counts
         self._decoder = Decoder()
+        self._errors = ErrorFrames(counts)
         self._owed = opening(bitrate)
         self.write(b"")
 
@@ -62,24 +64,30 @@ class SlcanChannel:
         await self._line.aclose(drain=drain)
 
     def _text(self, record: bytes) -> bytes:
-        try:
-            return b"".join(map(encode, unpack_all(record)))
-        except ValueError:
-            self._counts.bad_frames += 1  # an error frame, which a node cannot send
-            return b""
+        frames = unpack_all(record)
+        sendable = [frame for frame in frames if not frame.error]
+        self._counts.bad_frames += len(frames) - len(sendable)  # a node cannot send an error frame
+        return b"".join(map(encode, sendable))
 
     def _decode(self, deliver: Deliver, data: bytes, t_rx_ns: int) -> None:
         decoder = self._decoder
         bad = decoder.bad_lines
         records = []
+        lost: CanFrame | None = None
         for item in decoder.feed(data):
             if isinstance(item, CanFrame):
-                records.append(pack(item))
+                if not item.error or self._errors.pass_on(item, t_rx_ns):
+                    records.append(pack(item))
+                if item.error and item.can_id & CanError.BUS_OFF:
+                    lost = item
+                    break
             elif item.text == REFUSED:
                 self._counts.nacks += 1
         self._counts.bad_frames += decoder.bad_lines - bad
         if records:
             deliver(b"".join(records), t_rx_ns)
+        if lost is not None:
+            raise LostError(bus_off(lost))
 
 
 async def open_slcan(address: SlcanAddress, counts: PortCounts) -> SlcanChannel:

@@ -6,8 +6,8 @@ import time
 import anyio
 
 from vehicled.messages import PortState
-from vehicled.runtime.ports.backoff import Backoff, Retry
-from vehicled.runtime.ports.contract import Channel, LostError, Opener, OpenError, PortCounts, PortHost
+from vehicled.runtime.ports.backoff import STEADY_S, Backoff, Retry
+from vehicled.runtime.ports.contract import Channel, ClosedError, LostError, Opener, OpenError, PortCounts, PortHost
 from vehicled.runtime.ports.outbox import PortSendQueue
 
 TX_LIMIT_BYTES = 16_384
@@ -23,10 +23,14 @@ class SupervisedPort:
         opener: Opener,
         *,
         retry: Retry | None = None,
+        closed_retry: Retry | None = None,
         tx_limit_bytes: int = TX_LIMIT_BYTES,
         rng: random.Random | None = None,
     ) -> None:
-        """Take the opener; ``rng`` provides the jitter of the back-off."""
+        """Take the opener; ``rng`` provides the jitter of the back-off.
+
+        ``closed_retry`` holds after a connection that the other end closed before it was steady; None: the same.
+        """
         self.name = name
         self.counts = PortCounts()
         self.trouble = "not opened yet"
@@ -38,11 +42,16 @@ class SupervisedPort:
         self._usable = False
         self._scope: anyio.CancelScope | None = None
         self._backlog: anyio.Event | None = None
+        self._backoff = Backoff(self._retry, self._rng)
+        self._closed_backoff = None if closed_retry is None else Backoff(closed_retry, self._rng)
+        self._closed = False
+        self._paused = False
+        self._asked = anyio.Event()
 
     async def serve(self, host: PortHost) -> None:
         """Open, read and reopen until cancelled."""
         await self._close(drain=False)
-        backoff = Backoff(self._retry, self._rng)
+        self._backoff = Backoff(self._retry, self._rng)
         down_ns = time.monotonic_ns()
         reported = False
         attempts = 0
@@ -55,18 +64,24 @@ class SupervisedPort:
                 if not reported:
                     reported = True
                     host.on_port(self.name, PortState.ERROR, self.trouble, time.monotonic_ns())
-                await anyio.sleep(backoff.pause_s())
+                await self._wait()
                 continue
             opened_ns = time.monotonic_ns()
+            if self._paused:
+                self._paused = False
+                self._backoff = Backoff(self._retry, self._rng)
             detail = channel.detail
             if reported:
                 detail += f"; after {(opened_ns - down_ns) / 1e9:.1f} s and {attempts} attempts"
             await self._hold(channel, host, detail, opened_ns)
             down_ns = time.monotonic_ns()
             reported, attempts = True, 0
-            if down_ns - opened_ns > self._retry.stable_s * 1e9:
-                backoff.reset()
-            await anyio.sleep(backoff.pause_s())
+            open_s = (down_ns - opened_ns) * 1e-9
+            if open_s > self._retry.stable_s:
+                self._backoff.reset()
+            if self._closed_backoff is not None and open_s > STEADY_S:
+                self._closed_backoff.reset()
+            await self._wait(self._closed_backoff if self._closed and open_s <= STEADY_S else None)
 
     def send(self, data: bytes, deadline_ns: int, now_ns: int) -> bool:
         """Write what the descriptor accepts at once; queue the rest."""
@@ -96,6 +111,24 @@ class SupervisedPort:
         if self._usable and self._scope is not None:
             self._lose(f"reopened on request: {reason}")
 
+    def pause(self, least_s: float, most_s: float) -> None:
+        """Wait at least so long before the next attempt to open."""
+        if not self._usable:
+            self._backoff = Backoff(Retry(min_s=least_s, max_s=max(least_s, most_s)), self._rng, least_s)
+            self._paused = True
+            self._asked.set()
+
+    async def _wait(self, backoff: Backoff | None = None) -> None:
+        """Pause before the next attempt; begin anew if the device asks for another pause meanwhile."""
+        pause_s = (backoff or self._backoff).pause_s()
+        while True:
+            asked = self._asked = anyio.Event()
+            with anyio.move_on_after(pause_s):
+                await asked.wait()
+            if not asked.is_set():
+                return
+            pause_s = self._backoff.pause_s()
+
     async def aclose(self) -> None:
         """Close the descriptor; data accepted by the kernel is still sent."""
         await self._close(drain=True)
@@ -107,6 +140,7 @@ class SupervisedPort:
         self._backlog = anyio.Event()
         self._scope = scope = anyio.CancelScope()
         self.trouble = ""
+        self._closed = False
         self.counts.opened += 1
         try:
             # Create the scope first, because a send during this call may already lose the port.
@@ -117,6 +151,7 @@ class SupervisedPort:
                     try:
                         await self._receive(channel, host)
                     except LostError as error:
+                        self._closed = isinstance(error, ClosedError)
                         self._lose(str(error))
         finally:
             self._scope = None

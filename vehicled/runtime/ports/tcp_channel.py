@@ -15,11 +15,11 @@ import anyio
 import anyio.to_thread
 
 from vehicled.runtime.ports.address import TcpAddress, TlsAddress
-from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
-from vehicled.runtime.ports.readiness import while_readable
+from vehicled.runtime.ports.contract import ClosedError, Deliver, LostError, OpenError, PortCounts
+from vehicled.runtime.ports.readiness import ReadBudget, while_readable
 
-READ_BYTES = 65_536
-_READS_PER_WAKE = 16
+_FLUSH_BYTES = 1 << 20
+"""Most unread bytes that are thrown away before closing."""
 # Detect a vanished peer after 5 + 3 x 2 s when idle, and after 8 s without acknowledgement.
 _KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 8_000}
 
@@ -30,10 +30,12 @@ class TcpChannel:
     retry_s: float | None = None
     owes = False
 
-    def __init__(self, sock: socket.socket, detail: str) -> None:
-        """Take ownership of ``sock``, which is connected and non-blocking."""
+    def __init__(self, sock: socket.socket, detail: str, counts: PortCounts, bytes_per_s: float) -> None:
+        """Take ownership of ``sock``, which is connected and non-blocking. No more than ``bytes_per_s`` is read."""
         self.detail = detail
         self._sock = sock
+        self._counts = counts
+        self._budget = ReadBudget(bytes_per_s)
 
     def fileno(self) -> int:
         """Return the descriptor."""
@@ -60,8 +62,8 @@ class TcpChannel:
         if drain:
             # Read first, because closing with unread data resets the connection and loses unsent data.
             with suppress(OSError):
-                for _ in range(_READS_PER_WAKE):
-                    if not self._sock.recv(READ_BYTES):
+                for _ in range(16):
+                    if not self._sock.recv(_FLUSH_BYTES // 16):
                         break
         else:
             with suppress(OSError):
@@ -69,26 +71,41 @@ class TcpChannel:
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self._sock.close()
 
-    def _drain(self, deliver: Deliver) -> None:
-        for _ in range(_READS_PER_WAKE):
-            try:
-                data = self._sock.recv(READ_BYTES)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                raise LostError(f"the connection is gone ({error.strerror})") from None
-            if not data:
-                raise LostError("the other end closed the connection")
-            deliver(data, time.monotonic_ns())
-            if len(data) < READ_BYTES:
-                return
+    def _drain(self, deliver: Deliver) -> float | None:
+        """Deliver one piece; return the pause before the next, None if nothing waits."""
+        data = self._read(self._budget.allowance())
+        if data is None:
+            return None
+        if not data:
+            raise ClosedError("the other end closed the connection")
+        deliver(data, time.monotonic_ns())
+        pause_s = self._budget.spend(len(data))
+        if pause_s:
+            self._counts.throttled += 1
+            return pause_s
+        return 0.0 if self._more() else None
+
+    def _read(self, size: int) -> bytes | None:
+        """Return at most ``size`` bytes, none at the end of the stream, None if nothing waits. Raises :class:`LostError`."""
+        try:
+            return self._sock.recv(size)
+        except BlockingIOError:
+            return None
+        except ConnectionResetError as error:
+            raise ClosedError(f"the other end closed the connection ({error.strerror})") from None
+        except OSError as error:
+            raise LostError(f"the connection is gone ({error.strerror})") from None
+
+    def _more(self) -> bool:
+        """True if bytes wait for which the descriptor does not become readable."""
+        return False
 
 
 class TlsChannel(TcpChannel):
     """TLS session on a connected socket, after the handshake."""
 
-    def __init__(self, sock: ssl.SSLSocket, detail: str) -> None:
-        super().__init__(sock, detail)
+    def __init__(self, sock: ssl.SSLSocket, detail: str, counts: PortCounts, bytes_per_s: float) -> None:
+        super().__init__(sock, detail, counts, bytes_per_s)
         self._tls = sock
         self._owed = b""
 
@@ -114,18 +131,16 @@ class TlsChannel(TcpChannel):
         self.owes = bool(self._owed)
         return not self.owes
 
-    def _drain(self, deliver: Deliver) -> None:
-        # Read to the end, because decrypted data does not make the descriptor readable.
-        while True:
-            try:
-                data = self._tls.recv(READ_BYTES)
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return
-            except OSError as error:
-                raise LostError(f"the connection is gone ({_text_of(error)})") from None
-            if not data:
-                raise LostError("the other end closed the connection")
-            deliver(data, time.monotonic_ns())
+    def _read(self, size: int) -> bytes | None:
+        try:
+            return self._tls.recv(size)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        except OSError as error:
+            raise LostError(f"the connection is gone ({_text_of(error)})") from None
+
+    def _more(self) -> bool:
+        return self._tls.pending() > 0
 
 
 async def open_tcp(address: TcpAddress, counts: PortCounts) -> TcpChannel:
@@ -148,8 +163,8 @@ async def open_tcp(address: TcpAddress, counts: PortCounts) -> TcpChannel:
                 _tune(sock)
                 detail = f"{place} ({sockaddr[0]})"
                 if isinstance(address, TlsAddress):
-                    return await _greet(sock, address, detail)
-            return TcpChannel(sock, detail)
+                    return await _greet(sock, address, detail, counts)
+            return TcpChannel(sock, detail, counts, address.bytes_per_s)
         except TimeoutError:
             sock.close()
             why = f"no answer within {address.timeout_s:g} s; check that the server runs and is reachable"
@@ -188,7 +203,7 @@ def _tune(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-async def _greet(sock: socket.socket, address: TlsAddress, detail: str) -> TlsChannel:
+async def _greet(sock: socket.socket, address: TlsAddress, detail: str, counts: PortCounts) -> TlsChannel:
     # Loading the authorities takes tens of milliseconds.
     context = await anyio.to_thread.run_sync(_context, address.verify)
     tls = context.wrap_socket(sock, server_hostname=address.host, do_handshake_on_connect=False)
@@ -206,7 +221,7 @@ async def _greet(sock: socket.socket, address: TlsAddress, detail: str) -> TlsCh
         tls.close()
         raise
     trust = "" if address.verify != "no" else ", certificate not checked"
-    return TlsChannel(tls, f"{detail}, {tls.version()}{trust}")
+    return TlsChannel(tls, f"{detail}, {tls.version()}{trust}", counts, address.bytes_per_s)
 
 
 def _context(verify: str) -> ssl.SSLContext:

@@ -29,14 +29,16 @@ from vehicled.safety.monitors.control import ControlMonitor
 from vehicled.safety.monitors.deadlines import DeadlineMonitor
 from vehicled.safety.monitors.gnss import GnssMonitor
 from vehicled.safety.monitors.host import HostMonitor
-from vehicled.safety.monitors.inertial import InertialMonitor
+from vehicled.safety.monitors.inertial import InertialMonitor, Mounting
 from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.motor import MotorMonitor
 from vehicled.safety.monitors.obstacle import ObstacleMonitor
 from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
+from vehicled.safety.monitors.progress import ProgressMonitor
 from vehicled.safety.monitors.setpoints import SetpointMonitor
 from vehicled.safety.monitors.sources import Source, SourceMonitor
+from vehicled.safety.monitors.speed import SpeedMonitor
 from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.safety.monitors.teleop import TeleopMonitor
 from vehicled.safety.monitors.yaw import YawMonitor
@@ -58,17 +60,20 @@ class Monitors:
         telemetry: bool = False,
         alignment: AlignmentParams | None = None,
         datum: Datum | None = None,
+        mounting: Mounting | None = None,
     ) -> None:
-        """``antenna_m``: lever arm of the GNSS antenna, forward and left of the rear axle; ``datum``: origin of the map frame."""
+        """``antenna_m``: lever arm of the GNSS antenna, forward and left of the rear axle; ``datum``: origin of the map frame;
+        ``mounting``: that of the IMU, by the profile."""
         self.telemetry = telemetry
         """True if the actuator sends telemetry."""
         self.sources = SourceMonitor(sources)
         self.deadlines = DeadlineMonitor()
-        self.gnss = GnssMonitor()
-        self.inertial = InertialMonitor()
-        self.yaw = YawMonitor(antenna_m[0])
-        self.motion = MotionMonitor(vehicle)
-        self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.motion)
+        self.inertial = InertialMonitor(mounting)
+        self.yaw = YawMonitor(vehicle, antenna_m[0])
+        self.speed = SpeedMonitor(vehicle, limits)
+        self.gnss = GnssMonitor(self.speed.moving_mps)
+        self.motion = MotionMonitor(vehicle, limits, self.speed)
+        self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.speed)
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
         self.hand = TeleopMonitor(limits.teleop_silence_s)
@@ -76,16 +81,17 @@ class Monitors:
         self.ground = PresenceMonitor()
         self.host = HostMonitor()
         self.place = PlaceMonitor(limits, vehicle, course, fence, self.alignment.params)
+        self.progress = ProgressMonitor(vehicle, self.speed, self.place)
         self.stopping = StoppingMonitor(limits, vehicle, fence, self.alignment, self.place)
         self.obstacle = ObstacleMonitor(limits, vehicle, self.stopping, self.place)
         self.told: dict[tuple[str, str], Fault] = {}
         """Active faults that devices reported, by origin and code."""
         self._hears: dict[type[Message], tuple[Any, ...]] = {
-            GnssFix: (self.gnss, self.yaw, self.motion, self.alignment),
+            GnssFix: (self.gnss, self.yaw, self.speed, self.alignment),
             ImuSample: (self.inertial, self.yaw),
             Heading: (self.yaw,),
-            WheelSpeed: (self.motion,),
-            MotorStatus: (self.motor, self.motion),
+            WheelSpeed: (self.speed,),
+            MotorStatus: (self.motor, self.speed),
             TeleopCommand: (self.hand,),
             Setpoint: (self.setpoints,),
             Heartbeat: (self.ground,),
@@ -105,6 +111,12 @@ class Monitors:
         for monitor in self._hears.get(type(message), ()):
             monitor.on_message(message, now_ns)
 
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Replace the vehicle parameters, which may have been identified while driving."""
+        self.stopping.adapt(vehicle)
+        self.place.adapt(vehicle)
+        self.yaw.adapt(vehicle)
+
     def follow(self, course: Course, tracker: PathTracker | None = None) -> None:
         """Use another course from now on; the next drive may begin at any place of it. ``tracker``: one of this course."""
         self.place.follow(course, anywhere=True, tracker=tracker)
@@ -122,6 +134,7 @@ class Monitors:
         self.inertial.update()
         self.yaw.update(s)
         self.motion.update(s)
+        self.progress.update(s)
         self.alignment.update(s)
         self.control.update(s)
         self.place.update(s)
@@ -131,6 +144,7 @@ class Monitors:
     def reset(self) -> None:
         """Begin a drive: forget the history of the monitors whose past must not count against it."""
         self.motion.reset()
+        self.progress.reset()
         self.control.reset()
         self.hand.reset()
         self.alignment.reset()

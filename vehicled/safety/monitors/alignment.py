@@ -5,8 +5,8 @@ from math import atan2, degrees, hypot, isfinite, pi, remainder, tau
 from vehicled.messages import EstimatorStatus, FixType, GnssFix, StateEstimate
 from vehicled.paths.datum import Datum
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.sources import SourceMonitor
+from vehicled.safety.monitors.speed import SpeedMonitor
 from vehicled.safety.monitors.yaw import YawMonitor
 from vehicled.vehicle import AlignmentParams
 
@@ -42,13 +42,13 @@ class AlignmentMonitor:
         antenna_m: tuple[float, float],
         sources: SourceMonitor,
         yaw: YawMonitor,
-        motion: MotionMonitor,
+        speed: SpeedMonitor,
     ) -> None:
         """``datum``: origin of the map frame, None without a course; ``antenna_m``: lever arm of the GNSS antenna from the rear
         axle."""
         self.params = params
         self._datum = datum
-        self._sources, self._yaw, self._motion = sources, yaw, motion
+        self._sources, self._yaw, self._speed = sources, yaw, speed
         self._lever_m = hypot(*antenna_m)
         self.antenna_m: tuple[float, float] | None = None
         """Newest position of the GNSS antenna in the map frame, m; None before the first fix."""
@@ -116,7 +116,7 @@ class AlignmentMonitor:
         if isfinite(s.speed_mps):
             self._driven_m += abs(s.speed_mps) * dt_ns * 1e-9
         self.turned_rad = self._yaw.turned_rad - self._turned_before_rad
-        wheel_mps = self._motion.fresh_wheel_mps(s.now_ns)
+        wheel_mps = self._speed.fresh_wheel_mps(s.now_ns)
         backward = wheel_mps < -REVERSED_MPS or (usable(s.estimate) and s.speed_mps < -REVERSED_MPS)
         # The count decays and is not reset: the gate brakes, and the drive tries again.
         self._reversed_ns = self._reversed_ns + dt_ns if backward else max(self._reversed_ns - dt_ns // 8, 0)

@@ -5,7 +5,6 @@ from math import isfinite, sqrt
 from vehicled.messages import CarrierSolution, FixType, GnssFix
 from vehicled.safety.inputs import SafetyInputs
 
-MOVING_MPS = 0.3
 RESUME_FIXED_NS = 3_000_000_000
 """Time after which a carrier solution counts as regained, ns."""
 
@@ -13,7 +12,9 @@ RESUME_FIXED_NS = 3_000_000_000
 class GnssMonitor:
     """Monitor of the carrier solution, its loss and return, sigma, and consecutive rejections by the estimator's gate."""
 
-    def __init__(self) -> None:
+    def __init__(self, moving_mps: float) -> None:
+        """``moving_mps``: speed from which an estimate shows motion for certain."""
+        self._moving_mps = moving_mps
         self.had_fixed = False
         """True if a fixed solution has been seen since start."""
         self.degraded_since_ns: int | None = None
@@ -53,7 +54,7 @@ class GnssMonitor:
 
     def update(self, s: SafetyInputs) -> None:
         """Update from the estimate: its consecutive rejections, and whether the vehicle moves."""
-        self._moves = abs(s.speed_mps) > MOVING_MPS
+        self._moves = abs(s.speed_mps) > self._moving_mps
         self.rejected_in_a_row = s.estimate.rejected_in_a_row if s.estimate is not None else 0
 
     def degraded_s(self, now_ns: int) -> float:

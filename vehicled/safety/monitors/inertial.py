@@ -1,6 +1,8 @@
-"""Monitor of the IMU: stuck, saturated, biased at standstill."""
+"""Monitor of the IMU: stuck, saturated, biased at standstill, and turned against its mounting."""
 
-from math import hypot, isfinite, sqrt
+from math import acos, asin, atan2, cos, hypot, isfinite, pi, sin, sqrt
+
+from msgspec import Struct
 
 from vehicled.clamp import clamp
 from vehicled.messages import ImuSample
@@ -13,10 +15,25 @@ STILL_TIME_S = 0.5
 """Time constant of the smoothed rate and force, s."""
 
 
+SQUARE_RAD = 0.35
+"""Largest angle, rad, from a mounting in right angles that counts as one: slope and mounting plate are not exactly level."""
+
+
+class Mounting(Struct, frozen=True, kw_only=True):
+    """Mounting of the IMU by the profile: the rotation from its axes to those of the body, Rz(yaw) Ry(pitch) Rx(roll)."""
+
+    table: str = ""
+    """Table of the profile with ``mounting_roll_rad`` and so on; empty if its driver has none."""
+    roll_rad: float = 0.0
+    pitch_rad: float = 0.0
+    yaw_rad: float = 0.0
+
+
 class InertialMonitor:
     """Monitor of identical and saturated samples, with smoothed values for the arming check."""
 
-    def __init__(self) -> None:
+    def __init__(self, mounting: Mounting | None = None) -> None:
+        self._mounting = mounting or Mounting()
         self.stuck = False
         """True if accelerometer and gyro have not changed for half a second and twenty samples."""
         self.saturated_since_ns: int | None = None
@@ -54,6 +71,27 @@ class InertialMonitor:
         self.has_samples = True
         self.has_force = has_force
 
+    @property
+    def tilt_rad(self) -> float:
+        """Angle between the smoothed specific force and up, rad, 0 to pi; 0 before the first sample with a force."""
+        size = hypot(*self._force)
+        return acos(clamp(self._force[2] / size, -1.0, 1.0)) if size > 0.0 else 0.0
+
+    @property
+    def upward(self) -> str:
+        """Name of the axis that points up, by gravity, in the axes of the body: x forward, y left, z up."""
+        axis, direction = max(enumerate(self._force), key=lambda part: abs(part[1]))
+        return f"{'-' if direction < 0.0 else '+'}{'xyz'[axis]}"
+
+    @property
+    def remedy(self) -> str:
+        """Text with the lines of the profile that would turn gravity upright."""
+        angles = zip(("roll", "pitch", "yaw"), corrected(self._mounting, self._force), strict=True)
+        if self._mounting.table:
+            lines = ", ".join(f"mounting_{name}_rad = {angle:.4f}" for name, angle in angles)
+            return f"write {lines} in [{self._mounting.table}]"
+        return f"turn its samples where they are sent, by {', '.join(f'{name} {angle:.4f} rad' for name, angle in angles)}"
+
     def saturated_ns(self, now_ns: int) -> int:
         """Return the time for which all samples have been saturated; 0 if the newest is not."""
         return 0 if self.saturated_since_ns is None else now_ns - self.saturated_since_ns
@@ -68,6 +106,45 @@ class InertialMonitor:
 
 
 Vector = tuple[float, float, float]
+
+
+def corrected(mounting: Mounting, force: Vector) -> tuple[float, float, float]:
+    """Return roll, pitch and yaw of the mounting with which a specific force, now in body axes, would point up.
+
+    A correction near a multiple of a right angle is taken for one. Gravity says nothing of the yaw, so the forward axis stays
+    forward where that is possible.
+    """
+    # With the x axis vertical the other two say nothing.
+    level = hypot(force[1], force[2]) < sin(SQUARE_RAD) * hypot(*force)
+    roll = 0.0 if level else _squared(atan2(force[1], force[2]))
+    pitch = _squared(atan2(-force[0], hypot(force[1], force[2])))
+    turn = _product(_rotation(roll, pitch, 0.0), _rotation(mounting.roll_rad, mounting.pitch_rad, mounting.yaw_rad))
+    sine = clamp(-turn[2][0], -1.0, 1.0)
+    if abs(sine) > 1.0 - 1e-9:
+        # The x axis is vertical, so roll and yaw are one; take it for the yaw.
+        angles = 0.0, asin(sine), atan2(-turn[0][1], turn[1][1])
+    else:
+        angles = atan2(turn[2][1], turn[2][2]), asin(sine), atan2(turn[1][0], turn[0][0])
+    # Rounded towards 0: the profile takes angles up to pi, and 3.1416 is more. Half a turn is one to either side.
+    return tuple(int((angle if angle > 1e-3 - pi else pi) * 1e4) / 1e4 + 0.0 for angle in angles)  # type: ignore[return-value]
+
+
+def _squared(angle_rad: float) -> float:
+    near = round(angle_rad / (0.5 * pi)) * 0.5 * pi
+    return near if abs(angle_rad - near) < SQUARE_RAD else angle_rad
+
+
+def _rotation(roll: float, pitch: float, yaw: float) -> tuple[Vector, Vector, Vector]:
+    cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
+    return (
+        (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
+        (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),
+        (-sp, cp * sr, cp * cr),
+    )
+
+
+def _product(a: tuple[Vector, Vector, Vector], b: tuple[Vector, Vector, Vector]) -> list[list[float]]:
+    return [[sum(row[k] * b[k][column] for k in range(3)) for column in range(3)] for row in a]
 
 
 def _towards(mean: Vector, value: tuple[float, ...], share: float) -> Vector:

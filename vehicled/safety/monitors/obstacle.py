@@ -26,13 +26,12 @@ from vehicled.safety.monitors.lane import Body, CourseLane, Stations, arc
 from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.scans import scan_points
 from vehicled.safety.monitors.stopping import StoppingMonitor
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.vehicle import STANDSTILL_MPS, Limits, Vehicle
 
 Mask = npt.NDArray[np.bool_]
 
 GENTLE_SHARE = 1.0 / 3.0
 """Fraction of the certain deceleration that the speed cap assumes, so that the vehicle slows down gently."""
-MOVING_MPS = 0.05
 BLIND_SHARE = 0.5
 """Fraction of rays without a return, or with one below the minimum range, above which a scan counts as blind."""
 BLIND_SCANS = 3
@@ -144,7 +143,7 @@ class ObstacleMonitor:
             self._driven_m = 0.0
             self._blocked_m.clear()
         speed, throttle = estimate.speed_mps, s.sent.throttle if s.sent is not None else 0.0
-        backward = speed < 0.0 if abs(speed) > MOVING_MPS else throttle < 0.0
+        backward = speed < 0.0 if abs(speed) > STANDSTILL_MPS else throttle < 0.0
         direction = -1 if backward else 1
         if direction != self._direction:
             self._direction = direction
@@ -152,7 +151,7 @@ class ObstacleMonitor:
 
     def drives(self, s: SafetyInputs) -> bool:
         """Return True if the vehicle moves or throttle is commanded; at standstill an obstacle is no danger."""
-        return abs(s.speed_mps) > MOVING_MPS or (s.sent is not None and s.sent.throttle != 0.0)
+        return abs(s.speed_mps) > STANDSTILL_MPS or (s.sent is not None and s.sent.throttle != 0.0)
 
     def _source(self, x_m: float, y_m: float) -> Source:
         known = isfinite(x_m + y_m) and ((x_m, y_m) in self._unseen or len(self._unseen) < MOST_SOURCES)

@@ -1,7 +1,8 @@
 """Monitor of the streams of measurements: their age and their rate."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -28,11 +29,21 @@ class Source(Struct, frozen=True, kw_only=True):
     """Declared rate, Hz; 0 if none is declared."""
 
 
+class Unread(Protocol):
+    """Bytes of a port that its driver cannot read."""
+
+    def described(self) -> str:
+        """Return their number and what they look like; empty if there are few."""
+        ...
+
+
 class SourceMonitor:
     """Monitor of the last arrivals of each message type."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = tuple(sources)
+        self.unread: Mapping[str, Unread] = {}
+        """Bytes of silent sources that their drivers cannot read, by name."""
         self._promised = frozenset(source.message for source in sources)
         self._heard_ns: dict[type[Message], int] = {}
         self._arrivals_ns: dict[type[Message], deque[int]] = {

@@ -1,14 +1,16 @@
-"""Monitor that compares heading, gyro and course over ground: three independent measurements of yaw.
+"""Monitor that compares heading, gyro and course over ground, three independent measurements of yaw, and the commanded steering.
 
 The gyro is integrated to a yaw. Headings and courses over ground are compared with it at their time of validity, so latency does
-not matter. The change of the difference within a window counts, which neither gyro bias nor misalignment affects much.
+not matter. The change of the difference within a window counts, which neither gyro bias nor misalignment affects much. While there
+is neither, the yaw by speed and wheel angle is compared: it is known roughly, so that it shows only a grossly wrong gyro.
 """
 
 from collections import deque
-from math import asin, atan2, hypot, isfinite, remainder, sqrt, tau
+from math import asin, atan2, hypot, isfinite, remainder, sqrt, tan, tau
 
 from vehicled.messages import GnssFix, Heading, HeadingKind, ImuSample, Message
 from vehicled.safety.inputs import SafetyInputs
+from vehicled.vehicle import STANDSTILL_MPS, Vehicle
 
 KEEP_NS = 3_000_000_000
 """Age of the oldest heading or fix that is still compared, ns."""
@@ -30,21 +32,38 @@ TURN_WINDOW_NS = 3_000_000_000
 """Window of the turn over equal headings, ns: over a longer one a gyro bias of 0.03 rad/s looks like a turn."""
 STUCK_RAD = 0.1
 """Range of the yaw by the gyro, over equal headings, above which the heading is stuck, rad."""
-STANDSTILL_MPS = 0.05
 BIAS_TIME_S = 1.0
 """Time constant of the gyro's bias at standstill, s."""
 COURSE_MPS = 0.5
 """Speed below which the course over ground is too noisy, m/s."""
 UNKNOWN_SIGMA_MPS = 0.1
 FRESH_NS = 1_000_000_000
+STEERED_RAD = 0.2
+"""Difference of gyro and steering within the window that is always tolerated, rad."""
+WHEEL_DOUBT_RAD, WHEEL_DOUBT_RATIO = 0.05, 0.4
+"""Doubt about the wheel angle: offset, slack and dead zone, and gain or slip as a fraction of it."""
+STEERING_STEPS = 60
+"""Number of entries in the window of the steering."""
 
 
 class YawMonitor:
     """Counter of consecutive contradictions between heading, gyro and course over ground."""
 
-    def __init__(self, antenna_x_m: float = 0.0) -> None:
+    def __init__(self, vehicle: Vehicle, antenna_x_m: float = 0.0) -> None:
         """``antenna_x_m``: lever arm of the GNSS antenna, forward of the rear axle."""
         self._antenna_x_m = antenna_x_m
+        self.adapt(vehicle)
+        self.steering_aside_rad = 0.0
+        """Change of gyro minus steering within the window, rad; 0 while a heading or course over ground is compared instead."""
+        self.steering_aside_ns = 0
+        """Time for which that has been more than all doubts about the steering explain, ns."""
+        self._commands: deque[tuple[int, float]] = deque()
+        """Times and wheel angles of the commands that have not acted yet."""
+        self._wheel_rad = self._wheel_target_rad = 0.0
+        self._updated_ns: int | None = None
+        self._steered: deque[tuple[int, float, float]] = deque()
+        """Time, gyro minus steering, and the doubt about the steering, since the start, rad."""
+        self._apart_rad = self._doubt_rad = self._turned_before_rad = 0.0
         self.heading_stuck = False
         """True if the heading repeats itself while the gyro turns."""
         self.parted_rad = 0.0
@@ -86,14 +105,52 @@ class YawMonitor:
         """Integral of the gyro since the daemon started, rad, bias included."""
         return self._yaw_rad
 
+    def adapt(self, vehicle: Vehicle) -> None:
+        """Replace the vehicle parameters, which may have been identified while driving."""
+        self._vehicle = vehicle
+        self._steering_delay_ns = round(vehicle.steering.delay_s * 1e9)
+
     def update(self, s: SafetyInputs) -> None:
-        """Forget headings and courses over ground that are older than ``FRESH_NS``."""
+        """Compare the steering, and forget headings and courses over ground that are older than ``FRESH_NS``."""
+        self._steer(s)
         self._backward = s.speed_mps < 0.0
         self._stands = not abs(s.speed_mps) > STANDSTILL_MPS
         if self._headings and s.now_ns - self._headings[-1][0] > FRESH_NS:
             self._forget_headings()
         if self._courses and s.now_ns - self._courses[-1][0] > FRESH_NS:
             self._forget_courses()
+
+    def _steer(self, s: SafetyInputs) -> None:
+        """Integrate the yaw by wheel angle and speed, and compare it with the gyro."""
+        dt_ns = 0 if self._updated_ns is None else s.now_ns - self._updated_ns
+        turned_rad = self._yaw_rad - self._turned_before_rad
+        self._updated_ns, self._turned_before_rad = s.now_ns, self._yaw_rad
+        if s.sent is None or not isfinite(s.speed_mps) or not 0 < dt_ns <= GAP_NS:
+            self._steered.clear()
+            self.steering_aside_rad, self.steering_aside_ns = 0.0, 0
+            return
+        commands, steering, dt_s, v = self._commands, self._vehicle.steering, dt_ns * 1e-9, s.speed_mps
+        commands.append((s.now_ns + self._steering_delay_ns, s.sent.wheel_angle_rad))
+        while commands and commands[0][0] <= s.now_ns:
+            self._wheel_target_rad = commands.popleft()[1]
+        step_rad = steering.rate_radps * dt_s
+        self._wheel_rad += min(max(self._wheel_target_rad - self._wheel_rad, -step_rad), step_rad)
+        base_m = self._vehicle.effective_wheelbase_m(v)
+        bias_radps = min(max(self._bias_radps, -s.limits.still_rate_radps), s.limits.still_rate_radps)
+        self._apart_rad += turned_rad - (bias_radps + v * tan(self._wheel_rad) / base_m) * dt_s
+        self._doubt_rad += abs(v) / base_m * (WHEEL_DOUBT_RAD + WHEEL_DOUBT_RATIO * abs(self._wheel_rad)) * dt_s
+        steered = self._steered
+        if not steered or s.now_ns - steered[-1][0] >= WINDOW_NS // STEERING_STEPS:
+            steered.append((s.now_ns, self._apart_rad, self._doubt_rad))
+            while s.now_ns - steered[0][0] > WINDOW_NS:
+                steered.popleft()
+        independent = self._courses or (self._headings and self._kind is not HeadingKind.INERTIAL)
+        if independent or self._sample_ns is None:
+            self.steering_aside_rad, self.steering_aside_ns = 0.0, 0
+            return
+        self.steering_aside_rad = self._apart_rad - steered[0][1]
+        aside = abs(self.steering_aside_rad) > STEERED_RAD + self._doubt_rad - steered[0][2]
+        self.steering_aside_ns = self.steering_aside_ns + dt_ns if aside else 0
 
     def _forget_headings(self) -> None:
         self._headings.clear()

@@ -200,8 +200,11 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=12,
-        fault="the IMU is silent, stuck, saturated or biased",
-        detector="age, change and range of its samples; the course over ground; mean rate at rest before arming",
+        fault="the IMU is silent, stuck, saturated, biased or turned",
+        detector=(
+            "age, change and range of its samples; the course over ground, or while there is none speed and wheel angle; mean rate "
+            "and direction of gravity at rest before arming"
+        ),
         reaction="controlled stop",
         rules=(
             Rule(
@@ -246,6 +249,21 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=1200.0,
                 persist_ms=10.0,
                 react_ms=1500.0,
+            ),
+            Rule(
+                code="gyro_against_steering",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: seconds(s.monitors.yaw.steering_aside_ns),
+                limit=lambda s: 0.0,
+                unit="s",
+                reason=lambda s: (
+                    f"gyro and steering have parted by {s.monitors.yaw.steering_aside_rad:+.2f} rad, and neither a heading nor a "
+                    "course over ground tells which is right"
+                ),
+                # The last course over ground counts for a second.
+                detect_ms=2800.0,
+                persist_ms=300.0,
+                react_ms=3300.0,
             ),
         ),
         devices=("imu_stuck",),

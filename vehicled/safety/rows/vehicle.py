@@ -4,6 +4,8 @@ from math import inf, nan
 
 from vehicled.messages import Mode, MotorStatus, Reaction
 from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.safety.modes import DRIVING
+from vehicled.safety.monitors.motion import FASTER_S
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 
 
@@ -28,7 +30,7 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.motion.mismatch_ns),
                 limit=lambda s: s.limits.speed_mismatch_s,
                 unit="s",
-                reason=lambda s: f"wheels say {s.monitors.motion.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s",
+                reason=lambda s: f"wheels say {s.monitors.speed.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s",
                 detect_ms=500.0,
                 persist_ms=10.0,
                 # Longer than the half second for which the drive may oscillate about a speed that the wheels do not report.
@@ -40,10 +42,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=14,
         fault="commanded, not moving",
-        detector="drive commanded against the estimated speed",
+        detector="speed and distance, relative to what is asked for; drive commanded",
         reaction=(
             "drive disabled, no current: the motor would only heat; braked after all if it rolls, and at once where it was under "
-            "way and came to rest"
+            "way and came to rest; a drive that does not move on for other reasons, controlled stop"
         ),
         rules=(
             Rule(
@@ -53,9 +55,10 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.not_moving_s,
                 unit="s",
                 reason=lambda s: f"told to drive for {s.limits.not_moving_s:.1f} s, and it stands",
-                detect_ms=2000.0,
+                # A creep of a vehicle without wheel speeds is told from standstill by some fixes.
+                detect_ms=2500.0,
                 persist_ms=10.0,
-                react_ms=2300.0,
+                react_ms=2800.0,
                 releases_brake=True,
             ),
             Rule(
@@ -72,14 +75,29 @@ ROWS: tuple[Row, ...] = (
                 react_ms=700.0,
                 modes=AUTO,
             ),
+            Rule(
+                code="no_progress",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: seconds(s.monitors.progress.standing_ns),
+                limit=lambda s: s.limits.no_progress_s,
+                unit="s",
+                reason=lambda s: (
+                    f"asked to go on{f' at {s.asked_mps:.2f} m/s' if s.asked_mps > 0.0 else ''}, and it has not moved on for "
+                    f"{s.limits.no_progress_s:.0f} s"
+                ),
+                detect_ms=10_000.0,
+                persist_ms=10.0,
+                react_ms=10_200.0,
+                modes=DRIVING,
+            ),
         ),
         substitute={"telemetry": "judged by the estimate and the speed of GNSS alone, later by a fraction of a second"},
     ),
     Row(
         number=15,
         fault="moving uncommanded, rolling back, too fast",
-        detector="speed against what the commands of the past explain",
-        reaction="brake after 0.3 s; drive disabled when that does not help",
+        detector="speed against what the commands of the past explain, and what is asked for; distance against the drive",
+        reaction="brake after 0.3 s, or 0.3 m of rolling back; drive disabled when that does not help; faster than asked for, stop",
         rules=(
             Rule(
                 code="uncommanded_motion",
@@ -104,15 +122,42 @@ ROWS: tuple[Row, ...] = (
                 react_ms=1500.0,
             ),
             Rule(
+                code="faster_than_asked",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: seconds(s.monitors.motion.faster_ns),
+                limit=lambda s: FASTER_S,
+                unit="s",
+                reason=lambda s: f"it moves at {s.speed_mps:.2f} m/s, and {s.asked_mps:.2f} m/s is asked for",
+                # After a lower speed is asked for it first gets the time to slow down.
+                detect_ms=2500.0,
+                persist_ms=10.0,
+                react_ms=2700.0,
+                modes=DRIVING,
+            ),
+            Rule(
+                code="rolling_back",
+                reaction=Reaction.BRAKE,
+                value=lambda s: s.monitors.progress.rolled_back_m,
+                limit=lambda s: s.limits.roll_back_m,
+                unit="m",
+                reason=lambda s: f"it has rolled back by {s.monitors.progress.rolled_back_m:.2f} m against its drive",
+                # Fixes arrive late, and their mean later; without them the estimate follows within a second.
+                detect_ms=1000.0,
+                persist_ms=10.0,
+                react_ms=1200.0,
+                modes=DRIVING,
+            ),
+            Rule(
                 code="overspeed",
                 reaction=Reaction.BRAKE,
                 value=lambda s: abs(s.speed_mps),
                 limit=lambda s: s.limits.max_speed_mps + s.limits.overspeed_mps,
                 unit="m/s",
                 reason=lambda s: f"{s.speed_mps:.2f} m/s, the limit is {s.limits.max_speed_mps:.2f} m/s",
-                detect_ms=0.0,
+                # The estimate believes in the brake that the drive does not obey, so it follows late.
+                detect_ms=200.0,
                 persist_ms=300.0,
-                react_ms=500.0,
+                react_ms=650.0,
             ),
         ),
         substitute={"brake": "nothing to brake with: the drive is released and the vehicle coasts; plan the course for that way"},

@@ -1,0 +1,226 @@
+"""Hostile bytes for everything that cuts frames out of a stream, and what they cost beside data."""
+
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NamedTuple
+from unittest import mock
+
+from drivers.pwm_board import codec as pwm_board
+from tests.conformance.test_device_contract import DEVICES, SILENT
+from vehicled import link
+from vehicled.messages import PortState
+from vehicled.wire import slcan
+from vehicled.wire.can import CanFrame
+from vehicled.wire.checksum import Checksum
+
+Feed = Callable[[bytes], object]
+
+LONGEST = {
+    "msglink": b"VL\x01\xff\x3f",
+    "ublox": b"\xb5\x62\x01\x07\xff\x1f",
+    "rtcm": b"\xd3\x03\xff",
+    "ntrip": b"\xd3\x03\xff",
+    "n100": b"\xfc\x40\xff\x00\xb5",
+    "witmotion": b"\x55\x51",
+    "bno08x": b"\xaa\xaa",
+    "xsens": b"\xfa\xff\x36\xff\x08\x00",
+    "vectornav": b"\xfa\x01\xff\x7e",
+    "mip": b"\x75\x65\x80\xff",
+    "sbg": b"\xff\x5a\x1f\x00\xf6\x0f",
+    "sbg_reference": b"\xff\x5a\x01\x10\xf6\x0f",
+    "vesc_can": b"\x01\x09\x00\x80\x08\x00\x00\x00",
+    "vesc_uart": b"\x03\x02\x00",
+}
+"""Head of the longest frame of each driver of ``DEVICES``: a false start that holds back the most."""
+
+
+class Subject(NamedTuple):
+    """Reader of a byte stream."""
+
+    make: Callable[[], Feed]
+    valid: bytes
+    longest: bytes
+
+
+def _device(name: str) -> Subject:
+    make, stream = DEVICES[name]
+    begins = b"ICY 200 OK\r\n\r\n" if name == "ntrip" else b""
+
+    def opened() -> Feed:
+        device = make()
+        device.on_port(PortState.OPENED, "tcp:192.0.2.1:2101", 1)
+        clock = iter(range(10**9, 2**62, 10**6))
+        if begins:
+            device.on_rx(begins, next(clock))
+
+        def feed(data: bytes) -> object:
+            now_ns = next(clock)
+            found = list(device.on_rx(data, now_ns))
+            while device.next_due_ns() <= now_ns:
+                found += device.on_time(now_ns)
+            device.take_tx()
+            return found
+
+        return feed
+
+    return Subject(opened, stream.removeprefix(begins), LONGEST[name])
+
+
+def _link() -> Feed:
+    decoder = link.Decoder()
+
+    def feed(data: bytes) -> object:
+        try:
+            return decoder.feed(data)
+        except link.LinkError as error:
+            return error
+
+    return feed
+
+
+def subjects() -> dict[str, Subject]:
+    """Return every reader by name: the drivers, and the decoders that ports and simulator use. Fails for an unknown driver."""
+    found = {name: _device(name) for name in DEVICES if name not in SILENT}
+    frames = [CanFrame(0x901, bytes(range(8))), CanFrame(0x7FF, b"\1", extended=False)]
+    found["slcan"] = Subject(lambda: slcan.Decoder().feed, b"".join(map(slcan.encode, frames)), b"T1FFFFFFF8")
+    pulses = pwm_board.encode(pwm_board.Pulses(1500, 1500), 4)
+    found["pwm_board, as the board reads it"] = Subject(lambda: pwm_board.Decoder().feed, pulses, b"\x04")
+    data = link.encode(link.Kind.DATA, 1, 10**9, bytes(40))
+    found["simulator link"] = Subject(_link, data, (link.MAX_FRAME_BYTES).to_bytes(4, "little") + data[4:14])
+    return found
+
+
+def filled(pattern: bytes, size: int) -> bytes:
+    """Return ``size`` bytes of a repeated pattern."""
+    return (pattern * (size // len(pattern) + 1))[:size]
+
+
+def inputs(subject: Subject, size: int, seed: int = 1) -> dict[str, bytes]:
+    """Return hostile streams of ``size`` bytes by what they are made of."""
+    rng = random.Random(seed)
+    valid, longest = filled(subject.valid, size), subject.longest
+    flipped = bytearray(valid)
+    for at in range(0, size, 50):
+        flipped[min(size - 1, at + rng.randrange(50))] ^= 1 << rng.randrange(8)
+    prefixes, nested, alternating = bytearray(), bytearray(), bytearray()
+    while len(prefixes) < size:
+        at = rng.randrange(len(subject.valid))
+        prefixes += subject.valid[at : at + rng.randint(1, 40)]
+    while len(nested) < size:
+        nested += longest[:-1] + bytes((rng.randrange(256),)) + rng.randbytes(rng.randrange(4))
+    while len(alternating) < size:
+        alternating += longest + subject.valid
+    almost = bytearray(valid)
+    for end in range(len(subject.valid), size, len(subject.valid)):
+        almost[end - 1] ^= 1
+    return {
+        "repeated first byte": filled(longest[:1], size),
+        "repeated sync": filled(longest[:2], size),
+        "sync with the longest length": filled(longest, size),
+        "nested heads": bytes(nested[:size]),
+        "almost valid": bytes(almost),
+        "heads and valid data": bytes(alternating[:size]),
+        "a bit in fifty bytes": bytes(flipped),
+        "prefixes": bytes(prefixes[:size]),
+        "random": rng.randbytes(size),
+        "zeros": bytes(size),
+        "line ends": filled(b"\r\n", size),
+        "dollars": filled(b"$", size),
+        "begun lines": filled(b"$GPGGA,", size),
+        "a long line": filled(b"$GPGGA," + b"1" * 2000, size),
+        "text": filled(b"The quick brown fox. ", size),
+    }
+
+
+def pieces(data: bytes, size: int) -> Iterator[bytes]:
+    """Iterate over ``data`` in pieces of ``size`` bytes."""
+    for at in range(0, len(data), size):
+        yield data[at : at + size]
+
+
+class Cost(NamedTuple):
+    """Operations per byte."""
+
+    opcodes: float
+    """Instructions of the interpreter."""
+    summed: float
+    """Bytes given to a checksum."""
+
+
+def cost(subject: Subject, data: bytes, piece: int) -> Cost:
+    """Return what a stream in pieces costs a fresh reader."""
+    feed = subject.make()
+    for part in pieces(filled(subject.longest, 4096), 512):
+        subject.make()(part)  # tables of checksums are made at their first use
+    with _summed() as summed, _opcodes() as opcodes:
+        for part in pieces(data, piece):
+            feed(part)
+    return Cost(opcodes[0] / len(data), summed[0] / len(data))
+
+
+def cpu_ns(subject: Subject, data: bytes, piece: int, rounds: int = 3) -> float:
+    """Return the CPU time per byte, ns: the least of some rounds, because others only add to it."""
+    best = float("inf")
+    for _ in range(rounds):
+        feed = subject.make()
+        begin = time.thread_time_ns()
+        for part in pieces(data, piece):
+            feed(part)
+        best = min(best, time.thread_time_ns() - begin)
+    return best / len(data)
+
+
+@contextmanager
+def _opcodes() -> Iterator[list[int]]:
+    count = [0]
+
+    def local(frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "opcode":
+            count[0] += 1
+        return local
+
+    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return local
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield count
+    finally:
+        sys.settrace(before)
+
+
+@contextmanager
+def _summed() -> Iterator[list[int]]:
+    count = [0]
+
+    def counted(method: Callable[..., Any], place: int) -> Callable[..., Any]:
+        def wrapper(*arguments: Any) -> Any:
+            count[0] += len(arguments[place])
+            return method(*arguments)
+
+        return wrapper
+
+    def kinds(of: type[Checksum]) -> Iterator[type[Checksum]]:
+        for kind in of.__subclasses__():
+            yield kind
+            yield from kinds(kind)
+
+    patches = [
+        mock.patch.object(kind, name, counted(vars(kind)[name], place))
+        for kind in kinds(Checksum)  # type: ignore[type-abstract]
+        for name, place in (("of", 1), ("advance", 2), ("running", 1))
+        if name in vars(kind)
+    ]
+    for patch in patches:
+        patch.start()
+    try:
+        yield count
+    finally:
+        for patch in patches:
+            patch.stop()

@@ -1,0 +1,62 @@
+"""Hostile bytes cost each reader at most three times as many operations as data, and in proportion to their number."""
+
+from functools import cache
+
+import pytest
+
+from tests.conformance.test_device_contract import DEVICES, SILENT
+from tests.hostile_bytes import LONGEST, Cost, cost, filled, inputs, subjects
+from vehicled.registry import names
+
+SUBJECTS = subjects()
+PIECE = 1_024
+"""Most bytes that a port hands over at once."""
+SIZE = 2 * PIECE
+RATIO = 3.3
+"""Three times, and something for the short streams of this test."""
+SMALL_RATIO = 15.0
+"""Ratio in pieces of some bytes, where several candidates end with each piece and none can be put off."""
+SUMMED = 8.0
+"""Bytes given to checksums per byte."""
+
+
+@cache
+def data_cost(name: str, piece: int) -> Cost:
+    return cost(SUBJECTS[name], filled(SUBJECTS[name].valid, SIZE), piece)
+
+
+def test_every_driver_is_among_them() -> None:
+    """Enter a new driver in ``DEVICES`` and in ``LONGEST``."""
+    drivers = {name.removesuffix("_reference") for name in DEVICES}
+    assert drivers == set(names("driver"))
+    assert set(LONGEST) == set(DEVICES) - SILENT
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_hostile_bytes_cost_little_more_than_data(name: str) -> None:
+    limit = RATIO * data_cost(name, PIECE).opcodes
+    for kind, stream in inputs(SUBJECTS[name], SIZE).items():
+        found = cost(SUBJECTS[name], stream, PIECE)
+        assert found.opcodes <= limit, kind
+        assert found.summed <= SUMMED, kind
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("piece", [1, 64])
+def test_small_pieces_cost_in_proportion_too(name: str, piece: int) -> None:
+    limit = SMALL_RATIO * data_cost(name, piece).opcodes
+    streams = inputs(SUBJECTS[name], 800)
+    for kind in ("repeated first byte", "sync with the longest length", "nested heads", "a long line"):
+        found = cost(SUBJECTS[name], streams[kind], piece)
+        assert found.opcodes <= limit, kind
+        assert found.summed <= SUMMED, kind
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_twice_as_many_bytes_cost_twice_as_much(name: str) -> None:
+    """The longest frames of one reader have 16 KiB, so the streams are longer. They come in one piece."""
+    subject = SUBJECTS[name]
+    for kind in ("sync with the longest length", "nested heads"):
+        once, twice = (cost(subject, inputs(subject, size)[kind], size) for size in (20_000, 40_000))
+        assert twice.opcodes <= 1.5 * once.opcodes + 1.0, kind
+        assert twice.summed <= 1.5 * once.summed + 1.0, kind

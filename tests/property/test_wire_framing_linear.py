@@ -1,0 +1,93 @@
+"""The framer on hostile streams: the same frames and counts as by looking everywhere, however it is cut."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
+from drivers.msglink import codec as msglink
+from drivers.rtcm import codec as rtcm
+from drivers.sbg import codec as sbg
+from drivers.ublox import codec as ublox
+from drivers.vesc import uart
+from tests.hostile_bytes import LONGEST, inputs, pieces, subjects
+from vehicled.wire.framing import NO_FRAME, Framer, Protocol
+
+LIMIT = 4096
+PROTOCOLS: dict[str, Sequence[Protocol]] = {
+    "msglink": (msglink.PROTOCOL,),
+    "ublox": ublox.PROTOCOLS,
+    "rtcm": (rtcm.RTCM3,),
+    "n100": (n100.PROTOCOL,),
+    "witmotion": (witmotion.PROTOCOL,),
+    "bno08x": (bno08x.PROTOCOL,),
+    "xsens": (xsens.PROTOCOL,),
+    "vectornav": (vectornav.BINARY, vectornav.LINE),
+    "mip": (mip.PROTOCOL,),
+    "sbg": (sbg.PROTOCOL,),
+    "vesc_uart": uart._PROTOCOLS,
+}
+SUBJECTS = subjects()
+SYNCS = {name: sorted({protocol.sync for protocol in protocols}) for name, protocols in PROTOCOLS.items()}
+
+
+def everywhere(stream: bytes, protocols: Sequence[Protocol]) -> tuple[list[tuple[str, bytes]], int, int]:
+    """Return frames, bad frames and dropped bytes, by asking every protocol at every place."""
+    found, bad, dropped, at = [], 0, 0, 0
+    while at < len(stream):
+        for name, sync, probe in protocols:
+            size = probe(stream, at, len(stream)) if stream.startswith(sync, at) else NO_FRAME
+            if 0 < size <= LIMIT:
+                found.append((name, stream[at : at + size]))
+                at += size
+                break
+        else:
+            bad += any(stream.startswith(protocol.sync, at) for protocol in protocols)
+            dropped += 1
+            at += 1
+    return found, bad, dropped
+
+
+def fed(stream: bytes, protocols: Sequence[Protocol], size: int) -> tuple[list[tuple[str, bytes]], int, int]:
+    framer = Framer(protocols, LIMIT)
+    found = [each for piece in pieces(stream, size) for each in framer.feed(piece)] + framer.flush()
+    assert framer.buffered_bytes == 0
+    return found, framer.bad_frames, framer.dropped_bytes
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_hostile_streams_give_the_frames_that_are_in_them(name: str) -> None:
+    """Valid data behind each of them, because a false start must not hide it."""
+    for stream in inputs(SUBJECTS[name], 1_000).values():
+        stream += SUBJECTS[name].valid
+        expected = everywhere(stream, PROTOCOLS[name])
+        assert expected[0]
+        for size in (len(stream), 300, 1):
+            assert fed(stream, PROTOCOLS[name], size) == expected
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+@given(seed=st.integers(0, 2**32), size=st.sampled_from([1, 3, 64, 1_000, 9_000]))
+def test_streams_of_heads_pieces_and_frames(name: str, seed: int, size: int) -> None:
+    rng = random.Random(seed)
+    valid, longest = SUBJECTS[name].valid, LONGEST[name]
+    stream = bytearray()
+    while len(stream) < 2_000:
+        kind = rng.randrange(5)
+        if kind == 0:
+            stream += longest[: rng.randint(1, len(longest))] * rng.randint(1, 40)
+        elif kind == 1:
+            stream += rng.choice(SYNCS[name]) + rng.randbytes(rng.randint(0, 8))
+        elif kind == 2:
+            at = rng.randrange(len(valid))
+            stream += valid[at : at + rng.randint(1, 200)]
+        elif kind == 3:
+            stream += valid
+        else:
+            stream += bytes((rng.randrange(256),)) * rng.randint(1, 60)
+    whole = bytes(stream)
+    # A candidate that the end cuts off is given up by the flush alone, so what it holds back is judged as if it were complete.
+    assert fed(whole, PROTOCOLS[name], size) == everywhere(whole, PROTOCOLS[name])
