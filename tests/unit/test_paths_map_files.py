@@ -55,8 +55,8 @@ SPOT = "<Point><coordinates>16.4,48.2,0</coordinates></Point>"
 def kmz(text: str, name: str = "doc.kml") -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo("files/icon.png"), b"\x89PNG")
-        archive.writestr(zipfile.ZipInfo(name), text)
+        archive.writestr(zipfile.ZipInfo("files/icon.png"), b"\x89PNG", zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED)
     return file.getvalue()
 
 
