@@ -243,7 +243,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         profile="art_vesc", failure="drive:bus_off@3+1", injected="no frame on CAN for 1 s", vehicle="brakes", within_s=0.12,
-        counted=GATE[1:], named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming", remark="the controller's own timeout brakes",
+        counted=GATE[1:], named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming",
+        remark="the controller's own timeout brakes",
     ),
     Row(
         profile="art_vesc", failure="drive:brownout@3+1", injected="no power for 1 s", vehicle="brakes", within_s=0.12,
