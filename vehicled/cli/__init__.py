@@ -42,6 +42,7 @@ def _main(argv: Sequence[str] | None) -> int:
     module, _, name = arguments.run.partition(":")
     from vehicled import plugins
     from vehicled.cli.errors import expected_errors
+    from vehicled.run.signals import own_interrupts
     from vehicled.runtime.plugin_watch import watch_import
 
     plugins.guard = watch_import
@@ -49,7 +50,8 @@ def _main(argv: Sequence[str] | None) -> int:
     if previous is not None:
         signal.signal(signal.SIGINT, previous)
     try:
-        status: int = command(arguments)
+        with own_interrupts():
+            status: int = command(arguments)
         sys.stdout.flush()
     except expected_errors() as error:
         return _say(str(error), USAGE_STATUS)
@@ -107,11 +109,13 @@ def _defect(error: Exception, command: str) -> int:
 
         print_exception(error)
         return DEFECT_STATUS
+    from vehicled.error_text import error_text
+
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     place = "" if frame is None else f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}, line {frame.tb_lineno})"
-    if "home" in str(error) and isinstance(error, RuntimeError):
+    if "home" in error_text(error) and isinstance(error, RuntimeError):
         return _say("this user has no home directory: set HOME", USAGE_STATUS)
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return _say(f"internal error, please report it: {text}{place}; set {TRACE_VARIABLE}=1 to see the traceback", DEFECT_STATUS)
+    text = f"internal error, please report it: {error_text(error)}{place}; set {TRACE_VARIABLE}=1 to see the traceback"
+    return _say(text, DEFECT_STATUS)

@@ -331,6 +331,7 @@ def build_parser() -> GroupedParser:
         command.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     for command in (info, timing):
         command.add_argument("--json", action="store_true", help="print JSON")
+    timing.add_argument("--all", action="store_true", help="list each missed deadline, also if they are many")
     recover.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN_recovered.mcap)")
     cat.add_argument(
         "--topic", action="append", default=[], metavar="T", help="only this topic, such as state_estimate; repeatable"

@@ -6,6 +6,8 @@ from argparse import Namespace
 
 from vehicled.log.errors import LogError
 
+DAMAGE_LINES = 10
+
 
 def info(arguments: Namespace) -> int:
     """Print a summary of a log."""
@@ -21,10 +23,10 @@ def timing(arguments: Namespace) -> int:
     from vehicled.analysis.timing import timing
 
     found = timing(arguments.file)
-    print(found.to_json() if arguments.json else found.to_text())
+    print(found.to_json(every=arguments.all) if arguments.json else found.to_text(every=arguments.all))
     for line in found.exceeded:
         print(f"budget exceeded: {line}", file=sys.stderr)
-    return 1 if found.exceeded else 0
+    return _status([arguments.file], bad=bool(found.exceeded))
 
 
 def cat(arguments: Namespace) -> int:
@@ -60,7 +62,7 @@ def compare(arguments: Namespace) -> int:
         return _compare_messages(old, new, arguments)
     found = compare(old, new, seed=arguments.seed, threshold=arguments.threshold)
     print(found.to_json() if arguments.json else found.to_text(every=arguments.all))
-    return 1 if arguments.fail_on and found.count("regression") else 0
+    return _status([*old, *new], bad=bool(arguments.fail_on and found.count("regression")))
 
 
 def _compare_messages(old: list[str], new: list[str], arguments: Namespace) -> int:
@@ -71,7 +73,7 @@ def _compare_messages(old: list[str], new: list[str], arguments: Namespace) -> i
         raise LogError("--messages compares exactly two runs")
     found = compare_messages(old[0], new[0], tuple(arguments.topic))
     print(found.to_json() if arguments.json else found.to_text())
-    return 0 if found.same else 1
+    return _status([*old, *new], bad=not found.same)
 
 
 def export(arguments: Namespace) -> int:
@@ -80,7 +82,7 @@ def export(arguments: Namespace) -> int:
 
     done = export(arguments.file, arguments.to, arguments.output, topics=arguments.topic, rate_hz=arguments.rate)
     print(done.to_text())
-    return 0
+    return _status([arguments.file])
 
 
 def extract(arguments: Namespace) -> int:
@@ -114,7 +116,7 @@ def report(arguments: Namespace) -> int:
     judged = write_report(arguments.file, output)
     print(judged.headline)
     print(output)
-    return 0
+    return _status([arguments.file])
 
 
 def plot(arguments: Namespace) -> int:
@@ -124,7 +126,22 @@ def plot(arguments: Namespace) -> int:
     output = arguments.output or _beside(arguments.file, ".png")
     plot(arguments.file, arguments.topic, output)
     print(output)
-    return 0
+    return _status([arguments.file])
+
+
+def _status(runs: list[str], *, bad: bool = False) -> int:
+    """Return 1 if something is bad or a log is damaged, else 0. Print the damage: what was said is of the intact rest."""
+    from vehicled.log.damage import damage_of
+    from vehicled.log.reader import run_parts
+
+    damage = [each for run in dict.fromkeys(runs) for each in damage_of(run_parts(run))]
+    for each in damage[:DAMAGE_LINES]:
+        print(f"vehicled: damaged: {each}", file=sys.stderr)
+    if len(damage) > DAMAGE_LINES:
+        print(f"vehicled: ... and {len(damage) - DAMAGE_LINES} more damaged places", file=sys.stderr)
+    if damage:
+        print("vehicled: what was printed is of the intact rest; `vehicled log recover` saves it into a new file", file=sys.stderr)
+    return 1 if bad or damage else 0
 
 
 def _beside(file: str, ending: str) -> str:

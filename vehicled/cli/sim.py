@@ -75,6 +75,7 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
             ((Event,), lambda message, log_time_ns: announce(line.progress.above(), message)),
         ],
         progress=None if arguments.quiet else line.show,
+        keeps_signal=True,
     )
     line.progress.close()
     result = done.result

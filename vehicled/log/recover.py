@@ -18,9 +18,9 @@ from mcap.records import Attachment, Channel, Metadata, Schema
 from msgspec import Struct, field
 
 from vehicled.log.errors import LogError, why
-from vehicled.log.layout import Layout, open_file, record_body, records_between
+from vehicled.log.layout import DAMAGE, Layout, open_file, record_body, records_between
 from vehicled.log.mcapfile import McapFile
-from vehicled.log.reader import DAMAGE, LogReader, unpack_chunk
+from vehicled.log.reader import LogReader, unpack_chunk
 
 
 class RecoverReport(Struct, frozen=True, kw_only=True):

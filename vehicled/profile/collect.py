@@ -321,8 +321,13 @@ class Collector:
     def _params(self, params: type, raw: Any, path: KeyPath) -> Any:
         try:
             return self._value(type_of(params), raw, path)
-        except TypeError as error:  # a plugin's parameters may have a type that no file can hold
-            return self._report(path, str(error))
+        except BaseException as error:
+            if plugins.place_of(error) and not plugins.is_interrupt(error):
+                return self._report(path, plugins.describe(error))
+            if not isinstance(error, TypeError):
+                raise
+            # A plugin's parameters may have a type that no file can hold.
+            return self._report(path, printable(str(error), 400))
 
     def _params_type(self, kind: registry.Kind, name: str, path: KeyPath) -> Any:
         try:

@@ -30,6 +30,7 @@ from vehicled.ports import TakesSecret
 from vehicled.profile import Loaded, ProfileError, load, names, parse
 from vehicled.replay.journal import Journal
 from vehicled.safety.fence import Fence, read_geojson
+from vehicled.tasks import PIPELINE
 
 Code = Literal["same", "log", "changed"]
 """Source of a run's plugins: files that must be unchanged, the texts in the log, or files that may have been changed."""
@@ -68,6 +69,7 @@ class Parts:
                 raise LogError(f"{journal.parts[0].path}: the profile names a fence, and the log does not hold it")
             self.fence = read_geojson(journal.attachment(FENCE_NAME), FENCE_NAME, self.course.datum)
         self.wiring: Wiring = wire(self.loaded.profile, header.link)
+        _refuse_other_tasks(journal, self.wiring)
 
     def machine(self, stopwatch: Stopwatch, sink: Sink) -> Machine:
         """Build the machine, not yet started."""
@@ -86,6 +88,23 @@ class Parts:
             if isinstance(device, TakesSecret) and device.secret_ref is not None:
                 device.set_secret(SECRET)
         return machine
+
+
+def _refuse_other_tasks(journal: Journal, wiring: Wiring) -> None:
+    """Raise :class:`LogError` if the log has another task table than the machine here: its ticks would mean other tasks."""
+    header = journal.header
+    then = [(row.name, row.rate_hz, row.phase_ns) for row in header.tasks]
+    now = [(name, wiring.rates[name].rate_hz, wiring.rates[name].phase_ns) for name in PIPELINE]
+    if then != now:
+        raise LogError(
+            f"{journal.parts[0].path}: the log has the tasks {_table(then) or 'none'}; this version runs {_table(now)} with its "
+            f"profile: replay it with the version that wrote it (vehicled {header.vehicled_version or 'of an unknown version'})"
+        )
+
+
+def _table(rows: Sequence[tuple[str, float, int]]) -> str:
+    phases = [f" after {phase_ns / 1e6:g} ms" if phase_ns else "" for _, _, phase_ns in rows]
+    return ", ".join(f"{name} {rate_hz:g} Hz{phase}" for (name, rate_hz, _), phase in zip(rows, phases, strict=True))
 
 
 def plugin_files(header: RunHeader, attachment: Callable[[str], bytes], code: Code, log: str) -> Callable[[str], str]:

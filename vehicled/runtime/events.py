@@ -7,6 +7,7 @@ from typing import Any, TextIO, cast
 import msgspec
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
+from vehicled.observers import FAILED_EVENT
 from vehicled.plain_text import printable
 from vehicled.safe_text import raw
 from vehicled.simulation_events import StallReports, stall_of
@@ -76,6 +77,9 @@ class EventLog:
         if (stall := stall_of(event)) is not None:
             if text := self._stalls.add(stall, event.t_ns * 1e-9):
                 self._say(True, text)
+        elif event.name == FAILED_EVENT:
+            failed = msgspec.json.decode(event.fields)
+            self._say(True, f"{failed['observer']} failed: {failed['error']}; the drive goes on without it")
         elif text := warning_of(event):
             self._say(True, text)
         elif event.name == "loop_blocked" and not self._block_told:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, suppress
 from types import FrameType
 
 from vehicled import plugins
@@ -62,7 +62,9 @@ class PluginWatch(ContextDecorator):
         since_s, attempts = time.monotonic(), 0
         while not self._over.wait(self._limit_s / CHECKS_PER_LIMIT):
             # Looking into another thread's stack is a liberty that only a plugin justifies.
-            call = _plugin_call(sys._current_frames().get(self._watched)) if plugins.files() else None
+            call = None
+            with suppress(Exception):  # out of memory, say: look again the next time
+                call = _plugin_call(sys._current_frames().get(self._watched)) if plugins.files() else None
             if call is None or call is not self._call:
                 self._call, since_s, attempts = call, time.monotonic(), 0
             elif time.monotonic() - since_s >= self._limit_s * (1 + attempts):
