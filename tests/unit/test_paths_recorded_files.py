@@ -225,6 +225,14 @@ def test_dense_rows_at_a_centimetre_keep_their_speeds() -> None:
     assert course.speed_mps[-1] == pytest.approx(3.0, abs=0.02)
 
 
+@pytest.mark.parametrize("along", [[*np.arange(0, 10, 0.1), *np.arange(15, 25, 0.1)], np.cumsum([0.05, 0.2] * 100)])
+def test_gaps_and_uneven_distances_are_no_noise(along: list[float]) -> None:
+    corner = [(x, 0.0) for x in along] + [(along[-1], y) for y in along]
+    course = load("x_m,y_m\n" + "".join(f"{x:.4f},{y:.4f}\n" for x, y in corner))
+    assert "zigzag" not in told(course)
+    assert course.length_m == pytest.approx(2 * along[-1], abs=0.2)
+
+
 @pytest.mark.parametrize("points", ["square", "tight circle", "rounded to cm"])
 def test_a_dense_drawing_is_left_as_it_is(points: str) -> None:
     side = np.arange(0, 5, 0.05)

@@ -29,6 +29,10 @@ SLOWEST_MPS = 0.3
 """Lowest speed kept: it was lower only at start and stop, which the speed profile handles."""
 ZIGZAG_RATIO, ZIGZAG_CORRELATION = 0.2, -0.2
 """Changes from leg to leg that are so large beside the legs (root mean square), and taken back so often, are noise."""
+LENGTHENED_RATIO = 1.02
+"""Noise makes the way from row to row at least so much longer than that by chords; rows at uneven distances do not."""
+FAR_RATIO = 8.0
+"""Legs so much longer than the median one are stretches without rows."""
 CHORD_M = 0.5
 FEWEST_ROWS = 20
 JOIN_M = 0.4
@@ -98,9 +102,15 @@ def zigzags(points: Array) -> bool:
     if len(points) < FEWEST_ROWS:
         return False
     legs = np.diff(points, axis=0)
-    changes = np.diff(legs, axis=0)
+    sizes = np.hypot(*legs.T)
+    chords = points[chord_rows(points, CHORD_M)]
+    if float(sizes.sum()) < LENGTHENED_RATIO * float(np.hypot(*np.diff(np.vstack((chords, points[-1:])), axis=0).T).sum()):
+        return False
+    # A stretch without rows is no noise.
+    near = sizes < FAR_RATIO * float(np.median(sizes))
+    changes = np.where((near[1:] & near[:-1])[:, None], np.diff(legs, axis=0), 0.0)
     power = float((changes**2).sum(axis=1).mean())
-    if power < ZIGZAG_RATIO**2 * float((legs**2).sum(axis=1).mean()):
+    if power < ZIGZAG_RATIO**2 * float((legs[near] ** 2).sum(axis=1).mean()):
         return False
     # White noise takes two thirds of each change back in the next one; a bend goes on.
     return float((changes[1:] * changes[:-1]).sum(axis=1).mean()) < ZIGZAG_CORRELATION * power
