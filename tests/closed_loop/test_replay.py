@@ -409,7 +409,7 @@ def test_the_command_tells_what_if_in_numbers_and_draws_it(
     assert "IDENTICAL" in out
     assert "x real time" in out
     plot = tmp_path / "what_if.png"
-    status, out, _ = replay(messages_log, "--set", "estimator.ekf4.gnss_sigma_floor_m=0.3", "--plot", plot, "--json")
+    status, out, _ = replay(messages_log, "--set", "estimator.planar.gnss_sigma_floor_m=0.3", "--plot", plot, "--json")
     assert status == 0
     found = json.loads(out)
     assert found["verdict"] == "what-if"

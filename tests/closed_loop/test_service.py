@@ -97,7 +97,7 @@ def service(folder: Path, profile: str, *options: str) -> Iterator[tuple["subpro
 def test_a_frozen_loop_is_not_fed_for(tmp_path: Path) -> None:
     with service(tmp_path, "art", "--set", 'devices.operator.port=""') as (daemon, manager):
         first = manager.recv(4096).decode()
-        assert first.startswith("READY=1\nSTATUS=STANDBY"), "ready, although not one port is there"
+        assert first.startswith("READY=1\nSTATUS=INIT"), "ready, although not one port is there"
         assert "arming waits: " in first
         assert "retrying ports: gnss, imu" in first
         while "WATCHDOG=1" not in manager.recv(4096).decode():

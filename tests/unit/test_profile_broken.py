@@ -244,7 +244,7 @@ def test_all_mistakes_of_a_file_are_reported_in_its_order() -> None:
         ('["ImuSample"]', '["ImuSample", "Gyro"]'),
         (CONTROL, "[tasks.control]\nrate_hz = 100\nphase_ms = 20\n"),
         ("deadline_ms = 8.0", "# deadline_ms"),
-        ('name = "ekf4"', 'name = "ekf5"'),
+        ('name = "planar"', 'name = "planer"'),
         ("max_rejections = 5 ", "max_rejections = 0 "),
         ("[controller.pure_pursuit.speed]\np = 1.5 ", "[controller.pure_pursuit.speed]\np = -1.5 "),
         ("rotate_mb = 4_000", "rotate_mb = 40_000"),

@@ -47,7 +47,7 @@ def test_art_says_what_it_is() -> None:
     rates = {name: task.rate_hz for name, task in msgspec.structs.asdict(art.tasks).items()}
     assert rates == {"ingestion": 400.0, "fusion": 200.0, "control": 100.0, "actuation": 100.0}
     assert type(art.tasks.ingestion.rate_hz) is float
-    assert art.estimator.selected == art.estimator.params["ekf4"]
+    assert art.estimator.selected == art.estimator.params["planar"]
     assert art.controller.selected.speed.p == 1.5
     assert art.limits.max_speed_mps == pytest.approx(art.vehicle.drive.top_speed_mps, rel=0.01)
 

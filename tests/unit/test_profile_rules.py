@@ -28,7 +28,7 @@ CONTRADICTIONS = [
     ),
     (["limits.estimate_silence_s=0.005"], "limits.estimate_silence_s", "one period of tasks.fusion (0.005 s at 200 Hz)"),
     (["limits.gnss_silence_s=0.1"], "limits.gnss_silence_s", "one period of devices.gnss (0.1 s at 10 Hz)"),
-    (["limits.gnss_refusals=6"], "limits.gnss_refusals", "more than estimator.ekf4.max_rejections = 5"),
+    (["limits.gnss_refusals=6"], "limits.gnss_refusals", "more than estimator.planar.max_rejections = 5"),
     (
         ["estimator.name=ins", "estimator.ins.max_rejections=4"],
         "limits.gnss_refusals",
@@ -66,7 +66,7 @@ def test_contradiction(overrides: list[str], path: str, part: str) -> None:
         ["tasks.control.declared_us=9000"],
         ["limits.gnss_silence_s=0.11"],
         ["limits.gnss_refusals=3"],
-        ["limits.gnss_refusals=7", "estimator.ekf4.max_rejections=7"],
+        ["limits.gnss_refusals=7", "estimator.planar.max_rejections=7"],
         ["devices.drive.capabilities={}"],
         ["devices.drive.messages=[]"],
     ],
