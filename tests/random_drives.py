@@ -143,6 +143,10 @@ def random_drive(name: str, number: int) -> RandomDrive:
     healthy = drive_of(name, number)
     profile = load(str(shipped.folder("profiles") / f"{name}.toml")).profile
     estimator = random.choice((profile.estimator.name, profile.estimator.name, *ESTIMATORS))
+    heading = profile.sim.heading
+    if estimator == "ins" and heading is not None and heading.kind == "inertial":
+        # Its zero is unknown, so that this filter waits for an alignment drive.
+        estimator = profile.estimator.name
     texts, at_s, found = faults_of(profile, healthy.link, random), random.uniform(0.5, 6.0), list[str]()
     ports = sorted({text.split(":")[0] for text in texts})
     for _ in range(random.choice(COUNTS)):

@@ -9,16 +9,23 @@ from bench.false_alarms import PROFILES, read_results
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
 from tests.closed_loop.fault_judge import SECOND_NS
+from tests.grid import sampled
 from tests.random_drives import LASTING_S, STANDS_S, Outcome, TruthJudge, driven, main, random_drive, run
 from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
 from vehicled.profile import load_profile
 from vehicled.run.plan import course_of
 from vehicled.safety.supervisor import Supervisor
 
-SAMPLE = (("art_vesc", 0), ("nigel", 0), ("husky_a200", 0))
+SAMPLE = (
+    ("husky_a200", 0),
+    # A stop without an estimate ended at 0.5 m/s, because every other fix was false and read 0.
+    ("art", 7),
+    # A look-ahead of 0.2 wheelbases turned the wheels to the stop at standstill, and the vehicle swung out of its corridor.
+    ("hmmwv", 9),
+)
 
 
-@pytest.mark.parametrize(("name", "number"), SAMPLE)
+@pytest.mark.parametrize(("name", "number"), sampled(SAMPLE, lambda case: case[0] != "hmmwv"))
 def test_the_rules_hold_in_a_random_drive(name: str, number: int) -> None:
     outcome = run((name, number))
     assert not outcome.broken, random_drive(name, number).again
