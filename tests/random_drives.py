@@ -45,9 +45,9 @@ from vehicled.paths.course import Course
 from vehicled.profile import load
 from vehicled.profile.schema import Profile
 from vehicled.run.plan import course_of
-from vehicled.safety.monitors.speed import MOVING_RATIO
+from vehicled.safety.monitors.speed import MOVING_RATIO, STANDING_MPS
 from vehicled.terminal import Progress
-from vehicled.vehicle import MOVING_MPS, STANDSTILL_MPS
+from vehicled.vehicle import STANDSTILL_MPS
 
 ESTIMATORS = ("ekf4", "planar", "ins")
 COUNTS = (0, 1, 2, 2, 2, 3, 3)
@@ -170,7 +170,7 @@ class TruthJudge(Judge):
         self._failures = failures
         self._course, self._tracker = course, truth_tracker(course)
         self._corridor_m = profile.limits.corridor_m
-        self._rolling_mps = max(2.0 * STANDSTILL_MPS, min(MOVING_MPS, MOVING_RATIO * profile.limits.max_speed_mps))
+        self._rolling_mps = max(2.0 * STANDSTILL_MPS, min(STANDING_MPS, MOVING_RATIO * profile.limits.max_speed_mps))
         disobeys = [
             failure for failure in failures
             if (failure.port == "drive" and failure.kind not in OBEYED) or failure.kind.startswith("command_")

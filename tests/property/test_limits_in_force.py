@@ -226,6 +226,16 @@ def test_a_stop_without_an_estimate_ends_after_a_second_of_measured_standstill(m
     assert first == (0 if mode is Mode.INIT else 161 if moves else 100)
 
 
+@given(near(0.05 + 6.0 * 0.02, low=0.0, high=0.4))
+def test_one_fix_that_shows_motion_is_no_standstill_whatever_the_mean(speed_mps: float) -> None:
+    monitors = watching()
+    # A sound receiver among false fixes, which state no accuracy and are thought to be noisy.
+    for east_mps, variance in ((0.0, nan), (speed_mps, 0.02**2), (0.0, nan)):
+        accuracy = (variance, 0.0, 0.0, 0.0, variance, 0.0, 0.0, 0.0, 0.0)
+        monitors.speed.on_message(GnssFix(NOW_NS, NOW_NS, 0.7, -1.5, 260.0, (east_mps, 0.0, 0.0), NAN9, accuracy), NOW_NS)
+    assert stands(inputs(monitors, replace(RUNNING, speed_mps=0.0), Mode.STOPPING)) is (0.0 < speed_mps <= 0.05 + 6.0 * 0.02)
+
+
 @pytest.mark.parametrize("wheels", [False, True])
 @examples(10)
 @given(st.floats(0.3, 3.0), st.floats(0.2, 1.0))
