@@ -102,7 +102,7 @@ def test_a_vehicle_that_does_not_obey_may_be_anywhere() -> None:
 
 def test_it_notices_a_standstill_that_is_none() -> None:
     drive = Course("imu:off@0.1").go(Mode.ARMED, 0.1).go(Mode.AUTO, 0.2, speed_mps=0.2)
-    assert "is said to stand at 0.3 m/s" in drive.go(Mode.STANDBY, 0.1, speed_mps=0.3).said
+    assert "is said to stand at 0.3 m/s" in drive.go(Mode.STANDBY, 0.3, speed_mps=0.3).said
 
 
 def test_it_notices_a_vehicle_that_stands_in_auto() -> None:
