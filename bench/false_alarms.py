@@ -302,7 +302,7 @@ def bounds(events: int, n: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _share(events: int, n: int) -> str:
+def share(events: int, n: int) -> str:
     low, high = bounds(events, n)
     return f"{events} ({100.0 * low:.1f} to {100.0 * high:.1f} %)"
 
@@ -324,7 +324,7 @@ def alarm_table(outcomes: Sequence[Outcome]) -> str:
         counts = Counter(code for each in drives for code in {code for _, code, _ in each.alarms})
         cells = (
             name if name == "all" else f"`{name}`", str(len(drives)), f"{sum(each.driving_s for each in drives) / 3600.0:.2f} h",
-            _share(stopped, len(drives)), _share(capped, len(drives)),
+            share(stopped, len(drives)), share(capped, len(drives)),
             ", ".join(f"`{code}` {n}" for code, n in counts.most_common()) or "-",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
@@ -351,7 +351,7 @@ def missed_table(trials: Sequence[Trial]) -> str:
 
 def _missed_line(row: str, code: str, fault: str, found: Sequence[Trial]) -> str:
     times_ms = [each.react_ms for each in found if each.react_ms is not None]
-    missed = _share(sum(bool(each.problem) for each in found), len(found))
+    missed = share(sum(bool(each.problem) for each in found), len(found))
     slowest = f"{ceil(max(times_ms))} ms" if times_ms and row != "all" else "-"
     return f"| {row} | {code} | {fault} | {len(found)} | {missed} | {slowest} |"
 
@@ -359,7 +359,7 @@ def _missed_line(row: str, code: str, fault: str, found: Sequence[Trial]) -> str
 # ------------------------------------------------------------------------------------------------------------------- the campaign
 
 
-def _read(file: Path | None, kind: type[Any]) -> list[Any]:
+def read_results(file: Path | None, kind: type[Any]) -> list[Any]:
     """Read the results of an earlier call; an incomplete last line is ignored."""
     found = []
     if file is not None and file.exists():
@@ -369,7 +369,7 @@ def _read(file: Path | None, kind: type[Any]) -> list[Any]:
     return found
 
 
-def _run(work: Callable[[Any], Any], jobs: Sequence[Any], count: int, file: Path | None) -> Iterator[Any]:
+def run_jobs(work: Callable[[Any], Any], jobs: Sequence[Any], count: int, file: Path | None) -> Iterator[Any]:
     """Yield each result as it comes, written to the file at once."""
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(file.open("ab")) if file is not None else None
@@ -383,13 +383,13 @@ def _run(work: Callable[[Any], Any], jobs: Sequence[Any], count: int, file: Path
 
 
 def _campaign(arguments: argparse.Namespace) -> int:
-    done: list[Outcome] = [each for each in _read(arguments.out, Outcome) if each.profile in arguments.profile]
+    done: list[Outcome] = [each for each in read_results(arguments.out, Outcome) if each.profile in arguments.profile]
     known = {(each.profile, each.index) for each in done}
     indices = range(arguments.first, arguments.first + arguments.drives)
     # By number, so that a campaign that is cut short has driven every profile alike.
     jobs = [(name, index) for index in indices for name in arguments.profile if (name, index) not in known]
     progress, total = Progress(), len(done) + len(jobs)
-    for outcome in _run(_drive, jobs, arguments.jobs, arguments.out):
+    for outcome in run_jobs(_drive, jobs, arguments.jobs, arguments.out):
         done.append(outcome)
         if outcome.alarms or not outcome.finished:
             what = "; ".join(f"{reaction} {code}: {reason}" for reaction, code, reason in outcome.alarms) or outcome.why
@@ -403,7 +403,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
 
 
 def _missed(arguments: argparse.Namespace) -> int:
-    done: list[Trial] = _read(arguments.out, Trial)
+    done: list[Trial] = read_results(arguments.out, Trial)
     known = {(*each.injection, each.seed) for each in done}
     seeds = range(arguments.first, arguments.first + arguments.missed)
     numbers = [k for k, each in enumerate(INJECTIONS) if not arguments.row or each.row in arguments.row]
@@ -412,7 +412,7 @@ def _missed(arguments: argparse.Namespace) -> int:
         if (INJECTIONS[k].row, INJECTIONS[k].code, INJECTIONS[k].how, seed) not in known
     ]  # fmt: skip
     progress, total = Progress(), len(done) + len(jobs)
-    for trial in _run(_inject, jobs, arguments.jobs, arguments.out):
+    for trial in run_jobs(_inject, jobs, arguments.jobs, arguments.out):
         done.append(trial)
         if trial.problem:
             print(f"row {trial.row} {trial.code} ({trial.fault}), {trial.link}, seed {trial.seed}, {trial.course}:")
@@ -426,8 +426,8 @@ def _missed(arguments: argparse.Namespace) -> int:
 
 def _markdown(arguments: argparse.Namespace) -> int:
     """Print the tables of a file of results."""
-    outcomes: list[Outcome] = [each for each in _read(arguments.out, Outcome) if each.profile in arguments.profile]
-    trials: list[Trial] = [each for each in _read(arguments.out, Trial) if not arguments.row or each.row in arguments.row]
+    outcomes: list[Outcome] = [each for each in read_results(arguments.out, Outcome) if each.profile in arguments.profile]
+    trials: list[Trial] = [each for each in read_results(arguments.out, Trial) if not arguments.row or each.row in arguments.row]
     if outcomes:
         print(alarm_table(outcomes))
     if trials:

@@ -18,11 +18,13 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
 )
+from vehicled.safety.reason import ReasonCode
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
 from vehicled.vehicle import STANDSTILL_MPS
 
 SECOND_NS = 1_000_000_000
-DRIVING = (Mode.AUTO, Mode.TELEOP)
+DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN)
+WANTED = {Mode.AUTO: OperatorAction.DRIVE, Mode.TELEOP: OperatorAction.TELEOP, Mode.ALIGN: OperatorAction.ALIGN}
 BRAKED = (Mode.STOPPING, Mode.FAULT)
 ROLLING_MPS = 0.3
 """True speed above which the vehicle surely moves, even if the estimate says standstill."""
@@ -33,6 +35,7 @@ RECORDS_PER_S = 3
 ASKED = "asked for"
 """Code of a stop that the operator requested."""
 FINISHED = "course finished"
+ALIGNED = "heading known"
 TOLD_NS = 30_000_000
 """Time within which a device's report passes ingestion and the next tick of actuation."""
 KEPT = 64
@@ -44,7 +47,7 @@ class Stop(Struct, frozen=True):
     t_s: float
     why: str
     codes: tuple[str, ...]
-    """Codes that tripped or were reported during the drive; also ``asked for`` and ``course finished``."""
+    """Codes that tripped or were reported during the drive; also ``asked for``, ``course finished`` and ``heading known``."""
 
 
 class Judge:
@@ -171,16 +174,19 @@ class Judge:
             self._on_start(mode, now_ns)
         if before in (*BRAKED, *DRIVING) and mode not in (*BRAKED, *DRIVING):
             self._on_release(before, mode, now_ns)
-        if mode is Mode.ARMED and not self._is_fresh(OperatorAction.ARM, now_ns, self._cut_ns):
+        if mode is Mode.ARMED and not any(
+            self._is_fresh(action, now_ns, self._cut_ns) for action in (OperatorAction.ARM, OperatorAction.ALIGN)
+        ):
             self._broke("armed, and nobody asked for it since the last stop", now_ns)
         if mode in BRAKED or (mode is Mode.STANDBY and before is Mode.ARMED):
             self._cut_ns = now_ns
 
     def _on_start(self, mode: Mode, now_ns: int) -> None:
-        armed_ns = self._asked_ns.get(OperatorAction.ARM, 0)
+        wanted = WANTED[mode]
+        # A request to align arms, too.
+        armed_ns = max(self._asked_ns.get(action, 0) for action in (OperatorAction.ARM, OperatorAction.ALIGN))
         if armed_ns < self._cut_ns:
             self._broke(f"{mode.name} without arming since the last stop", now_ns)
-        wanted = OperatorAction.DRIVE if mode is Mode.AUTO else OperatorAction.TELEOP
         void_ns = max(self._cut_ns, self._asked_ns.get(OperatorAction.STOP, 0))
         if not self._is_fresh(wanted, now_ns, void_ns):
             self._broke(f"{mode.name}, and nobody asked for it since the last stop", now_ns)
@@ -201,6 +207,8 @@ class Judge:
             codes[ASKED] = None
         if supervisor.course_driven:
             codes[FINISHED] = None
+        if supervisor.reason.code == ReasonCode.HEADING_KNOWN:
+            codes[ALIGNED] = None
         self.stopped += 1
         self.stops.append(Stop(self.since_begin_s(now_ns), supervisor.why, tuple(codes)))
         if not supervisor.why:
@@ -219,7 +227,8 @@ class Judge:
             asked_ns = max(self._asked_ns.get(action, -1) for action in (OperatorAction.ARM, OperatorAction.RESET))
             if asked_ns < self._cut_ns:
                 self._broke("FAULT was left, and nobody asked for it", now_ns)
-        if not abs(self._estimated_mps) < 4.0 * STANDSTILL_MPS:
+        # Without a finite estimate the measured speeds decide; whether they were right the truth says.
+        if isfinite(self._estimated_mps) and not abs(self._estimated_mps) < 4.0 * STANDSTILL_MPS:
             self._broke(f"{before.name} became {mode.name} at {self._estimated_mps:.1f} m/s as estimated", now_ns)
         truth = self.truth
         if truth is not None and abs(truth.speed_mps) > ROLLING_MPS:

@@ -10,6 +10,9 @@ from vehicled.vehicle import STANDSTILL_MPS
 DOUBTED_NS = 3 * 10**9
 """Time for which the speed of a doubtful GNSS receiver still counts, ns. A wrong estimate, which stands because it trusts a
 brake that does not act, rejects a correct receiver too."""
+SOLE_NS = 10**9
+"""Time for which measured speeds must show the standstill of a stop without a finite estimate, ns: it is no second witness, and
+a receiver whose fixes contradict each other shows 0 for moments."""
 UNREST_NS = 3 * 10**9
 """Time after which a stop that has not ended reports why, ns."""
 MARGIN_NS = 10**9
@@ -26,6 +29,8 @@ class StandstillDetector:
     def __init__(self) -> None:
         self._still_since_ns: int | None = None
         """Time since which the estimate has been at standstill; None while it moves."""
+        self._seen_since_ns: int | None = None
+        """Time since which the measured speeds show standstill; None while they do not."""
         self._stopped_since_ns: int | None = None
         """Time since which half the brake has certainly stopped the vehicle; None before."""
         self._moves_since_ns: int | None = None
@@ -43,12 +48,19 @@ class StandstillDetector:
         stopped = motion.ceiling_mps <= 0.0 and not brake_fails and not _unreachable(s)
         self._stopped_since_ns = None if not stopped else self._stopped_since_ns or s.now_ns
         if estimate is None or not _fresh(s) or (isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS):
-            self._still_since_ns = None
+            self._still_since_ns = self._seen_since_ns = None
             return False
         self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
         self._evidence = s.monitors.speed.standstill(s.now_ns, motion.ceiling_mps)
+        if self._evidence is not Evidence.STANDS:
+            self._seen_since_ns = None
+        elif self._seen_since_ns is None:
+            self._seen_since_ns = s.now_ns
+        if self._seen_since_ns is not None:
+            stops = s.mode in (Mode.STOPPING, Mode.FAULT)
+            return isfinite(estimate.speed_mps) or not stops or s.now_ns - self._seen_since_ns >= SOLE_NS
         if self._evidence is not Evidence.NONE:
-            return self._evidence is Evidence.STANDS
+            return False
         if self._stopped_since_ns is None or s.now_ns - self._stopped_since_ns < MARGIN_NS:
             return False
         began_ns = self._stopped_since_ns if self._moves_since_ns is None else self._moves_since_ns

@@ -21,6 +21,8 @@ GROUND_SIGMA_MPS = 0.1
 """Standard deviation of a GNSS velocity that declares none, m/s."""
 SIGMAS = 3.0
 """Number of standard deviations that noise does not exceed."""
+FIX_SIGMAS = 6.0
+"""The same for one of several fixes: at the end of a stop the older ones still show the motion."""
 STANDING_MPS = 0.25
 """Largest measured speed that may count as standstill, m/s, however noisy the sensor."""
 MOVING_RATIO = 0.3
@@ -51,6 +53,8 @@ class SpeedMeasurement(Struct, frozen=True, gc=False):
     sigma_mps: float
     independent: bool
     """True if it measures the motion over ground and is alive. Locked wheels and a frozen receiver read 0 at any speed."""
+    contradicted: bool = False
+    """True if one of the fixes shows more motion than its own noise explains: a mean of it and of false ones may be near 0."""
 
     @property
     def standing_mps(self) -> float:
@@ -124,7 +128,8 @@ class SpeedMonitor:
         sigma = sqrt(max(fix[2] for fix in fixes) / FIXES)
         alive = any(fix[:2] != fixes[0][:2] for fix in fixes)
         self.ground_enu_mps = east, north
-        self._ground = SpeedMeasurement("GNSS", hypot(east, north), sigma, alive)
+        contradicted = any(hypot(fix[0], fix[1]) > STANDSTILL_MPS + FIX_SIGMAS * sqrt(fix[2]) for fix in fixes)
+        self._ground = SpeedMeasurement("GNSS", hypot(east, north), sigma, alive, contradicted)
 
     def _along_chord(self, fix: GnssFix) -> None:
         """Fit a line to the positions of the last seconds."""
@@ -201,7 +206,7 @@ class SpeedMonitor:
         speeds = self.fresh(now_ns)
         if not speeds:
             return Evidence.NONE
-        if any(speed.mps > speed.standing_mps for speed in speeds):
+        if any(speed.mps > speed.standing_mps or speed.contradicted for speed in speeds):
             return Evidence.MOVES
         if any(speed.independent for speed in speeds) or ceiling_mps <= STANDSTILL_MPS:
             return Evidence.STANDS

@@ -1,0 +1,129 @@
+"""A sample of ``python -m tests.random_drives``, and its judge notices what it is there for."""
+
+from pathlib import Path
+
+import pytest
+from msgspec import json as msgjson
+
+from bench.false_alarms import PROFILES, read_results
+from sim_backend.connection import START_NS
+from sim_backend.emulators.failures import parse_failure
+from tests.closed_loop.fault_judge import SECOND_NS
+from tests.grid import sampled
+from tests.random_drives import LASTING_S, STANDS_S, Outcome, TruthJudge, driven, main, random_drive, run
+from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
+from vehicled.profile import load_profile
+from vehicled.run.plan import course_of
+from vehicled.safety.supervisor import Supervisor
+
+SAMPLE = (
+    ("husky_a200", 0),
+    # A stop without an estimate ended at 0.5 m/s, because every other fix was false and read 0.
+    ("art", 7),
+    # A look-ahead of 0.2 wheelbases turned the wheels to the stop at standstill, and the vehicle swung out of its corridor.
+    ("hmmwv", 9),
+)
+
+
+@pytest.mark.parametrize(("name", "number"), sampled(SAMPLE, lambda case: case[0] != "hmmwv"))
+def test_the_rules_hold_in_a_random_drive(name: str, number: int) -> None:
+    outcome = run((name, number))
+    assert not outcome.broken, random_drive(name, number).again
+    assert outcome.simulated_s > 2.0
+
+
+def test_a_number_names_one_drive_and_the_numbers_differ() -> None:
+    drives = {random_drive(name, number) for name in PROFILES for number in range(6)}
+    assert len(drives) == 6 * len(PROFILES)
+    assert random_drive("art", 3) == random_drive("art", 3)
+    assert {len(drive.failures) for drive in drives} == {0, 1, 2, 3}
+    for drive in drives:
+        assert all(parse_failure(text).start_s < LASTING_S for text in drive.failures)
+
+
+def test_a_campaign_goes_on_where_it_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "results.jsonl"
+    broken = Outcome("nigel", 0, ("drive:off@3",), ("at 4.00 s: left its corridor",), "AUTO: drives", 1, 1.2, 9.0, 1.0)
+    calls = []
+
+    def drive(_work: object, jobs: list[tuple[str, int]], *_: object) -> list[Outcome]:
+        calls.append(jobs)
+        return [Outcome(*job, (), (), "STANDBY: the course is finished", 1, 0.2, 9.0, 1.0) for job in jobs]
+
+    file.write_bytes(msgjson.encode(broken) + b'\n{"half": ')
+    monkeypatch.setattr("tests.random_drives.run_jobs", drive)
+    assert main(["--profile", "nigel", "--drives", "3", "--jobs", "1", "--out", str(file)]) == 1
+    assert calls == [[("nigel", 1), ("nigel", 2)]]
+    said = capsys.readouterr().out
+    assert "left its corridor" in said
+    assert "again: python -m tests.random_drives --profile nigel --first 0 --drives 1" in said
+    assert "| all | 3 |" in said
+    assert read_results(file, Outcome) == [broken]
+
+
+class Course:
+    """Judge of a straight drive of the ART vehicle."""
+
+    def __init__(self, *failures: str) -> None:
+        profile = load_profile("art")
+        self.judge = TruthJudge(profile, course_of(profile, "straight_20m"), [parse_failure(text) for text in failures])
+        self.judge.supervisor = Supervisor()
+        self.now_ns = START_NS
+        for action in (OperatorAction.ARM, OperatorAction.DRIVE):
+            self.judge.record(OperatorCommand(START_NS, START_NS, action, "the test"), START_NS)
+
+    def go(self, mode: Mode, seconds: float, *, x_m: float = 1.0, y_m: float = 0.0, speed_mps: float = 0.0) -> "Course":
+        """Stay in a mode at a place."""
+        for _ in range(max(round(10 * seconds), 1)):
+            self.now_ns += SECOND_NS // 10
+            self.judge.record(GroundTruth(self.now_ns, self.now_ns, x_m, y_m, 0.0, speed_mps, 0.0, 0.0), self.now_ns)
+            brake = 0.0 if mode is Mode.AUTO else 1.0
+            self.judge.record(ActuatorCommand(self.now_ns, self.now_ns, 0.0, brake, 0.0, 0.0, mode, Reaction.NONE), self.now_ns)
+        return self
+
+    @property
+    def said(self) -> str:
+        """Return the broken rules."""
+        return "; ".join(self.judge.broken)
+
+
+def test_it_notices_an_obedient_vehicle_outside_its_corridor() -> None:
+    begun = Course("gnss:wrong@0.1").go(Mode.ARMED, 0.1).go(Mode.AUTO, 0.2, speed_mps=1.0)
+    assert "corridor" not in begun.said
+    assert "left its corridor" in begun.go(Mode.AUTO, 0.2, y_m=2.5, speed_mps=1.0).said
+
+
+def test_a_vehicle_that_does_not_obey_may_be_anywhere() -> None:
+    pulled = Course("drive:pull=2@0.1").go(Mode.ARMED, 0.1).go(Mode.AUTO, 0.2, speed_mps=1.0)
+    assert "corridor" not in pulled.go(Mode.AUTO, 0.2, y_m=2.5, speed_mps=1.0).said
+
+
+def test_it_notices_a_standstill_that_is_none() -> None:
+    drive = Course("imu:off@0.1").go(Mode.ARMED, 0.1).go(Mode.AUTO, 0.2, speed_mps=0.2)
+    assert "is said to stand at 0.3 m/s" in drive.go(Mode.STANDBY, 0.3, speed_mps=0.3).said
+
+
+def test_it_notices_a_vehicle_that_stands_in_auto() -> None:
+    drive = Course("imu:off@0.1").go(Mode.ARMED, 0.1).go(Mode.AUTO, STANDS_S - 1.0)
+    assert "stands in AUTO" not in drive.said
+    assert "stands in AUTO" in drive.go(Mode.AUTO, 2.0).said
+
+
+def test_it_notices_a_false_alarm_and_a_stop_without_a_misfortune() -> None:
+    healthy, late = Course(), Course("imu:off@0.1+0.1").go(Mode.ARMED, 0.1)
+    for drive in (healthy, late.go(Mode.AUTO, 14.0, speed_mps=1.0)):
+        fault = Fault(drive.now_ns, "gnss_stuck", "", Reaction.CONTROLLED_STOP, True, "for a reason")
+        drive.judge.record(fault, drive.now_ns)
+    assert "a false alarm: CONTROLLED_STOP gnss_stuck" in healthy.said
+    assert "false alarm" not in late.said
+    late.go(Mode.STOPPING, 0.1).judge.explain()
+    assert "a stop without a misfortune" in late.said
+
+
+def test_what_is_raised_is_a_broken_rule() -> None:
+    drive = random_drive("nigel", 0)
+    outcome = driven(type(drive)(drive.healthy, "no_such_estimator", drive.failures))
+    assert "raised" in outcome.broken[0]
+    assert "no_such_estimator" in outcome.broken[0]
