@@ -7,22 +7,29 @@ The daemon drives a circle against the simulator. While it does, one thing goes 
 * gc: a full collection over a large cyclic heap, in turn within a driver, within a task and within another thread
 * block: a driver sleeps when bytes arrive, as one does that asks its serial port and waits for the answer
 * solver: the controller really computes for longer than its deadline, 0.2 s long
+* sleep: the controller sleeps
+* file: a driver writes a file and waits for the disk
+* fault: the controller reads mapped memory that is on the disk only
+* stop: another process stops the daemon and lets it go on, as job control does
 * hog: another process takes the daemon's processor for 18 ms, in real-time class above it where that is allowed
 * late: a callback of the daemon's own loop, beside the machine, computes for 18 ms
 * gc+hog, block+hog: two at once
 
 Of the misses that an injection made up a quarter of at least 95 % must name its cause, or one of the two; of all misses at most
-5 % may be unknown. The others have whatever cause their evidence gives: the machine has a life of its own. Exit status 0 when that
+1 % may have none. The others have whatever cause their evidence gives: the machine has a life of its own. Exit status 0 when that
 holds. ``--log`` keeps the logs, for ``vehicled log report``; ``--ordinary`` leaves everything in the ordinary scheduling class.
 """
 
 import argparse
 import asyncio
+import ctypes
 import gc
 import json
+import mmap
 import multiprocessing
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,25 +43,31 @@ from multiprocessing.synchronize import Event as Flag
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 from msgspec import json as msgjson
 
 from vehicled.analysis.timing import timing
-from vehicled.attribution import holder_name
+from vehicled.attribution import WITHOUT_CAUSE, holder_name
 from vehicled.log.reader import LogReader
 from vehicled.messages import Cause, TaskTick
 
 PAUSE_S = 6.0
 """Undisturbed time at the start of the drive."""
 EVERY_S = 1.0
-NAMED_SHARE, UNKNOWN_SHARE, OVERLAP_SHARE = 0.95, 0.05, 0.25
+NAMED_SHARE, UNKNOWN_SHARE, OVERLAP_SHARE = 0.95, 0.01, 0.25
 HEAP_OBJECTS = 100_000
 BLOCK_S, HOG_S, LATE_S, SOLVER_S, OVERLOAD_S = 0.018, 0.018, 0.018, 0.009, 0.2
+FILE_BYTES = 1 << 22
+MAPPED_BYTES = 1 << 28
+STRIDE_BYTES = 1 << 18
 HOG_FIFO = 50
 """Real-time priority above the daemon's."""
 HOGS_OF_ORDINARY_CLASS = 4
 COURSE = "circle_r5_ccw"
-SCENARIOS = ("gc", "block", "solver", "hog", "late", "gc+hog", "block+hog")
+WAITS = ("block", "file", "sleep", "fault")
+"""Injections that wait within a driver or a controller."""
+SCENARIOS = ("gc", "block", "solver", "hog", "late", "sleep", "file", "fault", "stop", "gc+hog", "block+hog", "sleep+stop")
 
 
 class Injection(Struct, frozen=True):
@@ -67,10 +80,16 @@ class Injection(Struct, frozen=True):
 
 def names_it(kind: str, cause: Cause, holder: str, task: str) -> bool:
     """True if cause and holder of a miss match the injection."""
+    by_control = task == "control" if not holder else holder == "control"
     said = {
         "gc": cause is Cause.GARBAGE_COLLECTION,
         "block": cause is Cause.BLOCKED and holder == "receive",
-        "solver": (cause is Cause.COMPUTE and task == "control") or (cause is Cause.QUEUED and holder == "control"),
+        # The kernel's own work for a file, or for a page, is that of the driver or the controller, too.
+        "file": cause in (Cause.BLOCKED, Cause.LOOP_HELD) and holder == "receive",
+        "sleep": cause is Cause.BLOCKED and by_control,
+        "fault": cause in (Cause.PAGE_FAULT, Cause.COMPUTE, Cause.QUEUED) and by_control,
+        "solver": cause in (Cause.COMPUTE, Cause.QUEUED) and by_control,
+        "stop": cause is Cause.STOPPED,
         "late": cause is Cause.LOOP_HELD and not holder,
         "hog": cause is Cause.PREEMPTED,
     }
@@ -93,11 +112,11 @@ class Schedule:
         """Times that have come."""
 
     def due(self) -> bool:
-        """True once for each time that has come."""
-        if self.count >= len(self._times_ns) or time.monotonic_ns() < self._times_ns[self.count]:
-            return False
-        self.count += 1
-        return True
+        """True if a time has come since the last call."""
+        before, now_ns = self.count, time.monotonic_ns()
+        while self.count < len(self._times_ns) and self._times_ns[self.count] <= now_ns:
+            self.count += 1
+        return self.count > before
 
     def remaining(self) -> Iterator[int]:
         """Iterate over the times ahead, ns."""
@@ -119,6 +138,40 @@ def burn(seconds: float) -> None:
     until_ns = time.thread_time_ns() + round(seconds * 1e9)
     while time.thread_time_ns() < until_ns:
         pass
+
+
+def written() -> None:
+    """Write a file and wait until the disk has it."""
+    with tempfile.TemporaryFile() as file:
+        file.write(os.urandom(FILE_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def faulted() -> Callable[[], None]:
+    """Return a function that reads mapped memory whose pages are on the disk only."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - kept open as long as the process
+    for _ in range(MAPPED_BYTES // FILE_BYTES):
+        file.write(os.urandom(FILE_BYTES))
+    file.flush()
+    os.fsync(file.fileno())
+    mapped = mmap.mmap(file.fileno(), MAPPED_BYTES, prot=mmap.PROT_READ)
+    mapped.madvise(mmap.MADV_RANDOM)
+    address, unlock = np.frombuffer(mapped, np.uint8).ctypes.data, ctypes.CDLL(None).munlock
+    at = 0
+
+    def read() -> None:
+        nonlocal at
+        # The daemon locks its memory.
+        unlock(ctypes.c_void_p(address), ctypes.c_size_t(MAPPED_BYTES))
+        mapped.madvise(mmap.MADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        until_ns = time.monotonic_ns() + round(BLOCK_S * 1e9)
+        while time.monotonic_ns() < until_ns:
+            mapped[at]
+            at = (at + STRIDE_BYTES + mmap.PAGESIZE) % MAPPED_BYTES
+
+    return read
 
 
 def before(owner: type, method: str, act: Callable[[], None]) -> None:
@@ -178,14 +231,18 @@ def disturb(kind: str, seconds: float, done: list[Injection], cpu: int | None) -
         before(MsgLinkDevice, "on_rx", partial(in_turn, 0))
         before(Mpc, "step", partial(in_turn, 1))
         before(Mpc, "step", partial(in_turn, 2))
-    elif kind == "block":
+    elif kind in WAITS:
+        act = {"file": written, "fault": faulted() if kind == "fault" else written}.get(kind, partial(time.sleep, BLOCK_S))
 
         def wait() -> None:
             if schedule.due():
                 with noted(done, kind):
-                    time.sleep(BLOCK_S)
+                    act()
 
-        before(MsgLinkDevice, "on_rx", wait)
+        if kind in ("block", "file"):
+            before(MsgLinkDevice, "on_rx", wait)
+        else:
+            before(Mpc, "step", wait)
     elif kind == "solver":
         until_ns = 0
 
@@ -233,6 +290,20 @@ def hog(
         told.put(done)
 
 
+def stop(seconds: float, over: Flag, told: "multiprocessing.Queue[list[Injection]]") -> None:
+    """Stop the daemon and let it go on each second; the body of a process of its own."""
+    schedule, daemon = Schedule(3, seconds), os.getppid()
+    done: list[Injection] = []
+    for at_ns in schedule.remaining():
+        if over.wait(max(0.0, (at_ns - time.monotonic_ns()) * 1e-9)):
+            break
+        with noted(done, "stop"):
+            os.kill(daemon, signal.SIGSTOP)
+            time.sleep(BLOCK_S)
+            os.kill(daemon, signal.SIGCONT)
+    told.put(done)
+
+
 def may_be_realtime() -> bool:
     """True if this process may use the real-time class."""
     with suppress(AttributeError, OSError):
@@ -256,11 +327,13 @@ def drive(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> list
     done: list[Injection] = []
     over = multiprocessing.Event()
     told: multiprocessing.Queue[list[Injection]] = multiprocessing.Queue()
-    hogs: list[multiprocessing.Process] = []
+    others: list[multiprocessing.Process] = []
     if "hog" in kinds:
         number = 1 if fifo else HOGS_OF_ORDINARY_CLASS
-        hogs = [multiprocessing.Process(target=hog, args=(seconds, cpu, fifo, k == 0, over, told)) for k in range(number)]
-    for process in hogs:
+        others = [multiprocessing.Process(target=hog, args=(seconds, cpu, fifo, k == 0, over, told)) for k in range(number)]
+    if "stop" in kinds:
+        others.append(multiprocessing.Process(target=stop, args=(seconds, over, told)))
+    for process in others:
         process.start()
     for kind in kinds:
         disturb(kind, seconds, done, cpu)
@@ -283,9 +356,9 @@ def drive(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> list
         words += ["--set", f"limits.{limit}_silence_s=0.4"]
     main([*words, "--log", folder, "--quiet"])
     over.set()
-    if hogs:
+    for _ in {"hog", "stop"} & {*kinds}:
         done += told.get()
-    for process in hogs:
+    for process in others:
         process.join()
     return done
 
@@ -300,6 +373,7 @@ class Verdict(Struct, frozen=True):
     injections: int
     misses: int
     unknown: int
+    """Misses whose cause names what is lacking."""
     overlapping: int
     """Misses mostly within an injection; ``named`` of them name it, the rest are in ``otherwise``."""
     named: int
@@ -329,7 +403,7 @@ def judge(scenario: str, log_path: str, injections: list[Injection]) -> Verdict:
             if not tick.missed:
                 continue
             misses += 1
-            unknown += tick.cause is Cause.UNKNOWN
+            unknown += tick.cause in WITHOUT_CAUSE
             overlaps = ((i.kind, min(i.to_ns, tick.end_ns) - max(i.from_ns, tick.release_ns)) for i in injections)
             parts = [(kind, duration_ns) for kind, duration_ns in overlaps if duration_ns > 0]
             holder = holder_name(tick.cause, tick.holder, tasks, callbacks)

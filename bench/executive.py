@@ -21,7 +21,7 @@ import anyio
 from vehicled.attribution import Reading
 from vehicled.executive import Executive, TaskSpec
 from vehicled.messages import TaskTick
-from vehicled.runtime.evidence import WallStopwatch
+from vehicled.runtime.evidence.kernel import WallStopwatch
 from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.timer import Alarm
 

@@ -1,12 +1,16 @@
 """Accuracy of the heading: after an alignment by driving, after a push, with a compass, standing and driving.
 
-    python bench/heading.py [SEEDS]
+    python bench/heading.py [SEEDS] [--json]
 
 In lockstep, profile ``f1tenth_gnss`` on its own course, each way with each estimator. Errors are against the simulator's truth.
 """
 
-import sys
+import argparse
+import json
+from collections.abc import Sequence
+from itertools import product
 from math import degrees, remainder, sqrt, tau
+from statistics import mean
 
 from sim_backend.connection import START_NS
 from sim_backend.scenario import Start
@@ -16,6 +20,7 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
 SECOND_NS = 10**9
+COLUMNS = ("start_deg", "start_sigma_deg", "driving_deg", "driving_sigma_deg")
 COMPASS = (
     'devices.imu.messages=["ImuSample", "Heading"]',
     "sim.heading.kind=magnetic",
@@ -74,24 +79,31 @@ def measure(way: str, estimator: str, seed: int) -> tuple[float, float, float, f
 
 def main() -> None:
     """Print one line in degrees for each start and estimator."""
-    seeds = range(1, 1 + (int(sys.argv[1]) if len(sys.argv) > 1 else 5))
-    print("| heading | estimator | at the start | its sigma | while driving | its sigma | drives |")
-    print("|---|---|---|---|---|---|---|")
-    for way in WAYS:
-        for estimator in ("ekf4", "planar", "ins"):
-            found = [result for seed in seeds if (result := measure(way, estimator, seed)) is not None]
-            if not found:
-                print(f"| {way} | `{estimator}` | - | - | - | - | 0 of {len(seeds)} |", flush=True)
-                continue
-            starts, sigmas, drives, held = (list(column) for column in zip(*found, strict=True))
-            numbers = [
-                sqrt(sum(x * x for x in starts) / len(starts)),
-                sum(sigmas) / len(sigmas),
-                sqrt(sum(x * x for x in drives) / len(drives)),
-                sum(held) / len(held),
-            ]
-            cells = " | ".join(f"{degrees(x):.2f}" for x in numbers)
-            print(f"| {way} | `{estimator}` | {cells} | {len(found)} of {len(seeds)} |", flush=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seeds", nargs="?", type=int, default=5, metavar="SEEDS", help="drives of each line (default 5)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    lines: dict[str, dict[str, dict[str, float | None]]] = {way: {} for way in WAYS}
+    if not arguments.json:
+        print("| heading | estimator | at the start | its sigma | while driving | its sigma | drives |")
+        print("|---|---|---|---|---|---|---|")
+    for way, estimator in product(WAYS, ("ekf4", "planar", "ins")):
+        seeds = range(1, 1 + arguments.seeds)
+        found = [result for seed in seeds if (result := measure(way, estimator, seed)) is not None]
+        start, sigma, error, held = zip(*found, strict=True) if found else ((), (), (), ())
+        numbers = [rms(start), mean(sigma), rms(error), mean(held)] if found else [None] * 4
+        line = {name: None if x is None else degrees(x) for name, x in zip(COLUMNS, numbers, strict=True)}
+        lines[way][estimator] = {**line, "began": len(found), "drives": arguments.seeds}
+        if not arguments.json:
+            cells = " | ".join("-" if x is None else f"{x:.2f}" for x in line.values())
+            print(f"| {way} | `{estimator}` | {cells} | {len(found)} of {arguments.seeds} |", flush=True)
+    if arguments.json:
+        print(json.dumps(lines, indent=2))
+
+
+def rms(values: Sequence[float]) -> float:
+    """Return the root mean square of the values."""
+    return sqrt(sum(x * x for x in values) / len(values))
 
 
 if __name__ == "__main__":

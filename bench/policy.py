@@ -103,10 +103,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     found = measure(max(arguments.steps, 2 * TURN))
-    if arguments.json:
-        print(json.dumps(found, indent=2))
-        return
     reference = found["linear law, step"]["median_us"]
+    if arguments.json:
+        print(json.dumps({name: row | {"over_linear": row["median_us"] / reference} for name, row in found.items()}, indent=2))
+        return
     print(f"{'':42} {'median':>8} {'p99':>8} {'p99.9':>8}   us   median over the linear law's step")
     for name, row in found.items():
         quantiles = " ".join(f"{row[key]:8.1f}" for key in ("median_us", "p99_us", "p999_us"))

@@ -175,8 +175,11 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _say(text: str) -> None:
+    from vehicled.profile.problems import printable
+
     try:
-        sys.stderr.write(f"simulator: {text}\n")
+        # Texts of a profile or of the daemon may hold control characters.
+        sys.stderr.write("simulator: " + "\n".join(printable(line, len(line)) for line in text.splitlines()) + "\n")
         sys.stderr.flush()
     except OSError:
         pass  # The terminal was closed together with the daemon.

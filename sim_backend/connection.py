@@ -134,7 +134,7 @@ class Peer:
             clock="lockstep",
             ports=ports,
             urls=urls or {},
-            paced=True,
+            shared_clock=True,
             start_ns=START_NS,
             boot_id=boot_id(),
             identity=identity,

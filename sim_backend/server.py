@@ -14,7 +14,7 @@ from sim_backend.lockstep import run_lockstep
 from sim_backend.plant.interface import VehicleLostError
 from sim_backend.plant.registry import prepare
 from sim_backend.world import SIMULATED_UTC_NS, WorldSetup, port_names
-from vehicled import __version__
+from vehicled import __version__, plugins
 from vehicled.link import LinkError
 
 if TYPE_CHECKING:
@@ -42,11 +42,15 @@ def serve(listener: Listener, setup: WorldSetup) -> str:
             peer.goodbye(str(error))
             raise
         # Send the cause; otherwise the daemon would only see the stream end.
-        except Exception as error:
-            peer.goodbye(f"the simulator failed: {type(error).__name__}: {error}")
-            raise
-        except BaseException as ending:
-            peer.goodbye(f"the simulator ends: {str(ending) or type(ending).__name__}")
+        except BaseException as error:
+            if plugins.place_of(error):
+                text = f"the simulator failed: {plugins.describe(error)}"
+                peer.goodbye(text)
+                raise LinkError(text) from error
+            if isinstance(error, Exception):
+                peer.goodbye(f"the simulator failed: {plugins.describe(error)}")
+            else:
+                peer.goodbye(f"the simulator ends: {str(error) or type(error).__name__}")
             raise
 
 
@@ -89,7 +93,7 @@ def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None = None, sockets: Socke
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
     world = setup.world(clock.now_ns(), time.time_ns())
     _settle()
-    return run_wall(peer, world, clock, port_names(profile), ptys, sockets, paced=hello.paced)
+    return run_wall(peer, world, clock, port_names(profile), ptys, sockets, shared=hello.shared_clock)
 
 
 def _settle() -> None:

@@ -12,7 +12,7 @@ from sim_backend.ptys import Ptys
 from sim_backend.sockets import Sockets
 from sim_backend.terminals import Terminals
 from sim_backend.world import World
-from vehicled.link import PACE_BEAT_NS, PACE_LEAD_NS, Frame, Kind, LinkError, decode_line, encode, encode_grant
+from vehicled.link import PACE_BEAT_NS, PACE_LEAD_NS, Frame, Kind, LinkError, decode_line, decode_lost, encode, encode_lost
 from vehicled.runtime.loop import PreciseSelector
 
 HEARTBEAT_NS = 50_000_000
@@ -76,38 +76,52 @@ def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
     return clock
 
 
-class DaemonPace:
-    """Clock that leaves out the time during which the simulator or the daemon did not run.
+class SharedClock:
+    """Clock of the world that it shares with the daemon, without the time for which the computer did not let one of them run.
 
-    The clock is at most ``PACE_LEAD_NS`` ahead of the last grant and of the last time the daemon reported; any excess is removed.
-    It runs freely until the daemon has reported its time once.
+    The world waits where it is ``PACE_LEAD_NS`` ahead of the time that the daemon named last. That alone loses nothing: a daemon
+    that computes or waits for itself was late, and the world catches up with it. The daemon names what the computer took from it.
+    The simulator loses what it is late by more than the lead through nobody else. It runs freely until the daemon has named a time.
     """
 
     def __init__(self) -> None:
         self.lost_ns = 0
-        self.daemon_stalled = False
-        """True if the daemon, not the simulator, caused the last lost time."""
-        self._daemon_ns: int | None = None
+        """Time that the simulator has lost itself."""
+        self._daemon_lost_ns = 0
+        self._daemon_ns = _NO_LIMIT_NS
+        self._waited_ns = 0
+        """Time up to which the world waited for the daemon."""
 
-    def on_done(self, t_ns: int) -> None:
-        """Take the time that the daemon reports."""
-        self._daemon_ns = t_ns
+    @property
+    def all_lost_ns(self) -> int:
+        """Lag of the shared clock behind the daemon's monotonic clock."""
+        return self.lost_ns + self._daemon_lost_ns
+
+    def on_done(self, t_ns: int, lost_ns: int) -> None:
+        """Take the time of the daemon, and the time that it has lost."""
+        grown_ns = max(0, lost_ns - self._daemon_lost_ns)
+        self._daemon_ns, self._daemon_lost_ns = t_ns, self._daemon_lost_ns + grown_ns
+        self._waited_ns -= grown_ns
 
     def is_late(self, daemon_clock_ns: int, granted_ns: int) -> bool:
-        """True if time would be lost now; read the daemon's pending frames first."""
-        return daemon_clock_ns - self.lost_ns > self._limit_ns(granted_ns)
+        """True if the simulator would lose time now; read the daemon's pending frames first."""
+        return self._daemon_ns != _NO_LIMIT_NS and daemon_clock_ns - self.all_lost_ns > self._due_ns(granted_ns)
 
     def now_ns(self, daemon_clock_ns: int, granted_ns: int) -> int:
-        """Return the shared time; ``granted_ns`` is the time of the last GRANT."""
-        now_ns, limit_ns = daemon_clock_ns - self.lost_ns, self._limit_ns(granted_ns)
-        if now_ns <= limit_ns:
-            return now_ns
-        self.lost_ns += now_ns - limit_ns
-        self.daemon_stalled = self._daemon_ns is not None and self._daemon_ns < granted_ns
-        return limit_ns
+        """Return the time that the world may reach now; ``granted_ns`` is that of the last GRANT."""
+        if self.is_late(daemon_clock_ns, granted_ns):
+            self.lost_ns += daemon_clock_ns - self.all_lost_ns - self._due_ns(granted_ns)
+        return min(daemon_clock_ns - self.all_lost_ns, self._daemon_ns + PACE_LEAD_NS)
 
-    def _limit_ns(self, granted_ns: int) -> int:
-        return _NO_LIMIT_NS if self._daemon_ns is None else min(granted_ns, self._daemon_ns) + PACE_LEAD_NS
+    def waits(self, daemon_clock_ns: int, reached_ns: int) -> bool:
+        """True if the world, which has reached a time, must wait for the daemon to go on."""
+        waits = reached_ns >= self._daemon_ns + PACE_LEAD_NS
+        if waits:
+            self._waited_ns = daemon_clock_ns - self.all_lost_ns
+        return waits
+
+    def _due_ns(self, granted_ns: int) -> int:
+        return max(granted_ns, self._waited_ns) + PACE_LEAD_NS
 
 
 def run_wall(
@@ -118,15 +132,15 @@ def run_wall(
     ptys: Ptys | None = None,
     sockets: Sockets | None = None,
     *,
-    paced: bool = False,
+    shared: bool = False,
 ) -> str:
     """Run in real time until the daemon says goodbye; return its reason. Raises :class:`vehicled.link.LinkError`.
 
     ``ptys``, ``sockets``: devices that the daemon reaches by these instead of the link; ``ports`` are the names by port number.
-    ``paced``: the clock stands still while this process or the daemon does not run.
+    ``shared``: the clock leaves out the time for which the computer lets this process or the daemon not run.
     """
-    pace = DaemonPace() if paced else None
-    beat_period_ns = PACE_BEAT_NS if paced else HEARTBEAT_NS
+    pace = SharedClock() if shared else None
+    beat_period_ns = PACE_BEAT_NS if shared else HEARTBEAT_NS
     with PreciseSelector() as selector:
         selector.register(peer.socket, selectors.EVENT_READ)
         terminals = None
@@ -138,7 +152,7 @@ def run_wall(
             while True:
                 real_ns = clock.now_ns()
                 if pace is not None and pace.is_late(real_ns, granted_ns) and select.select([peer.socket], [], [], 0.0)[0]:
-                    # The daemon's pending frames show which of the two was stalled.
+                    # The daemon may have gone on meanwhile.
                     _on_frames(peer.receive(), world, clock, pace)
                 now_ns = real_ns if pace is None else pace.now_ns(real_ns, granted_ns)
                 reached_ns = max(reached_ns, min(now_ns, reached_ns + SLICE_NS))
@@ -153,15 +167,16 @@ def run_wall(
                         frames.append(encode(Kind.GRANT, 0, now_ns))
                     else:
                         granted_ns = reached_ns
-                        frames.append(encode_grant(granted_ns, pace.lost_ns, daemon_stalled=pace.daemon_stalled))
+                        frames.append(encode_lost(Kind.GRANT, granted_ns, pace.lost_ns))
                     beat_ns = real_ns + beat_period_ns
                 if real_ns >= sync_ns and not clock.same_boot:
                     frames.append(clock.question())
                     sync_ns = real_ns + SYNC_PERIOD_NS
                 if frames:
                     peer.send(b"".join(frames))
-                lost_ns = 0 if pace is None else pace.lost_ns
-                wake_ns = min(world.next_wake_ns() + lost_ns, beat_ns)
+                lost_ns = 0 if pace is None else pace.all_lost_ns
+                waits = pace is not None and pace.waits(real_ns, reached_ns)
+                wake_ns = beat_ns if waits else min(world.next_wake_ns() + lost_ns, beat_ns)
                 wait_ns = 0 if reached_ns < now_ns or peer.has_backlog else wake_ns - clock.now_ns()
                 ready = {key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)}
                 if peer.socket.fileno() in ready or peer.has_backlog:
@@ -172,7 +187,7 @@ def run_wall(
             return str(goodbye)
 
 
-def _on_frames(frames: list[Frame], world: World, clock: DaemonClock, pace: DaemonPace | None) -> None:
+def _on_frames(frames: list[Frame], world: World, clock: DaemonClock, pace: SharedClock | None) -> None:
     for kind, port, t_ns, payload in frames:
         if kind is Kind.DATA:
             world.on_frame(port, t_ns, payload)
@@ -184,6 +199,6 @@ def _on_frames(frames: list[Frame], world: World, clock: DaemonClock, pace: Daem
             raise Goodbye(payload.decode(errors="replace"))
         elif kind is Kind.DONE:
             if pace is not None:
-                pace.on_done(t_ns)
+                pace.on_done(t_ns, decode_lost(payload))
         else:
             raise LinkError(f"the daemon sent {kind.name} during the run")

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Literal
 
 import msgspec
@@ -144,7 +145,7 @@ def _printed(cell: Cell, form: str) -> str:
 
 def rendered(results: Results) -> str:
     """Return the block of a page: what is measured, the table, how to repeat it."""
-    about = f"{results.about}\n\n" if results.about else ""
+    about = f"{fill(results.about, 150, break_long_words=False, break_on_hyphens=False)}\n\n" if results.about else ""
     where = f", on {results.machine}" if results.machine else ""
     end = f"Measured on {results.measured}{where}: `{results.shown or results.command}`"
     return f"{about}{table([c.head for c in results.columns], map(results.shown_cells, results.rows))}\n{end}\n"
@@ -272,16 +273,26 @@ def main() -> int:
     chosen = {name: each for name, each in chosen.items() if arguments.names or each.kind == arguments.kind}
     unmeasured = [name for name, each in chosen.items() if not commands(each)]
     wanted = dict.fromkeys(command for each in chosen.values() for command in commands(each))
-    outputs = {}
+    outputs: dict[str, Any] = {}
+    failed: dict[str, str] = {}
     # What depends on the computer is measured alone.
     jobs = 1 if any(each.kind == "machine" for each in chosen.values()) else arguments.jobs
     with ThreadPoolExecutor(jobs) as pool:
-        for command, found in zip(wanted, pool.map(output, wanted)):
+        pending = {command: pool.submit(output, command) for command in wanted}
+        for command, result in pending.items():
             sys.stderr.write(f"{command}\n")
-            outputs[command] = found
+            try:
+                outputs[command] = result.result()
+            except RuntimeError as error:
+                failed[command] = str(error)
     status = 0
     for name, before in chosen.items():
-        now = measured(before, outputs)
+        try:
+            now = measured(before, outputs)
+        except (KeyError, RuntimeError) as error:
+            sys.stdout.write(f"{name}: not measured: {failed.get(error.args[0], error)}\n")
+            status = 1
+            continue
         for difference in differences(before, now):
             sys.stdout.write(f"{name}: {difference}\n")
             status = 1

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -14,6 +15,8 @@ import numpy as np
 
 from vehicled.analysis.export.columns import columns_of
 from vehicled.app import SetupError
+from vehicled.error_text import message as error_message
+from vehicled.error_text import shown
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import RunHeader
 from vehicled.messages import Message
@@ -24,10 +27,12 @@ from vehicled.replay.journal import Journal
 from vehicled.replay.setup import Code
 from vehicled.run.plan import Plan
 from vehicled.run.result import Result
+from vehicled.run.signals import give_back, own_interrupts
 from vehicled.run.simulation import Simulated, SimulationSpec
 from vehicled.run.simulation import simulate as run_simulation
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.run.stepwise import Action, Observation, Stepwise
+from vehicled.runtime.plugin_watch import IMPORT_LIMIT_S, PluginWatch
 from vehicled.studies import specification as study_specification
 from vehicled.studies.campaign import Campaign, State
 from vehicled.studies.conduct import Row
@@ -110,8 +115,12 @@ class Run(Log):
         super().__init__(simulated.result.log)
         self._plan = plan
         self._simulated = simulated
-        if folder:
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._finalizer = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if folder else None
+
+    def close(self) -> None:
+        """Delete the log now, unless it is kept."""
+        if self._finalizer is not None:
+            self._finalizer()
 
     @property
     def metrics(self) -> Result:
@@ -151,8 +160,11 @@ def simulate(
     ``programme``, ``start``, ``failures``, ``latency`` and ``board``: as for ``--programme``, ``--start``, ``--fail``,
     ``--latency`` and ``--board``. ``log``: folder that keeps the log; without it the log lives as long as the run object.
     Raises ProfileError, CourseError, PluginError, SetupError and LogError, each with the place and the cure.
+
+    Ctrl-C stops the vehicle, closes the log and then raises KeyboardInterrupt; a second one does not wait for the standstill.
+    SIGTERM stops it alike and then has the effect that it has in your program. In other threads than the main one nothing is
+    changed about signals.
     """
-    folder = tempfile.mkdtemp(prefix="vehicled_run_") if log is None else ""
     spec = _checked(
         RunSpec,
         profile=profile,
@@ -166,13 +178,27 @@ def simulate(
         laps=laps,
         link=link,
         latency=latency,
-        board=str(board),
+        board=board,
         start_timeout_s=START_TIMEOUT_S,
         duration_s=duration_s,
-        log_folder=folder if log is None else log,
+        log_folder=log,
     )
-    plan, simulation = Plan.of(spec), _checked(SimulationSpec, failures=tuple(failures), start=start, in_process=True)
-    return Run(plan, run_simulation(plan, simulation, keep_trace=True), folder)
+    simulation = _checked(SimulationSpec, failures=_texts("failures", failures), start=start, in_process=True)
+    folder = tempfile.mkdtemp(prefix="vehicled_run_") if log is None else ""
+    if folder:
+        spec = msgspec.structs.replace(spec, log_folder=folder)
+    try:
+        plan = _plan(spec)
+        simulated = run_simulation(plan, simulation, keep_trace=True, keeps_signal=True)
+        run = Run(plan, simulated, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if simulated.drive.signal:
+        # The vehicle stands and the log is closed; the rest of the script must not run on. SIGTERM may end the process here.
+        run.close()
+        give_back(simulated.drive.signal)
+    return run
 
 
 class Simulation(Stepwise):
@@ -204,10 +230,10 @@ class Simulation(Stepwise):
             laps=laps,
             link=link,
             latency=latency,
-            board=str(board),
+            board=board,
             log_folder=None,
         )
-        super().__init__(Plan.of(spec))
+        super().__init__(_plan(spec))
 
 
 class Study:
@@ -337,25 +363,50 @@ def replay(
         return Replay(journal, changes, code=code).run(progress)
 
 
+def _plan(spec: RunSpec) -> Plan:
+    """Return the checked plan of a run. The import of a plugin that does not return is ended."""
+    with own_interrupts(), PluginWatch(IMPORT_LIMIT_S):
+        return Plan.of(spec)
+
+
 def _checked(kind: type[Spec], **values: Any) -> Spec:
     """Return a specification whose values have been checked as the command line checks its options."""
     hints, checked = get_type_hints(kind, include_extras=True), {}
     for name, value in values.items():
-        plain = os.fspath(value) if isinstance(value, os.PathLike) else value.item() if isinstance(value, np.generic) else value
         try:
+            plain = os.fspath(value) if isinstance(value, os.PathLike) else value.item() if isinstance(value, np.generic) else value
             checked[name] = msgspec.convert(plain, hints[name])
-        except msgspec.ValidationError as error:
+            _refuse_unwritable(checked[name])
+        except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
             choices = [repr(choice) for choice in get_args(hints[name]) if isinstance(choice, str)]
-            reason = f"use one of {', '.join(choices)}" if choices else str(error)
-            raise SetupError(f"{name} = {value!r:.60}: {reason}") from None
+            reason = f"use one of {', '.join(choices)}" if choices else error_message(error)
+            raise SetupError(f"{name} = {shown(value)}: {reason}") from None
     return kind(**checked)
 
 
-def _overrides(values: Mapping[str, Any] | None) -> list[str]:
+def _refuse_unwritable(value: Any) -> None:
+    """Raise ValueError for a text that no file name and no log can hold, and for a number that is not finite."""
+    for each in value if isinstance(value, tuple | list) else (value,):
+        if isinstance(each, str) and ("\0" in each or (not each.isascii() and each.encode("utf-8", "ignore").decode() != each)):
+            raise ValueError("a text without NUL and half characters is needed")
+        if isinstance(each, float) and not isfinite(each):
+            raise ValueError("a finite number is needed")
+
+
+def _overrides(values: Any) -> list[str]:
+    if values is None:
+        return []
+    if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+        raise SetupError(f"overrides = {shown(values)}: give a dict of values by dotted key, such as {{'limits.corridor_m': 1.0}}")
     return [
-        assignment(key, value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
-        for key, value in (values or {}).items()
+        assignment(key, value.tolist() if isinstance(value, np.ndarray | np.generic) else value) for key, value in values.items()
     ]
+
+
+def _texts(name: str, values: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise SetupError(f"{name} = {shown(values)}: give a list of texts")
+    return tuple(values)
 
 
 def _reference(kind: str | type) -> str:
@@ -363,7 +414,7 @@ def _reference(kind: str | type) -> str:
     if isinstance(kind, str):
         return kind
     if not isinstance(kind, type):
-        raise SetupError(f"give the class itself, or FILE.py:NAME, instead of {kind!r:.60}: its parameters are overrides")
+        raise SetupError(f"give the class itself, or FILE.py:NAME, instead of {shown(kind)}: its parameters are overrides")
     try:
         file = inspect.getsourcefile(kind)
     except (TypeError, OSError):

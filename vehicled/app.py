@@ -14,6 +14,7 @@ from vehicled.journal import Sink
 from vehicled.live_changes import ControllerBuilder
 from vehicled.machine import Machine, RateRow
 from vehicled.messages import GnssFix, GroundTruth, Message, Path, ReferenceState
+from vehicled.observers import Observers
 from vehicled.paths.course import Course
 from vehicled.pipeline import Pipeline
 from vehicled.ports import Device
@@ -107,10 +108,12 @@ def build(
     around: Callable[[Estimator, Controller], tuple[Estimator, Controller]] | None = None,
     setup_fault: str = "",
     virtual: bool,
+    observers: Observers | None = None,
 ) -> Machine:
     """Build the machine of a vehicle. ``around`` may replace estimator and controller.
 
-    ``setup_fault`` is the reason why this profile must not be armed on this computer; empty if it may.
+    ``setup_fault`` is the reason why this profile must not be armed on this computer; empty if it may. ``observers`` counts the
+    failures of what only explains the run.
     """
     estimator_class = resolve("estimator", profile.estimator.name)
     identifier = None
@@ -150,6 +153,7 @@ def build(
         supervisor=Supervisor(),
         gate=Gate(profile.vehicle, profile.limits),
         sink=sink,
+        observers=observers,
     )
     stop = profile.safety.independent_stop
     pipeline.setup_fault = setup_fault or stop.refusal
@@ -172,15 +176,15 @@ def build(
             if ReferenceState.__name__ in table.messages
         },
         truth_port=TRUTH_PORT,
-        unread=_unread(profile, devices),
+        unread=_unread(profile, devices, pipeline.observers),
     )
 
 
-def _unread(profile: Profile, devices: Mapping[str, Device]) -> dict[str, UnreadBytes]:
+def _unread(profile: Profile, devices: Mapping[str, Device], observers: Observers) -> dict[str, UnreadBytes]:
     """Return what describes the bytes of each port that carries a stream."""
     drivers = {name: table.driver.name for name, table in profile.devices.items() if devices[name].transport == "stream"}
     return {
-        name: UnreadBytes(driver, {each: other for other, each in drivers.items() if other != name})
+        name: UnreadBytes(driver, {each: other for other, each in drivers.items() if other != name}, observers)
         for name, driver in drivers.items()
     }
 

@@ -1,7 +1,7 @@
 """Attribution of deadline misses to their causes, from evidence.
 
-The response time is split among everything known to have used it; the largest part names the cause. Without evidence the cause is
-``UNKNOWN``, because a guess would be worse than none.
+The response time is split among everything known to have used it; the largest part names the cause. Without evidence the cause
+names what is lacking, because a guess would be worse than none.
 """
 
 from collections.abc import Sequence
@@ -43,6 +43,12 @@ class Evidence(NamedTuple):
     run_delay_ns: int = 0
     """Run delay outside callbacks since ``since_ns``, plus time stolen by the hypervisor."""
     since_ns: int = 0
+    keeps_run_delay: bool = True
+    """False if the kernel does not count run delay."""
+    jumps: Sequence[tuple[int, int]] = ()
+    """Times over which a clock shared with a simulator jumped, because it had waited for it: before and after."""
+    continued_ns: Sequence[int] = ()
+    """Times at which the process went on after a stop signal."""
 
 
 class EvidenceSource(Protocol):
@@ -61,6 +67,8 @@ class NoEvidence:
         return Evidence()
 
 
+WITHOUT_CAUSE = frozenset({Cause.NO_SCHEDSTAT, Cause.NO_LOOP_RECORD, Cause.EVIDENCE_FAILED, Cause.UNKNOWN})
+"""Causes that name what is lacking instead of a cause."""
 COVERED_FRACTION = 0.5
 """Fraction of the response that evidence must cover; below it the cause is unknown."""
 
@@ -77,11 +85,14 @@ def attribute(
     for QUEUED and the callback for LOOP_HELD; for BLOCKED and PAGE_FAULT in another run it is the task or, from ``FIRST_CALLBACK``
     on, the callback; otherwise ``NO_HOLDER``. :func:`holder_name` gives its name.
     """
-    parts = _Parts()
+    parts = _Parts(around)
     end_ns = executions[-1].end[0]
     slept_ns, woke_ns = around.asleep_ns or (0, 0)
     awake_ns = max(woke_ns, release_ns)
-    idle_ns, idle_collected_ns = end_ns - awake_ns, _overlap(around.collections, awake_ns, end_ns)
+    # The clock jumps only between callbacks and tasks.
+    parts.add(Cause.SIMULATOR, NO_HOLDER, _overlap(around.jumps, release_ns, end_ns))
+    idle_ns = end_ns - awake_ns - _overlap(around.jumps, awake_ns, end_ns)
+    idle_collected_ns = _overlap(around.collections, awake_ns, end_ns)
     delay_ns = around.run_delay_ns
     for run in (*around.callbacks, *executions):
         from_ns, to_ns = max(run.begin[0], release_ns), run.end[0]
@@ -96,17 +107,29 @@ def attribute(
             idle_collected_ns -= collected_ns
     if around.asleep_ns is not None:
         asleep = max(slept_ns, release_ns), min(woke_ns, end_ns)
+        asleep_ns = asleep[1] - asleep[0] - _overlap(around.jumps, *asleep)
+        kept = Cause.STOPPED if parts.was_stopped(*asleep) else Cause.WAKE_UP
         # Run delay outside all runs counts first against the loop's wake-up.
-        delay_ns -= parts.add_rest(Cause.WAKE_UP, asleep[1] - asleep[0], _overlap(around.collections, *asleep), delay_ns)
-        parts.add_rest(Cause.LOOP_HELD, idle_ns, idle_collected_ns, delay_ns)
-    return parts.largest(COVERED_FRACTION * (end_ns - release_ns))
+        delay_ns -= parts.add_rest(kept, asleep_ns, _overlap(around.collections, *asleep), delay_ns)
+        stopped = parts.was_stopped(awake_ns, end_ns, outside=(*around.callbacks, *executions))
+        parts.add_rest(Cause.STOPPED if stopped else Cause.LOOP_HELD, idle_ns, idle_collected_ns, delay_ns)
+    found = parts.largest(COVERED_FRACTION * (end_ns - release_ns))
+    return found or (Cause.UNKNOWN if around.asleep_ns is not None or virtual else Cause.NO_LOOP_RECORD, NO_HOLDER)
 
 
 class _Parts:
     """Parts of one response by cause and holder."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: Evidence) -> None:
         self._ns: dict[tuple[Cause, int], int] = {}
+        self._around = around
+
+    def was_stopped(self, from_ns: int, to_ns: int, outside: Sequence[Execution] = ()) -> bool:
+        """Return True if the process went on after a stop signal in this time, outside of these runs."""
+        return any(
+            from_ns < t_ns <= to_ns and not any(run.begin[0] < t_ns <= run.end[0] for run in outside)
+            for t_ns in self._around.continued_ns
+        )
 
     def add(self, cause: Cause, holder: int, duration_ns: int) -> None:
         if duration_ns > 0:
@@ -134,8 +157,12 @@ class _Parts:
             self.add(Cause.QUEUED, run.number, used)
         if waited > UNEXPLAINED_TOLERANCE_NS:
             holder = NO_HOLDER if own else run.number
-            if end[4] > begin[4]:
+            if self.was_stopped(begin[0], end[0]):
+                self.add(Cause.STOPPED, NO_HOLDER, waited)
+            elif end[4] > begin[4]:
                 self.add(Cause.PAGE_FAULT, holder, waited)
+            elif end[2] > begin[2] and end[3] > begin[3] and not self._around.keeps_run_delay:
+                self.add(Cause.NO_SCHEDSTAT, holder, waited)
             elif end[2] > begin[2]:
                 # With both kinds of switch in one run, report the blocking call, because it can be fixed.
                 self.add(Cause.BLOCKED, holder, waited)
@@ -154,10 +181,10 @@ class _Parts:
         self.add(cause, NO_HOLDER, rest - delayed)
         return delayed
 
-    def largest(self, at_least_ns: float) -> tuple[Cause, int]:
-        """Return the largest cause with its main holder; UNKNOWN if all parts together are below the limit."""
+    def largest(self, at_least_ns: float) -> tuple[Cause, int] | None:
+        """Return the largest cause with its main holder; None if all parts together are below the limit."""
         if not self._ns or sum(self._ns.values()) < at_least_ns:
-            return Cause.UNKNOWN, NO_HOLDER
+            return None
         by_cause: dict[Cause, int] = {}
         for (cause, _), duration_ns in self._ns.items():
             by_cause[cause] = by_cause.get(cause, 0) + duration_ns

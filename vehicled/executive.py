@@ -16,6 +16,7 @@ from msgspec import Struct
 from vehicled.attribution import NO_HOLDER, EvidenceSource, Execution, NoEvidence, Reading, attribute
 from vehicled.histogram import Histogram
 from vehicled.messages import Cause, TaskTick
+from vehicled.observers import Observers
 from vehicled.ports import NEVER_NS
 
 _MILLIHERTZ_SECOND = 10**12
@@ -118,9 +119,11 @@ class Executive:
         evidence_source: EvidenceSource | None = None,
         *,
         virtual: bool = False,
+        observers: Observers | None = None,
     ) -> None:
         """Take the ``table`` in pipeline order. ``on_tick`` is called after each run; ``evidence_source`` gives evidence about
-        misses."""
+        misses. Neither that nor the statistics can hold up a task: their failures go to ``observers``."""
+        self._observers = observers or Observers()
         self.table = tuple(table)
         self._rows = [_Row(i, spec) for i, spec in enumerate(table)]
         self._stopwatch = stopwatch
@@ -128,7 +131,7 @@ class Executive:
         self._evidence_source = evidence_source or NoEvidence()
         self._virtual = virtual
         # Long enough to find the task that held the loop since the release of the slowest task of a batch.
-        self._recent: deque[tuple[int, Reading, Reading]] = deque(maxlen=4 * len(self._rows))
+        self._recent: deque[tuple[int, Reading, Reading]] = deque(maxlen=16 * len(self._rows))
         self.busy_until_ns = 0
         """End of the last task run."""
 
@@ -191,9 +194,13 @@ class Executive:
         cause, holder = Cause.NONE, NO_HOLDER
         self._recent.append((row.index, begin, end))
         if missed:
-            around = self._evidence_source.evidence(release, start, stop)
-            overlapping = [Execution(*run) for run in self._recent if run[2][0] > release]
-            cause, holder = attribute(row.index, release, overlapping, around, virtual=self._virtual)
+            try:
+                around = self._evidence_source.evidence(release, start, stop)
+                overlapping = [Execution(*run) for run in self._recent if run[2][0] > release]
+                cause, holder = attribute(row.index, release, overlapping, around, virtual=self._virtual)
+            except Exception as error:  # noqa: BLE001 - the cause only explains
+                self._observers.failed("attribution", error, lasting=True)
+                cause = Cause.EVIDENCE_FAILED
             stats.misses += 1
             stats.causes[cause] = stats.causes.get(cause, 0) + 1
             stats.consecutive_misses += 1
@@ -203,6 +210,9 @@ class Executive:
             stats.consecutive_misses = 0
         stats.skips += skipped
         stats.n += 1
-        stats.response.add(response)
+        try:
+            stats.response.add(response)
+        except Exception as error:  # noqa: BLE001 - statistics only explain
+            self._observers.failed("statistics", error, lasting=True)
         self.busy_until_ns = stop
         self._on_tick(TaskTick(release, start, stop, end[1] - begin[1], row.deadline_ns, skipped, row.index, missed, cause, holder))

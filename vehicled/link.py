@@ -8,9 +8,9 @@ kind     from                   meaning
 HELLO    both, first            payload is :class:`Hello` as JSON; a version that differs ends the link
 DATA     both                   bytes of port number ``port``: received at ``t_ns``, or handed to the port at ``t_ns``
 GRANT    simulator              lockstep: every DATA up to ``t_ns`` has been sent, run up to ``t_ns``; wall: heartbeat;
-                                wall, paced: the world has reached ``t_ns``; payload is :func:`encode_grant`'s
-DONE     daemon                 lockstep: all is done up to the grant, wake me at ``t_ns``; wall: heartbeat; paced: the
-                                daemon's time
+                                wall, shared clock: the world has reached ``t_ns``; payload is :func:`encode_lost`'s
+DONE     daemon                 lockstep: all is done up to the grant, wake me at ``t_ns``; wall: heartbeat; shared clock:
+                                the daemon's time; payload is :func:`encode_lost`'s
 SYNC     simulator, echoed      wall: ``t_ns`` is the sender's clock; the answer's payload is the ``t_ns`` it answers
 LINE     daemon                 line rate of a serial port from ``t_ns`` on (payload u32 baud; 0: the port was reopened)
 BYE      both, last             orderly end; payload is the reason as UTF-8
@@ -19,8 +19,10 @@ BYE      both, last             orderly end; payload is the reason as UTF-8
 Lockstep. The simulator grants the instant at which the daemon asked to be woken, after all DATA that arrives until then, each
 with its own stamp. The daemon answers with its DATA, stamped not before the grant, and one DONE. Wall time. Both run on their own
 clocks; the simulator stamps in the daemon's clock, found by SYNC (smallest round trip wins; zero offset on the same boot).
-Wall time, paced: where both greet with ``paced``, neither runs more than ``PACE_LEAD_NS`` ahead of what the other last named. The
-simulator takes the time that is lost so out of the clock, and names the sum in every GRANT.
+Wall time, shared clock: where both greet with ``shared_clock``, neither runs more than ``PACE_LEAD_NS`` ahead of what the other
+last named. Each takes out of the clock what it has lost itself, because the computer did not let it run, and names the sum in its
+heartbeats: the simulator all that it was late, the daemon only what other processes, the hypervisor or a stop signal took from it.
+A daemon that computes or waits too long is late, as on a vehicle.
 """
 
 import struct
@@ -40,13 +42,13 @@ MAX_START_NS = 1 << 62
 SHOWN_REASON = 200
 """Longest part of the peer's reason for the end that is shown, characters."""
 PACE_LEAD_NS = 15_000_000
-"""Paced: two leads and the period of an inertial unit are less than the silence (50 ms) that stops a drive."""
+"""Shared clock: two leads and the period of an inertial unit are less than the silence (50 ms) that stops a drive."""
 PACE_BEAT_NS = 5_000_000
-"""Paced: each side names its time at least this often while it runs."""
+"""Shared clock: each side names its time at least this often while it runs."""
 
 _HEAD = struct.Struct("<IBBq")
 _BAUD = struct.Struct("<I")
-_LOST = struct.Struct("<qB")
+_LOST = struct.Struct("<q")
 _HEAD_AFTER_LENGTH = _HEAD.size - 4
 
 
@@ -78,8 +80,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """Port names by number, no two alike."""
     urls: dict[str, str] = {}
     """Wall time: addresses of the ports that the simulator offers as ptys or CAN instead of over the link."""
-    paced: bool = False
-    """Wall time: the simulator can slow the common clock while a process stalls; the daemon wants it to."""
+    shared_clock: bool = False
+    """Wall time: both take the time out of the clock for which the computer did not let them run."""
     start_ns: Annotated[int, Meta(ge=0, le=MAX_START_NS)] = 0
     """Lockstep: start time of the run."""
     boot_id: str = ""
@@ -118,17 +120,17 @@ def decode_line(payload: bytes) -> int:
     return baud
 
 
-def encode_grant(t_ns: int, lost_ns: int, *, daemon_stalled: bool) -> bytes:
-    """A GRANT of a paced run: time reached, time lost so far, and which process it was lost to last."""
-    return encode(Kind.GRANT, 0, t_ns, _LOST.pack(lost_ns, daemon_stalled))
+def encode_lost(kind: Kind, t_ns: int, lost_ns: int) -> bytes:
+    """Encode a GRANT or DONE of a shared clock: the sender's time, and the time that it has lost so far."""
+    return encode(kind, 0, t_ns, _LOST.pack(lost_ns))
 
 
-def decode_grant(payload: bytes) -> tuple[int, bool]:
-    """Time lost, and whether to the daemon. Raises :class:`LinkError` for another length."""
+def decode_lost(payload: bytes) -> int:
+    """Decode the time lost. Raises :class:`LinkError` for another length."""
     if len(payload) != _LOST.size:
-        raise LinkError(f"a GRANT of a paced run carries {_LOST.size} bytes, not {len(payload)}")
-    lost_ns, daemon_stalled = _LOST.unpack(payload)
-    return lost_ns, bool(daemon_stalled)
+        raise LinkError(f"a heartbeat of a shared clock carries {_LOST.size} bytes, not {len(payload)}")
+    lost_ns: int = _LOST.unpack(payload)[0]
+    return lost_ns
 
 
 def encode_hello(hello: Hello) -> bytes:

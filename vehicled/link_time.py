@@ -68,8 +68,10 @@ class PacedTime:
         """Note that the run begins."""
         self._advanced_ns = now_ns
 
-    def check(self, t_ns: int, lost_ns: int, run_ns: int, now_ns: int) -> None:
-        """Check a grant with the time lost so far; ``run_ns`` is the time of the run."""
+    def check(self, t_ns: int, lost_ns: int, named_ns: int, run_ns: int, now_ns: int) -> None:
+        """Check a grant with the time lost so far. ``run_ns``: time of the run; ``named_ns``: time in the last heartbeat of the
+        daemon, near which the simulator waits.
+        """
         if t_ns < self._granted_ns:
             back_s = (self._granted_ns - t_ns) * 1e-9
             raise LinkError(f"the simulator granted a time {back_s:.3f} s before that of its last grant: its time went back")
@@ -78,7 +80,7 @@ class PacedTime:
         if lost_ns > now_ns - self._opened_ns + MAX_STEP_NS:
             raise LinkError(f"the simulator lost {lost_ns * 1e-9:.3f} s of time, more than the run has lasted")
         self._granted_ns = t_ns
-        if t_ns >= self._advanced_to_ns + LEAST_STEP_NS:
+        if t_ns >= min(self._advanced_to_ns + LEAST_STEP_NS, named_ns):
             self._advanced_to_ns, self._advanced_ns = t_ns, now_ns
 
     def progress(self, heard_ns: int, silence_ns: int) -> None:

@@ -9,9 +9,9 @@ between vehicle and simulation. Its inputs are the verbs of the journal: :meth:`
 reaction and passes the command through the gate to the actuator's device. ``docs/flow_of_a_fix.md`` follows one fix.
 """
 
-import traceback
 from binascii import crc32
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from math import isfinite
 
 import msgspec
@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from vehicled import plugins
 from vehicled.attribution import EvidenceSource
+from vehicled.error_text import error_trace
 from vehicled.executive import Executive, Stopwatch, TaskSpec
 from vehicled.journal import Digest, Sink
 from vehicled.live_changes import CHANGES, ControllerBuilder, Prepared
@@ -44,10 +45,11 @@ from vehicled.messages import (
     Verb,
     WireChunk,
 )
+from vehicled.observers import Observers
 from vehicled.paths.waits import Wait
 from vehicled.pipeline import Pipeline
 from vehicled.plain_text import printable
-from vehicled.ports import NEVER_NS, Action, Device, Send
+from vehicled.ports import NEVER_NS, NO_USAGE, Action, Device, Send
 from vehicled.recognition import UnreadBytes
 from vehicled.safety.gate import Gate
 from vehicled.safety.reason import Reason
@@ -98,7 +100,6 @@ MEASURE_NS = 10**9
 RAISE_LIMIT = 2
 """Exceptions that tasks may raise within the window; one more brakes and ends the run."""
 RAISE_WINDOW_NS = 10 * 10**9
-TRACE_LIMIT = 4000
 
 
 def _consumers(
@@ -142,13 +143,20 @@ class Machine:
         corrections: Mapping[str, Collection[str]] | None = None,
         references: Mapping[str, Callable[[ReferenceState], GroundTruth]] | None = None,
         truth_port: str = "",
+        observers: Observers | None = None,
         unread: Mapping[str, UnreadBytes] | None = None,
     ) -> None:
         """``devices`` by port name; ``actuator`` is the port of the actuator; ``rates`` by task name of ``PIPELINE``.
         ``corrections``: ports of the correction sources by receiver port; None routes every source to every receiver.
         ``references``: conversion to ground truth by port of a reference system; a simulator's own truth at ``truth_port``
-        takes its place. ``unread``: for ports whose bytes are described while their driver cannot read them."""
+        takes its place. ``unread``: for ports whose bytes are described while their driver cannot read them. ``observers``
+        counts the failures of what only explains."""
+        self.observers = observers or pipeline.observers
         self._devices = dict(devices)
+        self._usage_rows = self.observers.guard("message counts", self._made_usage, [], lasting=True)
+        for port, device in devices.items():
+            if device.usage is not NO_USAGE:
+                device.usage.on_failure = partial(self.observers.failed, f"message counts of {port}", lasting=True)
         self._actuator = actuator
         self._pipeline = pipeline
         self._sink = sink
@@ -187,7 +195,8 @@ class Machine:
             )
             for name in PIPELINE
         ]
-        self.executive = Executive(table, stopwatch, self._on_tick, evidence_source, virtual=virtual)
+        self.executive = Executive(table, stopwatch, self._on_tick, evidence_source, virtual=virtual, observers=self.observers)
+        self._reaction_s = self.observers.guard("reaction time", self._measured_reaction_s, None, lasting=True)
         self._accounts = [(name, self.executive.stats(i)) for i, name in enumerate(PIPELINE)]
 
     # ---------------------------------------------------------------- verbs
@@ -292,10 +301,13 @@ class Machine:
         """Return the device of a port."""
         return self._devices[port]
 
+    def _made_usage(self) -> list[UsageRow]:
+        return [row for port, device in self._devices.items() for row in usage_rows(port, device.usage)]
+
     @property
     def usage(self) -> list[UsageRow]:
         """Messages that arrived on each port: used, and not used with the reason."""
-        return [row for port, device in self._devices.items() for row in usage_rows(port, device.usage)]
+        return self._usage_rows()
 
     @property
     def supervisor(self) -> Supervisor:
@@ -416,9 +428,8 @@ class Machine:
             except Exception as error:
                 self._raised_ns = [t for t in self._raised_ns if now_ns - t < RAISE_WINDOW_NS] + [now_ns]
                 self._pipeline.raised = f"{name} raised {plugins.describe(error)}"
-                trace = "".join(traceback.format_exception(error))[-TRACE_LIMIT:]
                 if len(self._raised_ns) <= RAISE_LIMIT + 1:
-                    fields = msgspec.json.encode({"task": name, "trace": trace}).decode()
+                    fields = msgspec.json.encode({"task": name, "trace": error_trace(error)}).decode()
                     self._sink.record(Event(now_ns, "error", "task_raised", fields), now_ns)
                 # Without an estimate or a control command the vehicle still brakes to a standstill.
                 if len(self._raised_ns) > RAISE_LIMIT and name not in ("fusion", "control"):
@@ -432,9 +443,13 @@ class Machine:
         self._pipeline.monitors.deadlines.update(now_ns, self._accounts)
         if now_ns >= self._measure_ns:
             self._measure_ns = now_ns + MEASURE_NS
-            response_ns = self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0]
-            self._pipeline.monitors.stopping.measured(response_ns * 1e-9, self._pipeline.age_s(now_ns))
+            # Without it the last one stays.
+            if (reaction_s := self._reaction_s()) is not None:
+                self._pipeline.monitors.stopping.measured(reaction_s, self._pipeline.age_s(now_ns))
         self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._devices[self._actuator].refusal), now_ns)
+
+    def _measured_reaction_s(self) -> float | None:
+        return self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0] * 1e-9
 
     def _dispatch(self, origin: str, messages: Sequence[Message], t_ns: int) -> None:
         for message in messages:
@@ -482,7 +497,11 @@ class Machine:
         for port in self._pending:
             for action in self._devices[port].take_tx():
                 if isinstance(action, Send):
-                    self.digest.add(t_ns, port, action.journal)
+                    try:
+                        self.digest.add(t_ns, port, action.journal)
+                    except Exception as error:  # noqa: BLE001 - the digest only explains
+                        self.observers.failed("digest", error, lasting=True)
+                        self.digest.complete = False
                     self._sink.record(WireChunk(t_ns, port, Direction.TX, action.journal), t_ns)
                 self._outgoing.append(Outgoing(t_ns, port, action))
         self._pending.clear()

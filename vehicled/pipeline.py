@@ -48,6 +48,7 @@ from vehicled.messages import (
     SteeringFeedback,
     WheelSpeed,
 )
+from vehicled.observers import Observers
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.lateral_offset import LateralOffset
@@ -100,8 +101,13 @@ class Pipeline:
         datum: Datum | None = None,
         speed: SpeedParams | None = None,
         builder: ControllerBuilder | None = None,
+        observers: Observers | None = None,
         mounting: Mounting | None = None,
     ) -> None:
+        self.observers = observers or Observers()
+        """Failures of what only explains the drive."""
+        self._mode_record = self.observers.guard("mode records", self._made_mode_record, None, lasting=True)
+        self._clipped_record = self.observers.guard("gate records", self._made_clipped_record, None, lasting=True)
         alignment = alignment or AlignmentParams()
         self.monitors = Monitors(
             limits, vehicle, sources, course, fence, antenna_m,
@@ -457,13 +463,21 @@ class Pipeline:
             self._stopping_since_ns = now_ns
         if self.substitutes and before in _DISARMED and mode not in _DISARMED:
             self._sink.record(Event(now_ns, "info", "substitutes", json.dumps({"stands_in": self.substitutes})), now_ns)
-        if (before in MOVING) is not (mode in MOVING):
-            self._log_clipped(now_ns)
+        records = (
+            self._clipped_record(now_ns) if (before in MOVING) is not (mode in MOVING) else None,
+            self._mode_record(before, now_ns),
+        )
+        for record in records:
+            if record is not None:
+                self._sink.record(record, now_ns)
+
+    def _made_mode_record(self, before: Mode, now_ns: int) -> ModeChange:
+        supervisor = self.supervisor
         reason = supervisor.reason
         *_, first = reason.parts()
         measured = () if reason.measured is None else (reason.measured.value, reason.measured.limit, reason.measured.unit)
-        change = ModeChange(now_ns, before, mode, supervisor.reaction, reason.code, reason.by, first.code, reason.text(), *measured)
-        self._sink.record(change, now_ns)
+        code = (supervisor.reaction, reason.code, reason.by, first.code)
+        return ModeChange(now_ns, before, supervisor.mode, *code, reason.text(), *measured)
 
     def _begin_lap(self, now_ns: int) -> bool:
         """Let the present lap begin where the vehicle stands; return False if it begins there, or if there is no lap."""
@@ -487,12 +501,11 @@ class Pipeline:
         self._controller.adapt(self._known)
         self._finished, self._planned = False, None
 
-    def _log_clipped(self, now_ns: int) -> None:
-        """Log the clipped commands by kind since the last start or end of a drive."""
+    def _made_clipped_record(self, now_ns: int) -> Event | None:
+        """Return the clipped commands by kind since the last start or end of a drive; None if there were none."""
         before, self._clipped_before = self._clipped_before, dict(self.gate.clipped_by_kind)
         clipped = {kind: n - before[kind] for kind, n in self._clipped_before.items() if n > before[kind]}
-        if clipped:
-            self._sink.record(Event(now_ns, "info", "commands_cut", json.dumps(clipped)), now_ns)
+        return Event(now_ns, "info", "commands_cut", json.dumps(clipped)) if clipped else None
 
     def _rule_inputs(self, now_ns: int, actuator_lost: str) -> RuleInputs:
         return RuleInputs(

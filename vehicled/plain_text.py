@@ -18,15 +18,11 @@ def printable_lines(text: str) -> str:
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
-def printable_json(line: str) -> str:
-    """Return one line of JSON with the same values, and with the same escaped."""
-    return line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
-
-
 def escape(text: str) -> str:
     """Return a text for an HTML page: no markup, and the same escaped."""
     return html.escape(printable_lines(text))
 
 
 def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    # As in JSON, so that JSON stays JSON with the same values.
+    return json.dumps(character)[1:-1]

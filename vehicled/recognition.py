@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from vehicled.messages import Event, Fault, Message
+from vehicled.observers import Observers
 from vehicled.registry import names, resolve
 
 Decoder = Callable[[bytes], Iterable[tuple[str, object]]]
@@ -85,8 +86,13 @@ def describe(data: bytes, driver: str = "", users: Mapping[str, str] | None = No
 class UnreadBytes:
     """Bytes that a port has received since its driver produced its last measurement."""
 
-    def __init__(self, driver: str, users: Mapping[str, str]) -> None:
+    def __init__(self, driver: str, users: Mapping[str, str], observers: Observers | None = None) -> None:
         """Take the name of the driver, and the other devices of the vehicle by the name of theirs."""
+        guard = (observers or Observers()).guard
+        self.on_rx = guard("recognition", self._take, None)
+        """Function that takes received bytes, and the messages that they completed."""
+        self.described = guard("recognition", self._describe, "")
+        """Function that returns "4,312 bytes arrived that look like ..."; empty without enough bytes."""
         self.count = 0
         self._driver = driver
         self._users = users
@@ -94,8 +100,7 @@ class UnreadBytes:
         self._described = ""
         self._examined = 0
 
-    def on_rx(self, data: bytes, messages: Sequence[Message]) -> None:
-        """Take received bytes, and the messages that they completed."""
+    def _take(self, data: bytes, messages: Sequence[Message]) -> None:
         if any(type(message) not in _REMARKS for message in messages):
             if self.count:
                 self.count = 0
@@ -107,10 +112,10 @@ class UnreadBytes:
         if self._examined < SAMPLE_BYTES:
             self._pieces.append(data[-SAMPLE_BYTES:])
 
-    def described(self) -> str:
-        """Return "4,312 bytes arrived that look like ..."; empty without enough bytes.
+    def _describe(self) -> str:
+        """Return the text.
 
-        The newest are examined, until ``SAMPLE_BYTES`` have arrived, and no more often than their number doubles.
+        The newest bytes are examined, until ``SAMPLE_BYTES`` have arrived, and no more often than their number doubles.
         """
         if self.count < SAMPLE_BYTES // 4:
             return ""

@@ -10,6 +10,7 @@ from vehicled.messages.units import ZERO_CELSIUS_K
 
 Id = Annotated[int, Meta(ge=0, le=254)]
 Amperes = Annotated[float, Meta(gt=0.0, le=500.0)]
+_SERVO_GAIN = "the change of servo position at full steering, -1 to 1: a gain per radian times vehicle.steering.gain_rad"
 ServoPosition = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
@@ -31,7 +32,7 @@ class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     steering: bool = True
     """True if the steering servo is connected to this controller."""
     servo_center: ServoPosition = 0.5
-    servo_gain: Annotated[float, Meta(ge=-1.0, le=1.0)] = -0.35
+    servo_gain: Annotated[float, Meta(ge=-1.0, le=1.0, description=_SERVO_GAIN)] = -0.35
     """Servo position per unit of steering; negative if a larger position turns right."""
     servo_min: ServoPosition = 0.15
     servo_max: ServoPosition = 0.85

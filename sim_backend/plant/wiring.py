@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from sim_backend.plant.double_track.parameters import Engine, Motor, Steering, TwinParameters
+from sim_backend.plant.double_track.parameters import Engine, Motor, TwinParameters
 from sim_backend.plant.twin_file import load_twin
 from vehicled.profile.schema import Sim
 
@@ -72,7 +72,7 @@ def _of_twin(twin: TwinParameters) -> Wiring:
     reverse_share = float(drive.reverse_ratio > 0.0) if isinstance(drive, Engine) else drive.reverse_share
     by_voltage = isinstance(drive, Motor) and drive.mode == "duty"
     return Wiring(
-        _map(steering),
+        partial(_wheel_rad, steering.map_command, steering.map_angle_rad, steering.offset_rad),
         max_wheel_rad=steering.max_wheel_rad,
         rate_radps=steering.rate_radps or UNLIMITED_RADPS,
         bandwidth_radps=steering.bandwidth_radps,
@@ -98,13 +98,8 @@ def throttle_share(motor: Motor) -> Callable[[float], float] | None:
     return partial(_looked_up, motor.map_throttle, motor.map_share)
 
 
-def _map(steering: Steering) -> Callable[[float], float]:
-    commands, angles, offset_rad = steering.map_command, steering.map_angle_rad, steering.offset_rad
-
-    def angle_rad(command: float) -> float:
-        return offset_rad + _looked_up(commands, angles, command)
-
-    return angle_rad
+def _wheel_rad(points: list[float], angles_rad: list[float], offset_rad: float, command: float) -> float:
+    return offset_rad + _looked_up(points, angles_rad, command)
 
 
 def _looked_up(points: list[float], values: list[float], at: float) -> float:

@@ -56,6 +56,8 @@ READS_TEXT = {
 }
 # Older logs record a change of mode as text alone, and an error of tomllib has no code.
 READS_SENTENCES = {"vehicled/log/older.py", "vehicled/profile/toml_text.py"}
+# What draws on a terminal, and escapes the texts of others before: everything else is printed, through streams that escape.
+DRAWS = {"vehicled/terminal.py", "vehicled/teleop/terminal.py", "vehicled/teleop/keys.py", "vehicled/runtime/events.py"}
 
 
 def _modules(root: Path, *packages: str) -> list[Path]:
@@ -288,3 +290,46 @@ def test_no_program_reads_a_sentence(project_root: Path) -> None:
 )
 def test_readers_of_sentences_are_found(text: str, found: list[int]) -> None:
     assert sentence_readers(ast.parse(text)) == found
+
+
+def terminal_writers(tree: ast.AST) -> list[int]:
+    """Return the lines with escape codes, with markup of rich, or that go around the streams that escape the texts of others."""
+    found = []
+    for node in _nodes(tree):
+        match node:
+            case ast.Constant(value=str(text)) if "\x1b" in text:
+                found.append(node.lineno)
+            case ast.Constant(value=bytes(data)) if b"\x1b" in data:
+                found.append(node.lineno)
+            case ast.ImportFrom(module=str(name)) if name.partition(".")[0] == "rich":
+                found.append(node.lineno)
+            case ast.Import(names=names) if any(alias.name.partition(".")[0] == "rich" for alias in names):
+                found.append(node.lineno)
+            case ast.ImportFrom(module="vehicled.safe_text", names=names) if any(alias.name == "raw" for alias in names):
+                found.append(node.lineno)
+            case ast.Attribute(attr="__stdout__" | "__stderr__"):
+                found.append(node.lineno)
+    return sorted(found)
+
+
+def test_few_modules_write_on_a_terminal_themselves(project_root: Path) -> None:
+    assert {
+        str(path.relative_to(project_root)) for path in _modules(project_root, *PACKAGES) if terminal_writers(_tree(path))
+    } == DRAWS
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (r'print("\x1b[1m" + name)', [1]),
+        (r'os.write(2, b"\033[2J")', [1]),
+        ("from rich.console import Console", [1]),
+        ("import rich", [1]),
+        ("from vehicled.safe_text import SafeStream, raw", [1]),
+        ("sys.__stdout__.write(name)", [1]),
+        ("from vehicled.safe_text import safe_streams", []),
+        ("print(name)", []),
+    ],
+)
+def test_writers_on_a_terminal_are_found(text: str, found: list[int]) -> None:
+    assert terminal_writers(ast.parse(text)) == found

@@ -24,6 +24,9 @@ def status(*words: str, folder: Path) -> int:
         (["sim", "--duration", "1", "--no-log", "--quiet"], 1),
         (["log", "info", "broken.mcap"], 2),
         (["log", "report", "latest"], 2),
+        (["courses", "circle_r2_ccw"], 0),
+        (["courses", "nowhere.csv"], 1),
+        (["devices", "decode", "broken.mcap", "--type", "nmea"], 1),
         (["status", "--profile", "nowhere"], 2),
     ],
 )

@@ -61,15 +61,16 @@ def test_a_programme_is_driven_recorded_and_tracked(
     assert result["cross_track_m"]["mean"] < bound_m
 
 
-def test_lanes_decide_over_the_exit_status(drive: Drive) -> None:
+def test_lanes_decide_over_the_exit_status(drive: Drive, capsys: pytest.CaptureFixture[str]) -> None:
     run = ("--no-log", "--quiet", "--course")
     status, result, _ = drive(*run, "iso_3888_1_tenth:speed_mps=1.5,scale=0.15,run_up_m=3")
     assert (status, result["markings"][:6]) == (0, "passed"), result["markings"]
     assert result["section"]["speed_mean_mps"] == pytest.approx(1.5, abs=0.3)
     # Lanes for a vehicle that is narrower than this one.
-    status, result, _ = drive(*run, "iso_3888_1_tenth:speed_mps=1.5,width_m=0.1,run_up_m=3")
-    assert status == 1
-    assert "lane A left by" in result["markings"]
+    assert main(["sim", *run, "iso_3888_1_tenth:speed_mps=1.5,width_m=0.1,run_up_m=3"]) == 1
+    table = capsys.readouterr().out
+    assert "lane A left by" in table
+    assert "NOT passed: the course is finished" in table
 
 
 def test_a_programme_that_cannot_be_driven_ends_before_the_drive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

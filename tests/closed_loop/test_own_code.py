@@ -46,6 +46,10 @@ class Law(PathFollower):
                 wheel += 1.0
             if self.fails == "slow":
                 time.sleep(0.02)
+            if self.fails == "sometimes" and self.steps % 20 == 0:
+                until = time.thread_time() + 0.008
+                while time.thread_time() < until:
+                    pass
         return SteeringDemand(wheel)
 """
 
@@ -113,11 +117,37 @@ def test_a_failure_stops_the_vehicle_and_names_the_line(
         assert "my_law.py" in first.fields
 
 
-def test_a_slow_controller_is_told_in_lockstep(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sim("--set", "controller.Law.fails=slow", "--set", "controller.Law.sound_steps=0", "--duration", "1.5")
-    said = capsys.readouterr().err
-    assert "control with my_law.py:Law took" in said
-    assert "in real time it would be late" in said
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [
+        ("slow", r"control with my_law.py:Law took longer than its deadline of 6 ms in (9\d|100)% of its \d+ steps"),
+        ("sometimes", r"control with my_law.py:Law computed for longer than its deadline of 6 ms in [3-7]% of its \d+ steps"),
+        ("never", ""),
+    ],
+)
+def test_a_slow_controller_is_told_in_lockstep(law: Path, capsys: pytest.CaptureFixture[str], fails: str, said: str) -> None:
+    sim("--set", f"controller.Law.fails={fails}", "--set", "controller.Law.sound_steps=0", "--duration", "1.5")
+    printed = capsys.readouterr()
+    main(["log", "timing", the_log()])
+    timing = capsys.readouterr().out
+    with LogReader(the_log()) as log:
+        told = log.end.get("late_tasks", "")
+    for text in (printed.err, " ".join(printed.out.split()), timing, told):
+        assert bool(re.search(said, text)) if said else "really late" not in text and "would be late" not in text
+
+
+def test_lockstep_says_which_tasks_it_charges_nothing(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    free = [f"--set=tasks.{name}.declared_us=0" for name in ("ingestion", "fusion", "control", "actuation")]
+    for options, said in (
+        (free[2:3], "no miss, no skip; the profile declares no cost of control (declared_us)"),
+        (free, "not judged: the profile declares no cost of a task"),
+    ):
+        sim(*options, "--duration", "0.3")
+        assert said in " ".join(capsys.readouterr().out.split())
+    main(["log", "timing", str(max(Path("logs").glob("*.mcap"), key=os.path.getmtime))])
+    said = capsys.readouterr().out
+    assert "not judged: lockstep charged nothing for ingestion, fusion, control, actuation" in said
+    assert "all budgets kept" not in said
 
 
 def test_a_changed_module_of_an_installed_package_is_refused_too(

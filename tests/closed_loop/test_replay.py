@@ -8,17 +8,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from tests.closed_loop.conftest import ROOT, Daemon, sim
 from tests.grid import sampled
+from tests.harms import HARMS
 from vehicled.cli import main
+from vehicled.log.errors import LogError
 from vehicled.log.layout import open_file
 from vehicled.log.mcapfile import MESSAGE_HEAD, McapFile, compressor, message_heads
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.recover import recover
 from vehicled.log.schema import CHANNELS, HEADER_RECORD
-from vehicled.messages import ActuatorCommand, ControlCommand, ControlLevel, Direction, Fault, WireChunk
+from vehicled.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    ControlLevel,
+    Direction,
+    Fault,
+    Message,
+    StateEstimate,
+    TaskTick,
+    WireChunk,
+)
 from vehicled.paths.datum import LOT_17
 from vehicled.registry import resolve
 from vehicled.replay.drive import Replay, ReplayResult
@@ -164,8 +178,10 @@ def test_tasks_that_raise_raise_again(tmp_path: Path, monkeypatch: pytest.Monkey
     space: dict[str, Any] = {}
     exec(FAILING, space)
     monkeypatch.setattr(resolve("controller", "pure_pursuit"), "on_command_sent", space["fails"])
-    result = replayed(log)
-    assert result.first is None, result.first.to_text()
+    with LogReader(log) as reader:
+        assert reader.end["outcome"] == "crashed"
+        assert reader.end["why"] == "RuntimeError: this controller cannot"
+    check_identical(replayed(log))
     # The last command is the brake after the end.
     assert space["count"] == 201 + 1, "the task that ended the run was run again too"
 
@@ -173,31 +189,45 @@ def test_tasks_that_raise_raise_again(tmp_path: Path, monkeypatch: pytest.Monkey
 # ---------------------------------------------------------------- differences
 
 
-def altered(source: Path, target: Path, change: Callable[[WireChunk, bytearray, int], bool]) -> int:
-    """A copy with right checksums, in which ``change`` has altered the bytes of one chunk; the sequence number of that record."""
-    channel, unpack, done = CHANNELS[WireChunk].id, unpacker(WireChunk), 0
+def copied(
+    source: Path, target: Path, change: Callable[[bytes], bytes], metadata: Callable[[dict[str, str]], dict[str, str]] = dict
+) -> Path:
+    """A copy with right checksums and counts, in which ``change`` has edited the records of each chunk."""
     name, compress = compressor("zstd")
     with LogReader(source) as log, open(target, "wb") as out, open_file(source):
-        file = McapFile(out, log.layout.mcap_profile, log.layout.library)
+        file = McapFile(out, log.layout.mcap_profile, "another tool")
         for schema in log.layout.schemas.values():
             file.add_schema(schema)
         for each in log.layout.channels.values():
             file.add_channel(each)
-        for title, metadata in log.layout.metadata.items():
-            file.add_metadata(title, metadata)
+        for title, fields in log.layout.metadata.items():
+            file.add_metadata(title, metadata(fields) if title == HEADER_RECORD else fields)
         for entry in log.layout.attachments:
             file.add_attachment(entry.name, entry.media_type, log.attachment(entry.name), entry.log_time, entry.create_time)
         for number in range(len(log.layout.chunks)):
-            records = bytearray(log.records(number))
-            for at, length, found, sequence, _ in message_heads(bytes(records)) if not done else ():
-                start = at + MESSAGE_HEAD.size
-                if found == channel and not done:
-                    message = unpack(bytes(records[start : start + length]))
-                    place = records.find(message.data, start, start + length)
-                    if message.data and change(message, records, place):
-                        done = sequence
-            file.add_chunk(bytes(records), name, compress(bytes(records)))
+            if records := change(log.records(number)):
+                file.add_chunk(records, name, compress(records))
         file.finish()
+    return target
+
+
+def altered(source: Path, target: Path, change: Callable[[WireChunk, bytearray, int], bool]) -> int:
+    """A copy with right checksums, in which ``change`` has altered the bytes of one chunk; the sequence number of that record."""
+    channel, unpack, done = CHANNELS[WireChunk].id, unpacker(WireChunk), 0
+
+    def edited(chunk: bytes) -> bytes:
+        nonlocal done
+        records = bytearray(chunk)
+        for at, length, found, sequence, _ in message_heads(chunk) if not done else ():
+            start = at + MESSAGE_HEAD.size
+            if found == channel and not done:
+                message = unpack(bytes(records[start : start + length]))
+                place = records.find(message.data, start, start + length)
+                if message.data and change(message, records, place):
+                    done = sequence
+        return bytes(records)
+
+    copied(source, target, edited)
     return done
 
 
@@ -254,6 +284,10 @@ def test_a_damaged_chunk_and_a_cut_file_are_replayed_as_far_as_they_go(wires_log
     result = replayed(damaged)
     assert result.first is None
     assert not result.ok
+    assert result.verdict == "damaged"
+    (place,) = result.damage
+    begin, end = map(int, re.search(r"bytes (\d+) to (\d+), t = ", place).groups())  # type: ignore[union-attr]
+    assert begin <= len(whole) // 2 < end
     assert "not replayable after" in result.incomplete
     assert "cannot be read" in result.incomplete
     for share in (0.7,):
@@ -266,6 +300,82 @@ def test_a_damaged_chunk_and_a_cut_file_are_replayed_as_far_as_they_go(wires_log
         assert share * total * 0.5 < result.records < total
         recovered = replayed(Path(recover(cut).path))
         assert recovered.records == result.records
+
+
+def some_of(kinds: tuple[type[Message], ...], times: int) -> Callable[[bytes], bytes]:
+    """Return an edit that repeats the records of some types, or leaves them out."""
+    channels = {CHANNELS[kind].id for kind in kinds}
+
+    def edited(records: bytes) -> bytes:
+        out = b""
+        for at, length, channel, _, _ in message_heads(records):
+            out += records[at : at + MESSAGE_HEAD.size + length] * (times if channel in channels else 1)
+        return out
+
+    return edited
+
+
+@pytest.mark.parametrize("kind", [TaskTick, ActuatorCommand])
+def test_records_that_are_there_twice_are_damage_and_replayed_once(messages_log: Path, tmp_path: Path, kind: type[Message]) -> None:
+    total = replayed(messages_log)
+    result = replayed(copied(messages_log, tmp_path / "twice.mcap", some_of((kind,), 2)))
+    assert result.verdict == "damaged"
+    assert not result.ok
+    assert (result.records, result.frames, result.ticks) == (total.records, total.frames, total.ticks)
+    assert "are there more than once" in result.damage[0]
+
+
+def test_records_that_a_tool_removed_are_counted(messages_log: Path, tmp_path: Path) -> None:
+    with LogReader(messages_log) as log:
+        estimates = log.count(StateEstimate)
+    result = replayed(copied(messages_log, tmp_path / "less.mcap", some_of((StateEstimate,), 0)))
+    assert result.verdict == "identical"
+    assert result.missing == estimates
+    assert result.digest == result.digest_in_log
+
+
+def test_a_log_of_which_nothing_can_be_compared_is_not_identical(
+    replay: Callable[..., tuple[int, str, str]], messages_log: Path, tmp_path: Path
+) -> None:
+    """The first chunks are whole, and no frame was sent so early."""
+    with LogReader(messages_log) as log:
+        third = log.layout.chunks[2]
+    cut = tmp_path / "cut.mcap"
+    cut.write_bytes(messages_log.read_bytes()[: int(third["offset"])])
+    emptied = copied(messages_log, tmp_path / "none.mcap", lambda _: b"")
+    for path in (cut, emptied):
+        status, out, _ = replay(path)
+        assert status == 1
+        assert "NOTHING COMPARED: " in out
+
+
+def test_a_log_of_other_tasks_names_both_tables(
+    replay: Callable[..., tuple[int, str, str]], messages_log: Path, tmp_path: Path
+) -> None:
+    def other(fields: dict[str, str]) -> dict[str, str]:
+        tasks = json.loads(fields["tasks"])
+        tasks[0]["name"] = "gathering"
+        return fields | {"tasks": json.dumps(tasks)}
+
+    status, _, said = replay(copied(messages_log, tmp_path / "other.mcap", bytes, other))
+    assert status == 2
+    assert "the log has the tasks gathering " in said
+    assert "this version runs ingestion " in said
+    assert "replay it with the version that wrote it" in said
+
+
+@given(harm=st.sampled_from(HARMS), at=st.floats(0.0, 0.9999), size=st.one_of(st.integers(1, 64), st.integers(1, 20_000)))
+def test_a_log_harmed_anywhere_is_never_called_identical(tmp_path_factory, wires_log, harm, at, size) -> None:
+    whole = wires_log.read_bytes()
+    path = tmp_path_factory.mktemp("harmed") / "harmed.mcap"
+    path.write_bytes(harm(whole, int(at * len(whole)), size))
+    try:
+        result = replayed(path)
+    except LogError:
+        return
+    # Of a file that ends too early, all that is there is the same.
+    assert not result.ok or result.incomplete or path.read_bytes() == whole
+    assert result.verdict != "identical" or (result.records and result.frames)
 
 
 def test_a_log_that_lost_journal_records_ends_there(messages_log: Path, tmp_path: Path) -> None:

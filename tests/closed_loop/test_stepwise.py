@@ -1,9 +1,12 @@
 """Stepwise simulation: the same drive as a whole run, steered by the caller, begun again and again."""
 
 import gc
-from math import isnan
+from collections.abc import Callable
+from math import inf, nan
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import vehicled as v
@@ -37,22 +40,42 @@ def test_the_caller_steers_and_the_gate_stands_between() -> None:
     assert seen.truth.speed_mps == pytest.approx(0.8, abs=0.1)
     assert seen.truth.yaw_rate_radps == pytest.approx(-0.16, abs=0.04)
     for _ in range(50):
-        seen = sim.step(v.Action(1000.0, wheel_angle_rad=100.0))
+        seen = sim.step(v.Action(100.0, wheel_angle_rad=1.6))
     assert seen.command is not None
     assert abs(seen.command.steering) <= 1.0
     seen = sim.step(until_s=seen.time_s + 1.0)
     assert (seen.mode, seen.why) == (Mode.STOPPING, "no setpoint from the script for 0.2 s")
 
 
-def test_numbers_that_are_none_brake() -> None:
-    sim = v.Simulation("art", COURSE, seed=3)
-    for _ in range(100):
-        sim.step(v.Action(0.5, 0.0))
-    for _ in range(40):
-        seen = sim.step(v.Action(float("nan"), float("inf")))
-    assert seen.mode is Mode.STOPPING
-    assert seen.command is not None
-    assert not isnan(seen.command.steering)
+WRONG = [
+    nan, inf, -inf, 1e308, -101.0, 2**70, "1", "", b"1", True, None, [], {}, object(), np.float64(nan), np.ones(2), "\ud800",
+]  # fmt: skip
+"""Values that are no speed."""
+
+
+def test_a_value_that_is_no_number_in_its_range_is_refused_and_changes_nothing() -> None:
+    sim, untouched = v.Simulation("art", COURSE, seed=3), v.Simulation("art", COURSE, seed=3)
+    calls: list[Callable[[Any], object]] = [
+        lambda wrong: sim.step(v.Action(wrong, curvature_per_m=0.1)),
+        lambda wrong: sim.step((wrong, 0.1)),  # type: ignore[arg-type]
+        lambda wrong: sim.step(until_s=-1.0 if wrong is None else wrong),
+        lambda wrong: sim.reset(-1 if wrong is None else wrong),
+        lambda wrong: sim.reset(1, begin="yes" if wrong is True else wrong),  # type: ignore[arg-type]
+        lambda _: sim.step(v.Action(0.5)),
+        lambda _: sim.step(v.Action(0.5, 0.1, 0.1)),
+    ]
+    turns: list[Callable[[Any], object]] = [
+        lambda wrong: sim.step(v.Action(0.5, wheel_angle_rad=wrong)),
+        lambda wrong: sim.step(v.Action(0.5, curvature_per_m=wrong)),
+    ]
+    for wrong in WRONG:
+        for call in [*calls, *turns] if wrong is not None else calls:
+            with pytest.raises(SetupError):
+                call(wrong)
+    for each in (sim, untouched):
+        for _ in range(20):
+            each.step(v.Action(np.float32(0.5), curvature_per_m=np.float64(0.2)))  # type: ignore[arg-type]
+    assert sim.digest == untouched.digest
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not() -> None:

@@ -1,10 +1,11 @@
 """Foreign logs as ours: real captures, and files written by the formats' own libraries or by hand and read back by them."""
 
+import itertools
 import json
 import math
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,20 @@ from vehicled.analysis.export.exporting import export
 from vehicled.log.cat import lines
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader
-from vehicled.messages import ActuatorCommand, CarrierSolution, FixType, GnssFix, ImuSample, Message, WheelSpeed
+from vehicled.messages import (
+    ActuatorCommand,
+    CarrierSolution,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    Message,
+    StateEstimate,
+    WheelSpeed,
+)
+from vehicled.paths.datum import Datum
+from vehicled.paths.stored import datum_of
 from vehicled.recordings import mcap, rosbag
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.importing import import_log
@@ -127,6 +141,30 @@ def test_a_bag_of_our_own_comes_back(tmp_path: Path) -> None:
     assert list(lines(str(tmp_path / "out.mcap"))) == list(lines(str(tmp_path / "again.mcap")))
 
 
+def test_headings_and_wheel_speeds_survive_a_bag_of_our_own(tmp_path: Path) -> None:
+    """Beside the inertial unit's topic of the same type; the speed of the estimate is no measurement."""
+    pytest.importorskip("rosbags")
+
+    def drive() -> Iterator[tuple[int, Message]]:
+        for t_ns, message in bench.drive(1, seconds=3):
+            yield t_ns, message
+            if isinstance(message, GnssFix):
+                kind = HeadingKind.MOVING_BASE
+                yield t_ns, Heading(t_ns, t_ns, -2.5 + 1e-9 * (t_ns - bench.START_NS), 0.01, kind)
+                yield t_ns, WheelSpeed(t_ns, t_ns, 1.5, 0.1)
+            yield t_ns, ImuSample(t_ns, t_ns, (0.0, 0.0, 9.8), (0.0, 0.0, 0.2))
+
+    export(bench.write(tmp_path / "run.mcap", drive()), "rosbag2", tmp_path / "bag")
+    done = import_log(tmp_path / "bag", tmp_path / "out.mcap")
+    assert done.counts["heading"] == done.counts["wheel_speed"] == 30
+    headings = [message for _, message in taken(tmp_path / "out.mcap") if isinstance(message, Heading)]
+    assert [heading.yaw_rad for heading in headings] == pytest.approx([-2.5 + 0.1 * k for k in range(30)])
+    assert {(heading.kind, round(heading.sigma_rad, 9)) for heading in headings} == {(HeadingKind.MOVING_BASE, 0.01)}
+    assert done.counts["imu_sample"] > 300
+    recording = rosbag.load(tmp_path / "bag")
+    assert sum(isinstance(message, Heading) for message in recording.inputs) == 30
+
+
 @pytest.mark.parametrize(
     ("variance_m2", "kind", "carrier"),
     [(16.0, 1, CarrierSolution.FLOAT), (0.011, 1, CarrierSolution.FLOAT), (4e-4, 1, CarrierSolution.FIXED),
@@ -169,7 +207,7 @@ def test_a_ros1_bag_with_odometry_for_wheels(tmp_path: Path) -> None:
         for n in range(5):
             t_ns = 1_790_000_000_000_000_000 + n * 100_000_000
             stamp = types["builtin_interfaces/msg/Time"](t_ns // 10**9, t_ns % 10**9)
-            head = types["std_msgs/msg/Header"](n, stamp, "map")
+            head = types["std_msgs/msg/Header"](n, stamp, "odom")
             status = types["sensor_msgs/msg/NavSatStatus"](2, 1)
             message = types["sensor_msgs/msg/NavSatFix"](head, status, 43.0, -89.0, 230.0, np.full(9, 0.01), 2)
             bag.write(fix, t_ns + 50_000_000, store.serialize_ros1(message, "sensor_msgs/msg/NavSatFix"))
@@ -193,13 +231,16 @@ def test_a_ros1_bag_with_odometry_for_wheels(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ ArduPilot
 
 
-def dataflash(path: Path) -> None:
-    """A log by the documented layout: A3 95 type, then the packed fields of the type's FMT."""
+def dataflash(path: Path, receivers: Sequence[tuple[int, int, int, int]] = ((0, 6, 2, 1),), yaw_deg: float = 0.0) -> None:
+    """A log by the documented layout: A3 95 type, then the packed fields of the type's FMT.
+
+    ``receivers``: number, status, horizontal accuracy in cm and use of each; a fix is followed by its accuracy.
+    """
     formats = {
         128: ("FMT", "BBnNZ", "Type,Length,Name,Format,Columns", "<BB4s16s64s"),
         129: ("PARM", "QNff", "TimeUS,Name,Value,Default", "<Q16sff"),
         130: ("GPS", "QBBIHBcLLeffffB", "TimeUS,I,Status,GMS,GWk,NSats,HDop,Lat,Lng,Alt,Spd,GCrs,VZ,Yaw,U", "<QBBIHBhiiiffffB"),
-        131: ("GPA", "QBCCCC", "TimeUS,I,VDop,HAcc,VAcc,SAcc", "<QBHHHH"),
+        131: ("GPA", "QBCCCCf", "TimeUS,I,VDop,HAcc,VAcc,SAcc,YAcc", "<QBHHHHf"),
         132: ("IMU", "QBffffff", "TimeUS,I,GyrX,GyrY,GyrZ,AccX,AccY,AccZ", "<QBffffff"),
         133: ("RCOU", "QHHHH", "TimeUS,C1,C2,C3,C4", "<QHHHH"),
     }
@@ -215,10 +256,12 @@ def dataflash(path: Path) -> None:
         out += record(129, 0, name.encode(), value, 0.0)
     for n in range(20):
         t_us = 1_000_000 + n * 200_000
-        out += record(131, t_us, 0, 120, 2, 4, 10)
-        out += record(
-            130, t_us, 0, 6, 300_000_000 + n * 200, 2380, 17, 70, 430_705_000 + n, -894_090_000, 23_000, 2.0, 90.0, -0.5, 0.0, 1
-        )
+        for number, status, accuracy_cm, used in receivers:
+            place = (430_705_000 + n, -894_090_000, 23_000)
+            at = t_us + 100 * number
+            week = (300_000_000 + n * 200, 2380)
+            out += record(130, at, number, status, *week, 17, 70, *place, 2.0, 90.0, -0.5, yaw_deg, used)
+            out += record(131, at, number, 120, accuracy_cm, 4, 10, 0.5)
         out += record(132, t_us + 1000, 0, 0.1, 0.2, 0.3, 1.0, 2.0, -9.8)
         out += record(132, t_us + 1000, 1, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0)
         out += record(133, t_us + 2000, 1500, 1900, 1700, 1500)
@@ -257,11 +300,64 @@ def test_an_ardupilot_log_by_pymavlink(tmp_path: Path) -> None:
     assert (command.steering, command.throttle) == (pytest.approx(-1.0), pytest.approx(0.5))
 
 
+@pytest.mark.parametrize(
+    ("receivers", "read", "accuracy_m", "words"),
+    [
+        (((0, 3, 250, 0), (1, 6, 2, 1)), 1, 0.02, "GPS 1 is read, which the autopilot used most; not read: 0: 20 fixes"),
+        (((0, 6, 2, 1), (1, 3, 250, 0)), 0, 0.02, "GPS 0 is read, which the autopilot used most"),
+        (((0, 3, 250, 0), (1, 6, 2, 0)), 1, 0.02, "GPS 1 is read, whose fixes are the best"),
+        (((0, 3, 250, 0), (1, 6, 2, 0), (2, 6, 1, 1)), 1, 0.02, "not read: 0: 20 fixes, 2: 20 fixes"),
+    ],
+    ids=["second", "first", "unused", "blended"],
+)
+def test_a_fix_has_the_accuracy_of_its_own_receiver(
+    receivers: Sequence[tuple[int, int, int, int]], read: int, accuracy_m: float, words: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("pymavlink")
+    dataflash(tmp_path / "1.bin", receivers)
+    done = import_log(tmp_path / "1.bin", tmp_path / "out.mcap")
+    assert any(words in note for note in done.notes)
+    fixes = [m for _, m in taken(tmp_path / "out.mcap") if isinstance(m, GnssFix)]
+    assert len(fixes) == 20
+    assert {fix.t_ns // 1000 % 1000 for fix in fixes} == {100 * read}
+    assert {fix.carrier for fix in fixes} == {CarrierSolution.FIXED}
+    for fix in fixes:
+        assert fix.position_covariance_m2[0] == pytest.approx(accuracy_m**2 / 2)
+
+
+def test_an_accuracy_of_another_epoch_is_none(tmp_path: Path) -> None:
+    pytest.importorskip("pymavlink")
+    dataflash(tmp_path / "1.bin")
+    data = bytearray((tmp_path / "1.bin").read_bytes())
+    # Each second accuracy is lost: its message becomes one of an unknown receiver.
+    at, count = -1, 0
+    while (at := data.find(b"\xa3\x95\x83", at + 1)) >= 0:
+        count += 1
+        data[at + 11] = 7 if count % 2 else 0
+    (tmp_path / "1.bin").write_bytes(data)
+    import_log(tmp_path / "1.bin", tmp_path / "out.mcap")
+    fixes = [m for _, m in taken(tmp_path / "out.mcap") if isinstance(m, GnssFix)]
+    assert [math.isnan(fix.position_covariance_m2[0]) for fix in fixes] == [True, False] * 10
+
+
+def test_the_heading_of_two_antennas_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("pymavlink")
+    dataflash(tmp_path / "1.bin", yaw_deg=360.0)
+    import_log(tmp_path / "1.bin", tmp_path / "out.mcap")
+    headings = [m for _, m in taken(tmp_path / "out.mcap") if isinstance(m, Heading)]
+    assert len(headings) == 20
+    assert headings[0].yaw_rad == pytest.approx(math.pi / 2)
+    assert headings[0].sigma_rad == pytest.approx(math.radians(0.5))
+
+
 # ------------------------------------------------------------------ PX4
 
 
-def ulog(path: Path) -> None:
-    """A log by the ULog specification (docs.px4.io, "ULog File Format"), version 1."""
+def ulog(path: Path, first_fix_type: int | None = None) -> None:
+    """A log by the ULog specification (docs.px4.io, "ULog File Format"), version 1.
+
+    ``first_fix_type``: fix type of another receiver, which is then the first.
+    """
 
     def message(kind: str, body: bytes) -> bytes:
         return struct.pack("<HB", len(body), ord(kind)) + body
@@ -286,15 +382,19 @@ def ulog(path: Path) -> None:
     for name, _, fields in topics:
         out += message("F", f"{name}:{fields}".encode())
     for number, (name, _, _) in enumerate(topics):
-        out += message("A", struct.pack("<BH", 0, number) + name.encode())
+        out += message("A", struct.pack("<BH", first_fix_type is not None and name == "sensor_gps", number) + name.encode())
+    if first_fix_type is not None:
+        out += message("A", struct.pack("<BH", 0, len(topics)) + b"sensor_gps")
 
     def data(number: int, *values: object) -> bytes:
-        return message("D", struct.pack("<H", number) + struct.pack(topics[number][1], *values))
+        return message("D", struct.pack("<H", number) + struct.pack(topics[number % len(topics)][1], *values))
 
     for n in range(20):
         t_us = 2_000_000 + n * 100_000
         utc_us = 1_790_000_000_000_000 + n * 100_000
         out += data(0, t_us, 47.3 + 1e-6 * n, 8.5, 400.0, 447.0, 1.0, 2.0, -0.5, 0.02, 0.03, 0.1, 0.7, utc_us, 6, 19)
+        if first_fix_type is not None:
+            out += data(4, t_us, 47.4, 8.6, 400.0, 447.0, 1.0, 2.0, -0.5, 2.5, 3.0, 0.1, 0.7, utc_us, first_fix_type, 9)
         out += data(1, t_us + 5_000, 0.1, 0.2, 0.3, 1.0, 2.0, -9.8)
         out += data(3, t_us + 6_000, 0.25, 0.0)
         out += data(2, t_us + 7_000, 0.5, math.nan)
@@ -322,6 +422,15 @@ def test_a_px4_log_by_pyulog(tmp_path: Path) -> None:
     with LogReader(tmp_path / "out.mcap") as log:
         assert log.header.imported["sys_name"] == "PX4"
         assert log.header.start_wall_ns == 1_790_000_000_000_000_000
+
+
+@pytest.mark.parametrize("fix_type", [3, 8])
+def test_the_better_of_two_receivers_of_px4_is_read_and_said(fix_type: int, tmp_path: Path) -> None:
+    pytest.importorskip("pyulog")
+    ulog(tmp_path / "log.ulg", fix_type)
+    done = import_log(tmp_path / "log.ulg", tmp_path / "out.mcap")
+    assert {m.satellites for _, m in taken(tmp_path / "out.mcap") if isinstance(m, GnssFix)} == {19}
+    assert any("is read, whose fixes are the best" in note for note in done.notes)
 
 
 @pytest.mark.parametrize(("name", "module", "extra"), [("1.bin", "pymavlink", "ardupilot"), ("2.ulg", "pyulog", "px4")])
@@ -424,6 +533,82 @@ def test_a_folder_of_csv_is_merged_by_time(tmp_path: Path) -> None:
     assert [t_ns - found[0][0] for t_ns, _ in found] == [0, 10**9, 2 * 10**9, 2_500_000_000]
     with LogReader(tmp_path / "out.mcap") as log:
         assert log.header.start_wall_ns == 1_777_629_600_000_000_000
+
+
+LOCAL = """
+datum_deg = [43.07, -89.41, 230.0]
+[time]
+column = "t"
+unit = "hhmmss"
+[[message]]
+type = "GnssFix"
+[message.fields]
+position_m = [{ column = "x" }, { column = "y" }, 0.0]
+fix_type = "FIX_3D"
+[[message]]
+type = "StateEstimate"
+[message.fields]
+x_m = { column = "x" }
+y_m = { column = "y" }
+yaw_rad = { column = "yaw", default = nan }
+speed_mps = nan
+yaw_rate_radps = "nan"
+covariance = nan
+"""
+
+
+def test_local_coordinates_have_a_datum_and_strangers_are_asked_for_no_keys_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "drive.csv").write_text("t,x,y,yaw\n235959.5,100.0,-20.0,0.5\n000000.5,101.0,-20.0,\n00:00:01.5,102,-20,0.5\n")
+    (tmp_path / "map.toml").write_text(LOCAL)
+    import_log(tmp_path / "drive.csv", tmp_path / "out.mcap", mapping=tmp_path / "map.toml")
+    found = taken(tmp_path / "out.mcap")
+    datum = Datum.from_degrees(43.07, -89.41, 230.0)
+    fixes = [message for _, message in found if isinstance(message, GnssFix)]
+    assert datum.to_enu(fixes[0].latitude_rad, fixes[0].longitude_rad, fixes[0].height_m) == pytest.approx((100, -20, 0), abs=1e-6)
+    states = [message for _, message in found if isinstance(message, StateEstimate)]
+    assert [(b.t_ns - a.t_ns) // 10**6 for a, b in itertools.pairwise(states)] == [1000, 1000]
+    assert (states[0].newest_input_ns, states[0].x_m, states[0].yaw_rad) == (states[0].t_ns, 100.0, 0.5)
+    assert math.isnan(states[1].yaw_rad)
+    assert math.isnan(states[0].covariance[15])
+    with LogReader(tmp_path / "out.mcap") as log:
+        assert datum_of(log.attachment("course.json")) == datum
+
+
+def test_the_origin_of_local_coordinates_is_said_where_it_is_a_guess(tmp_path: Path) -> None:
+    (tmp_path / "drive.csv").write_text("t,lat,lon,x,y\n0,43,-89,3.0,4.0\n1,43,-89,3,4\n")
+    mapping = (
+        '[time]\ncolumn = "t"\n[[message]]\ntype = "GnssFix"\nfields = { latitude_rad = { column = "lat", unit = "deg" }, '
+        'longitude_rad = { column = "lon", unit = "deg" }, height_m = nan, fix_type = "FIX_3D" }\n'
+        '[[message]]\ntype = "GroundTruth"\nfields = { x_m = { column = "x" }, y_m = { column = "y" }, yaw_rad = nan, '
+        "speed_mps = nan, yaw_rate_radps = nan, wheel_angle_rad = nan }\n"
+    )
+    (tmp_path / "map.toml").write_text(mapping)
+    done = import_log(tmp_path / "drive.csv", tmp_path / "out.mcap", mapping=tmp_path / "map.toml")
+    assert any("GroundTruth are taken to count from the first fix" in note and "lies 5.00 m" in note for note in done.notes)
+    (tmp_path / "map.toml").write_text("datum_deg = [43.0, -89.0]\n" + mapping)
+    done = import_log(tmp_path / "drive.csv", tmp_path / "there.mcap", mapping=tmp_path / "map.toml")
+    assert not any("first fix" in note for note in done.notes)
+    (tmp_path / "ms.csv").write_text("t,lat,lon,x,y\n1790000000000,43,-89,3.0,4.0\n")
+    (tmp_path / "map.toml").write_text(mapping.replace('column = "t"', 'column = "t"\nclock = "utc"', 1))
+    with pytest.raises(RecordingError, match="years after 1970: correct the unit"):
+        import_log(tmp_path / "ms.csv", tmp_path / "late.mcap", mapping=tmp_path / "map.toml")
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        (("datum_deg = [43.07, -89.41, 230.0]", ""), "position_m needs datum_deg"),
+        (("[43.07, -89.41, 230.0]", "[-89.41, 143.07, 230.0, 4]"), "datum_deg: write .latitude, longitude"),
+        (("[43.07, -89.41, 230.0]", "[143.07, -89.41]"), "datum_deg: .*not on the earth"),
+        (("speed_mps = nan", ""), "speed_mps has no default and is not mapped; nan stands for an unknown number"),
+        (("speed_mps = nan", 'speed_mps = "fast"'), "'fast' is no number"),
+    ],
+)
+def test_a_wrong_mapping_of_local_coordinates_is_reported(change: tuple[str, str], answer: str, tmp_path: Path) -> None:
+    (tmp_path / "map.toml").write_text(LOCAL.replace(change[0], change[1], 1))
+    (tmp_path / "drive.csv").write_text("t,x,y,yaw\n0,1,2,3\n")
+    with pytest.raises(RecordingError, match=answer):
+        import_log(tmp_path / "drive.csv", tmp_path / "out.mcap", mapping=tmp_path / "map.toml")
 
 
 @pytest.mark.parametrize(

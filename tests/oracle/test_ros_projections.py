@@ -22,6 +22,8 @@ from vehicled.messages import (
     Fault,
     FixType,
     GnssFix,
+    Heading,
+    HeadingKind,
     ImuSample,
     LaserScan,
     Message,
@@ -32,6 +34,7 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
     TaskTick,
+    WheelSpeed,
 )  # fmt: skip
 from vehicled.ros.cdr import CdrError
 from vehicled.ros.projections import PROJECTIONS, Projection, clock, static_transforms
@@ -54,7 +57,11 @@ TICK = TaskTick(T_NS - 9_000_000, T_NS - 8_000_000, T_NS, 7_500_000, 5_000_000, 
 FAULT = Fault(T_NS, "gnss_silent", "gnss", Reaction.CONTROLLED_STOP, True, "no fix for 0.5 s")
 MOTOR = MotorStatus(T_NS, T_NS + 3, input_current_a=12.5, input_voltage_v=7.25)
 CHANGE = ModeChange(T_NS, Mode.AUTO, Mode.STOPPING, Reaction.BRAKE, "imu_silent", "", "imu_silent", "no IMU sample")
-SAMPLES: tuple[Message, ...] = (FIX, IMU, SCAN, ESTIMATE, COURSE, CONTROL, ACTUATOR, MOTOR, TICK, FAULT, CHANGE)
+TURNED = Heading(T_NS, T_NS + 2, 2.5, 0.125, HeadingKind.MOVING_BASE)
+ROLLED = WheelSpeed(T_NS, T_NS + 2, -1.25, 0.05)
+SAMPLES: tuple[Message, ...] = (
+    FIX, IMU, SCAN, ESTIMATE, COURSE, CONTROL, ACTUATOR, MOTOR, TICK, FAULT, CHANGE, TURNED, ROLLED,
+)  # fmt: skip
 
 Show = Callable[[str, Message], Any]
 
@@ -106,6 +113,8 @@ def test_the_table_covers_what_ros_tools_show() -> None:
         ("/drive_applied", "ackermann_msgs/msg/AckermannDriveStamped"),
         ("/battery", "sensor_msgs/msg/BatteryState"),
         ("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray"),
+        ("/heading", "sensor_msgs/msg/Imu"),
+        ("/wheel_speed", "geometry_msgs/msg/TwistStamped"),
     }
     assert {row.source for row in PROJECTIONS} == set(map(type, SAMPLES)) <= set(messages.ALL)
     assert all(row.max_rate_hz > 0.0 for row in PROJECTIONS)
@@ -207,6 +216,24 @@ def test_an_imu_sample_has_no_orientation(show: Show) -> None:
     assert (*_xyz(imu.orientation), imu.orientation.w) == (0.0, 0.0, 0.0, 1.0)
     assert not imu.angular_velocity_covariance.any()
     assert not imu.linear_acceleration_covariance.any()
+
+
+def test_a_heading_is_an_orientation_without_rates(show: Show) -> None:
+    imu = show("/heading", TURNED)
+    assert imu.header.frame_id == "gnss_link"
+    assert _same_angle(_yaw(imu.orientation), 2.5)
+    assert imu.orientation_covariance[8] == 0.125**2
+    assert imu.orientation_covariance[0] > 100.0
+    assert imu.angular_velocity_covariance[0] == imu.linear_acceleration_covariance[0] == -1.0
+    unknown = show("/heading", msgspec.structs.replace(TURNED, sigma_rad=nan, kind=HeadingKind.INERTIAL))
+    assert unknown.header.frame_id == "imu_link"
+    assert unknown.orientation_covariance[8] == 0.0
+
+
+def test_a_wheel_speed_is_a_twist_of_the_body(show: Show) -> None:
+    twist = show("/wheel_speed", ROLLED)
+    assert twist.header.frame_id == "base_link"
+    assert _xyz(twist.twist.linear) == (-1.25, 0.0, 0.0)
 
 
 def test_a_scan_keeps_its_bearings_times_and_ranges(show: Show) -> None:

@@ -1,16 +1,28 @@
 """Files that commands write: refused before the work, and never half there."""
 
+import json
 import os
+import re
 import resource
+import sys
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
+import msgspec
 import pytest
 
 from vehicled.app import SetupError
 from vehicled.cli import main
+from vehicled.messages import PortEvent, PortState
 from vehicled.output import write_output
-from vehicled.terminal import print_table
+from vehicled.plain_text import printable_lines
+from vehicled.runtime.events import EventLog
+from vehicled.safe_text import safe_streams
+from vehicled.terminal import Progress, print_table
+
+HOSTILE = "a\x1b]0;title\x07b\rc\x9b2Jd\u202ee\u2028f\x00g\x7fh"
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x80-\x9f\u2028-\u202e]")
 
 
 def test_a_disk_that_is_full_costs_the_new_file_and_not_the_old_one(tmp_path: Path) -> None:
@@ -84,3 +96,95 @@ def test_a_long_title_is_one_line_over_a_narrow_table(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].rstrip() == title
     assert any(line.split() == ["NAV-PVT", "10"] for line in lines)
+
+
+def test_brackets_of_others_are_printed_and_not_read_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    cure = "add [safety.independent_stop] [/bold] :warning: [link=file:///x]here"
+    print_table("a [red]title", ["[bold]name", "cure"], [["art", cure]])
+    out = capsys.readouterr().out
+    assert cure in out
+    assert "a [red]title" in out
+    assert "[bold]name" in out
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "300"])
+def test_paths_in_tables_are_not_folded(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    path = "/a/place/of/some/length/" * 6 + "run.mcap"
+    print_table("", ["log", "why"], [[path, "the course was driven to its end " * 4], ["short", ""]])
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(path in line for line in lines) == 1
+    assert not any(line.endswith(" ") for line in lines)
+
+
+def test_a_terminal_gets_tables_folded_at_blanks_and_words_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/a/place/of/some/length/" * 3 + "run.mcap"
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    master, slave = os.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        print_table(path, ["log", "why"], [[path, "driven to its end " * 9], ["b", HOSTILE]])
+    data = b""
+    with suppress(OSError):  # the end of what a closed terminal holds
+        while more := os.read(master, 4096):
+            data += more
+    os.close(master)
+    shown = data.decode().replace("\r\n", "\n")
+    assert shown.count(path) == 2
+    assert shown.count("driven") == 9
+    assert "2Jd\\u202ee" in shown
+    assert max(map(len, shown.splitlines())) < len(path) + 80
+    assert "\x1b]" not in shown
+
+
+def test_control_characters_of_others_are_printed_escaped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def shown() -> str:
+        both = "".join(capsys.readouterr())
+        assert not UNSAFE.search(both)
+        return both
+
+    # A file name, a file's content, and a word of the command line.
+    name = HOSTILE.replace("\x00", "").replace("/", "")
+    profile = tmp_path / f"{name}.toml"
+    profile.write_text(f'name = "{HOSTILE.replace(chr(0), "")}"\n')
+    assert main(["check", str(profile)]) == 1
+    assert "a\\u001b]0;title" in shown()
+    assert main(["courses", str(profile)]) == 1
+    assert "\\u202ee" in shown()
+    assert main(["sim", "--course", HOSTILE]) == 2
+    shown()
+    with pytest.raises(SystemExit):
+        main([HOSTILE])
+    shown()
+    with safe_streams():
+        print_table(HOSTILE, [HOSTILE], [[HOSTILE]])
+        sys.stdout.writelines([HOSTILE, HOSTILE])
+    assert shown().count("\\u202ee") == 5
+
+
+def test_a_json_text_stays_one_when_it_is_escaped() -> None:
+    text = msgspec.json.encode({"origin": HOSTILE}).decode()
+    assert json.loads(printable_lines(text)) == {"origin": HOSTILE}
+    assert printable_lines(text).isascii()
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_lines_of_the_log_of_events_are_escaped(as_json: bool, tmp_path: Path) -> None:
+    with (tmp_path / "lines").open("w+") as stream:
+        EventLog(stream, json=as_json).record(PortEvent(0, HOSTILE, PortState.LOST, HOSTILE), 0)
+        stream.seek(0)
+        said = stream.read()
+    assert said.count("\\u202ee") == 2
+    assert not UNSAFE.search(said)
+
+
+def test_a_progress_line_is_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "lines").open("w+") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        Progress().show(HOSTILE)
+        stream.seek(0)
+        said = stream.read()
+    assert "\\u202ee" in said
+    assert not UNSAFE.search(said)

@@ -576,6 +576,7 @@ def test_daemons_are_found_by_name_or_when_there_is_one(tmp_path: Path, monkeypa
     for name in ("art", "art_vesc"):
         sockets.append(socket.socket(socket.AF_UNIX))
         sockets[-1].bind(str(socket_path(name)))
+        sockets[-1].listen()
         if name == "art":
             assert find(None) == socket_path("art")
     assert find("art_vesc") == socket_path("art_vesc")
@@ -585,6 +586,29 @@ def test_daemons_are_found_by_name_or_when_there_is_one(tmp_path: Path, monkeypa
         find("husky")
     for opened in sockets:
         opened.close()
+        if opened is sockets[0]:
+            assert find(None) == socket_path("art_vesc")
+    with pytest.raises(SocketPathError, match=rf"no daemon is running; {socket_path('art')} is left over .*; start one with"):
+        find(None)
+    with pytest.raises(SocketPathError, match=r"left over by a daemon that has ended; start one .* replaces it"):
+        Client(socket_path("art"))
+    socket_path("art").unlink()
+    with pytest.raises(SocketPathError, match="there is no such socket; start one"):
+        Client(socket_path("art"))
+    socket_path("art").touch()
+    with pytest.raises(SocketPathError, match="this file is no socket"):
+        Client(socket_path("art"))
+
+
+def test_a_daemon_too_busy_to_accept_is_still_there(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as waiting:
+        busy.bind(str(path))
+        busy.listen(0)
+        waiting.connect(str(path))
+        assert answers(path)
+        with pytest.raises(ControlError, match="too many programs connect"):
+            Client(path, timeout_s=0.2)
 
 
 @given(st.binary(max_size=200))

@@ -12,7 +12,10 @@ from hypothesis import given
 
 from vehicled.attribution import FIRST_CALLBACK, EvidenceSource
 from vehicled.executive import Stopwatch
-from vehicled.runtime.evidence import GcWatch, HolderLog, KernelCounters, NeverIdle, WallEvidenceSource, WallStopwatch, watch_idle
+from vehicled.observers import Observers
+from vehicled.runtime.evidence import TakenTime, WallEvidenceSource
+from vehicled.runtime.evidence.kernel import KernelCounters, WallStopwatch
+from vehicled.runtime.evidence.watches import Continuations, GcWatch, HolderLog, NoLoopRecord, Ring, watch_sleeps
 
 MS = 1_000_000
 
@@ -59,6 +62,37 @@ class TestStopwatch:
 
 def overlap(spans: list[tuple[int, int]], start_ns: int, end_ns: int) -> int:
     return sum(max(0, min(end, end_ns) - max(begin, start_ns)) for begin, end in spans)
+
+
+class TestRing:
+    @given(st.lists(st.sampled_from("ar"), max_size=60), st.integers(1, 5))
+    def test_may_be_added_to_while_it_is_read(self, steps: list[str], capacity: int):
+        ring: Ring[int] = Ring(capacity)
+        added = 0
+        reader = reversed(ring)
+        for step in steps:
+            if step == "a":
+                ring.add(added)
+                added += 1
+            else:
+                next(reader, None)
+        assert list(reversed(ring)) == list(range(added))[: -capacity - 1 : -1]
+
+    def test_a_collection_within_any_reading_is_no_error(self):
+        """The collector runs wherever something is allocated, so also between two items of the ring."""
+        watch = GcWatch(capacity=8)
+        source = WallEvidenceSource(("receive",))
+        thresholds = gc.get_threshold()
+        gc.set_threshold(1, 1, 1)
+        try:
+            for _ in range(300):
+                assert len(watch.since(0)) <= 9
+                source.evidence(0, 0, 1)
+                watch.take()
+        finally:
+            gc.set_threshold(*thresholds)
+            watch.close()
+            source.close()
 
 
 class TestGcWatch:
@@ -136,6 +170,14 @@ class TestHolderLog:
         log.add(0, at(100), at(200))
         assert [run.number for run in log.since(0)] == [FIRST_CALLBACK]
 
+    def test_a_block_runs_and_its_own_error_goes_on_although_the_record_fails(self):
+        observers = Observers()
+        log = HolderLog(("receive",), WallStopwatch(), observers=observers)
+        log.stopwatch = None  # type: ignore[assignment]
+        with pytest.raises(KeyError), log.hold(0):
+            raise KeyError
+        assert observers.failures["holders"].count == 1
+
     def test_a_block_is_noted_even_when_it_raises(self):
         log = HolderLog(("receive", "log"), WallStopwatch())
         hold = log.hold(1)
@@ -177,6 +219,7 @@ class TestKernelCounters:
             assert kernel.run_delay_ns() == 1234
             assert kernel.steal_ns() == 8 * 10**9 // os.sysconf("SC_CLK_TCK")
             assert kernel.reasons == []
+            assert kernel.keeps_run_delay
             for text in ("", "rubbish", "1 x 3\n"):
                 (tmp_path / "schedstat").write_text(text)
                 assert kernel.run_delay_ns() == 1234, "an unreadable account leaves the last value"
@@ -190,6 +233,77 @@ class TestKernelCounters:
         assert kernel.run_delay_ns() == kernel.steal_ns() == 0
         assert len(kernel.reasons) == 2
         assert "preemption" in kernel.reasons[0]
+        assert not kernel.keeps_run_delay
+
+    def test_a_kernel_without_statistics_is_known(self, tmp_path):
+        (tmp_path / "schedstat").write_text("0 0 0\n")
+        kernel = KernelCounters(str(tmp_path / "schedstat"))
+        assert not kernel.keeps_run_delay
+        assert "keeps no scheduler statistics" in kernel.reasons[0]
+        kernel.close()
+
+
+class Readings(TakenTime):
+    """Readings that are made up."""
+
+    def __init__(self, **grown: int) -> None:
+        """``grown``: by how much each reading has grown since the mark, ms or counts."""
+        self.grown: dict[str, int] = {}
+        super().__init__(KernelCounters(), Continuations(), NoLoopRecord(), Observers())
+        self._continuations.close()
+        self.grown = grown
+
+    def stopped(self) -> "Readings":
+        """The process was stopped meanwhile."""
+        self._continuations.last_ns = 1_000 * MS
+        return self
+
+    def _read(self) -> tuple[int, ...]:
+        get = self.grown.get
+        times = (100 * MS + get("wall", 0) * MS, get("cpu", 0) * MS, get("switches", 0), get("delay", 0) * MS)
+        return *times, get("sleeps", 0), get("slept", 0) * MS, get("overslept", 0) * MS
+
+
+class TestTakenTime:
+    @pytest.mark.parametrize(
+        ("readings", "taken_ms"),
+        [
+            (Readings(wall=26, cpu=26), 0),
+            (Readings(wall=30, cpu=5, switches=1, sleeps=1, slept=25), 0),
+            (Readings(wall=26, cpu=1, switches=1), 0),
+            (Readings(wall=60, cpu=10, delay=50), 50),
+            (Readings(wall=60, cpu=10, switches=1, delay=20), 20),
+            (Readings(wall=60, cpu=10), 50),
+            (Readings(wall=60, cpu=5, switches=1, sleeps=1, slept=55, overslept=50, delay=48), 50),
+            (Readings(wall=90, cpu=5, switches=1, sleeps=1, slept=55, overslept=50, delay=60), 50 + 10 + 20),
+            (Readings(wall=400, cpu=2, switches=1).stopped(), 398),
+        ],
+        ids=[
+            "computes", "sleeps as planned", "blocks itself", "is preempted", "blocks and is preempted", "a hypervisor",
+            "wakes late", "wakes late and is preempted", "a stop signal",
+        ],
+    )  # fmt: skip
+    def test_is_what_the_daemon_did_not_use_itself(self, readings: Readings, taken_ms: int):
+        assert readings.taken_ns() == taken_ms * MS
+
+    def test_own_work_and_own_waiting_on_this_computer_are_never_taken(self):
+        taken = TakenTime(KernelCounters(), Continuations(), NoLoopRecord(), Observers())
+        until_ns = time.thread_time_ns() + 5 * MS
+        begin_ns = time.monotonic_ns()
+        while time.thread_time_ns() < until_ns:
+            pass
+        assert taken.taken_ns() <= time.monotonic_ns() - begin_ns - 5 * MS
+        taken.mark()
+        begin_ns, delay_ns = time.monotonic_ns(), KernelCounters().run_delay_ns()
+        time.sleep(0.005)
+        assert taken.taken_ns() <= KernelCounters().run_delay_ns() - delay_ns < time.monotonic_ns() - begin_ns
+
+    def test_without_its_evidence_the_clock_goes_on(self):
+        readings = Readings(wall=60)
+        readings.grown = None  # type: ignore[assignment]
+        readings.mark()
+        assert readings.taken_ns() == 0
+        assert readings._observers.failures["taken time"].count == 2
 
 
 class TestWallEvidence:
@@ -262,7 +376,7 @@ class TestWallEvidence:
 
     @pytest.mark.anyio
     async def test_idle_covers_a_sleep_and_not_the_work_after_it(self):
-        idle = watch_idle()
+        idle = watch_sleeps()
         before_ns = time.monotonic_ns()
         await anyio.sleep(0.003)
         after_ns = time.monotonic_ns()
@@ -272,7 +386,7 @@ class TestWallEvidence:
         async def main() -> None:
             source.watch_loop()
             await anyio.sleep(0.001)
-            assert isinstance(watch_idle(), NeverIdle)
+            assert isinstance(watch_sleeps(), NoLoopRecord)
             now_ns = time.monotonic_ns()
             assert source.evidence(now_ns - MS, now_ns, now_ns).asleep_ns is None
 

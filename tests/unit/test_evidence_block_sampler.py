@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vehicled.runtime.block_sampler import BlockSampler
+from vehicled.runtime.evidence.block_sampler import BlockSampler
 
 MS = 1_000_000
 

@@ -151,7 +151,22 @@ NEVER_SLEPT = (-2 * MS, -MS)
         # Awake and in no hands that are known: some other callback of the loop.
         (LATE, SHORT, {"asleep_ns": NEVER_SLEPT}, Cause.LOOP_HELD, 255),
         (LATE, SHORT, {"asleep_ns": NEVER_SLEPT, "run_delay_ns": 6 * MS}, Cause.PREEMPTED, 255),
-        (LATE, SHORT, {}, Cause.UNKNOWN, 255),
+        (LATE, SHORT, {}, Cause.NO_LOOP_RECORD, 255),
+        (LATE, SHORT, {"asleep_ns": (2 * MS, 3 * MS), "since_ns": 0, "callbacks": []}, Cause.LOOP_HELD, 255),
+        (LATE, SHORT, {"asleep_ns": (5 * MS, 6 * MS)}, Cause.UNKNOWN, 255),
+        # Two kinds of switch, and a kernel that does not say which of them took the time.
+        (AT_ONCE, (8 * MS, MS, 1, 1, 0, 0), {"keeps_run_delay": False}, Cause.NO_SCHEDSTAT, 255),
+        (AT_ONCE, (8 * MS, MS, 1, 1, 0, 0), {}, Cause.BLOCKED, 255),
+        (AT_ONCE, (8 * MS, MS, 1, 0, 0, 0), {"keeps_run_delay": False}, Cause.BLOCKED, 255),
+        (AT_ONCE, (8 * MS, MS, 0, 1, 0, 0), {"keeps_run_delay": False}, Cause.PREEMPTED, 255),
+        (AT_ONCE, (8 * MS, MS, 1, 0, 0, 0), {"continued_ns": [7 * MS]}, Cause.STOPPED, 255),
+        (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS), "continued_ns": [6 * MS]}, Cause.STOPPED, 255),
+        (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS), "continued_ns": [-2 * MS]}, Cause.WAKE_UP, 255),
+        (LATE, SHORT, {"asleep_ns": NEVER_SLEPT, "continued_ns": [6 * MS]}, Cause.STOPPED, 255),
+        # A clock that waited for the simulator and jumped: the loop slept and looked several times meanwhile.
+        (LATE, SHORT, {"asleep_ns": (5 * MS, 6 * MS), "jumps": [(-3 * MS, 6 * MS)]}, Cause.SIMULATOR, 255),
+        (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS), "jumps": [(-3 * MS, 5 * MS)]}, Cause.SIMULATOR, 255),
+        (LATE, SHORT, {"asleep_ns": (-MS, 7 * MS), "jumps": [(-3 * MS, 2 * MS)]}, Cause.WAKE_UP, 255),
     ],
 )
 def test_attribution_names_the_largest_part(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import vehicled as v
+from tests import log_bench
 from tests import recordings_bench as bench
 from tests.grid import sampled
 from vehicled.cli import main
@@ -263,6 +264,29 @@ def test_csv_files_are_read_by_a_mapping(tmp_path: Path, capsys: pytest.CaptureF
     mapping.write_text(MAPPING)
     assert command("--real", tmp_path / "real", "--sim", tmp_path / "sim", "--map", mapping) == 2
     assert "2 real and 2 simulated runs are too few" in capsys.readouterr().out
+
+
+def test_real_and_simulated_paths_are_told_apart_when_they_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both have the same columns; only their positions show the grid of a receiver, or none."""
+    for k in range(2):
+        bench.path_following(tmp_path / "real" / f"{k}.csv")
+        bench.path_following(tmp_path / "sim" / f"{k}.csv", grid_m=0.0)
+    sides = ("--real", tmp_path / "real", "--sim", tmp_path / "sim")
+    for kinds in ((), ("--kind", "path"), ("--kind", "path", "--kind", "path_sim")):
+        assert command(*sides, *kinds) == 2
+        assert "2 real and 2 simulated runs are too few" in capsys.readouterr().out
+    assert command("--real", tmp_path / "sim", "--sim", f"other={tmp_path / 'real'}", "--kind", "path") == 2
+    assert "0.csv is left out: is of kind path_sim, which --kind leaves out" in capsys.readouterr().out
+    assert command(*sides, "--kind", "plain") == 2
+    assert "no recording of kind plain; there are: path, path_sim" in capsys.readouterr().err
+
+
+def test_a_judge_that_never_starts_names_what_the_run_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = log_bench.write(tmp_path / "run.mcap", log_bench.drive(1, seconds=5))
+    assert command("--real", run, "--sim", log_bench.write(tmp_path / "sim.mcap", log_bench.drive(2, seconds=5))) == 2
+    printed = capsys.readouterr().out
+    assert "the judge ekf4 never started: it lacks a heading (Heading) or a GNSS velocity" in printed
+    assert "the run has GnssFix at 10 Hz" in printed
 
 
 def test_folders_of_a_study_are_no_manoeuvres(tmp_path: Path) -> None:

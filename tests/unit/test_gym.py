@@ -2,11 +2,13 @@
 
 # ruff: noqa: E402 - what follows needs gymnasium
 
+import copy
 import hashlib
+import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -321,12 +323,55 @@ def test_the_middle_of_a_circle_smaller_than_the_road_has_no_wall():
     assert observation[2] > 4.0
 
 
-@pytest.mark.parametrize("action", [np.array([np.nan, 0.0]), np.zeros(3)])
-def test_an_action_that_is_none_is_refused(action: np.ndarray):
+NO_ACTIONS: list[Any] = [
+    np.array([np.nan, 0.0]), [0.0, -np.inf], np.zeros(3), np.zeros(2) * 1j, [[0.0], 0.0], "ab", ["0", "0"], None, 0.5,
+]  # fmt: skip
+NO_SEEDS: list[Any] = [-1, 1.5, np.nan, "3", True, object()]
+
+
+def test_an_action_that_is_none_is_refused():
     env = VehicleEnv(task="path_tracking", course="sine")
+    vector = gymnasium.make_vec(TRACKING, num_envs=1, course="sine")
     env.reset(seed=0)
-    with pytest.raises(GymError, match="finite"):
+    vector.reset(seed=0)
+    for action in NO_ACTIONS:
+        with pytest.raises(GymError, match=r"finite|no array"):
+            env.step(action)
+        with pytest.raises(GymError, match=r"finite|no array"):
+            vector.step([action])
+    assert (env.simulation.time_s, vector.simulation.time_s) == (0.0, 0.0)
+
+
+def test_a_seed_that_is_none_is_refused():
+    env = VehicleEnv(task="path_tracking", course="sine")
+    vector = gymnasium.make_vec(TRACKING, num_envs=2, course="sine")
+    whole: Any = np.int64(3)
+    for seed in NO_SEEDS:
+        resets: tuple[tuple[Callable[..., Any], Any], ...] = (
+            (env.reset, seed), (vector.reset, seed), (vector.reset, [None, seed]),
+        )  # fmt: skip
+        for reset, given in resets:
+            with pytest.raises(GymError, match="whole number"):
+                reset(seed=given)
+    assert np.array_equal(env.reset(seed=whole)[0], env.reset(seed=3)[0])
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize("vehicles", [0, 2])
+@pytest.mark.parametrize("again", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy], ids=["pickled", "copied"])
+def test_a_copy_of_an_environment_goes_on_as_it_does(
+    name: str, options: dict[str, Any], vehicles: int, again: Callable[[Any], Any]
+):
+    env: Any = gymnasium.make_vec(name, num_envs=vehicles, **options) if vehicles else gymnasium.make(name, **options)
+    action = np.tile(np.array([0.6, 0.2], np.float32), (vehicles, 1) if vehicles else 1)
+    assert np.array_equal(again(env).reset(seed=2)[0], env.reset(seed=2)[0])
+    for _ in range(5):
         env.step(action)
+    copies = again(env), again(env)
+    for _ in range(30):
+        first, *others = (each.step(action) for each in (env, *copies))
+        for other in others:
+            assert all(np.array_equal(one, two) for one, two in zip(first[:4], other[:4], strict=True))
 
 
 def test_a_step_before_the_reset_is_refused():

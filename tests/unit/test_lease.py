@@ -13,6 +13,7 @@ from vehicled.attribution import HOLDERS
 from vehicled.link import LinkError
 from vehicled.machine import Outgoing
 from vehicled.messages import Mode
+from vehicled.observers import Observers
 from vehicled.runtime.ending import Ending, Outcome
 from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.host import Host
@@ -119,6 +120,7 @@ class Goes:
     def __init__(self) -> None:
         self.turns = 0
         self._due_ns = 0
+        self.observers = Observers()
 
     def start(self, now_ns: int) -> None:
         self._due_ns = now_ns

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from vehicled.link import Hello, Kind, encode, encode_grant, encode_hello
+from vehicled.link import Hello, Kind, encode, encode_hello, encode_lost
 from vehicled.messages import Message
 from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.connection import Link, LinkClosedError
@@ -49,9 +49,9 @@ def paced() -> Iterator[tuple[LinkTransport, PacedClock, socket.socket]]:
     """A transport whose clock the simulator may pause; half a second of silence or standstill is the end."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        theirs.sendall(encode_hello(Hello(role="simulator", clock="wall", ports=["gnss"], paced=True)))
+        theirs.sendall(encode_hello(Hello(role="simulator", clock="wall", ports=["gnss"], shared_clock=True)))
         clock = PacedClock()
-        yield LinkTransport(Link(ours, "wall", ["gnss"], 1.0, paced=True), _Sink(), 0.5, clock=clock), clock, theirs
+        yield LinkTransport(Link(ours, "wall", ["gnss"], 1.0, shared_clock=True), _Sink(), 0.5, clock=clock), clock, theirs
 
 
 class _Host:
@@ -123,4 +123,4 @@ def test_a_link_that_carries_a_byte_now_and_then_is_silent(linked: tuple[LinkTra
 
 
 def grant(t_ns: int, lost_ns: int = 0) -> bytes:
-    return encode_grant(t_ns, lost_ns, daemon_stalled=False)
+    return encode_lost(Kind.GRANT, t_ns, lost_ns)

@@ -4,11 +4,16 @@ import random
 import struct
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
+from mcap.reader import make_reader
 from mcap.writer import Writer as McapWriter
 
 from tests.grid import sampled
+from tests.harms import HARMS, zeroes
 from vehicled.log import info as info_module
+from vehicled.log.damage import DamageKind, find_damage
 from vehicled.log.errors import LogError
 from vehicled.log.info import info
 from vehicled.log.mcapfile import message_heads
@@ -92,6 +97,7 @@ def test_a_flipped_opcode_or_length_of_a_chunk_costs_nothing(log_file, tmp_path,
     report = recover(bad)
     assert (report.messages, report.damaged_chunks, report.mended_chunks, report.lost_bytes) == (messages(log_file), 0, 1, 0)
     assert "damaged record head" in report.to_text()
+    assert not report.loses
     with LogReader(report.path) as log:
         assert [record.message.specific_force_mps2[0] for record in log.messages(ImuSample)] == list(range(2_000))
         assert log.attachment("a.txt") == b"hello"
@@ -113,6 +119,7 @@ def test_a_flipped_byte_inside_costs_its_chunk_and_is_reported(log_file, tmp_pat
     report = recover(bad)
     assert (report.messages, report.chunks, report.damaged_chunks) == (kept, len(chunks) - 1, 1)
     assert report.lost_bytes == length
+    assert report.loses
     assert list(report.reasons.values()) == [1]
     text = report.to_text()
     assert f"LOST: 1 of {len(chunks)} chunks" in text
@@ -190,3 +197,79 @@ def test_a_foreign_file_of_which_no_chunk_can_be_read_makes_no_log(tmp_path):
     with pytest.raises(LogError, match="nothing to recover"):
         recover(bad)
     assert sorted(tmp_path.iterdir()) == [bad, path]
+
+
+# ------------------------------------------------------------------ damage anywhere
+
+
+def said(path: Path) -> str:
+    """Return what is said of a file's damage; empty if nothing is."""
+    try:
+        with LogReader(path) as log:
+            found = find_damage(log)
+            return "; ".join(each.to_text() for each in found) or (log.layout.problem if log.layout.cut else "")
+    except LogError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("checksum", [True, False], ids=["with a checksum", "of an older version"])
+@given(harm=st.sampled_from(HARMS), at=st.floats(0.0, 0.9999), size=st.one_of(st.integers(1, 64), st.integers(1, 20_000)))
+def test_damage_of_any_kind_at_any_place_is_found(log_file, tmp_path_factory, checksum, harm, at, size):
+    path = tmp_path_factory.mktemp("harmed") / "harmed.mcap"
+    data = log_file.read_bytes()
+    with LogReader(log_file) as log:
+        data_end, chunks = log.layout.data_end, log.layout.chunks
+        first, last = int(chunks["offset"].min()), int((chunks["offset"] + chunks["length"] + chunks["index_length"]).max())
+    if not checksum:
+        # Only what a chunk, its index or the summary say of themselves can be checked then.
+        data = data[: data_end + 9] + bytes(4) + data[data_end + 13 :]
+        place = first + int(at * (last - first))
+        size = min(size, last - place)
+    else:
+        place = int(at * len(data))
+    harmed = harm(data, place, size)
+    path.write_bytes(harmed)
+    if harmed != data:
+        assert said(path)
+    else:
+        assert said(path) == ""
+    path.unlink()
+
+
+def test_damage_has_its_place_and_its_time(log_file, tmp_path):
+    offset, length = places(log_file)[HIT]
+    path = tmp_path / "zeros.mcap"
+    path.write_bytes(zeroes(log_file.read_bytes(), offset + 100, 300))
+    with LogReader(path) as log:
+        (damage,) = find_damage(log)
+        row = log.layout.chunks[HIT]
+    assert (damage.kind, damage.offset, damage.length) == (DamageKind.CHUNK, offset, length)
+    assert damage.topics == ("/imu/data", "/vehicled/imu_sample")
+    assert damage.from_s == pytest.approx((int(row["start_ns"]) - 1_790_000_000_000_000_000) * 1e-9)
+    assert damage.to_text().startswith(f"bytes {offset} to {offset + length}, t = ")
+
+
+def test_records_that_are_there_twice_and_counts_that_do_not_fit_are_damage(log_file, tmp_path):
+    twice = rewritten(log_file, tmp_path / "twice.mcap", 2)
+    assert "1000 records are there more than once, the first is record 2" in said(twice)
+    assert said(rewritten(log_file, tmp_path / "once.mcap", 1)) == ""
+
+
+def rewritten(log_file, path, times):
+    """Write the log anew by another library, every second of our messages several times."""
+    with open(log_file, "rb") as old, open(path, "wb") as new:
+        reader = make_reader(old)
+        writer = McapWriter(new)
+        writer.start(profile="ros2", library="another")
+        for metadata in reader.iter_metadata():
+            writer.add_metadata(metadata.name, metadata.metadata)
+        channels = {}
+        for schema, channel, message in reader.iter_messages(log_time_order=False):
+            if channel.id not in channels:
+                assert schema is not None
+                number = writer.register_schema(schema.name, schema.encoding, schema.data)
+                channels[channel.id] = writer.register_channel(channel.topic, channel.message_encoding, number)
+            for _ in range(times if message.sequence % 2 == 0 and channel.topic == "/vehicled/imu_sample" else 1):
+                writer.add_message(channels[channel.id], message.log_time, message.data, message.publish_time, message.sequence)
+        writer.finish()
+    return path

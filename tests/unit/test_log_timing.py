@@ -10,7 +10,7 @@ import pytest
 from vehicled.analysis.timing import timing
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import RunHeader, TaskRow
-from vehicled.messages import ActuatorCommand, Cause, ControlCommand, StateEstimate, TaskTick
+from vehicled.messages import ActuatorCommand, Cause, ControlCommand, Event, StateEstimate, TaskTick
 
 PERIOD_NS = 10_000_000
 DEADLINE_NS = 8_000_000
@@ -171,3 +171,45 @@ def test_text_is_aligned(result):
     assert len({len(line) for line in tables[0]}) == 1
     for line in tables[1]:
         assert line.split()[0] in ("task", "fusion", "control")
+
+
+def tick(release_ms, response_ms, task=0, cause=Cause.COMPUTE, holder=255, skipped=0):
+    release = round(release_ms * 1e6)
+    end = release + round(response_ms * 1e6)
+    return TaskTick(
+        release, release, end, 5, DEADLINE_NS, skipped, task, response_ms > 8.0, cause if response_ms > 8.0 else Cause.NONE, holder
+    )
+
+
+FEW = [
+    tick(0, 1), tick(10, 9.5), tick(20, 1), tick(500, 20, 1, Cause.QUEUED, 0, skipped=1), tick(505, 16, 0, Cause.NO_SCHEDSTAT),
+    tick(900, 8.5, 1, Cause.LOOP_HELD, 1),
+]  # fmt: skip
+
+
+def test_each_miss_is_listed_with_its_time_its_lateness_and_its_cause(tmp_path):
+    blocked = Event(501_000_000, "warning", "loop_blocked", json.dumps({"where": "driver.py:7 in read", "after_ms": 5.0}))
+    found = timing(run(tmp_path, FEW, [blocked]))
+    lines = found.to_text().splitlines()
+    assert lines[lines.index("4 missed deadlines in 3 episodes:") :][:5] == [
+        "4 missed deadlines in 3 episodes:",
+        "  t = 0.010 s  fusion: 1.5 ms late (response 9.5 of 8 ms), compute",
+        "  t = 0.500 s  control: 12.0 ms late (response 20.0 of 8 ms, 1 skipped), queued (fusion) at driver.py:7 in read",
+        "  t = 0.505 s  fusion: 8.0 ms late (response 16.0 of 8 ms), no_schedstat",
+        "  t = 0.900 s  control: 0.5 ms late (response 8.5 of 8 ms), loop_held (link)",
+    ]
+    assert found.unknown_share == 0.25
+    assert [each.misses for each in found.episodes] == [1, 2, 1]
+
+
+def test_many_misses_are_told_in_episodes_and_one_by_one_on_request(tmp_path):
+    ticks = [tick(1000 * k + 10 * j, 9.0 + j) for k in range(30) for j in range(5)]
+    found = timing(run(tmp_path, ticks))
+    lines = found.to_text().splitlines()
+    assert "150 missed deadlines in 30 episodes; --all lists each:" in lines
+    assert "  t = 3.000 s, for 0.053 s: 5 missed (fusion 5), up to 5.0 ms late: compute 5" in lines
+    assert "  ... and 10 more episodes" in lines
+    assert sum("response" in line and line.startswith("  t = ") for line in found.to_text(every=True).splitlines()) == 150
+    assert len(json.loads(found.to_json())["episodes"]) == 30
+    assert json.loads(found.to_json())["misses"] == []
+    assert len(json.loads(found.to_json(every=True))["misses"]) == 150

@@ -10,6 +10,7 @@ import pytest
 from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
+from vehicled.paths.course_file import ReadOptions
 from vehicled.paths.formats import course_from_bytes
 
 RADIUS_M = 8.0
@@ -20,7 +21,7 @@ VX = [2.0 + math.sin(math.tau * k / N) for k in range(N)]
 
 
 def load(text: str, columns: tuple[str, ...] = ()) -> Course:
-    return course_from_bytes(text.encode(), "ring.csv", columns)
+    return course_from_bytes(text.encode(), "ring.csv", ReadOptions(columns))
 
 
 def told(course: Course) -> str:
@@ -115,11 +116,9 @@ def test_a_wide_race_line_that_runs_into_its_start_is_a_lap() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("x_mm,y_mm\n0,0\n1000,0\n", "x_mm.*not in m; convert"),
-        ("X [cm],Y [cm]\n0,0\n100,0\n", "not in m; convert"),
-        ("lat_rad,lon_rad\n0.7,0.1\n0.8,0.1\n", "not in deg"),
-        ("x,y,speed [km/h]\n0,0,1\n1,0,1\n", "not in m/s; convert it and name it speed_mps"),
-        ("x,y,v_mph\n0,0,1\n1,0,1\n", "not in m/s"),
+        ("X [yards],Y [yards]\n0,0\n100,0\n", '"X .yards." is in no known unit .m, mm.*convert it to m and name it x_m'),
+        ("lat [semicircles],lon\n0.7,0.1\n0.8,0.1\n", "no known unit .deg, rad"),
+        ("x,y,speed [rpm]\n0,0,1\n1,0,1\n", "no known unit .m/s, km/h.*name it speed_mps"),
         ("x,y,z,yaw,velocity,change_flag\n0,0,0,0,5,0\n1,0,0,0,5,0\n", "Autoware.AI"),
         ("x,y\n0,0\n1,0,3\n", "line 3: 3 value"),
         ("x,y\n0,0\n1\n", "line 3: 1 value"),
@@ -137,6 +136,27 @@ def test_what_is_in_doubt_is_refused(text: str, words: str) -> None:
         load(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "length_m", "speed_mps", "says"),
+    [
+        ("x_mm,y_mm\n0,0\n10000,0\n", 10.0, 1.0, "x_mm (east, mm, converted to m)"),
+        ("X [cm],Y [cm]\n0,0\n1000,0\n", 10.0, 1.0, "converted to m"),
+        ("easting_ft;northing_ft\n0;0\n100;0\n", 30.48, 1.0, "east, ft, converted"),
+        ("lat_rad,lon_rad\n0.84,0.2\n0.84001,0.2\n", 63.7, 1.0, "latitude, rad, converted to deg"),
+        ("lat,lon\n481000000,115000000\n481001000,115000000\n", 11.12, 1.0, "1e-7 degrees"),
+        ("x,y,speed [km/h]\n0,0,7.2\n10,0,7.2\n", 10.0, 2.0, "speed, km/h, converted to m/s"),
+        ("x,y,v_mph\n0,0,10\n10,0,10\n", 10.0, 4.4704, "speed, mph"),
+        ("x,y,speed (knots)\n0,0,10\n10,0,10\n", 10.0, 5.1444, "speed, knots"),
+        ("x,y,velocity_kmh\n0,0,7.2\n10,0,7.2\n", 10.0, 2.0, "converted"),
+    ],
+)
+def test_a_unit_in_a_name_is_converted_and_said(text: str, length_m: float, speed_mps: float, says: str) -> None:
+    course = load(text)
+    assert course.length_m == pytest.approx(length_m, rel=2e-3)
+    assert course.speed_mps.max() == pytest.approx(speed_mps, rel=1e-4)
+    assert says in told(course)
+
+
 def test_repeated_rows_are_reported() -> None:
     text = told(load("x,y\n" + "".join(f"{k // 2},0\n" for k in range(20))))
     assert "20 waypoints, an open line" in text
@@ -151,8 +171,10 @@ def test_every_format_gives_an_account() -> None:
     text = told(course_from_bytes(line.encode(), "a.geojson"))
     assert "ignored: stroke" in text
     assert "no speeds: 1 m/s" in text
-    with pytest.raises(CourseError, match='"speed_kmh" has no known unit'):
-        course_from_bytes(line.replace("stroke", "speed_kmh").encode(), "a.geojson")
+    with pytest.raises(CourseError, match='"speed" has no known unit'):
+        course_from_bytes(line.replace("stroke", "speed").encode(), "a.geojson")
+    fast = course_from_bytes(line.replace('"stroke":"red"', '"speed_kmh":7.2').encode(), "a.geojson")
+    assert set(fast.speed_mps) == {2.0}
     track = "".join(f'<trkpt lat="48" lon="11.00{k}"><time>t</time><speed>3</speed></trkpt>' for k in range(3))
     text = told(course_from_bytes(f"<gpx><trk><trkseg>{track}</trkseg></trk></gpx>".encode(), "a.gpx"))
     assert "<time>" in text

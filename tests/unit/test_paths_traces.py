@@ -9,6 +9,7 @@ from scipy.io import savemat
 
 from vehicled.paths import CourseError
 from vehicled.paths.course import Course
+from vehicled.paths.course_file import ReadOptions
 from vehicled.paths.datum import Datum
 from vehicled.paths.formats import course_from_bytes
 
@@ -57,7 +58,7 @@ def is_the_line(course: Course) -> None:
     ids=["wgs84", "metres", "vectors", "struct", "matrix"],
 )
 def test_a_noisy_trace_is_smoothed(name: str, data: bytes, columns: tuple[str, ...]) -> None:
-    is_the_line(course_from_bytes(data, name, columns))
+    is_the_line(course_from_bytes(data, name, ReadOptions(columns)))
 
 
 def test_sparse_rows_with_times_stay_waypoints() -> None:
@@ -71,11 +72,11 @@ def test_sparse_rows_with_times_stay_waypoints() -> None:
     ("name", "data", "words"),
     [
         ("a.csv", table(t=np.roll(T, 3), x=X, y=Y), ["line 5", "time", "put the rows in order"]),
-        ("a.csv", table(t=T, x=X, y=Y, speed=3.6 * SPEED_OF_LINE), ["the speeds come to", "m/s", "delete the column"]),
-        ("a.csv", table(t=T, x=X, y=Y + 5.0 * (T > 3.0)), ["the position jumps by 5.", "at 3.0 s", "leave out"]),
+        ("a.csv", table(t=T, x=X, y=Y, speed=3.6 * SPEED_OF_LINE), ["the speeds come to", "look like km/h", "delete the column"]),
+        ("a.csv", table(t=T, x=X, y=Y + 5.0 * (T > 3.0)), ["line 1203", "the position jumps by 5.", "at 3.0 s", "leave out"]),
         ("a.mat", mat(x=X, y=Y, t=T, speed=SPEED[:-1]), ["speed has 2399 values, x has 2400", "one length"]),
         ("a.mat", mat(x=X, north=Y, y=Y), ['"north" and "y" both mean y', "keep one"]),
-        ("a.mat", mat(x=X, y_cm=Y, t=T), ['column "y_cm" is not in m', "name it y_m"]),
+        ("a.mat", mat(x=X, y_cm=100 * Y, t_ms=T), ["t_ms is named as ms", "in s it is", "time_s"]),
         ("a.mat", mat(M=np.column_stack([T, X, Y])), ["no vector with a known name", "M (2400 x 3)", "a.mat:columns="]),
         ("a.mat", mat(foo=[1.0, 2.0]), ["no vector with a known name", "save vectors named x_m, y_m"]),
         ("a.mat", b"no such file", ["no readable MAT-file", "-v7"]),

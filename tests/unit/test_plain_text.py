@@ -13,7 +13,7 @@ from tests.unit.test_machine import START, Rig
 from vehicled.control_socket.client import _decoded
 from vehicled.machine import _TEXTS, _shown
 from vehicled.messages import ALL, Event, Fault, Message, PortEvent, PortState, Reaction, TeleopCommand
-from vehicled.plain_text import escape, printable, printable_json, printable_lines
+from vehicled.plain_text import escape, printable, printable_lines
 from vehicled.runtime.events import EventLog
 from vehicled.simulation_events import REPORT_PERIOD_S
 from vehicled.terminal import print_table
@@ -26,14 +26,14 @@ def test_what_is_shown_is_one_printable_line(text: str) -> None:
     shown = printable(text)
     assert shown.isprintable()
     assert (shown == text) is text.isprintable()
-    assert len(printable(text, 20).encode("ascii", "replace")) <= 20 * 10
+    assert len(printable(text, 20).encode("ascii", "replace")) <= 20 * 12
     assert all(line.isprintable() for part in printable_lines(text).split("\n") for line in part.split("\t"))
     assert "<" not in escape(text)
 
 
 @given(st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_json_keeps_its_values(value: object) -> None:
-    shown = printable_json(json.dumps(value, ensure_ascii=False))
+    shown = printable(json.dumps(value, ensure_ascii=False))
     assert shown.isprintable()
     assert json.loads(shown) == value
 

@@ -52,6 +52,15 @@ ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
         "max_speed",
         ["did you mean limits.max_speed_mps?"],
     ),
+    "mistyped table of a device": (
+        ("[devices.gnss]", "[device.gnss]"),
+        "[device.gnss]",
+        "device",
+        ["did you mean [devices.gnss]?"],
+    ),
+    "device without its table": (("[devices.gnss]", "[gnss]"), "[gnss]", "gnss", ["unknown table; did you mean [devices.gnss]?"]),
+    "table that is set as well": (("[sim.gnss.rtk]", "[sims.gnss.rtk]"), "[sims.", "sims", ["did you mean [sim.gnss]?"]),
+    "key in capitals": (("mass_kg = 6.95", "MASS_KG = 6.95"), "MASS_KG", "vehicle.MASS_KG", ['did you mean "mass_kg"?']),
     "mistyped table": (("[limits]", "[limit]"), "[limit]", "limit", ['did you mean "limits"?']),
     "table forgotten": (
         ("[devices.drive.capabilities]", "[other]"),

@@ -246,7 +246,7 @@ def test_override_makes_the_table_it_needs() -> None:
     ("override", "expected"),
     [
         ("tasks.control.rate_h=60", ["tasks.control.rate_h (--set tasks.control.rate_h=60)", 'did you mean "rate_hz"']),
-        ("taks.control.rate_hz=60", ["taks (--set taks.control.rate_hz=60)", 'did you mean "tasks"']),
+        ("taks.control.rate_hz=60", ["taks (--set taks.control.rate_hz=60)", "did you mean [tasks.control]"]),
         ("tasks.control.rate_hz=-1", ["--set tasks.control.rate_hz=-1", "> 0 and <= 10000, found -1"]),
         ("tasks.control.rate_hz.x=1", ["tasks.control.rate_hz is 100, not a table"]),
         ("rate_hz=60", ["(--set rate_hz=60)", "belongs in devices.<name> or tasks.ingestion or tasks.fusion or tasks.control or"]),

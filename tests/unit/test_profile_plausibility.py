@@ -1,5 +1,6 @@
 """Numbers that are each in range and cannot be true of one vehicle: found where they are wrong, silent where they are right."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from bench import profile_mutations
 from vehicled.cli import main
 from vehicled.profile import ProfileError, load, names
+from vehicled.profile.loading import find, findings_of, read
 from vehicled.profile.schema import Device
 from vehicled.profile.units import CONVERSIONS, did_you_mean
 from vehicled.registry import names as registered
@@ -16,6 +18,7 @@ from vehicled.runtime.ports.sharing import judge_ports
 
 PROFILES = Path(__file__).parents[2] / "profiles"
 
+VESC = "devices.drive.driver.vesc_can"
 IMPOSSIBLE = [
     ("art", "vehicle.steering.gain_rad=24", "vehicle.steering.gain_rad", "did you mean 0.4189 (24 degrees)?"),
     ("art", "tasks.fusion.deadline_ms=50", "tasks.fusion.deadline_ms", "deadline over limits.estimate_silence_s of 2"),
@@ -25,12 +28,28 @@ IMPOSSIBLE = [
     ("art", "limits.corridor_m=0.005", "limits.corridor_m", "position noise alone"),
     ("hmmwv", "vehicle.drive.brake_deceleration_mps2=120", "vehicle.drive.brake_deceleration_mps2", "tyres hold about 10"),
     ("art_vesc", "limits.battery_empty_v=10.8", "limits.battery_low_v", "battery_low_v must be above battery_empty_v"),
+    ("hmmwv", "vehicle.length_m=460", "vehicle.length_m", "did you mean 4.6 (460 centimetres)?"),
     ("art", "limits.control_silence_s=0.009", "limits.control_silence_s", "control periods"),
 ]
 UNUSUAL = [
     ("art", "limits.max_speed_mps=10.8", "limits.max_speed_mps", "did you mean 3 (10.8 km/h)?"),
     ("art", "limits.motor_hot_k=293", "limits.motor_hot_k", "usual is 310 to 450"),
     ("art", "estimator.ins.imu_lever_arm_m=[0.0, 0.0, 0.1]", "estimator.ins.imu_lever_arm_m", "it is the same sensor"),
+    ("art_vesc", f"{VESC}.erpm_per_mps=6779", f"{VESC}.erpm_per_mps", "6779 is 10 times what pole_pairs = 2"),
+    ("art_vesc", f"{VESC}.erpm_per_mps=-67.8", f"{VESC}.erpm_per_mps", "make of it, -677.9 (9.549 x pole_pairs"),
+    ("art_vesc", f"{VESC}.erpm_per_mps=188", f"{VESC}.erpm_per_mps", "this is for 1 km/h, so multiply it by 3.6"),
+    ("art_vesc", f"{VESC}.pole_pairs=4", f"{VESC}.erpm_per_mps", "pole_pairs is the number of pairs, not of poles"),
+    ("art_vesc", f"{VESC}.max_speed_mps=30", f"{VESC}.max_speed_mps", "30 is 10 times limits.max_speed_mps = 3"),
+    ("art_vesc", f"{VESC}.max_speed_mps=10.8", f"{VESC}.max_speed_mps", "write about 3 (10.8 km/h)"),
+    ("art_vesc", f"{VESC}.servo_gain=-0.84", f"{VESC}.servo_gain", "did you mean -0.281 (-0.84 per radian)?"),
+    ("art_vesc", f"{VESC}.servo_gain=-0.0146", f"{VESC}.servo_gain", "did you mean -0.28 (-0.0146 per degree)?"),
+    ("art_vesc", "limits.battery_empty_v=3.2", "limits.battery_empty_v", "write both for the whole pack, not for a cell"),
+    (
+        "art",
+        "devices.drive.driver={name='pwm_board', pwm_board={steering_range_us=8.0}}",
+        "devices.drive.driver.pwm_board.steering_range_us",
+        "did you mean 154 (8 per degree)?",
+    ),
     ("art", "devices.imu.rate_hz=100", "devices.imu.rate_hz", "the driver sets the device to 400 Hz"),
     ("art", "controller.pure_pursuit.look_ahead_min_s=0.2", "controller.pure_pursuit.look_ahead_min_s", "beyond the delay"),
     ("art", "estimator.ekf4.yaw_density_rad=0.573", "estimator.ekf4.yaw_density_rad", "did you mean 0.01 (0.573 degrees)?"),
@@ -52,16 +71,23 @@ def test_an_unusual_number_is_a_warning(profile: str, override: str, path: str, 
 
 
 @pytest.mark.parametrize(
-    ("override", "part"),
+    ("profile", "override", "part"),
     [
-        ("vehicle.steering.max_wheel_rad=24", "did you mean 0.4189 (24 degrees)?"),
-        ("vehicle.steering.delay_s=400", "did you mean 0.4 (400 milliseconds)?"),
-        ("devices.imu.driver.n100.mounting_yaw_rad=180", "did you mean 3.142 (180 degrees)?"),
+        ("art", "vehicle.steering.max_wheel_rad=24", "did you mean 0.4189 (24 degrees)?"),
+        ("art", "vehicle.steering.delay_s=400", "did you mean 0.4 (400 milliseconds)?"),
+        ("art", "devices.imu.driver.n100.mounting_yaw_rad=180", "did you mean 3.142 (180 degrees)?"),
+        ("art", "vehicle.wheelbase_m=50", "did you mean 0.5 (50 centimetres)?"),
+        ("art", "tasks.fusion.max_miss_share=5", "did you mean 0.05 (5 percent)?"),
+        ("art", "view.most_throttle=50", "did you mean 0.5 (50 percent)?"),
+        ("art", "sim.battery.full_v=3.9", "write both for the whole pack, not for a cell"),
+        ("art_vesc", f"{VESC}.max_duty=20", "did you mean 0.2 (20 percent)?"),
+        ("art_vesc", f"{VESC}.servo_center=1500", "did you mean 0.5 (1500 microseconds)?"),
+        ("art_vesc", f"{VESC}.servo_gain=-1.2135", "a gain per radian times vehicle.steering.gain_rad"),
     ],
 )
-def test_a_number_out_of_bounds_is_told_the_unit_it_was_probably_in(override: str, part: str) -> None:
+def test_a_number_out_of_bounds_is_told_the_unit_it_was_probably_in(profile: str, override: str, part: str) -> None:
     with pytest.raises(ProfileError) as caught:
-        load("art", [override])
+        load(profile, [override])
     assert part in str(caught.value)
 
 
@@ -73,6 +99,19 @@ def test_a_receiver_may_be_plain() -> None:
 def test_one_wrong_number_is_one_error() -> None:
     """One wrong number is reported alone, without the neighbours that look wrong because of it."""
     assert [note.path for note in load("art", ["vehicle.drive.wheel_radius_m=5"]).findings] == ["vehicle.drive.wheel_radius_m"]
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("centimetres", 100.0), ("millimetres", 1000.0)])
+@pytest.mark.parametrize("name", ["art", "f1tenth", "hmmwv", "husky_a200"])
+def test_a_vehicle_in_other_lengths_is_one_error_that_gives_them_in_metres(name: str, unit: str, factor: float) -> None:
+    data = tomllib.loads(read(find(name)))
+    vehicle = data["vehicle"]
+    length_m = vehicle["length_m"]
+    for table in (vehicle, vehicle["drive"]):
+        table |= {key: factor * value for key, value in table.items() if key.endswith("_m")}
+    (found,) = [note for note in findings_of(data) if note.level != "note"]
+    assert found.level == "error"
+    assert f"these are {unit}; did you mean length_m = {length_m:g}, width_m = " in found.message
 
 
 def test_errors_of_both_kinds_are_reported_together() -> None:

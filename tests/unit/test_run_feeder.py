@@ -10,6 +10,7 @@ import pytest
 
 from vehicled.cli.run import SystemdNotifier
 from vehicled.messages import ActuatorCommand, Mode, PortState
+from vehicled.observers import Observers
 from vehicled.runtime.sd_notify import Notifier
 from vehicled.safety.reason import Reason, ReasonCode
 
@@ -48,9 +49,13 @@ class Machine:
 
     def __init__(self) -> None:
         self.port_states: dict[str, tuple[PortState | None, str]] = {"gnss": (None, ""), "imu": (None, "")}
-        self.waits = ["the IMU is silent"]
+        self.waits: list[str] | None = ["the IMU is silent"]
+
+        self.observers = Observers()
 
     def waiting_for(self, now_ns: int) -> list[str]:
+        if self.waits is None:
+            raise MemoryError
         return self.waits
 
 
@@ -65,24 +70,30 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     manager.close()
 
 
+def turn(bench: Any, now_ns: int) -> None:
+    """Do what follows a turn of the loop; a failure of one part does not reach the other."""
+    for part in (bench.feeder.show, bench.feeder.feed):
+        part(bench.machine, now_ns)
+
+
 def ready(bench: Any, now_ns: int) -> None:
     bench.machine.port_states = {"gnss": (PortState.ERROR, "not plugged in"), "imu": (PortState.OPENED, "")}
     bench.feeder.record(FRAME, now_ns)
-    bench.feeder.show(bench.machine, now_ns)
+    turn(bench, now_ns)
 
 
 def test_ready_is_when_the_machine_runs_and_every_port_is_open_or_tried_again(bench: Any) -> None:
     feeder, machine = bench.feeder, bench.machine
-    feeder.show(machine, 1 * MS)
+    turn(bench, 1 * MS)
     machine.port_states["imu"] = (PortState.OPENED, "")
     feeder.record(FRAME, 2 * MS)
-    feeder.show(machine, 2 * MS)
+    turn(bench, 2 * MS)
     assert bench.manager.heard() == [], "one port has not been tried yet"
     machine.port_states["gnss"] = (PortState.ERROR, "not plugged in")
-    feeder.show(machine, 210 * MS)
+    turn(bench, 210 * MS)
     assert bench.manager.heard() == [], "no frame for 200 ms: the machine does not run"
     feeder.record(FRAME, 220 * MS)
-    feeder.show(machine, 220 * MS)
+    turn(bench, 220 * MS)
     first, *rest = bench.manager.heard()
     assert first == ("READY=1\nSTATUS=STANDBY: waiting to be armed; arming waits: the IMU is silent; retrying ports: gnss")
     assert rest == ["WATCHDOG=1"]
@@ -91,37 +102,48 @@ def test_ready_is_when_the_machine_runs_and_every_port_is_open_or_tried_again(be
 def test_a_port_that_takes_its_time_is_not_waited_for(bench: Any) -> None:
     for now_ns in range(0, 5_200 * MS, 100 * MS):
         bench.feeder.record(FRAME, now_ns)
-        bench.feeder.show(bench.machine, now_ns)
+        turn(bench, now_ns)
     heard = bench.manager.heard()
     assert heard[0].startswith("READY=1")
     assert len(heard) < 4, "not before five seconds are over"
 
 
 def test_fed_while_frames_are_sent_and_not_a_moment_longer(bench: Any) -> None:
-    feeder, machine, manager = bench.feeder, bench.machine, bench.manager
+    feeder, manager = bench.feeder, bench.manager
     ready(bench, 1_000 * MS)
     manager.heard()
     for now_ns in range(1_010 * MS, 2_000 * MS, 10 * MS):
         feeder.record(FRAME, now_ns)
-        feeder.show(machine, now_ns)
+        turn(bench, now_ns)
     assert manager.heard().count("WATCHDOG=1") == 4, "five times a second"
     # The loop turns on, but actuation sends nothing any more.
     for now_ns in range(2_000 * MS, 4_000 * MS, 10 * MS):
-        feeder.show(machine, now_ns)
+        turn(bench, now_ns)
     assert manager.heard().count("WATCHDOG=1") <= 1, "at most within the 200 ms after the last frame"
     feeder.record(FRAME, 4_000 * MS)
-    feeder.show(machine, 4_000 * MS)
+    turn(bench, 4_000 * MS)
     assert "WATCHDOG=1" in manager.heard()
 
 
 def test_the_status_follows_what_arming_waits_for(bench: Any) -> None:
-    feeder, machine, manager = bench.feeder, bench.machine, bench.manager
+    machine, manager = bench.machine, bench.manager
     ready(bench, 0)
     manager.heard()
-    feeder.show(machine, 1_500 * MS)
+    turn(bench, 1_500 * MS)
     assert manager.heard() == [], "nothing new"
     machine.waits = []
     machine.mode, machine.why = Mode.AUTO, "driving the course"
-    feeder.show(machine, 1_600 * MS)
-    feeder.show(machine, 2_600 * MS)
+    turn(bench, 1_600 * MS)
+    turn(bench, 2_600 * MS)
     assert manager.heard() == ["STATUS=AUTO: driving the course; retrying ports: gnss"]
+
+
+def test_a_status_that_cannot_be_made_holds_up_neither_readiness_nor_watchdog(bench: Any) -> None:
+    bench.machine.waits = None
+    ready(bench, 1_000 * MS)
+    assert bench.manager.heard() == ["READY=1", "WATCHDOG=1"]
+    for now_ns in range(1_000 * MS, 3_000 * MS, 100 * MS):
+        bench.feeder.record(FRAME, now_ns)
+        turn(bench, now_ns)
+    assert bench.manager.heard().count("WATCHDOG=1") == 9
+    assert bench.machine.observers.failures["systemd status"].count == 2

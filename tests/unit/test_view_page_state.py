@@ -90,7 +90,7 @@ def test_the_log_says_in_words_what_happened() -> None:
         ("info", "2 substitutes, see the status"),
         ("warning", "gone: ports imu, gnss"),
         ("info", f"long: story {'words ' * 37}…"),
-        ("info", "named: by \\x1b[2Jroot\\u202e"),
+        ("info", "named: by \\u001b[2Jroot\\u202e"),
     ]
 
 

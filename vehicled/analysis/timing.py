@@ -15,11 +15,12 @@ import numpy as np
 from msgspec import Struct
 
 from vehicled.analysis.bins import Distribution
-from vehicled.attribution import holder_name
+from vehicled.analysis.misses import Episode, Miss, MissList, cause_name, episodes, text_of
+from vehicled.attribution import WITHOUT_CAUSE, holder_name
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import RunHeader, TaskRow
-from vehicled.messages import Cause, Message, TaskTick
+from vehicled.messages import Event, Message, TaskTick
 from vehicled.tasks import TASKS
 
 _OUTPUTS = {task.outputs[0]: task.name for task in TASKS if task.outputs}
@@ -93,14 +94,25 @@ class Timing(Struct, frozen=True, kw_only=True):
     """Fraction of all misses without a known cause."""
     exceeded: list[str]
     """Texts about exceeded budgets; empty if all were met."""
+    uncharged: list[str] = []
+    """Tasks that lockstep charged nothing, so that they could not be late."""
+    late_tasks: str = ""
+    """Text about the tasks that really took longer than lockstep allows; empty for none."""
+    misses: list[Miss] = []
+    """All missed deadlines, up to a limit; only if they were asked for."""
+    episodes: list[Episode] = []
+    """Missed deadlines that follow each other, together; only if misses were asked for."""
+    misses_left_out: int = 0
     notes: list[str]
 
-    def to_json(self) -> str:
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+    def to_json(self, *, every: bool = False) -> str:
+        """Return JSON; each single miss only if ``every`` is asked for."""
+        shown = self if every else msgspec.structs.replace(self, misses=[])
+        return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
 
-    def to_text(self) -> str:
-        """Return the timing as plain-text tables."""
-        return _text(self)
+    def to_text(self, *, every: bool = False) -> str:
+        """Return the timing as plain-text tables; ``every`` lists each single miss."""
+        return _text(self, every=every)
 
 
 class _Task:
@@ -186,7 +198,9 @@ class TimingScan:
             raise LogError(f"{files[0]}: no task ticks in this log")
         tasks = [_judge(number, account, header, self._ages) for number, account in sorted(self._accounts.items())]
         misses = sum(task.misses for task in tasks)
-        unknown = sum(int(account.causes[Cause.UNKNOWN]) for account in self._accounts.values())
+        unknown = sum(int(account.causes[cause]) for account in self._accounts.values() for cause in WITHOUT_CAUSE)
+        # A task that is charged nothing cannot be late by itself.
+        charged = header.clock != "lockstep" or bool(header.board)
         exceeded = [
             f"{t.name}: {t.late_share:.3%} of the releases were missed or skipped ({t.misses} and {t.skips} of {t.n + t.skips}), "
             f"the budget is {t.budget:.3%}"
@@ -205,6 +219,7 @@ class TimingScan:
             wire_to_actuator=_summary(self._ages["actuation"]) if self._ages["actuation"].n else None,
             unknown_share=unknown / misses if misses else 0.0,
             exceeded=exceeded,
+            uncharged=[] if charged else [row.name for row in header.tasks if not row.declared_ns],
             notes=notes,
         )
 
@@ -222,6 +237,7 @@ def timing(path: str | os.PathLike[str], *, follow_parts: bool = True) -> Timing
     notes: list[str] = []
     header: RunHeader | None = None
     complete = True
+    missed, late_tasks = MissList(), ""
     for file in files:
         with LogReader(file) as log:
             if header is None:
@@ -234,17 +250,29 @@ def timing(path: str | os.PathLike[str], *, follow_parts: bool = True) -> Timing
             waiting: dict[type[Message], list[Any]] = {kind: [] for kind in TimingScan.TYPES}
             for kind, found in log.arrays(*TimingScan.TYPES):
                 waiting[kind].append(found)
+                if kind is TaskTick:
+                    missed.add(found)
                 if len(waiting[kind]) >= _CHUNKS_AT_ONCE:
                     scan.add(kind, np.concatenate(waiting[kind]))
                     waiting[kind].clear()
             for kind, pieces in waiting.items():
                 if pieces:
                     scan.add(kind, np.concatenate(pieces))
+            for record in log.messages(Event):
+                missed.saw(record.message)
+            late_tasks = log.end.get("late_tasks", "")
             if log.damaged_chunks:
                 notes.append(f"{file}: {log.damaged_chunks} damaged chunks skipped")
             notes += gap_note(log, file)
     assert header is not None
-    return scan.result(header, files, complete=complete, notes=notes)
+    misses = missed.result(header)
+    return msgspec.structs.replace(
+        scan.result(header, files, complete=complete, notes=notes),
+        misses=misses,
+        episodes=episodes(misses),
+        misses_left_out=missed.left_out,
+        late_tasks=late_tasks,
+    )
 
 
 def _judge(number: int, account: _Task, header: RunHeader, ages: dict[str, Distribution]) -> TaskTiming:
@@ -274,19 +302,12 @@ def _judge(number: int, account: _Task, header: RunHeader, ages: dict[str, Distr
         miss_share=misses / n,
         longest_miss_run=account.longest,
         skips=account.skips,
-        causes={_cause(cause): int(account.causes[cause]) / misses for cause in causes},
-        unknown_share=int(account.causes[Cause.UNKNOWN]) / misses if misses else 0.0,
+        causes={cause_name(cause): int(account.causes[cause]) / misses for cause in causes},
+        unknown_share=sum(int(account.causes[cause]) for cause in WITHOUT_CAUSE) / misses if misses else 0.0,
         holders=dict(sorted(holders.items(), key=lambda item: -item[1])),
         budget=row.max_miss_share,
         late_share=(misses + account.skips) / (n + account.skips),
     )
-
-
-def _cause(number: int) -> str:
-    try:
-        return Cause(number).name.lower()
-    except ValueError:
-        return f"cause {number}"
 
 
 def _summary(values: Distribution) -> Summary:
@@ -310,7 +331,7 @@ def _summary(values: Distribution) -> Summary:
 # ------------------------------------------------------------------ text
 
 
-def _text(timing: Timing) -> str:
+def _text(timing: Timing, *, every: bool) -> str:
     lines = [f"run {timing.run_id}, {timing.clock or 'unknown'} clock, {timing.duration_s:.1f} s, {timing.ticks} ticks"]
     if timing.loop:
         lines.append(f"event loop: {timing.loop}")
@@ -348,7 +369,13 @@ def _text(timing: Timing) -> str:
         lines.append(f"wire to actuator in ms: {shown}")
     if any(task.misses for task in timing.tasks):
         lines.append(f"misses of unknown cause: {timing.unknown_share:.1%}")
-    lines += [f"exceeded: {line}" for line in timing.exceeded] or ["all budgets kept"]
+    lines += text_of(timing.misses, timing.misses_left_out, every=every)
+    if timing.uncharged:
+        lines.append(f"not judged: lockstep charged nothing for {', '.join(timing.uncharged)} (declared_us of the profile)")
+    if timing.late_tasks:
+        lines.append(f"really late: {timing.late_tasks}")
+    judged = len(timing.uncharged) < len(timing.tasks)
+    lines += [f"exceeded: {line}" for line in timing.exceeded] or (["all budgets kept"] if judged else [])
     return "\n".join(lines) + "\n"
 
 

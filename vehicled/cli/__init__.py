@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from vehicled.cli.arguments import build_parser
 from vehicled.cli.parser import USAGE_STATUS
-from vehicled.plain_text import printable_lines
 
 # Use one BLAS thread, set before numpy is imported: helper threads would disturb the loop, and results would depend on the number
 # of cores.
@@ -27,6 +26,13 @@ TRACE_VARIABLE = "VEHICLED_TRACEBACK"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status. Mistakes in the input are reported as a message, never as a traceback."""
     _prepare_streams()
+    from vehicled.safe_text import safe_streams
+
+    with safe_streams():
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     # Until all modules are loaded, Ctrl-C ends the process by the default action: an interrupted import fails with misleading
     # errors.
     previous = signal.signal(signal.SIGINT, signal.SIG_DFL) if threading.current_thread() is threading.main_thread() else None
@@ -36,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     module, _, name = arguments.run.partition(":")
     from vehicled import plugins
     from vehicled.cli.errors import expected_errors
+    from vehicled.run.signals import own_interrupts
     from vehicled.runtime.plugin_watch import watch_import
 
     plugins.guard = watch_import
@@ -43,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if previous is not None:
         signal.signal(signal.SIGINT, previous)
     try:
-        status: int = command(arguments)
+        with own_interrupts():
+            status: int = command(arguments)
         sys.stdout.flush()
     except expected_errors() as error:
         return _say(str(error), USAGE_STATUS)
@@ -90,19 +98,24 @@ def _forget_output() -> None:
 
 def _say(text: str, status: int) -> int:
     with suppress(OSError):
-        print(f"vehicled: {printable_lines(text)}", file=sys.stderr)
+        print(f"vehicled: {text}", file=sys.stderr)
     return status
 
 
 def _defect(error: Exception, command: str) -> int:
     # The system journal of a vehicle keeps the whole traceback.
     if command == "run" or TRACE_VARIABLE in os.environ:
-        raise error
+        from traceback import print_exception
+
+        print_exception(error)
+        return DEFECT_STATUS
+    from vehicled.error_text import error_text
+
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     place = "" if frame is None else f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}, line {frame.tb_lineno})"
-    if "home" in str(error) and isinstance(error, RuntimeError):
+    if "home" in error_text(error) and isinstance(error, RuntimeError):
         return _say("this user has no home directory: set HOME", USAGE_STATUS)
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return _say(f"internal error, please report it: {text}{place}; set {TRACE_VARIABLE}=1 to see the traceback", DEFECT_STATUS)
+    text = f"internal error, please report it: {error_text(error)}{place}; set {TRACE_VARIABLE}=1 to see the traceback"
+    return _say(text, DEFECT_STATUS)

@@ -7,8 +7,9 @@ from vehicled.cli.log_names import LOG_HELP, log_name
 from vehicled.cli.parser import CommandParser, GroupedParser
 
 _EXIT_STATUS = (
-    "Exit status: 0 the course was driven to its end; 1 it was not (also if --duration ended the drive); "
-    "2 invalid arguments; 130 interrupted. See docs/command_line.md."
+    "Exit status: 0 the true vehicle reached the end of the course, within its lanes, or with --by-hand was disarmed; 1 it "
+    "did not, for whatever reason: a fault, a stop, --duration, a lost simulator; 2 invalid arguments, nothing was driven; "
+    "130 interrupted. See docs/command_line.md."
 )
 
 _GROUPS = (
@@ -73,6 +74,7 @@ def build_parser() -> GroupedParser:
             "vehicled sim --course circle_r5_ccw --laps 3 --plot laps.png",
             "vehicled sim --fail gnss:off@20+5     no fixes from 20 s on, for 5 s",
             "vehicled sim --set limits.max_speed_mps=2 --seed 7",
+            "vehicled sim --like latest --controller mpc   the last run, changed",
             "vehicled sim --clock wall --by-hand --view   then: vehicled teleop",
         ),
         epilog=_EXIT_STATUS,
@@ -94,6 +96,20 @@ def build_parser() -> GroupedParser:
     )
     _start_argument(what)
     what.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of simulated time")
+    what.add_argument(
+        "--like",
+        type=log_name,
+        metavar="RUN",
+        help="drive the same again in closed loop: profile, course, seed, conditions and plugins from this log; other options "
+        "change it",
+    )
+    what.add_argument(
+        "--code",
+        choices=("same", "log", "changed"),
+        default="same",
+        help="with --like: plugins from their files, which must be unchanged (default), from the texts in the log, if you "
+        "trust it, or from their changed files",
+    )
     world = sim.add_argument_group("simulated world")
     world.add_argument("--seed", type=_seed, default=1, metavar="N", help="random seed of the sensor noise (default 1)")
     world.add_argument(
@@ -210,19 +226,28 @@ def build_parser() -> GroupedParser:
         "check",
         help="check profiles or course files and list every mistake",
         examples=("vehicled check my.toml", "vehicled check art track.csv"),
-        epilog="Exit status: 0 all files are valid; 1 at least one is invalid; 2 invalid arguments.",
+        epilog="Exit status: 0 all files are valid; 1 at least one is invalid or missing; 2 invalid arguments.",
     )
     check.add_argument("what", nargs="+", metavar="FILE", help="profile (name or .toml) or course file")
+    _site_argument(check)
     check.set_defaults(run="vehicled.cli.catalog:check")
 
     profiles = commands.add_parser("profiles", help="list the profiles")
     profiles.add_argument("--schema", action="store_true", help="print the JSON Schema of a profile instead")
     profiles.set_defaults(run="vehicled.cli.catalog:profiles")
 
-    courses = commands.add_parser("courses", help="list the courses, or show what a course file contains")
-    courses.add_argument(
-        "what", nargs="*", metavar="COURSE", help="names or files; FILE:columns=x,y,- names the columns of a table"
+    courses = commands.add_parser(
+        "courses",
+        help="list the courses, or show what a course file contains",
+        epilog="Exit status: 0 all files are valid; 1 at least one is invalid or missing; 2 invalid arguments.",
     )
+    courses.add_argument(
+        "what",
+        nargs="*",
+        metavar="COURSE",
+        help="names or files; parameters of a file follow it: FILE:columns=x,y,-, FILE:gaps=bridge, FILE:time=ms, FILE:line=2",
+    )
+    _site_argument(courses)
     courses.set_defaults(run="vehicled.cli.catalog:courses")
 
     service_commands(commands)
@@ -237,7 +262,11 @@ def build_parser() -> GroupedParser:
     devices = commands.add_parser("devices", help="list ports, record a port, decode a recording").add_subparsers(
         dest="devices_command", metavar="COMMAND", required=True
     )
-    record = devices.add_parser("record", help="record the bytes that a port receives")
+    record = devices.add_parser(
+        "record",
+        help="record the bytes that a port receives",
+        epilog="Exit status: 0 recorded; 1 nothing was received, and no file written; 2 invalid arguments.",
+    )
     record.add_argument(
         "port", metavar="URL", help="serial:/dev/serial/by-id/...?baud=N, tcp:HOST:PORT, tls:HOST:PORT, can:can0, ..."
     )
@@ -247,7 +276,11 @@ def build_parser() -> GroupedParser:
     record.add_argument("--duration", type=_seconds, metavar="S", help="stop after S seconds (default: until Ctrl-C)")
     record.set_defaults(run="vehicled.cli.devices:record")
     formats = ", ".join(sorted({*names("decoder"), *names("CAN decoder")}))
-    decode = devices.add_parser("decode", help="count and show the messages of a recording")
+    decode = devices.add_parser(
+        "decode",
+        help="count and show the messages of a recording",
+        epilog="Exit status: 0 messages were found; 1 none, or none of --only; 2 the file or its format cannot be read.",
+    )
     decode.add_argument("file", metavar="FILE")
     decode.add_argument(
         "--type",
@@ -283,13 +316,22 @@ def build_parser() -> GroupedParser:
     )
     log = logs.add_subparsers(dest="log_command", metavar="COMMAND", required=True)
     info = log.add_parser("info", help="summary of a log: run, topics, message counts")
-    timing = log.add_parser("timing", help="lateness, response time, deadline misses and their causes, per task")
+    timing = log.add_parser(
+        "timing",
+        help="lateness, response time, deadline misses and their causes, per task",
+        epilog="Exit status: 0 all budgets of the profile were kept; 1 one was exceeded; 2 the log cannot be read.",
+    )
     cat = log.add_parser("cat", help="print the messages as JSON lines")
-    recover = log.add_parser("recover", help="repair the log of a run that ended in a crash or power failure")
+    recover = log.add_parser(
+        "recover",
+        help="repair the log of a run that ended in a crash or power failure",
+        epilog="Exit status: 0 nothing was lost; 1 the repaired log lacks something; 2 the log cannot be read.",
+    )
     for command in (info, timing, cat, recover):
         command.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
     for command in (info, timing):
         command.add_argument("--json", action="store_true", help="print JSON")
+    timing.add_argument("--all", action="store_true", help="list each missed deadline, also if they are many")
     recover.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN_recovered.mcap)")
     cat.add_argument(
         "--topic", action="append", default=[], metavar="T", help="only this topic, such as state_estimate; repeatable"
@@ -317,6 +359,10 @@ def build_parser() -> GroupedParser:
     completion.add_argument("--line", metavar="TEXT", help="print the completions of this command line instead")
     completion.set_defaults(run="vehicled.cli.completion:completion")
     return parser
+
+
+def _site_argument(command: CommandParser) -> None:
+    command.add_argument("--profile", metavar="P", help="say how far courses are from that of this profile")
 
 
 def _start_argument(command: "CommandParser | _ArgumentGroup") -> None:

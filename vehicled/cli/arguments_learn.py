@@ -56,7 +56,7 @@ def learn_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "collect",
         help="let a controller drive courses in simulation, with logs",
         epilog="A person's drives are collected by 'vehicled sim --clock wall --by-hand' and 'vehicled teleop'. "
-        "Exit status: 0 every drive was finished; 1 one was not; 130 interrupted.",
+        "Exit status: 0 every drive was finished, or lasted --duration; 1 one was not; 130 interrupted.",
     )
     collect.add_argument("-o", "--output", metavar="DIR", required=True, help="folder of the logs")
     _drive_arguments(collect)

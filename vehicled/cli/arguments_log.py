@@ -7,7 +7,7 @@ from vehicled.cli.parser import CommandParser
 
 
 def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
-    """Add ``compare``, ``export``, ``import``, ``report`` and ``plot``."""
+    """Add ``compare``, ``export``, ``extract``, ``import``, ``report`` and ``plot``."""
     compare = log.add_parser(
         "compare",
         help="compare the metrics of runs, with confidence intervals",
@@ -47,6 +47,16 @@ def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
         help="csv, parquet: one table of all topics at this rate, last values held; tracks: points per second",
     )
     export.set_defaults(run="vehicled.cli.log:export")
+
+    extract = log.add_parser(
+        "extract",
+        help="give the profile, course, plugins and scene of a run back as files",
+        description="Write the files that a run was built from into a new folder: the profile, which then names the others, the "
+        "course point by point, the fence, plugins, and what the simulated world was read from. Nothing is overwritten or run.",
+    )
+    extract.add_argument("file", type=log_name, metavar="RUN", help=LOG_HELP)
+    extract.add_argument("-o", "--output", metavar="DIR", help="new folder (default: beside the log, RUN_files)")
+    extract.set_defaults(run="vehicled.cli.log:extract")
 
     foreign = log.add_parser(
         "import",

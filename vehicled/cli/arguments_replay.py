@@ -14,7 +14,8 @@ def replay_command(commands: "_SubParsersAction[CommandParser]") -> None:
         help="replay a run from its log",
         description="Run the daemon's logic again on the recorded bytes and times, and compare all outputs bit for bit. "
         "With --set, --estimator or --controller: what a changed configuration would have computed, open loop.",
-        epilog="Exit status: 0 all outputs are equal, or a what-if; 1 difference or damaged log; 2 the log cannot be replayed.",
+        epilog="Exit status: 0 all outputs are equal, or a what-if; 1 difference, damaged log, or nothing to compare; "
+        "2 the log cannot be replayed.",
     )
     replay.add_argument("file", type=log_name, metavar="RUN", help=f"{LOG_HELP}; of a rotated log its first part")
     replay.add_argument("--until-diff", action="store_true", help="stop at the first difference")

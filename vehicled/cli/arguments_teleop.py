@@ -61,6 +61,7 @@ def teleop_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     record.add_argument("--from", dest="from_s", type=_time, metavar="T", help="start at T seconds of the run")
     record.add_argument("--to", dest="to_s", type=_time, metavar="T", help="stop at T seconds of the run")
     record.add_argument("--speed", type=_speed, default=None, metavar="V", help="recorded (default), or a constant speed in m/s")
+    record.add_argument("--bridge-gaps", action="store_true", help="drive straight across stretches that the log lacks")
     record.add_argument("--truth", action="store_true", help="use the simulator's ground truth instead of the estimate")
     record.set_defaults(run="vehicled.cli.record_path:record_path")
 

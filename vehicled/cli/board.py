@@ -26,6 +26,7 @@ from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
 from vehicled.runtime.board import facts
 from vehicled.runtime.board.recording import WARM_UP_S, BoardRecording, TaskTimes, record
+from vehicled.runtime.ending import Outcome
 from vehicled.terminal import print_table
 
 DEFAULT_S = 30.0
@@ -71,6 +72,8 @@ def drive(profile: str, duration_s: float) -> BoardRecording:
             plan = Plan.of(msgspec.structs.replace(spec, laps=max(laps, 1)))
         print(f"drives {plan.loaded.profile.name} on {course.name} for {duration_s:g} s in real time ...", file=sys.stderr)
         done = simulate(plan, SimulationSpec())
+        if done.drive.ending.outcome is Outcome.INTERRUPTED:
+            raise KeyboardInterrupt
         if not done.result.log:
             raise SetupError(f"the drive left no log to measure from: {done.result.log_problem or done.result.why}")
         recording = from_log(done.result.log, duration_s)

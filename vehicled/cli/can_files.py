@@ -17,6 +17,7 @@ import can
 from can.io import ASCReader, BLFReader, CSVReader, TRCReader
 
 from vehicled.app import SetupError
+from vehicled.cli import asc_text
 from vehicled.wire.can import (
     ERROR_FLAG,
     EXTENDED_MASK,
@@ -57,7 +58,7 @@ def kind_of(data: bytes) -> str:
         return ".blf"
     if head.startswith(b"timestamp,arbitration_id,"):
         return ".csv"
-    if _ASC.match(head) and _ASC_MESSAGE.search(head):
+    if (_ASC.match(head) and _ASC_MESSAGE.search(head)) or asc_text.FRAME.search(head):
         return ".asc"
     if head.startswith(b";$FILEVERSION") or re.match(rb";.*\r?\n(?:;.*\r?\n)*\s*\d+\)", head):
         return ".trc"
@@ -90,6 +91,9 @@ class CanFile:
         """Time of the newest frame, s."""
         self.fd_frames = 0
         """Number of skipped CAN FD frames."""
+        self.note = ""
+        """Part of the file's header that was not understood; empty if nothing."""
+        self._start_s = 0.0
         self.bus_events = 0
         """Number of skipped errors and states of the bus in a format that keeps no classes."""
 
@@ -113,8 +117,8 @@ class CanFile:
                 can_id = message.arbitration_id
                 if error and not can_id and (found := next(classes, None)) is not None:
                     can_id, content = int(found[1], 16) & EXTENDED_MASK, bytes.fromhex(found[2])
-                self.newest_s = message.timestamp
-                yield message.timestamp, CanFrame(can_id, content, extended, message.is_remote_frame, error)
+                self.newest_s = message.timestamp + self._start_s
+                yield self.newest_s, CanFrame(can_id, content, extended, message.is_remote_frame, error)
 
     def _candump(self) -> Iterator[tuple[float, CanFrame]]:
         """Iterate over the lines of ``candump -l``. Three digits are a standard identifier, eight an extended one with flags."""
@@ -144,7 +148,10 @@ class CanFile:
             except Exception:  # noqa: BLE001 - a cut or damaged file raises struct.error, zlib.error, BLFParseError and others
                 self.damaged += 1
             return
-        text = self._data.decode("utf-8", "replace")
+        if self._kind == ".asc":
+            text, self._start_s, self.note = asc_text.uniform(self._data)
+        else:
+            text = self._data.decode("utf-8", "replace")
         reader, head = _TEXT_READERS[self._kind]
         header = head(text)
         rest = text[len(header) :]
@@ -164,7 +171,7 @@ def _first_line(text: str) -> str:
 
 
 def _asc_header(text: str) -> str:
-    found = re.match(r"(?:[ \t]*(?:date|base|no\s+internal|internal|//|begin)[^\n]*\n)+", text, re.I)
+    found = re.match(r"(?:(?:base|internal)[^\n]*\n)+", text)
     return found[0] if found else ""
 
 
@@ -175,8 +182,7 @@ def _trc_header(text: str) -> str:
 
 _TEXT_READERS: dict[str, tuple[Callable[[Any], Any], Callable[[str], str]]] = {
     ".csv": (CSVReader, _first_line),
-    # Absolute times, like the other formats.
-    ".asc": (lambda stream: ASCReader(stream, relative_timestamp=False), _asc_header),
+    ".asc": (ASCReader, _asc_header),
     ".trc": (TRCReader, _trc_header),
 }
 

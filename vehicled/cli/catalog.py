@@ -15,6 +15,8 @@ from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.catalog import names as course_names
 from vehicled.paths.course import Course
+from vehicled.paths.datum import Datum
+from vehicled.paths.place import FAR_M, distance_m, place_of, seen_from, start_of
 from vehicled.profile import Loaded, Note, Problem, ProfileError, describe, json_schema, load
 from vehicled.profile import check as remarks
 from vehicled.profile import names as profile_names
@@ -36,17 +38,28 @@ OLD_TEST_DAYS = 180
 
 def check(arguments: Namespace) -> int:
     """Check each file and list every mistake of each."""
-    sound = [_is_sound(what) for what in arguments.what]
+    named = [what for what in arguments.what if _is_profile(what)]
+    site = _site(arguments.profile or (named[0] if len(named) == 1 and len(arguments.what) > 1 else None))
+    sound = [_is_sound_profile(what) if what in named else _is_sound_course(what, site) for what in arguments.what]
     return 0 if all(sound) else 1
 
 
-def _is_sound(what: str) -> bool:
-    if what in profile_names() or (what not in course_names() and Path(what).suffix in ("", ".toml")):
-        return _is_sound_profile(what)
-    return _is_sound_course(what)
+def _is_profile(what: str) -> bool:
+    return what in profile_names() or (what not in course_names() and Path(what).suffix in ("", ".toml"))
 
 
-def _is_sound_course(what: str) -> bool:
+def _site(profile: str | None) -> tuple[Datum, str] | None:
+    """Return where a profile's own course starts, and what to call it; None if that has no place on the earth."""
+    if profile is None:
+        return None
+    try:
+        course = course_of(load(profile).profile, None)
+    except (ProfileError, CourseError):
+        return None
+    return (start_of(course), f"the course of profile {Path(profile).stem}") if course.surveyed else None
+
+
+def _is_sound_course(what: str, site: tuple[Datum, str] | None = None) -> bool:
     try:
         course = load_course(what)
     except CourseError as error:
@@ -54,8 +67,13 @@ def _is_sound_course(what: str) -> bool:
         return False
     kind = "closed" if course.closed else "open"
     print(f"{what}: course is valid: {course.length_m:.1f} m, {kind}, {len(course.x_m)} points, {_speeds(course)}")
-    for line in course.account.lines() if course.account is not None else []:
-        print(f"  {line}")
+    if course.account is not None:
+        for line in course.account.lines():
+            print(f"  {line}")
+        print(f"  {place_of(course)}")
+        if course.surveyed and site is not None:
+            far = distance_m(start_of(course), site[0]) > FAR_M
+            print(f"  {'warning: ' if far else ''}{seen_from(course, *site)}")
     return True
 
 
@@ -81,6 +99,7 @@ def _is_sound_profile(what: str) -> bool:
                     *_view_notes(loaded.profile),
                     *_stop_test(loaded.profile),
                     *_course_notes(loaded.profile),
+                    *_place_note(course),
                 ]
             ),
         ),
@@ -170,6 +189,12 @@ def _course_notes(profile: Profile) -> Iterator[Note]:
             yield Note("course", warning)
 
 
+def _place_note(course: Course | None) -> Iterator[Note]:
+    """Yield where on the earth a course file of the user's lies."""
+    if course is not None and course.surveyed and course.account is not None and course.name not in course_names():
+        yield Note("course", place_of(course).removeprefix("place: "))
+
+
 def _stop_test(profile: Profile) -> Iterator[Note]:
     """Yield a note if the independent stop was tested too long ago, by this computer's date."""
     key, tested = "safety.independent_stop.last_tested", profile.safety.independent_stop.last_tested
@@ -213,7 +238,8 @@ def profiles(arguments: Namespace) -> int:
 def courses(arguments: Namespace) -> int:
     """List the courses, or show what was read from the named ones."""
     if arguments.what:
-        sound = [_is_sound_course(what) for what in arguments.what]
+        site = _site(arguments.profile)
+        sound = [_is_sound_course(what, site) for what in arguments.what]
         return 0 if all(sound) else 1
     print_table("", ["course", "length", "", "speed"], course_rows())
     return 0

@@ -11,7 +11,7 @@ from msgspec import convert
 from vehicled.control_socket.client import Client, ControlError, HungUpError
 from vehicled.control_socket.socket_path import find
 from vehicled.safety.reason import REFUSED, WITHDRAWN, ReasonCode
-from vehicled.terminal import print_table
+from vehicled.terminal import clear, print_table
 from vehicled.wire.usage import UsageRow, told
 
 ARMING_TIMEOUT_S = 12.0
@@ -35,8 +35,7 @@ def status(arguments: Namespace) -> int:
                 print(msgspec.json.encode(state).decode(), flush=True)
                 continue
             if sys.stdout.isatty():
-                # Home and clear: the table is drawn over the last one.
-                print("\x1b[H\x1b[2J", end="")
+                clear()
             _show(state, as_json=False)
     return 0
 
@@ -124,7 +123,8 @@ def _follow_alignment(client: Client) -> int:
     if state["mode"] == "STANDBY" and any(link["code"] == "heading_known" for link in state["chain"]):
         print(f"STANDBY: {state['why']}")
         return 0
-    raise ControlError(f"{state['mode']}: {state['why']}")
+    print(f"vehicled: {state['mode']}: {state['why']}", file=sys.stderr)
+    return 1
 
 
 def _wait(client: Client, wanted: str, *, arms: bool = False) -> int:

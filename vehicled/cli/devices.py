@@ -5,7 +5,7 @@ import sys
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +17,7 @@ from vehicled import plugins
 from vehicled.app import SetupError
 from vehicled.cli.can_files import CanFile, kind_of, unpacked
 from vehicled.messages import PortState
+from vehicled.recordings.foreign.recognise import Recognised, recognise
 from vehicled.registry import names, resolve
 from vehicled.runtime.ports.probe import judge
 from vehicled.terminal import Progress, print_table
@@ -131,6 +132,9 @@ def decode(arguments: Namespace) -> int:
     except OSError as error:
         raise SetupError(f"cannot read {source}: {error.strerror}") from error
     data = unpacked(data)
+    unread = recognise(data) if arguments.type is None else []
+    if unread and not unread[0].frames:
+        raise SetupError(f"{source} is {unread[0]}")
     kind, frames = arguments.type and plugins.absolute(arguments.type, Path()), None
     if file_kind := kind_of(data) if kind in (None, *names("CAN decoder")) else "":
         if file_kind == "screen":
@@ -141,12 +145,15 @@ def decode(arguments: Namespace) -> int:
         frames = CanFile(data, file_kind)
         found: Iterable[Decoded] = resolve("CAN decoder", kind)(frame for _, frame in frames)
     else:
-        kind = kind or _type_of(source, data)
+        kind = kind or _type_of(source, data, unread)
         if kind not in names("decoder") and kind in names("CAN decoder"):
             raise SetupError(f"{source} is not a CAN recording: give a file of candump -l, ASC, BLF, TRC or python-can CSV")
         found = resolve("decoder", kind)(data)
     if arguments.type is None:
         print(f"{source}: detected type {kind}", file=sys.stderr)
+        for each in unread:
+            if each.frames and kind not in each.readers:
+                print(f"{source}: also holds {each}", file=sys.stderr)
     counts: Counter[str] = Counter()
     if arguments.csv:
         found = _into_csv(found, arguments.csv, arguments.only, frames)
@@ -154,6 +161,8 @@ def decode(arguments: Namespace) -> int:
         counts[name] += 1
         if arguments.show and (not arguments.only or name == arguments.only):
             print(name, _text(value))
+    if frames is not None and frames.note:
+        print(f"{source}: {frames.note}", file=sys.stderr)
     if frames is not None and (frames.damaged or frames.fd_frames or frames.bus_events):
         left_out = f"{frames.damaged} damaged lines or blocks, {frames.fd_frames} frames of CAN FD"
         if frames.bus_events:
@@ -208,12 +217,15 @@ def _show_counts(title: str, counts: Counter[str], usage: MessageUsage | None) -
     print_table(title, ["message", "count", "used", "not used, remarks"], rows)
 
 
-def _type_of(source: Path, data: bytes) -> str:
-    """Return the format that most of a recording is in. Raises SetupError if none fits."""
-    driver = judge(data, [], 0, 1.0, {name: resolve("decoder", name) for name in names("decoder")}).driver
-    if not driver:
+def _type_of(source: Path, data: bytes, unread: Sequence[Recognised]) -> str:
+    """Return the format that most of a recording is in. Raises SetupError if none fits, naming the format if it is known."""
+    answer = judge(data, [], 0, 1.0, {name: resolve("decoder", name) for name in names("decoder")})
+    # A decoder of text names any sentence; those of another format make the recording no one of its own.
+    if unread and {kind for kind, _ in answer.messages} <= set(unread[0].sentences):
+        raise SetupError("\n".join(f"{source} holds {each}" for each in unread))
+    if not answer.driver:
         raise SetupError(f"{source}: cannot detect its format; give it with --type ({', '.join(names('decoder'))})")
-    return driver
+    return answer.driver
 
 
 def _can_type(data: bytes, file_kind: str) -> str:

@@ -1,10 +1,12 @@
-"""Commands ``vehicled log info | timing | cat | recover | compare | export | import | report | plot``."""
+"""Commands ``vehicled log info | timing | cat | recover | compare | export | extract | import | report | plot``."""
 
+import shlex
 import sys
 from argparse import Namespace
 
 from vehicled.log.errors import LogError
-from vehicled.plain_text import printable, printable_json, printable_lines
+
+DAMAGE_LINES = 10
 
 
 def info(arguments: Namespace) -> int:
@@ -12,7 +14,7 @@ def info(arguments: Namespace) -> int:
     from vehicled.log.info import info
 
     found = info(arguments.file)
-    print(found.to_json() if arguments.json else printable_lines(found.to_text()))
+    print(found.to_json() if arguments.json else found.to_text())
     return 0
 
 
@@ -21,10 +23,10 @@ def timing(arguments: Namespace) -> int:
     from vehicled.analysis.timing import timing
 
     found = timing(arguments.file)
-    print(found.to_json() if arguments.json else printable_lines(found.to_text()))
+    print(found.to_json(every=arguments.all) if arguments.json else found.to_text(every=arguments.all))
     for line in found.exceeded:
-        print(f"budget exceeded: {printable(line)}", file=sys.stderr)
-    return 1 if found.exceeded else 0
+        print(f"budget exceeded: {line}", file=sys.stderr)
+    return _status([arguments.file], bad=bool(found.exceeded))
 
 
 def cat(arguments: Namespace) -> int:
@@ -32,7 +34,7 @@ def cat(arguments: Namespace) -> int:
     from vehicled.log.cat import lines
 
     for line in lines(arguments.file, arguments.topic, start_s=arguments.start, stop_s=arguments.stop, limit=arguments.limit):
-        print(printable_json(line))
+        print(line)
     return 0
 
 
@@ -41,8 +43,8 @@ def recover(arguments: Namespace) -> int:
     from vehicled.log.recover import recover
 
     report = recover(arguments.file, arguments.output)
-    print(printable_lines(report.to_text()))
-    return 1 if report.reasons else 0
+    print(report.to_text())
+    return 1 if report.loses else 0
 
 
 def compare(arguments: Namespace) -> int:
@@ -59,8 +61,8 @@ def compare(arguments: Namespace) -> int:
     if arguments.messages:
         return _compare_messages(old, new, arguments)
     found = compare(old, new, seed=arguments.seed, threshold=arguments.threshold)
-    print(found.to_json() if arguments.json else printable_lines(found.to_text(every=arguments.all)))
-    return 1 if arguments.fail_on and found.count("regression") else 0
+    print(found.to_json() if arguments.json else found.to_text(every=arguments.all))
+    return _status([*old, *new], bad=bool(arguments.fail_on and found.count("regression")))
 
 
 def _compare_messages(old: list[str], new: list[str], arguments: Namespace) -> int:
@@ -70,8 +72,8 @@ def _compare_messages(old: list[str], new: list[str], arguments: Namespace) -> i
     if len(old) + len(new) != 2:
         raise LogError("--messages compares exactly two runs")
     found = compare_messages(old[0], new[0], tuple(arguments.topic))
-    print(found.to_json() if arguments.json else printable_lines(found.to_text()))
-    return 0 if found.same else 1
+    print(found.to_json() if arguments.json else found.to_text())
+    return _status([*old, *new], bad=not found.same)
 
 
 def export(arguments: Namespace) -> int:
@@ -79,7 +81,19 @@ def export(arguments: Namespace) -> int:
     from vehicled.analysis.export.exporting import export
 
     done = export(arguments.file, arguments.to, arguments.output, topics=arguments.topic, rate_hz=arguments.rate)
-    print(printable_lines(done.to_text()))
+    print(done.to_text())
+    return _status([arguments.file])
+
+
+def extract(arguments: Namespace) -> int:
+    """Write the files that a run was built from into a folder."""
+    from vehicled.replay.extraction import extract
+
+    done = extract(arguments.file, arguments.output or _beside(arguments.file, "_files"))
+    print(done.to_text())
+    again = f"vehicled sim --like {shlex.quote(arguments.file)}"
+    if done.course:
+        print(f"to drive the same again: {again}; with changed files: vehicled sim --profile {shlex.quote(done.profile)}")
     return 0
 
 
@@ -90,7 +104,7 @@ def import_(arguments: Namespace) -> int:
     done = import_log(
         arguments.source, arguments.output, mapping=arguments.map, profile=arguments.profile, format_name=arguments.format
     )
-    print(printable_lines(done.to_text()))
+    print(done.to_text())
     return 0
 
 
@@ -100,9 +114,9 @@ def report(arguments: Namespace) -> int:
 
     output = arguments.output or _beside(arguments.file, ".html")
     judged = write_report(arguments.file, output)
-    print(printable(judged.headline))
+    print(judged.headline)
     print(output)
-    return 0
+    return _status([arguments.file])
 
 
 def plot(arguments: Namespace) -> int:
@@ -112,7 +126,22 @@ def plot(arguments: Namespace) -> int:
     output = arguments.output or _beside(arguments.file, ".png")
     plot(arguments.file, arguments.topic, output)
     print(output)
-    return 0
+    return _status([arguments.file])
+
+
+def _status(runs: list[str], *, bad: bool = False) -> int:
+    """Return 1 if something is bad or a log is damaged, else 0. Print the damage: what was said is of the intact rest."""
+    from vehicled.log.damage import damage_of
+    from vehicled.log.reader import run_parts
+
+    damage = [each for run in dict.fromkeys(runs) for each in damage_of(run_parts(run))]
+    for each in damage[:DAMAGE_LINES]:
+        print(f"vehicled: damaged: {each}", file=sys.stderr)
+    if len(damage) > DAMAGE_LINES:
+        print(f"vehicled: ... and {len(damage) - DAMAGE_LINES} more damaged places", file=sys.stderr)
+    if damage:
+        print("vehicled: what was printed is of the intact rest; `vehicled log recover` saves it into a new file", file=sys.stderr)
+    return 1 if bad or damage else 0
 
 
 def _beside(file: str, ending: str) -> str:

@@ -64,6 +64,7 @@ class CommandParser(ArgumentParser):
         """Parse ``argv``. Invalid arguments end the process with a one-line message."""
         argv = self._with_implied(argv)
         arguments, unknown = self.parse_known_args(argv)
+        arguments.argv = tuple(argv)
         if unknown:
             self.descend([word for word in argv if not word.startswith("-")])._refuse(unknown)
         return arguments

@@ -10,6 +10,7 @@ from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.messages import EstimatorStatus, GroundTruth, StateEstimate
 from vehicled.output import check_output, write_output
+from vehicled.paths import gaps
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import course_from_bytes
@@ -31,6 +32,7 @@ def record_path(arguments: Namespace) -> int:
     datum, poses = _poses(source, truth=arguments.truth)
     poses = _between(poses, arguments.from_s, arguments.to_s, source)
     t_s = poses["t_s"]
+    _check_gaps(source, poses, bridge=arguments.bridge_gaps)
     try:
         path = recorded(
             t_s,
@@ -47,7 +49,27 @@ def record_path(arguments: Namespace) -> int:
     turns = f", {path.legs - 1} change(s) of direction" if path.legs > 1 else ""
     slowest, fastest = float(np.abs(course.speed_mps).min()), float(np.abs(course.speed_mps).max())
     print(f"{out}: {course.length_m:.1f} m, {len(path.x_m)} waypoints, {slowest:.2f} to {fastest:.2f} m/s{turns}")
+    print(f"smoothed by at most {path.shift_m:.3f} m")
     return 0
+
+
+def _check_gaps(source: Path, poses: dict[str, Any], *, bridge: bool) -> None:
+    """Name the stretches that were driven but not recorded. Raises :class:`CourseError` unless they are to be bridged."""
+    t_s = poses["t_s"]
+    finite = np.isfinite(poses["x_m"]) & np.isfinite(poses["y_m"])
+    points, times = np.column_stack((poses["x_m"], poses["y_m"]))[finite], t_s[finite]
+    if len(points) < 2:
+        return
+    for gap in gaps.find(points, times)[0]:
+        if gap.jump:
+            continue
+        at = f"from {times[gap.row - 1]:.1f} to {times[gap.row]:.1f} s"
+        if not bridge:
+            raise CourseError(
+                f"{source}: nothing was recorded {at}, over {gap.length_m:.1f} m: leave out what lies before or after "
+                "(--from, --to), or drive straight across with --bridge-gaps"
+            )
+        print(f"gap bridged by a straight line: {at}, {gap.length_m:.1f} m")
 
 
 def _poses(source: Path, *, truth: bool) -> tuple[Datum, dict[str, Any]]:
@@ -68,8 +90,12 @@ def _poses(source: Path, *, truth: bool) -> tuple[Datum, dict[str, Any]]:
                     columns[name].append(np.array(good[name]))
     t_ns = np.concatenate(columns["t_ns"]) if columns["t_ns"] else np.zeros(0, np.int64)
     if not len(t_ns):
-        what = "ground truth" if truth else "valid state estimate"
-        raise LogError(f"{source}: contains no {what}")
+        if truth:
+            raise LogError(f"{source}: contains no ground truth")
+        raise LogError(
+            f"{source}: contains no valid state estimate; to drive its fixes, export them with vehicled log export --to gpx and "
+            "give --course FILE.gpx:line=gnss"
+        )
     # Chunks may overlap, and a filter may report one instant twice.
     times, rows = np.unique(t_ns, return_index=True)
     poses = {name: np.concatenate(columns[name])[rows].astype(np.float64) for name in COLUMNS[1:]}

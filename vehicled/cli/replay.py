@@ -8,19 +8,23 @@ from vehicled.app import SetupError
 from vehicled.machine import Machine
 from vehicled.messages import ActuatorCommand, Event, Fault, Message, ModeChange, PortEvent
 from vehicled.output import check_plot_file
-from vehicled.replay.drive import DIFFERENT, WHAT_IF, Replay, ReplayResult
+from vehicled.replay.drive import DAMAGED, DIFFERENT, NOTHING, WHAT_IF, Replay, ReplayResult
 from vehicled.replay.journal import Journal
 from vehicled.replay.numbers import ReplayDifferences, rows
 from vehicled.terminal import Progress, print_table
 
 ALTERED_LINES = 5
 PARTING_LINES = 5
+DAMAGE_LINES = 10
 LINE_NS = 100_000_000
 """Interval of the commands shown after ``--from``."""
 
 
 def replay(arguments: Namespace) -> int:
-    """Replay a log; status 0 if all outputs are equal, 1 if one differs or the log is damaged. A what-if has status 0."""
+    """Replay a log; status 0 if all outputs are equal, 1 if one differs, the log is damaged or nothing could be compared.
+
+    A what-if of an undamaged log has status 0.
+    """
     overrides = list(arguments.set)
     overrides += [f"{table}.name={name}" for table in ("estimator", "controller") if (name := getattr(arguments, table))]
     if arguments.plot:
@@ -84,8 +88,20 @@ def to_text(result: ReplayResult) -> str:
             lines.append(f"digest {result.digest}, in the log {result.digest_in_log}")
     else:
         known = f"equal to the recorded digest: {result.digest}" if result.digest == result.digest_in_log else result.digest
-        lines.append(f"IDENTICAL: {result.records} records, {result.frames} frames and {result.ticks} ticks, bit for bit")
-        lines.append(f"digest {known}")
+        found = f"{result.records} records, {result.frames} frames and {result.ticks} ticks"
+        until = f" up to t = {result.replayed_s:.3f} s" if result.incomplete else ""
+        if result.verdict == NOTHING:
+            lines.append(f"NOTHING COMPARED: {found} can be replayed of this log")
+        elif result.verdict == DAMAGED:
+            lines.append(f"DAMAGED: the log is damaged; what can be replayed is identical{until}: {found}, bit for bit")
+        else:
+            lines.append(f"IDENTICAL{until}: {found}, bit for bit")
+            lines.append(f"digest {known}")
+    lines += [f"damaged: {each}" for each in result.damage[:DAMAGE_LINES]]
+    if len(result.damage) > DAMAGE_LINES:
+        lines.append(f"... and {len(result.damage) - DAMAGE_LINES} more; --json lists them")
+    if result.missing:
+        lines.append(f"{result.missing} records are missing in the log: dropped by a slow disk, removed by a tool, or unreadable")
     if result.incomplete:
         lines.append(f"incomplete run: {result.incomplete}")
     lines.append(f"{result.replayed_s:.1f} s of the run in {result.spent_s:.1f} s: {result.speed:.1f} x real time")

@@ -69,7 +69,7 @@ def serve(arguments: Namespace) -> int:
     with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
         observer = Observer(
             listeners=[(EVENT_TYPES, EventLog().record), ((ActuatorCommand,), systemd.record)],
-            progress=systemd.show,
+            progress={"systemd status": systemd.show, "systemd watchdog": systemd.feed},
             # Disable the watchdog from here on: closing the log may take longer than its timeout.
             on_end=lambda ending: notifier.stopping(ending.why),
         )
@@ -77,6 +77,8 @@ def serve(arguments: Namespace) -> int:
     for line in told(done.machine.usage):
         print(f"vehicled: messages: {line}", file=sys.stderr)
     print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
+    if done.observers_failed:
+        print(f"vehicled: failed beside the drive: {done.observers_failed}", file=sys.stderr)
     return int(done.ending.outcome)
 
 
@@ -128,8 +130,15 @@ class SystemdNotifier:
         """Note the time of a command to the actuator."""
         self._frame_ns = log_time_ns
 
+    def feed(self, machine: Machine, now_ns: int) -> None:
+        """Feed the watchdog after a turn of the loop and its output, from the time on when the daemon is ready."""
+        alive = now_ns - self._frame_ns < self.FRAME_NS
+        if self._every_ns and self._ready and alive and now_ns - self._fed_ns >= self._every_ns:
+            self._fed_ns = now_ns
+            self._notifier.watchdog()
+
     def show(self, machine: Machine, now_ns: int) -> None:
-        """Notify systemd after a turn of the loop and its output; a changed status at most once a second."""
+        """Report readiness, and a changed status at most once a second."""
         alive = now_ns - self._frame_ns < self.FRAME_NS
         if not self._ready:
             if self._begun_ns < 0:
@@ -138,17 +147,22 @@ class SystemdNotifier:
             if not alive or not (settled or now_ns - self._begun_ns > self.PORTS_NS):
                 return
             self._ready = True
-            self._status, self._status_ns = self._status_text(machine, now_ns), now_ns
+            self._status, self._status_ns = self._text(machine, now_ns), now_ns
             self._notifier.ready(self._status)
-        if self._every_ns and alive and now_ns - self._fed_ns >= self._every_ns:
-            self._fed_ns = now_ns
-            self._notifier.watchdog()
         if now_ns - self._status_ns >= self.STATUS_NS:
             self._status_ns = now_ns
-            status = self._status_text(machine, now_ns)
+            status = self._text(machine, now_ns)
             if status != self._status:
                 self._status = status
                 self._notifier.status(status)
+
+    def _text(self, machine: Machine, now_ns: int) -> str:
+        """Return the status; the last one if that fails, because readiness must be reported all the same."""
+        try:
+            return self._status_text(machine, now_ns)
+        except Exception as error:  # noqa: BLE001 - a text only explains
+            machine.observers.failed("systemd status", error, lasting=True)
+            return self._status
 
     def _status_text(self, machine: Machine, now_ns: int) -> str:
         parts = [f"{machine.mode.name}: {machine.why}"]

@@ -4,6 +4,8 @@ import sys
 from argparse import Namespace
 from math import isfinite
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from vehicled.app import SetupError
 from vehicled.judge import Judge
@@ -20,9 +22,23 @@ from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.runtime.events import EventLog
 from vehicled.terminal import Progress
 
+if TYPE_CHECKING:
+    from vehicled.cli.sim_like import Likeness
+
 
 def run(arguments: Namespace) -> int:
     """Drive a course in simulation and print the result."""
+    if not arguments.like:
+        if arguments.code != "same":
+            raise SetupError("--code needs --like: it says where the plugins of the log come from")
+        return _run(arguments, None)
+    from vehicled.cli.sim_like import take_over
+
+    with TemporaryDirectory(prefix="vehicled_like_") as folder:
+        return _run(arguments, take_over(arguments, Path(folder)))
+
+
+def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
     _check_options(arguments)
     plan = Plan.of(_spec(arguments))
     print_warnings(plan.findings)
@@ -59,6 +75,7 @@ def run(arguments: Namespace) -> int:
             ((Event,), lambda message, log_time_ns: announce(line.progress.above(), message)),
         ],
         progress=None if arguments.quiet else line.show,
+        keeps_signal=True,
     )
     line.progress.close()
     result = done.result
@@ -76,6 +93,8 @@ def run(arguments: Namespace) -> int:
         plot_drive(plan.course, done.trace, result, arguments.plot)
         if not arguments.json:
             print(f"plot: {arguments.plot}")
+    if likeness is not None:
+        print(likeness.judge(result.digest), file=sys.stderr)
     ending = done.drive.ending
     return int(ending.outcome) if arguments.by_hand else exit_status(ending, result.finished, result.markings_passed)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from vehicled.control_socket.socket_path import SocketPathError
+from vehicled.control_socket.socket_path import START, SocketPathError
 from vehicled.plain_text import printable
 
 TIMEOUT_S = 5.0
@@ -28,6 +28,16 @@ class HungUpError(ControlError):
 
 class NoAnswerError(ControlError):
     """The daemon did not answer in time; its answer may still come, so the connection is of no more use."""
+
+
+def _why(error: Exception, path: Path) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"there is no such socket; {START}"
+    if isinstance(error, ConnectionRefusedError):
+        if not path.is_socket():
+            return "this file is no socket; give the name of a profile, or a daemon's .sock file"
+        return f"the socket was left over by a daemon that has ended; {START}: the same profile's daemon replaces it"
+    return getattr(error, "strerror", None) or str(error)
 
 
 class Client:
@@ -53,7 +63,7 @@ class Client:
             raise ControlError(f"{path}: too many programs connect to the daemon at once") from None
         except (OSError, ValueError) as error:
             self._socket.close()
-            raise SocketPathError(f"no daemon answers on {path}: {getattr(error, 'strerror', None) or error}") from None
+            raise SocketPathError(f"no daemon answers on {path}: {_why(error, path)}") from None
         self._buffer = b""
 
     def __enter__(self) -> "Client":

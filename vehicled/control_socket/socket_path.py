@@ -64,23 +64,33 @@ def free_path(name: str) -> Path:
 
 
 def answers(path: Path) -> bool:
-    """Return True if a daemon listens at a path."""
+    """Return True if a daemon listens at a path, even if it is too busy to accept a connection."""
+    return isinstance(_failure(path), BlockingIOError | TimeoutError | None)
+
+
+def left_over(path: Path) -> bool:
+    """Return True if nobody listens at a path any more, because the daemon was killed or lost its power."""
+    return isinstance(_failure(path), ConnectionRefusedError)
+
+
+def _failure(path: Path) -> OSError | None:
+    """Return why no connection is possible; None if one is."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(0.2)
         try:
             probe.connect(str(path))
-        except BlockingIOError:
-            # So many clients wait to be accepted that there is no room for one more.
-            return True
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            return error
+    return None
 
 
 def find(name: str | None) -> Path:
     """Return the socket of a running daemon: that of the profile ``name``, or the only one. Raises :class:`SocketPathError`."""
     folders = [folder(), *Path("/run").glob("vehicled*")]
-    found = {path.stem: path for place in folders for path in sorted(_sockets(place))}
+    sockets = [path for place in folders for path in sorted(_sockets(place))]
+    dead = [path for path in sockets if left_over(path)]
+    found = {path.stem: path for path in sockets if path not in dead}
+    old = "".join(f"; {path} is left over from one that has ended" for path in dead)
     if name is not None:
         path = Path(name)
         if path.suffix == SUFFIX or "/" in name:
@@ -88,11 +98,11 @@ def find(name: str | None) -> Path:
         if name in found:
             return found[name]
         running = f"running: {', '.join(sorted(found))}" if found else "none is running"
-        raise SocketPathError(_closed(folders) or f"no daemon of profile {name!r} is running ({running}); {START}")
+        raise SocketPathError(_closed(folders) or f"no daemon of profile {name!r} is running ({running}{old}); {START}")
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        raise SocketPathError(_closed(folders) or f"no daemon is running; {START}")
+        raise SocketPathError(_closed(folders) or f"no daemon is running{old}; {START}")
     raise SocketPathError(f"several daemons run: {', '.join(sorted(found))}; choose one with --profile")
 
 

@@ -10,7 +10,7 @@ from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import State
 from vehicled.estimation.gaussian import Array
 from vehicled.estimation.history import Pose
-from vehicled.messages import GnssFix, Heading
+from vehicled.messages import GnssFix, Heading, HeadingKind
 
 MAX_SPEED_MPS = 100.0
 UNKNOWN_SPEED_SIGMA_MPS = 1.0
@@ -56,6 +56,8 @@ def initial_state(
     sigma_speed = sqrt(float(R_velocity[0, 0] + R_velocity[1, 1]))
     if heading is not None:
         yaw, sigma_yaw = heading.yaw_rad, heading_sigma_rad(params, heading)
+        if heading.kind == HeadingKind.INERTIAL:
+            sigma_yaw = hypot(sigma_yaw, params.heading_drift_sigma_rad)
     elif moves:
         yaw, sigma_yaw = atan2(vn, ve) + (pi if backward else 0.0), sigma_speed / speed
     else:

@@ -12,6 +12,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from vehicled.error_text import message, shown
 from vehicled.gym.errors import GymError
 from vehicled.gym.settings import settings
 from vehicled.gym.simulation import Observations, Rows, Simulation
@@ -39,7 +40,7 @@ class VehicleEnv(gymnasium.Env[Observations, npt.NDArray[np.float32]]):
         self.action_space = ACTION
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observations, Info]:
-        super().reset(seed=seed)
+        super().reset(seed=_seed(seed))
         self.simulation.reset(np.zeros(1, np.intp), [self.np_random])
         return self.simulation.observe()[0], self._info()
 
@@ -47,7 +48,7 @@ class VehicleEnv(gymnasium.Env[Observations, npt.NDArray[np.float32]]):
         if self._np_random is None:
             raise gymnasium.error.ResetNeeded("call reset() before the first step")
         simulation = self.simulation
-        simulation.step(np.asarray(action)[None])
+        simulation.step(_array(action)[None])
         return (
             simulation.observe()[0],
             float(simulation.reward[0]),
@@ -100,13 +101,17 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
     def reset(self, *, seed: int | list[int | None] | None = None, options: Info | None = None) -> tuple[Observations, Info]:
         """Start new episodes. A number seeds row i with ``seed + i``; with ``options={"reset_mask": ...}`` only some rows start.
 
-        Raises :class:`GymError` for seeds or a mask of another length.
+        Raises :class:`GymError` for seeds that are none, and for seeds or a mask of another length.
         """
         n = self.num_envs
         mask = np.asarray((options or {}).get("reset_mask", np.ones(n, dtype=np.bool_)))
         if mask.shape != (n,) or mask.dtype != np.bool_ or not mask.any():
             raise GymError(f"reset_mask must hold {n} booleans, at least one of them true")
-        seeds = [None] * n if seed is None else [*seed] if isinstance(seed, list | tuple) else [int(seed) + row for row in range(n)]
+        if isinstance(seed, list | tuple | np.ndarray):
+            seeds = [_seed(each) for each in seed]
+        else:
+            first = _seed(seed)
+            seeds = [None if first is None else first + row for row in range(n)]
         if len(seeds) != n:
             raise GymError(f"{len(seeds)} seeds for {n} environments; give one each, or one number")
         if not self._generators:
@@ -131,7 +136,7 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
             new = np.flatnonzero(self._ended)
         elif self._autoreset == AutoresetMode.DISABLED and self._ended.any():
             raise GymError('an episode has ended: call reset(options={"reset_mask": terminated | truncated}) before the next step')
-        simulation.step(np.asarray(actions), new)
+        simulation.step(_array(actions), new)
         observations, info = simulation.observe(), self._info()
         rewards, terminated, truncated = simulation.reward.copy(), simulation.terminated.copy(), simulation.truncated.copy()
         self._ended = terminated | truncated
@@ -148,6 +153,22 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
     def _info(self) -> Info:
         every, facts = np.ones(self.num_envs, dtype=np.bool_), self.simulation.info()
         return facts | {f"_{key}": every for key in facts}
+
+
+def _seed(value: Any) -> int | None:
+    """Return a seed as gymnasium takes it. Raises :class:`GymError` for what is no whole number of at least 0."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise GymError(f"seed {shown(value)}: give a whole number of at least 0, or None")
+    return int(value)
+
+
+def _array(action: object) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(action)
+    except (ValueError, TypeError) as error:
+        raise GymError(f"the action {shown(action)} is no array: {message(error)}") from None
 
 
 def _refuse_rendering(render_mode: object) -> None:

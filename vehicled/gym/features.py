@@ -1,6 +1,7 @@
 """Features of many vehicles at once, by the names that policies have in the daemon."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -81,17 +82,30 @@ _AHEAD: dict[str, tuple[float, Callable[[FeatureInputs, CoursePoints], Array]]] 
 """Bound and computation of the features of a point ahead on the course."""
 
 
+def _scalar(kind: str, i: FeatureInputs) -> Array:
+    return _SCALARS[kind][1](i)
+
+
+def _of_point(kind: str, ahead_m: float, i: FeatureInputs) -> Array:
+    return _AHEAD[kind][1](i, i.tracker.points_at(i.points.s_m + ahead_m))
+
+
+def _sectors(width: int, i: FeatureInputs) -> Array:
+    return sector_minima(i.ranges_m, width, i.reach_m)
+
+
 def feature(name: str, width: int, reach_m: float) -> Feature:
     """Return a feature of the daemon by name, for a scanner of a largest range. Raises :class:`GymError` for another."""
     kind, _, argument = name.removesuffix("]").partition("[")
+    # The functions of the tables have no names of their own, by which an environment could be pickled.
     if kind in _SCALARS:
-        bound, values = _SCALARS[kind]
-        return Feature(1, -bound, bound, values)
+        bound = _SCALARS[kind][0]
+        return Feature(1, -bound, bound, partial(_scalar, kind))
     if kind in _AHEAD:
-        (bound, of), ahead_m = _AHEAD[kind], float(argument)
-        return Feature(1, -bound, bound, lambda i: of(i, i.tracker.points_at(i.points.s_m + ahead_m)))
+        bound = _AHEAD[kind][0]
+        return Feature(1, -bound, bound, partial(_of_point, kind, float(argument)))
     if kind == "scan_m":
-        return Feature(width, 0.0, reach_m, lambda i: sector_minima(i.ranges_m, width, i.reach_m))
+        return Feature(width, 0.0, reach_m, partial(_sectors, width))
     raise GymError(f'feature "{name}" is not computed for many vehicles at once; leave it out')
 
 

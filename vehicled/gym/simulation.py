@@ -151,9 +151,9 @@ class Simulation:
     def step(self, actions: npt.NDArray[np.floating], new: Rows | None = None) -> None:
         """Advance all vehicles one period by actions (n, 2). The rows ``new`` start new episodes instead.
 
-        Raises :class:`GymError` for an action that is not finite.
+        Actions beyond -1 and 1 are clipped. Raises :class:`GymError` for what is no finite number.
         """
-        if actions.shape != (self.count, 2) or not np.isfinite(actions).all():
+        if actions.shape != (self.count, 2) or actions.dtype.kind not in "fiub" or not np.isfinite(actions).all():
             raise GymError(f"actions must be finite numbers of the shape ({self.count}, 2): throttle and steering of each vehicle")
         action = np.clip(actions.astype(np.float64), -1.0, 1.0)
         before_m = self.tracker.progress_m

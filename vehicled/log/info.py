@@ -187,7 +187,7 @@ def _state(log: LogReader) -> str:
 
 def _ended(log: LogReader) -> str:
     if log.end:
-        return log.end.get("reason", "") or "orderly"
+        return log.end.get("reason", "") or ("after a crash" if log.end.get("outcome") == "crashed" else "orderly")
     if log.layout.complete and log.is_vehicled_log:
         return "the daemon was killed or crashed, or the run continues in the next part"
     return "unknown" if log.layout.complete else "not yet, or cut off"

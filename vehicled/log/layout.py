@@ -11,6 +11,7 @@ import struct
 import zlib
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO
 
 import numpy as np
@@ -32,6 +33,7 @@ _CHUNK_TIMES = struct.Struct("<QQ")
 _CHUNK_INDEX = struct.Struct("<QQQQI")
 _CHANNEL_OFFSET = struct.Struct("<HQ")
 _U64 = struct.Struct("<Q")
+_DATA_END = struct.Struct("<BQI")
 _FOOTER_BYTES = 9 + 20 + 8
 _SMALL_LIMIT = 1 << 30
 _CHUNK_FIXED = struct.Struct("<QQQII")
@@ -40,7 +42,8 @@ CHUNK_PEEK_BYTES = _HEAD.size + _CHUNK_FIXED.size + 4 + _U64.size
 """Bytes that :func:`chunk_length` needs from a chunk."""
 _CHUNK_HEAD = re.compile(rb"\x06(?=[\s\S]{4}\x00{4})")
 _SCAN_BYTES = 1 << 20
-_FAULTS = (McapError, struct.error, UnicodeDecodeError, EOFError, ValueError, IndexError)
+DAMAGE = (McapError, struct.error, ValueError, EOFError, IndexError, OverflowError, MemoryError)
+"""Exceptions raised by reading a damaged record; the last two by a length that is none."""
 
 
 class Layout(Struct):
@@ -51,8 +54,14 @@ class Layout(Struct):
     library: str = ""
     problem: str = ""
     """Reason why the file is incomplete; empty for a complete file."""
-    lost_bytes: int = 0
-    """Bytes between and behind the intact records of an incomplete file."""
+    cut: bool = False
+    """True if the file ends before its end: it is being written, its writer was stopped, or it was cut off."""
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    """Offset and length of the bytes between and behind the intact records of an incomplete file."""
+    data_end: int = 0
+    """Offset of the record that ends the data; 0 if there is none."""
+    data_crc: int = 0
+    """Checksum of all bytes before it; 0 if the writer gave none."""
     schemas: dict[int, Schema] = field(default_factory=dict)
     channels: dict[int, Channel] = field(default_factory=dict)
     metadata: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -67,6 +76,11 @@ class Layout(Struct):
     def complete(self) -> bool:
         """True if the file ended orderly, with an intact summary."""
         return not self.problem
+
+    @property
+    def lost_bytes(self) -> int:
+        """Number of bytes between and behind the intact records of an incomplete file."""
+        return sum(length for _, length in self.lost)
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
@@ -109,7 +123,7 @@ def read_layout(stream: BinaryIO) -> Layout:
     try:
         layout = _from_summary(stream, size)
         problem = ""
-    except _FAULTS as error:
+    except DAMAGE as error:
         layout, problem = None, str(error)
     return layout if layout is not None else _from_walk(stream, size, problem)
 
@@ -141,9 +155,12 @@ def _from_summary(stream: BinaryIO, size: int) -> Layout:
     stop = size - _FOOTER_BYTES
     if not len(MAGIC) < summary_start < stop:
         raise ValueError("it has no summary")
-    _check_summary(stream, summary_start, size)
+    checked = _check_summary(stream, summary_start, size)
     layout = Layout(size=size)
+    _read_data_end(stream, layout, summary_start - _DATA_END.size)
     _read_header(stream, layout)
+    if layout.data_crc and not checked and layout.library.startswith("vehicled"):
+        raise ValueError("the checksum of its summary was removed")
     chunks = array("Q")
     at = summary_start
     for opcode, offset, length in records_between(stream, summary_start, stop):
@@ -167,7 +184,8 @@ def _from_summary(stream: BinaryIO, size: int) -> Layout:
     return layout
 
 
-def _check_summary(stream: BinaryIO, summary_start: int, size: int) -> None:
+def _check_summary(stream: BinaryIO, summary_start: int, size: int) -> bool:
+    """Return False if the summary has no checksum. Raises ValueError if its checksum does not fit."""
     stream.seek(size - len(MAGIC) - 4)
     (expected,) = struct.unpack("<I", stream.read(4))
     stream.seek(summary_start)
@@ -179,27 +197,39 @@ def _check_summary(stream: BinaryIO, summary_start: int, size: int) -> None:
         found, left = zlib.crc32(data, found), left - len(data)
     if found != expected:
         raise ValueError("its summary is damaged")
+    return bool(expected)
+
+
+def _read_data_end(stream: BinaryIO, layout: Layout, at: int) -> None:
+    stream.seek(max(at, 0))
+    opcode, length, crc = _DATA_END.unpack(stream.read(_DATA_END.size))
+    if opcode != Opcode.DATA_END or length != 4:
+        raise ValueError("its data do not end where its summary begins")
+    layout.data_end, layout.data_crc = at, crc
 
 
 def _from_walk(stream: BinaryIO, size: int, problem: str) -> Layout:
-    layout = Layout(size=size, problem=problem)
+    stream.seek(size - len(MAGIC))
+    layout = Layout(size=size, problem=problem, cut=stream.read() != MAGIC)
     chunks = array("Q")
     at = len(MAGIC)
     while at < size:
         record = _record_at(stream, at, size)
         if record is None:
             found = _next_chunk(stream, at + 1, size)
-            layout.lost_bytes += found - at
+            layout.lost.append((at, found - at))
             at = found
             continue
         opcode, length = record
         if opcode == Opcode.DATA_END:
             # The following records depend on the damaged one.
+            with suppress(*DAMAGE):
+                _read_data_end(stream, layout, at)
             break
         try:
             _read_walked(stream, layout, chunks, opcode, at + _HEAD.size, length)
-        except _FAULTS:
-            layout.lost_bytes += _HEAD.size + length
+        except DAMAGE:
+            layout.lost.append((at, _HEAD.size + length))
         at += _HEAD.size + length
     layout.chunks = np.frombuffer(chunks, CHUNK_DTYPE) if chunks else layout.chunks
     return layout

@@ -81,6 +81,7 @@ class McapFile:
         self._stream = stream
         self.size = 0
         """Bytes written."""
+        self._crc = 0
         self.message_count = 0
         self.chunk_count = 0
         self._counts: dict[int, int] = {}
@@ -178,7 +179,8 @@ class McapFile:
 
     def finish(self) -> None:
         """Write summary and footer. The stream stays open."""
-        self._write_record(DataEnd(0))
+        # Of all bytes so far, so that a reader finds damage anywhere without unpacking a chunk.
+        self._write_record(DataEnd(self._crc))
         summary_start = self.size
         statistics = Statistics(
             attachment_count=len(self._attachment_indexes),
@@ -220,6 +222,7 @@ class McapFile:
     def _write(self, data: bytes) -> None:
         self._stream.write(data)
         self.size += len(data)
+        self._crc = zlib.crc32(data, self._crc)
 
 
 def _encode(*records: McapRecord) -> bytes:

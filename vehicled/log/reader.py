@@ -16,14 +16,13 @@ from typing import Any, BinaryIO, Generic, Self, TypeVar, overload
 
 import numpy as np
 from mcap.data_stream import ReadDataStream
-from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.records import Attachment as AttachmentRecord
 from mcap.records import Chunk
 from msgspec import Struct
 
 from vehicled.log.errors import LogError
-from vehicled.log.layout import CHUNK_PEEK_BYTES, Layout, channel_bit, chunk_length, open_file, read_layout
+from vehicled.log.layout import CHUNK_PEEK_BYTES, DAMAGE, Layout, channel_bit, chunk_length, open_file, read_layout, records_between
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.schema import CHANNELS, END_RECORD, HEADER_RECORD, RunHeader, schema_of
 from vehicled.messages import Message, TaskTick
@@ -35,8 +34,6 @@ T = TypeVar("T")
 _SLACK_NS = 2_000_000_000
 """Largest disorder of log times; messages are held back this long to be sorted."""
 _RECORD_HEAD = np.dtype([("opcode", "u1"), ("length", "<u8"), ("channel", "<u2")])
-DAMAGE = (McapError, ValueError, struct.error, UnicodeDecodeError, EOFError)
-"""Exceptions raised by reading a damaged record."""
 
 
 class Record(Struct, Generic[M], frozen=True):
@@ -217,6 +214,22 @@ class LogReader:
                     if len(offsets) and int(offsets.max()) < len(records):
                         yield records, offsets
 
+    def count(self, kind: type[Message]) -> int | None:
+        """Return how many messages of a type the index of the file counts; None without an index."""
+        if self.layout.statistics is None:
+            return None
+        counts = self.layout.statistics.channel_message_counts
+        return sum(counts.get(channel, 0) for channel, _, _ in self._channels((kind,)))
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes of the file; fewer at its end."""
+        self._stream.seek(offset)
+        return self._stream.read(length)
+
+    def between(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Yield opcode, offset of the body and length of the records in a range, up to the first that is none."""
+        return records_between(self._stream, start, stop)
+
     def records(self, number: int) -> bytes:
         """Return the message records of a chunk; empty if damaged, which is noted in ``faults``."""
         try:
@@ -254,6 +267,11 @@ class LogReader:
             except CdrError as error:
                 raise LogError(f"{self.path}: {channel.topic} cannot be read by this version: {error}") from error
         return known
+
+    @property
+    def own_channels(self) -> frozenset[int]:
+        """Channels of our messages, whose sequence numbers are unique; not those of the standard ROS types beside them."""
+        return frozenset(self._known)
 
     def _channels(self, types: tuple[type[Message], ...]) -> list[tuple[int, type[Message], int]]:
         return [(channel, kind, fields) for channel, (kind, fields) in self._known.items() if not types or kind in types]

@@ -18,9 +18,9 @@ from mcap.records import Attachment, Channel, Metadata, Schema
 from msgspec import Struct, field
 
 from vehicled.log.errors import LogError, why
-from vehicled.log.layout import Layout, open_file, record_body, records_between
+from vehicled.log.layout import DAMAGE, Layout, open_file, record_body, records_between
 from vehicled.log.mcapfile import McapFile
-from vehicled.log.reader import DAMAGE, LogReader, unpack_chunk
+from vehicled.log.reader import LogReader, unpack_chunk
 
 
 class RecoverReport(Struct, frozen=True, kw_only=True):
@@ -43,6 +43,11 @@ class RecoverReport(Struct, frozen=True, kw_only=True):
     mended_chunks: int = 0
     """Number of chunks saved in spite of a damaged record head."""
     lost_attachments: list[str] = field(default_factory=list)
+
+    @property
+    def loses(self) -> bool:
+        """True if the new file lacks something of the source."""
+        return bool(self.damaged_chunks or self.lost_attachments or self.lost_bytes)
 
     def to_text(self) -> str:
         """Return the report as plain text."""

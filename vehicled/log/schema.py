@@ -135,6 +135,26 @@ def plugin_attachment(row: int, file: str) -> str:
     return f"plugins/{row}/{file}"
 
 
+class FileRow(Struct, frozen=True, kw_only=True):
+    """A file of the simulated world, which the profile names."""
+
+    key: str
+    """Dotted key of the profile, such as ``sim.scene``."""
+    name: str
+    """Value of the key: a file, or a plugin of the simulator."""
+    path: str
+    """File with its whole path."""
+    hashes: dict[str, str]
+    """SHA-256 of it and of the files that belong to it, by path relative to its folder, its own first."""
+    attached: bool = True
+    """False if they were too large for the log. Attachments: :func:`file_attachment`."""
+
+
+def file_attachment(row: int, file: str) -> str:
+    """Return the name of the attachment with a file of the header's row number ``row``."""
+    return f"files/{row}/{file}"
+
+
 class RunHeader(Struct, frozen=True, kw_only=True):
     """Description of a run: everything that its digest depends on, and how to read its times and tasks."""
 
@@ -184,6 +204,10 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     """Code of the user's that the run used; its text is attached."""
     imported: dict[str, str] = field(default_factory=dict)
     """Origin and assumptions of an imported log; empty for our own runs."""
+    files: list[FileRow] = field(default_factory=list)
+    """Files of the simulated world; empty for a run on the devices of a vehicle."""
+    world: dict[str, str] = field(default_factory=dict)
+    """Conditions of a simulated run: ``failures`` (JSON list), ``start``, ``duration_s``; missing where none was given."""
 
     @property
     def offset_ns(self) -> int:

@@ -1,4 +1,4 @@
-"""The loop's side of the log: packs messages into chunks and queues them for the pipe. Pure; never blocks, never raises.
+"""The loop's side of the log: packs messages into chunks and queues them for the pipe. Pure; never blocks.
 
 Recording is an append to a buffer. A chunk is closed when it has grown to ``CHUNK_BYTES`` or when :meth:`LogSink.flush` finds it
 ``CHUNK_AGE_NS`` old; the closed buffer itself becomes the frame, so that nothing is copied on the loop.
@@ -101,19 +101,37 @@ class LogSink:
         if self._stopped and self._copies is None:
             return
         pack, channel, buffer = self._routes[type(message)]
+        data = buffer.data
+        size = len(data)
         try:
             payload = pack(message)
             t_ns = log_time_ns + self.offset_ns
-            self._sequence = sequence = (self._sequence + 1) & _WRAP
-            data = buffer.data
+            sequence = (self._sequence + 1) & _WRAP
             data += _RECORD.pack(_OPCODE, _FIXED + len(payload), channel, sequence, t_ns, t_ns)
+            data += payload
         except (CdrError, struct.error) as error:
+            self._sequence = (self._sequence + 1) & _WRAP
             self._misfit(message, log_time_ns, error)
             return
-        data += payload
+        except BaseException:
+            # Half a record would make the whole chunk unreadable.
+            del data[size:]
+            raise
+        self._sequence = sequence
         buffer.records += 1
         if len(data) >= CHUNK_BYTES:
             self._close(buffer, log_time_ns)
+
+    def lose(self, message: Message, log_time_ns: int) -> None:
+        """Count a record whose recording raised. Of the journal it is a gap, beyond which the run cannot be replayed."""
+        self._sequence = (self._sequence + 1) & _WRAP
+        lossless = self._routes[type(message)][2].stream is not Stream.DERIVED
+        losses = self.journal_losses if lossless else self.derived_losses
+        losses.records += 1
+        if lossless and self.not_replayable_after_ns is None:
+            self.not_replayable_after_ns = log_time_ns
+            fields = {"streams": "journal", "complete_to_ns": log_time_ns, "cause": "record_failed"}
+            self._event("error", "not_replayable_after", log_time_ns, fields, forced=True)
 
     def flush(self, now_ns: int) -> None:
         """Close the chunks if the last time is ``CHUNK_AGE_NS`` ago. Cheap if none is due: call it in every loop cycle."""

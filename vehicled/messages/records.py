@@ -44,7 +44,18 @@ class Cause(IntEnum):
     """The loop slept and the kernel woke it late."""
     DECLARED = 9
     """Simulation only: declared or injected costs exceed the deadline."""
+    SIMULATOR = 10
+    """Simulation only: the clock waited for the simulator and then jumped over the release."""
+    STOPPED = 11
+    """A stop signal, as of job control or a debugger, stopped the process."""
+    NO_SCHEDSTAT = 12
+    """No cause: blocked or preempted, which only a kernel with scheduler statistics tells apart."""
+    NO_LOOP_RECORD = 13
+    """No cause: this event loop does not record its sleeps."""
+    EVIDENCE_FAILED = 14
+    """No cause, because looking for it raised."""
     UNKNOWN = 15
+    """No cause, although all evidence was there."""
 
 
 class TaskTick(Message, frozen=True):

@@ -1,7 +1,7 @@
 """Courses by name: those drawn by formula, those shipped as files, and the user's own files."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
 from math import pi
@@ -11,9 +11,11 @@ from stat import S_ISREG
 from vehicled import shipped
 from vehicled.paths import formulas, manoeuvres
 from vehicled.paths.course import Course
+from vehicled.paths.course_file import DEFAULTS, ReadOptions
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import ENDINGS, MAX_BYTES, course_from_bytes
 from vehicled.paths.random_course import random_course
+from vehicled.paths.times import UNITS
 
 _FORMULAS: dict[str, Callable[..., Course]] = {
     "straight_20m": partial(formulas.straight, 20.0, name="straight_20m"),
@@ -69,6 +71,13 @@ _FORMULAS |= {
     for mph in speeds
 }
 
+_FILE_PARAMETERS = {
+    "columns": "x,y,... for a table without a header",
+    "gaps": "bridge to drive straight across what was not recorded",
+    "time": "s, ms, us, ns, hhmmss, ...",
+    "line": "name or number of one of several lines",
+}
+"""Parameters of a course file."""
 _FITTED = ("width_m", "centre_m", "turn_radius_m")
 """Parameters that come from the vehicle where the user gives none."""
 
@@ -83,8 +92,9 @@ def load_course(
 ) -> Course:
     """Return the course of that name, else the one in that file. Raises CourseError with the mistake and its cure.
 
-    A course drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``. A table without a header takes the names of
-    its columns: ``yard.csv:columns=x,y,-,speed``, with - for one to ignore. ``width_m``, ``centre_m``, the distance from the rear
+    A course drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``, and so does a file:
+    ``columns=x,y,-,speed``, ``gaps=bridge``, ``time=ms`` and ``line=2`` are those of
+    :class:`~vehicled.paths.course_file.ReadOptions`. ``width_m``, ``centre_m``, the distance from the rear
     axle to the middle, and ``turn_radius_m``, the tightest turn, are the vehicle's; a course that fits its lanes or bends to a
     vehicle uses them.
     """
@@ -96,24 +106,42 @@ def load_course(
     known = names()
     if name_or_file in known:
         return _from_file(shipped.folder("profiles/courses") / f"{name_or_file}.csv", name_or_file).renamed(name_or_file)
-    file, columns = _with_columns(name_or_file)
+    file, options = _with_options(name_or_file)
     looks_like_file = "/" in file or "\\" in file or Path(file).suffix.lower() in ENDINGS
     if looks_like_file or _exists(file):
-        return _from_file(Path(file), file, columns)
+        return _from_file(Path(file), file, options)
     close = get_close_matches(name_or_file, known, n=1, cutoff=0.5)
     hint = f'did you mean "{close[0]}"? ' if close else ""
     raise CourseError(f'no course "{name_or_file[:60]}"; {hint}known: {", ".join(known)}; or give a file ({", ".join(ENDINGS)})')
 
 
-def _with_columns(name_or_file: str) -> tuple[str, list[str]]:
-    """Return a file and the names given for its columns. Raises CourseError for another parameter."""
+def _with_options(name_or_file: str) -> tuple[str, ReadOptions]:
+    """Return a file and what is said of it behind its name. Raises CourseError for another parameter."""
     file, colon, given = name_or_file.rpartition(":")
     if not colon or Path(file).suffix.lower() not in ENDINGS or _exists(name_or_file):
-        return name_or_file, []
-    key, equals, columns = given.partition("=")
-    if key != "columns" or not equals or not columns:
-        raise CourseError(f'{file}: "{given[:40]}" is no parameter of a course file; known: columns=x,y,... for a table')
-    return file, [column.strip() for column in columns.split(",")]
+        return name_or_file, DEFAULTS
+    values: dict[str, list[str]] = {}
+    key = ""
+    for item in given.split(","):
+        name, equals, value = item.partition("=")
+        if equals and name in _FILE_PARAMETERS:
+            key, value = name, value.strip()
+            values[key] = [value] if value else []
+        elif key == "columns":
+            values[key].append(item.strip())
+        else:
+            values = {}
+            break
+    if not all(values.values()) or not values:
+        known = "; ".join(f"{name}={what}" for name, what in _FILE_PARAMETERS.items())
+        raise CourseError(f'{file}: "{given[:40]}" is no parameter of a course file; known: {known}')
+    bridging, unit = values.get("gaps", [""])[0], values.get("time", [""])[0]
+    if bridging not in ("", "bridge"):
+        raise CourseError(f"{file}: gaps={bridging[:40]}: write gaps=bridge, or leave it out and a gap is refused")
+    if unit not in ("", *UNITS):
+        raise CourseError(f"{file}: time={unit[:40]}: the units are {', '.join(UNITS)}")
+    columns, line = tuple(values.get("columns", ())), values.get("line", [""])[0]
+    return file, ReadOptions(columns, bridge_gaps=bool(bridging), time=unit, line=line)
 
 
 def parameters(name: str) -> dict[str, object]:
@@ -161,7 +189,7 @@ def _exists(name: str) -> bool:
         return False
 
 
-def _from_file(path: Path, shown: str, columns: Sequence[str] = ()) -> Course:
+def _from_file(path: Path, shown: str, options: ReadOptions = DEFAULTS) -> Course:
     try:
         if path.is_dir():
             raise CourseError(f"{shown}: is a folder; name the course file in it")
@@ -183,7 +211,7 @@ def _from_file(path: Path, shown: str, columns: Sequence[str] = ()) -> Course:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise CourseError(f"{shown!r}: cannot be read: {reason}") from None
-    return course_from_bytes(data, path.name, columns)
+    return course_from_bytes(data, path.name, options)
 
 
 def _siblings(path: Path) -> list[Path]:

@@ -209,7 +209,7 @@ def course_from_waypoints(
     _check_legs(at, legs, rows)
     speeds = speeds[: len(points)]
     if yaw is not None:
-        _check_headings(name, points, np.asarray(yaw, dtype=float)[rows] + np.where(speeds < 0.0, np.pi, 0.0))
+        check_headings(name, points, np.asarray(yaw, dtype=float)[rows] + np.where(speeds < 0.0, np.pi, 0.0))
     return _sampled(name, points, legs, speeds, turning, closed, datum, speed_holds, waits)
 
 
@@ -372,7 +372,8 @@ def _check_legs(at: _Places, legs: Array, rows: Rows) -> None:
         )
 
 
-def _check_headings(name: str, points: Array, yaw: Array) -> None:
+def check_headings(name: str, points: Array, yaw: Array) -> None:
+    """Raise CourseError if headings yaw (n,), in rad, point against the order of the points (n, 2)."""
     along = np.diff(points, axis=0)
     agrees = np.cos(yaw[: len(along)]) * along[:, 0] + np.sin(yaw[: len(along)]) * along[:, 1] > 0.0
     if len(agrees) and np.isfinite(yaw).all() and float(agrees.mean()) < 0.25:

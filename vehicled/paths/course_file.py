@@ -8,23 +8,54 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from vehicled.paths.course import MAX_WAYPOINTS, Course, course_from_waypoints
+from vehicled.paths import gaps, times
+from vehicled.paths.course import MAX_WAYPOINTS, Course, check_headings, course_from_waypoints
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.plausibility import curvature_remarks, heading_as_yaw
 from vehicled.paths.read_summary import ReadSummary
-from vehicled.paths.recorded import MOVING_MPS, WINDOW_M, Recorded, recorded, trace_speeds
+from vehicled.paths.recorded import (
+    CHORD_M,
+    MOVING_MPS,
+    WINDOW_M,
+    chord_rows,
+    recorded,
+    smoothed_rows,
+    trace_speeds,
+    zigzags,
+)
 from vehicled.paths.smoothing import Array
+from vehicled.paths.times import Times
 
 DEFAULT_SPEED_MPS = 1.0
 # Nobody drives a course here; a latitude beyond it is a longitude.
 POLAR_DEG = 85.0
 MAX_DISTANCE_M = 100_000.0
 TRACE_SPACING_M = 0.25
-"""Rows with times that are closer than this, in the median, are a recording; others are waypoints."""
+"""Rows that are closer than this, in the median, are dense: with times they are a recording, without them they may be one."""
 TRACE_WAYPOINT_M = 0.25
 TRACE_WINDOW_S = 0.5
 """Shortest smoothing, as a time: a fast vehicle leaves few rows in each metre, and their noise would bend the line."""
+SPEED_UNITS = {"km/h": 3.6, "mph": 1.0 / 0.44704, "knots": 3600.0 / 1852.0, "cm/s": 100.0, "mm/s": 1000.0}
+"""Usual units of recorded speeds, as values for 1 m/s."""
+MOST_GAPS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Options that a user gives about a course file behind its name, as in ``trace.csv:gaps=bridge,time=ms``."""
+
+    columns: tuple[str, ...] = ()
+    """Names of the columns of a table without a header; - for one to ignore."""
+    bridge_gaps: bool = False
+    """True to drive straight across stretches that were not recorded."""
+    time: str = ""
+    """Unit of the times, one of :data:`vehicled.paths.times.UNITS`."""
+    line: str = ""
+    """Name, or number from 1, of the line to read in a file of several."""
+
+
+DEFAULTS = ReadOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +78,17 @@ class CourseFile:
     heading_unit: str = ""
     """``rad`` or ``deg``; empty where the file does not say."""
     curvatures_per_m: Sequence[float] | None = None
-    times_s: Sequence[float] | None = None
+    times: Times | None = None
     """Time of each row; dense rows with times are a recorded trace and are smoothed."""
+    keeps_speeds: bool = True
+    """False where recorded speeds are no targets: the course gets one speed."""
     closed: bool | None = None
     datum: Datum | None = None
     name: str = ""
     waits_s: Sequence[float] | None = None
     """Time at standstill at each waypoint, s; 0 for none."""
 
-    def to_course(self) -> Course:
+    def to_course(self, options: ReadOptions = DEFAULTS) -> Course:
         """Return the course on the file's datum, else on its first waypoint, or for local metres on the datum of car park 17.
 
         Raises CourseError.
@@ -71,72 +104,194 @@ class CourseFile:
             datum = self.datum or Datum.from_degrees(first_latitude, first_longitude)
             points = self._projected(datum)
         plane = np.array(points, dtype=float).reshape(-1, 2)
-        trace, remarks = self._trace(plane)
-        if trace is not None:
-            course = course_from_waypoints(
-                self.file_name, trace.x_m, trace.y_m, speed=trace.speed_mps, closed=self.closed, datum=datum
-            )  # fmt: skip
-        else:
-            yaw, compared = self._compared(plane)
-            course = course_from_waypoints(
-                self.file_name,
-                plane[:, 0],
-                plane[:, 1],
-                yaw=yaw,
-                speed=self.speeds_mps,
-                default_speed_mps=DEFAULT_SPEED_MPS,
-                closed=self.closed,
-                datum=datum,
-                speed_holds=self.speed_holds,
-                places=self.places,
-                waits_s=self.waits_s,
-            )
-            remarks += compared
-        remarks += self._remarks(course, plane, recorded=trace is not None)
+        course, remarks, smoothed = self._drawn(plane, datum, options)
+        remarks += self._remarks(course, plane, "rows" if smoothed else "waypoints")
         account = replace(self.account, remarks=(*self.account.remarks, *remarks))
         surveyed = self.geodetic or self.datum is not None
         return replace(course, name=self.name or self.file_name, account=account, surveyed=surveyed)
 
-    def _trace(self, plane: Array) -> tuple[Recorded | None, list[str]]:
-        """Return the smoothed path of a recorded trace, and what reading made of its times; None for waypoints."""
-        if self.times_s is None:
+    def _drawn(self, plane: Array, datum: Datum, options: ReadOptions) -> tuple[Course, list[str], bool]:
+        """Return the course, remarks, and whether it is smoothed: if the rows are a recording, or noise makes them zigzag."""
+        legs = np.hypot(*np.diff(plane, axis=0).T)
+        moving = np.sort(legs[legs > 0.0])
+        if not np.isfinite(plane).all() or not len(moving):
+            return *self._through(plane, datum), False
+        dense = float(moving[len(moving) // 2]) <= TRACE_SPACING_M
+        t_s, remarks = self._times(plane, dense=dense)
+        if dense or t_s is not None:
+            remarks += self._gaps(plane, t_s, options)
+        smoothed = True
+        if dense and t_s is not None:
+            course, more = self._of_trace(plane, t_s, datum)
+        elif dense and zigzags(plane) and not self._has_places_to_keep:
+            course, more = self._of_noisy(plane, datum)
+        else:
+            smoothed = False
+            course, more = self._through(plane, datum)
+            if dense and zigzags(plane):
+                more.append("the rows zigzag by their noise, which lengthens the line: add a column of times, and it is smoothed")
+        return course, remarks + more, smoothed
+
+    @property
+    def _has_places_to_keep(self) -> bool:
+        """True with changes of direction or waits, whose places smoothing would move."""
+        return (self.speeds_mps is not None and min(self.speeds_mps) < 0.0) or any(self.waits_s or ())
+
+    def _through(self, plane: Array, datum: Datum) -> tuple[Course, list[str]]:
+        """Return the course through the rows as they are."""
+        yaw, remarks = self._compared(plane)
+        speeds, ends = self._ends_driven()
+        course = course_from_waypoints(
+            self.file_name,
+            plane[:, 0],
+            plane[:, 1],
+            yaw=yaw,
+            speed=speeds,
+            default_speed_mps=DEFAULT_SPEED_MPS,
+            closed=self.closed,
+            datum=datum,
+            speed_holds=self.speed_holds,
+            places=self.places,
+            waits_s=self.waits_s,
+        )
+        # The last point of a lap may repeat the first.
+        repeated = course.closed and hypot(*(plane[-1] - plane[0])) < 1e-3
+        dropped = len(plane) - course.waypoints - (1 if repeated else 0)
+        if dropped > 0:
+            remarks.append(f"{dropped} of them dropped: they repeat their neighbours or lie in a short spike")
+        return course, ends + remarks
+
+    def _ends_driven(self) -> tuple[Array | None, list[str]]:
+        """Return the speeds, those of 0 at the ends taken from their neighbours: a drive starts and ends at standstill anyway."""
+        if self.speeds_mps is None:
+            return None, []
+        speeds = np.array(self.speeds_mps, dtype=float)
+        driven = np.flatnonzero(speeds != 0.0)
+        if not len(driven) or (driven[0] == 0 and driven[-1] == len(speeds) - 1):
+            return speeds, []
+        first, last = int(driven[0]), int(driven[-1])
+        speeds[:first], speeds[last + 1 :] = speeds[first], speeds[last]
+        return speeds, ["speed 0 at an end: the vehicle starts and stops there anyway, the next speed counts"]
+
+    def _of_noisy(self, plane: Array, datum: Datum) -> tuple[Course, list[str]]:
+        """Return the course of dense rows without times whose noise is larger than their spacing."""
+        speeds, remarks = self._ends_driven()
+        points, rows, shift_m = smoothed_rows(plane, spacing_m=TRACE_WAYPOINT_M, window_m=WINDOW_M, closed=self.closed)
+        at = np.arange(len(plane))
+        course = course_from_waypoints(
+            self.file_name,
+            points[:, 0],
+            points[:, 1],
+            speed=None if speeds is None else np.interp(rows, at, speeds),
+            default_speed_mps=DEFAULT_SPEED_MPS,
+            closed=self.closed,
+            datum=datum,
+        )
+        raw_m = float(np.hypot(*np.diff(plane, axis=0).T).sum())
+        remarks.append(
+            f"the rows zigzag by their noise, over {raw_m:.1f} m: smoothed over {WINDOW_M:g} m, by at most {shift_m:.3f} m"
+        )
+        return course, remarks
+
+    def _times(self, plane: Array, *, dense: bool) -> tuple[Array | None, list[str]]:
+        """Return the times in s, and how they were read; None for waypoints. Raises CourseError for a recording with bad times."""
+        if self.times is None:
             return None, []
         undriven = [] if self.speeds_mps is not None else [f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along"]
-        times = np.array(self.times_s, dtype=float)
-        if not np.isfinite(times).all():
-            return None, ["times are not all numbers: the rows are waypoints, not a recording", *undriven]
-        steps = np.hypot(*np.diff(plane, axis=0).T)
-        moving = np.sort(steps[steps > 0.0])
-        if not np.isfinite(plane).all() or not len(moving) or moving[len(moving) // 2] > TRACE_SPACING_M:
+        finite = np.isfinite(self.times.values)
+        if not finite.all():
+            place = self.places[int(np.flatnonzero(~finite)[0])]
+            return None, [f"times are not all numbers ({place}): the rows are waypoints, not a recording", *undriven]
+        cure = f"name the column time_UNIT, or give the file as {self.file_name}:time=UNIT"
+        try:
+            t_s, remarks = times.to_seconds(self.times, plane, cure)
+        except CourseError as error:
+            if dense:
+                raise CourseError(f"{self.file_name}: {error}") from None
             return None, undriven
-        back = np.flatnonzero(np.diff(times) < 0.0)
-        if len(back):
+        back = np.flatnonzero(np.diff(t_s) < 0.0)
+        if len(back) and dense:
             k = int(back[0]) + 1
+            before, after = (f"{self.times.values[row]:.10g}" for row in (k - 1, k))
             raise CourseError(
-                f"{self.file_name}, {self.places[k]}: time is {times[k]:g} s after {times[k - 1]:g} s: put the rows in order, or "
-                "delete those of another recording"
+                f"{self.file_name}, {self.places[k]}: time is {after} after {before}: put the rows in order, or delete those of "
+                "another recording"
             )
-        driven = trace_speeds(times, plane)
+        return (None, undriven) if len(back) else (t_s, remarks if dense else undriven)
+
+    def _gaps(self, plane: Array, t_s: Array | None, options: ReadOptions) -> list[str]:
+        """Return remarks on stretches that were not recorded and are bridged. Raises CourseError unless the user asked for it."""
+        found, meant = gaps.find(plane, t_s)
+        for gap in found:
+            if gap.jump and t_s is not None:
+                where, how = self.places[gap.row], f"by {gap.length_m:.1f} m at {t_s[gap.row]:.1f} s"
+                raise CourseError(
+                    f"{self.file_name}, {where}: the position jumps {how}: leave out the row, or what lies before or after it"
+                )
+        if found and not options.bridge_gaps:
+            more = f" (and {len(found) - 1} more gaps)" if len(found) > 1 else ""
+            row = found[0].row
+            raise CourseError(
+                f"{self.file_name}, {self.places[row - 1]} to {self.places[row]}: nothing was recorded for {found[0]}{more}; "
+                f"cut the file there, or drive straight across with {self.file_name}:gaps=bridge"
+            )
+        remarks = [f"gap bridged by a straight line: {self._between(gap)}" for gap in found[:MOST_GAPS_SHOWN]]
+        if len(found) > MOST_GAPS_SHOWN:
+            remarks.append(f"{len(found) - MOST_GAPS_SHOWN} more gaps bridged")
+        what = "no waypoint for" if t_s is None else "nothing was recorded for"
+        return remarks + [f"{what} {self._between(gap)}" for gap in meant[:MOST_GAPS_SHOWN]]
+
+    def _between(self, gap: gaps.Gap) -> str:
+        return f"{gap} ({self.places[gap.row - 1]} to {self.places[gap.row]})"
+
+    def _of_trace(self, plane: Array, t_s: Array, datum: Datum) -> tuple[Course, list[str]]:
+        """Return the course of a recorded trace."""
+        driven = trace_speeds(t_s, plane)
         speeds = driven if self.speeds_mps is None else np.array(self.speeds_mps, dtype=float)
-        by_speed_m, by_place_m = (float(np.trapezoid(np.abs(column), times)) for column in (speeds, driven))
-        if not 0.8 * by_place_m <= by_speed_m <= 1.25 * by_place_m + 1.0:
-            raise CourseError(
-                f"{self.file_name}: the speeds come to {by_speed_m:.1f} m in {times[-1] - times[0]:.1f} s, the positions to "
-                f"{by_place_m:.1f} m: give speeds in m/s and times in s, or delete the column of the speeds"
-            )
+        self._check_distance(t_s, speeds, driven)
         driving = np.sort(driven[driven > MOVING_MPS])
         window_m = max(WINDOW_M, TRACE_WINDOW_S * float(driving[len(driving) // 2])) if len(driving) else WINDOW_M
+        remarks = self._trace_headings(plane, speeds)
         try:
             path = recorded(
-                *(times, plane[:, 0], plane[:, 1], np.zeros_like(times), speeds),
+                *(t_s, plane[:, 0], plane[:, 1], np.zeros_like(t_s), speeds),
                 spacing_m=TRACE_WAYPOINT_M,
+                constant_mps=None if self.keeps_speeds else DEFAULT_SPEED_MPS,
                 window_m=window_m,
             )
         except CourseError as error:
             raise CourseError(f"{self.file_name}: {error}") from None
-        rate_hz = (len(times) - 1) / (times[-1] - times[0])
-        remark = f"a recorded trace, {times[-1] - times[0]:.1f} s at {rate_hz:.0f} Hz: smoothed over {window_m:.1f} m"
-        return path, [remark + ("" if self.speeds_mps is not None else "; speeds from positions and times")]
+        course = course_from_waypoints(self.file_name, path.x_m, path.y_m, speed=path.speed_mps, closed=self.closed, datum=datum)
+        rate_hz = (len(t_s) - 1) / (t_s[-1] - t_s[0])
+        remark = f"a recorded trace, {t_s[-1] - t_s[0]:.1f} s at {rate_hz:.0f} Hz: smoothed over {window_m:.1f} m, by at most "
+        remark += f"{path.shift_m:.3f} m"
+        known = self.speeds_mps is not None or not self.keeps_speeds
+        return course, [remark + ("" if known else "; speeds from positions and times"), *remarks]
+
+    def _check_distance(self, t_s: Array, speeds: Array, driven: Array) -> None:
+        """Raise CourseError if the speeds of a trace contradict its positions."""
+        by_speed_m, by_place_m = (float(np.trapezoid(np.abs(column), t_s)) for column in (speeds, driven))
+        if 0.8 * by_place_m <= by_speed_m <= 1.25 * by_place_m + 1.0:
+            return
+        meant = [unit for unit, factor in SPEED_UNITS.items() if 0.9 * factor <= by_speed_m / max(by_place_m, 1e-9) <= 1.1 * factor]
+        cure = f"they look like {meant[0]}: say so in the name of the column" if meant else "give speeds in m/s and times in s"
+        raise CourseError(
+            f"{self.file_name}: the speeds come to {by_speed_m:.1f} m in {t_s[-1] - t_s[0]:.1f} s, the positions to "
+            f"{by_place_m:.1f} m: {cure}, or delete the column of the speeds"
+        )
+
+    def _trace_headings(self, plane: Array, speeds: Array) -> list[str]:
+        """Return what the headings of a trace say of its line. Raises CourseError where they point against it."""
+        if self.headings is None:
+            return []
+        rows = chord_rows(plane, CHORD_M)
+        if len(rows) < 3:
+            return []
+        backward = speeds[rows] < 0.0
+        yaw, remarks = heading_as_yaw(plane[rows], np.array(self.headings, dtype=float)[rows], backward, self.heading_unit)
+        if yaw is not None:
+            check_headings(self.file_name, plane[rows], yaw + np.where(backward, np.pi, 0.0))
+        return remarks
 
     def _compared(self, plane: Array) -> tuple[Array | None, list[str]]:
         """Return the headings as yaw, and what headings and curvatures of the file say of the line."""
@@ -152,16 +307,13 @@ class CourseFile:
             remarks += curvature_remarks(plane, np.array(self.curvatures_per_m, dtype=float))
         return yaw, remarks
 
-    def _remarks(self, course: Course, plane: Array, *, recorded: bool) -> list[str]:
-        """Return what reading made of the waypoints."""
+    def _remarks(self, course: Course, plane: Array, kind: str) -> list[str]:
+        """Return what reading made of the rows."""
         gap_m = hypot(*(plane[-1] - plane[0]))
         meaning = "a lap: its ends meet" if course.closed else "an open line: it ends where the file ends"
-        kind = "rows" if recorded else "waypoints"
         remarks = [f"{len(plane)} {kind}, {meaning} ({gap_m:.2f} m apart)"]
-        # The last point of a lap may repeat the first.
-        dropped = len(plane) - course.waypoints - (1 if course.closed and gap_m < 1e-3 else 0)
-        if dropped > 0 and not recorded:
-            remarks.append(f"{dropped} of them dropped: they repeat their neighbours or lie in a short spike")
+        if bool((course.speed_mps < 0.0).all()):
+            remarks.append("driven in reverse all along: every speed is negative; delete the sign if it is no reverse")
         if self.datum is None:
             remarks.append(
                 "no datum: the first waypoint is the origin"
@@ -181,9 +333,9 @@ class CourseFile:
             if abs(latitude) > 90.0:
                 swapped = abs(latitude) <= 180.0 and abs(longitude) <= 90.0
                 cure = "latitude and longitude are swapped" if swapped else "positions are WGS 84 degrees"
-                wrong = f"latitude {latitude:.7g} is outside -90 to 90: {cure}"
+                wrong = f"latitude {latitude:.10g} is outside -90 to 90: {cure}"
             elif abs(longitude) > 180.0:
-                wrong = f"longitude {longitude:.7g} is outside -180 to 180: positions are WGS 84 degrees"
+                wrong = f"longitude {longitude:.10g} is outside -180 to 180: positions are WGS 84 degrees"
             elif abs(latitude) > POLAR_DEG:
                 wrong = f"latitude {latitude:.7g} is next to a pole: latitude and longitude look swapped"
             if wrong:
@@ -219,15 +371,17 @@ def check_count(file_name: str, count: int) -> None:
 
 
 def text_of(data: bytes, file_name: str, kind: str) -> str:
-    """Return the text of a file. Raises CourseError for other data."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise CourseError(f"{file_name}: the file is UTF-16 text; save it as UTF-8")
+    """Return the text of a file, in UTF-8, or UTF-16 with its mark, or the code page of Western Windows. Raises CourseError for
+    other data."""
+    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise CourseError(
-            f"{file_name}: byte {data[error.start]:#04x} at offset {error.start} is not UTF-8 text; expected {kind}"
-        ) from None
+        western = data.decode("cp1252", "ignore")
+        if wide or any(not c.isprintable() and c not in "\t\r\n\f" for c in western) or len(western) < len(data):
+            at = f"byte {data[error.start]:#04x} at offset {error.start}"
+            raise CourseError(f"{file_name}: {at} is not {'UTF-16' if wide else 'UTF-8'} text; expected {kind}") from None
+        text = western
     if not text.strip():
         raise CourseError(f"{file_name}: the file is empty; expected {kind}")
     if "\x00" in text:

@@ -10,9 +10,11 @@ Ours has a header line; lines starting with ``#``, ``%`` or ``//`` are comments,
 
 Columns ``x_m``, ``y_m`` are metres east and north of the datum; instead, ``lat`` and ``lon`` are WGS 84 degrees. ``speed_mps``
 is optional (1 m/s), negative from each waypoint that is left backward; instead of the sign a column ``gear`` may say so (1 or D,
--1 or R). Headings and curvatures are only compared with the line. :mod:`vehicled.paths.columns` has the other names that are
-known. A header may stand in a comment, as race lines have it. Without a header two columns are x, y; more must be named by the
-user, for a fourth column is a speed in one collection and half a track's width in the next.
+-1 or R). Headings and curvatures are only compared with the line. :mod:`vehicled.paths.columns` has the other names and the units
+that are known. A header may stand in a comment, as race lines have it. Without a header two columns are x, y; more must be named by
+the user, for a fourth column is a speed in one collection and half a track's width in the next.
+
+Solutions of RTKLIB (``.pos``) are such tables, and so are tables of a map program with one column of well-known text.
 """
 
 import csv
@@ -21,11 +23,15 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from io import StringIO
 
-from vehicled.paths.columns import DRIVEN, TIME_SCALES, Column, column_of, quantities
-from vehicled.paths.course_file import DEFAULT_SPEED_MPS, POLAR_DEG, CourseFile, check_count, shown, text_of
+import numpy as np
+
+from vehicled.paths import format_wkt, times
+from vehicled.paths.columns import DRIVEN, TIMES, Column, column_of, quantities, scale_of
+from vehicled.paths.course_file import DEFAULT_SPEED_MPS, POLAR_DEG, CourseFile, ReadOptions, check_count, shown, text_of
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.read_summary import ReadSummary
+from vehicled.paths.times import Times
 
 KIND = "a table of waypoints, one a line, with columns x_m, y_m or lat, lon"
 ORDER = "name the columns lat and lon for what they hold"
@@ -45,15 +51,22 @@ _REASONS = {
     "station": "arc length, computed from the line",
     "acceleration": "acceleration; the controller plans its own",
     "height": "height",
-    "time": "time, which tells a recording from waypoints",
+    **dict.fromkeys(TIMES, "time, which tells a recording from waypoints"),
 }
+_FORMULA_SEPARATOR = re.compile(r"sep=(.)\s*$", re.IGNORECASE)
+"""First line of tables of a spreadsheet."""
+_CLOCKS = ("gpst", "utc", "jst")
+"""First names in the header of RTKLIB; each stands for two columns, date or week and time."""
+_RTK_FIXED = 1.0
+_LEAST_SCALED = 1e5
+"""Latitudes that are all larger are whole numbers of 1e-7 degrees, as receivers and autopilots log them."""
 
 Line = tuple[int, str]
 """Number and text of a line."""
 
 
-def read(data: bytes, file_name: str, columns: Sequence[str] = ()) -> CourseFile:
-    """Return the waypoints of a CSV file. ``columns`` are the user's names of its columns. Raises CourseError."""
+def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
+    """Return the waypoints of a table. Raises CourseError."""
     text = text_of(data, file_name, KIND)
     settings: dict[str, str] = {}
     comments: list[Line] = []
@@ -68,14 +81,16 @@ def read(data: bytes, file_name: str, columns: Sequence[str] = ()) -> CourseFile
                 _set(file_name, line_number, settings, key.strip().lower(), value.strip())
             if not rows:
                 comments.append((line_number, comment))
-        elif stripped.strip():
+        elif stripped.strip() and not (not rows and _FORMULA_SEPARATOR.match(stripped.strip())):
             rows.append((line_number, stripped))
             check_count(file_name, len(rows) - 1)
     if not rows:
         raise CourseError(f"{file_name}: only comments, no waypoints; expected {KIND}")
     if rows[0][1].lstrip()[0] in "{[<":
-        raise CourseError(f"{file_name}, line {rows[0][0]}: JSON or XML, not CSV; rename the file .geojson, .plan or .gpx")
-    return _Table(file_name, comments, rows, columns).drawing(settings)
+        raise CourseError(f"{file_name}, line {rows[0][0]}: JSON or XML, not CSV; rename the file .geojson, .plan, .gpx or .kml")
+    if format_wkt.starts(rows[0][1]):
+        return format_wkt.read_lines(rows, file_name, options)
+    return _Table(file_name, comments, rows, options).drawing(settings)
 
 
 def _set(file_name: str, line_number: int, settings: dict[str, str], key: str, value: str) -> None:
@@ -93,8 +108,10 @@ def _set(file_name: str, line_number: int, settings: dict[str, str], key: str, v
 class _Table:
     """Rows of a file and the meaning of their columns."""
 
-    def __init__(self, file_name: str, comments: list[Line], rows: list[Line], given: Sequence[str]) -> None:
+    def __init__(self, file_name: str, comments: list[Line], rows: list[Line], options: ReadOptions) -> None:
         self._file_name = file_name
+        self._options = options
+        given = options.columns
         headed = not self._holds_numbers(rows[0])
         self._separator = _separator(rows[1][1] if headed and len(rows) > 1 else rows[0][1])
         self._remarks: list[str] = []
@@ -138,6 +155,9 @@ class _Table:
             text = re.sub(r"^(columns|header|fields|format)\s*:\s*", "", comment, flags=re.IGNORECASE)
             for separator in dict.fromkeys((self._separator, ";", ",", "\t", " ")):
                 columns = [column_of(cell) for cell in self._split((line_number, text), separator)]
+                if len(columns) == width - 1 and columns[0].name.lower() in _CLOCKS:
+                    dated = "/" in self._cells(first)[0]
+                    columns.insert(0, Column("date", "date", "") if dated else Column("week", "week", ""))
                 roles = {column.role for column in columns}
                 if not ({"x", "y"} <= roles or {"lat", "lon"} <= roles):
                     continue
@@ -187,11 +207,18 @@ class _Table:
 
     def drawing(self, settings: Mapping[str, str]) -> CourseFile:
         """Return the waypoints. Raises CourseError naming the line."""
+        if not {"x", "lat"} & self._found.keys():
+            texts = [(line[0], self._cells(line)[self._found["wkt"]]) for line in self._rows]
+            return format_wkt.read_lines(texts, self._file_name, self._options)
         values = self._values()
         geodetic = "lat" in values
         first, second = ("lat", "lon") if geodetic else ("x", "y")
+        if geodetic and min(map(abs, values["lat"]), default=0.0) > _LEAST_SCALED:
+            for role in (first, second):
+                values[role] = [1e-7 * value for value in values[role]]
+            self._remarks.append("latitude and longitude are in units of 1e-7 degrees")
         numbers = [line_number for line_number, _ in self._rows]
-        headings, times = self._found.get("heading"), self._found.get("time")
+        headings = self._found.get("heading")
         return CourseFile(
             file_name=self._file_name,
             points=list(zip(values[first], values[second], strict=True)),
@@ -202,15 +229,32 @@ class _Table:
             headings=values.get("heading"),
             heading_unit="" if headings is None else self._columns[headings].unit,
             curvatures_per_m=values.get("curvature"),
-            times_s=None if times is None else [TIME_SCALES[self._columns[times].unit] * t for t in values["time"]],
+            times=self._times(),
             closed=_closed(self._file_name, settings.get("closed")),
             datum=_datum(self._file_name, settings.get("datum_deg")),
             name=settings.get("name", "")[:60],
             account=self._account(values),
         )
 
+    def _times(self) -> Times | None:
+        if "time" not in self._found:
+            return None
+        cells = {role: [self._cells(line)[self._found[role]] for line in self._rows] for role in TIMES if role in self._found}
+        column = self._columns[self._found["time"]]
+        if "week" in cells:
+            weeks, of_week = (times.from_cells("", cells[role]).values for role in ("week", "time"))
+            return times.from_numbers(column.name, times.gps_seconds(weeks, of_week), "s")
+        found = times.from_cells(column.name, cells["time"], column.unit, self._options.time, cells.get("date", ()))
+        if "subsecond" in cells and not found.form:
+            parts = times.from_cells("", cells["subsecond"]).values
+            if bool(((parts >= 0.0) & (parts < 1e9) & (found.values == np.floor(found.values))).all()):
+                return times.from_numbers(column.name, found.values + 1e-9 * parts, "s")
+        return found
+
     def _values(self) -> dict[str, list[float]]:
-        values: dict[str, list[float]] = {role: [] for role in self._found}
+        read = {role: i for role, i in self._found.items() if role not in (*TIMES, "quality", "wkt")}
+        values: dict[str, list[float]] = {role: [] for role in read}
+        scales = {role: scale_of(self._columns[i]) for role, i in read.items()}
         width, decimals = len(self._columns), set[str]()
         for line in self._rows:
             at = f"{self._file_name}, line {line[0]}"
@@ -218,11 +262,11 @@ class _Table:
             if len(cells) != width and not (len(cells) == width - 1 and self._columns[-1].name in UNUSED):
                 cure = "complete or delete the line" if len(cells) < width else "delete what is too much, or name its column"
                 raise CourseError(f"{at}: {len(cells)} value(s) where {width} are needed; {cure}")
-            for role, i in self._found.items():
+            for role, i in read.items():
                 if role == "gear":
                     values[role].append(_gear(at, cells[i]))
                 else:
-                    values[role].append(self._number(at, role, cells[i], decimals))
+                    values[role].append(scales[role] * self._number(at, role, cells[i], decimals))
         if "," in decimals:
             self._remarks.append("decimals are written with a comma")
         return values
@@ -247,17 +291,31 @@ class _Table:
 
     def _account(self, values: Mapping[str, list[float]]) -> ReadSummary:
         columns, taken = self._columns, {i: role for role, i in self._found.items() if role in DRIVEN}
-        meanings = {"x": "east, m", "y": "north, m", "lat": "latitude, deg", "lon": "longitude, deg", "gear": "direction"}
-        used = []
-        for i, role in taken.items():
-            assumed = "" if role != "speed" or columns[i].unit else ": its name says no unit"
-            used.append((columns[i].name, meanings.get(role, f"speed, m/s{assumed}")))
+        used = [(columns[i].name, _meaning(columns[i])) for i in taken]
         remarks = list(self._remarks)
+        if "quality" in self._found and columns[0].role in ("date", "week"):
+            grades = times.from_cells("", [self._cells(line)[self._found["quality"]] for line in self._rows]).values
+            if others := int(np.count_nonzero(grades != _RTK_FIXED)):
+                remarks.append(
+                    f"{others} of {len(grades)} rows are no RTK fix (Q is not 1): their places are off by decimetres or more"
+                )
         if "speed" not in self._found and "time" not in self._found:
             remarks.append(f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along")
         ignored = [(column.name, _REASONS.get(column.role, "")) for i, column in enumerate(columns) if i not in taken]
         form = f"a table separated by {_SEPARATORS[self._separator]}, {self._where}"
         return ReadSummary(form, tuple(used), tuple(item for item in ignored if item[0] not in UNUSED), tuple(remarks))
+
+
+def _meaning(column: Column) -> str:
+    """Return the quantity of a used column and its unit."""
+    noun, unit = {
+        "x": ("east", "m"), "y": ("north", "m"), "lat": ("latitude", "deg"), "lon": ("longitude", "deg"), "speed": ("speed", "m/s"),
+        "gear": ("direction", ""),
+    }[column.role]  # fmt: skip
+    if column.unit not in ("", unit):
+        return f"{noun}, {column.unit}, converted to {unit}"
+    assumed = ": its name says no unit" if column.role == "speed" and not column.unit else ""
+    return f"{noun}, {unit}{assumed}" if unit else noun
 
 
 def _separator(line: str) -> str:

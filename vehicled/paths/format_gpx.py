@@ -1,63 +1,54 @@
-"""GPX courses: one track of one segment, or one route. Times, heights and recorded speeds are ignored: a recording is not a target.
+"""GPX courses: one track of one segment, one route, or single waypoints in their order.
 
-Parsed with expat as a stream; a document type declaration, and with it every entity, is refused.
+Recorded speeds are ignored: a recording is not a target. Times tell gaps, and dense points with times are smoothed.
 """
 
-from typing import NoReturn
-from xml.parsers import expat
-
-from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, check_count
+from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, ReadOptions, check_count
 from vehicled.paths.errors import CourseError
+from vehicled.paths.lines import MapLine, only_line
 from vehicled.paths.read_summary import ReadSummary
+from vehicled.paths.xml_stream import XmlReader
 
 KIND = "a GPX track or route"
 ORDER = 'GPX names them: lat="..." lon="..."'
-_POINTS = {"trkpt": "trkseg", "rtept": "rte"}
-_MAX_DEPTH = 64
+_POINTS = {"trkpt": "trkseg", "rtept": "rte", "wpt": "gpx"}
+_KINDS = {"trkseg": "<trkseg>", "rte": "<rte>"}
 
 
-class _Reader:
-    """Collects the points of all lines while expat parses the file."""
+class _Reader(XmlReader):
+    """Collects the points of all lines."""
+
+    kind = KIND
+    root = "gpx"
 
     def __init__(self, file_name: str) -> None:
-        self.file_name = file_name
-        self.lines: list[tuple[str, int, list[tuple[float, float]], list[str]]] = []
-        self.name = ""
+        super().__init__(file_name)
+        self.lines: list[MapLine] = []
+        self.waypoints = MapLine("waypoints", "the file")
         self.others: dict[str, int] = {}
-        """Numbers of ignored elements and single waypoints, by name."""
-        self._path: list[str] = []
-        self._parser = expat.ParserCreate(namespace_separator=" ")
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._text
-        self._parser.StartDoctypeDeclHandler = self._declaration
-        self._parser.EntityDeclHandler = self._declaration
-        self._parser.ExternalEntityRefHandler = self._declaration
+        """Numbers of ignored elements, by name."""
+        self.name = ""
+        self._tracks = 0
+        self._stamp = ""
 
-    def parse(self, data: bytes) -> None:
-        self._parser.Parse(data, True)
-
-    def _declaration(self, *_: object) -> NoReturn:
-        raise CourseError(
-            f"{self.file_name}, line {self._parser.CurrentLineNumber}: the XML declares a document type or entities; a GPX needs "
-            "none, delete the declaration"
-        )
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        line = self._parser.CurrentLineNumber
-        name = tag.rpartition(" ")[2]
-        if not self._path and name != "gpx":
-            raise CourseError(f"{self.file_name}, line {line}: the document is <{name[:30]}>, not <gpx>; export it as GPX")
-        self._path.append(name)
-        if len(self._path) > _MAX_DEPTH:
-            raise CourseError(f"{self.file_name}, line {line}: the XML is nested too deeply; expected {KIND}")
-        if name in _POINTS.values():
-            self.lines.append((name, line, [], []))
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        line = self.line_number
+        if name == "time":
+            self._stamp = ""
+        if name == "trk":
+            self._tracks += 1
+            self.name = ""
+        if name in _KINDS:
+            self.lines.append(MapLine(_KINDS[name], f"line {line}", whole=f"track {self._tracks}" if name == "trkseg" else ""))
+            if name == "trkseg":
+                self.lines[-1].name = self.name
+            else:
+                self.name = ""
         elif name in _POINTS:
-            if len(self._path) < 2 or self._path[-2] != _POINTS[name]:
+            if len(self.path) < 2 or self.path[-2] != _POINTS[name]:
                 raise CourseError(f"{self.file_name}, line {line}: <{name}> outside <{_POINTS[name]}>; expected {KIND}")
             self._point(name, line, attributes)
-        elif name == "wpt" or any(parent in _POINTS for parent in self._path[:-1]):
+        elif any(parent in _POINTS for parent in self.path[:-1]):
             self.others[name] = self.others.get(name, 0) + 1
 
     def _point(self, name: str, line: int, attributes: dict[str, str]) -> None:
@@ -71,55 +62,60 @@ class _Reader:
                 raise CourseError(
                     f'{self.file_name}, line {line}: {key}="{attributes[key][:20]}" is not a number; correct it or delete the point'
                 ) from None
-        self.lines[-1][2].append((position[0], position[1]))
-        check_count(self.file_name, len(self.lines[-1][2]))
-        self.lines[-1][3].append(f"line {line}")
+        found = self.waypoints if name == "wpt" else self.lines[-1]
+        found.points.append((position[0], position[1]))
+        check_count(self.file_name, len(found.points))
+        found.places.append(f"line {line}, point {len(found.points)}")
 
-    def _end(self, _: str) -> None:
-        self._path.pop()
+    def end(self, name: str) -> None:
+        if name == "time" and self.path[-2:-1] and self.path[-2] in _POINTS:
+            found = self.waypoints if self.path[-2] == "wpt" else self.lines[-1]
+            found.stamps.append(self._stamp)
+        elif name == "rte":
+            self.lines[-1].name = self.name.strip()
 
-    def _text(self, text: str) -> None:
-        if self._path[-1] == "name" and len(self._path) > 1 and self._path[-2] in ("trk", "rte", "metadata"):
+    def text(self, text: str) -> None:
+        if self.path[-1] == "name" and len(self.path) > 1 and self.path[-2] in ("trk", "rte", "metadata"):
             self.name = (self.name + text)[:60]
+        elif self.path[-1] == "time":
+            self._stamp = (self._stamp + text)[:60]
 
 
-def read(data: bytes, file_name: str) -> CourseFile:
-    """Return the waypoints of the only track segment or route. Raises CourseError."""
-    if not data.strip():
-        raise CourseError(f"{file_name}: the file is empty; expected {KIND}")
+def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
+    """Return the waypoints of the only track segment, route, or list of waypoints. Raises CourseError."""
     reader = _Reader(file_name)
-    try:
-        reader.parse(data)
-    except expat.ExpatError as error:
-        cut = error.code == expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS] or "unclosed" in str(error)
-        cure = "the file is cut off; fetch it again" if cut else f"expected {KIND}"
-        raise CourseError(f"{file_name}, line {error.lineno}: {expat.ErrorString(error.code)}; {cure}") from None
-    except CourseError:
-        raise
-    except (LookupError, ValueError) as error:
-        # An encoding declaration that Python does not know or expat does not take.
-        raise CourseError(f"{file_name}: {error}; save the file as UTF-8") from None
-    lines = [line for line in reader.lines if line[2]]
-    if len(lines) > 1:
-        places = ", ".join(f"<{kind}> in line {line}" for kind, line, _, _ in lines[:5])
-        raise CourseError(f"{file_name}: {len(lines)} lines ({places}); a course is one line: delete the others or join them")
+    reader.parse(data)
+    lines = [line for line in reader.lines if line.points]
+    others = dict(reader.others)
+    if not lines and reader.waypoints.points:
+        lines = [reader.waypoints]
+    elif reader.waypoints.points:
+        others["wpt"] = len(reader.waypoints.points)
     if not lines:
-        raise CourseError(f"{file_name}: no points in a track or a route; save the course as one of these, not as waypoints")
-    kind, _, points, places_of = lines[0]
-    what = "the track" if kind == "trkseg" else "the route"
+        raise CourseError(f"{file_name}: no points in a track, a route or as waypoints; save the course as one of these")
+    line, remarks = only_line(file_name, lines, options)
+    times = line.times()
+    if times is not None:
+        others.pop("time", None)
+    what = {"<trkseg>": "the track", "<rte>": "the route"}.get(line.kind, "the waypoints, in the order of the file")
+    used = [(what, "latitude, longitude, deg")]
+    if times is not None:
+        used.append(("<time>", "tells gaps"))
     # A file of other people's extensions has any number of names.
-    ignored = tuple((f"<{name[:30]}>", f"{count} of them") for name, count in list(reader.others.items())[:12])
+    ignored = tuple((f"<{name[:30]}>", f"{count} of them") for name, count in list(others.items())[:12])
     return CourseFile(
         file_name=file_name,
-        points=points,
-        places=places_of,
+        points=line.points,
+        places=line.places,
         geodetic=True,
         order=ORDER,
-        name=reader.name.strip(),
+        times=times,
+        keeps_speeds=False,
+        name=line.name.strip() or reader.name.strip(),
         account=ReadSummary(
             "GPX",
-            ((what, "latitude, longitude, deg"),),
+            tuple(used),
             ignored,
-            (f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along; recorded ones are no targets",),
+            (f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along; recorded ones are no targets", *remarks),
         ),
     )

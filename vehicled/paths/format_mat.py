@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.paths.columns import DRIVEN, TIME_SCALES, column_of, quantities
-from vehicled.paths.course_file import CourseFile, check_count
+from vehicled.paths import times
+from vehicled.paths.columns import DRIVEN, column_of, quantities, scale_of
+from vehicled.paths.course_file import CourseFile, ReadOptions, check_count
 from vehicled.paths.errors import CourseError
 from vehicled.paths.read_summary import ReadSummary
 from vehicled.paths.smoothing import Array
@@ -23,14 +24,15 @@ MAX_VALUES = 20_000_000
 _TABLE = "a MATLAB table is not readable outside: save s = table2struct(T, 'ToScalar', true) instead"
 
 
-def read(data: bytes, file_name: str, columns: Sequence[str] = ()) -> CourseFile:
-    """Return the waypoints of a MAT-file. ``columns`` are the user's names for those of its only matrix. Raises CourseError."""
+def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
+    """Return the waypoints of a MAT-file. Raises CourseError."""
     if HDF5 in (data[:8], data[512:520]):
         raise CourseError(f"{file_name}: a MAT-file of version 7.3; save it in MATLAB with save(..., '-v7'), or as CSV")
     vectors, matrices, tables = _contents(data, file_name)
-    if columns:
-        vectors = _named(file_name, matrices, columns)
+    if options.columns:
+        vectors = _named(file_name, matrices, options.columns)
     known = [(name, values) for name, values in vectors if column_of(name.rpartition(".")[2]).role]
+    known = [(name, scale_of(column_of(name.rpartition(".")[2])) * values) for name, values in known]
     if not known:
         listed = ", ".join(f"{name} ({len(values)} x {values.shape[1]})" for name, values in matrices[:3])
         cure = f"name the columns of {listed} with {file_name}:columns=lat,lon,time,speed" if matrices else ""
@@ -57,7 +59,9 @@ def read(data: bytes, file_name: str, columns: Sequence[str] = ()) -> CourseFile
         tuple((name, "") for name, _ in vectors if name not in taken.values()),
     )
     lists = {role: column.tolist() for role, column in values.items()}
-    times, speeds = values.get("time"), lists.get("speed")
+    stamps, speeds = values.get("time"), lists.get("speed")
+    if stamps is not None and "week" in values:
+        stamps, units["time"] = times.gps_seconds(values["week"], stamps), "s"
     return CourseFile(
         file_name=file_name,
         points=list(zip(lists[first], lists[second], strict=True)),
@@ -69,7 +73,7 @@ def read(data: bytes, file_name: str, columns: Sequence[str] = ()) -> CourseFile
         headings=lists.get("heading"),
         heading_unit=units.get("heading", ""),
         curvatures_per_m=lists.get("curvature"),
-        times_s=None if times is None else (TIME_SCALES[units["time"]] * times).tolist(),
+        times=None if stamps is None else times.from_numbers(names[found["time"]], stamps, units["time"], options.time),
     )
 
 

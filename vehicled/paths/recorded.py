@@ -1,4 +1,4 @@
-"""A driven path as a course: from poses and speeds of a log to few, smooth waypoints with signed speeds. Pure.
+"""A driven path as a course: from poses and speeds of a log, or dense rows alone, to few, smooth waypoints. Pure.
 
 The estimate that a path is taken from jumps by centimetres when a fix arrives, and it wanders while the vehicle stands. So the path
 is laid out along the way driven by the speed, not by the positions; each part between two changes of direction is smoothed by
@@ -27,15 +27,27 @@ MAX_JUMP_M = 1.0
 """Between two poses, beyond what the speed explains."""
 SLOWEST_MPS = 0.3
 """Lowest speed kept: it was lower only at start and stop, which the speed profile handles."""
+ZIGZAG_RATIO, ZIGZAG_CORRELATION = 0.2, -0.2
+"""Changes from leg to leg that are so large beside the legs (root mean square), and taken back so often, are noise."""
+LENGTHENED_RATIO = 1.02
+"""Noise makes the way from row to row at least so much longer than that by chords; rows at uneven distances do not."""
+FAR_RATIO = 8.0
+"""Legs so much longer than the median one are stretches without rows."""
+CHORD_M = 0.5
+FEWEST_ROWS = 20
+JOIN_M = 0.4
+"""Ends of a line that are so near are those of a lap."""
 
 
 class Recorded:
     """Waypoints (n,) of a driven path."""
 
-    def __init__(self, x_m: Array, y_m: Array, yaw_rad: Array, speed_mps: Array, legs: int) -> None:
+    def __init__(self, x_m: Array, y_m: Array, yaw_rad: Array, speed_mps: Array, legs: int, shift_m: float = 0.0) -> None:
         self.x_m, self.y_m, self.yaw_rad, self.speed_mps = x_m, y_m, yaw_rad, speed_mps
         self.legs = legs
         """Parts between changes of direction."""
+        self.shift_m = shift_m
+        """Largest distance by which smoothing moved a pose."""
 
     def to_csv(self, name: str, datum: Datum) -> str:
         """Return the path as the text of a course file."""
@@ -71,13 +83,74 @@ def recorded(
     if total < SHORTEST_PATH_M:
         raise CourseError(f"nothing was driven: the vehicle moved {total:.2f} m in this time, a course needs {SHORTEST_PATH_M:g} m")
     _check_jumps(t, x, y, v)
-    legs = [_leg(x, y, v, distance_m, first, last) for first, last in _legs(distance_m)]
-    lines = [_smoothed(leg, spacing_m, constant_mps, window_m) for leg in legs]
+    parts = _legs(distance_m)
+    _check_cusps(t, np.column_stack((x, y)), parts)
+    legs = [_leg(x, y, v, distance_m, first, last) for first, last in parts]
+    smoothed = [_smoothed(leg, spacing_m, constant_mps, window_m) for leg in legs]
+    lines = [(line, speed) for line, speed, _ in smoothed]
     _meet([line for line, _ in lines])
     points = np.vstack([line[:-1] for line, _ in lines[:-1]] + [lines[-1][0]])
     speeds = np.concatenate([speed[:-1] for _, speed in lines[:-1]] + [lines[-1][1]])
     headings = np.concatenate([_headings(line, speed)[: len(line) - 1] for line, speed in lines[:-1]] + [_headings(*lines[-1])])
-    return Recorded(points[:, 0], points[:, 1], headings, speeds, len(lines))
+    shift_m = max(shift for _, _, shift in smoothed)
+    return Recorded(points[:, 0], points[:, 1], headings, speeds, len(lines), shift_m)
+
+
+def zigzags(points: Array) -> bool:
+    """Return True if rows at points (n, 2) are closer together than their noise is large, which would lengthen the line."""
+    points = points[np.concatenate(([True], np.any(np.diff(points, axis=0) != 0.0, axis=1)))]
+    if len(points) < FEWEST_ROWS:
+        return False
+    legs = np.diff(points, axis=0)
+    sizes = np.hypot(*legs.T)
+    chords = points[chord_rows(points, CHORD_M)]
+    if float(sizes.sum()) < LENGTHENED_RATIO * float(np.hypot(*np.diff(np.vstack((chords, points[-1:])), axis=0).T).sum()):
+        return False
+    # A stretch without rows is no noise.
+    near = sizes < FAR_RATIO * float(np.median(sizes))
+    changes = np.where((near[1:] & near[:-1])[:, None], np.diff(legs, axis=0), 0.0)
+    power = float((changes**2).sum(axis=1).mean())
+    if power < ZIGZAG_RATIO**2 * float((legs[near] ** 2).sum(axis=1).mean()):
+        return False
+    # White noise takes two thirds of each change back in the next one; a bend goes on.
+    return float((changes[1:] * changes[:-1]).sum(axis=1).mean()) < ZIGZAG_CORRELATION * power
+
+
+def smoothed_rows(points: Array, *, spacing_m: float, window_m: float, closed: bool | None) -> tuple[Array, Array, float]:
+    """Return waypoints (m, 2) about ``spacing_m`` apart of dense rows at points (n, 2), the row (m,) of each as a fraction, and the
+    largest shift of a row in m."""
+    rows = chord_rows(points, CHORD_M)
+    rows = rows if rows[-1] == len(points) - 1 else np.append(rows, len(points) - 1)
+    along = np.concatenate(([0.0], np.cumsum(np.hypot(*np.diff(points[rows], axis=0).T))))
+    # Between two chords the rows count alike, so that noise does not lengthen the way.
+    s = np.interp(np.arange(len(points)), rows, along + 1e-9 * np.arange(len(along)))
+    x, y, length, gap = points[:, 0], points[:, 1], float(s[-1]), float(np.hypot(*(points[-1] - points[0])))
+    if (closed is None and gap < JOIN_M < 0.1 * length) or closed:
+        # A lap is smoothed over its join.
+        tail, head = np.flatnonzero(s > length - window_m)[1:], np.flatnonzero(s < window_m)[:-1]
+        order = np.concatenate((tail, np.arange(len(s)), head))
+        lap = np.repeat([-1.0, 0.0, 1.0], [len(tail), len(s), len(head)])
+        fine, line = _fine_line(s[order] + lap * (length + gap), x[order], y[order], window_m)
+        inside = (fine >= 0.0) & (fine <= length)
+        fine, line = fine[inside], line[inside]
+    else:
+        fine, line = _fine_line(s, x, y, window_m)
+    shift = float(np.hypot(x - np.interp(s, fine, line[:, 0]), y - np.interp(s, fine, line[:, 1])).max())
+    arc = np.concatenate(([0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))))
+    wanted = np.linspace(0.0, float(arc[-1]), max(2, round(float(arc[-1]) / spacing_m)) + 1)
+    waypoints = np.column_stack([np.interp(wanted, arc, line[:, k]) for k in (0, 1)])
+    return waypoints, np.interp(np.interp(wanted, arc, fine), s, np.arange(len(points))), shift
+
+
+def chord_rows(points: Array, chord_m: float) -> npt.NDArray[np.int64]:
+    """Return the rows (k,), the first included, each ``chord_m`` or more from the one before, so that noise adds no distance."""
+    rows = [0]
+    at_x, at_y = points[0]
+    for i, (x, y) in enumerate(points.tolist()):
+        if (x - at_x) ** 2 + (y - at_y) ** 2 >= chord_m**2:
+            rows.append(i)
+            at_x, at_y = x, y
+    return np.array(rows)
 
 
 def trace_speeds(t_s: Array, points: Array) -> Array:
@@ -123,6 +196,27 @@ def _legs(distance_m: Array) -> list[tuple[int, int]]:
     return [(first, last) for first, last, _ in merged]
 
 
+def _check_cusps(t: Array, points: Array, parts: list[tuple[int, int]]) -> None:
+    """Raise CourseError where the speed changes its sign but the vehicle drives on: its sign is no direction."""
+    for (begin, end), (start, stop) in pairwise(parts):
+        arriving = points[end] - points[_row_at(points, end, begin)]
+        leaving = points[_row_at(points, start, stop)] - points[start]
+        if float(arriving @ leaving) > 0.0:
+            raise CourseError(
+                f"the speed changes its sign at {t[start]:.1f} s but the vehicle does not turn back there: delete the sign of the "
+                "speeds if it drove forward"
+            )
+
+
+def _row_at(points: Array, from_row: int, to_row: int) -> int:
+    """Return the first row from ``from_row`` towards ``to_row`` that is ``CHORD_M`` away."""
+    step = 1 if to_row > from_row else -1
+    for row in range(from_row, to_row, step):
+        if float(np.hypot(*(points[row] - points[from_row]))) >= CHORD_M:
+            return row
+    return to_row
+
+
 Leg = tuple[Array, Array, Array, Array]
 
 
@@ -136,23 +230,33 @@ def _leg(x: Array, y: Array, v: Array, distance_m: Array, first: int, last: int)
     return s[ahead], x[rows], y[rows], sign * np.maximum(sign * v[rows], 0.0)
 
 
-def _smoothed(leg: Leg, spacing_m: float, constant_mps: float | None, window_m: float) -> tuple[Array, Array]:
-    """Return waypoints (m, 2) and speeds (m,) of one part."""
+def _fine_line(s: Array, x: Array, y: Array, window_m: float) -> tuple[Array, Array]:
+    """Return even arc lengths (k,) of a part and its smoothed line (k, 2) there."""
+    steps = max(8, round(float(s[-1] - s[0]) / FINE_M))
+    fine = np.linspace(float(s[0]), float(s[-1]), steps + 1)
+    half = _half(fine, window_m)
+    return fine, np.column_stack([_local_cubic(np.interp(fine, s, column), half) for column in (x, y)])
+
+
+def _half(fine: Array, window_m: float) -> int:
+    return int(min(round(0.5 * window_m / (fine[1] - fine[0])), (len(fine) - 1) // 2))
+
+
+def _smoothed(leg: Leg, spacing_m: float, constant_mps: float | None, window_m: float) -> tuple[Array, Array, float]:
+    """Return waypoints (m, 2) and speeds (m,) of one part, and the largest shift of a pose."""
     s, x, y, v = leg
-    steps = max(8, round(float(s[-1]) / FINE_M))
-    fine = np.linspace(0.0, float(s[-1]), steps + 1)
-    half = min(round(0.5 * window_m / (fine[1] - fine[0])), steps // 2)
-    line = np.column_stack([_local_cubic(np.interp(fine, s, column), half) for column in (x, y)])
-    speed = _local_cubic(np.interp(fine, s, v), half)
+    fine, line = _fine_line(s, x, y, window_m)
+    shift = float(np.hypot(x - np.interp(s, fine, line[:, 0]), y - np.interp(s, fine, line[:, 1])).max())
+    speed = _local_cubic(np.interp(fine, s, v), _half(fine, window_m))
     # Spaced along the line itself: the way by the speed is off by the wheel's scale.
     arc = np.concatenate(([0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))))
     wanted = np.linspace(0.0, float(arc[-1]), max(2, round(float(arc[-1]) / spacing_m)) + 1)
     points = np.column_stack([np.interp(wanted, arc, line[:, k]) for k in (0, 1)])
     sign = 1.0 if v.sum() > 0.0 else -1.0
     if constant_mps is not None:
-        return points, np.full(len(points), sign * constant_mps)
+        return points, np.full(len(points), sign * constant_mps), shift
     size = np.interp(wanted, arc, sign * speed)
-    return points, sign * np.maximum(size, min(SLOWEST_MPS, float(np.median(size))))
+    return points, sign * np.maximum(size, min(SLOWEST_MPS, float(np.median(size)))), shift
 
 
 def _local_cubic(values: Array, half: int) -> Array:

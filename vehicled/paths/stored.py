@@ -1,6 +1,7 @@
 """A course as it is kept in a log, and sent to a running daemon: text or bytes that give back the same numbers, to the last bit."""
 
 import zlib
+from dataclasses import replace
 from math import isfinite
 from typing import Annotated, Any
 
@@ -9,9 +10,10 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from vehicled.paths.course import MAX_COORDINATE_M, MAX_LENGTH_M, MAX_SAMPLES, MAX_SPEED_MPS, Course
-from vehicled.paths.datum import Datum
+from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import Markings
+from vehicled.paths.read_summary import ReadSummary
 from vehicled.paths.smoothing import Array
 from vehicled.paths.waits import Wait, check_waits
 
@@ -145,27 +147,52 @@ def from_bytes(data: bytes) -> Course:
     if len(rest) != 8 * len(ARRAYS) * head.samples or not unpacking.eof:
         raise CourseError(f"{head.name}: the course is cut off")
     values = np.frombuffer(rest, "<f8").reshape(len(ARRAYS), head.samples).astype(float)
-    columns: dict[str, Any] = dict(zip(ARRAYS, values, strict=True))
-    steps = np.diff(columns["s_m"])
-    if not (np.isfinite(values).all() and isfinite(head.length_m)):
-        raise CourseError(f"{head.name}: the course has a value that is not finite")
-    if not ((steps > 0.0).all() and columns["s_m"][0] == 0.0 and columns["s_m"][-1] <= head.length_m <= MAX_LENGTH_M):
-        raise CourseError(f"{head.name}: the arc lengths of the course do not increase from 0 to its length")
-    legs = np.hypot(np.diff(columns["x_m"]), np.diff(columns["y_m"]))
-    if (legs > 2.0 * steps + 0.01).any() or (np.abs(values[:2]) > MAX_COORDINATE_M).any():
-        raise CourseError(f"{head.name}: the places of the course do not fit its arc lengths")
-    if not ((columns["speed_mps"] != 0.0) & (np.abs(columns["speed_mps"]) <= MAX_SPEED_MPS)).all():
-        raise CourseError(f"{head.name}: a target speed is 0, or above {MAX_SPEED_MPS:g} m/s")
+    _check(head.name, dict(zip(ARRAYS, values, strict=True)), head.length_m)
     check_waits(head.name, head.waits, head.length_m)
+    return from_columns(head, values)
+
+
+def from_file(data: bytes, file_name: str) -> Course:
+    """Return the course of a file that :func:`to_json` wrote, whose numbers are not trusted. Raises :class:`CourseError`."""
+    try:
+        course = from_json(data)
+    except CourseError as error:
+        raise CourseError(f"{file_name}: {error}") from None
+    if len(course.x_m) > MAX_SAMPLES:
+        raise CourseError(f"{file_name}: {len(course.x_m)} samples; at most {MAX_SAMPLES} are driven")
+    try:
+        _check(file_name, {name: getattr(course, name) for name in ARRAYS}, course.length_m)
+    except CourseError as error:
+        raise CourseError(f"{error}; save the course of the log again") from None
+    account = ReadSummary("the course of a log, point by point", (("x_m, y_m", "east, north, m"), ("speed_mps", "speed, m/s")))
+    return replace(course, account=account, surveyed=course.datum != LOT_17)
+
+
+def is_stored(data: bytes) -> bool:
+    """Return True for the text of :func:`to_json`, which no other format of courses resembles."""
+    return b'"curvature_per_m"' in data and b'"s_m"' in data
+
+
+def _check(name: str, columns: dict[str, Any], length_m: float) -> None:
+    """Raise :class:`CourseError` for columns that are no course."""
+    steps = np.diff(columns["s_m"])
+    if not (all(np.isfinite(column).all() for column in columns.values()) and isfinite(length_m)):
+        raise CourseError(f"{name}: the course has a value that is not finite")
+    if not ((steps > 0.0).all() and columns["s_m"][0] == 0.0 and columns["s_m"][-1] <= length_m <= MAX_LENGTH_M):
+        raise CourseError(f"{name}: the arc lengths of the course do not increase from 0 to its length")
+    legs = np.hypot(np.diff(columns["x_m"]), np.diff(columns["y_m"]))
+    if (legs > 2.0 * steps + 0.01).any() or any((np.abs(columns[axis]) > MAX_COORDINATE_M).any() for axis in ("x_m", "y_m")):
+        raise CourseError(f"{name}: the places of the course do not fit its arc lengths")
+    if not ((columns["speed_mps"] != 0.0) & (np.abs(columns["speed_mps"]) <= MAX_SPEED_MPS)).all():
+        raise CourseError(f"{name}: a target speed is 0, or above {MAX_SPEED_MPS:g} m/s")
     direction = np.where(columns["speed_mps"][:-1] < 0.0, -1.0, 1.0)
     yaw = columns["yaw_rad"][:-1]
     ahead = direction * (np.cos(yaw) * np.diff(columns["x_m"]) + np.sin(yaw) * np.diff(columns["y_m"]))
     # The heading of a corner is the mean of both legs, at most a right angle off either.
     if (ahead < AGAINST * legs - 1e-9).any():
-        raise CourseError(f"{head.name}: a heading points against the line of the course")
+        raise CourseError(f"{name}: a heading points against the line of the course")
     if (np.abs(columns["curvature_per_m"]) > MAX_CURVATURE_PER_M).any():
-        raise CourseError(f"{head.name}: a curvature is above {MAX_CURVATURE_PER_M:g} per m")
-    return from_columns(head, values)
+        raise CourseError(f"{name}: a curvature is above {MAX_CURVATURE_PER_M:g} per m")
 
 
 def datum_of(data: bytes) -> Datum:

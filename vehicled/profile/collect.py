@@ -108,11 +108,11 @@ class Collector:
         """Return the whole file as rules see it, after :meth:`build`."""
         return View(written, self._valid, (), self._defaults)
 
-    def _report(self, path: KeyPath, message: str) -> Any:
+    def _report(self, path: KeyPath, message: str, place: str | None = None) -> Any:
         if len(self.problems) >= MAX_PROBLEMS:
             raise _TooManyError
         self.wrong.add(path)
-        self.problems.append(Problem(dotted(path), message, self._place(path)))
+        self.problems.append(Problem(dotted(path), message, self._place(path) if place is None else place))
         return INVALID
 
     def _value(self, kind: mi.Type, raw: Any, path: KeyPath) -> Any:
@@ -156,7 +156,7 @@ class Collector:
             names = [part for part in path if isinstance(part, str)]
             advice = did_you_mean(
                 names[-1] if names else "", float(min(max(raw, -1e300), 1e300)), lambda value: _in_range(kind, value)
-            )
+            ) or (f"; it is {hint}" if hint else "")
         return self._report(path, f"must be {wanted}, found {found(raw)}{advice}")
 
     def _struct(self, kind: mi.StructType | mi.DataclassType, raw: Any, path: KeyPath) -> Any:
@@ -189,12 +189,16 @@ class Collector:
 
     def _unknown_key(self, key: str, fields: Mapping[str, mi.Field], raw: Mapping[str, Any], path: KeyPath) -> str | None:
         """Report an unknown key. Return the missing key that was probably meant, which is then not reported as well."""
-        close = nearest(key, [name for name in fields if name not in raw])
+        meant = nearest(key, fields)
+        # A key that is set already was hardly meant, unless no other is as close.
+        close = meant if meant not in raw else nearest(key, [name for name in fields if name not in raw], cutoff=0.85)
         elsewhere = [] if close and fields[close].required else [place for place in self._places_of(key) if place[:-1] != path]
-        if close:
+        if tables := _tables_meant(key, raw[key], fields):
+            text, elsewhere = f"unknown table; did you mean {_or([f'[{dotted((*path, *table))}]' for table in tables])}?", []
+        elif close:
             text = f'unknown key; did you mean "{close}"?'
-        elif twin := nearest(key, fields):
-            text = f'unknown key; did you mean "{twin}", which is also set here?'
+        elif meant:
+            text = f'unknown key; did you mean "{meant}", which is also set here?'
         elif elsewhere:
             text = "unknown key here"
         elif far := nearest(key, {str(place[-1]) for place in self._places()}, cutoff=0.75):
@@ -203,8 +207,17 @@ class Collector:
             text = f"unknown key; known here: {', '.join(fields)}"
         if elsewhere:
             text += f" (a key of that name belongs in {_or([dotted(place[:-1]) or 'the top' for place in elsewhere])})"
-        self._report((*path, key), text)
+        self._report((*path, key), text, self._written_at((*path, key), raw[key]))
         return close
+
+    def _written_at(self, path: KeyPath, value: Any) -> str:
+        """Return the place of a key; of a table without a line of its own, that of its first key."""
+        place = self._place(path)
+        while not place and isinstance(value, dict) and value:
+            key, value = next(iter(value.items()))
+            path = (*path, key)
+            place = self._place(path)
+        return place
 
     def _dict(self, kind: mi.DictType, raw: Any, path: KeyPath) -> Any:
         if not isinstance(raw, dict):
@@ -308,8 +321,13 @@ class Collector:
     def _params(self, params: type, raw: Any, path: KeyPath) -> Any:
         try:
             return self._value(type_of(params), raw, path)
-        except TypeError as error:  # a plugin's parameters may have a type that no file can hold
-            return self._report(path, str(error))
+        except BaseException as error:
+            if plugins.place_of(error) and not plugins.is_interrupt(error):
+                return self._report(path, plugins.describe(error))
+            if not isinstance(error, TypeError):
+                raise
+            # A plugin's parameters may have a type that no file can hold.
+            return self._report(path, printable(str(error), 400))
 
     def _params_type(self, kind: registry.Kind, name: str, path: KeyPath) -> Any:
         try:
@@ -353,6 +371,26 @@ class Collector:
                     here = (*path, field.encode_name)
                     yield here
                     yield from self._paths_in(field.type, here)
+
+
+def _tables_meant(key: str, value: Any, fields: Mapping[str, mi.Field]) -> list[KeyPath]:
+    """Return the tables that a misspelt table stands for, such as [devices.gnss] for [device.gnss] or [gnss]."""
+    if not isinstance(value, dict) or not value:
+        return []
+    for name, field in fields.items():
+        kind = field.type
+        while isinstance(kind, mi.Metadata):
+            kind = kind.type
+        is_table = isinstance(kind, mi.StructType | mi.DictType)
+        if is_table and name == nearest(key, fields) and all(isinstance(inside, dict) for inside in value.values()):
+            return [(name, inside) for inside in list(value)[:3]]
+        if not isinstance(kind, mi.DictType) or not isinstance(kind.value_type, mi.StructType):
+            continue
+        known = {inside.encode_name for inside in kind.value_type.fields}
+        if len(known & value.keys()) > 1 and 2 * len(known & value.keys()) > len(value):
+            # As in [devices_gnss].
+            return [(name, re.sub(f"^{re.escape(name.removesuffix('s'))}s?[_-]*", "", key) or key)]
+    return []
 
 
 def _or(places: list[str]) -> str:

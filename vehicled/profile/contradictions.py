@@ -4,6 +4,7 @@ Only what can never work is refused here; what is merely unwise is a note (:mod:
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from vehicled.messages import Corrections
@@ -12,6 +13,7 @@ from vehicled.profile.collect import Rule, View
 from vehicled.profile.latency import SIDES, LatencyModel
 from vehicled.profile.problems import KeyPath
 from vehicled.profile.schema import Battery, Device, Log, Profile, Sim, Task, Tasks, TwinSteering
+from vehicled.profile.units import did_you_mean
 from vehicled.registry import UnknownNameError, resolve
 from vehicled.vehicle import Drive, Steering, Vehicle
 
@@ -230,13 +232,18 @@ def _vehicle(vehicle: View) -> Found:
     for inner, outer in (("wheelbase_m", "length_m"), ("track_m", "width_m")):
         inside, outside = vehicle.get(inner), vehicle.get(outer)
         if inside is not None and outside is not None and inside > outside:
-            yield (inner,), f"{inside:g} is more than {outer} = {outside:g}; the wheels stand inside the outline"
+            meant = did_you_mean(inner, inside, partial(_inside, outside))
+            yield (inner,), f"{inside:g} is more than {outer} = {outside:g}; the wheels stand inside the outline{meant}"
     front_m, wheelbase_m, length_m = (vehicle.get(key) for key in ("front_overhang_m", "wheelbase_m", "length_m"))
     if front_m is not None and wheelbase_m is not None and length_m is not None and front_m + wheelbase_m > length_m:
         yield (
             ("front_overhang_m",),
             f"{front_m:g} m and the wheelbase are more than length_m = {length_m:g}; the rear axle stands inside the outline",
         )
+
+
+def _inside(outside: float, length: float) -> bool:
+    return 0.3 * outside <= length <= outside
 
 
 def _drive(drive: View) -> Found:
@@ -264,7 +271,7 @@ def _steering(steering: View) -> Found:
 def _battery(battery: View) -> Found:
     full_v, nominal_v = battery.get("full_v"), battery.get("nominal_v")
     if full_v is not None and nominal_v is not None and full_v < nominal_v:
-        yield ("full_v",), f"{full_v:g} V is less than nominal_v = {nominal_v:g}"
+        yield ("full_v",), f"{full_v:g} V is less than nominal_v = {nominal_v:g}; write both for the whole pack, not for a cell"
 
 
 def _sim(sim: View) -> Found:

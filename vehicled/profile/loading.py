@@ -176,7 +176,7 @@ def _build(
     data = toml_text.parse(text, origin)
     _rename_old_keys(data)
     # A file of a plugin is relative to the profile that names it; one in an override, to the present folder.
-    _find_plugins(data, plugin_files or (lambda name: plugins.absolute(name, folder)))
+    replace_plugins(data, plugin_files or (lambda name: plugins.absolute(name, folder)))
     parsed = [toml_text.parse_override(override) for override in overrides]
     good = [
         structs.replace(override, value=plugins.absolute(override.value, Path()))
@@ -205,7 +205,20 @@ def _build(
     digest = hashlib.sha256(source.encode()).hexdigest()
     # A profile in a log has been driven and must stay readable, even with implausible numbers.
     kept = tuple(findings) if path is None else ()
+    if path is None and not any(override.path == ("course",) for override in good):
+        profile = structs.replace(profile, course=_beside(profile.course, folder))
     return Loaded(profile, source, digest, origin if path is None else path, kept)
+
+
+def _beside(course: str, folder: Path) -> str:
+    """Return a course with the whole path of its file, if that is relative to the profile; else as it is."""
+    file, colon, parameters = course.partition(":")
+    try:
+        place = folder / Path(file).expanduser()
+        found = Path(file).suffix != "" and place.is_file()
+    except (OSError, ValueError, RuntimeError):
+        return course
+    return f"{place}{colon}{parameters}" if found else course
 
 
 def _rename_old_keys(data: dict[str, Any]) -> None:
@@ -216,8 +229,8 @@ def _rename_old_keys(data: dict[str, Any]) -> None:
             table["max_rejections"] = table.pop("gate_patience")
 
 
-def _find_plugins(data: dict[str, Any], find_file: Callable[[str], str]) -> None:
-    """Give every plugin that parsed data names its whole path."""
+def replace_plugins(data: dict[str, Any], find_file: Callable[[str], str]) -> None:
+    """Give every plugin that parsed data names the reference that ``find_file`` returns, such as one with its whole path."""
 
     def table(value: Any) -> dict[str, Any]:
         return value if isinstance(value, dict) else {}

@@ -133,6 +133,13 @@ def _no_heading(profile: Profile) -> Iterator[Note]:
 
 
 def _tasks(profile: Profile) -> Iterator[Note]:
+    free = [name for name, task in structs.asdict(profile.tasks).items() if not task.declared_us]
+    if free:
+        yield Note(
+            "tasks",
+            f"{', '.join(free)}: declared_us is missing or 0, so lockstep charges nothing and a deadline is always met there; "
+            "write what the task takes on your computer, or measure it: vehicled doctor --measure-board FILE",
+        )
     for name, task in structs.asdict(profile.tasks).items():
         if task.declared_us > 1000.0 * task.deadline_ms:
             yield Note(

@@ -10,11 +10,12 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from vehicled.profile.actuators import judge_actuators
 from vehicled.profile.collect import View
 from vehicled.profile.problems import KeyPath, Level, dotted
 from vehicled.profile.relation import Range, Relation
 from vehicled.profile.relations import RELATIONS
-from vehicled.profile.units import did_you_mean
+from vehicled.profile.units import CONVERSIONS, did_you_mean
 
 Verdict = tuple[KeyPath, Level, str]
 """Key path, level, message."""
@@ -23,6 +24,7 @@ _ORDERED = sorted(RELATIONS, key=lambda relation: len(relation.others))
 _BY_KEY: dict[str, list[Relation]] = {}
 for _relation in RELATIONS:
     _BY_KEY.setdefault(_relation.key, []).append(_relation)
+_ABOUT = {key: [relation for relation in RELATIONS if key in (relation.key, *relation.others)] for key in _BY_KEY}
 
 USUAL_FACTOR = 100.0
 """Largest ratio of a number to its default, if no relation judges it."""
@@ -41,12 +43,53 @@ def judge(profile: View, wrong: Set[KeyPath] = frozenset()) -> list[Verdict]:
     ``wrong`` are keys known to be mistakes: like a key with a verdict, they make no other key suspicious.
     """
     found: dict[KeyPath, Verdict] = {}
+    if (lengths := _lengths(profile, wrong)) is not None:
+        # One slip, and what it makes of all relations with a length is no other.
+        verdict, slipped = lengths
+        found[verdict[0]] = verdict
+        wrong = {*wrong, *slipped}
     others = [*_lever_arms(profile), *_rates(profile), *_far_from_default(profile)]
     for level in ("error", "warning"):
         verdicts = _relations(profile, level, {*wrong}, found)
         for verdict in (*verdicts, *(verdict for verdict in others if verdict[1] == level)):
             found.setdefault(verdict[0], verdict)
+    for verdict in judge_actuators(profile, {*wrong, *found}):
+        found.setdefault(verdict[0], verdict)
     return list(found.values())
+
+
+_LENGTHS: tuple[tuple[KeyPath, KeyPath, Range], ...] = (
+    (("vehicle", "width_m"), ("vehicle", "length_m"), (0.04, 5.0)),
+    (("vehicle", "wheelbase_m"), ("vehicle", "length_m"), (0.1, 1.0)),
+    (("vehicle", "track_m"), ("vehicle", "width_m"), (0.2, 1.0)),
+    (("vehicle", "drive", "wheel_radius_m"), ("vehicle", "wheelbase_m"), (0.01, 1.2)),
+)
+"""Lengths of a vehicle: key, another that it goes with, and the possible ratio of the two."""
+
+
+def _lengths(profile: View, wrong: Set[KeyPath]) -> tuple[Verdict, list[KeyPath]] | None:
+    """Return the verdict on a vehicle with all lengths in another unit, and their keys; None if they are in metres."""
+    length_m, width_m, mass_kg = (profile.get("vehicle", key) for key in ("length_m", "width_m", "mass_kg"))
+    if not length_m or not width_m or not mass_kg or ("vehicle", "mass_kg") in wrong:
+        return None
+    density = next(relation for relation in RELATIONS if relation.key == "vehicle.mass_kg")
+    possible, usual = density.possible, density.usual
+    if possible[0] <= density.quantity(mass_kg, length_m, width_m) <= possible[1]:
+        return None
+    for unit, factor, _ in CONVERSIONS["m"]:
+        if not usual[0] <= density.quantity(mass_kg, factor * length_m, factor * width_m) <= usual[1]:
+            continue
+        slipped: dict[KeyPath, float] = {("vehicle", "length_m"): length_m}
+        for path, beside, (low, high) in _LENGTHS:
+            value, other = profile.get(*map(str, path)), slipped.get(beside)
+            if value and other and low <= value / other <= high:
+                slipped[path] = value
+        if ("vehicle", "width_m") not in slipped:
+            return None
+        values = ", ".join(f"{dotted(path[1:])} = {factor * value:.4g}" for path, value in slipped.items())
+        text = f"{length_m:g} m long, {width_m:g} m wide and {mass_kg:g} kg cannot be: these are {unit}; did you mean {values}?"
+        return (("vehicle", "length_m"), "error", text), list(slipped)
+    return None
 
 
 def _relations(profile: View, level: Level, wrong: set[KeyPath], found: Mapping[KeyPath, Verdict]) -> Iterator[Verdict]:
@@ -58,13 +101,13 @@ def _relations(profile: View, level: Level, wrong: set[KeyPath], found: Mapping[
         value, others = profile.get(*path), [profile.get(*other) for other in paths]
         if value is None or None in others or not wrong.isdisjoint([path, *paths]):
             continue
-        if (message := _message(profile, relation, value, others, level)) is not None:
+        if (message := _message(profile, relation, value, others, level, wrong)) is not None:
             wrong.add(path)
             # The twin may be as broken as its owner wants to see it.
             yield path, "warning" if path[0] == "sim" else level, message
 
 
-def _message(profile: View, relation: Relation, value: float, others: list[float], level: Level) -> str | None:
+def _message(profile: View, relation: Relation, value: float, others: list[float], level: Level, wrong: Set[KeyPath]) -> str | None:
     """Return what is wrong with a value at this level, or None."""
     found = _quantity(relation, value, others)
     low, high = relation.usual
@@ -73,11 +116,14 @@ def _message(profile: View, relation: Relation, value: float, others: list[float
         return None
 
     def fits(number: float) -> bool:
-        return all(
-            each.usual[0] <= _quantity(each, number, beside) <= each.usual[1]
-            for each in _BY_KEY[relation.key]
-            if None not in (beside := [profile.get(*name.split(".")) for name in each.others])
-        )
+        for each in _ABOUT[relation.key]:
+            keys = (each.key, *each.others)
+            values = [number if key == relation.key else profile.get(*key.split(".")) for key in keys]
+            if None not in values and wrong.isdisjoint(tuple(key.split(".")) for key in keys):
+                low, high = each.usual if each.key == relation.key else each.possible
+                if not low <= _quantity(each, values[0], values[1:]) <= high:
+                    return False
+        return True
 
     noun, _, unit = relation.what.partition(", ")
     unit = f" {unit}" if unit else ""

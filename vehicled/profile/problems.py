@@ -112,9 +112,9 @@ def choices(names: Iterable[str]) -> str:
 
 def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the candidate that was probably meant, or None."""
-    names = list(candidates)
-    close = get_close_matches(name[:64], names, n=1, cutoff=cutoff)
+    names = {candidate.casefold(): candidate for candidate in candidates}
+    close = get_close_matches(name[:64].casefold(), names, n=1, cutoff=cutoff)
     if close:
-        return close[0]
-    begun = [candidate for candidate in names if len(name) > 2 and candidate.lower().startswith(name.lower())]
+        return names[close[0]]
+    begun = [whole for folded, whole in names.items() if len(name) > 2 and folded.startswith(name.casefold())]
     return begun[0] if len(begun) == 1 else None

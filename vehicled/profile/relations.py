@@ -129,11 +129,13 @@ RELATIONS: tuple[Relation, ...] = (
         ),
         Relation(
             "limits.battery_low_v", ("sim.battery.full_v",), lambda low, full: low / full if low else 0.9,
-            "battery_low_v over sim.battery.full_v", (0.5, 1.0), (0.01, 1.2), "a full battery would already count as low",
+            "battery_low_v over sim.battery.full_v", (0.5, 1.0), (0.01, 1.2),
+            "a full battery must not count as low: write both for the whole pack, not for a cell",
         ),
         Relation(
             "limits.battery_empty_v", ("sim.battery.full_v",), lambda empty, full: empty / full if empty else 0.8,
-            "battery_empty_v over sim.battery.full_v", (0.4, 0.98), (0.01, 1.2), "a full battery would already count as empty",
+            "battery_empty_v over sim.battery.full_v", (0.4, 0.98), (0.01, 1.2),
+            "a full battery must not count as empty: write both for the whole pack, not for a cell",
         ),
         Relation("limits.still_rate_radps", (), plain, "rate of an IMU at standstill, rad/s", (0.0008, 0.6), (1e-05, 10.0)),
         Relation("limits.still_tilt_rad", (), plain, "steepest ground for arming, rad", (0.05, 1.2), (0.005, 1.57)),
@@ -282,7 +284,10 @@ RELATIONS: tuple[Relation, ...] = (
             "step of the plant over the actuation period", (0.0, 1.0),
         ),
         Relation("sim.command_timeout_s", (), plain, "timeout of the actuator, s", (0.02, 1.1), (0.0, 30.0)),
-        Relation("sim.battery.full_v", ("sim.battery.nominal_v",), ratio, "full over nominal voltage", (1.0, 1.5), (1.0, 10.0)),
+        Relation(
+            "sim.battery.full_v", ("sim.battery.nominal_v",), ratio, "full over nominal voltage", (1.0, 1.5), (1.0, 10.0),
+            "write both for the whole pack, not for a cell",
+        ),
         Relation("sim.battery.nominal_v", (), plain, "voltage of the battery, V", (1.0, 1000.0)),
         Relation(
             "sim.battery.internal_resistance_ohm", ("sim.battery.full_drive_current_a", "sim.battery.nominal_v"),

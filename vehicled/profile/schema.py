@@ -283,7 +283,7 @@ class Profile(Table, frozen=True, kw_only=True):
     name: Annotated[str, Meta(pattern=r"^[a-z0-9_]+$", description="lower-case letters, digits and underscores")]
     description: str
     course: str = "lot17"
-    """Course driven when none is named."""
+    """Course driven when none is named: a name, or a file, whose path counts from the profile, else from the present folder."""
     fence: str = ""
     """GeoJSON file of polygons that must not be left, or with ``keep_out`` not be entered; its path counts from the profile."""
     vehicle: Vehicle

@@ -34,14 +34,18 @@ CONVERSIONS: dict[str, tuple[Conversion, ...]] = {
     "a": (Conversion("milliamperes", 1e-3),),
     "ah": (Conversion("milliampere hours", 1e-3),),
     "ohm": (Conversion("milliohms", 1e-3),),
-    "share": (Conversion("percent", 1e-2),),
+    **dict.fromkeys(("share", "duty", "throttle", "zone", "limit"), (Conversion("percent", 1e-2),)),
+    **dict.fromkeys(
+        ("servo_center", "servo_min", "servo_max"), (Conversion("percent", 1e-2), Conversion("microseconds", 1e-3, -1.0))
+    ),
 }
-"""Usual slips by the last word of the key."""
+"""Usual slips by the key, or by its last word."""
 
 
 def did_you_mean(key: str, value: float, fits: Callable[[float], bool]) -> str:
     """Return "; did you mean 0.419 (24 degrees)?" for the first conversion whose result ``fits``; empty if none does."""
-    for unit, factor, shift in CONVERSIONS.get(key.rpartition("_")[2], ()):
+    name = key.rpartition(".")[2]
+    for unit, factor, shift in CONVERSIONS.get(name) or CONVERSIONS.get(name.rpartition("_")[2], ()):
         meant = value * factor + shift
         if fits(meant):
             return f"; did you mean {meant:.4g} ({value:g} {unit})?"

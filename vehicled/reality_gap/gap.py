@@ -133,8 +133,8 @@ def gap(
         raise GapError(f"unknown distance {distance!r}: there are {', '.join(DISTANCES)}")
     if not real or not simulated:
         raise GapError("name real runs and simulated runs")
-    # Simulated runs are logs, whatever kind of recording the real ones are.
-    task_of_simulated = structs.replace(task, kinds=(*task.kinds, "log") if task.kinds else ())
+    # Simulated runs are logs or simulated paths, whatever kind of recording the real ones are.
+    task_of_simulated = structs.replace(task, kinds=(*task.kinds, "log", "path_sim") if task.kinds else ())
     files = {label: find(paths, task_of_simulated) for label, paths in simulated.items()}
     files_of_real = find(real, task)
     both = {run.path for run in files_of_real} & {run.path for runs in files.values() for run in runs}

@@ -22,12 +22,18 @@ from vehicled.reality_gap.judges import Judge, driven_ns
 from vehicled.reality_gap.making import make_judge
 from vehicled.reality_gap.quantities import Measured, measure
 from vehicled.recordings import mcap
+from vehicled.recordings.art import ALTERNATIVES
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.importing import import_log
 from vehicled.recordings.loading import Source, known_kinds, sources
 from vehicled.recordings.recording import Recording, seconds
 
 CSV = (".csv", ".tsv")
+_NEEDS = {
+    "a position (GnssFix)": ("GnssFix",),
+    "a heading (Heading) or a GNSS velocity, one of which tells where the vehicle points": ("Heading", "GNSS velocity"),
+}
+"""Inputs that every estimator needs to start, with the kinds of input that give it."""
 _CONTINUOUS_S = 10.0
 """Messages of a type further apart are events, which have no rate."""
 
@@ -53,8 +59,8 @@ class RunFile(Struct, frozen=True):
     path: str
     folder: str
     """First folder of its path below the folder that was given; empty for a run directly in it."""
-    kind: str
-    """Kind of recording; empty for a CSV file that is read by a mapping."""
+    kinds: tuple[str, ...]
+    """Kinds of which the recording is one; empty for a CSV file that is read by a mapping."""
 
 
 class JudgedRun(Struct, frozen=True, kw_only=True):
@@ -86,7 +92,7 @@ def find(paths: Sequence[str | os.PathLike[str]], task: Task) -> list[RunFile]:
     found: dict[str, RunFile] = {}
     for path in paths:
         for run in _mapped(Path(path), task) if task.mapping else _read_as_they_are(Path(path), task):
-            found.setdefault(f"{os.path.realpath(run.path)} {run.kind}", run)
+            found.setdefault(os.path.realpath(run.path), run)
     return list(found.values())
 
 
@@ -97,16 +103,20 @@ def _mapped(path: Path, task: Task) -> Iterable[RunFile]:
     if not files:
         raise RecordingError(f"{path}: holds no CSV file, which --map is for")
     for file in files:
-        yield RunFile(file.stem, str(file), _folder(file, path), "")
+        yield RunFile(file.stem, str(file), _folder(file, path), ())
 
 
 def _read_as_they_are(path: Path, task: Task) -> Iterable[RunFile]:
-    for source in sources(path):
-        kinds = [kind for kind in source.kinds if not task.kinds or kind in task.kinds]
-        if len(kinds) > 1:
+    found = sources(path)
+    if task.kinds and not any(set(source.kinds) & set(task.kinds) for source in found):
+        there = sorted({kind for source in found for kind in source.kinds})
+        raise GapError(f"{path}: no recording of kind {', '.join(task.kinds)}; there are: {', '.join(there)}")
+    for source in found:
+        kinds = tuple(kind for kind in source.kinds if not task.kinds or kind in task.kinds)
+        if len(kinds) > 1 and not set(kinds) <= ALTERNATIVES:
             raise GapError(f"{source.path}: can be read as {', '.join(kinds)}; choose with --kind {kinds[0]}")
-        for kind in kinds:
-            yield RunFile(source.name, str(source.path), _folder(source.path, path), kind)
+        if kinds:
+            yield RunFile(source.name, str(source.path), _folder(source.path, path), kinds)
 
 
 def _folder(file: Path, root: Path) -> str:
@@ -159,7 +169,10 @@ def _judge_file(file: RunFile, task: Task) -> JudgedRun | str:
 
 def judge_run(recording: Recording, judge: Judge, manoeuvre: str | None = None) -> JudgedRun:
     """Judge one run. Its manoeuvre is by default the course in its log. Raises :class:`GapError`."""
-    measured = measure(recording.truth, judge.track(recording), driven_ns(recording))
+    track = judge.track(recording)
+    if not np.isfinite(track.speed_mps).any():
+        raise GapError(_never_started(recording, judge.name))
+    measured = measure(recording.truth, track, driven_ns(recording))
     known = recording.truth.t_ns[np.isfinite(recording.truth.speed_mps)]
     return JudgedRun(
         name=recording.name,
@@ -172,6 +185,15 @@ def judge_run(recording: Recording, judge: Judge, manoeuvre: str | None = None) 
     )
 
 
+def _never_started(recording: Recording, judge: str) -> str:
+    """Return why a judge may have given no speed: what the run has, and what estimators need but it lacks."""
+    rates = rates_hz_of(recording.inputs)
+    lacking = [need for need, kinds in _NEEDS.items() if not set(kinds) & set(rates)]
+    has = ", ".join(f"{name} at {rate:.3g} Hz" for name, rate in rates.items()) or "no measurement"
+    missing = f"it lacks {' and '.join(lacking)}" if lacking else "its inputs are there, but they never agreed"
+    return f"the judge {judge} never started: {missing} (the run has {has}); see docs/gap.md for what each judge uses"
+
+
 def _truth_sigmas(recording: Recording) -> dict[str, float]:
     position, yaw, speed = recording.truth_sigma
     # A distance in the plane has the errors of two axes.
@@ -180,9 +202,13 @@ def _truth_sigmas(recording: Recording) -> dict[str, float]:
 
 
 def _load(file: RunFile, task: Task) -> Recording:
-    if file.kind:
-        source: Source = next(each for each in sources(file.path) if file.kind in each.kinds)
-        return source.load((file.kind,))[0]
+    if file.kinds:
+        source: Source = next(each for each in sources(file.path) if set(file.kinds) & set(each.kinds))
+        found = source.load(file.kinds)
+        if not found:
+            kind = next(each.kind for each in source.load(None))
+            raise GapError(f"is of kind {kind}, which --kind leaves out; add --kind {kind}")
+        return found[0]
     with tempfile.TemporaryDirectory(prefix="vehicled_gap_") as folder:
         log = Path(folder) / "run.mcap"
         import_log(file.path, log, mapping=task.mapping, profile=task.profile or "art")
@@ -204,7 +230,7 @@ def _manoeuvre(file: RunFile, task: Task) -> str | None:
 
 
 def _course(file: RunFile) -> str:
-    if file.kind != "log":
+    if "log" not in file.kinds:
         return ""
     from vehicled.log.reader import LogReader
 

@@ -190,6 +190,8 @@ def _acceleration(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[st
     return [_captured(rows, name, "acceleration", vehicle, t_s, (way, nothing, nothing), (way, nothing), (0.0, 0.0, 0.0))]
 
 
+ALTERNATIVES = frozenset({"path", "path_sim"})
+"""Kinds of which a file is exactly one: its positions tell which, and only when they are read."""
 KINDS: dict[Reader, tuple[str, ...]] = {
     _mocap: ("mocap",),
     _outdoor: ("rtk", "plain", "plain_start", "bare_rtk", "bare_plain"),

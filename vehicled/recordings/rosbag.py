@@ -2,7 +2,8 @@
 
 Read by type, whatever the topics are called: NavSatFix, Imu, TwistStamped (the speed of the body), AckermannDriveStamped (commands)
 and Odometry (what was published). Where several topics have a type, the one with most messages counts, for commands first one whose
-name says that they were applied. Drivers give the status GBAS to RTK fixed and floating alike, some to all corrections. So a fix is
+name says that they were applied. An Imu without rates is a heading, as receivers with two antennas publish it, and
+is read beside. Drivers give the status GBAS to RTK fixed and floating alike, some to all corrections. So a fix is
 taken as RTK fixed only if its covariance agrees, and only these are the truth.
 """
 
@@ -45,6 +46,8 @@ MAX_STEPS = 500_000
 GBAS = 2
 """``NavSatStatus.STATUS_GBAS_FIX``."""
 WHEEL_SPEED_SIGMA_MPS = 0.1
+RATES, HEADING = "rates of an Imu", "orientation of an Imu"
+"""Halves of an Imu that are read alone, where another topic of that type gives the other; no types of ROS."""
 FIX, IMU, TWIST, DRIVE, ODOMETRY = (
     "sensor_msgs/msg/NavSatFix",
     "sensor_msgs/msg/Imu",
@@ -72,13 +75,31 @@ class Bag:
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
-        self.chosen = _choose(reader.connections)
+        headings = [connection for connection in reader.connections if connection.msgtype == IMU and self._only_turned(connection)]
+        self.chosen = _choose([connection for connection in reader.connections if connection not in headings])
+        known = {connection.topic for connection in reader.connections if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY)}
+        heading = max(headings, key=lambda connection: (connection.msgcount, connection.topic), default=None)
+        self._heading = "" if heading is None else heading.topic
+        if heading is not None:
+            self.chosen.append(heading)
         self.kinds = {connection.msgtype for connection in self.chosen}
+        self.left_out = sorted(known - {connection.topic for connection in self.chosen})
+        """Topics of known types beside which others of their types were chosen."""
+
+    def _only_turned(self, connection: Any) -> bool:
+        """Return True for a topic of orientations without rates, by its first message."""
+        for _, _, data in self._reader.messages(connections=[connection]):
+            message = self._reader.deserialize(data, connection.msgtype)
+            return bool(message.angular_velocity_covariance[0] < 0.0 <= message.orientation_covariance[0])
+        return False
 
     def messages(self) -> Iterator[tuple[str, int, Any]]:
-        """Yield type, time of arrival and content of the messages, in order of arrival."""
+        """Yield type, time of arrival and content of the messages, in order of arrival; of an Imu what is read of it."""
         for connection, t_rx_ns, data in self._reader.messages(connections=self.chosen) if self.chosen else ():
-            yield connection.msgtype, t_rx_ns, self._reader.deserialize(data, connection.msgtype)
+            kind = connection.msgtype
+            if kind == IMU and self._heading:
+                kind = HEADING if connection.topic == self._heading else RATES
+            yield kind, t_rx_ns, self._reader.deserialize(data, connection.msgtype)
 
 
 @contextmanager
@@ -104,7 +125,9 @@ def _choose(connections: Any) -> list[Any]:
     """Connections of a bag that are read: for each type its best topic."""
     best: dict[str, tuple[bool, int, str]] = {}
     for connection in connections:
-        if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY):
+        # A speed that is commanded is not one that was measured.
+        commanded = connection.msgtype == TWIST and "cmd" in connection.topic
+        if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY) and not commanded:
             rank = ("applied" in connection.topic, connection.msgcount, connection.topic)
             best[connection.msgtype] = max(rank, best.get(connection.msgtype, (False, -1, "")))
     topics = {topic for _, _, topic in best.values()}
@@ -113,7 +136,7 @@ def _choose(connections: Any) -> list[Any]:
 
 def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tuple[int, Any]]]) -> Recording:
     inputs: list[Message] = []
-    for kind in (FIX, IMU, TWIST, DRIVE):
+    for kind in (FIX, IMU, RATES, HEADING, TWIST, DRIVE):
         for t_rx_ns, message in stored.get(kind, ()):
             inputs += convert(kind, message, t_rx_ns, vehicle)
     fixes = [m for m in inputs if isinstance(m, GnssFix)]
@@ -158,8 +181,13 @@ def convert(kind: str, message: Any, t_rx_ns: int, vehicle: Vehicle) -> Iterator
     """A message of a bag as ours; nothing for odometry and other types."""
     if kind == DRIVE:
         yield from _command(message, t_rx_ns, vehicle)
-    elif kind in (FIX, IMU, TWIST):
-        yield from {FIX: _fix, IMU: _imu, TWIST: _speed}[kind](message, t_rx_ns)
+    elif kind in (FIX, TWIST):
+        yield from {FIX: _fix, TWIST: _speed}[kind](message, t_rx_ns)
+    elif kind in (IMU, RATES, HEADING):
+        if kind != HEADING:
+            yield from _rates(message, t_rx_ns)
+        if kind != RATES:
+            yield from _heading(message, t_rx_ns)
 
 
 def _carrier(status: int, covariance: tuple[float, ...]) -> CarrierSolution:
@@ -190,18 +218,25 @@ def _fix(message: Any, t_rx_ns: int) -> Iterator[Message]:
     )
 
 
-def _imu(message: Any, t_rx_ns: int) -> Iterator[Message]:
+def _rates(message: Any, t_rx_ns: int) -> Iterator[Message]:
     t_ns = stamp_ns(message, t_rx_ns)
-    w, a, q = message.angular_velocity, message.linear_acceleration, message.orientation
+    w, a = message.angular_velocity, message.linear_acceleration
     # A first covariance of -1 says that the quantity is not measured (REP-145).
     force = (a.x, a.y, a.z) if message.linear_acceleration_covariance[0] >= 0.0 else (nan, nan, nan)
     if message.angular_velocity_covariance[0] >= 0.0:
         yield ImuSample(t_ns, t_rx_ns, tuple(map(float, force)), (float(w.x), float(w.y), float(w.z)))
+
+
+def _heading(message: Any, t_rx_ns: int) -> Iterator[Message]:
+    q = message.orientation
     variance = float(message.orientation_covariance[8])
     # A node that sets nothing sends no covariance, and the identity that is the default of the type.
     default = q.w == 1.0 and not variance
     if message.orientation_covariance[0] >= 0.0 and abs(q.x**2 + q.y**2 + q.z**2 + q.w**2 - 1.0) < 0.01 and not default:
-        yield Heading(t_ns, t_rx_ns, _yaw(q), sqrt(variance) if variance > 0.0 else nan, HeadingKind.INERTIAL)
+        frame = str(message.header.frame_id).lower()
+        # Two antennas do not drift; whatever else turns with the body may.
+        kind = HeadingKind.MOVING_BASE if "gnss" in frame or "gps" in frame else HeadingKind.INERTIAL
+        yield Heading(stamp_ns(message, t_rx_ns), t_rx_ns, _yaw(q), sqrt(variance) if variance > 0.0 else nan, kind)
 
 
 def _speed(message: Any, t_rx_ns: int) -> Iterator[Message]:

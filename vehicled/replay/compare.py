@@ -34,7 +34,7 @@ RUNTIME_EVENTS = frozenset(
     {
         "loop_blocked", "simulation_stall", "log_dropping", "log_dropped", "not_replayable_after", "journal_dropping",
         "journal_dropped", "log_unpackable", "bridge_cost", "bridge_gone", "view_cost", "view_gone",
-        "failure_injected", "failure_over",
+        "failure_injected", "failure_over", "observer_failed",
     }
 )  # fmt: skip
 """Events written by the runtime, the log and the view; all others come from devices and tasks."""

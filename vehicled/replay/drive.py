@@ -18,7 +18,7 @@ from vehicled.replay.open_loop import ModeDivergence, OpenLoop
 from vehicled.replay.setup import Code, Parts, what_differs
 from vehicled.tasks import PIPELINE
 
-IDENTICAL, DIFFERENT, WHAT_IF = "identical", "different", "what-if"
+IDENTICAL, DIFFERENT, WHAT_IF, DAMAGED, NOTHING = "identical", "different", "what-if", "damaged", "nothing"
 ALTERED_LIMIT = 1_000
 PROGRESS_EVERY = 2_000
 """Records between two progress calls."""
@@ -32,15 +32,18 @@ class ReplayResult(Struct, kw_only=True):
 
     log: str
     verdict: str
-    """``identical``, ``different`` or ``what-if``."""
+    """``identical``, ``different``, ``damaged`` where all that could be compared is equal, ``nothing`` where nothing could be, or
+    ``what-if``."""
     changed: list[str]
     """Changes of a what-if, which runs open loop: the recorded motion does not follow the new commands."""
     notes: list[str]
     """Differences between this computer and the one that wrote the log."""
     incomplete: str
     """Reason why the log was not replayed to its end; empty if it was."""
-    damaged: bool
-    """True if records are lost in the middle of the log, not at its end."""
+    damage: list[str]
+    """Damage of the log, each with its place in the file and its time. That it was cut off is no damage."""
+    missing: int
+    """Number of records whose numbers are left out in the replayed part of the log."""
     replayed_s: float
     """Replayed time of the run, s."""
     spent_s: float
@@ -71,8 +74,8 @@ class ReplayResult(Struct, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """True if the replayed part has no difference and no damage; always true for a what-if."""
-        return self.verdict != DIFFERENT and not self.damaged
+        """True if something was replayed and has no difference, and the log no damage; of a what-if, if the log has none."""
+        return self.verdict in (IDENTICAL, WHAT_IF) and not self.damage
 
     def to_json(self) -> str:
         """Return the result as JSON."""
@@ -151,7 +154,7 @@ class Replay:
                 self._comparison.settle(at_end=True)
                 incomplete = self.journal.problem
         except (JournalGapError, JournalEndsError) as error:
-            why = self.journal.damage or self.journal.loss or self.journal.problem
+            why = "; ".join(self.journal.damage) or self.journal.loss or self.journal.problem
             incomplete = f"not replayable after t = {self._s(self._reached_ns):.3f} s: {error}" + (f" ({why})" if why else "")
         self.meter.finish()
         return self._result(incomplete, time.perf_counter() - begin_s)
@@ -243,15 +246,26 @@ class Replay:
     def _result(self, incomplete: str, spent_s: float) -> ReplayResult:
         journal, comparison, machine = self.journal, self._comparison, self.machine
         digest, then = machine.digest.hexdigest(), journal.end.get("digest", "")
-        different = comparison.first is not None or bool(self._altered) or (not incomplete and bool(then) and digest != then)
-        verdict = WHAT_IF if self._changes else DIFFERENT if different else IDENTICAL
+        if not incomplete and not journal.damage and (counted := journal.count(TaskTick)) not in (None, self._ticks):
+            journal.damage.append(f"of the {counted} ticks that the log counts, {self._ticks} were replayed")
+        if self._changes:
+            verdict = WHAT_IF
+        elif comparison.first is not None or self._altered:
+            verdict = DIFFERENT
+        elif not (comparison.matched and self._ticks and machine.digest.frames):
+            verdict = NOTHING
+        elif not incomplete and then and digest != then:
+            verdict = DIFFERENT
+        else:
+            verdict = DAMAGED if journal.damage else IDENTICAL
         return ReplayResult(
             log=journal.parts[0].path,
             verdict=verdict,
             changed=self._changes,
             notes=self.notes,
             incomplete=incomplete,
-            damaged=bool(journal.damage),
+            damage=journal.damage,
+            missing=journal.missing,
             replayed_s=self._s(self._reached_ns),
             spent_s=spent_s,
             records=comparison.matched,
@@ -262,6 +276,6 @@ class Replay:
             altered=self._altered,
             first=comparison.first,
             first_frame=self.meter.first_frame,
-            numbers=self.meter.numbers if self._changes or different else None,
+            numbers=self.meter.numbers if verdict in (WHAT_IF, DIFFERENT) else None,
             partings=self._open_loop.partings() if self._open_loop is not None else [],
         )

@@ -11,6 +11,7 @@ import msgspec
 
 from vehicled.attribution import Reading
 from vehicled.executive import Stopwatch
+from vehicled.log.damage import find_damage
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, StoredMessage, run_parts
 from vehicled.log.schema import RunHeader
@@ -63,6 +64,8 @@ class Journal:
             if self.header.part != 1:
                 raise LogError(f"{path}: part {self.header.part} of a run: a replay needs its first part")
             self._check_calls(path)
+            self.damage: list[str] = [f"{part.path}: {each.to_text()}" for part in self.parts for each in find_damage(part)]
+            """Damage of the files, each with its place and its time."""
             self.limit_ns, self.loss = self._find_loss()
         except BaseException:
             self._stack.close()
@@ -72,6 +75,10 @@ class Journal:
             *(part.stored() for part in self.parts), key=lambda record: record.sequence
         )
         self._ahead: deque[Entry] = deque()
+        self._last = 0
+        self._doubled = 0
+        self.missing = 0
+        """Records so far whose numbers are left out."""
         self.on_read: Callable[[Entry], None] | None = None
         """Function called with every record as it is read, which may be ahead of :meth:`pop`."""
 
@@ -87,21 +94,14 @@ class Journal:
         return self.parts[-1].end
 
     @property
-    def damage(self) -> str:
-        """Text that lists the unreadable chunks so far; empty if there are none."""
-        faults = [
-            f"{part.path}: the chunk at byte {int(part.layout.chunks[number]['offset'])}, "
-            f"from t = {(int(part.layout.chunks[number]['start_ns']) - part.offset_ns - self.start_ns) * 1e-9:.3f} s, "
-            f"cannot be read: {reason}"
-            for part in self.parts
-            for number, reason in part.faults.items()
-        ]
-        return "; ".join(faults)
-
-    @property
     def whole(self) -> bool:
-        """True if every part ended orderly and no damaged chunk was found so far."""
-        return all(part.layout.complete and not part.faults for part in self.parts) and bool(self.end) and self.limit_ns is None
+        """True if every part ended orderly and nothing is damaged."""
+        return all(part.layout.complete for part in self.parts) and not self.damage and bool(self.end) and self.limit_ns is None
+
+    def count(self, kind: type[Message]) -> int | None:
+        """Return how many messages of a type the indexes of the files count; None if one has no index."""
+        counts = [part.count(kind) for part in self.parts]
+        return None if None in counts else sum(count for count in counts if count is not None)
 
     @property
     def problem(self) -> str:
@@ -155,13 +155,25 @@ class Journal:
     # ------------------------------------------------------------------ inside
 
     def _read(self) -> Entry | None:
-        stored = next(self._records, None)
-        if stored is None:
+        for stored in self._records:
+            if stored.sequence != self._last:
+                break
+            self._note_doubled(stored)
+        else:
             return None
+        self.missing += max(0, stored.sequence - self._last - 1)
+        self._last = stored.sequence
         entry = Entry(stored)
         if self.on_read is not None:
             self.on_read(entry)
         return entry
+
+    def _note_doubled(self, stored: StoredMessage) -> None:
+        """Note a record with the number of the one before, which is replayed once."""
+        self._doubled += 1
+        if self._doubled == 1 and not self.damage:
+            t_s = (stored.t_ns - self.start_ns) * 1e-9
+            self.damage.append(f"{self.parts[0].path}: record {stored.sequence} is there more than once, at t = {t_s:.3f} s")
 
     def _check_calls(self, path: str) -> None:
         layout = self.parts[0].layout

@@ -20,6 +20,7 @@ from vehicled.executive import Stopwatch
 from vehicled.journal import Sink
 from vehicled.log.errors import LogError
 from vehicled.log.fingerprint import numeric_fingerprint
+from vehicled.log.members import safe_member
 from vehicled.log.schema import FENCE_NAME, PluginRow, RunHeader, plugin_attachment
 from vehicled.machine import Machine
 from vehicled.paths.course import Course
@@ -29,6 +30,7 @@ from vehicled.ports import TakesSecret
 from vehicled.profile import Loaded, ProfileError, load, names, parse
 from vehicled.replay.journal import Journal
 from vehicled.safety.fence import Fence, read_geojson
+from vehicled.tasks import PIPELINE
 
 Code = Literal["same", "log", "changed"]
 """Source of a run's plugins: files that must be unchanged, the texts in the log, or files that may have been changed."""
@@ -57,7 +59,7 @@ class Parts:
         header = journal.header
         self.header = header
         text, origin = journal.attachment("profile.toml").decode(), f"profile of {journal.parts[0].path}"
-        files = plugin_files(journal, code)
+        files = plugin_files(header, journal.attachment, code, journal.parts[0].path)
         self.was: Loaded = parse(text, origin, plugin_files=files)
         self.loaded: Loaded = parse(text, origin, list(overrides), files) if overrides else self.was
         self.course: Course = from_json(journal.attachment("course.json"))
@@ -67,6 +69,7 @@ class Parts:
                 raise LogError(f"{journal.parts[0].path}: the profile names a fence, and the log does not hold it")
             self.fence = read_geojson(journal.attachment(FENCE_NAME), FENCE_NAME, self.course.datum)
         self.wiring: Wiring = wire(self.loaded.profile, header.link)
+        _refuse_other_tasks(journal, self.wiring)
 
     def machine(self, stopwatch: Stopwatch, sink: Sink) -> Machine:
         """Build the machine, not yet started."""
@@ -87,12 +90,29 @@ class Parts:
         return machine
 
 
-def plugin_files(journal: Journal, code: Code) -> Callable[[str], str]:
-    """Return a function from a plugin as the log's profile names it to its file.
+def _refuse_other_tasks(journal: Journal, wiring: Wiring) -> None:
+    """Raise :class:`LogError` if the log has another task table than the machine here: its ticks would mean other tasks."""
+    header = journal.header
+    then = [(row.name, row.rate_hz, row.phase_ns) for row in header.tasks]
+    now = [(name, wiring.rates[name].rate_hz, wiring.rates[name].phase_ns) for name in PIPELINE]
+    if then != now:
+        raise LogError(
+            f"{journal.parts[0].path}: the log has the tasks {_table(then) or 'none'}; this version runs {_table(now)} with its "
+            f"profile: replay it with the version that wrote it (vehicled {header.vehicled_version or 'of an unknown version'})"
+        )
+
+
+def _table(rows: Sequence[tuple[str, float, int]]) -> str:
+    phases = [f" after {phase_ns / 1e6:g} ms" if phase_ns else "" for _, _, phase_ns in rows]
+    return ", ".join(f"{name} {rate_hz:g} Hz{phase}" for (name, rate_hz, _), phase in zip(rows, phases, strict=True))
+
+
+def plugin_files(header: RunHeader, attachment: Callable[[str], bytes], code: Code, log: str) -> Callable[[str], str]:
+    """Return a function from a plugin as the log's profile names it to its file. ``attachment`` gives the texts of the log.
 
     The function raises :class:`SetupError` if the code should be the same and the file has another text now.
     """
-    rows = journal.header.plugins
+    rows = header.plugins
 
     def find(name: str) -> str:
         same = [k for k, row in enumerate(rows) if label(row.reference) == label(name)]
@@ -106,8 +126,9 @@ def plugin_files(journal: Journal, code: Code) -> Callable[[str], str]:
             folder = Path(tempfile.mkdtemp(prefix="vehicled_plugin_"))
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
             for file in row.hashes:
-                (folder / file).parent.mkdir(parents=True, exist_ok=True)
-                (folder / file).write_bytes(journal.attachment(plugin_attachment(number, file)))
+                place = safe_member(folder, file, log)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(attachment(plugin_attachment(number, file)))
             return renamed(name, folder / Path(row.text_file).name)
         if code == "same":
             _refuse_other_code(row)

@@ -25,6 +25,8 @@ from vehicled.messages import (
     Fault,
     FixType,
     GnssFix,
+    Heading,
+    HeadingKind,
     ImuSample,
     LaserScan,
     Message,
@@ -35,6 +37,7 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
     TaskTick,
+    WheelSpeed,
 )  # fmt: skip
 from vehicled.ros.cdr import CdrError
 from vehicled.ros.standard import Template, encode, standard_definition
@@ -64,6 +67,9 @@ _DRIVE = Template("ackermann_msgs/AckermannDriveStamped", {"header.frame_id": BA
 _ZEROS9 = (0.0,) * 9
 _NO_ORIENTATION = (0.0, 0.0, 0.0, 1.0, -1.0, *(0.0,) * 8)
 """Identity and a covariance that starts with -1: sensor_msgs/Imu without an orientation estimate."""
+
+_NOT_MEASURED_RAD2 = 1000.0
+"""Variance of roll and pitch beside a heading, as drivers of receivers with two antennas write it."""
 
 _SERVICE_UNKNOWN = 0
 _STATUS_NO_FIX, _STATUS_FIX, _STATUS_SBAS_FIX, _STATUS_GBAS_FIX = -1, 0, 1, 2
@@ -128,6 +134,23 @@ def _imu(sample: ImuSample, offset_ns: int) -> bytes:
         *sample.specific_force_mps2,
         *_ZEROS9,
     )
+
+
+def _heading(heading: Heading, offset_ns: int) -> bytes:
+    """Orientation of the body without roll and pitch, as drivers of receivers with two antennas publish it: neither rates nor
+    accelerations, whose covariances say so (REP-145). A sigma that is not known is a variance of 0."""
+    header = (_stamp(heading.t_ns, offset_ns), GNSS_LINK if heading.kind == HeadingKind.MOVING_BASE else IMU_LINK)
+    orientation = (0.0, 0.0, sin(0.5 * heading.yaw_rad), cos(0.5 * heading.yaw_rad))
+    variance = heading.sigma_rad**2 if isfinite(heading.sigma_rad) else 0.0
+    covariance = (_NOT_MEASURED_RAD2, 0.0, 0.0, 0.0, _NOT_MEASURED_RAD2, 0.0, 0.0, 0.0, variance)
+    none = ((0.0, 0.0, 0.0), (-1.0, *(0.0,) * 8))
+    return encode("sensor_msgs/Imu", (header, orientation, covariance, *none, *none))
+
+
+def _wheel_speed(speed: WheelSpeed, offset_ns: int) -> bytes:
+    """Speed of the body forward, by the wheels."""
+    header = (_stamp(speed.t_ns, offset_ns), BASE_LINK)
+    return encode("geometry_msgs/TwistStamped", (header, ((speed.speed_mps, 0.0, 0.0), (0.0, 0.0, 0.0))))
 
 
 def _laser_scan(scan: LaserScan, offset_ns: int) -> bytes:
@@ -316,5 +339,7 @@ PROJECTIONS: tuple[Projection, ...] = (
     _row(TaskTick, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _miss, max_rate_hz=10.0),
     _row(Fault, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _fault),
     _row(ModeChange, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _mode_change),
+    _row(Heading, "/heading", "sensor_msgs/Imu", _heading),
+    _row(WheelSpeed, "/wheel_speed", "geometry_msgs/TwistStamped", _wheel_speed),
 )
 """Every projection. The log writer publishes each, at most at its rate, beside the message itself."""

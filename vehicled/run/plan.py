@@ -18,6 +18,7 @@ from vehicled.registry import Kind, reference
 from vehicled.run.findings import findings, refuse_errors
 from vehicled.run.manoeuvre import programme_overrides
 from vehicled.run.spec import RunSpec
+from vehicled.run.world_files import WorldFile
 from vehicled.runtime.board.recording import BoardRecording, read
 from vehicled.safety.fence import Fence, read_geojson
 
@@ -42,6 +43,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Computer whose task times a lockstep run replays; None: declared costs."""
     board_text: bytes = b""
     """Content of its file, for the log."""
+    world_files: list[WorldFile] = []
+    """Files of the simulated world, for the log; empty before a simulation fills them in, and for a run on a vehicle."""
 
     @classmethod
     def of(cls, spec: RunSpec) -> "Plan":

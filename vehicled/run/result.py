@@ -41,6 +41,8 @@ class TaskHealth(Struct, frozen=True):
     response_p50_ns: int
     response_p99_ns: int
     causes: dict[str, int]
+    declared_us: float | None = None
+    """Cost that lockstep charged for each run; None where a clock measured it."""
 
 
 class Learnt:
@@ -103,6 +105,10 @@ class Result(Struct, frozen=True, kw_only=True):
     identified: dict[str, float] | None = None
     """Identified vehicle parameters at the end, named as in :class:`Identification`; None without an identifier."""
 
+    late_tasks: list[str] = []
+    """Texts about the tasks that would have been late in real time on this computer; lockstep only."""
+    observers_failed: str = ""
+    """Failures of what only explains the drive, such as the judge, whose figures may then be wrong; empty if there were none."""
     messages: list[UsageRow] = []
     """Messages that arrived on each port: used, and not used with the reason."""
     course_notes: list[str] = []
@@ -134,7 +140,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
     def show(self) -> None:
         """Print the result as a table."""
-        verdict = "finished" if self.finished else "NOT finished"
+        verdict = "NOT finished" if not self.finished else "NOT passed" if self.markings_passed is False else "finished"
         rows = [
             ["result", f"{verdict}: {self.why}"],
             *([["driven slower", "; ".join(self.course_notes)]] if self.course_notes and self.motion is None else []),
@@ -144,9 +150,11 @@ class Result(Struct, frozen=True, kw_only=True):
             ["estimate: speed", _line(self.estimate_speed_mps, "m/s", 3)],
             *([["identified", _identified(self.identified)]] if self.identified is not None else []),
             ["deadlines", _health(self.tasks)],
+            *([["really late", "; ".join(self.late_tasks)]] if self.late_tasks else []),
             *(["messages" if k == 0 else "", line] for k, line in enumerate(told(self.messages))),
             ["speed of the run", f"{self.real_time_factor:.1f} x real time ({self.run_s:.1f} s in {self.wall_s:.1f} s)"],
             *([["stalls", str(self.stalls)]] if self.stalls is not None else []),
+            *([["failed beside it", self.observers_failed]] if self.observers_failed else []),
             ["digest", f"{self.digest} ({self.frames} actuator frames)"],
             ["log", self.log_problem or self.log or "not written"],
         ]
@@ -172,14 +180,16 @@ def figures_of(judge: Judge) -> dict[str, ErrorStats]:
     return {name: ErrorStats.of(getattr(judge, name)) for name in names}
 
 
-def health_of(executive: Executive) -> list[TaskHealth]:
-    """Return the deadline statistics of every task."""
+def health_of(executive: Executive, *, charged: bool) -> list[TaskHealth]:
+    """Return the deadline statistics of every task. ``charged``: virtual time charges the declared costs."""
     rows = []
     for index, spec in enumerate(executive.table):
         stats = executive.stats(index)
         p50, p99 = stats.response.quantiles_ns((0.5, 0.99))
         causes = {cause.name.lower(): count for cause, count in sorted(stats.causes.items())}
-        rows.append(TaskHealth(spec.name, stats.n, stats.misses, stats.skips, stats.longest_miss_run, p50, p99, causes))
+        cost_us = spec.declared_ns / 1e3 if charged else None
+        counts = (stats.n, stats.misses, stats.skips, stats.longest_miss_run)
+        rows.append(TaskHealth(spec.name, *counts, p50, p99, causes, cost_us))
     return rows
 
 
@@ -218,8 +228,12 @@ def _degrees(figures_rad: ErrorStats) -> str:
 def _health(tasks: list[TaskHealth]) -> str:
     releases = sum(task.releases for task in tasks)
     misses, skips = sum(task.misses for task in tasks), sum(task.skips for task in tasks)
+    free = [task.name for task in tasks if task.declared_us == 0.0]
     if not misses and not skips:
-        return f"all met: {releases} releases, no miss, no skip"
+        if len(free) == len(tasks):
+            return f"not judged: the profile declares no cost of a task (tasks.*.declared_us), so none of {releases} could be late"
+        beside = f"; the profile declares no cost of {' and '.join(free)} (declared_us)" if free else ""
+        return f"all met: {releases} releases, no miss, no skip{beside}"
     worst = max(tasks, key=lambda task: task.misses)
     causes: dict[str, int] = {}
     for task in tasks:

@@ -4,15 +4,14 @@ import gc
 import os
 import platform
 import secrets
-import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy
@@ -20,30 +19,43 @@ from msgspec import Struct
 
 from vehicled import __version__, plugins
 from vehicled.app import build, course_message
-from vehicled.attribution import HOLDERS, Reading
+from vehicled.attribution import HOLDERS
 from vehicled.control_socket.console import Console, RunFacts
 from vehicled.control_socket.socket_path import SocketPathError, free_path, own_path
-from vehicled.executive import DeclaredStopwatch
-from vehicled.histogram import Histogram
+from vehicled.error_text import error_text
 from vehicled.journal import Router
 from vehicled.link import LinkError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
-from vehicled.log.schema import BOARD_NAME, FENCE_NAME, MESSAGES_KEY, Attachment, PluginRow, RunHeader, TaskRow, plugin_attachment
+from vehicled.log.schema import (
+    BOARD_NAME,
+    FENCE_NAME,
+    MESSAGES_KEY,
+    Attachment,
+    FileRow,
+    PluginRow,
+    RunHeader,
+    TaskRow,
+    file_attachment,
+    plugin_attachment,
+)
 from vehicled.log.sink import LogSink
 from vehicled.machine import Machine
-from vehicled.messages import Message
+from vehicled.messages import Event, Message
+from vehicled.observers import Observers
 from vehicled.paths.stored import to_json
 from vehicled.plain_text import printable
-from vehicled.plugins import PluginError, is_network, label
+from vehicled.plugins import is_network
 from vehicled.ports import NEVER_NS, TakesSecret
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.plan import Plan
 from vehicled.run.secret import read_secret
+from vehicled.run.signals import StopSignals
+from vehicled.run.task_costs import TaskCosts
 from vehicled.runtime import realtime
 from vehicled.runtime.board.recording import BoardStopwatch, virtual_stopwatch
 from vehicled.runtime.connection import Link
-from vehicled.runtime.ending import EndConditions, Ending
+from vehicled.runtime.ending import EndConditions, Ending, Outcome
 from vehicled.runtime.lockstep import LockstepLink, run_lockstep
 from vehicled.runtime.plugin_watch import PluginWatch
 from vehicled.tasks import PIPELINE
@@ -56,6 +68,8 @@ if TYPE_CHECKING:
     from vehicled.runtime.ports import Port
 
 _GREETING_TIMEOUT_S = 60.0
+_CRASH_LOG_S = 2.0
+"""Time to close the log after a crash; then the writer does it unattended."""
 SHOWN = 100
 """Longest part of a name by the simulator that is shown, characters."""
 MAX_DIGITS = 20
@@ -88,8 +102,12 @@ class Drive(Struct, frozen=True):
     log_problem: str
     stalls: "StallCount | None" = None
     """Stalls of the computer during which the clock of the run paused."""
-    late_plugins: Sequence[str] = ()
-    """Tasks with a plugin that would miss their deadlines if virtual time did not stand still for them."""
+    late_tasks: Sequence[str] = ()
+    """Texts about the tasks that would miss their deadlines if virtual time did not stand still for them."""
+    signal: int = 0
+    """Signal that ended a drive in lockstep; 0 for none. The program may want it, too."""
+    observers_failed: str = ""
+    """Failures of what only explains the drive; empty if there were none."""
 
 
 class Observer(Struct, frozen=True, kw_only=True):
@@ -98,8 +116,8 @@ class Observer(Struct, frozen=True, kw_only=True):
     listeners: Sequence[Listener] = ()
     on_machine: Callable[[Machine], None] | None = None
     """Called with the machine before the drive begins."""
-    progress: Callable[[Machine, int], None] | None = None
-    """Called with the time after each turn; must be fast."""
+    progress: Mapping[str, Callable[[Machine, int], None]] = {}
+    """Functions by name that are called with the time after each turn; must be fast."""
     on_end: Callable[[Ending], object] | None = None
     """Called at the end of the drive, before the log is closed."""
     verdict: Callable[[], tuple[bool | None, str]] | None = None
@@ -108,51 +126,10 @@ class Observer(Struct, frozen=True, kw_only=True):
     """Failures that are recorded when they begin and end."""
 
 
-class PluginCosts(DeclaredStopwatch):
-    """Virtual time, with the real times of the tasks beside it: in lockstep a slow plugin would otherwise go unnoticed."""
-
-    TASKS: ClassVar[dict[str, str]] = {"controller": "control", "estimator": "fusion", "identifier": "fusion"}
-
-    def __init__(self, plan: Plan, virtual: DeclaredStopwatch) -> None:
-        super().__init__(virtual.costs_ns)
-        rates = plan.wiring.rates
-        self._virtual = virtual
-        self._tasks = {self.TASKS[each.kind]: label(each.reference) for each in plan.plugins if each.kind in self.TASKS}
-        self._deadlines_ns = {name: rates[name].deadline_ns for name in self._tasks}
-        self._real = [Histogram() for _ in PIPELINE]
-        self._since_ns = 0
-
-    def begin(self, now_ns: int) -> Reading:
-        self._since_ns = time.perf_counter_ns()
-        return self._virtual.begin(now_ns)
-
-    def end(self, task: int, begin: Reading) -> Reading:
-        now_ns = time.perf_counter_ns()
-        self._real[task].add(now_ns - self._since_ns)
-        self._since_ns = now_ns
-        return self._virtual.end(task, begin)
-
-    def wake_ns(self, due_ns: int, free_ns: int) -> int:
-        return self._virtual.wake_ns(due_ns, free_ns)
-
-    def late(self) -> list[str]:
-        """Return the tasks that took longer than their deadlines in half of their steps, which preemption does not do."""
-        found = []
-        for name, plugin in self._tasks.items():
-            real = self._real[PIPELINE.index(name)]
-            median_ns = real.quantiles_ns((0.5,))[0] if real.n else 0
-            if median_ns > self._deadlines_ns[name]:
-                found.append(
-                    f"{name} with {plugin} took {median_ns / 1e6:.1f} ms here in half of its steps, more than its deadline of "
-                    f"{self._deadlines_ns[name] / 1e6:g} ms: in real time it would be late"
-                )
-        return found
-
-
 def greet(plan: Plan, sock: socket.socket) -> Link:
     """Do the handshake with the simulator behind a socket. Raises :class:`vehicled.link.LinkError`."""
     spec = plan.spec
-    link = Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, paced=spec.shared_clock)
+    link = Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, shared_clock=spec.shared_clock)
     if spec.clock == "lockstep":
         link.block(spec.silence_s(shared_clock=True))
     return link
@@ -186,6 +163,7 @@ def drive(
                 started_ns, started_wall_ns = link.hello.start_ns, time.time_ns()
         profile, wiring = plan.loaded.profile, plan.wiring
         socket_path = _socket_path(profile.name, spec.control_socket) if spec.control_socket and not lockstep else None
+        observers = Observers()
         evidence_source = None
         if not lockstep:
             # Imported here, because it brings an event loop that lockstep does not need.
@@ -193,11 +171,11 @@ def drive(
 
             assert link is None or isinstance(link, Link)
             clock = wall_session.clock(link)
-            evidence_source = wall_session.evidence_source(clock)
+            evidence_source = wall_session.evidence_source(clock, observers)
             stack.callback(evidence_source.close)
         virtual = virtual_stopwatch(plan.wiring, plan.board, started_ns, plan.spec.seed)
-        costs = PluginCosts(plan, virtual) if lockstep and plan.plugins else None
-        router = Router()
+        costs = TaskCosts(plan, virtual, observers) if lockstep else None
+        router = Router(observers)
         machine = build(
             profile,
             plan.course,
@@ -208,6 +186,7 @@ def drive(
             fence=plan.fence,
             setup_fault=setup_fault,
             virtual=lockstep and plan.board is None,
+            observers=observers,
         )
         _hand_out_secrets(plan, machine, real=frozenset(ports or ()) if link is not None else None)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
@@ -224,22 +203,10 @@ def drive(
     for types, record in observer.listeners:
         router.listen(types, record)
     if observer.on_machine is not None:
-        observer.on_machine(machine)
+        observers.guard("preparation", observer.on_machine, None)(machine)
     router.record(course_message(plan.course, started_ns), started_ns)
     # On the wall clock the time of the set-up does not belong to the drive.
     run_from_ns = started_ns if lockstep else time.monotonic_ns()
-
-    # In virtual time the bridges take their turn with the pump, on the wall clock after it.
-    follows = bridges if lockstep else None
-
-    def turned(now_ns: int) -> None:
-        if follows is not None:
-            follows.turn(now_ns, now_ns)
-        if observer.injected is not None:
-            for event in observer.injected.due(now_ns - started_ns, now_ns):
-                router.record(event, now_ns)
-        if observer.progress is not None:
-            observer.progress(machine, now_ns)
 
     run = EndConditions(
         machine,
@@ -248,13 +215,19 @@ def drive(
         start_timeout_ns=NEVER_NS if spec.start_timeout_s is None else round(spec.start_timeout_s * 1e9),
         stays=spec.stays,
         ends_disarmed=spec.ends_disarmed,
-        progress=turned if observer.progress is not None or observer.injected is not None or follows is not None else None,
+        # In virtual time the bridges take their turn with the pump, on the wall clock after it.
+        progress=_after_turns(observer, machine, router, started_ns, bridges if lockstep else None),
     )
     begin_ns = time.monotonic_ns()
+
+    def now_ns() -> int:
+        return machine.executive.busy_until_ns if evidence_source is None else evidence_source.clock.now_ns()
+
+    signals = StopSignals(run.interrupt)
     try:
         if evidence_source is None:
             assert link is not None
-            with _interrupts(run), _one_processor(simulator_pid):
+            with signals, _one_processor(simulator_pid):
                 ending = run_lockstep(machine, link, run, costs or virtual, spec.silence_s(shared_clock=True))
         else:
             services = wall_session.services(plan, machine, writer, console, socket_path, clock)
@@ -265,12 +238,15 @@ def drive(
                     plan, machine, transport, run, evidence_source, router, services, bridges.turn if bridges else None
                 )
     except BaseException as error:
-        # After a crash the stop is still sent; the writer closes the log when the pipe ends.
         with suppress(Exception):
-            run.lost("the daemon crashed", evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
-        if isinstance(error, plugins.PluginFaultError) or (isinstance(error, Exception) and plugins.place_of(error)):
-            raise PluginError(f"the run ended, because a plugin failed again and again: {plugins.describe(error)}") from error
-        raise
+            run.lost("the daemon crashed", now_ns())
+        if not (isinstance(error, plugins.PluginFaultError) or (isinstance(error, Exception) and plugins.place_of(error))):
+            if writer is not None:
+                with suppress(Exception):
+                    writer.close(_end_of_a_crash(error, machine), now_ns(), timeout_s=_CRASH_LOG_S)
+            raise
+        why = f"a plugin failed again and again: {plugins.describe(error)}; the brake was commanded"
+        ending = Ending(Outcome.NOT_FINISHED, why, now_ns())
     finally:
         if link is not None:
             link.close("the run has ended")
@@ -278,23 +254,64 @@ def drive(
         if evidence_source is not None:
             evidence_source.close()
         if bridges is not None:
-            bridges.finish(evidence_source.clock.now_ns() if evidence_source is not None else begin_ns)
+            observers.guard("bridges", bridges.finish, None)(now_ns())
     if observer.on_end is not None:
-        observer.on_end(ending)
+        observers.guard("end of the run", observer.on_end, None)(ending)
     wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
     end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
-    passed, verdict = (None, "") if observer.verdict is None else observer.verdict()
-    if passed is not None:
-        end |= {"lanes": verdict, "lanes_passed": "yes" if passed else "no"}
+    no_verdict: tuple[bool | None, str] = (None, "")
+    judged = no_verdict if observer.verdict is None else observers.guard("verdict", observer.verdict, no_verdict)()
+    if judged[0] is not None:
+        end |= {"lanes": judged[1], "lanes_passed": "yes" if judged[0] else "no"}
     stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
     if stalls is not None:
         end["stalls"] = str(stalls)
-    if machine.usage:
-        end[MESSAGES_KEY] = encode_rows(machine.usage)
-    log = None if writer is None else writer.close(end, ending.now_ns)
+    if usage := observers.guard("message counts", lambda: encode_rows(machine.usage) if machine.usage else "", "")():
+        end[MESSAGES_KEY] = usage
     failed = any(part.code == "task_raised" for part in machine.reason.parts())
-    late = costs.late() if costs is not None and not failed else []
-    return Drive(ending, machine, plan.spec.seed, run_from_ns, wall_s, log, log.failure if log is not None else "", stalls, late)
+    late = observers.guard("task costs", costs.late, [])() if costs is not None and not failed else []
+    if late:
+        end["late_tasks"] = "; ".join(late)
+    if observers.failures:
+        end["observers_failed"] = observers.summary
+    _record_all(router, observers.take_events(ending.now_ns))
+    log = None if writer is None else observers.guard("log writer", writer.close, None)(end, ending.now_ns)
+    problem = log.failure if log is not None else "" if writer is None else f"closing the log {writer.path} failed"
+    return Drive(
+        ending, machine, plan.spec.seed, run_from_ns, wall_s, log, problem, stalls, late, signals.number, observers.summary
+    )  # fmt: skip
+
+
+def _end_of_a_crash(error: BaseException, machine: Machine) -> dict[str, str]:
+    outcome = "crashed" if isinstance(error, Exception) else "interrupted"
+    return {"outcome": outcome, "why": error_text(error), "digest": machine.digest.hexdigest()}
+
+
+def _after_turns(
+    observer: Observer, machine: Machine, router: Router, started_ns: int, bridges: "Feed | LockstepFeed | None"
+) -> Callable[[int], None]:
+    """Return what follows each turn of the pump and only explains the drive. Each part may fail without the others."""
+    guard = router.observers.guard
+    steps: list[Callable[[int], None]] = []
+    if bridges is not None:
+        steps.append(guard("bridges", lambda now_ns: bridges.turn(now_ns, now_ns), None))
+    if (injected := observer.injected) is not None:
+        due = guard("injected failures", injected.due, [])
+        steps.append(lambda now_ns: _record_all(router, due(now_ns - started_ns, now_ns)))
+    for name, progress in observer.progress.items():
+        steps.append(guard(name, partial(progress, machine), None, lasting=True))
+
+    def turned(now_ns: int) -> None:
+        for step in steps:
+            step(now_ns)
+        _record_all(router, router.observers.take_events(now_ns))
+
+    return turned
+
+
+def _record_all(router: Router, events: Iterable[Event]) -> None:
+    for event in events:
+        router.record(event, event.t_ns)
 
 
 def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
@@ -433,22 +450,6 @@ def _one_processor(simulator_pid: int | None) -> Iterator[None]:
                 os.sched_setaffinity(0, allowed)
 
 
-@contextmanager
-def _interrupts(run: EndConditions) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into a stop request; a second signal raises KeyboardInterrupt, which ends the run at once."""
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.default_int_handler)
-        run.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
 def _attachments(plan: Plan) -> list[Attachment]:
     """Return every file that the machine was built from, so that the log is self-contained."""
     files = [
@@ -462,6 +463,8 @@ def _attachments(plan: Plan) -> list[Attachment]:
     for row, plugin in enumerate(plan.plugins):
         kind = "application/octet-stream" if is_network(plugin.reference) else "text/x-python"
         files += [Attachment(plugin_attachment(row, name), kind, text) for name, text in plugin.files.items()]
+    for row, each in enumerate(plan.world_files):
+        files += [Attachment(file_attachment(row, name), "application/octet-stream", data) for name, data in each.files.items()]
     return files
 
 
@@ -511,6 +514,11 @@ def _open_log(
         holders=list(HOLDERS),
         setup_fault=setup_fault,
         plugins=[PluginRow(kind=each.kind, reference=each.reference, hashes=each.hashes) for each in plan.plugins],
+        files=[
+            FileRow(key=each.key, name=each.name, path=each.path, hashes=each.hashes, attached=bool(each.files))
+            for each in plan.world_files
+        ],
+        world=plan.spec.world,
     )
     table = profile.log
     return WriterProcess.start(

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vehicled.app import SetupError
 from vehicled.judge import TYPES as JUDGE_TYPES
@@ -19,6 +20,8 @@ from vehicled.run.manoeuvre import ManoeuvreJudge
 from vehicled.run.plan import Plan
 from vehicled.run.result import Learnt, Result, figures_of, health_of
 from vehicled.run.session import Drive, Listener, Observer, drive, greet
+from vehicled.run.signals import give_back
+from vehicled.run.world_files import conditions, world_files
 from vehicled.runtime.connection import connect
 from vehicled.runtime.ending import Outcome
 from vehicled.runtime.simulator import SimulatorProcess
@@ -58,9 +61,17 @@ def simulate(
     keep_trace: bool = False,
     listeners: Sequence[Listener] = (),
     progress: Callable[[Machine, Judge, int], None] | None = None,
+    keeps_signal: bool = False,
 ) -> Simulated:
-    """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and LinkError."""
+    """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and LinkError.
+
+    A Ctrl-C or SIGTERM that ended the drive is given to the program afterwards, because it is meant for all of it; with
+    ``keeps_signal`` it has ended the drive alone.
+    """
     profile = plan.loaded.profile if simulation.connect else simulated_profile(plan, simulation.failures)
+    if not simulation.connect and plan.spec.log_folder is not None:
+        spec = replace(plan.spec, world=conditions(simulation.failures, simulation.start, plan.spec.duration_s))
+        plan = replace(plan, spec=spec, world_files=world_files(plan.loaded))
     judge = Judge(plan.course, keep_trace=keep_trace)
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
     learnt = Learnt()
@@ -83,7 +94,7 @@ def simulate(
             ((Identification,), learnt.record),
             *listeners,
         ],
-        progress=show if progress is not None else None,
+        progress={"progress": show} if progress is not None else {},
         verdict=None if plan.loaded.profile.controller.name == "programme" else lambda: (manoeuvre.passed, manoeuvre.verdict),
         injected=InjectedFailures(simulation.failures) if simulation.failures else None,
     )
@@ -91,8 +102,10 @@ def simulate(
         done = drive(plan, _world(plan, simulation, profile), observer)
     else:
         done = _drive_beside(plan, simulation, observer)
-    for text in done.late_plugins:
+    for text in done.late_tasks:
         print(f"warning: {text}", file=sys.stderr)
+    if not keeps_signal:
+        give_back(done.signal)
     return Simulated(_result(plan, done, judge, manoeuvre, learnt), done, judge.trace or ())
 
 
@@ -164,7 +177,8 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         driven_m=judge.driven_m,
         course_m=judge.course_m,
         driving_s=judge.driving_s,
-        tasks=health_of(machine.executive),
+        tasks=health_of(machine.executive, charged=plan.spec.clock == "lockstep" and plan.board is None),
+        late_tasks=list(done.late_tasks),
         run_s=(done.ending.now_ns - done.started_ns) * 1e-9,
         wall_s=done.wall_s,
         digest=machine.digest.hexdigest(),
@@ -179,6 +193,7 @@ def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, le
         identified=learnt.values,
         course_notes=plan.course_notes,
         stalls=done.stalls,
+        observers_failed=done.observers_failed,
         messages=machine.usage,
         **figures_of(judge),
     )

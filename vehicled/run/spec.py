@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+LONGEST_S = 1e9
+"""Longest run, s."""
 START_TIMEOUT_S = 30.0
 """Longest wait for a drive to start in a simulation, s."""
 SHARED_TIMEOUT_S = 5.0
@@ -36,13 +38,13 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """Added latency, as for ``--latency``: ``20ms``, ``5..200ms``, ``sensing=20ms,actuation=50ms``; empty: the profile's."""
     board: str = ""
     """File of a measured computer whose task times are replayed (lockstep only); empty: the profile's declared costs."""
-    seed: Annotated[int, Meta(ge=0)] = 0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     link_timeout_s: float | None = None
     """Simulator timeout, s; None: see :meth:`silence_s`."""
     own_ports: bool = False
     """True if the run opens the devices' own ports."""
     backend: Literal["asyncio", "trio"] = "asyncio"
-    duration_s: Annotated[float, Meta(gt=0.0)] | None = None
+    duration_s: Annotated[float, Meta(gt=0.0, le=LONGEST_S)] | None = None
     """Time after which the drive is stopped, s; None for no limit."""
     start_timeout_s: float | None = None
     """Longest wait for a drive to start, s; None for no limit."""
@@ -62,6 +64,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """Address of the MAVLink link; None opens none. It needs the wall clock."""
     mavlink_commands: bool = False
     """True if ground stations may command the vehicle."""
+    world: dict[str, str] = {}
+    """Conditions of the simulated world, for the log."""
     ros2_commands: bool = False
     """True if ROS nodes may command the vehicle. They need a control socket."""
 

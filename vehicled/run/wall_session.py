@@ -17,6 +17,7 @@ from vehicled.journal import Router
 from vehicled.log.pipe import WriterProcess
 from vehicled.machine import Machine
 from vehicled.messages import HostHealth
+from vehicled.observers import Observers
 from vehicled.run.plan import Plan
 from vehicled.runtime.clock import PacedClock, RunClock, StallCount
 from vehicled.runtime.connection import Link
@@ -38,8 +39,8 @@ Service = Callable[[], Coroutine[Any, Any, None]]
 
 
 def clock(link: Link | None) -> RunClock:
-    """Return the clock of the run: the monotonic one, or one shared with a simulator, which may pause it."""
-    return PacedClock() if link is not None and link.paced else RunClock()
+    """Return the clock of the run: the monotonic one, or one shared with a simulator."""
+    return PacedClock() if link is not None and link.shared_clock else RunClock()
 
 
 def stalls(clock: RunClock) -> StallCount | None:
@@ -47,9 +48,9 @@ def stalls(clock: RunClock) -> StallCount | None:
     return clock.stalls if isinstance(clock, PacedClock) else None
 
 
-def evidence_source(clock: RunClock) -> WallEvidenceSource:
+def evidence_source(clock: RunClock, observers: Observers) -> WallEvidenceSource:
     """Return the evidence source and stopwatch of the loop. The caller must close it."""
-    return WallEvidenceSource(HOLDERS, clock=clock)
+    return WallEvidenceSource(HOLDERS, clock=clock, observers=observers)
 
 
 def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router, clock: RunClock) -> Transport:
@@ -60,7 +61,7 @@ def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: 
         return WireTransport(ports, clock=clock, sink=router)
     urls = link.hello.urls if plan.spec.link == "wires" else {}
     on_link = [port for port in plan.wiring.ports if port not in urls]
-    carried = LinkTransport(link, router, plan.spec.silence_s(shared_clock=link.paced), on_link, clock)
+    carried = LinkTransport(link, router, plan.spec.silence_s(shared_clock=link.shared_clock), on_link, clock, router.observers)
     if not urls:
         return carried
     from vehicled.runtime.ports import make_port
@@ -73,7 +74,7 @@ def services(
 ) -> list[Service]:
     """Return the services beside the pump: health readings and the control socket."""
     folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
-    sampler = HealthSampler(folder, _log_health(writer))
+    sampler = HealthSampler(folder, _log_health(writer, console.router), machine.observers)
 
     def on_health(health: HostHealth) -> None:
         t_ns = clock.at_ns(health.t_ns)
@@ -154,13 +155,13 @@ async def _watch_signals(pump: WallPump) -> None:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
 
-def _log_health(writer: WriterProcess | None) -> Callable[[], LogHealth]:
+def _log_health(writer: WriterProcess | None, router: Router) -> Callable[[], LogHealth]:
     if writer is None:
         return LogHealth
     sink = writer.sink
     return lambda: LogHealth(
         sink.outbox.full_share,
-        sink.journal_losses.records + sink.derived_losses.records + sink.unpackable,
+        sink.journal_losses.records + sink.derived_losses.records + sink.unpackable + router.lost,
         writer.failure,
         writer.loss,
     )

@@ -8,6 +8,7 @@ from sim_backend.plant.interface import VehicleLostError
 from sim_backend.world import SIMULATED_UTC_NS, World, WorldSetup, port_names
 from vehicled.link import Frame, Hello, Kind, LinkError
 from vehicled.machine import Outgoing
+from vehicled.plugins import describe, is_interrupt
 from vehicled.ports import Pause, Send, SetBaud
 
 
@@ -32,21 +33,30 @@ class WorldLink:
             arrivals = self.world.advance(granted_ns)
         except VehicleLostError as error:
             return [(Kind.BYE, 0, granted_ns, str(error).encode())]
-        except Exception as error:
-            # A plant or emulator may be the user's: its error ends the run like that of a simulator process.
-            raise LinkError(f"the simulator ended the run: the simulator failed: {type(error).__name__}: {error}") from error
+        except BaseException as error:
+            raise _failed(error) from error
         frames: list[Frame] = [(Kind.DATA, port, t_rx_ns, data) for t_rx_ns, port, data in arrivals]
         frames.append((Kind.GRANT, 0, granted_ns, b""))
         return frames
 
     def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:
-        """Deliver the daemon's frames to the devices, and grant time up to ``wake_ns``."""
-        deliver(self.world, self._number, outgoing)
+        """Deliver the daemon's frames to the devices, and grant time up to ``wake_ns``. Raises :class:`LinkError`."""
+        try:
+            deliver(self.world, self._number, outgoing)
+        except BaseException as error:
+            raise _failed(error) from error
         if wake_ns is not None:
             self._granted_ns = min(wake_ns, self._granted_ns + HORIZON_NS)
 
     def close(self, reason: str) -> None:
         """Do nothing: no other process waits for the reason."""
+
+
+def _failed(error: BaseException) -> BaseException:
+    """Return the error that ends the run: a plant or an emulator may be the user's code."""
+    if is_interrupt(error):
+        return error
+    return LinkError(f"the simulator ended the run: the simulator failed: {describe(error)}")
 
 
 def deliver(world: World, number: dict[str, int], outgoing: Sequence[Outgoing]) -> None:

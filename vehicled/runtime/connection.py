@@ -57,8 +57,8 @@ def connect(address: str) -> socket.socket:
 class Link:
     """Connection to a simulator after the handshake: its ports and their frames."""
 
-    def __init__(self, sock: socket.socket, clock: str, wanted: list[str], timeout_s: float, *, paced: bool = False) -> None:
-        """Do the handshake; ``paced`` asks the simulator to pause the clock while a process stalls.
+    def __init__(self, sock: socket.socket, clock: str, wanted: list[str], timeout_s: float, *, shared_clock: bool = False) -> None:
+        """Do the handshake; ``shared_clock`` asks for a clock without the time that the computer takes from either.
 
         Raises :class:`LinkError` if the peer is silent, has another version, or lacks a port of the profile.
         """
@@ -79,10 +79,11 @@ class Link:
         if missing:
             raise LinkError(f"the simulator has no port for {', '.join(missing)}: start it with the same profile")
         self.number = {port: i for i, port in enumerate(self.ports)}
-        self.paced = paced and self.hello.paced
-        """True if the simulator pauses the clock while a process stalls."""
+        self.shared_clock = shared_clock and self.hello.shared_clock
+        """True if simulator and daemon share a clock."""
         start_ns = self.hello.start_ns
-        answer = Hello(role="daemon", clock=clock, ports=self.ports, paced=self.paced, start_ns=start_ns, boot_id=boot_id())
+        shared = self.shared_clock
+        answer = Hello(role="daemon", clock=clock, ports=self.ports, shared_clock=shared, start_ns=start_ns, boot_id=boot_id())
         self.send(encode_hello(answer))
 
     def _first_frame(self, timeout_s: float) -> Frame:

@@ -50,15 +50,17 @@ class EndConditions:
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Take the machine. ``until_ns``: time at which the drive is stopped. ``stays``: only a request ends the run, with
-        ``ends_disarmed`` also disarming. ``progress`` is called with the time after each turn and must be fast.
+        ``ends_disarmed`` also disarming. ``progress`` is called with the time after each turn and must be fast. Failures of it and
+        of the log reach the machine's observers and go no further.
         """
         self._machine = machine
-        self._log = log
+        guard = machine.observers.guard
+        self._pump_log = guard("log writer", log.pump, None, lasting=True)
         self._until_ns = until_ns
         self._start_timeout_ns = start_timeout_ns
         self._stays = stays
         self._ends_disarmed = ends_disarmed
-        self._progress = progress
+        self._progress = None if progress is None else guard("progress", progress, None, lasting=True)
         self._interrupted_by: str | None = None
         self._stop_sent = False
         self._started_ns = -1
@@ -72,7 +74,7 @@ class EndConditions:
         machine = self._machine
         if self._started_ns < 0:
             self._started_ns = now_ns
-        self._log.pump(now_ns)
+        self._pump_log(now_ns)
         if self._progress is not None:
             self._progress(now_ns)
         if self._interrupted_by is not None and not self._stop_sent:
@@ -95,7 +97,7 @@ class EndConditions:
             machine.on_port(port, PortState.LOST, why, now_ns)
         machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, why), now_ns)
         machine.brake_now(now_ns)
-        self._log.pump(now_ns)
+        self._pump_log(now_ns)
         return Ending(Outcome.NOT_FINISHED, f"{why}: the brake was commanded", now_ns)
 
     def _stop(self, by: str, now_ns: int) -> None:

@@ -7,7 +7,9 @@ from typing import Any, TextIO, cast
 import msgspec
 
 from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
+from vehicled.observers import FAILED_EVENT
 from vehicled.plain_text import printable
+from vehicled.safe_text import raw
 from vehicled.simulation_events import StallReports, stall_of
 from vehicled.wire.usage import warning_of
 
@@ -45,7 +47,7 @@ class EventLog:
         """Take the stream. ``json`` None: JSON unless the stream is a terminal. ``quiet``: only warnings. Unless ``ready``,
         structlog is loaded with the first line, because loading takes a third of a second, mostly for nothing in lockstep.
         """
-        self._out = stream or sys.stderr
+        self._out = raw(stream or sys.stderr)
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
         self._block_told = False
@@ -75,6 +77,9 @@ class EventLog:
         if (stall := stall_of(event)) is not None:
             if text := self._stalls.add(stall, event.t_ns * 1e-9):
                 self._say(True, text)
+        elif event.name == FAILED_EVENT:
+            failed = msgspec.json.decode(event.fields)
+            self._say(True, f"{failed['observer']} failed: {failed['error']}; the drive goes on without it")
         elif text := warning_of(event):
             self._say(True, text)
         elif event.name == "loop_blocked" and not self._block_told:

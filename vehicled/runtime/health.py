@@ -11,6 +11,7 @@ import anyio
 
 from vehicled.messages import NAN, HostHealth
 from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.observers import Observers, boundary
 
 PERIOD_S = 1.0
 READ_TIMEOUT_S = 5.0
@@ -36,8 +37,9 @@ class _Processors(NamedTuple):
 class HealthSampler:
     """Reads ``/proc`` and ``/sys``; values that the system does not offer are NaN."""
 
-    def __init__(self, folder: Path, log: Callable[[], LogHealth] = LogHealth) -> None:
-        """Take the ``folder`` of the log."""
+    def __init__(self, folder: Path, log: Callable[[], LogHealth] = LogHealth, observers: Observers | None = None) -> None:
+        """Take the ``folder`` of the log. ``observers`` counts readings that failed."""
+        self._observers = observers or Observers()
         self._folder = folder
         self._log = log
         self._zones = sorted(Path("/sys/class/thermal").glob("thermal_zone*/temp"))
@@ -45,11 +47,17 @@ class HealthSampler:
         self._cpu = _processors()
         self._offset_ns, self._asleep_ns = _clock_offset_ns(), _asleep_ns()
 
+    @boundary
     async def serve(self, report: Callable[[HostHealth], None]) -> None:
-        """Report a reading every second until cancelled."""
+        """Report a reading every second until cancelled. One that fails is left out."""
         while True:
             await anyio.sleep(PERIOD_S)
-            report(await self.read())
+            try:
+                health = await self.read()
+            except Exception as error:  # noqa: BLE001 - such as a thread that cannot be started; the drive goes on
+                self._observers.failed("host health", error, lasting=True)
+            else:
+                report(health)
 
     async def read(self) -> HostHealth:
         """Take a reading. Files are read in a thread, because a hanging disk must not block the loop."""

@@ -8,10 +8,11 @@ import anyio
 import msgspec
 
 from vehicled.journal import Sink
-from vehicled.link import PACE_BEAT_NS, Kind, decode_grant, decode_reason, encode
+from vehicled.link import PACE_BEAT_NS, Kind, decode_lost, decode_reason, encode, encode_lost
 from vehicled.link_time import PacedTime
 from vehicled.machine import Outgoing
 from vehicled.messages import Event, Fault, PortState, Reaction
+from vehicled.observers import Observers
 from vehicled.ports import Send
 from vehicled.runtime.clock import PacedClock, RunClock, Stall
 from vehicled.runtime.connection import Link, LinkClosedError
@@ -26,12 +27,19 @@ class LinkTransport:
     """Transport over the simulator link. Losing the link ends the run."""
 
     def __init__(
-        self, link: Link, sink: Sink, silence_s: float, ports: Sequence[str] | None = None, clock: RunClock | None = None
+        self,
+        link: Link,
+        sink: Sink,
+        silence_s: float,
+        ports: Sequence[str] | None = None,
+        clock: RunClock | None = None,
+        observers: Observers | None = None,
     ) -> None:
         """Take the link. It is lost after ``silence_s`` without data; ``ports`` limits the ports that it carries.
 
         A :class:`PacedClock` follows the GRANTs of the simulator.
         """
+        self._report = (observers or Observers()).guard("stall reports", self._record_stalls, None)
         self._clock = clock or RunClock()
         self._paced = self._clock if isinstance(self._clock, PacedClock) else None
         self._beat_ns = PACE_BEAT_NS if self._paced is not None else HEARTBEAT_NS
@@ -42,6 +50,12 @@ class LinkTransport:
         self._last_rx_ns = time.monotonic_ns()
         self._time = PacedTime(link.opened_ns)
         self._heartbeat_ns = 0
+        self._named_ns = 0
+        """Time of the run in the last heartbeat."""
+        self._poll = select.poll()
+        self._poll.register(link.sock, select.POLLIN)
+        if self._paced is not None:
+            self._paced.unread = self._is_unread
         self._reopening: Reopening | None = None
         self.expired = 0
         """Number of frames dropped because their deadline had passed."""
@@ -68,9 +82,9 @@ class LinkTransport:
                         raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
                     host.on_rx(link.ports[number], payload, now_ns)
                 elif kind is Kind.GRANT and self._paced is not None:
-                    lost_ns, daemon_stalled = decode_grant(payload)
-                    self._time.check(t_ns, lost_ns, self._clock.now_ns(), time.monotonic_ns())
-                    self._tell(self._paced.on_grant(t_ns, lost_ns, "daemon" if daemon_stalled else "simulator"))
+                    lost_ns = decode_lost(payload)
+                    self._time.check(t_ns, lost_ns, self._named_ns, self._clock.now_ns(), time.monotonic_ns())
+                    self._report(self._paced.on_grant(t_ns, lost_ns))
                     now_ns = self._clock.now_ns()
                 elif kind is Kind.SYNC:
                     link.send(encode(Kind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
@@ -82,7 +96,7 @@ class LinkTransport:
         # Use monotonic time, because a paced clock pauses while the simulator is silent.
         monotonic_ns = now_ns if self._paced is None else time.monotonic_ns()
         # Unread bytes mean that this process stalled, not the simulator.
-        if monotonic_ns - self._last_rx_ns > self._silence_ns and not select.select([self._link.sock], [], [], 0.0)[0]:
+        if monotonic_ns - self._last_rx_ns > self._silence_ns and not self._is_unread():
             raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._last_rx_ns) / 1e9:.2f} s")
         if self._reopening is not None:
             self._reopening.on_outgoing(outgoing, now_ns)
@@ -100,17 +114,24 @@ class LinkTransport:
             out.append(self._link.encode(item))
         if monotonic_ns >= self._heartbeat_ns:
             self._heartbeat_ns = monotonic_ns + self._beat_ns
-            out.append(encode(Kind.DONE, 0, now_ns))
+            if self._paced is None:
+                out.append(encode(Kind.DONE, 0, now_ns))
+            else:
+                out.append(encode_lost(Kind.DONE, now_ns, self._paced.own_lost_ns))
+                self._paced.on_heartbeat()
+                self._named_ns = now_ns
         if out:
             self._link.send(b"".join(out))
 
     async def aclose(self) -> None:
         """Do nothing: the owner of the link closes it."""
         if self._paced is not None:
-            self._tell(self._paced.finish())
+            self._report(self._paced.finish())
 
-    def _tell(self, stall: Stall | None) -> None:
-        if stall is None:
-            return
-        fields = msgspec.json.encode({"process": stall.process, "duration_ms": round(stall.duration_ns / 1e6, 1)}).decode()
-        self._sink.record(Event(stall.t_ns, "warning", STALL, fields), self._clock.now_ns())
+    def _is_unread(self) -> bool:
+        return bool(self._poll.poll(0))
+
+    def _record_stalls(self, stalls: Sequence[Stall]) -> None:
+        for stall in stalls:
+            fields = msgspec.json.encode({"process": stall.process, "duration_ms": round(stall.duration_ns / 1e6, 1)}).decode()
+            self._sink.record(Event(stall.t_ns, "warning", STALL, fields), self._clock.now_ns())

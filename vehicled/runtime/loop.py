@@ -17,6 +17,8 @@ import time
 from vehicled.ports import NEVER_NS
 
 _TFD_TIMER_ABSTIME = 1
+SLEEP_NS = 10_000
+"""Longest wait that may have found its input there already, ns."""
 
 
 class TimerFd:
@@ -103,6 +105,12 @@ class PreciseSelector(selectors.DefaultSelector):
         """Planned end of that sleep; ``NEVER_NS`` if it waited only for input."""
         self.woke_ns = 0
         """Actual end of that sleep; less than ``idle_from_ns`` while it lasts."""
+        self.sleeps = 0
+        """Number of sleeps that gave up the processor."""
+        self.slept_ns = 0
+        """Duration of all sleeps."""
+        self.overslept_ns = 0
+        """Sum of the times by which they ended later than planned."""
         self._timer: TimerFd | None = None
         self._armed = False
         if not hasattr(select, "epoll"):
@@ -126,7 +134,7 @@ class PreciseSelector(selectors.DefaultSelector):
         timer = self._timer
         self.idle_from_ns = now_ns = time.monotonic_ns()
         if timeout is None:
-            self.idle_until_ns = NEVER_NS
+            self.idle_until_ns = until_ns = NEVER_NS
             if timer is not None and self._armed:
                 timer.disarm()
                 self._armed = False
@@ -137,7 +145,11 @@ class PreciseSelector(selectors.DefaultSelector):
                 self._armed = True
                 timeout = None
         ready = super().select(timeout)
-        self.woke_ns = time.monotonic_ns()
+        self.woke_ns = woke_ns = time.monotonic_ns()
+        self.sleeps += woke_ns - now_ns > SLEEP_NS
+        self.slept_ns += woke_ns - now_ns
+        if woke_ns > until_ns:
+            self.overslept_ns += woke_ns - until_ns
         return ready
 
     def close(self) -> None:

@@ -11,10 +11,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, suppress
 from types import FrameType
 
 from vehicled import plugins
+from vehicled.plain_text import printable_lines
 from vehicled.plugins import PluginStuckError
 
 STEP_LIMIT_S = 1.0
@@ -61,7 +62,9 @@ class PluginWatch(ContextDecorator):
         since_s, attempts = time.monotonic(), 0
         while not self._over.wait(self._limit_s / CHECKS_PER_LIMIT):
             # Looking into another thread's stack is a liberty that only a plugin justifies.
-            call = _plugin_call(sys._current_frames().get(self._watched)) if plugins.files() else None
+            call = None
+            with suppress(Exception):  # out of memory, say: look again the next time
+                call = _plugin_call(sys._current_frames().get(self._watched)) if plugins.files() else None
             if call is None or call is not self._call:
                 self._call, since_s, attempts = call, time.monotonic(), 0
             elif time.monotonic() - since_s >= self._limit_s * (1 + attempts):
@@ -69,7 +72,7 @@ class PluginWatch(ContextDecorator):
                 if attempts > ATTEMPTS:
                     silent_s = time.monotonic() - since_s
                     text = f"vehicled: {_place(call)} has not returned for {silent_s:.0f} s and ignores exceptions\n"
-                    os.write(2, text.encode(errors="replace"))
+                    os.write(2, printable_lines(text).encode(errors="replace"))
                     self._end(STUCK_STATUS)
                     return
                 signal.pthread_kill(self._watched, _SIGNAL)

@@ -5,15 +5,16 @@ from typing import Any
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from vehicled.journal import Sink
 from vehicled.link import LinkError
 from vehicled.machine import Machine, Outgoing
 from vehicled.messages import Event, PortState
-from vehicled.runtime.block_sampler import BlockSampler
 from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
 from vehicled.runtime.evidence import WallEvidenceSource
+from vehicled.runtime.evidence.block_sampler import BlockSampler
 from vehicled.runtime.host import Transport
 from vehicled.runtime.lease import Lease
 from vehicled.runtime.timer import Alarm
@@ -44,9 +45,11 @@ class WallPump:
         """Take the machine. ``services`` run beside the pump and are cancelled with it; an exception in one brakes and ends the
         run.
 
-        ``spare`` is called after each turn with the time and that of the next task, by which it must return.
+        ``spare`` is called after each turn with the time and that of the next task, by which it must return. It only explains the
+        run, as do evidence and samples of blocking lines: their failures reach the machine's observers and go no further.
         """
-        self._spare = spare
+        guard = machine.observers.guard
+        self._spare = None if spare is None else guard("bridges", spare, None)
         self._services = services
         self._machine = machine
         self._transport = transport
@@ -58,7 +61,13 @@ class WallPump:
         if isinstance(self._clock, PacedClock):
             self._clock.on_released = self._rearm
         self._lease = Lease(machine, transport, evidence_source.clock.now_ns)
-        self._sampler = BlockSampler(BLOCK_NS)
+        self._sampler = BlockSampler(BLOCK_NS, observers=machine.observers)
+        self._arm = guard("block sampler", self._sampler.arm, None)
+        self._disarm = guard("block sampler", self._sampler.disarm, None)
+        self._name_block = guard("block sampler", self._record_block, None)
+        self._note_turn = guard("evidence", self._record_turn, None, lasting=True)
+        holds = [evidence_source.holders.hold(code) for code in (RECEIVE, LOG, TRANSMIT, VIEW)]
+        self._receives, self._logs, self._transmits, self._views = holds
         self._ending: Ending | None = None
         self._interrupted = False
 
@@ -68,7 +77,7 @@ class WallPump:
         machine.start(self._clock.now_ns())
         try:
             with self._alarm, self._lease:
-                self._evidence_source.watch_loop()
+                machine.observers.guard("evidence", self._evidence_source.watch_loop, None)()
                 async with anyio.create_task_group() as group:
                     self._scope = group.cancel_scope
                     group.start_soon(self._serve)
@@ -77,7 +86,7 @@ class WallPump:
                     await self._tick()
                     group.cancel_scope.cancel()
         finally:
-            self._sampler.close()
+            machine.observers.guard("block sampler", self._sampler.close, None)()
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await self._transport.aclose()
         assert self._ending is not None
@@ -103,15 +112,15 @@ class WallPump:
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
         """Handle received bytes."""
-        with self._evidence_source.holders.hold(RECEIVE):
-            self._sampler.arm()
+        with self._receives:
+            self._arm()
             self._machine.on_rx(port, data, t_rx_ns)
-            self._sampler.disarm()
+            self._disarm()
             self._name_block(t_rx_ns)
             self._rearm()
 
     async def _tick(self) -> None:
-        machine, evidence_source, sampler, clock = self._machine, self._evidence_source, self._sampler, self._clock
+        machine, clock = self._machine, self._clock
         while not self._over():
             # Always wait on the alarm, because it is a checkpoint even if late: an overload cannot starve the receiver.
             await self._alarm.wait_until(clock.alarm_ns(machine.next_due_ns()))
@@ -122,24 +131,22 @@ class WallPump:
                 # The clock is paused or the time was moved; send a heartbeat to the simulator anyway.
                 self._transmit((), now_ns)
                 continue
-            sampler.arm()
+            self._arm()
             machine.on_time(now_ns)
-            sampler.disarm()
+            self._disarm()
             self._name_block(now_ns)
-            if self._transmit(machine.take_tx(), now_ns):
-                with evidence_source.holders.hold(LOG):
-                    self._end(self._run.turn(self._clock.now_ns()))
+            if self._transmit(machine.take_tx(), clock.now_ns()):
+                with self._logs:
+                    self._end(self._run.turn(clock.now_ns()))
                 if self._spare is not None:
-                    with evidence_source.holders.hold(VIEW):
-                        self._spare(self._clock.now_ns(), machine.next_due_ns())
-            for collection in evidence_source.collections.take():
-                self._sink.record(collection, collection.t_ns + collection.duration_ns)
-            evidence_source.mark(self._clock.now_ns())
+                    with self._views:
+                        self._spare(clock.now_ns(), machine.next_due_ns())
+            self._note_turn()
 
     def _transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> bool:
         """Send outputs; return False if that ends the run."""
         try:
-            with self._evidence_source.holders.hold(TRANSMIT):
+            with self._transmits:
                 self._lease.transmit(outgoing, now_ns)
         except LinkError as error:
             self._end(self._run.lost(str(error), self._clock.now_ns()))
@@ -161,7 +168,13 @@ class WallPump:
         if self._ending is None:
             self._ending = ending
 
-    def _name_block(self, now_ns: int) -> None:
+    def _record_turn(self) -> None:
+        for collection in self._evidence_source.collections.take():
+            begin_ns, end_ns = (self._clock.at_ns(collection.t_ns + k) for k in (0, collection.duration_ns))
+            self._sink.record(replace(collection, t_ns=begin_ns), end_ns)
+        self._evidence_source.mark(self._clock.now_ns())
+
+    def _record_block(self, now_ns: int) -> None:
         sighting = self._sampler.take()
         if sighting is not None:
             after_ms = (self._clock.at_ns(sighting.t_ns) - now_ns) / 1e6

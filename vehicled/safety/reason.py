@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from vehicled.observers import boundary
+
 
 class ReasonCode(StrEnum):
     """Reasons that are no rule and no fault of a device. Every other code of a :class:`Reason` is one of those."""
@@ -111,9 +113,13 @@ class Reason(Struct, frozen=True):
             yield part
             part = part.after
 
+    @boundary
     def text(self, course: str = "course") -> str:
-        """Return the text for people. ``course``: word for what is driven."""
-        return "; then ".join(part._own_text(course) for part in reversed(list(self.parts())))
+        """Return the text for people; the code alone if that fails. ``course``: word for what is driven."""
+        try:
+            return "; then ".join(part._own_text(course) for part in reversed(list(self.parts())))
+        except Exception:  # noqa: BLE001 - a text must not hold up the reaction that it explains
+            return str(self.code)
 
     def _own_text(self, course: str) -> str:
         details, appended = "; ".join(self.details), "".join(f", {detail}" for detail in self.details)

@@ -7,12 +7,14 @@ from operator import ge, gt, le, lt
 
 from msgspec import Struct, field
 
+from vehicled.error_text import error_text
 from vehicled.messages import Mode, Reaction
+from vehicled.observers import boundary
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors
-from vehicled.safety.reason import Measured
+from vehicled.safety.reason import Measured, Reason
 
 
 class Clear(Enum):
@@ -91,6 +93,14 @@ class Rule(Struct, frozen=True, kw_only=True):
         if self.limit is None or isnan(value := self.value(s)):
             return None
         return Measured(value, self.limit(s), self.unit, self.sense.value)
+
+    @boundary
+    def reason_now(self, s: RuleInputs) -> Reason:
+        """Return the reason of a trip at this instant. Text and numbers that cannot be made do not hold up the reaction."""
+        try:
+            return Reason(self.code, details=(self.reason(s),), measured=self.measured(s))
+        except Exception as error:  # noqa: BLE001 - they only explain
+            return Reason(self.code, details=(f"{self.code} (its text failed: {error_text(error)})",))
 
 
 class Row(Struct, frozen=True, kw_only=True):

@@ -391,7 +391,7 @@ class Supervisor:
                 trip = self._trips[rule.code] = Trip(s.now_ns)
             trip.gone_ns = None
             if not trip.tripped and s.now_ns - trip.since_ns >= rule.persist_ms * 1e6:
-                trip.tripped, trip.reason = True, Reason(rule.code, details=(rule.reason(s),), measured=rule.measured(s))
+                trip.tripped, trip.reason = True, rule.reason_now(s)
                 self._chain(s.now_ns, rule.reaction, trip.reason)
                 self._record(rule.code, "", rule.reaction, True, trip.reason.text(), s.now_ns, trip.reason.measured)
         elif trip is not None:
@@ -402,7 +402,7 @@ class Supervisor:
                     trip.gone_ns = s.now_ns
                 if s.now_ns - trip.gone_ns >= rule.clear_ms * 1e6:
                     del self._trips[rule.code]
-                    self._record(rule.code, "", rule.reaction, False, trip.reason.text(), s.now_ns, rule.measured(s))
+                    self._record(rule.code, "", rule.reaction, False, trip.reason.text(), s.now_ns, rule.reason_now(s).measured)
                     return None
         return trip if trip is not None and trip.tripped else None
 

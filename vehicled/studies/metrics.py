@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from vehicled import plugins
+from vehicled.error_text import shown
 from vehicled.judge import TracePoint
 from vehicled.paths.course import Course
 from vehicled.profile.problems import nearest
@@ -129,10 +130,13 @@ def measure_own(references: Sequence[str], drive: StudyDrive) -> tuple[dict[str,
     for reference in references:
         name = plugins.table_name(reference)
         try:
-            value = function(reference)(drive)
-            pairs = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
-            found |= {key: _number(each) for key, each in pairs.items()}
-        except Exception as error:  # noqa: BLE001 - a metric of the user's must not end the study
+            with plugins.guard(name):
+                value = function(reference)(drive)
+                pairs = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+                found |= {key: _number(each) for key, each in pairs.items()}
+        except BaseException as error:
+            if plugins.is_interrupt(error):
+                raise
             problems.append(f"metric {name}: {plugins.describe(error)}")
             found[name] = None
     return found, "; ".join(problems)
@@ -140,7 +144,7 @@ def measure_own(references: Sequence[str], drive: StudyDrive) -> tuple[dict[str,
 
 def _number(value: Any) -> float | None:
     if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
-        raise TypeError(f"returned {value!r:.40}; return a number, or several by name in a dict")
+        raise TypeError(f"returned {shown(value)}; return a number, or several by name in a dict")
     return _plain(float(value))
 
 

@@ -8,6 +8,8 @@ import tty
 from types import TracebackType
 from typing import Any
 
+from vehicled.plain_text import printable_lines
+
 _ENTER = b"\x1b[?25l\x1b[?1004h"
 """Escape codes that hide the cursor and report focus changes."""
 _LEAVE = b"\x1b[?1004l\x1b[?25h"
@@ -66,12 +68,12 @@ class Terminal:
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        self._write((_LINE + text + "\n").encode())
+        self._write((_LINE + printable_lines(text) + "\n").encode())
 
     def show(self, text: str) -> None:
         """Replace the status line, cut to the terminal's width."""
         width = shutil.get_terminal_size().columns
-        self._write((_LINE + text[: max(10, width - 1)]).encode())
+        self._write((_LINE + printable_lines(text)[: max(10, width - 1)]).encode())
 
     def _write(self, data: bytes) -> None:
         """Write without waiting, because a paused terminal must not delay teleop."""

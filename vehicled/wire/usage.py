@@ -5,7 +5,7 @@ makes a message of its protocol usable, refuses everything else with a reason of
 report and ``vehicled devices decode`` show it; the log has one event for each defect of a message.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -148,10 +148,16 @@ class MessageUse(Struct):
         return "; ".join([*whole, *parts, *([self.remark] if self.remark else [])])
 
 
+def _ignore(_: BaseException) -> None:
+    """Do nothing."""
+
+
 class MessageUsage:
-    """Account of the messages of one port since the start of the driver."""
+    """Account of the messages of one port since the start of the driver. It only explains: what drivers call never raises."""
 
     def __init__(self) -> None:
+        self.on_failure: Callable[[BaseException], object] = _ignore
+        """Function called with each error of the account itself."""
         self._uses: dict[str, MessageUse] = {}
         self.news: list[tuple[str, Loss, str]] = []
         """Defects that came for the first time and are not reported yet: message, reason and value."""
@@ -170,26 +176,39 @@ class MessageUsage:
     def use(self, name: str) -> None:
         """Count a message that was used."""
         try:
-            self._uses[name].used += 1
-        except KeyError:
-            self._of(name).used += 1
+            (self._uses.get(name) or self._of(name)).used += 1
+        except Exception as error:  # noqa: BLE001 - the message counts, not its count
+            self.on_failure(error)
 
     def refuse(self, name: str, reason: Unused, field: str = "", value: object = "", *, told: bool = False) -> None:
         """Count a message that was not used. ``value``: what was in ``field``, for the event. ``told``: the driver reports it."""
-        self._count(self._of(name).refused, name, Loss(reason, field), None if told else value)
+        try:
+            self._count(self._of(name).refused, name, Loss(reason, field), None if told else value)
+        except Exception as error:  # noqa: BLE001 - the same
+            self.on_failure(error)
 
     def lose(self, name: str, reason: Unused, field: str, value: object = "") -> None:
         """Count a field that is unknown in a message that is used otherwise."""
-        self._count(self._of(name).lost, name, Loss(reason, field), value)
+        try:
+            self._count(self._of(name).lost, name, Loss(reason, field), value)
+        except Exception as error:  # noqa: BLE001 - the same
+            self.on_failure(error)
 
     def remark(self, name: str, text: str) -> None:
         """Set what the driver assumed of the messages of a name, in words."""
-        self._of(name).remark = text
+        try:
+            self._of(name).remark = text
+        except Exception as error:  # noqa: BLE001 - the same
+            self.on_failure(error)
 
     def take_events(self, t_ns: int, origin: str) -> list[Message]:
         """Return the warnings of defects that came for the first time since the last call."""
         new, self.news = self.news, []
-        return [_event(t_ns, origin, *each) for each in new]
+        try:
+            return [_event(t_ns, origin, *each) for each in new]
+        except Exception as error:  # noqa: BLE001 - the same
+            self.on_failure(error)
+            return []
 
     def _of(self, name: str) -> MessageUse:
         if name not in self._uses:

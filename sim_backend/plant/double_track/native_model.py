@@ -11,7 +11,7 @@ from sim_backend.plant.double_track.ground import FLAT, Ground
 from sim_backend.plant.double_track.model import DoubleTrack, refusal, rest
 from sim_backend.plant.double_track.native import Native, doubles, native_step
 from sim_backend.plant.double_track.parameters import TwinParameters
-from sim_backend.plant.double_track.state import Outputs, State
+from sim_backend.plant.double_track.state import Outputs, State, Surface
 
 _STATES = len(State._fields)
 _ENGINE = State._fields.index("engine_radps")
@@ -22,6 +22,13 @@ def double_track(parameters: TwinParameters, step_s: float = 1e-3, ground: Groun
     plain = DoubleTrack(parameters, step_s, ground)
     native = native_step(plain.constants, c_source, step, rest(plain.constants))
     return plain if native is None else NativeDoubleTrack(parameters, step_s, ground, native)
+
+
+def _again(parameters: TwinParameters, step_s: float, ground: Ground, newest: tuple[State, Outputs, Surface, bool]) -> DoubleTrack:
+    """Return a copied or unpickled vehicle, with a block and machine code of its own or, on a machine without, the plain step."""
+    vehicle = double_track(parameters, step_s, ground)
+    vehicle.state, vehicle.outputs, vehicle.under, vehicle.diverged = newest
+    return vehicle
 
 
 class NativeDoubleTrack(DoubleTrack):
@@ -37,6 +44,10 @@ class NativeDoubleTrack(DoubleTrack):
         self._place = addressof(self._block)
         self._native = native
         self.reset()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        newest = self.state, self.outputs, self.under, self.diverged
+        return _again, (self.parameters, self.constants.step_s, FLAT if self._flat is not None else self._ground, newest)
 
     @property
     def state(self) -> State:

@@ -95,6 +95,10 @@ def verdict(f: Findings) -> Verdict:
         sentences.append((True, "No fault asked for a reaction."))
     if stalls := f.end.get("stalls", ""):
         sentences.append((None, f"Stalls: {stalls}."))
+    if late := f.end.get("late_tasks", ""):
+        sentences.append((False, f"Really late: {late}."))
+    if failed := f.end.get("observers_failed", ""):
+        sentences.append((False, f"Failed beside the drive: {failed}."))
     lost = [event.name for event in f.rare[Event] if event.name in ("log_dropped", "journal_dropped", "not_replayable_after")]
     if lost:
         sentences.append((False, "The log has gaps, the disk was too slow: " + ", ".join(sorted(set(lost))) + "."))
@@ -125,6 +129,9 @@ def _deadlines(f: Findings) -> list[tuple[bool | None, str]]:
     misses, skips = sum(task.misses for task in timing.tasks), sum(task.skips for task in timing.tasks)
     if timing.exceeded:
         return [(False, "Budget exceeded: " + line + ".") for line in timing.exceeded]
+    if timing.uncharged and not misses and not skips:
+        names = ", ".join(timing.uncharged)
+        return [(None, f"No deadline was missed, but lockstep charged nothing for {names}: declare what they take (declared_us).")]
     if not misses and not skips:
         return [(True, f"Every deadline was met: {timing.ticks} releases, no miss, no skip.")]
     counts = {f.cause_name(cause): int(found.sum()) for cause, found in f.misses.items()}

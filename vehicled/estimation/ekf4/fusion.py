@@ -4,7 +4,7 @@
 measurements again without counting anything twice.
 """
 
-from math import remainder, tau
+from math import remainder, sqrt, tau
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,12 +16,14 @@ from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import State
 from vehicled.estimation.gaussian import Array, Measurement, chi_square_limit, update
 from vehicled.estimation.history import Pose
+from vehicled.messages import HeadingKind
 from vehicled.vehicle import STANDSTILL_MPS
 
 # Sources of measurements in their order of fusion at one instant: yaw first, since positions depend on it. A source is also the
 # index of its gate; the velocity of a fix has its own gate.
 HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = 0, 3, 4, 5, 6, 7
 """HEADING reserves one number for each :class:`~vehicled.messages.HeadingKind`."""
+DRIFTING = HEADING + int(HeadingKind.INERTIAL)
 
 
 class YawMeasurement(Struct, frozen=True, gc=False):
@@ -103,12 +105,26 @@ def fuse(config: FusionConfig, filter_state: FilterState, z: Ekf4Measurement) ->
     """Return the filter state at the same instant, with the measurement fused or its rejection counted."""
     pose = _pose(filter_state.state)
     if isinstance(z, YawMeasurement):
-        return _apply(config, filter_state, z.source, z.t_ns, measurements.heading(pose, z.yaw_rad, z.sigma_rad))
+        sigma = z.sigma_rad
+        if z.source == DRIFTING:
+            sigma = _drifting_sigma_rad(config.params, filter_state.state, sigma)
+        return _apply(config, filter_state, z.source, z.t_ns, measurements.heading(pose, z.yaw_rad, sigma))
     if isinstance(z, SpeedMeasurement):
         return _apply(config, filter_state, z.source, z.t_ns, measurements.speed(pose, z.speed_mps, z.sigma_mps))
     if isinstance(z, SteeringMeasurement):
         return _with_wheel(filter_state, clamp(z.wheel_rad, -config.max_wheel_rad, config.max_wheel_rad))
     return _fuse_fix(config, filter_state, pose, z)
+
+
+def _drifting_sigma_rad(params: Ekf4Params, state: State, sigma_rad: float) -> float:
+    """Return the sigma with which a heading that a gyro integrates is fused.
+
+    Its slow error, mounting angle and drift, is no state of this filter, so a hundred such headings are worth no more than one:
+    they lead a yaw that is less sure than that error back to it, as by covariance intersection (Julier and Uhlmann 1997), and
+    count for nothing beside a better one from gyro and positions.
+    """
+    slow, variance = params.heading_drift_sigma_rad**2 + sigma_rad * sigma_rad, state.covariance[10]
+    return min(sqrt(slow * variance / (variance - slow)), measurements.MAX_SIGMA) if variance > slow else measurements.MAX_SIGMA
 
 
 def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: Pose, z: PositionMeasurement) -> FilterState:

@@ -52,6 +52,8 @@ class Ekf4Params(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=
     heading_sigma_floor_rad: Positive = 0.02
     heading_sigma_unknown_rad: Positive = 0.1
     """Sigma of a heading that reports none."""
+    heading_drift_sigma_rad: NonNegative = 0.15
+    """Slow error of a heading that a gyro integrates, which its sigma does not contain: mounting angle and drift."""
     wheel_speed_sigma_floor_mps: Positive = 0.03
     use_motor_speed: bool = True
     motor_speed_sigma_mps: Positive = 0.1

@@ -24,7 +24,7 @@ from vehicled.app import SetupError
 from vehicled.control.interface import Controller
 from vehicled.estimation.interface import Estimator
 from vehicled.lab.experiments.common import Console, summary
-from vehicled.lab.experiments.ekf_circle import HEADING_SIGMA_RAD, SPREAD, STANDS_S, TUNING
+from vehicled.lab.experiments.ekf_circle import HEADING_SIGMA_RAD, SPREAD, STANDS_S, tuning
 from vehicled.lab.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.messages import (
     ActuatorCommand,
@@ -68,21 +68,20 @@ POSITION_SIGMA_M = 0.3
 
 
 class System(Struct, frozen=True):
-    """Combination to test: estimator ("" for the true state) and controller, with parameters other than the defaults."""
+    """Combination to test: estimator ("" for the true state) and controller, with parameters of it other than the defaults."""
 
     name: str
     estimator: str
     controller: str
-    estimator_params: dict[str, Any]
     controller_params: dict[str, Any]
 
 
 OURS = {"speed": {"p": 1.5}}
 SYSTEMS = (
-    System("published, true state", "", "mpc_published", {}, {"speed": "estimate"}),
-    System("ours, true state", "", "mpc", {}, OURS),
-    System("published, its EKF", "ekf4_published", "mpc_published", {}, {"speed": "published"}),
-    System("ours, planar filter", "planar", "mpc", TUNING.get("planar", {}), OURS),
+    System("published, true state", "", "mpc_published", {"speed": "estimate"}),
+    System("ours, true state", "", "mpc", OURS),
+    System("published, its EKF", "ekf4_published", "mpc_published", {"speed": "published"}),
+    System("ours, planar filter", "planar", "mpc", OURS),
 )
 
 
@@ -159,7 +158,7 @@ def drive(profile: Profile, system: System, trajectory: int, test: int, noise: s
     walk = GpsNoise(FORMS[noise], rng)
     believed, course = profile.vehicle, curve(trajectory)
     plant = _Plant(believed, course, *rng.uniform(1.0 - SPREAD, 1.0 + SPREAD, 2).tolist())
-    estimator = _estimator(system, believed)
+    estimator = _estimator(system, believed, noise)
     controller = _controller(system, profile, course)
     gate, judge_ = Gate(believed, profile.limits), PathTracker(course)
     rows: list[tuple[float, ...]] = []
@@ -234,11 +233,11 @@ class _Plant:
         )
 
 
-def _estimator(system: System, vehicle: Vehicle) -> Estimator | None:
+def _estimator(system: System, vehicle: Vehicle, noise: str) -> Estimator | None:
     if not system.estimator:
         return None
     kind = resolve("estimator", system.estimator)
-    estimator: Estimator = kind(msgspec.convert(system.estimator_params, kind.Params), vehicle, LOT_17, (0.0, 0.0, 0.0))
+    estimator: Estimator = kind(msgspec.convert(tuning(system.estimator, noise), kind.Params), vehicle, LOT_17, (0.0, 0.0, 0.0))
     return estimator
 
 

@@ -88,14 +88,14 @@ def _drive(source: Source, kinds: Collection[str]) -> Drive | None:
         return None if kinds and "log" not in kinds else _own(source.path, source.name)
     if source.kinds == ("rosbag",):
         return None if kinds and "rosbag" not in kinds else _imported(source.path, "")
-    wanted = next((kind for kind in (kinds or TRUE_APART) if kind in source.kinds), None)
-    return None if wanted is None else _of_recording(source.load((wanted,)), source.name)
+    for kind in kinds or TRUE_APART:
+        # Whether a drive is a real or a simulated path is known when it is read.
+        if kind in source.kinds and (found := source.load((kind,))):
+            return _of_recording(found[0], source.name)
+    return None
 
 
-def _of_recording(recordings: list[Recording], name: str) -> Drive | None:
-    if not recordings:
-        return None
-    recording = recordings[0]
+def _of_recording(recording: Recording, name: str) -> Drive:
     sample_ns, samples = inertial_samples(m for m in recording.inputs if isinstance(m, ImuSample))
     return Drive(
         name=name,

@@ -18,9 +18,14 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
     def messages() -> Iterator[Stamped]:
         with rosbag.open_bag(path) as bag:
             notes.append(f"taken: {', '.join(sorted(c.topic for c in bag.chosen)) or 'nothing'}")
+            if bag.left_out:
+                notes.append(f"not taken, beside others of their types: {', '.join(bag.left_out)}")
             twist = rosbag.TWIST in bag.kinds
             if not twist and rosbag.ODOMETRY in bag.kinds:
-                notes.append("no TwistStamped: the speed of the odometry is taken for that of the wheels; its pose is not taken")
+                notes.append(
+                    "no TwistStamped: the speed of the odometry is taken for that of the wheels, unless its frame is map, as of an "
+                    "estimator; its pose is not taken"
+                )
             doubted = 0
             unusable: Counter[str] = Counter()
             for kind, t_rx_ns, message in bag.messages():
@@ -51,7 +56,7 @@ def _unusable(kind: str, message: Any, taken: list[Any]) -> str:
 
 def _convert(kind: str, message: Any, t_rx_ns: int, vehicle: Vehicle, twist: bool) -> Iterator[Any]:
     if kind == rosbag.ODOMETRY:
-        if not twist:
+        if not twist and str(message.header.frame_id).strip("/") != "map":
             speed = float(message.twist.twist.linear.x)
             yield WheelSpeed(rosbag.stamp_ns(message, t_rx_ns), t_rx_ns, speed, rosbag.WHEEL_SPEED_SIGMA_MPS)
         return

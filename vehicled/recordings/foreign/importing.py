@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, islice
-from math import isfinite, nan
+from math import hypot, isfinite, nan
 from pathlib import Path
 
 import msgspec
@@ -22,16 +22,32 @@ import vehicled
 from vehicled.log.errors import LogError
 from vehicled.log.offline import LogFile
 from vehicled.log.schema import CHANNELS, Attachment, RunHeader
-from vehicled.messages import FIXED_SIGMA_LIMIT_M, CarrierSolution, FixType, GnssFix, Message, is_place, stated_carrier
+from vehicled.messages import (
+    FIXED_SIGMA_LIMIT_M,
+    CarrierSolution,
+    FixType,
+    GnssFix,
+    GroundTruth,
+    Message,
+    StateEstimate,
+    is_place,
+    stated_carrier,
+)
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.profile.loading import load
 from vehicled.recordings.errors import RecordingError
+from vehicled.recordings.foreign.recognise import recognise
 from vehicled.recordings.foreign.source import Foreign, Stamped
 from vehicled.recordings.recording import UNKNOWN_COURSE
 from vehicled.vehicle import Vehicle
 
 FORMATS = ("rosbag", "csv", "ublox", "ardupilot", "px4")
+_YEAR_NS = 365.25 * 86_400e9
+_LATEST_UTC_NS = 130 * _YEAR_NS
+"""A later stamp is in another unit than the one that was stated."""
+_HEAD_BYTES = 1 << 20
+"""Bytes in which a foreign format is looked for."""
 _LOOK_AHEAD = 20_000
 """Messages in which the first fix is looked for."""
 
@@ -76,6 +92,11 @@ def import_log(
         raise RecordingError(f"{path}: holds no message that can be used ({'; '.join(foreign.notes) or 'nothing was recognised'})")
     start_ns = head[0][0]
     offset_ns = _utc_offset(foreign, head)
+    if foreign.utc_offset_ns is not None and start_ns + offset_ns > _LATEST_UTC_NS:
+        years = round((start_ns + offset_ns) / _YEAR_NS)
+        raise RecordingError(
+            f"{path}: the first stamp is {years} years after 1970: correct the unit or clock of time in the mapping"
+        )
     header = RunHeader(
         run_id=_run_id(path),
         start_wall_ns=start_ns + offset_ns,
@@ -90,7 +111,7 @@ def import_log(
     )
     attachments = [
         Attachment("profile.toml", "application/toml", loaded.source.encode()),
-        Attachment("course.json", "application/json", _course(head)),
+        Attachment("course.json", "application/json", _course(foreign, head)),
     ]
     counts: Counter[str] = Counter()
     first_ns = last_ns = start_ns
@@ -161,6 +182,8 @@ def format_of(path: Path, mapped: bool) -> str:
         return "csv"
     if b"\xb5\x62" in start or b"$G" in start or suffix in (".ubx", ".nmea"):
         return "ublox"
+    for known in recognise(path.read_bytes()[:_HEAD_BYTES]):
+        raise RecordingError(f"{path}: holds {known}")
     raise RecordingError(f"{path}: is of no format that can be imported ({', '.join(FORMATS)}); say which with --format")
 
 
@@ -202,15 +225,34 @@ def _utc_offset(foreign: Foreign, head: list[Stamped]) -> int:
     return 0
 
 
-def _course(head: list[Stamped]) -> bytes:
+def _course(foreign: Foreign, head: list[Stamped]) -> bytes:
+    """Return a course that is only a datum, if there is one; a note says what local coordinates are taken to count from."""
+    datum = foreign.datum or _first_place(head)
+    local = next((message for _, message in head if isinstance(message, GroundTruth | StateEstimate)), None)
+    if foreign.datum is None and local is not None and isfinite(local.x_m) and isfinite(local.y_m):
+        kind, away_m = type(local).__name__, hypot(local.x_m, local.y_m)
+        if datum is None:
+            foreign.notes.append(
+                f"x_m, y_m of {kind} have no place on the earth: give datum_deg = [latitude, longitude, height] in the mapping"
+            )
+        else:
+            foreign.notes.append(
+                f"x_m, y_m of {kind} are taken to count from the first fix, from which the first of them lies {away_m:.2f} m: "
+                "if their origin is another place, give datum_deg = [latitude, longitude, height] in the mapping"
+            )
+    if datum is None:
+        return msgspec.json.encode({"name": UNKNOWN_COURSE, "closed": False})
+    place = {"latitude_rad": datum.latitude_rad, "longitude_rad": datum.longitude_rad, "height_m": datum.height_m}
+    return msgspec.json.encode({"name": UNKNOWN_COURSE, "closed": False, "datum": place})
+
+
+def _first_place(head: list[Stamped]) -> Datum | None:
     for fix in _fixes(head):
         try:
-            datum = Datum(fix.latitude_rad, fix.longitude_rad, fix.height_m if isfinite(fix.height_m) else 0.0)
+            return Datum(fix.latitude_rad, fix.longitude_rad, fix.height_m if isfinite(fix.height_m) else 0.0)
         except CourseError:
             continue
-        place = {"latitude_rad": datum.latitude_rad, "longitude_rad": datum.longitude_rad, "height_m": datum.height_m}
-        return msgspec.json.encode({"name": UNKNOWN_COURSE, "closed": False, "datum": place})
-    return msgspec.json.encode({"name": UNKNOWN_COURSE, "closed": False})
+    return None
 
 
 def _fixes(head: list[Stamped]) -> Iterator[GnssFix]:

@@ -3,20 +3,27 @@
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from vehicled.messages import ALL, Message
+from vehicled.paths.datum import Datum
+from vehicled.paths.errors import CourseError
 from vehicled.profile.collect import build_table
 from vehicled.profile.problems import nearest
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.units import SIGMA_OF, converter, dimension_of
-from vehicled.ros.fields import SCALAR, Field, fields_of
+from vehicled.ros.fields import SCALAR, SEQUENCE, Field, fields_of
 
 _TYPES = {kind.__name__: kind for kind in ALL}
+STAMPS = ("t_ns", "t_rx_ns", "newest_input_ns")
+"""Fields that come from the time of a row."""
+POSITION = Field("position_m", "float64", length=3)
+"""Place in metres east, north and up of the datum, instead of latitude, longitude and height."""
+GEODETIC = ("latitude_rad", "longitude_rad", "height_m")
 CsvRow = dict[str, str]
 
 
@@ -24,7 +31,8 @@ class MapTime(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Location and unit of the stamps."""
 
     column: str
-    unit: Literal["s", "ms", "us", "ns", "iso8601"] = "s"
+    unit: Literal["s", "ms", "us", "ns", "iso8601", "hhmmss"] = "s"
+    """``hhmmss``: a time of day, with or without colons, which goes on after midnight."""
     arrival_column: str = ""
     """Column of the arrival time, in the same unit; by default the stamp."""
     clock: Literal["file", "utc"] = "file"
@@ -50,6 +58,8 @@ class Mapping(Struct, kw_only=True, forbid_unknown_fields=True):
 
     time: MapTime
     message: list[MappedMessage]
+    datum_deg: list[float] = []
+    """Latitude, longitude (degrees) and height (m) of the origin of local coordinates; empty: the first fix."""
     delimiter: str = ","
     comment: str = ""
     """Lines that begin so are skipped."""
@@ -80,6 +90,10 @@ class MappedField:
         """Raises ``ValueError`` for what cannot be the field."""
         self._columns: list[str] = []
         dimension = dimension_of(spec.name)
+        if spec.length not in (SCALAR, SEQUENCE) and _is_nan(value):
+            unknown = (nan,) * spec.length
+            self._read = lambda row: unknown
+            return
         if spec.length == SCALAR:
             self._read = self._one(spec, value, dimension, place)
             return
@@ -101,7 +115,8 @@ class MappedField:
 
     def _one(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[CsvRow], Any]:
         if isinstance(value, dict):
-            cell, mistakes = build_table(_Cell, value)
+            unknown = _is_nan(value.get("default"))
+            cell, mistakes = build_table(_Cell, {key: item for key, item in value.items() if not (unknown and key == "default")})
             if mistakes:
                 raise ValueError(f"{place}: {'; '.join(mistakes)}")
             self._columns.append(cell.column)
@@ -110,7 +125,7 @@ class MappedField:
                 other = _literal(spec, cell.default, place) if cell.default is not None else None
                 return lambda row: _named(spec, row[cell.column].strip(), named, other)
             convert = converter(dimension, cell.unit or dimension)
-            fallback = None if cell.default is None else float(cell.default)
+            fallback = nan if unknown else None if cell.default is None else float(cell.default)
             finish = _finisher(spec)
             return lambda row: finish(_number(row[cell.column], cell, convert, fallback))
         found = _literal(spec, value, place)
@@ -149,6 +164,10 @@ def _problems(mapping: Mapping) -> Iterator[str]:
         yield f"delimiter {mapping.delimiter!r} is not one character"
     if not mapping.message:
         yield "there is no [[message]] in it"
+    try:
+        datum_of(mapping)
+    except ValueError as error:
+        yield f"datum_deg: {error}"
     for number, message in enumerate(mapping.message, start=1):
         kind = _TYPES.get(message.type)
         if kind is None:
@@ -156,6 +175,10 @@ def _problems(mapping: Mapping) -> Iterator[str]:
             continue
         message.mapped = {}
         known = {spec.name: spec for spec in fields_of(kind)}
+        if set(GEODETIC) <= known.keys():
+            known[POSITION.name] = POSITION
+            if POSITION.name in message.fields and not mapping.datum_deg:
+                yield f"message {number} ({message.type}): position_m needs datum_deg = [latitude, longitude, height] at the top"
         for name, value in message.fields.items():
             place = f"message {number} ({message.type}), {name}"
             spec = known.get(name)
@@ -168,7 +191,8 @@ def _problems(mapping: Mapping) -> Iterator[str]:
                 text = str(error)
                 yield text if text.startswith(place) else f"{place}: {text}"
         for missing in _missing(kind, message):
-            yield f"message {number} ({message.type}): {missing} has no default and is not mapped; nan stands for what is unknown"
+            unknown = "; nan stands for an unknown number" if missing.base.startswith("float") else ""
+            yield f"message {number} ({message.type}): {missing.name} has no default and is not mapped{unknown}"
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
@@ -176,10 +200,27 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near}?" if near else f"there are {', '.join(known)}"
 
 
-def _missing(kind: type[Message], message: MappedMessage) -> Iterator[str]:
+def _missing(kind: type[Message], message: MappedMessage) -> Iterator[Field]:
+    given = {*message.fields, *STAMPS, *(GEODETIC if POSITION.name in message.fields else ())}
     for spec in fields_of(kind):
-        if not spec.optional and spec.name not in message.fields and spec.name not in ("t_ns", "t_rx_ns"):
-            yield spec.name
+        if not spec.optional and spec.name not in given:
+            yield spec
+
+
+def datum_of(mapping: Mapping) -> Datum | None:
+    """Return the origin of local coordinates; None if the mapping names none. Raises ``ValueError``."""
+    if not mapping.datum_deg:
+        return None
+    if len(mapping.datum_deg) not in (2, 3):
+        raise ValueError("write [latitude, longitude] or [latitude, longitude, height], in degrees and metres")
+    try:
+        return Datum.from_degrees(*mapping.datum_deg)
+    except CourseError as error:
+        raise ValueError(str(error)) from None
+
+
+def _is_nan(value: Any) -> bool:
+    return (isinstance(value, float) and isnan(value)) or (isinstance(value, str) and value.lower() == "nan")
 
 
 def _literal(spec: Field, value: Any, place: str) -> Any:
@@ -189,10 +230,18 @@ def _literal(spec: Field, value: Any, place: str) -> Any:
     if spec.base == "string":
         return str(value)
     if spec.base == "bool":
-        return bool(value)
+        if not isinstance(value, bool):
+            raise ValueError(f"{place}: {value!r} is neither true nor false")
+        return value
+    if spec.base.startswith("float") and _is_nan(value):
+        return nan
     if isinstance(value, bool | str | list | dict):
         raise ValueError(f"{place}: {value!r} is no number")
-    return float(value) if spec.base.startswith("float") else int(value)
+    if spec.base.startswith("float"):
+        return float(value)
+    if not isfinite(value) or value != int(value):
+        raise ValueError(f"{place}: {value!r} is no whole number")
+    return int(value)
 
 
 def _member(enum: type[IntEnum], value: Any, place: str) -> IntEnum:

@@ -6,6 +6,7 @@ from math import nan, pi, radians
 from msgspec import Struct, field
 
 from vehicled.messages import Message
+from vehicled.paths.datum import Datum
 
 Stamped = tuple[int, Message]
 """Arrival in ns on the clock of the file, message. Stamps in the messages are on the same clock."""
@@ -18,6 +19,8 @@ class Foreign(Struct, kw_only=True):
     messages: Iterator[Stamped]
     utc_offset_ns: int | None = None
     """UTC minus the clock of the file; None where only the fixes in it can tell."""
+    datum: Datum | None = None
+    """Origin of its local coordinates; None: the first fix."""
     about: dict[str, str] = field(default_factory=dict)
     """Description of the file's origin."""
     notes: list[str] = field(default_factory=list)

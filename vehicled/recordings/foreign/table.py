@@ -9,11 +9,22 @@ from pathlib import Path
 from typing import IO, Any
 
 from vehicled.messages import ALL
+from vehicled.paths.datum import Datum
 from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.foreign.mapping import EmptyCellError, MappedMessage, Mapping, MapTime, load_mapping
+from vehicled.recordings.foreign.mapping import (
+    GEODETIC,
+    POSITION,
+    EmptyCellError,
+    MappedMessage,
+    Mapping,
+    MapTime,
+    datum_of,
+    load_mapping,
+)
 from vehicled.recordings.foreign.source import Foreign, Stamped
 from vehicled.ros.fields import fields_of
 
+_DAY_NS = 86_400 * 10**9
 _NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _TYPES = {kind.__name__: kind for kind in ALL}
 
@@ -41,20 +52,30 @@ def read(path: Path, mapping_file: Path) -> Foreign:
     # Files in their order where stamps are equal; messages themselves cannot be compared.
     numbered = [((t_ns, n, message) for t_ns, message in stream) for n, stream in enumerate(streams)]
     merged = ((t_ns, message) for t_ns, _, message in merge(*numbered, key=lambda entry: entry[:2]))
-    return Foreign(format="CSV", messages=merged, utc_offset_ns=offset_ns, about={"mapping": mapping_file.name}, notes=notes)
+    return Foreign(
+        format="CSV",
+        messages=merged,
+        utc_offset_ns=offset_ns,
+        datum=datum_of(mapping),
+        about={"mapping": mapping_file.name},
+        notes=notes,
+    )
 
 
 class _Maker:
     """Makes messages of one type from rows."""
 
-    def __init__(self, message: MappedMessage, time: MapTime, columns: set[str], place: str) -> None:
+    def __init__(self, message: MappedMessage, time: MapTime, columns: set[str], place: str, datum: Datum | None) -> None:
         self.kind = _TYPES[message.type]
+        self._datum = datum
         self._time = message.time or time
         self._when_changed = message.when_changed
         self._last: list[str] | None = None
         self._readers = {name: field.reader() for name, field in message.mapped.items()}
         self._optional = {spec.name for spec in fields_of(self.kind) if spec.optional}
         self._has_arrival = "t_rx_ns" in self.kind.__struct_fields__
+        self._has_input = "newest_input_ns" in self.kind.__struct_fields__
+        self._days, self._of_day_ns = 0, 0
         self.made = 0
         self.skipped = 0
         wanted = {column for field in message.mapped.values() for column in field.columns()} | set(message.when_changed)
@@ -71,10 +92,10 @@ class _Maker:
             self._last = now
         values: dict[str, Any] = {}
         try:
-            t_ns = stamp_ns(row[self._time.column], self._time.unit)
+            t_ns = self._stamp_ns(row[self._time.column])
             values["t_ns"] = t_ns
             if self._time.arrival_column:
-                t_ns = stamp_ns(row[self._time.arrival_column], self._time.unit)
+                t_ns = self._stamp_ns(row[self._time.arrival_column])
             for name, reader in self._readers.items():
                 try:
                     values[name] = reader(row)
@@ -83,12 +104,24 @@ class _Maker:
                         raise
             if self._has_arrival:
                 values.setdefault("t_rx_ns", t_ns)
+            if self._has_input:
+                values.setdefault("newest_input_ns", values["t_ns"])
+            if self._datum is not None and (local_m := values.pop(POSITION.name, None)) is not None:
+                values |= dict(zip(GEODETIC, self._datum.to_geodetic(*local_m), strict=True))
             message = self.kind(**values)
         except (ValueError, InvalidOperation, OverflowError):
             self.skipped += 1
             return None
         self.made += 1
         return t_ns, message
+
+    def _stamp_ns(self, text: str) -> int:
+        t_ns = stamp_ns(text, self._time.unit)
+        if self._time.unit == "hhmmss":
+            # Half a day back is midnight.
+            self._days += t_ns < self._of_day_ns - _DAY_NS // 2
+            self._of_day_ns = t_ns
+        return t_ns + self._days * _DAY_NS
 
 
 class _File:
@@ -116,7 +149,8 @@ class _File:
         columns = {name.strip() for name in reader.fieldnames or ()}
         if reader.fieldnames is not None:
             reader.fieldnames = [name.strip() for name in reader.fieldnames]
-        makers = [_Maker(message, mapping.time, columns, str(self._file)) for message in self._messages]
+        datum = datum_of(mapping)
+        makers = [_Maker(message, mapping.time, columns, str(self._file), datum) for message in self._messages]
         last_ns, back = None, 0
         for row in reader:
             row.pop(None, None)
@@ -145,4 +179,11 @@ def stamp_ns(text: str, unit: str) -> int:
             whole = whole.replace(tzinfo=UTC)
         since = whole - datetime(1970, 1, 1, tzinfo=UTC)
         return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+    if unit == "hhmmss":
+        digits = text.replace(":", "")
+        whole_s = Decimal(digits)
+        hours, minutes, seconds = whole_s // 10_000, whole_s // 100 % 100, whole_s % 100
+        if not (0 <= hours < 24 and minutes < 60 and seconds < 61):
+            raise ValueError(f"{text} is no time of day")
+        return round((3600 * hours + 60 * minutes + seconds) * 10**9)
     return round(Decimal(text) * _NS[unit])

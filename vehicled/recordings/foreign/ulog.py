@@ -39,11 +39,19 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
             log: Any = ULog(stream, _TOPICS)
     except Exception as error:
         raise RecordingError(f"{path}: cannot be read as a ULog: {type(error).__name__}: {error}") from error
-    topics: dict[str, Any] = {}
-    for found in log.data_list:
-        if found.multi_id == 0 or found.name not in topics:
-            topics[found.name] = found.data
     notes: list[str] = []
+    instances: dict[str, dict[int, Any]] = {}
+    for found in log.data_list:
+        instances.setdefault(found.name, {})[found.multi_id] = found.data
+    topics = {name: several[min(several)] for name, several in instances.items()}
+    for name in _GPS:
+        if len(several := instances.get(name, {})) > 1:
+            best = max(sorted(several), key=lambda number: _mean_fix(several[number]))
+            topics[name] = several[best]
+            others = ", ".join(
+                f"{number}: {len(several[number]['timestamp'])} fixes" for number in sorted(several) if number != best
+            )
+            notes.append(f"{name} {best} is read, whose fixes are the best; not read: {others}")
     streams = []
     gps = next((topics[name] for name in _GPS if name in topics), None)
     if gps is not None:
@@ -59,6 +67,12 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
     about = {key: str(log.msg_info_dict[key]) for key in ("sys_name", "ver_hw", "ver_sw") if key in log.msg_info_dict}
     messages = merge(*streams, key=lambda entry: entry[0])
     return Foreign(format="PX4 ULog", messages=messages, about=about, notes=notes)
+
+
+def _mean_fix(data: Any) -> float:
+    # Beyond 6 a position is extrapolated.
+    kinds = [float(kind) if kind <= 6 else 1.0 for kind in data.get("fix_type", ())]
+    return sum(kinds) / len(kinds) if kinds else 0.0
 
 
 class _Rows:

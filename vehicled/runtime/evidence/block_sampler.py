@@ -13,8 +13,9 @@ from types import FrameType
 from typing import NamedTuple
 
 from vehicled import plugins
+from vehicled.observers import Observers, boundary
 
-_WATCHERS = (__name__, "vehicled.runtime.evidence")
+_WATCHERS = (__name__, "vehicled.observers", "vehicled.runtime.evidence.watches")
 
 
 class Sighting(NamedTuple):
@@ -34,11 +35,15 @@ class BlockSampler:
     sampling is impossible, ``reason`` says why and every call does nothing.
     """
 
-    def __init__(self, delay_ns: int, packages: tuple[str, ...] = ("vehicled", "drivers")) -> None:
+    def __init__(
+        self, delay_ns: int, packages: tuple[str, ...] = ("vehicled", "drivers"), observers: Observers | None = None
+    ) -> None:
         """Take the time ``delay_ns`` from ``arm`` to the sample; lines in ``packages`` are reported besides the innermost one."""
         self._delay_s = delay_ns / 1e9
         self._packages = packages
         self._sighting: Sighting | None = None
+        # The handler interrupts the code that drives, and must not raise into it.
+        self._see = (observers or Observers()).guard("block sampler", self._sight, None)
         self.reason = ""
         if not hasattr(signal, "setitimer"):
             self.reason = "this system has no interval timers"
@@ -74,7 +79,11 @@ class BlockSampler:
             signal.signal(signal.SIGALRM, self._previous)
             self.reason = "closed"
 
+    @boundary
     def _on_alarm(self, _number: int, frame: FrameType | None) -> None:
+        self._see(frame)
+
+    def _sight(self, frame: FrameType | None) -> None:
         t_ns = time.monotonic_ns()
         # The signal may arrive after the section or inside a garbage collector callback: report their caller.
         while frame is not None and frame.f_globals.get("__name__") in _WATCHERS:

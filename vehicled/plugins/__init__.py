@@ -2,30 +2,42 @@
 trained networks as controllers, named as ``FILE.onnx``.
 
 A plugin is checked when it is loaded: its base class, its methods and their arguments, its parameters. Its returned messages are
-checked at every call, because their values go into commands and logs. Errors name the file and the line. The text of its file, and
-of the modules beside the file that it imports, is kept for the log.
+checked at every call, because their values go into commands and logs (:mod:`vehicled.plugins.calls`). Errors name the file and the
+line. The text of its file, and of the modules beside the file that it imports, is kept for the log.
+
+Its code is trusted not to end the process (``os._exit``, a crash of a C library), not to change the daemon's own modules and not to
+take over its files and signals: that would need a process of its own.
 """
 
 import ast
 import hashlib
 import inspect
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import is_dataclass
-from functools import cache, wraps
+from functools import cache
 from importlib import import_module
-from math import isfinite
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from vehicled import messages
-from vehicled.messages import Fault, Message, Reaction
+from vehicled.error_text import error_text, innermost, printable
+from vehicled.plugins.calls import Contract, contained, plain
+from vehicled.plugins.faults import (
+    PluginError,
+    PluginFaultError,
+    PluginStuckError,
+    describe,
+    files,
+    is_interrupt,
+    note_files,
+    place_of,
+)
 
 MAX_BYTES = 1024 * 1024
 """Largest source file that is loaded."""
@@ -39,39 +51,11 @@ OURS = ("vehicled", "drivers", "sim_backend")
 guard: Callable[[str], AbstractContextManager[object]] = nullcontext
 """Surrounds the import of a plugin; the command line sets one that ends an import that takes for ever."""
 
-
-class PluginError(Exception):
-    """A plugin cannot be used. The text names the file, the line and the cure."""
-
-
-class PluginFaultError(Exception):
-    """A method of a plugin returned something wrong. The text names the file, the line of the method and the value."""
-
-
-class PluginStuckError(Exception):
-    """A call of a plugin has not returned in time."""
-
-
-class Contract(Struct, frozen=True):
-    """Requirements on the plugins of one kind."""
-
-    base: str
-    """Base class or protocol, as ``module:name``; empty for a function."""
-    arguments: tuple[str, ...]
-    """Positional arguments of its call."""
-    inherits: bool = False
-    """True if the class must inherit from the base, which has defaults that the daemon calls."""
-    steps: tuple[str, ...] = ()
-    """Methods whose returned messages are checked."""
-    returns: str = ""
-    """Message that a step returns. Empty: any messages, and exceptions become faults, because no task surrounds these methods."""
-    finite: tuple[str, ...] = ()
-    """Fields of the returned message that are never NaN or infinite."""
-    laws: dict[str, tuple[str, ...]] = {}
-    """Methods that a base class calls, if it has them, with the fields of their result that are never NaN or infinite."""
-    optional: bool = False
-    """True if a step may return None."""
-
+__all__ = [
+    "CONTRACTS", "Contract", "Plugin", "PluginError", "PluginFaultError", "PluginStuckError", "absolute", "describe", "files",
+    "is_interrupt", "is_network", "is_reference", "label", "load", "loaded", "place_of", "plain", "renamed", "source_file",
+    "table_name",
+]  # fmt: skip
 
 CONTRACTS: dict[str, Contract] = {
     "controller": Contract(
@@ -178,13 +162,23 @@ def load(kind: str, reference: str, contract: Contract, taken: Mapping[str, str]
         return known
     if attribute in taken:
         raise PluginError(f'{reference}: "{attribute}" is the name of a built-in {kind}; give it another one')
+    try:
+        implementation = _found(module, place, attribute, kind, contract)
+    except BaseException as error:
+        # To look at a class runs its code: its metaclass, its properties, __getattr__ of its module.
+        if isinstance(error, PluginError) or is_interrupt(error):
+            raise
+        raise PluginError(f"{label(reference)} cannot be used: {describe(error)}") from error
+    plugin = _loaded[kind, reference] = Plugin(kind, reference, implementation, sources)
+    return plugin
+
+
+def _found(module: ModuleType, place: str, attribute: str, kind: str, contract: Contract) -> Any:
     found = getattr(module, attribute, None)
     if found is None:
         own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
         raise PluginError(f'{place} has no "{attribute}"; it defines {", ".join(own) or "no class and no function"}')
-    plugin = Plugin(kind, reference, _checked(found, f"{label(place)}:{attribute}", kind, contract), sources)
-    _loaded[kind, reference] = plugin
-    return plugin
+    return _checked(found, f"{label(place)}:{attribute}", kind, contract)
 
 
 def _network(kind: str, reference: str, known: Plugin | None) -> Plugin:
@@ -210,28 +204,6 @@ def loaded(kind: str, name: str) -> Plugin | None:
     return _loaded.get((kind, name))
 
 
-def files() -> frozenset[str]:
-    """Return the paths of the loaded plugins' files, and of those beside them that they import."""
-    return frozenset(str(path) for sources, _ in _modules.values() for path in sources)
-
-
-def place_of(error: BaseException) -> str:
-    """Return the innermost line of a plugin that an exception passed through, as ``file:line in function``; empty if none."""
-    own = files()
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename in own:
-            return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
-    return ""
-
-
-def describe(error: BaseException) -> str:
-    """Return an exception as text, with the line of the plugin that raised it."""
-    if isinstance(error, PluginFaultError):
-        return str(error)
-    place = place_of(error)
-    return f"{type(error).__name__}: {error}{f' ({place})' if place else ''}"
-
-
 # ------------------------------------------------------------------ import
 
 
@@ -239,8 +211,8 @@ def _from_file(path: Path) -> tuple[ModuleType, dict[str, bytes]]:
     known = _modules.get(str(path))
     if known is None or any(_read(each) != text for each, text in known[0].items() if each == path or each.exists()):
         for each in (known or ({}, None))[0]:
-            for name in [n for n, m in sys.modules.items() if getattr(m, "__file__", None) == str(each)]:
-                del sys.modules[name]
+            for name in [n for n, m in list(sys.modules.items()) if getattr(m, "__file__", None) == str(each)]:
+                sys.modules.pop(name, None)
         known = _modules[str(path)] = _execute(path)
     sources, module = known
     return module, {str(each.relative_to(path.parent)): text for each, text in sources.items()}
@@ -256,17 +228,18 @@ def _execute(path: Path) -> tuple[dict[Path, bytes], ModuleType]:
         # At the end: a module beside the plugin must not stand in for one of the daemon or of Python.
         sys.path.append(folder)
     sys.modules[name] = module
-    _modules[str(path)] = ({path: text}, module)
+    note_files([path])
     try:
         with guard(path.name):
             exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own code is what is asked for
+        sources = {path: text}
+        _add_imports(text, path.parent, sources)
     except BaseException as error:
-        del sys.modules[name], _modules[str(path)]
-        if isinstance(error, KeyboardInterrupt):
+        sys.modules.pop(name, None)
+        if isinstance(error, PluginError) or is_interrupt(error):
             raise
         raise PluginError(_import_failure(path, error)) from error
-    sources = {path: text}
-    _add_imports(text, path.parent, sources)
+    note_files(sources)
     return sources, module
 
 
@@ -291,11 +264,11 @@ def _add_imports(text: bytes, folder: Path, sources: dict[Path, bytes]) -> None:
 
 def _import_failure(path: Path, error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f"{path}:{error.lineno}: {error.msg}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    place = f"{path}:{frames[-1].lineno}" if frames else str(path)
+        return f"{path}:{error.lineno}: {printable(str(error.msg))}"
+    trace = innermost(error, frozenset([str(path)]))
+    place = f"{path}:{trace.tb_lineno}" if trace is not None else str(path)
     cure = "; install it in the environment of vehicled" if isinstance(error, ModuleNotFoundError) else ""
-    return f"{place}: {type(error).__name__}: {error}{cure}"
+    return f"{place}: {error_text(error)}{cure}"
 
 
 def _read(path: Path) -> bytes:
@@ -316,18 +289,30 @@ def _read(path: Path) -> bytes:
 def _from_package(name: str) -> tuple[ModuleType, dict[str, bytes]]:
     if not all(part.isidentifier() for part in name.split(".")):
         raise PluginError(f'"{name}" is neither a .py file nor a module: write ./my_file.py:Name or package.module:Name')
+    ours = name.partition(".")[0] in OURS
     try:
         with guard(name):
+            spec = find_spec(name)
+            if spec is not None and spec.origin is not None and not ours:
+                note_files([spec.origin])
             module = import_module(name)
-    except Exception as error:
+        file_name = getattr(module, "__file__", None)
+    except BaseException as error:
         if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
             raise PluginError(f'no module "{error.name}" is installed; write a file with its ending: ./{error.name}.py') from error
-        file = traceback.extract_tb(error.__traceback__)[-1]
-        raise PluginError(f"{file.filename}:{file.lineno}: {type(error).__name__}: {error}") from error
-    file_name = getattr(module, "__file__", None)
-    if file_name is None or name.partition(".")[0] in OURS:
+        if is_interrupt(error):
+            raise
+        raise PluginError(f"{name}: {error_text(error)}{_last_line(error)}") from error
+    if file_name is None or ours:
         return module, {}
     return module, {Path(file_name).name: _read(Path(file_name))}
+
+
+def _last_line(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
 
 
 # ------------------------------------------------------------------ checks
@@ -369,7 +354,7 @@ def _checked(found: Any, name: str, kind: str, contract: Contract) -> Any:
         msgspec.inspect.type_info(params)
     except (TypeError, NameError) as error:
         raise PluginError(f"{name}.Params: {error}") from error
-    return _checking(found, params, name, contract)
+    return contained(found, params, name, contract, _methods(base))
 
 
 def _methods(base: type) -> dict[str, tuple[str, ...]]:
@@ -392,115 +377,3 @@ def _check_arguments(call: Any, arguments: tuple[str, ...], text: str, name: str
     except TypeError as error:
         shown = ", ".join(argument for argument in arguments if argument != "self")
         raise PluginError(f"{text} ({shown}), but {error}") from None
-
-
-def _checking(cls: type, params: type, name: str, contract: Contract) -> type:
-    """Return a subclass that checks what the methods return, and names the plugin in what its construction raises."""
-
-    def construct(self: Any, *arguments: Any) -> None:
-        try:
-            cls.__init__(self, *arguments)  # type: ignore[misc]
-        except Exception as error:
-            raise PluginError(f"{name} cannot be made: {describe(error)}") from error
-
-    members: dict[str, Any] = {"__init__": construct, "Params": params, "__module__": cls.__module__, "__doc__": cls.__doc__}
-    for method in contract.steps:
-        wrap = _returning if contract.returns else _reporting
-        members[method] = wrap(getattr(cls, method), _line_of(getattr(cls, method), name), contract)
-    for method, fields in contract.laws.items():
-        if law := getattr(cls, method, None):
-            members[method] = _finite(law, _line_of(law, name), fields)
-    return type(cls.__name__, (cls,), members)
-
-
-def _returning(method: Callable[..., Any], name: str, contract: Contract) -> Callable[..., Any]:
-    """Check that a step returns the message it should."""
-    wanted = getattr(messages, contract.returns)
-
-    @wraps(method)
-    def checked(self: Any, *arguments: Any) -> Any:
-        if (why := vars(self).get("_stuck")) is not None:
-            # Each further call would hold the loop as long.
-            raise PluginFaultError(why)
-        try:
-            made = method(self, *arguments)
-        except PluginStuckError as error:
-            self._stuck = f"{name} is not called again, because it did not return: {describe(error)}"
-            raise
-        if made is None and contract.optional:
-            return None
-        if not isinstance(made, wanted):
-            raise PluginFaultError(f"{name} returned {made!r:.60}; it must return a {contract.returns}")
-        made = plain(made, name)
-        _refuse_infinite(made, contract.finite, name)
-        return made
-
-    return checked
-
-
-def _finite(law: Callable[..., Any], name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
-    @wraps(law)
-    def checked(self: Any, *arguments: Any) -> Any:
-        made = law(self, *arguments)
-        _refuse_infinite(made, fields, name)
-        return made
-
-    return checked
-
-
-def _refuse_infinite(made: Any, fields: tuple[str, ...], name: str) -> None:
-    for field in fields:
-        value = getattr(made, field)
-        if not isfinite(value):
-            raise PluginFaultError(f"{name} returned {field} = {value}")
-
-
-def _line_of(method: Any, name: str) -> str:
-    """Return the place of a method for errors, as ``file:line Class.method``."""
-    file, _, cls = name.rpartition(":")
-    code = getattr(inspect.unwrap(method), "__code__", None)
-    return f"{file}:{code.co_firstlineno} {cls}.{method.__name__}" if code is not None else f"{name}.{method.__name__}"
-
-
-def _reporting(method: Callable[..., Any], name: str, contract: Contract) -> Callable[..., Any]:
-    """Turn exceptions into a fault of the device, which ends with the next call that succeeds."""
-
-    @wraps(method)
-    def reported(self: Any, *arguments: Any) -> Any:
-        now_ns = next((each for each in reversed(arguments) if type(each) is int), 0)
-        try:
-            made = method(self, *arguments)
-            found = [] if made is None else [plain(message, name) for message in made]
-        except Exception as error:  # noqa: BLE001 - no task surrounds the methods of a driver
-            self._failed = name
-            return [Fault(now_ns, "driver_failed", name, Reaction.CONTROLLED_STOP, True, f"the driver raised {describe(error)}")]
-        if vars(self).get("_failed") == name:
-            self._failed = ""
-            found.append(Fault(now_ns, "driver_failed", name, Reaction.NONE, False, "the driver works again"))
-        return found
-
-    return reported
-
-
-def plain(message: Any, name: str) -> Message:
-    """Return a message with plain Python numbers in the place of numpy's. Raises :class:`PluginFaultError`, naming the field."""
-    if not isinstance(message, Message):
-        raise PluginFaultError(f"{name} returned {message!r:.60}, which is no message")
-    types, values = _types(type(message)), []
-    for field, value in msgspec.structs.asdict(message).items():
-        try:
-            values.append(msgspec.convert(msgspec.to_builtins(value, enc_hook=_number), types[field]))
-        except (msgspec.ValidationError, TypeError) as error:
-            raise PluginFaultError(f"{name} returned {field} = {value!r:.60} in its {type(message).__name__}: {error}") from None
-    return type(message)(*values)
-
-
-@cache
-def _types(message: type[Message]) -> dict[str, Any]:
-    return get_type_hints(message, include_extras=True)
-
-
-def _number(value: object) -> Any:
-    if type(value).__module__ == "numpy":
-        return value.tolist()  # type: ignore[attr-defined]
-    raise TypeError(f"a message holds no {type(value).__name__}")
