@@ -117,8 +117,9 @@ def silent(*kinds: type[Any]) -> Put:
 
     def put(m: Monitors, value: float | None, now_ns: int) -> None:
         m.sources = type(m.sources)([Source(name=kind.__name__, message=kind, silence_ns=1) for kind in kinds if value is not None])
-        for kind in kinds if value is not None and value < inf else ():
-            m.sources.heard(kind, now_ns - ns(value))
+        for kind in kinds:
+            if value is not None and value < inf:
+                m.sources.heard(kind, now_ns - ns(value))
 
     return put
 
@@ -205,7 +206,7 @@ def sees(m: Monitors, free_m: float, cap_mps: float) -> None:
 
 def driven_at_obstacle(m: Monitors, value: float, _: int) -> None:
     sees(m, value, inf)
-    m.obstacle.drives = lambda _s: True  # type: ignore[method-assign]
+    set_fields(m.obstacle, drives=lambda _s: True)
 
 
 def moving_at_obstacle(m: Monitors, value: tuple[float, float], _: int) -> dict[str, Any]:
@@ -232,10 +233,10 @@ def corridor(m: Monitors, value: tuple[float, bool], _: int) -> None:
 
 UNKNOWN, RUNNING, DIVERGED = EstimatorStatus.UNINITIALISED, EstimatorStatus.RUNNING, EstimatorStatus.DIVERGED
 UP = nextafter(1.5, inf)
-STOP = {"modes": frozenset({Mode.AUTO, Mode.STOPPING})}
+STOP: dict[str, Any] = {"modes": frozenset({Mode.AUTO, Mode.STOPPING})}
 OVERRUN_M = 0.75
 """Half the corridor."""
-WARN = {"modes": frozenset(Mode)}
+WARN: dict[str, Any] = {"modes": frozenset(Mode)}
 CASES = (
     Case("loop_frozen", S3, given(sent=sent), quiet=(None, 0.155), holds=(0.155 + NS, 5.0)),
     Case("deadlines_missed", S1, field("deadlines", "in_a_row"), **count(3), clears_ms=1000.0),
@@ -468,7 +469,7 @@ def test_the_obstacle_that_no_sensor_sees_is_unknown_and_a_parked_vehicle_does_n
         assert alone.rule.value(s) == inf
     alone = Alone(next(case for case in CASES if case.code == "obstacle_ahead"))
     s = alone.inputs(0.0, BEGIN_NS)
-    alone.monitors.obstacle.drives = lambda _s: False  # type: ignore[method-assign]
+    set_fields(alone.monitors.obstacle, drives=lambda _s: False)
     assert not alone.rule.holds(s)
     # Two sensors of obstacles are promised: the older one counts.
     case = next(case for case in CASES if case.code == "obstacle_sensor_silent")
