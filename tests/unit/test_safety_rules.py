@@ -65,7 +65,7 @@ class Still(Monitors):
 
 
 class Case(Struct, frozen=True):
-    """What one rule must do."""
+    """Reaction, limits and durations of one rule, as they must be."""
 
     code: str
     reaction: Reaction
