@@ -92,9 +92,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy f
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --only-binary :all: pyproject.toml
 
 .PHONY: soak
-soak: $(VENV)/dev.stamp ## The long tests, mutants of the safety rules, and an hour of simulated driving with random faults, judged
+soak: $(VENV)/dev.stamp ## The long tests, and an hour of simulated driving with random faults, judged
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --quiet -n 3 --dist loadgroup -m "soak or hypothesis"
-	@$(BIN)/python -m tests.mutation --jobs 2
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 .PHONY: figures
