@@ -75,14 +75,15 @@ def test_xsens_by_its_manual() -> None:
 
 def test_vectornav_by_its_manual() -> None:
     data = frame(VectorNavUnit, "vectornav", VectorNavParams(configure=False))
-    # Common: TimeStartup, YPR, AngularRate, Accel; IMU: SensSat.
-    assert data[:6] == bytes.fromhex("fa 05 2901 0008")
+    # Common: TimeStartup, YPR, AngularRate, Accel; IMU: SensSat; Attitude: VpeStatus.
+    assert data[:8] == bytes.fromhex("fa 15 2901 0008 0100")
     assert crc16_xmodem(data[1:]) == 0
-    _, yaw, pitch, roll, wx, wy, wz, ax, ay, az, saturation = struct.unpack("<Q3f3f3fH", data[6:-2])
+    _, yaw, pitch, roll, wx, wy, wz, ax, ay, az, saturation, quality = struct.unpack("<Q3f3f3fHH", data[8:-2])
     assert (yaw, pitch, roll) == pytest.approx((90 - degrees(YAW), 0.0, 0.0), abs=1e-3)
     assert (wx, -wy, -wz) == pytest.approx(RATE)
     assert (ax, -ay, -az) == pytest.approx(FORCE)
     assert saturation == 0
+    assert quality & 3 == 0, "the attitude is good"
 
 
 def test_mip_by_its_manual() -> None:

@@ -97,7 +97,7 @@ def test_a_greeting_of_endless_depth_is_a_link_error() -> None:
 
 
 def test_a_reason_is_shown_on_one_line_and_cut() -> None:
-    assert decode_reason(b"\x1b]0;owned\x07\nnext") == r"\x1b]0;owned\x07\nnext"
+    assert decode_reason(b"\x1b]0;owned\x07\nnext") == r"\u001b]0;owned\u0007\nnext"
     assert len(decode_reason("\u202e".encode() * 100_000)) <= 6 * SHOWN_REASON
 
 

@@ -216,7 +216,7 @@ def test_a_missing_file_and_the_wrong_clock_are_refused(tmp_path: Path, art: Pro
 
 
 def test_another_controller_than_the_measured_one_is_a_warning(board: Callable[..., Path]) -> None:
-    plan = Plan.of(RunSpec(profile="art", board=str(board()), controller="stanley"))
+    plan = Plan.of(RunSpec(profile="art", board=str(board()), controller="stanley", estimator="ekf4"))
     assert [str(note) for note in plan.findings if note.path == "--board"] == [
         "--board: the task times are those of controller pure_pursuit, not of stanley: measure with it"
     ]

@@ -161,11 +161,11 @@ def test_braking_ends_at_rest_both_ways() -> None:
         assert state.speed_mps == 0.0
 
 
-def test_only_a_drive_with_a_reverse_may_be_believed_to_go_backward() -> None:
+def test_only_a_drive_with_reverse_or_brake_may_be_believed_to_go_backward() -> None:
     from msgspec.structs import replace
 
     assert lowest_speed_mps(DRIVE) == -math.inf
-    one_way = replace(VEHICLE, drive=replace(DRIVE, reverse_share=0.0))
+    one_way = replace(VEHICLE, drive=replace(DRIVE, reverse_share=0.0, brake_deceleration_mps2=0.0))
     assert lowest_speed_mps(one_way.drive) == 0.0
     state = State(0.0, 0.0, 0.0, 0.01, 0.0, DIAGONAL)
     for _ in range(20):

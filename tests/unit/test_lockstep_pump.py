@@ -138,7 +138,7 @@ def after(count: int, hostile: Callable[[int], Iterable[Frame]]) -> Callable[[in
         (lambda asked: [data(asked - PERIOD)] * 50, "no time for 5 s, although it sends"),
         (lambda asked: [(Kind.SYNC, 0, 0, b""), (Kind.HELLO, 0, 0, b"{}"), (Kind.LINE, 0, 0, b"")], "no time for 5 s"),
         (lambda asked: [], "no time for 5 s"),
-        (lambda asked: [(Kind.BYE, 0, 0, b"\x1b]0;owned\x07" + b"A" * 100_000)], r"\x1b]0;owned\x07AAA"),
+        (lambda asked: [(Kind.BYE, 0, 0, b"\x1b]0;owned\x07" + b"A" * 100_000)], r"\u001b]0;owned\u0007AAA"),
     ],
 )  # fmt: skip
 def test_a_simulator_that_keeps_no_time_is_ended_with_a_reason(hostile: Callable[[int], Iterable[Frame]], said: str) -> None:

@@ -166,7 +166,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=22,
-        fault="the controller loses its path, drives it backward, or ends elsewhere than the course",
+        fault="the controller loses its path, drives it backward, or ends elsewhere",
         detector="finiteness of its reference; its end and its way against the place on the course that safety tracks",
         reaction="controlled stop, brake when backward; only at the end of the course the drive counts as finished",
         rules=(
