@@ -45,7 +45,11 @@ def best_format(data: bytes, decoders: Mapping[str, Decoder]) -> tuple[str, Coun
     found = {name: Counter(kind for kind, _ in decode(data)) for name, decode in decoders.items()}
     common = {kind for name in COMMON & found.keys() for kind in found[name]}
     own = {
-        name: sum(n for kind, n in kinds.items() if (kind.startswith(OWN_SENTENCES[name]) if name in OWN_SENTENCES else kind not in common))
+        name: sum(
+            n
+            for kind, n in kinds.items()
+            if (kind.startswith(OWN_SENTENCES[name]) if name in OWN_SENTENCES else kind not in common)
+        )
         for name, kinds in found.items()
     }
     enough = max(ENOUGH, len(data) // BYTES_PER_MESSAGE)

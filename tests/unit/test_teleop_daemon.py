@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from tests.unit.test_machine import VEHICLE, Rig
 from vehicled.messages import (
     EstimatorStatus,
+    GnssFix,
     Mode,
     OperatorAction,
     OperatorCommand,
@@ -16,6 +17,7 @@ from vehicled.messages import (
 from vehicled.paths.formulas import straight
 from vehicled.profile import load_profile
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.speed import FIXES
 from vehicled.safety.monitors.teleop import TeleopMonitor
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
@@ -33,11 +35,13 @@ class Bench:
         self.monitors = Monitors(LIMITS, PROFILE.vehicle, course=straight(20.0))
         self.now_ns = 10**9
         self.cross_track_m = cross_track_m
-        self.step()
+        self.step(FIXES)
 
     def step(self, times: int = 1) -> None:
         for _ in range(times):
-            self.now_ns += 10_000_000
+            now_ns = self.now_ns = self.now_ns + 10_000_000
+            velocity = (0.01 * (now_ns // 10_000_000 % 3), 0.0, 0.0)
+            self.monitors.speed.on_message(GnssFix(now_ns, now_ns, 0.0, 0.0, 0.0, velocity_enu_mps=velocity), now_ns)
             self.supervisor.step(
                 RuleInputs(
                     now_ns=self.now_ns,
