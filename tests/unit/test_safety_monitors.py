@@ -1,0 +1,245 @@
+"""Monitors by themselves, at their limits and with NaN: what they hold decides which rules trip."""
+
+from math import inf, nan
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.test_machine import VEHICLE
+from tests.unit.test_safety_fence import SQUARE
+from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS, MOVING
+from vehicled.messages import CarrierSolution, EstimatorStatus, FixType, GnssFix, Mode, StateEstimate, TeleopCommand, WheelSpeed
+from vehicled.paths.datum import LOT_17
+from vehicled.ports import NEVER_NS
+from vehicled.safety.fence import Fence
+from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.gnss import GnssMonitor
+from vehicled.safety.monitors.teleop import TeleopMonitor
+
+NOW_NS = 50 * 10**9
+MS = 10**6
+HELD = TeleopCommand(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, True, "pad", 1)
+
+
+def at(now_ns: int, estimate: StateEstimate | None) -> SafetyInputs:
+    return SafetyInputs(now_ns=now_ns, mode=Mode.ALIGN, limits=LIMITS, estimate=estimate)
+
+
+# ------------------------------------------------------------------------------------------------------------------ teleop
+
+
+@pytest.mark.parametrize("field", ["steering", "throttle", "brake"])
+@pytest.mark.parametrize("number", [nan, inf, -inf])
+def test_a_reading_that_is_not_finite_keeps_no_hand_alive(field: str, number: float) -> None:
+    monitor = TeleopMonitor(0.2)
+    monitor.on_message(HELD, NOW_NS)
+    later_ns = NOW_NS + 100 * MS
+    monitor.on_message(replace(HELD, t_rx_ns=later_ns, sequence=2, **{field: number}), later_ns)
+    assert monitor.command == HELD
+    assert monitor.age_ns(later_ns) == 100 * MS
+
+
+def test_a_hand_is_there_up_to_its_timeout_and_a_repeated_reading_does_not_count() -> None:
+    monitor = TeleopMonitor(0.2)
+    assert monitor.age_ns(NOW_NS) == NEVER_NS
+    monitor.on_message(HELD, NOW_NS)
+    monitor.on_message(replace(HELD, t_rx_ns=NOW_NS + MS), NOW_NS + MS)
+    assert monitor.ready(NOW_NS + 200 * MS)
+    assert not monitor.ready(NOW_NS + 200 * MS + 1)
+    # A stamp from the future is as old as its arrival.
+    monitor.on_message(replace(HELD, t_rx_ns=NOW_NS + 10**12, sequence=2), NOW_NS)
+    assert monitor.age_ns(NOW_NS) == 0
+
+
+@pytest.mark.parametrize(("deflection", "neutral"), [(0.05, True), (-0.05, True), (0.051, False), (-0.051, False)])
+@pytest.mark.parametrize("field", ["steering", "throttle"])
+def test_neutral_is_both_sticks_within_a_twentieth(field: str, deflection: float, neutral: bool) -> None:
+    monitor = TeleopMonitor(0.2)
+    monitor.on_message(replace(HELD, **{field: deflection}), NOW_NS)
+    assert monitor.ready(NOW_NS) is neutral
+
+
+def test_a_released_deadman_holds_until_it_is_armed_anew() -> None:
+    monitor = TeleopMonitor(0.2)
+    monitor.on_message(HELD, NOW_NS)
+    monitor.driver = "pad"
+    monitor.on_message(replace(HELD, deadman=False, sequence=2), NOW_NS)
+    monitor.on_message(replace(HELD, sequence=3), NOW_NS)
+    assert not monitor.held
+    monitor.reset()
+    monitor.on_message(replace(HELD, sequence=4), NOW_NS)
+    assert monitor.held
+
+
+# ------------------------------------------------------------------------------------------------------------------ GNSS
+
+
+def solution(carrier: CarrierSolution, fix_type: FixType = FixType.FIX_3D, **fields: Any) -> GnssFix:
+    return GnssFix(0, 0, 0.5, 0.1, 0.0, fix_type=fix_type, carrier=carrier, **fields)
+
+
+def test_only_a_fixed_solution_can_be_lost_and_it_counts_again_after_three_seconds() -> None:
+    monitor = GnssMonitor(0.1)
+    fixed, floats = solution(CarrierSolution.FIXED), solution(CarrierSolution.FLOAT)
+    monitor.on_message(floats, 1)
+    assert monitor.degraded_since_ns is None
+    # A receiver without a position has no fixed one, whatever it says.
+    monitor.on_message(replace(fixed, fix_type=FixType.NONE), 2)
+    monitor.on_message(floats, 3)
+    assert monitor.degraded_since_ns is None
+    monitor.on_message(replace(fixed, fix_type=FixType.FIX_2D), 4)
+    monitor.on_message(floats, 5)
+    monitor.on_message(floats, 6)
+    assert monitor.degraded_since_ns == 5
+    assert monitor.degraded_s(5 + 2 * 10**9) == pytest.approx(2.0)
+    back_ns = 10**9
+    monitor.on_message(fixed, back_ns)
+    monitor.on_message(fixed, back_ns + 3 * 10**9 - 1)
+    assert monitor.degraded_since_ns == 5
+    monitor.on_message(fixed, back_ns + 3 * 10**9)
+    assert monitor.degraded_since_ns is None
+    assert monitor.degraded_s(back_ns) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("east", "north", "sigma_m"), [(4.0, 1.0, 2.0), (1.0, 9.0, 3.0), (nan, 1.0, nan), (1.0, nan, nan), (-1.0, -4.0, nan)]
+)
+def test_the_larger_standard_deviation_counts(east: float, north: float, sigma_m: float) -> None:
+    monitor = GnssMonitor(0.1)
+    monitor.on_message(solution(CarrierSolution.NONE, position_covariance_m2=(east, 0.0, 0.0, 0.0, north, 0.0, 0.0, 0.0, 1.0)), 0)
+    assert monitor.sigma_m == pytest.approx(sigma_m, nan_ok=True)
+
+
+@pytest.mark.parametrize(("speed_mps", "count"), [(0.1, 0), (0.11, 3), (-0.11, 3), (nan, 0)])
+def test_fixes_at_one_place_count_while_the_vehicle_moves(speed_mps: float, count: int) -> None:
+    monitor = GnssMonitor(0.1)
+    monitor.update(at(0, replace(MOVING, speed_mps=speed_mps, rejected_in_a_row=4)))
+    assert monitor.rejected_in_a_row == 4
+    for _ in range(4):
+        monitor.on_message(solution(CarrierSolution.FIXED), 0)
+    assert monitor.same_in_a_row == count
+    monitor.on_message(replace(solution(CarrierSolution.FIXED), longitude_rad=0.1000001), 0)
+    assert monitor.same_in_a_row == 0
+    monitor.update(at(0, None))
+    assert monitor.rejected_in_a_row == 0
+
+
+# ------------------------------------------------------------------------------------------------------------------ stopping
+
+
+@pytest.mark.parametrize(("x_m", "yaw_rad", "speed_mps", "leaves", "outside"), [
+    (5.0, 0.0, 1.0, False, False), (9.3, 0.0, 3.0, True, False), (9.3, 3.14159, 1.0, False, False), (11.5, 0.0, 1.0, True, True),
+    (11.5, 3.14159, 1.0, False, True), (5.0, 0.0, nan, False, False),
+])  # fmt: skip
+def test_a_stop_that_leaves_the_fence_and_a_vehicle_outside(
+    x_m: float, yaw_rad: float, speed_mps: float, leaves: bool, outside: bool
+) -> None:
+    monitors = Monitors(LIMITS, VEHICLE, fence=Fence([SQUARE]))
+    pose = replace(ESTIMATE, x_m=x_m, y_m=5.0, yaw_rad=yaw_rad, speed_mps=speed_mps)
+    monitors.stopping.update(at(0, pose))
+    assert (bool(monitors.stopping.leaves), bool(monitors.stopping.outside)) == (leaves, outside)
+
+
+# ------------------------------------------------------------------------------------------------------------------ alignment
+
+
+class Aligning:
+    """An alignment drive whose receiver speaks, without a heading at its start."""
+
+    def __init__(self) -> None:
+        self.monitors = Monitors(LIMITS, VEHICLE, datum=LOT_17)
+        self.monitor = self.monitors.alignment
+        self.now_ns = NOW_NS
+        self.unknown = replace(ESTIMATE, status=EstimatorStatus.UNINITIALISED)
+        self.go(0.0)
+        self.monitor.begin(at(self.now_ns, self.unknown))
+
+    def go(self, x_m: float) -> None:
+        """Receive a fix at a place east of the origin."""
+        latitude, longitude, height = LOT_17.to_geodetic(x_m, 0.0, 0.0)
+        fix = GnssFix(self.now_ns, self.now_ns, latitude, longitude, height, fix_type=FixType.FIX_3D)
+        self.monitors.sources.heard(GnssFix, self.now_ns)
+        self.monitor.on_message(fix, self.now_ns)
+
+    def step(self, estimate: StateEstimate, times: int = 1) -> None:
+        for _ in range(times):
+            self.now_ns += 10 * MS
+            self.monitors.sources.heard(GnssFix, self.now_ns)
+            self.monitor.update(at(self.now_ns, estimate))
+
+
+def test_the_heading_is_known_after_two_fifths_of_the_drive() -> None:
+    for x_m, sigma_rad, known in ((1.99, 0.01, False), (2.01, 0.01, True), (2.01, 0.051, False), (2.01, nan, False)):
+        drive = Aligning()
+        drive.go(x_m)
+        covariance = tuple(sigma_rad**2 if k == 10 else 1e-4 for k in range(16))
+        drive.step(replace(MOVING, covariance=covariance))
+        assert (bool(drive.monitor.known), drive.monitor.failed) == (known, "")
+        assert not drive.monitor.without_heading
+
+
+@pytest.mark.parametrize(("yaw_rad", "fails"), [(0.5, False), (-0.5, False), (0.51, True), (-0.51, True), (3.1, True)])
+def test_a_heading_far_off_the_line_fails_the_alignment(yaw_rad: float, fails: bool) -> None:
+    drive = Aligning()
+    drive.go(2.5)
+    drive.step(replace(MOVING, yaw_rad=yaw_rad - 1e-6 if yaw_rad > 0 else yaw_rad + 1e-6))
+    assert bool(drive.monitor.failed) is fails
+
+
+def test_driving_backward_fails_after_a_fifth_of_a_second() -> None:
+    drive = Aligning()
+    drive.step(replace(MOVING, speed_mps=-0.1), 40)
+    assert drive.monitor.failed == ""
+    drive.step(replace(MOVING, speed_mps=-0.11), 19)
+    assert drive.monitor.failed == ""
+    drive.step(replace(MOVING, speed_mps=-0.11))
+    assert "reversed" in drive.monitor.failed
+
+
+def test_wheels_that_turn_backward_fail_without_a_heading() -> None:
+    drive = Aligning()
+    for _ in range(20):
+        drive.monitors.speed.on_message(WheelSpeed(drive.now_ns, drive.now_ns, -0.5, 0.01), drive.now_ns)
+        drive.step(drive.unknown)
+    assert "the wheels report" in drive.monitor.failed
+    assert drive.monitor.without_heading
+
+
+@pytest.mark.parametrize(("turned_rad", "fails"), [(0.5, False), (-0.5, False), (0.51, True), (-0.51, True)])
+def test_it_must_go_straight(turned_rad: float, fails: bool) -> None:
+    drive = Aligning()
+    drive.monitors.yaw._yaw_rad = turned_rad
+    drive.step(drive.unknown)
+    assert drive.monitor.turned_rad == pytest.approx(turned_rad)
+    assert bool(drive.monitor.failed) is fails
+
+
+def test_silence_distance_and_time_end_it() -> None:
+    silent = Aligning()
+    silent.monitor.update(at(silent.now_ns + round(LIMITS.gnss_silence_s * 1e9), silent.unknown))
+    assert silent.monitor.failed == ""
+    silent.monitor.update(at(silent.now_ns + round(LIMITS.gnss_silence_s * 1e9) + 1, silent.unknown))
+    assert "no GNSS fix" in silent.monitor.failed
+    far = Aligning()
+    far.go(4.99)
+    far.step(far.unknown)
+    assert far.monitor.failed == ""
+    far.go(5.01)
+    far.step(far.unknown)
+    assert "5.0 m are used up" in far.monitor.failed
+    long = Aligning()
+    long.step(long.unknown, 2000)
+    assert long.monitor.failed == ""
+    long.step(long.unknown)
+    assert "20 s are used up" in long.monitor.failed
+
+
+def test_without_a_heading_a_stop_must_end_inside_the_fence_in_every_direction() -> None:
+    monitors = Monitors(LIMITS, VEHICLE, fence=Fence([SQUARE]), datum=LOT_17)
+    monitors.alignment.without_heading = True
+    for x_m, leaves, outside in ((5.0, False, False), (0.2, True, False), (-1.0, True, True)):
+        monitors.alignment.antenna_m = x_m, 5.0
+        monitors.stopping.update(at(0, replace(ESTIMATE, status=EstimatorStatus.UNINITIALISED)))
+        assert (bool(monitors.stopping.leaves), bool(monitors.stopping.outside)) == (leaves, outside)
