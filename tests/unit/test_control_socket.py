@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from tests.unit.test_machine import LIMITS, START, Rig
 from vehicled.cli import control, main
 from vehicled.cli.control import _show, _show_margins
-from vehicled.control_socket import lobby, server
+from vehicled.control_socket import pending, server
 from vehicled.control_socket.client import Client, ControlError
 from vehicled.control_socket.console import STOPPED, RunFacts
 from vehicled.control_socket.console import Console as RunConsole
@@ -315,7 +315,7 @@ async def test_a_stop_passes_however_many_others_connect(tmp_path: Path) -> None
     held: list[socket.socket] = []
     async with served(path) as (console, serving):
         try:
-            for k in range(3 * lobby.MAX_WAITING):
+            for k in range(3 * pending.MAX_WAITING):
                 # Silent ones, others that have all the places, and some that begin a line and never end it.
                 held.append(other := socket.socket(socket.AF_UNIX))
                 other.connect(str(path))

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from vehicled.control_socket.console import STOPPED, Console
 from vehicled.control_socket.lines import CoursePieces, LineReader, LineTooLongError
-from vehicled.control_socket.lobby import BACKLOG, STOP_WORDS, Lobby, Newcomer
+from vehicled.control_socket.pending import BACKLOG, STOP_WORDS, PendingConnection, PendingConnections
 from vehicled.control_socket.protocol import (
     ACTIONS,
     COURSE_KINDS,
@@ -148,11 +148,11 @@ class _Client:
     reading.
     """
 
-    def __init__(self, newcomer: Newcomer) -> None:
-        self.socket = newcomer.connection
-        self.name = _name(newcomer.user)
+    def __init__(self, pending: PendingConnection) -> None:
+        self.socket = pending.connection
+        self.name = _name(pending.user)
         """Name by which requests without an origin are known."""
-        self.program = newcomer.program
+        self.program = pending.program
         """Process id; 0 if it is unknown."""
         self.scope = anyio.CancelScope()
         """Cancelled when the connection must end; its deadline is finite while there is no place for it."""
@@ -271,10 +271,10 @@ class ControlServer:
                 if self._planner is not None:
                     group.start_soon(self._planner.serve)
 
-                def admit(newcomer: Newcomer) -> None:
-                    self._welcome(_Client(newcomer), console, group)
+                def admit(pending: PendingConnection) -> None:
+                    self._welcome(_Client(pending), console, group)
 
-                await Lobby(listener, admit, self._lacks_place, refusal(FULL), STOPPER_TIMEOUT_S).serve()
+                await PendingConnections(listener, admit, self._lacks_place, refusal(FULL), STOPPER_TIMEOUT_S).serve()
 
     # ------------------------------------------------------------------ places
 
@@ -300,7 +300,7 @@ class ControlServer:
             client.scope.deadline = inf
         return client.admitted
 
-    def _lacks_place(self, client: "_Client | Newcomer") -> bool:
+    def _lacks_place(self, client: "_Client | PendingConnection") -> bool:
         return self.clients >= MAX_CLIENTS or self._admitted[client.program] >= MAX_PER_PROGRAM
 
     async def _serve_client(self, client: _Client, console: Console) -> None:

@@ -31,7 +31,7 @@ STOP_WORDS = (b"stop", b"disarm")
 """Every request that stops the vehicle has one of these words."""
 
 
-class Newcomer(Struct, eq=False):
+class PendingConnection(Struct, eq=False):
     """Connection without a request."""
 
     connection: socket.socket
@@ -41,14 +41,14 @@ class Newcomer(Struct, eq=False):
     since_s: float
 
 
-class Lobby:
+class PendingConnections:
     """Accepts connections and hands over those that send something."""
 
     def __init__(
         self,
         listener: socket.socket,
-        admit: Callable[[Newcomer], None],
-        full: Callable[[Newcomer], bool],
+        admit: Callable[[PendingConnection], None],
+        full: Callable[[PendingConnection], bool],
         farewell: bytes,
         timeout_s: float,
     ) -> None:
@@ -58,7 +58,7 @@ class Lobby:
         self._full = full
         self._farewell = farewell
         self._timeout_s = timeout_s
-        self._waiting: dict[int, Newcomer] = {}
+        self._waiting: dict[int, PendingConnection] = {}
         """Connections by file descriptor, the oldest first."""
 
     async def serve(self) -> None:
@@ -77,8 +77,8 @@ class Lobby:
                     self._sweep(selector)
                     await anyio.sleep(PAUSE_S)
             finally:
-                for newcomer in self._waiting.values():
-                    newcomer.connection.close()
+                for pending in self._waiting.values():
+                    pending.connection.close()
 
     def _accept(self, selector: selectors.BaseSelector) -> None:
         for _ in range(ACCEPTS):
@@ -92,42 +92,42 @@ class Lobby:
                 connection.close()
                 continue
             if len(self._waiting) >= MAX_WAITING:
-                ((program, _),) = Counter(newcomer.program for newcomer in self._waiting.values()).most_common(1)
+                ((program, _),) = Counter(pending.program for pending in self._waiting.values()).most_common(1)
                 self._leave(selector, next(n for n in self._waiting.values() if n.program == program))
             user, program = _peer(connection)
-            self._waiting[connection.fileno()] = Newcomer(connection, user, program, time.monotonic())
+            self._waiting[connection.fileno()] = PendingConnection(connection, user, program, time.monotonic())
             selector.register(connection, selectors.EVENT_READ)
 
     def _release(self, selector: selectors.BaseSelector, ready: list[int]) -> None:
         """Let some go who ask for a stop, and some of the others, the oldest first."""
-        stops: list[Newcomer] = []
-        others: list[Newcomer] = []
-        for newcomer in [self._waiting[fd] for fd in ready]:
-            sent = _sent(newcomer.connection)
+        stops: list[PendingConnection] = []
+        others: list[PendingConnection] = []
+        for pending in [self._waiting[fd] for fd in ready]:
+            sent = _sent(pending.connection)
             if sent is None:
-                self._take(selector, newcomer).connection.close()
+                self._take(selector, pending).connection.close()
             elif sent:
-                (stops if any(word in sent for word in STOP_WORDS) else others).append(newcomer)
-        stops.sort(key=lambda newcomer: newcomer.since_s)
-        others.sort(key=lambda newcomer: newcomer.since_s)
-        for newcomer in (*stops[:STOPS], *others[:OTHERS]):
-            self._admit(self._take(selector, newcomer))
+                (stops if any(word in sent for word in STOP_WORDS) else others).append(pending)
+        stops.sort(key=lambda pending: pending.since_s)
+        others.sort(key=lambda pending: pending.since_s)
+        for pending in (*stops[:STOPS], *others[:OTHERS]):
+            self._admit(self._take(selector, pending))
 
     def _sweep(self, selector: selectors.BaseSelector) -> None:
         late_s = time.monotonic() - self._timeout_s
-        for newcomer in [n for n in self._waiting.values() if n.since_s < late_s and self._full(n)]:
-            self._leave(selector, newcomer)
+        for pending in [n for n in self._waiting.values() if n.since_s < late_s and self._full(n)]:
+            self._leave(selector, pending)
 
-    def _leave(self, selector: selectors.BaseSelector, newcomer: Newcomer) -> None:
+    def _leave(self, selector: selectors.BaseSelector, pending: PendingConnection) -> None:
         """Close a connection with the reason, or the client would take it for the end of the run."""
-        self._take(selector, newcomer)
-        with newcomer.connection, suppress(OSError):
-            newcomer.connection.send(self._farewell)
+        self._take(selector, pending)
+        with pending.connection, suppress(OSError):
+            pending.connection.send(self._farewell)
 
-    def _take(self, selector: selectors.BaseSelector, newcomer: Newcomer) -> Newcomer:
-        selector.unregister(newcomer.connection)
-        del self._waiting[newcomer.connection.fileno()]
-        return newcomer
+    def _take(self, selector: selectors.BaseSelector, pending: PendingConnection) -> PendingConnection:
+        selector.unregister(pending.connection)
+        del self._waiting[pending.connection.fileno()]
+        return pending
 
 
 def _sent(connection: socket.socket) -> bytes | None:
