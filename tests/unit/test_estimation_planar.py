@@ -312,3 +312,28 @@ def test_yaw_is_wrapped() -> None:
     for _ in range(60):
         assert abs(b.run(0.2).yaw_rad) <= pi
     assert remainder(b.estimator.step(b.now_ns).yaw_rad - b.yaw, tau) == pytest.approx(0.0, abs=0.05)
+
+
+def test_wheels_that_turn_end_an_assumed_standstill() -> None:
+    """Pushed, or driven by a drive that nobody commanded."""
+    filter_ = Planar(PlanarParams(), make_vehicle(), Datum(0.75, -1.56, 260.0), (0.0, 0.0, 0.0))
+    for k in range(300):
+        now_ns = k * 20_000_000
+        speed = 0.0 if k < 200 else 1.0
+        filter_.observe(Heading(now_ns, now_ns, 0.0, 0.02, HeadingKind.MOVING_BASE))
+        filter_.observe(WheelSpeed(now_ns, now_ns, speed, 0.03))
+        if k % 5 == 0 and k < 200:
+            latitude, longitude, height = Datum(0.75, -1.56, 260.0).to_geodetic(0.0, 0.0, 0.0)
+            filter_.observe(
+                GnssFix(
+                    now_ns, now_ns, latitude, longitude, height,
+                    position_covariance_m2=(4e-4, 0.0, 0.0, 0.0, 4e-4, 0.0, 0.0, 0.0, 1e-3),
+                    fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED,
+                )
+            )  # fmt: skip
+        filter_.command(ActuatorCommand(now_ns, now_ns, 0.0, 0.0, 0.0, 0.0))
+        estimate = filter_.step(now_ns)
+        if k == 199:
+            assert abs(estimate.speed_mps) < 0.05
+        if k == 203:
+            assert estimate.speed_mps > 0.7

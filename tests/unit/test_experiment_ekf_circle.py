@@ -143,3 +143,13 @@ def test_the_command_finds_its_experiments(capsys: pytest.CaptureFixture[str]) -
     assert main(["experiment", "ekf-circle", "--tests", "1", "--duration", "5", "--estimator", "ekf4"]) == 0
     assert "published" in capsys.readouterr().out
     assert main(["experiment", "ekf-circle", "--estimator", "none"]) == 2
+
+
+@pytest.mark.parametrize("form", ekf_circle.WALK_M)
+def test_the_walk_that_planar_is_given_is_that_of_the_noise(form: str) -> None:
+    walks = [GpsNoise(FORMS[form], np.random.default_rng(seed)) for seed in range(8)]
+    errors = np.array([[walk.at(0.1 * k) for k in range(2000)] for walk in walks])
+    largest = max(
+        float(np.sqrt(((errors[:, k:] - errors[:, :-k]) ** 2).mean() / (0.1 * k))) for k in (1, 10, 20, 50, 100, 200, 500)
+    )
+    assert ekf_circle.WALK_M[form] == pytest.approx(largest, rel=0.3)

@@ -491,6 +491,13 @@ def test_an_uncommanded_motion_that_the_brake_ends_does_not_disable_the_drive() 
     assert motion.monitors.motion.unbraked_ns * 1e-9 > LIMITS.uncommanded_s
 
 
+def test_wheels_that_turn_are_motion_before_the_estimate_follows() -> None:
+    motion = Motion()
+    motion.go(1.0, 0.0, 0.0, brake=1.0)
+    motion.go(0.4, 0.0, 0.0, brake=1.0, wheel=2.0)
+    assert motion.seconds[2] > LIMITS.uncommanded_s
+
+
 def test_it_rolls_back_after_it_has_come_to_rest() -> None:
     motion = Motion()
     motion.go(1.0, 0.5, 1.0)

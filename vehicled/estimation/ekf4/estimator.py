@@ -6,7 +6,8 @@ measurement is fused at its time of validity (:mod:`~vehicled.estimation.timelin
 chi-square gates, alignment, and with ``model = "dynamic"`` slipping tyres.
 
 The gyro bias is the mean rate at standstill (no throttle, no speed, for ``rest_s``). It is not a state: while driving, a heading
-source or the GNSS course bounds the yaw, and ``yaw_density`` must cover the drift of the bias since the last standstill.
+source or the GNSS course bounds the yaw, and ``yaw_density`` must cover the drift of the bias since the last standstill. A heading
+that a gyro integrates shares that drift, so it bounds the yaw only to ``heading_drift_sigma_rad``.
 """
 
 from math import isfinite, sqrt

@@ -64,7 +64,8 @@ TUNING: dict[str, dict[str, Any]] = {
 }
 """Parameters other than the defaults, by estimator: what is known of this test and not of every drive."""
 WALK_M = {"inner": 0.16, "simulator": 0.1, "judge": 0.025}
-"""The walk of each form over the seconds in which it is fastest, m per root second: the ``error_walk_m`` of ``planar``."""
+"""``error_walk_m`` of ``planar`` by form: the root mean square change over some time by the root of that time, where it is largest
+up to 50 s, in m per root second."""
 
 
 class Trace(Struct, frozen=True):
