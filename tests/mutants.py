@@ -1,8 +1,8 @@
 """Small changes of a source file, one at a time: what the checks of that file must notice.
 
-A mutant replaces one comparison, operator, number, truth value, ``nan`` or ``inf``, one member of an enumeration by its neighbour, one
-condition by its opposite, or deletes one statement, one element of a table, or one argument of a rule. Texts are no part of it, nor
-are the declared times of a rule (``detect_ms``, ``react_ms``), which the drives of the failsafe matrix measure.
+A mutant replaces one comparison, operator, number, truth value, ``nan`` or ``inf``, one member of an enumeration by its
+neighbour, or one condition by its opposite; or it deletes one statement, one element of a table, or one argument of a rule. Texts
+stay, and so do the declared times of a rule (``detect_ms``, ``react_ms``), which the drives of the failsafe matrix measure.
 """
 
 import ast

@@ -5,9 +5,9 @@
 FILE: ``supervisor.py``, ``monitors/yaw.py``; all by default. ``--sample``: only so many mutants of each file, drawn by the seed.
 
 Every mutant of :mod:`tests.mutants` runs in a process of its own, forked before the changed module and all that import it are
-imported, against those tests that execute the changed lines. A mutant that no test notices is listed in ``mutation_survivors.toml``
-with the reason why it neither lengthens a reaction nor removes a stop. The exit status is 1 if another one survives, if a listed one
-is noticed or gone, or if a child crashes. A mutant that does not end is noticed, and counted apart.
+imported, against those tests that execute the changed lines. A mutant that no test notices is listed in
+``mutation_survivors.toml`` with the reason why it neither lengthens a reaction nor removes a stop. The exit status is 1 if another
+one survives, if a listed one is noticed or gone, or if a child crashes. A mutant that does not end is noticed, and counted apart.
 """
 
 import argparse
@@ -159,7 +159,7 @@ def fork(child: Callable[[], int]) -> int:
         try:
             status = child()
         except SystemExit as end:
-            print(end)
+            _print(str(end))
         except BaseException:  # noqa: BLE001 - nothing of the parent may run in the child
             traceback.print_exc()
         finally:
@@ -204,7 +204,7 @@ def preload(name: str, path: Path, modules: Iterable[str]) -> None:
         if ".test_" not in other and other not in sys.modules:
             try:
                 importlib.import_module(other)
-            except Exception:  # noqa: BLE001, S112 - it imports the module, or is none of its own
+            except Exception:  # noqa: BLE001 - it imports the module, or is none of its own
                 continue
     sys.meta_path.remove(barrier)
     gc.collect()
@@ -289,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.exit(f"{file}: the process that runs its mutants failed")
             outcomes: list[str] = json.loads(result.read_text())
         totals.update(outcomes)
-        print(f"{file}: {', '.join(f'{number} {what}' for what, number in sorted(Counter(outcomes).items()))}", flush=True)
+        _print(f"{file}: {_counts(Counter(outcomes))}")
         known, problems = {key for key in accepted if key[0] == file}, []
         for mutant, what in zip(chosen, outcomes, strict=True):
             key = (file, mutant.where, mutant.what)
@@ -299,11 +299,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 problems.append(f"listed as a survivor, and noticed: {file}:{mutant.lines[0]} {mutant.where}\n    {mutant.what}")
         gone = known - {(file, mutant.where, mutant.what) for mutant in every}
         problems += [f"listed as a survivor, and no mutant any more: {' '.join(key)}" for key in sorted(gone)]
-        print("\n".join(problems), end="\n" if problems else "", flush=True)
+        _print(*problems)
         broken += len(problems)
-    print(f"{sum(totals.values())} mutants: {', '.join(f'{number} {what}' for what, number in sorted(totals.items()))}")
-    print(f"{broken} problems" if broken else "every survivor is listed")
+    _print(f"{sum(totals.values())} mutants: {_counts(totals)}", f"{broken} problems" if broken else "every survivor is listed")
     return bool(broken)
+
+
+def _counts(outcomes: Counter[str]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in sorted(outcomes.items()))
+
+
+def _print(*lines: str) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
