@@ -111,6 +111,12 @@ class Selected:
 
     def __init__(self, chosen: Sequence[str]) -> None:
         self._place = {name: place for place, name in enumerate(chosen)}
+        self._files = {str(ROOT / name.partition("::")[0]) for name in chosen}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Pass over the other files of a folder."""
+        return str(collection_path) not in self._files if collection_path.suffix == ".py" else None
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep what was chosen. A mutant that changes the names of the cases is noticed."""
@@ -146,7 +152,9 @@ def run_pytest(arguments: Iterable[str], *plugins: object, quiet: bool = True) -
         for stream in (1, 2):
             os.dup2(null, stream)
     os.chdir(ROOT)
-    options = ("-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    # Nobody reads why a mutant was noticed.
+    options += ["--assert=plain", "--tb=no"] if quiet else []
     return int(pytest.main([*options, *arguments], plugins=list(plugins)))
 
 
@@ -217,7 +225,7 @@ def judge(code: CodeType, name: str, path: Path, tests: Sequence[str], limit_s: 
         resource.setrlimit(resource.RLIMIT_CPU, (ceil(limit_s),) * 2)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     sys.meta_path.insert(0, Hook(name, path, code))
-    return run_pytest(sorted({test.split("::")[0] for test in tests}), Selected(tests))
+    return run_pytest(sorted({test.partition("::")[0] for test in tests}), Selected(tests))
 
 
 def outcome(status: int) -> str:
