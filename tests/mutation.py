@@ -2,7 +2,8 @@
 
     python -m tests.mutation [FILE...] [--sample N] [--seed 0] [--jobs 2]
 
-FILE: ``supervisor.py``, ``monitors/yaw.py``; all by default. ``--sample``: only so many mutants of each file, drawn by the seed.
+FILE: ``supervisor.py``, ``rows/sensors.py``; those that ``mutation_survivors.toml`` names as judged by default. ``--sample``: only
+so many mutants of each file, drawn by the seed.
 
 Every mutant of :mod:`tests.mutants` runs in a process of its own, forked before the changed module and all that import it are
 imported, against those tests that execute the changed lines. A mutant that no test notices is listed in
@@ -270,6 +271,11 @@ def listed() -> dict[Key, str]:
     return {(entry["file"], entry["where"], what): entry["verdict"] for entry in entries for what in entry["mutants"]}
 
 
+def judged() -> list[str]:
+    """Return the files of ``vehicled/safety`` all of whose survivors are listed."""
+    return list(tomllib.loads(SURVIVORS.read_text(encoding="utf-8"))["judged"])
+
+
 def all_mutants(file: str) -> list[Mutant]:
     """Return every mutant of a file of ``vehicled/safety``."""
     members = enumerations(*(ROOT / "vehicled" / "messages").glob("*.py"), *SAFETY.rglob("*.py"))
@@ -279,7 +285,7 @@ def all_mutants(file: str) -> list[Mutant]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.partition("\n")[0])
     files = sorted(str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py"))
-    parser.add_argument("files", nargs="*", metavar="FILE", help="path in vehicled/safety; all by default")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="path in vehicled/safety; the judged ones by default")
     parser.add_argument("--sample", type=int, help="number of mutants of each file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 2))
@@ -287,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := sorted(set(options.files) - set(files)):
         parser.error(f"no file of vehicled/safety: {', '.join(unknown)}")
     covered, accepted, totals, broken = coverage(), listed(), Counter[str](), 0
-    for file in options.files or files:
+    for file in options.files or judged():
         every = all_mutants(file)
         chosen = every if options.sample is None else Random(options.seed).sample(every, min(options.sample, len(every)))
         with tempfile.TemporaryDirectory() as folder:

@@ -25,13 +25,13 @@ LIMIT_NS = 10_000_000_000
 class Decisions:
     """A supervisor with one rule for each reaction, and a moving vehicle."""
 
-    def __init__(self, mode: Mode, *, seen: Mode | None = None) -> None:
+    def __init__(self, mode: Mode, *, seen: Mode | None = None, clear: Clear = Clear.ITSELF, clear_ms: float = 0.0) -> None:
         self.holding: set[Reaction] = set()
         rules = [
             Rule(
                 code=reaction.name, reaction=reaction, value=lambda s, r=reaction: r in self.holding,
                 reason=lambda s, r=reaction: f"{r.name} holds", detect_ms=0.0, persist_ms=0.0, react_ms=0.0, modes=frozenset(Mode),
-                clear=Clear.ITSELF, releases_brake=reaction is S4,
+                clear=clear, clear_ms=clear_ms, releases_brake=reaction is S4,
             )
             for reaction in (S0, S1, S2, S3, S4)
         ]  # fmt: skip
@@ -81,7 +81,9 @@ def test_a_drive_is_stopped_from_s2_on_and_disabled_by_s4(mode: Mode) -> None:
         assert d.state == (mode if reaction < S2 else Mode.FAULT if reaction is S4 else Mode.STOPPING, reaction)
         assert d.supervisor.releases_brake is (reaction is S4)
         assert d.supervisor.reason.code == ("must_stand" if reaction < S2 else reaction.name)
+        assert d.records() == [(reaction.name, reaction, True)]
         d.step()
+        assert d.records() == [(reaction.name, reaction, False)]
         assert d.supervisor.reaction is (Reaction.NONE if reaction < S2 else reaction), "a stop goes on when its cause is gone"
 
 
@@ -126,6 +128,9 @@ def test_the_worst_of_several_counts_and_every_cap() -> None:
     d.step()
     assert d.supervisor.speed_cap_mps == LIMITS.capped_speed_mps
     assert d.state == (Mode.TELEOP, S1)
+    d.monitors.told = {("drive", "b"): replace(told, reaction=S0)}
+    d.step()
+    assert d.supervisor.speed_cap_mps == inf
     d.monitors.told = {("drive", "hot"): replace(told, reaction=S3), ("drive", "b"): replace(told, reaction=S2)}
     d.step(S0, S1)
     assert d.state == (Mode.STOPPING, S3)
@@ -266,6 +271,10 @@ def test_stop_and_disarm_brake_every_drive(action: OperatorAction) -> None:
     d.ask(action)
     assert d.state == (Mode.STOPPING, S3), "it makes a gentle stop a hard one"
     assert d.chain() == [("CONTROLLED_STOP", S2), (codes[action], S3)]
+    d = Decisions(Mode.AUTO)
+    d.step(S3)
+    d.ask(action)
+    assert d.chain() == [("BRAKE", S3)], "and goes on with a hard one"
     d = Decisions(Mode.ARMED)
     d.ask(action)
     assert d.supervisor.mode is (Mode.STANDBY if action is OperatorAction.DISARM else Mode.ARMED)
@@ -507,6 +516,9 @@ def test_arming_waits_for_its_checks_and_is_refused_when_it_comes_late(checks: C
         d.step(after_ns=after_ns)
         assert d.supervisor.mode is mode
     assert d.supervisor.waiting == ["the daemon stood still meanwhile: ask again"]
+    d.records()
+    d.step()
+    assert d.records() == [], "it is refused once"
 
 
 @pytest.mark.parametrize("action", [OperatorAction.ARM, OperatorAction.RESET, OperatorAction.ALIGN])
@@ -515,9 +527,10 @@ def test_a_fault_is_reset_at_standstill_by_a_request_after_it(action: OperatorAc
     d = Requests(Mode.FAULT)
     if stands:
         d.stand()
-    d.supervisor.releases_brake, d.supervisor.reaction = False, S4
+    d.supervisor.releases_brake, d.supervisor.reaction = True, S4
     d.ask(action)
     d.step()
+    assert d.supervisor.releases_brake is not stands
     if not stands:
         assert d.state == (Mode.FAULT, S4)
     elif action is OperatorAction.RESET:
@@ -578,3 +591,54 @@ def test_every_stop_has_its_own_time() -> None:
     d.supervisor.mode = Mode.FAULT
     d.step()
     assert d.supervisor._rest._moves_since_ns is None
+
+
+def test_a_rule_that_arming_clears_is_cleared_by_a_reset_too() -> None:
+    d = Decisions(Mode.AUTO, clear=Clear.REARM)
+    d.step(S4)
+    d.step()
+    assert d.supervisor.in_force("DISABLE")
+    d.stand()
+    d.ask(OperatorAction.RESET)
+    d.step()
+    assert d.state == (Mode.STANDBY, Reaction.NONE)
+    assert d.supervisor.in_force("DISABLE") is None
+
+
+def test_a_rule_clears_after_a_time_without_a_break() -> None:
+    d = Decisions(Mode.AUTO, clear_ms=100.0)
+    d.step(S1)
+    d.step(after_ns=10 * MS)
+    d.step(S1, after_ns=10 * MS)
+    d.step(after_ns=10 * MS)
+    d.step(after_ns=100 * MS - 1)
+    assert d.supervisor.in_force("CAP_SPEED")
+    d.step(after_ns=1)
+    assert d.supervisor.in_force("CAP_SPEED") is None
+    assert d.records() == [("CAP_SPEED", S1, True), ("CAP_SPEED", S1, False)]
+
+
+def test_of_equal_reactions_the_first_is_the_reason() -> None:
+    d = Decisions(Mode.AUTO)
+    told = Fault(0, "hot", "drive", S3, True, "hot")
+    d.monitors.told = {("drive", "hot"): told, ("drive", "wet"): replace(told, code="wet")}
+    d.step()
+    assert d.supervisor.reason.code == "hot"
+    d = Decisions(Mode.AUTO)
+    d.monitors.told = {("drive", "hot"): told}
+    d.step(S3)
+    assert d.supervisor.reason.code == "BRAKE"
+    d = Decisions(Mode.AUTO)
+    d.supervisor._rules = tuple(replace(rule, reaction=S2) if rule.reaction is S3 else rule for rule in d.supervisor._rules)
+    d.step(S2, S3)
+    assert d.supervisor.reason.code == "CONTROLLED_STOP"
+
+
+def test_a_full_chain_gives_up_the_oldest_of_its_mildest_links() -> None:
+    supervisor = Decisions(Mode.AUTO).supervisor
+    for k in range(16):
+        supervisor._chain(k, S2 if k != 5 else S3, Reason(str(k)))
+    supervisor._chain(16, S1, Reason("milder"))
+    assert [link.code for link in supervisor.chain] == [str(k) for k in range(16)]
+    supervisor._chain(17, S2, Reason("equal"))
+    assert [link.code for link in supervisor.chain] == [*(str(k) for k in range(1, 16)), "equal"]
