@@ -189,9 +189,10 @@ def _errors(figure: Any, drives: Mapping[str, Sequence[Drive]], course: Course) 
     for axes, (label, found) in zip(panels, drives.items(), strict=True):
         errors = [np.abs(each.at_places("cross_track_m", places)) for each in found]
         _each_and_mean(axes, places, errors, _COLOURS[label], f"{label}, mean of {len(found)}")
-        axes.set(ylabel="cross-track error (m)", ylim=(0.0, None))
+        axes.set_ylabel("cross-track error (m)")
         axes.legend(fontsize=8, loc="upper right")
         axes.grid(alpha=0.25)
+    panels[0].set_ylim(bottom=0.0)
     panels[-1].set_xlabel("place on the course (m)")
 
 
