@@ -198,10 +198,12 @@ def coverage() -> Coverage:
 
 
 def tests_of(mutant: Mutant, file: str, covered: Coverage) -> list[str]:
-    """Return the tests that execute the changed lines, fast ones first; what runs at import concerns all tests of the file."""
-    lines = covered.tests.get(file, {})
-    first, last = mutant.lines if mutant.inside else (0, sys.maxsize)
-    chosen = {test for line, tests in lines.items() if first <= line <= last for test in tests}
+    """Return the tests that execute the changed lines, quick ones first; what runs at import concerns every test."""
+    if mutant.inside:
+        first, last = mutant.lines
+        chosen = {test for line, tests in covered.tests.get(file, {}).items() if first <= line <= last for test in tests}
+    else:
+        chosen = set(covered.took_s)
     return sorted(chosen, key=lambda test: (covered.took_s[test], test))
 
 
@@ -243,8 +245,7 @@ def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int) 
     name = ".".join(("vehicled", "safety", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
     preload(name, path, covered.modules)
     control = compile(path.read_text(encoding="utf-8"), str(path), "exec")
-    every = sorted({test for tests in covered.tests.get(file, {}).values() for test in tests})
-    if os.waitpid(fork(lambda: judge(control, name, path, every, inf)), 0)[1]:
+    if os.waitpid(fork(lambda: judge(control, name, path, list(covered.took_s), inf)), 0)[1]:
         sys.exit(f"{file}: its tests fail without a mutant, in a process that has imported the other modules")
     found, running = [SURVIVED] * len(chosen), dict[int, int]()
 

@@ -642,3 +642,11 @@ def test_a_full_chain_gives_up_the_oldest_of_its_mildest_links() -> None:
     assert [link.code for link in supervisor.chain] == [str(k) for k in range(16)]
     supervisor._chain(17, S2, Reason("equal"))
     assert [link.code for link in supervisor.chain] == [*(str(k) for k in range(1, 16)), "equal"]
+
+
+def test_before_its_first_step_it_neither_drives_nor_knows_anything() -> None:
+    supervisor = Supervisor()
+    assert (supervisor.mode, supervisor.reaction, supervisor.speed_cap_mps) == (Mode.INIT, Reaction.NONE, inf)
+    assert (supervisor.entry, supervisor.inputs, supervisor.chain, supervisor.faults) == (Entry(), None, [], [])
+    assert (supervisor.driver, supervisor.disarmed_by, supervisor.waiting) == ("", "", [])
+    assert (supervisor.stopped, supervisor.course_driven, supervisor.releases_brake) == (False, False, False)
