@@ -228,9 +228,7 @@ def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str]
         within = [each for each in told if lost_ns <= each.t_ns < over_ns]
         names = {each.code if isinstance(each, Fault) else each.name for each in within if not isinstance(each, PortEvent)}
         assert names - {"substitutes", *OF_THE_MACHINE} == set(row.named)
-        reaction = {"capped": Reaction.CAP_SPEED, "controlled stop": Reaction.CONTROLLED_STOP, "brakes": Reaction.BRAKE}[
-            row.vehicle
-        ]
+        wanted = {"capped": Reaction.CAP_SPEED, "controlled stop": Reaction.CONTROLLED_STOP, "brakes": Reaction.BRAKE}[row.vehicle]
         hit = next(each for each in commands if each.t_ns >= lost_ns and each.reaction is wanted)
         # A busy computer delays the next command, too.
         times_ns = [lost_ns, *(each.t_ns for each in commands if lost_ns < each.t_ns <= hit.t_ns)]
