@@ -99,12 +99,11 @@ def test_ctrl_c_stops_the_vehicle_and_leaves_nothing_behind(start: Start, clock:
 
 def test_ctrl_c_twice_does_not_wait_for_the_vehicle(start: Start) -> None:
     daemon = start(*PATIENT, watched=True)
-    daemon.wait_until_driving()
     daemon.wait_until_driving(speed_mps=0.7)  # so that it takes more than a moment to stand
     os.kill(daemon.process.pid, signal.SIGINT)
-    status = Path(f"/proc/{daemon.process.pid}/status")
+    state = Path(f"/proc/{daemon.process.pid}/status")
     # Two signals that wait together are one.
-    wait_until(lambda: not int(re.findall(r"ShdPnd:\s*(\w+)", status.read_text())[0], 16) & 1 << (signal.SIGINT - 1), every_s=0.002)
+    wait_until(lambda: not int(re.findall(r"ShdPnd:\s*(\w+)", state.read_text())[0], 16) & 1 << (signal.SIGINT - 1), every_s=0.002)
     time.sleep(0.02)
     os.kill(daemon.process.pid, signal.SIGINT)
     status, result, _ = daemon.end()
