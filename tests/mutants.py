@@ -106,8 +106,8 @@ def expressions(node: ast.AST, members: Mapping[str, list[str]]) -> Iterator[tup
             yield node, ast.UnaryOp(ast.Not(), node)
         case ast.Attribute(value=ast.Name(id=name) as owner, attr=member) if member in members.get(name, ()):
             place = members[name].index(member)
-            for other in members[name][max(place - 1, 0) : place] + members[name][place + 1 : place + 2]:
-                yield node, ast.Attribute(owner, other, ast.Load())
+            for neighbour in members[name][max(place - 1, 0) : place] + members[name][place + 1 : place + 2]:
+                yield node, ast.Attribute(owner, neighbour, ast.Load())
 
 
 def changes(node: Any, members: Mapping[str, list[str]], *, inside: bool) -> Iterator[Change]:
@@ -127,19 +127,22 @@ def changes(node: Any, members: Mapping[str, list[str]], *, inside: bool) -> Ite
         changed = ast.unparse(ast.AugAssign(node.target, other, node.value))
         yield f"{ast.unparse(node)} -> {changed}", node, {"op": other}
     for name in ("body", "orelse", "finalbody"):
-        statements = getattr(node, name, None)
-        for place, child in enumerate(statements) if inside and isinstance(statements, list) else ():
+        for place, child in enumerate(statements := _children(node, name) if inside else []):
             if _deletable(child):
                 yield "deleted", child, {name: [*statements[:place], ast.Pass(), *statements[place + 1 :]]}
     for name in ("elts", "args"):
-        elements = getattr(node, name, None)
-        for place, child in enumerate(elements) if isinstance(elements, list) else ():
+        for place, child in enumerate(elements := _children(node, name)):
             if _row(child) or _member(child, members):
                 yield f"{_title(child)} deleted", child, {name: elements[:place] + elements[place + 1 :]}
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Rule":
         for place, keyword in enumerate(node.keywords):
             if keyword.arg not in EXPLAINS | MEASURED_BY_DRIVES | {"code", "value"}:
                 yield f"{keyword.arg}= deleted", keyword, {"keywords": node.keywords[:place] + node.keywords[place + 1 :]}
+
+
+def _children(node: ast.AST, name: str) -> list[Any]:
+    value = getattr(node, name, None)
+    return value if isinstance(value, list) else []
 
 
 def _row(node: ast.AST) -> bool:
@@ -197,7 +200,7 @@ def mutants(source: str, members: Mapping[str, list[str]]) -> Iterator[Mutant]:
     for node, where, inside in list(nodes(tree, "", inside=False)):
         for text, changed, fields in list(changes(node, members, inside=inside)):
             first: int = changed.lineno  # type: ignore[attr-defined]
-            last = changed.test.end_lineno if isinstance(changed, ast.If) else changed.end_lineno  # type: ignore[attr-defined]
+            last: int = (changed.test if isinstance(changed, ast.If) else changed).end_lineno  # type: ignore[attr-defined]
             what = f"{lines[first - 1].strip()}: {text}"
             seen[where, what] += 1
             if (number := seen[where, what]) > 1:

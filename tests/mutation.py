@@ -73,7 +73,7 @@ class Recorder:
     def __init__(self) -> None:
         self.lines: set[tuple[str, int]] = set()
         self.tests: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-        self.took_s: Counter[str] = Counter()
+        self.took_s: defaultdict[str, float] = defaultdict(float)
         self._files: dict[str, str] = {str(path): str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py")}
 
     def trace(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
@@ -126,24 +126,31 @@ class Selected:
             os._exit(pytest.ExitCode.TESTS_FAILED)
 
 
-class Hook(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
+class Changed(importlib.machinery.SourceFileLoader):
+    """Loader of a module from other code than that of its file."""
+
+    def __init__(self, name: str, path: str, code: CodeType) -> None:
+        super().__init__(name, path)
+        self._code = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the code that takes the place of the source."""
+        return self._code
+
+
+class Hook(importlib.abc.MetaPathFinder):
     """Importer of one module from other code; without code, the module cannot be imported."""
 
     def __init__(self, name: str, path: Path, code: CodeType | None) -> None:
-        super().__init__(name, str(path))
-        self._code = code
+        self._name, self._path, self._code = name, str(path), code
 
-    def find_spec(self, fullname: str, _path: Any = None, _target: ModuleType | None = None) -> Any:
-        """Return the module's own specification with this loader."""
-        if fullname != self.name:
+    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> Any:
+        """Return the module's own specification with the other loader."""
+        if fullname != self._name:
             return None
         if self._code is None:
             raise ImportError(fullname)
-        return importlib.util.spec_from_file_location(fullname, self.path, loader=self)
-
-    def get_code(self, _fullname: str) -> CodeType | None:
-        """Return the code that takes the place of the source."""
-        return self._code
+        return importlib.util.spec_from_file_location(fullname, self._path, loader=Changed(fullname, self._path, self._code))
 
 
 def run_pytest(arguments: Iterable[str], *plugins: object, quiet: bool = True) -> int:

@@ -27,20 +27,20 @@ class Decisions:
 
     def __init__(self, mode: Mode, *, seen: Mode | None = None, clear: Clear = Clear.ITSELF, clear_ms: float = 0.0) -> None:
         self.holding: set[Reaction] = set()
-        rules = [
-            Rule(
-                code=reaction.name, reaction=reaction, value=lambda s, r=reaction: r in self.holding,
-                reason=lambda s, r=reaction: f"{r.name} holds", detect_ms=0.0, persist_ms=0.0, react_ms=0.0, modes=frozenset(Mode),
-                clear=clear, clear_ms=clear_ms, releases_brake=reaction is S4,
-            )
-            for reaction in (S0, S1, S2, S3, S4)
-        ]  # fmt: skip
+        rules = [self._rule(reaction, clear, clear_ms) for reaction in (S0, S1, S2, S3, S4)]
         self.supervisor = Supervisor(rules)
         self.monitors = Still(LIMITS, VEHICLE)
         self.supervisor.mode = mode
         self.supervisor._seen = mode if seen is None else seen
         self.now_ns = 50 * 10**9
         self.estimate = MOVING
+
+    def _rule(self, reaction: Reaction, clear: Clear, clear_ms: float) -> Rule:
+        return Rule(
+            code=reaction.name, reaction=reaction, value=lambda _: reaction in self.holding, reason=lambda _: f"{reaction} holds",
+            detect_ms=0.0, persist_ms=0.0, react_ms=0.0, modes=frozenset(Mode), clear=clear, clear_ms=clear_ms,
+            releases_brake=reaction is S4,
+        )  # fmt: skip
 
     def step(self, *holding: Reaction, after_ns: int = 10 * MS, **values: Any) -> None:
         self.holding.clear()
