@@ -65,7 +65,7 @@ def fed(stream: bytes, protocols: Sequence[Protocol], size: int) -> tuple[list[t
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_flood_of_false_starts_hides_what_follows_for_a_moment_only(name: str) -> None:
-    """By less than one longest frame: a 24th of it is passed over, and a false start at the end holds back the whole."""
+    """The moment is shorter than one longest frame: a false start at the end of the flood may claim the whole of it."""
     for kind, flood in inputs(SUBJECTS[name], 3_000).items():
         stream = flood + filled(SUBJECTS[name].valid, 2 * LIMIT)
         found, bad, dropped = fed(stream, PROTOCOLS[name], len(stream))
