@@ -121,6 +121,8 @@ def inputs(subject: Subject, size: int, seed: int = 1) -> dict[str, bytes]:
         "repeated first byte": filled(longest[:1], size),
         "repeated sync": filled(longest[:2], size),
         "sync with the longest length": filled(longest, size),
+        "sync and zeros": filled(longest[:2] + bytes(max(1, len(longest) - 2)), size),
+        "sync and ones": filled(longest[:2] + b"\xff" * 10, size),
         "nested heads": bytes(nested[:size]),
         "almost valid": bytes(almost),
         "heads and valid data": bytes(alternating[:size]),

@@ -175,6 +175,8 @@ class _Binary(CheckedFrame):
                 total += self._sizes[group][word][0][low] + self._sizes[group][word][1][high]
                 if high < 0x80:
                     break
+            if total % _VARIABLE > MAX_FRAME_BYTES:
+                return NO_FRAME
             if bits:
                 masks.append((group, bits))
             elif groups >> group & 1:

@@ -29,7 +29,7 @@ data: its cost is its own affair. A :class:`Shape` is also a probe.
 INCOMPLETE = 0
 NO_FRAME = -1
 
-_FALSE_START_BYTES = 10
+_FALSE_START_BYTES = 16
 """Bytes read that pay for one false start."""
 _SUMMED_PER_BYTE = 24
 """Bytes of its checksum that one byte read pays for. In C, so many cost less than one instruction of the interpreter."""
@@ -279,7 +279,8 @@ class Framer:
                 self.dropped_bytes += start - at
                 credit += start - at
                 at = start
-                continue
+                if found is None:
+                    break
             synced, cost = False, _FALSE_START_BYTES
             for name, sync, shape in by_first[buffer[at]]:
                 if buffer.startswith(sync, at):
