@@ -64,13 +64,14 @@ class _Reader(XmlReader):
                 ) from None
         found = self.waypoints if name == "wpt" else self.lines[-1]
         found.points.append((position[0], position[1]))
+        found.stamps.append("")
         check_count(self.file_name, len(found.points))
         found.places.append(f"line {line}, point {len(found.points)}")
 
     def end(self, name: str) -> None:
         if name == "time" and self.path[-2:-1] and self.path[-2] in _POINTS:
             found = self.waypoints if self.path[-2] == "wpt" else self.lines[-1]
-            found.stamps.append(self._stamp)
+            found.stamps[-1] = self._stamp
         elif name == "rte":
             self.lines[-1].name = self.name.strip()
 

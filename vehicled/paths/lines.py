@@ -28,13 +28,13 @@ class MapLine:
     places: list[str] = field(default_factory=list)
     """Place of each point."""
     stamps: list[str] = field(default_factory=list)
-    """Time of each point as written; shorter than ``points`` where some have none."""
+    """Time of each point as written, empty for none; another number of times than points tells nothing."""
     closed: bool | None = None
     """True for the outline of an area."""
 
     def times(self) -> Times | None:
         """Return the times of the points; None if some have none."""
-        return from_cells("times", self.stamps) if self.points and len(self.stamps) == len(self.points) else None
+        return from_cells("times", self.stamps) if any(self.stamps) and len(self.stamps) == len(self.points) else None
 
     def course(self, file_name: str, order: str, account: ReadSummary, *, name: str = "", geodetic: bool = True) -> CourseFile:
         """Return the line as a course. Speeds that a map program recorded are no targets."""
