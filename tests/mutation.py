@@ -58,7 +58,7 @@ Key = tuple[str, str, str]
 
 
 class Coverage(Struct):
-    """What the tests of the unchanged source execute."""
+    """Lines that the tests of the unchanged source execute."""
 
     tests: dict[str, dict[int, list[str]]]
     """Tests by file of ``vehicled/safety`` and line."""
