@@ -39,7 +39,7 @@ class TargetRule(Struct, frozen=True, kw_only=True):
     vehicle: str = ".*"
     model: str = ".*"
     trait: Trait | None = None
-    """What the manoeuvre must be; None: any."""
+    """Required trait of the manoeuvre; None: any."""
     limit_from_mps2: float = float("inf")
     """Peak lateral acceleration of the reference from which the behaviour is judged too."""
 
