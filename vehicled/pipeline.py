@@ -61,6 +61,7 @@ from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.inertial import Mounting
 from vehicled.safety.monitors.sources import Source
+from vehicled.safety.rows.sensors import UNMEASURED
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
 from vehicled.vehicle import AlignmentParams, ControlFrameParams, Limits, Vehicle
@@ -267,6 +268,9 @@ class Pipeline:
             demand.newest_input_ns if demand is not None else 0,
             cap_mps=min(supervisor.speed_cap_mps, self.speed_limit_mps),
             releases_brake=supervisor.releases_brake,
+            proven_mps=self.monitors.motion.faster_mps(now_ns, inputs.speed_mps),
+            holds=supervisor.in_force(UNMEASURED) is not None,
+            surplus_mps2=self.monitors.motion.surplus_mps2,
         )
         command = self._aged(command, now_ns, demand)
         self.sent(command)

@@ -243,3 +243,49 @@ def test_without_a_heading_a_stop_must_end_inside_the_fence_in_every_direction()
         monitors.alignment.antenna_m = x_m, 5.0
         monitors.stopping.update(at(0, replace(ESTIMATE, status=EstimatorStatus.UNINITIALISED)))
         assert (bool(monitors.stopping.leaves), bool(monitors.stopping.outside)) == (leaves, outside)
+
+
+# ------------------------------------------------------------------------------------------------------------------ speed
+
+
+class Speeds:
+    """Monitors that get a wheel speed at every tick of 20 ms, or none."""
+
+    def __init__(self) -> None:
+        self.monitors, self.now_ns = Monitors(LIMITS, VEHICLE), NOW_NS
+
+    def go(self, seconds: float, wheel_mps: float | None, estimate: StateEstimate = MOVING) -> "Speeds":
+        for _ in range(round(seconds * 50)):
+            self.now_ns += 20 * MS
+            if wheel_mps is not None:
+                self.monitors.on_message(WheelSpeed(self.now_ns, self.now_ns, wheel_mps, 0.01), self.now_ns)
+            self.monitors.speed.update(self.now_ns, estimate.speed_mps)
+        return self
+
+
+def test_a_speed_that_is_not_measured_any_more_is_held_and_doubted() -> None:
+    speed = Speeds().go(1.0, None).monitors.speed
+    assert not speed.unmeasured, "none was ever measured"
+    drive = Speeds().go(1.0, 1.2)
+    speed = drive.monitors.speed
+    drive.go(0.3, None)
+    assert not speed.unmeasured
+    drive.go(0.1, None)
+    assert (speed.unmeasured, speed.held_mps) == (True, 1.2)
+    # A slope for 0.76 s, then half of the speed.
+    drive.go(3.0, None, replace(MOVING, speed_mps=nan))
+    assert speed.doubt_m == pytest.approx(0.6 * 3.08 - 0.5 * 0.6**2 / (0.08 * 9.80665), abs=0.02)
+    drive.go(0.1, 0.02)
+    assert (speed.unmeasured, speed.doubt_m, speed.held_mps) == (False, 0.0, speed.moving_mps)
+
+
+def test_a_faster_speed_of_fixes_counts_only_where_it_contradicts_the_estimate() -> None:
+    monitors = Monitors(LIMITS, VEHICLE)
+    for k in range(3):
+        t_ns = NOW_NS + k * 100 * MS
+        fix = solution(CarrierSolution.FIXED, velocity_enu_mps=(0.0, 2.0, 0.0), velocity_covariance_m2ps2=(1e-4, *(0.0,) * 3, 1e-4))
+        monitors.on_message(replace(fix, t_ns=t_ns, t_rx_ns=t_ns), t_ns)
+    motion = monitors.motion
+    assert motion.faster_mps(t_ns, 1.8) == 0.0
+    assert motion.faster_mps(t_ns, -1.0) == pytest.approx(2.0 - 3.0 * 0.01 / 3**0.5)
+    assert motion.faster_mps(t_ns + 10**9, 1.0) == 0.0

@@ -248,6 +248,12 @@ def _uncertain(estimate: StateEstimate) -> StateEstimate:
     return replace(estimate, covariance=tuple(covariance))
 
 
+def _certain(estimate: StateEstimate) -> StateEstimate:
+    covariance = list(estimate.covariance)
+    covariance[0] = covariance[5] = 1e-4
+    return replace(estimate, covariance=tuple(covariance))
+
+
 def _knows_nothing(command: ControlCommand) -> ControlCommand:
     failed = ControlReason.INFEASIBLE
     return replace(command, throttle=0.0, brake=1.0, level=ControlLevel.STOP, reason=failed)
@@ -299,6 +305,14 @@ INJECTIONS: tuple[Injection, ...] = (
         row=7, code="ground_lost", how="the heartbeats stop", simulated=True, prepare=_ground(True), act=_ground(False)
     ),
     Injection(row=8, code="gnss_silent", how="the receiver sends nothing", fail="gnss:off"),
+    Injection(
+        row=8, code="speed_unmeasured", how="the receiver sends nothing, and nothing else measures a speed", fail="gnss:off",
+        profile="art",
+    ),
+    Injection(
+        row=8, code="speed_unmeasured_long", how="the same, and the filter claims a sigma of 1 cm", fail="gnss:off",
+        act=_estimate(_certain), profile="art", timeout_s=12.0,
+    ),
     Injection(row=9, code="rtk_lost", how="RTK fixed to float, drifting to 0.4 m", fail="gnss:float"),
     Injection(
         row=9, code="rtk_lost_long", how="RTK fixed to float, permanently", fail="gnss:float",

@@ -130,6 +130,7 @@ class Monitors:
 
     def update(self, s: SafetyInputs) -> None:
         """Update the monitors once per tick; the supervisor calls this before it evaluates the rules."""
+        self.speed.update(s.now_ns, s.speed_mps)
         self.gnss.update(s)
         self.inertial.update()
         self.yaw.update(s)
