@@ -274,6 +274,8 @@ CASES = (
     Case(
         "position_uncertain", S2, estimate(covariance=sigma), quiet=(0.5 - NS, 0.01, nan), holds=(0.5 + NS, inf), persist_ms=100.0
     ),
+    Case("place_against_gnss", S2, field("consistency", "places_in_a_row"), **count(8), persist_ms=10.0),
+    Case("speed_against_gnss", S2, field("consistency", "speeds_in_a_row"), **count(8), persist_ms=10.0),
     Case("heading_against_gyro", S2, field("yaw", "parted_in_a_row"), **count(3), persist_ms=10.0),
     Case("heading_against_course", S2, field("yaw", "aside_in_a_row"), **count(5), persist_ms=10.0),
     Case("heading_stuck", S2, field("yaw", "heading_stuck"), **FLAG, persist_ms=10.0),

@@ -248,6 +248,14 @@ def _uncertain(estimate: StateEstimate) -> StateEstimate:
     return replace(estimate, covariance=tuple(covariance))
 
 
+def _shifted(estimate: StateEstimate) -> StateEstimate:
+    return replace(estimate, x_m=estimate.x_m + 1.0)
+
+
+def _slower(estimate: StateEstimate) -> StateEstimate:
+    return replace(estimate, speed_mps=0.25 * estimate.speed_mps)
+
+
 def _certain(estimate: StateEstimate) -> StateEstimate:
     covariance = list(estimate.covariance)
     covariance[0] = covariance[5] = 1e-4
@@ -323,6 +331,10 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=11, code="estimate_not_finite", how="the filter returns NaN and infinity", act=_estimate(_not_finite)),
     Injection(row=11, code="estimator_diverged", how="the filter reports divergence", act=_estimate(_diverged)),
     Injection(row=11, code="position_uncertain", how="the filter's sigma is 2 m", act=_estimate(_uncertain)),
+    Injection(row=11, code="place_against_gnss", how="the filter's place jumps by 1 m", act=_estimate(_shifted)),
+    Injection(
+        row=11, code="speed_against_gnss", how="the filter says a quarter of the speed", act=_estimate(_slower), profile="art",
+    ),
     Injection(row=11, code="heading_against_gyro", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(row=11, code="heading_against_course", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(

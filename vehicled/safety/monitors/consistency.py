@@ -1,8 +1,8 @@
 """Monitor that compares the estimate with the raw fixes: its place and its speed.
 
-A filter judges fixes by itself, and a rule counts those that it refuses. That shows neither a fault of the filter nor one behind it.
-Here every fix is compared with what was published for its time of validity, before the fix could enter it, so that neither latency
-nor acceleration matters. What both declare of their errors is allowed for, and what no rule would mind.
+A filter judges fixes by itself, and a rule counts those that it refuses. That shows no fault of the filter or behind it. Here every
+fix is compared with the estimate that was published for its time of validity, before the fix could enter it, so neither latency
+nor acceleration matters. Allowed for is what both declare of their errors, and what no other rule would mind.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ SIGMAS = 6.0
 TIMING_S = 0.05
 """Error of the stamps that is allowed for, s."""
 BEYOND_REFUSALS = 2
-"""Number of fixes after which this monitor is sure, beyond those that a filter may refuse: it then goes to the fixes, or says so."""
+"""Number of contradicting fixes beyond those after which a filter that refuses fixes stops the vehicle and goes back to them."""
 UNKNOWN_SIGMA_M = {CarrierSolution.FIXED: 0.1, CarrierSolution.FLOAT: 0.5}
 """Standard deviation of a position that declares none, m; 2 m without a carrier solution."""
 
@@ -84,7 +84,9 @@ class ConsistencyMonitor:
         self.apart_m = hypot(east_m - x_m, north_m - y_m)
         fix_m = _sigma(fix.position_covariance_m2, UNKNOWN_SIGMA_M.get(fix.carrier, 2.0))
         sigma_m = estimate.position_sigma_m
-        allowed_m = SIGMAS * hypot(fix_m, sigma_m if isfinite(sigma_m) else 0.0) + TIMING_S * abs(estimate.speed_mps)
+        yaw_rad = sqrt(max(estimate.covariance[10], 0.0))
+        swing_m = hypot(*self._antenna_m) * min(SIGMAS * yaw_rad, 2.0)
+        allowed_m = SIGMAS * hypot(fix_m, sigma_m if isfinite(sigma_m) else 0.0) + TIMING_S * abs(estimate.speed_mps) + swing_m
         self.places_in_a_row = self.places_in_a_row + 1 if self.apart_m > max(allowed_m, self._tolerated_m) else 0
 
     def _compare_speeds(self, fix: GnssFix, estimate: StateEstimate) -> None:

@@ -4,6 +4,7 @@ from math import isfinite, nan
 
 from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, LaserScan, Message, Mode, ObstacleRange, Reaction, StateEstimate
 from vehicled.safety.modes import DRIVING
+from vehicled.safety.monitors.consistency import BEYOND_REFUSALS
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 from vehicled.vehicle import STANDSTILL_MPS
@@ -165,7 +166,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=11,
         fault="the estimator diverges, or is not finite",
-        detector="covariance and finiteness of the estimate; heading, gyro and course over ground against each other",
+        detector=(
+            "covariance and finiteness of the estimate; its place and speed against the raw fixes; heading, gyro and course over "
+            "ground against each other"
+        ),
         reaction="controlled stop; NaN brakes in the same tick",
         rules=(
             Rule(
@@ -201,6 +205,35 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=0.0,
                 persist_ms=100.0,
                 react_ms=200.0,
+            ),
+            Rule(
+                code="place_against_gnss",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.monitors.consistency.places_in_a_row,
+                limit=lambda s: s.limits.gnss_refusals + BEYOND_REFUSALS,
+                sense=Sense.REACHES,
+                unit="in a row",
+                reason=lambda s: (
+                    f"fixes are {s.monitors.consistency.apart_m:.2f} m from the estimate, more than both declare of their errors"
+                ),
+                detect_ms=900.0,
+                persist_ms=10.0,
+                react_ms=1100.0,
+            ),
+            Rule(
+                code="speed_against_gnss",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.monitors.consistency.speeds_in_a_row,
+                limit=lambda s: s.limits.gnss_refusals + BEYOND_REFUSALS,
+                sense=Sense.REACHES,
+                unit="in a row",
+                reason=lambda s: (
+                    f"the speed of the fixes is {s.monitors.consistency.apart_mps:+.2f} m/s off the estimate, more than noise and "
+                    "latency explain"
+                ),
+                detect_ms=900.0,
+                persist_ms=10.0,
+                react_ms=1100.0,
             ),
             Rule(
                 code="heading_against_gyro",
