@@ -57,7 +57,7 @@ class PluginWatch(ContextDecorator):
         return self
 
     def __exit__(self, *_: object) -> None:
-        os._exit = self._exit  # type: ignore[assignment]
+        os._exit = self._exit
         self._over.set()
         if self._thread is not None:
             self._thread.join()

@@ -75,7 +75,7 @@ ROWS: tuple[Row, ...] = (
                     "throttle than that needs"
                 ),
                 detect_ms=500.0,
-                persist_ms=20.0,
+                persist_ms=50.0,
                 react_ms=600.0,
                 clear=Clear.ITSELF,
                 clear_ms=500.0,
