@@ -248,7 +248,7 @@ CASES = (
     Case("commands_clipped", S1, field("control", "clipped_in_a_row"), **count(6), clears_ms=1000.0, **STOP),
     Case("gnss_silent", S1, silent(GnssFix), quiet=(None, 0.51, 0.0), holds=(0.51 + NS, inf), persist_ms=50.0, clears_ms=1000.0),
     Case(
-        "speed_unmeasured", S1, field("speed", "unmeasured", held_mps=0.45), **FLAG, persist_ms=50.0, clears_ms=500.0,
+        "speed_unmeasured", S1, field("speed", "unmeasured", held_mps=0.45), **FLAG, persist_ms=50.0, clears_ms=1000.0,
         modes=DRIVING - TELEOP, cap_mps=0.45,
     ),
     Case("speed_unmeasured_long", S2, field("speed", "doubt_m"), **over(1.5), persist_ms=10.0, modes=DRIVING - TELEOP),

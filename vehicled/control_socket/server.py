@@ -88,7 +88,7 @@ WRITE_TIMEOUT_S = 1.0
 CHANGE_PERIOD_S = 0.05
 """Shortest time between two changes of course or parameter, by all clients together, s."""
 PREPARATIONS = 3
-"""How often a change is prepared, if the vehicle has moved on or something else was changed meanwhile."""
+"""Most preparations of a change, if the vehicle has moved on or something else was changed meanwhile."""
 BUILD_TIMEOUT_S = 5.0
 """Longest time that a controller may take to be built again, s."""
 MAX_EARLY_STOPS = 4

@@ -173,6 +173,9 @@ class SpeedMonitor:
     def update(self, now_ns: int, estimated_mps: float) -> None:
         """Note whether the speed is measured, and for how long it is not; called once per tick."""
         measured_mps, dt_s = self.measured_mps(now_ns), (now_ns - self._updated_ns) * 1e-9
+        if not isfinite(measured_mps):
+            # Sparse fixes have no mean, and each of them measures the speed all the same.
+            measured_mps = self.newest_ground_mps(now_ns)
         self._updated_ns = now_ns
         self.unmeasured = not isfinite(measured_mps) and self.held_mps < inf
         if not self.unmeasured:

@@ -78,7 +78,7 @@ ROWS: tuple[Row, ...] = (
                 persist_ms=50.0,
                 react_ms=600.0,
                 clear=Clear.ITSELF,
-                clear_ms=500.0,
+                clear_ms=1000.0,
                 modes=DRIVING - {Mode.TELEOP},
                 cap_mps=lambda s: min(s.limits.capped_speed_mps, s.monitors.speed.held_mps),
             ),
