@@ -15,6 +15,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.busy_computer import DEADLINE_S
 from tests.unit.test_machine import START, Rig
 from vehicled.control_socket import server
 from vehicled.control_socket.console import Console, RunFacts
@@ -172,7 +173,7 @@ async def test_setpoints_that_come_too_fast_are_not_driven_by_when_they_are_old(
     ]
     async with served(path), await anyio.connect_unix(path) as stream:
         await stream.send(b"".join(lines))
-        with anyio.fail_after(10.0):
+        with anyio.fail_after(DEADLINE_S):
             assert b"setpoints per second" in await stream.receive()
             with pytest.raises(anyio.EndOfStream):
                 await stream.receive()

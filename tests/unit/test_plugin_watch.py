@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.busy_computer import wait_until
 from vehicled import plugins
 from vehicled.runtime.plugin_watch import PluginWatch
 
@@ -26,7 +27,10 @@ def test_the_stack_is_looked_at_only_for_the_sake_of_a_plugin(
     monkeypatch.setattr(plugins, "files", lambda: frozenset([str(tmp_path / "law.py")] if loaded else []))
     monkeypatch.setattr(sys, "_current_frames", counted)
     with PluginWatch(0.02):
-        time.sleep(0.05)
+        if loaded:
+            wait_until(lambda: looks)
+        else:
+            time.sleep(0.05)
     assert bool(looks) is loaded
 
 
