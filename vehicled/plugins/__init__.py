@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from vehicled.error_text import error_text, innermost, printable
+from vehicled.error_text import error_text, innermost, one_line
 from vehicled.plugins.calls import Contract, contained, plain
 from vehicled.plugins.faults import (
     PluginError,
@@ -264,7 +264,7 @@ def _add_imports(text: bytes, folder: Path, sources: dict[Path, bytes]) -> None:
 
 def _import_failure(path: Path, error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f"{path}:{error.lineno}: {printable(str(error.msg))}"
+        return f"{path}:{error.lineno}: {one_line(str(error.msg))}"
     trace = innermost(error, frozenset([str(path)]))
     place = f"{path}:{trace.tb_lineno}" if trace is not None else str(path)
     cure = "; install it in the environment of vehicled" if isinstance(error, ModuleNotFoundError) else ""
