@@ -153,7 +153,7 @@ def beyond_cap_and_limit_less_drives_and_soon_nothing(m: ModuleType) -> None:
 
 def without_a_measured_speed_no_more_throttle_than_holds_the_cap(m: ModuleType) -> None:
     for cap, surplus, demand in product((0.5, 2.0, inf), (None, 0.0, 0.02, -0.5, 5.0), (0.001, 0.9)):
-        more = {} if surplus is None else {"surplus_mps2": surplus}
+        more: dict[str, Any] = {} if surplus is None else {"surplus_mps2": surplus}
         resistance_mps2 = -VEHICLE.drive.acceleration_mps2(0.0, min(cap, 3.0))
         holds = max((resistance_mps2 - (surplus or 0.0)) / AUTHORITY, 0.0)
         out = Case(m, FORWARD)(demand, 0.1, v=0.2, cap_mps=cap, holds=True, **more)
