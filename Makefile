@@ -9,6 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 7
 DRIVES ?= 400
+# A file of results of the random drives goes on where it ends, so that 10000 may take several nights.
+FIRST ?= 0
+RESULTS ?=
 PLOT ?= lap.png
 ARGS ?=
 PYTHON ?= python3.13 python3.12 python3.11 python3
@@ -93,10 +96,14 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy f
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --only-binary :all: pyproject.toml
 
 .PHONY: soak
-soak: $(VENV)/dev.stamp ## The long tests, an hour of driving with random faults, and random drives of every vehicle. DRIVES=400
+soak: $(VENV)/dev.stamp ## The long tests, an hour of driving with random faults, and random drives of every vehicle. DRIVES=400, FIRST=0, RESULTS=FILE
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --quiet -n 3 --dist loadgroup -m "soak or hypothesis"
 	@$(BIN)/python -m tests.soak $(ARGS)
-	@$(BIN)/python -m tests.random_drives --drives $(DRIVES)
+	@$(MAKE) --no-print-directory random-drives
+
+.PHONY: random-drives
+random-drives: $(VENV)/dev.stamp ## Only the random drives of make soak
+	@$(BIN)/python -m tests.random_drives --drives $(DRIVES) --first $(FIRST) $(if $(RESULTS),--out $(RESULTS))
 
 .PHONY: figures
 figures: $(VENV)/dev.stamp ## Measure the figures of the pages anew: fails beyond their scatter. WRITE=1 keeps them; KIND=, NAMES=
