@@ -11,6 +11,7 @@ from typing import Any, Protocol
 EXPERIMENTS = {
     "ekf-circle": ("vehicled.lab.experiments.ekf_circle", "ten circles on wandering GPS: filters against the measurement"),
     "mpc-tracking": ("vehicled.lab.experiments.mpc_tracking", "two trajectories, five tests each: predictive control in the loop"),
+    "standing-receiver": ("vehicled.lab.experiments.standing_receiver", "a standing receiver: recorded and simulated positions"),
 }
 """Module and one line about it, by name."""
 
