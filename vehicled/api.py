@@ -37,6 +37,7 @@ from vehicled.studies import specification as study_specification
 from vehicled.studies.campaign import Campaign, State
 from vehicled.studies.conduct import Row
 from vehicled.studies.kinds import write_page
+from vehicled.studies.logs import expanded, grouped
 from vehicled.studies.pool import LocalPool, Pool
 from vehicled.studies.report import Finished, read_study
 from vehicled.studies.statistics import Effect, effects
@@ -306,6 +307,7 @@ def gap(
     real: Sequence[str | Path],
     simulated: Mapping[str, Sequence[str | Path]] | Sequence[str | Path],
     *,
+    by: str = "",
     judge: str | type = "ekf4",
     overrides: Mapping[str, Any] | None = None,
     profile: str = "",
@@ -319,9 +321,11 @@ def gap(
 ) -> "Gap":
     """Compare simulated with real runs, as ``vehicled gap`` does.
 
-    ``real`` and ``simulated``: files and folders; of several models by label. The others are as the options of the command;
+    ``real`` and ``simulated``: files and folders; of several models by label, or of studies to be split by the levels of the
+    factor ``by``. The others are as the options of the command;
     ``overrides`` are parameters of the judge. Raises GapError, RecordingError, UnknownNameError and ProfileError.
     """
+    from vehicled.reality_gap.errors import GapError
     from vehicled.reality_gap.gap import gap as measure
     from vehicled.reality_gap.runs import Task
 
@@ -333,9 +337,20 @@ def gap(
         mapping=str(mapping),
         manoeuvres=tuple(manoeuvres),
     )
-    models = simulated if isinstance(simulated, Mapping) else {"simulated": simulated}
+    if not isinstance(simulated, Mapping):
+        models = grouped([*map(str, simulated)], by) if by else {"simulated": expanded([*map(str, simulated)])}
+    elif by:
+        raise GapError("by: takes a list of studies in the place of models by label")
+    else:
+        models = {label: expanded([*map(str, paths)]) for label, paths in simulated.items()}
     return measure(
-        real, models, task, quantities=quantities, distance=distance, jobs=jobs, progress=progress or (lambda text: None)
+        expanded([*map(str, real)]),
+        models,
+        task,
+        quantities=quantities,
+        distance=distance,
+        jobs=jobs,
+        progress=progress or (lambda text: None),
     )
 
 

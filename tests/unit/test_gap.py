@@ -25,6 +25,8 @@ from vehicled.reality_gap.runs import JudgedRun, RunSet, Task, find, rates_hz_of
 from vehicled.reality_gap.statistics import DISTANCES, compare, labellings, wasserstein
 from vehicled.recordings.recording import Truth
 from vehicled.reference import too_coarse
+from vehicled.studies.conduct import Row
+from vehicled.studies.table import Table
 
 SECOND = 1_000_000_000
 
@@ -231,10 +233,13 @@ def test_the_command_finds_the_wrong_model_and_only_it(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sides: list[str | Path] = ["--real", folders["real"], "--sim", folders["alike"], "--sim", f"wrong={folders['noisy']}"]
-    assert command(*sides, "--plot", tmp_path / "gap.png", "--runs", tmp_path / "runs.csv", "--json") == 1
-    printed = json.loads(capsys.readouterr().out)["models"]
-    assert {name: model["different"] for name, model in printed.items()} == {"alike": False, "wrong": True}
-    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
+    pictures = {f"--{name}": tmp_path / f"{name}.png" for name in ("plot", "histograms", "speeds")}
+    options = [word for pair in pictures.items() for word in pair]
+    assert command(*sides, *options, "--runs", tmp_path / "runs.csv", "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert {name: model["different"] for name, model in found["models"].items()} == {"alike": False, "wrong": True}
+    assert found["ranks"][ALL] == {"alike": 1, "wrong": 2}
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in pictures.values())
     rows = (tmp_path / "runs.csv").read_text().splitlines()
     assert len(rows) == 16
     assert rows[0].startswith("set,run,manoeuvre,E,S")
@@ -246,6 +251,53 @@ def test_python_gives_what_the_command_gives(folders: dict[str, Path]) -> None:
     values = [[run.measured.values["position"] for run in each.runs] for each in (found.real, found.models[0].simulated)]
     assert comparison.total == pytest.approx(DISTANCES["energy"](*map(np.array, values)))
     assert found.models[0].different
+
+
+@pytest.fixture(scope="module")
+def study(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a study of two sensors whose logs are the runs of two folders."""
+    folder = tmp_path_factory.mktemp("study")
+    runs = [(name, k) for name in ("alike", "noisy") for k in range(5)]
+    source = 'keep_logs = "all"\n[factors]\nsensor.cases.alike = {}\nsensor.cases.noisy = {}\nseed = [0, 1, 2, 3, 4]\n'
+    with Table(folder, create=True) as table:
+        table.keep_facts({"version": "1", "source": source, "path": str(folder / "sensors.toml")})
+        table.plan([(n, f"{n:016x}", {"sensor": name, "seed": k}) for n, (name, k) in enumerate(runs)], first=True)
+        for n, (name, k) in enumerate(runs):
+            log = str(folders[name] / f"run{k}.csv")
+            table.add(Row(key=f"{n:016x}", number=n, levels={}, outcome="finished", why="", log=log))
+    return folder
+
+
+def test_the_logs_of_a_study_are_grouped_by_a_factor(
+    study: Path, folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("--real", folders["real"], "--sim", study, "--by", "sensor", "--json") == 1
+    found = json.loads(capsys.readouterr().out)["models"]
+    assert {name: (model["different"], model["comparisons"][ALL]["simulated"]) for name, model in found.items()} == {
+        "alike": (False, 5), "noisy": (True, 5),
+    }  # fmt: skip
+    assert command("--real", folders["real"], "--sim", f"{study}:sensor=noisy", "--json") == 1
+    chosen = json.loads(capsys.readouterr().out)["models"]
+    assert [model["comparisons"] for model in chosen.values()] == [found["noisy"]["comparisons"]]
+    python = v.gap([folders["real"]], [f"{study}:seed=0"], by="sensor")
+    assert [(each.simulated.label, len(each.simulated.runs)) for each in python.models] == [("alike", 1), ("noisy", 1)]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{study}", "--by", "senser"], "did you mean sensor"),
+        (["{study}:sensor=white"], "sensor has no level 'white': it has alike, noisy"),
+        (["{real}", "--by", "sensor"], "is no folder of a study"),
+        (["{study}:sensor=alike,seed=9"], "seed has no level '9'"),
+    ],
+)
+def test_what_a_study_has_not_is_named(
+    words: list[str], said: str, study: Path, folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sim = [word.format(study=study, real=folders["alike"]) for word in words]
+    assert command("--real", folders["real"], "--sim", *sim) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_csv_files_are_read_by_a_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ VOID = {"meta", "br", "link", "img", "hr", "input"}
 PANELS = {
     "states", "faults", "deadlines", "misses", "ages", "tracking", "heading", "estimation", "speed", "steering", "throttle", "gnss",
     "satellites", "nis", "rejected", "solver", "host", "temperature", "motor", "parameter-steering-gain-rad", "way-gnss", "way-imu",
-    "histogram-0", "histogram-1", "histogram-2", "histogram-3", "map", "collector",
+    "histogram-0", "histogram-1", "histogram-2", "histogram-3", "map", "speed-map", "collector",
 }  # fmt: skip
 PROFILE = b"[limits]\nmax_speed_mps = 3.0\ncorridor_m = 2.0\n[vehicle.steering]\nmax_wheel_rad = 0.335\n"
 

@@ -1,6 +1,7 @@
-"""Plot of a drive: the map with the worst places enlarged, and the errors over time."""
+"""Plot of a drive: the map with the speed by colour and the worst places enlarged, and the errors over time."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import hypot, isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,9 @@ def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file
         grid = figure.add_gridspec(5, 3, width_ratios=(1.5, 1, 1), height_ratios=(1.1, 1.1, 1, 1, 1))
         area = figure.add_subplot(grid[:, 0])
         _map(area, course, trace)
+        heat = _heat(area, trace)
+        if heat is not None:
+            figure.colorbar(heat, ax=area, location="bottom", shrink=0.8, pad=0.01, label="speed of the vehicle (m/s)")
         area.plot(course.x_m[0], course.y_m[0], "o", color="black", ms=5, label="start")
         area.margins(x=0.12)
         area.set_aspect("equal", adjustable="datalim")
@@ -78,6 +82,20 @@ def _map(axes: "Axes", course: Course, trace: Sequence[TracePoint]) -> None:
     axes.plot([p.x_m for p in trace], [p.y_m for p in trace], label="vehicle (truth)", **_TRUTH)
     axes.plot([p.estimate_x_m for p in trace], [p.estimate_y_m for p in trace], label="estimate", **_ESTIMATE)
     axes.grid(alpha=0.25)
+
+
+def _heat(axes: "Axes", trace: Sequence[TracePoint]) -> Any:
+    """Draw the true path with the speed by colour; None without a path."""
+    from matplotlib.collections import LineCollection
+
+    if len(trace) < 2:
+        return None
+    pieces = [((a.x_m, a.y_m), (b.x_m, b.y_m)) for a, b in pairwise(trace)]
+    drawn = LineCollection(pieces, cmap="plasma", lw=3.0, capstyle="round", zorder=3)
+    drawn.set_array([abs(point.speed_mps) for point in trace[1:]])
+    drawn.set_clim(vmin=0.0)
+    axes.add_collection(drawn)
+    return drawn
 
 
 def _along(figure: Any, grid: Any, trace: Sequence[TracePoint], places: Sequence[Any]) -> "tuple[float, list[Axes]]":

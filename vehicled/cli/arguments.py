@@ -298,7 +298,8 @@ def build_parser() -> GroupedParser:
     experiment = commands.add_parser(
         "experiment",
         help="repeat a published experiment",
-        description="Repeat a published experiment and compare the results: ekf-circle, mpc-tracking. Each has its own --help.",
+        description="Repeat a published experiment and compare the results: ekf-circle, mpc-tracking, ins-check, sim-to-real, "
+        "vepd. Each has its own --help.",
     )
     experiment.add_argument("rest", nargs=REMAINDER, metavar="EXPERIMENT ...", help="name of the experiment, and its options")
     experiment.set_defaults(run="vehicled.cli.experiment:run")

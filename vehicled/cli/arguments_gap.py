@@ -19,18 +19,28 @@ def gap_command(commands: "_SubParsersAction[CommandParser]") -> None:
             "vehicled gap --real drives/ --sim study_model/logs",
             "vehicled gap --real drives/ --sim gauss=a/ --sim walk=b/ --plot gap.png",
             "vehicled gap --real bags/ --sim logs/ --judge planar --manoeuvre circle",
+            "vehicled gap --real drives/ --sim study_model --by sim.gnss.model",
         ),
         epilog="Runs are logs of ours, ROS 1 and 2 bags, CSV files. Exit status: 0 no set of simulated runs differs from the real "
         "ones at 5 %; 1 at least one does; 2 invalid arguments, or nothing could be compared. See docs/gap.md.",
     )
-    gap.add_argument("--real", action="append", nargs="+", required=True, metavar="DIR", help="real runs: files and folders")
+    gap.add_argument(
+        "--real", action="append", nargs="+", required=True, metavar="DIR", help="real runs: files and folders, as for --sim"
+    )
     gap.add_argument(
         "--sim",
         action="append",
         nargs="+",
         required=True,
         metavar="[LABEL=]DIR",
-        help="simulated runs: files and folders; repeat it for several models (label: the name of the folder)",
+        help="simulated runs: files and folders, a folder of a study with STUDY:FACTOR=LEVEL for a part of its runs; "
+        "repeat it for several models (label: the name of the folder)",
+    )
+    gap.add_argument(
+        "--by",
+        default="",
+        metavar="FACTOR",
+        help="factor of the studies that --sim names: one set of simulated runs for each of its levels",
     )
     gap.add_argument(
         "--judge",
@@ -63,6 +73,8 @@ def gap_command(commands: "_SubParsersAction[CommandParser]") -> None:
     )
     gap.add_argument("--jobs", type=_jobs, metavar="N", help="processes (default: one per core)")
     gap.add_argument("--plot", metavar="FILE", help="draw quantiles of simulated against real runs (.png, .svg, .pdf)")
+    gap.add_argument("--histograms", metavar="FILE", help="draw histograms of the quantities by manoeuvre (.png, .svg, .pdf)")
+    gap.add_argument("--speeds", metavar="FILE", help="draw speed of the judge and true speed of each set (.png, .svg, .pdf)")
     gap.add_argument("--runs", metavar="FILE", help="write the quantities of every run as CSV")
     gap.add_argument("--json", action="store_true", help="print the result as JSON")
     gap.add_argument("--quiet", action="store_true", help="no progress line")

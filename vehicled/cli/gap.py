@@ -13,13 +13,16 @@ from vehicled.reality_gap.errors import GapError
 from vehicled.reality_gap.gap import Gap, describe, gap
 from vehicled.reality_gap.quantities import PUBLISHED
 from vehicled.reality_gap.runs import Task
+from vehicled.studies.logs import expanded, grouped
 from vehicled.terminal import Progress, print_table
 
 
 def run(arguments: Namespace) -> int:
     """Judge and compare; print table, verdicts and notes."""
-    if arguments.plot:
-        check_plot_file(Path(arguments.plot))
+    pictures = {"--plot": arguments.plot, "--histograms": arguments.histograms, "--speeds": arguments.speeds}
+    for option, file in pictures.items():
+        if file:
+            check_plot_file(Path(file), option)
     if arguments.runs:
         check_output("--runs", Path(arguments.runs))
     task = Task(
@@ -32,8 +35,8 @@ def run(arguments: Namespace) -> int:
     )
     line = Progress()
     found = gap(
-        [path for paths in arguments.real for path in paths],
-        _labelled(arguments.sim),
+        expanded([path for paths in arguments.real for path in paths]),
+        _by_level(arguments.sim, arguments.by) if arguments.by else _labelled(arguments.sim),
         task,
         quantities=tuple(dict.fromkeys(arguments.quantity)) or PUBLISHED,
         distance=arguments.distance,
@@ -41,14 +44,15 @@ def run(arguments: Namespace) -> int:
         progress=(lambda text: None) if arguments.quiet else line.update,
     )
     line.close()
-    if arguments.plot:
-        found.plot(arguments.plot)
+    for file, draw in zip(pictures.values(), (found.plot, found.plot_histograms, found.plot_speeds), strict=True):
+        if file:
+            draw(file)
     if arguments.runs:
         write_output(Path(arguments.runs), _csv(found))
     if arguments.json:
         print(msgspec.json.encode(_summary(found)).decode())
     else:
-        _print(found, arguments.plot)
+        _print(found, list(filter(None, pictures.values())))
     if all(model.different is None for model in found.models):
         return 2
     return int(any(model.different for model in found.models))
@@ -59,22 +63,27 @@ def _labelled(options: list[list[str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for paths in options:
         label, equals, first = paths[0].partition("=")
-        if not equals or os.path.exists(paths[0]):
+        if not equals or ":" in label or os.path.exists(paths[0]):
             label, first = Path(paths[0]).resolve().stem, paths[0]
         if label in found or label == "real":
             raise GapError(f"--sim {paths[0]}: the label {label!r} is taken; write --sim ANOTHER={first}")
-        found[label] = [first, *paths[1:]]
+        found[label] = expanded([first, *paths[1:]])
     return found
 
 
-def _print(found: Gap, plot: str | None) -> None:
+def _by_level(options: list[list[str]], factor: str) -> dict[str, list[str]]:
+    """Return the logs of each level of a factor."""
+    return grouped([path for paths in options for path in paths], factor)
+
+
+def _print(found: Gap, pictures: list[str]) -> None:
     if any(model.manoeuvres for model in found.models):
         print_table(f"Judge {found.judge}: simulated against {len(found.real.runs)} real runs", *found.table())
         print("\n".join(describe(found.quantities)))
         print(f"{found.name}: mean of the distances. floor: median distance between random halves of the real runs.")
     print(found.text(), end="")
-    if plot:
-        print(f"picture: {plot}")
+    for file in pictures:
+        print(f"picture: {file}")
 
 
 def _csv(found: Gap) -> str:
@@ -92,6 +101,7 @@ def _summary(found: Gap) -> dict[str, object]:
         "distance": found.distance,
         "quantities": found.quantities,
         "real_runs": len(found.real.runs),
+        "ranks": found.ranks(),
         "notes": found.notes,
         "models": {
             model.simulated.label: {

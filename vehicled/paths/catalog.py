@@ -56,6 +56,13 @@ _FORMULAS: dict[str, Callable[..., Course]] = {
     "straight_run": manoeuvres.straight_run,
     "random": random_course,
 }
+_FORMULAS |= {
+    (name := f"{line}_two_speed"): partial(_FORMULAS[line], second_mps=2.0, name=name)
+    for line in (
+        "circle_r2_ccw", "circle_r2_cw", "circle_r5_ccw", "circle_r5_cw", "circle_r25_ccw", "circle_r25_cw", "straight_30m",
+    )
+}  # fmt: skip
+"""The seven lines of the published imitation study (2023) at 1 m/s on their first half and 2 m/s on their second."""
 _MPH = 0.44704
 _THESIS: tuple[tuple[str, tuple[int, ...], Callable[..., Course]], ...] = (
     ("st", (5,), manoeuvres.straight_run),

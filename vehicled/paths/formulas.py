@@ -37,10 +37,13 @@ def smooth_step(u: Array) -> Array:
     return u**3 * (10.0 - 15.0 * u + 6.0 * u**2)
 
 
-def straight(length_m: float = 20.0, *, speed_mps: float = 1.0, name: str = "straight") -> Course:
-    """Return a line due east."""
+def straight(length_m: float = 20.0, *, speed_mps: float = 1.0, second_mps: float | None = None, name: str = "straight") -> Course:
+    """Return a line due east; ``second_mps`` is the speed of its second half."""
     positive(name, length_m=length_m)
-    return course_from_waypoints(name, [0.0, length_m], [0.0, 0.0], default_speed_mps=speed_mps, closed=False)
+    if second_mps is None:
+        return course_from_waypoints(name, [0.0, length_m], [0.0, 0.0], default_speed_mps=speed_mps, closed=False)
+    x = np.linspace(0.0, length_m, steps(name, length_m) + 1)
+    return course_from_waypoints(name, x, 0.0 * x, speed=_halves(name, len(x), speed_mps, second_mps), closed=False)
 
 
 def circle(
@@ -49,9 +52,13 @@ def circle(
     laps: int = 1,
     *,
     speed_mps: float = 1.0,
+    second_mps: float | None = None,
     name: str = "circle",
 ) -> Course:
-    """Return a circle that leaves the origin eastwards. One lap is a closed course; several are one open line wound up."""
+    """Return a circle that leaves the origin eastwards. One lap is a closed course; several are one open line wound up.
+
+    ``second_mps`` is the speed of the second half of the line.
+    """
     positive(name, radius_m=radius_m, laps=laps)
     if direction not in ("ccw", "cw"):
         raise CourseError(f'{name}: direction is "{direction}"; it is "ccw" or "cw"')
@@ -59,7 +66,14 @@ def circle(
     angle = np.linspace(0.0, 2.0 * pi * laps, n, endpoint=laps > 1)
     side = 1.0 if direction == "ccw" else -1.0
     x, y = radius_m * np.sin(angle), side * radius_m * (1.0 - np.cos(angle))
-    return course_from_waypoints(name, x, y, default_speed_mps=speed_mps, closed=laps == 1)
+    speeds = None if second_mps is None else _halves(name, n, speed_mps, second_mps)
+    return course_from_waypoints(name, x, y, speed=speeds, default_speed_mps=speed_mps, closed=laps == 1)
+
+
+def _halves(name: str, n: int, first_mps: float, second_mps: float) -> Array:
+    """Return the speeds of n waypoints: one on the first half of the line, another on the second."""
+    positive(name, speed_mps=first_mps, second_mps=second_mps)
+    return np.where(np.arange(n) < n // 2, first_mps, second_mps)
 
 
 def sine(

@@ -79,8 +79,18 @@ class Gap(Struct, frozen=True):
             for run in each.runs
         ]
 
+    def ranks(self) -> dict[str, dict[str, int]]:
+        """Return the rank of each model by manoeuvre and label: 1 is the nearest to the real runs."""
+        names = dict.fromkeys(name for model in self.models for name in model.manoeuvres)
+        found = {}
+        for name in names:
+            totals = {model.simulated.label: model.manoeuvres[name].total for model in self.models if name in model.manoeuvres}
+            found[name] = {label: k for k, label in enumerate(sorted(totals, key=totals.__getitem__), start=1)}
+        return found
+
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the columns and rows of the table of results."""
+        ranks = self.ranks()
         columns = [
             "runs",
             "manoeuvre",
@@ -88,7 +98,7 @@ class Gap(Struct, frozen=True):
             "sim.",
             *(f"W({name})" if self.name == "VEPD" else name for name in self.quantities),
         ]
-        columns += [self.name, "95 %", "floor", "x floor", "p"]
+        columns += [self.name, "95 %", "floor", "x floor", "p", *(["rank"] if len(self.models) > 1 else [])]
         rows = []
         for model in self.models:
             for name, found in model.manoeuvres.items():
@@ -96,6 +106,7 @@ class Gap(Struct, frozen=True):
                 rows[-1] += [f"{found.distances[quantity]:.4f}" for quantity in self.quantities]
                 rows[-1] += [f"{found.total:.4f}", _range(found.interval.low, found.interval.high), _number(found.floor.median)]
                 rows[-1] += [_number(found.floors, ".1f"), _number(found.p, ".3f")]
+                rows[-1] += [str(ranks[name][model.simulated.label])] if len(self.models) > 1 else []
         return columns, rows
 
     def text(self) -> str:
@@ -110,6 +121,18 @@ class Gap(Struct, frozen=True):
         from vehicled.reality_gap.picture import draw
 
         draw(self, file)
+
+    def plot_histograms(self, file: str | os.PathLike[str]) -> None:
+        """Draw how often each value of each quantity occurs, by manoeuvre. Needs matplotlib. Raises SetupError."""
+        from vehicled.reality_gap.picture import draw_histograms
+
+        draw_histograms(self, file)
+
+    def plot_speeds(self, file: str | os.PathLike[str]) -> None:
+        """Draw true and judged speed of one run of each set and manoeuvre. Needs matplotlib. Raises SetupError."""
+        from vehicled.reality_gap.picture import draw_speeds
+
+        draw_speeds(self, file)
 
 
 def gap(

@@ -1,4 +1,5 @@
-"""Quantile-quantile picture: each set of simulated runs against the real runs, with the band of real halves against each other."""
+"""Pictures of a gap: quantiles of simulated against real runs with the band of real halves against each other, histograms of the
+quantities, and the speeds that were compared."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from matplotlib.figure import Figure
 
 from vehicled.output import save_figure
 from vehicled.reality_gap.quantities import MEANINGS, UNITS
-from vehicled.reality_gap.runs import RunSet
+from vehicled.reality_gap.runs import JudgedRun, RunSet
 from vehicled.recordings.recording import Array
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ _MARKERS = "osD^vP"
 _POINTS = 41
 """Quantiles of the band."""
 _HALVES = 400
+_BINS = 12
+_TRUE, _JUDGED = "black", "#d1495b"
 
 
 def draw(gap: "Gap", file: str | os.PathLike[str]) -> None:
@@ -65,6 +68,76 @@ def _panel(axes: Any, gap: "Gap", name: str, *, legend: bool) -> None:
     axes.grid(alpha=0.25)
     if legend:
         axes.legend(loc="upper left", fontsize=8)
+
+
+def draw_histograms(gap: "Gap", file: str | os.PathLike[str]) -> None:
+    """Draw a panel for each quantity and manoeuvre: how many runs of each set have which value. Raises SetupError."""
+    manoeuvres = _manoeuvres(gap)
+    figure = Figure(figsize=(4.4 * len(manoeuvres), 3.2 * len(gap.quantities)), dpi=120, layout="constrained")
+    panels = figure.subplots(len(gap.quantities), len(manoeuvres), squeeze=False)
+    for row, name in enumerate(gap.quantities):
+        for column, manoeuvre in enumerate(manoeuvres):
+            axes = panels[row][column]
+            sets = [(each, _values(_of(each, manoeuvre), name)) for each in _sets(gap)]
+            everything = np.concatenate([values for _, values in sets])
+            if not len(everything):
+                continue
+            edges = np.histogram_bin_edges(everything, _BINS)
+            for number, (each, values) in enumerate(sets):
+                colour, width = ("black", 2.0) if each is gap.real else (_COLOURS[(number - 1) % len(_COLOURS)], 1.0)
+                share = np.full(len(values), 1.0 / max(len(values), 1))
+                axes.hist(values, edges, histtype="step", label=each.label, weights=share, color=colour, lw=width)
+            axes.set(xlabel=f"{name}{f' ({UNITS[name]})' if UNITS[name] else ''}", title=manoeuvre if row == 0 else "")
+            axes.grid(alpha=0.25)
+        panels[row][0].set_ylabel("part of the runs")
+    panels[0][0].legend(fontsize=8)
+    figure.suptitle(f"Quantities of the runs, judge {gap.judge}", fontsize=10)
+    save_figure(figure, file)
+
+
+def draw_speeds(gap: "Gap", file: str | os.PathLike[str]) -> None:
+    """Draw true and judged speed of the run with the median E of each set (columns) and manoeuvre (rows). Raises SetupError."""
+    sets, manoeuvres = _sets(gap), _manoeuvres(gap)
+    figure = Figure(figsize=(1.0 + 2.4 * len(sets), 0.8 + 2.0 * len(manoeuvres)), dpi=100, layout="constrained")
+    panels = figure.subplots(len(manoeuvres), len(sets), squeeze=False, sharey="row", sharex="row")
+    for row, manoeuvre in enumerate(manoeuvres):
+        for column, each in enumerate(sets):
+            axes = panels[row][column]
+            run = _median_run(_of(each, manoeuvre))
+            if run is not None and run.measured.speeds is not None:
+                speeds = run.measured.speeds
+                axes.plot(speeds.t_s, speeds.true_mps, color=_TRUE, lw=1.4, label="truth")
+                axes.plot(speeds.t_s, speeds.judged_mps, color=_JUDGED, lw=0.9, label="judge")
+                said = f"{manoeuvre or 'all'}, E {run.measured.values['E']:.3f} m/s"
+                axes.text(0.5, 0.08, said, transform=axes.transAxes, ha="center", fontsize=8)
+            if row == 0:
+                axes.set_title(each.label, fontsize=9)
+            axes.grid(alpha=0.25)
+        panels[row][0].set_ylabel("speed (m/s)")
+    for axes in panels[-1]:
+        axes.set_xlabel("time (s)")
+    panels[0][0].legend(fontsize=8, loc="center")
+    figure.suptitle(f"Speed of the judge {gap.judge} and true speed, of each set the run with the median E", fontsize=10)
+    save_figure(figure, file)
+
+
+def _sets(gap: "Gap") -> list[RunSet]:
+    return [gap.real, *(model.simulated for model in gap.models)]
+
+
+def _manoeuvres(gap: "Gap") -> list[str]:
+    """Return the manoeuvres that some simulated set has in common with the real runs; one empty name if nothing is named alike."""
+    simulated = {run.manoeuvre for model in gap.models for run in model.simulated.runs}
+    return sorted({run.manoeuvre for run in gap.real.runs} & simulated) or [""]
+
+
+def _of(runs: RunSet, manoeuvre: str) -> RunSet:
+    return RunSet(runs.label, [run for run in runs.runs if not manoeuvre or run.manoeuvre == manoeuvre])
+
+
+def _median_run(runs: RunSet) -> JudgedRun | None:
+    ordered = sorted(runs.runs, key=lambda run: run.measured.values["E"])
+    return ordered[len(ordered) // 2] if ordered else None
 
 
 def _values(runs: RunSet, name: str) -> Array:

@@ -47,6 +47,15 @@ class JudgeTrack(Struct, frozen=True):
     """Normalised innovation squared of the newest position, two degrees of freedom; NaN where the judge has none."""
 
 
+class Speeds(Struct, frozen=True):
+    """The two speeds that were compared: arrays of shape (n,), at 15 Hz."""
+
+    t_s: Array
+    """Time since the first judged sample."""
+    true_mps: Array
+    judged_mps: Array
+
+
 class Measured(Struct, frozen=True):
     """The quantities of one run, and what part of it they were computed from."""
 
@@ -56,6 +65,7 @@ class Measured(Struct, frozen=True):
     """Length of the stretch that was judged."""
     share: float
     """Part of the run's time that the stretch covers."""
+    speeds: Speeds | None = None
 
 
 def measure(truth: Truth, track: JudgeTrack, span_ns: tuple[int, int] | None = None) -> Measured:
@@ -92,7 +102,7 @@ def measure(truth: Truth, track: JudgeTrack, span_ns: tuple[int, int] | None = N
         "nis": _mean_nis(track, origin_ns, start, end),
     }
     whole = max(float(at[-1] - at[0]), end - start)
-    return Measured(values, end - start, (end - start) / whole)
+    return Measured(values, end - start, (end - start) / whole, Speeds(grid - start, true_speed, estimated_speed))
 
 
 def flatness(signal: Array) -> float:

@@ -1,14 +1,14 @@
 """ROS 1 and ROS 2 bags as recordings, through the ``rosbags`` library, which is optional.
 
-Read by type, whatever the topics are called: NavSatFix, Imu, TwistStamped (the speed of the body), AckermannDriveStamped (commands)
-and Odometry (what was published). Where several topics have a type, the one with most messages counts, for commands first one whose
-name says that they were applied. An Imu without rates is a heading, as receivers with two antennas publish it, and
-is read beside. Drivers give the status GBAS to RTK fixed and floating alike, some to all corrections. So a fix is
-taken as RTK fixed only if its covariance agrees, and only these are the truth.
+Read by type, whatever the topics are called: NavSatFix, Imu, TwistStamped (the speed of the body), AckermannDriveStamped
+(commands) and Odometry (what was published). Where several topics have a type, the one with most messages counts, for commands
+first one with speeds, then one whose name says that they were applied. An Imu without rates is a heading, as receivers with two
+antennas publish it, and is read beside. Drivers give the status GBAS to RTK fixed and floating alike, some to all corrections.
+So a fix is taken as RTK fixed only if its covariance agrees, and only these are the truth.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import atan2, inf, isfinite, nan, radians, sqrt
 from pathlib import Path
@@ -76,7 +76,7 @@ class Bag:
     def __init__(self, reader: Any) -> None:
         self._reader = reader
         headings = [connection for connection in reader.connections if connection.msgtype == IMU and self._only_turned(connection)]
-        self.chosen = _choose([connection for connection in reader.connections if connection not in headings])
+        self.chosen = _choose([connection for connection in reader.connections if connection not in headings], self._has_speed)
         known = {connection.topic for connection in reader.connections if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY)}
         heading = max(headings, key=lambda connection: (connection.msgcount, connection.topic), default=None)
         self._heading = "" if heading is None else heading.topic
@@ -86,12 +86,21 @@ class Bag:
         self.left_out = sorted(known - {connection.topic for connection in self.chosen})
         """Topics of known types beside which others of their types were chosen."""
 
+    def _first(self, connection: Any) -> Any:
+        """Return the first message of a topic; None if it has none."""
+        for _, _, data in self._reader.messages(connections=[connection]):
+            return self._reader.deserialize(data, connection.msgtype)
+        return None
+
     def _only_turned(self, connection: Any) -> bool:
         """Return True for a topic of orientations without rates, by its first message."""
-        for _, _, data in self._reader.messages(connections=[connection]):
-            message = self._reader.deserialize(data, connection.msgtype)
-            return bool(message.angular_velocity_covariance[0] < 0.0 <= message.orientation_covariance[0])
-        return False
+        message = self._first(connection)
+        return message is not None and bool(message.angular_velocity_covariance[0] < 0.0 <= message.orientation_covariance[0])
+
+    def _has_speed(self, connection: Any) -> bool:
+        """Return False for commands without a speed, as our own applied ones, which have a throttle instead."""
+        message = self._first(connection) if connection.msgtype == DRIVE else None
+        return message is None or isfinite(message.drive.speed)
 
     def messages(self) -> Iterator[tuple[str, int, Any]]:
         """Yield type, time of arrival and content of the messages, in order of arrival; of an Imu what is read of it."""
@@ -121,16 +130,16 @@ def open_bag(path: str | os.PathLike[str]) -> Iterator[Bag]:
         raise RecordingError(f"{path}: cannot be read as a ROS bag: {type(error).__name__}: {error}") from error
 
 
-def _choose(connections: Any) -> list[Any]:
+def _choose(connections: Any, has_speed: Callable[[Any], bool]) -> list[Any]:
     """Connections of a bag that are read: for each type its best topic."""
-    best: dict[str, tuple[bool, int, str]] = {}
+    best: dict[str, tuple[bool, bool, int, str]] = {}
     for connection in connections:
         # A speed that is commanded is not one that was measured.
         commanded = connection.msgtype == TWIST and "cmd" in connection.topic
         if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY) and not commanded:
-            rank = ("applied" in connection.topic, connection.msgcount, connection.topic)
-            best[connection.msgtype] = max(rank, best.get(connection.msgtype, (False, -1, "")))
-    topics = {topic for _, _, topic in best.values()}
+            rank = (has_speed(connection), "applied" in connection.topic, connection.msgcount, connection.topic)
+            best[connection.msgtype] = max(rank, best.get(connection.msgtype, (False, False, -1, "")))
+    topics = {topic for *_, topic in best.values()}
     return [connection for connection in connections if connection.topic in topics and connection.msgtype in best]
 
 

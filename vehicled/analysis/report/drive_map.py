@@ -1,18 +1,75 @@
-"""Map of the drive: course, ground truth, estimate with its uncertainty, and stops."""
+"""Maps of the drive: course, ground truth, estimate with its uncertainty, and stops; and the speed by colour."""
 
 from math import atan2, cos, floor, hypot, log10, sin, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vehicled.analysis.report.chart import key, moment, number
 from vehicled.analysis.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.analysis.report.scan import Findings
+from vehicled.analysis.report.thin import gap_columns
 from vehicled.analysis.report.verdict import stops
 from vehicled.messages import Path
 
 _MARGIN = 0.05
 _EXAGGERATIONS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+_HEAT = ("#4b3fa0", "#9c3fa8", "#d0567a", "#ee8a4a", "#e3b505")
+"""Colours of equal ranges of the speed, slow to fast: of rising lightness, and visible on light and dark pages."""
+
+
+class _View(NamedTuple):
+    """Part of the plane that a map shows, and its scale."""
+
+    left: float
+    top: float
+    size: Any
+    scale: float
+
+    def place(self, points: Any) -> Any:
+        """Return points (n, 2) in m as those of the picture."""
+        return np.stack([(points[:, 0] - self.left) * self.scale, (self.top - points[:, 1]) * self.scale], axis=1)
+
+    def svg(self, parts: list[str], label: str) -> str:
+        """Return the picture."""
+        width, height = self.size * self.scale
+        return f'<svg class="map" viewBox="0 0 {width:.1f} {height:.1f}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _view(places: Any) -> _View:
+    places = places[np.isfinite(places).all(axis=1)]
+    low, high = places.min(axis=0), places.max(axis=0)
+    span = max(float((high - low).max()), 1.0)
+    # Limit the aspect ratio: a straight road needs room for its lateral errors.
+    middle, size = (low + high) / 2, np.maximum(high - low, span * 0.4) + 2 * _MARGIN * span
+    return _View(middle[0] - size[0] / 2, middle[1] + size[1] / 2, size, 1000.0 / float(size.max()))
+
+
+def speed_map(f: Findings) -> PanelOrMissing:
+    """Draw the drive with its speed by colour, or give the reason why it is missing."""
+    name = "ground_truth.speed_mps" if f.has("ground_truth.speed_mps") else "state_estimate.speed_mps"
+    speeds = 0.5 * np.abs(f.series[name].low + f.series[name].high) if f.has(name) else np.full(len(f.place), np.nan)
+    known = np.flatnonzero(np.isfinite(speeds) & np.isfinite(f.place).all(axis=1))
+    if len(known) < 2 or speeds[known].max() <= 0.0:
+        return MissingPanel("speed-map", "Speed on the map", "The log has no places with a speed.")
+    view, top = _view(f.place[known]), float(speeds[known].max())
+    bins = np.minimum((speeds[known] / top * len(_HEAT)).astype(int), len(_HEAT) - 1)
+    points = view.place(f.place[known])
+    joined = np.diff(known) <= gap_columns(known)
+    parts = [_grid(view.left, view.top, view.size, view.scale)]
+    for number_of_bin, colour in enumerate(_HEAT):
+        chosen = np.flatnonzero(joined & (bins[:-1] == number_of_bin))
+        steps = points[chosen + 1] - points[chosen]
+        d = "".join(f"M{x:.1f} {y:.1f}l{dx:.1f} {dy:.1f}" for (x, y), (dx, dy) in zip(points[chosen].tolist(), steps.tolist()))
+        parts.append(f'<path class="heat" stroke="{colour}" d="{d}"/>' if d else "")
+    edges = np.linspace(0.0, top, len(_HEAT) + 1)
+    legend = "".join(
+        f'<span class="key"><svg class="sample" viewBox="0 0 22 8"><path class="heat" stroke="{colour}" d="M1 4h20"/></svg>'
+        f"{low:.2f} to {high:.2f}</span>"
+        for colour, low, high in zip(_HEAT, edges, edges[1:])
+    )
+    of = "true" if name.startswith("ground") else "estimated"
+    return Panel("speed-map", "Speed on the map", "m/s", view.svg(parts, "speed on the map"), legend, f"The {of} speed.")
 
 
 def drive_map(f: Findings) -> PanelOrMissing:
@@ -22,20 +79,9 @@ def drive_map(f: Findings) -> PanelOrMissing:
     if not paths and not traces:
         return MissingPanel("map", "Map of the drive", "The log has neither a course nor estimates.")
     clouds = [np.stack([path.x_m, path.y_m], axis=1) for path in paths] + list(traces.values())
-    places = np.concatenate(clouds)
-    places = places[np.isfinite(places).all(axis=1)]
-    low, high = places.min(axis=0), places.max(axis=0)
-    span = max(float((high - low).max()), 1.0)
-    # Limit the aspect ratio: a straight road needs room for its lateral errors.
-    middle, size = (low + high) / 2, np.maximum(high - low, span * 0.4) + 2 * _MARGIN * span
-    left, top = middle[0] - size[0] / 2, middle[1] + size[1] / 2
-    scale = 1000.0 / float(size.max())
-
-    def place(points: Any) -> Any:
-        return np.stack([(points[:, 0] - left) * scale, (top - points[:, 1]) * scale], axis=1)
-
-    width, height = float(size[0]) * scale, float(size[1]) * scale
-    parts, legend = [_grid(left, top, size, scale)], ""
+    view = _view(np.concatenate(clouds))
+    place, span = view.place, float(view.size.max()) / (1 + 2 * _MARGIN)
+    parts, legend = [_grid(view.left, view.top, view.size, view.scale)], ""
     courses = [_polyline(place(np.stack([path.x_m, path.y_m], axis=1)), path.closed) for path in paths[:4]]
     parts += [f'<path class="line course" d="{d}"/>' for d in courses]
     if paths:
@@ -63,8 +109,7 @@ def drive_map(f: Findings) -> PanelOrMissing:
     tick = _round(span / 4)
     note += f"Grid: {number(tick)} m; east to the right, north up. "
     note += " ".join(f"{name.capitalize()}: one of {t.every} samples." for name, t in f.traces.items() if t.every > 1)
-    svg = f'<svg class="map" viewBox="0 0 {width:.1f} {height:.1f}" role="img" aria-label="map of the drive">{"".join(parts)}</svg>'
-    return Panel("map", "Map of the drive", "", svg, legend, note)
+    return Panel("map", "Map of the drive", "", view.svg(parts, "map of the drive"), legend, note)
 
 
 def _grid(left: float, top: float, size: Any, scale: float) -> str:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from vehicled import __version__
 from vehicled.analysis.report.chart import moment, number
 from vehicled.analysis.report.diagrams import histograms, waterfalls
-from vehicled.analysis.report.drive_map import drive_map
+from vehicled.analysis.report.drive_map import drive_map, speed_map
 from vehicled.analysis.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.analysis.report.panels import panels
 from vehicled.analysis.report.rows import said
@@ -44,15 +44,15 @@ def render(f: Findings, judged: Verdict | None = None) -> str:
     title = f"{f.header.profile} on {f.header.course}" if f.header else os.path.basename(f.path)
     made = [] if f.empty else panels(f)
     diagrams: list[PanelOrMissing] = [] if f.empty else [*waterfalls(f), *histograms(f)]
-    plan: PanelOrMissing | None = None if f.empty else drive_map(f)
+    maps: list[PanelOrMissing] = [] if f.empty else [drive_map(f), speed_map(f)]
     parts = [
         _verdict(f, judged, title),
-        _section("drive", "Map", [plan]) if plan is not None and isinstance(plan, Panel) else "",
+        _section("drive", "Map", maps),
         _section("time", "Along the drive", made, before=_thinning(f)) if made else "",
         _section("ways", "Timing in all", diagrams),
         _tables(f),
     ]
-    missing = [m for m in [*made, *diagrams, plan] if isinstance(m, MissingPanel)]
+    missing = [m for m in [*made, *diagrams, *maps] if isinstance(m, MissingPanel)]
     if missing:
         rows = "".join(f"<li><b>{escape(m.title)}</b>: {escape(m.reason)}</li>" for m in missing)
         parts.append(f'<section id="absent"><h2>Not shown, and why</h2><ul>{rows}</ul></section>')

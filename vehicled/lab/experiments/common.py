@@ -12,6 +12,12 @@ EXPERIMENTS = {
     "ekf-circle": ("vehicled.lab.experiments.ekf_circle", "ten circles on wandering GPS: filters against the measurement"),
     "mpc-tracking": ("vehicled.lab.experiments.mpc_tracking", "two trajectories, five tests each: predictive control in the loop"),
     "standing-receiver": ("vehicled.lab.experiments.standing_receiver", "a standing receiver: recorded and simulated positions"),
+    "ins-check": ("vehicled.lab.experiments.ins_check", "straight drives of known length: is the speed of the INS a truth?"),
+    "sim-to-real": (
+        "vehicled.lab.experiments.sim_to_real",
+        "commands, errors and speed of simulated drives beside recorded ones",
+    ),
+    "vepd": ("vehicled.lab.experiments.vepd", "three manoeuvres, five receiver models, ten drives: which is like a real receiver"),
 }
 """Module and one line about it, by name."""
 
