@@ -5,6 +5,7 @@ import json
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -177,7 +178,8 @@ def test_the_white_noise_of_the_paper_s_filter_is_worth_the_walk(form: str) -> N
 
 def test_what_a_published_filter_is_told_is_in_its_name() -> None:
     vehicle = load_profile("art").vehicle
-    plain, told = (ekf_circle.make_estimator(name, vehicle, "simulator") for name in ("ekf4_paper", "ekf4_paper+drive+30m"))
+    plain: Any = ekf_circle.make_estimator("ekf4_paper", vehicle, "simulator")
+    told: Any = ekf_circle.make_estimator("ekf4_paper+drive+30m", vehicle, "simulator")
     assert plain._params.stall_torque_nm == 0.3
     assert told._params.stall_torque_nm == vehicle.drive.stall_torque_nm
     assert told._params.measured_position_sigma_m == 30.0

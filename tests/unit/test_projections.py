@@ -18,7 +18,7 @@ pyproj = pytest.importorskip("pyproj")
 
 UTM = "EPSG:32616"
 SITE = Datum.from_degrees(47.11, -88.55)
-"""In the north of Michigan, 1.6 degrees west of the middle of the zone."""
+"""A place in the north of Michigan, 1.6 degrees west of the middle of the zone."""
 
 
 def easting_northing(x_m: float, y_m: float) -> tuple[float, float]:

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+from vehicled.lab.experiments.gps_noise import fix_at
 from vehicled.lab.published import ekf4, ekf4_paper
+from vehicled.messages import Heading, HeadingKind
+from vehicled.paths.datum import LOT_17
+from vehicled.profile import load_profile
 
 P = ekf4.Ekf4PublishedParams(position_sigma_m=0.0, yaw_sigma_rad=0.0, speed_sigma_mps=0.0)
 
@@ -28,3 +32,15 @@ def test_friction_does_not_drive_it_backward() -> None:
     state = ekf4.begin(0.0, 0.0, 0.0)
     assert ekf4_paper.predict(P, state, 0.0, 0.0).q[3] == 0.0
     assert ekf4.predict(P, state, 0.0, 0.0).q[3] < 0.0
+
+
+def test_a_fix_is_fused_in_the_step_that_ends_with_it() -> None:
+    vehicle = load_profile("art").vehicle
+    estimator = ekf4_paper.Ekf4Paper(ekf4.Ekf4PublishedParams(), vehicle, LOT_17, (0.0, 0.0, 0.0))
+    for t_ns in range(0, 210_000_000, 10_000_000):
+        if t_ns % ekf4.STEP_NS == 0:
+            estimator.observe(Heading(t_ns, t_ns, 0.0, 0.03, HeadingKind.MAGNETIC))
+            estimator.observe(fix_at(t_ns, 1e-8 * t_ns, 0.0, 0.5))
+        found = estimator.step(t_ns)
+        assert found.newest_input_ns == t_ns // ekf4.STEP_NS * ekf4.STEP_NS
+        assert found.x_m > 0.0 or t_ns < ekf4.STEP_NS

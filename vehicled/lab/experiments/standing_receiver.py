@@ -40,7 +40,8 @@ class Stand(Struct, frozen=True):
     @property
     def distance_m(self) -> Array:
         """Distances from the first position (n,), m."""
-        return np.hypot(*self.error_m.T)
+        found: Array = np.hypot(*self.error_m.T)
+        return found
 
 
 class Row(Struct, frozen=True):
@@ -113,13 +114,15 @@ def recorded_stands(paths: Sequence[str], longest_s: float) -> tuple[list[Stand]
             continue
         known = np.flatnonzero(np.isfinite(errors.error_m[:, 0]))
         known = known[known * errors.period_s <= longest_s]
-        found.append(Stand(drive.name, known * errors.period_s, errors.error_m[known] - errors.error_m[known[0]]))
+        found.append(
+            Stand(drive.name, errors.period_s * known.astype(np.float64), errors.error_m[known] - errors.error_m[known[0]])
+        )
     return found, left_out
 
 
 def simulated_stands(duration_s: float, draws: int, seed: int) -> dict[str, list[Stand]]:
     """Return draws of each form of the error, from zero on."""
-    t_s = np.arange(round(duration_s / STEP_S) + 1) * STEP_S
+    t_s: Array = np.linspace(0.0, duration_s, round(duration_s / STEP_S) + 1)
     found = {}
     for form, table in FORMS.items():
         noises = [GpsNoise(table, np.random.default_rng((seed, k))) for k in range(draws)]

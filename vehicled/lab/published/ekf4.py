@@ -161,7 +161,7 @@ class Ekf4Published:
         if self._state is None:
             self._start(now_ns)
         else:
-            due = round((now_ns - self._started_ns) / STEP_NS) - self._steps
+            due = self._steps_until(now_ns) - self._steps
             if due > MAX_STEPS:
                 self._steps += due - MAX_STEPS
                 due = MAX_STEPS
@@ -189,6 +189,9 @@ class Ekf4Published:
             self._fix = None
         sound = bool(np.abs(state.q).max() < MAX_STATE and np.isfinite(state.P).all())
         self._state = state if sound else None
+
+    def _steps_until(self, now_ns: int) -> int:
+        return round((now_ns - self._started_ns) / STEP_NS)
 
     def _predicted(self, state: PublishedFilterState) -> PublishedFilterState:
         return predict(self._params, state, self._throttle, self._steering)
