@@ -26,6 +26,7 @@ IDENTIFIERS: dict[str, str] = {
     "single_track": "vehicled.estimation.identification.identifier:SingleTrackIdentifier",
 }
 CONTROLLERS: dict[str, str] = {
+    "driver_model": "vehicled.learning.driver_model:DriverModel",
     "linear": "vehicled.control.linear:Linear",
     "mpc": "vehicled.control.mpc.controller:Mpc",
     "mpc_published": "vehicled.lab.published.mpc:MpcPublished",
