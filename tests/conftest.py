@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ import hypothesis
 import pytest
 from hypothesis.internal.conjecture import providers
 
+from tests.busy_computer import DEADLINE_S
 from vehicled.runtime.loop import new_event_loop
 
 ROOT = Path(__file__).resolve().parent.parent
-POLITE = 15
-"""Niceness of a worker from its first test on that does not drive in wall time."""
+NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
 
 # The checks of a change repeat exactly, with a few examples; `make soak` has more, and HYPOTHESIS_PROFILE=search looks for new ones
 # as long as it likes. No deadline in any: it would measure the machine, not the code.
@@ -84,10 +85,10 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Give way to the drives in wall time, which wait most of their time, and must not be late when they do not."""
-    waits = any("wall" in mark.args for mark in item.iter_markers("xdist_group"))
-    if "PYTEST_XDIST_WORKER" in os.environ and not waits:
-        os.nice(max(POLITE - os.nice(0), 0))
+    """Let the drives in wall time go first, where that is allowed: they wait most of their time."""
+    wall = any("wall" in mark.args for mark in item.iter_markers("xdist_group"))
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS - 10 if wall else NICENESS)
 
 
 _BACKENDS = [
@@ -173,7 +174,7 @@ def leaves_nothing_behind() -> Iterator[None]:
     for thread in set(threading.enumerate()) - threads:
         # Daemon threads are caches of the async libraries; they hold nothing and end by themselves.
         if not thread.daemon:
-            thread.join(timeout=5.0)
+            thread.join(timeout=DEADLINE_S)
             if thread.is_alive():
                 left.append(f"thread {thread.name}")
     left += [f"child process {pid}" for pid in _children() - children]

@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
+from tests.busy_computer import DEADLINE_S
+
 READ_BYTES = 1 << 16
 
 
@@ -38,7 +40,7 @@ class Relay:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         for thread in self._threads[1:]:
-            thread.join(10.0)
+            thread.join(DEADLINE_S)
         for end in self._ends:
             end.close()
 

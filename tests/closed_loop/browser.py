@@ -13,6 +13,8 @@ from urllib.request import urlopen
 
 from websockets.sync.client import ClientConnection, connect
 
+from tests.busy_computer import DEADLINE_S
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -41,7 +43,7 @@ class Tab:
         self._number += 1
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
         while True:
-            message = json.loads(self._socket.recv(timeout=20))
+            message = json.loads(self._socket.recv(timeout=DEADLINE_S))
             if message.get("id") == self._number:
                 assert "error" not in message, message
                 return dict(message["result"])
@@ -81,7 +83,7 @@ class Tab:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
-    def until(self, script: str, seconds: float = 15.0) -> None:
+    def until(self, script: str, seconds: float = DEADLINE_S) -> None:
         """Wait until an expression is true in the page; an expression that fails while the page loads counts as false."""
         end_s = time.monotonic() + seconds
         while not self.value(f"(() => {{ try {{ return {script} }} catch {{ return false }} }})()"):
@@ -112,7 +114,7 @@ def browser(folder: Path) -> Iterator[Tab]:
     )
     try:
         port = _port(folder / "DevToolsActivePort")
-        with urlopen(f"http://127.0.0.1:{port}/json/list", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/json/list", timeout=DEADLINE_S) as answer:
             target = next(target for target in json.load(answer) if target["type"] == "page")
         with connect(target["webSocketDebuggerUrl"], max_size=None, compression=None) as socket:
             yield Tab(socket)
@@ -126,7 +128,7 @@ def browser(folder: Path) -> Iterator[Tab]:
 
 
 def _port(file: Path) -> int:
-    end_s = time.monotonic() + 20.0
+    end_s = time.monotonic() + DEADLINE_S
     while True:
         try:
             return int(file.read_text().splitlines()[0])

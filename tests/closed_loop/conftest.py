@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests import forked
+from tests.busy_computer import DEADLINE_S
 from vehicled.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +48,7 @@ class Daemon:
         self._terminal, theirs = pty.openpty() if watched else (-1, subprocess.PIPE)
         self._said = ""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "vehicled", "sim", "--json", "--log", str(folder), *arguments],
+            [sys.executable, "-X", "faulthandler", "-m", "vehicled", "sim", "--json", "--log", str(folder), *arguments],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=theirs,
@@ -55,23 +57,28 @@ class Daemon:
         if watched:
             os.close(theirs)
 
-    def wait_until_driving(self, within_s: float = 30.0) -> None:
-        """Wait until the progress line shows that the vehicle is armed and drives."""
-        end = time.monotonic() + within_s
-        while time.monotonic() < end:
-            if any(line.rstrip().endswith("auto") for line in self._said.replace("\r", "\n").splitlines()):
-                return
-            assert self._read() or self.process.poll() is None, f"the daemon ended before it drove: {self.end()}"
-        raise AssertionError("the vehicle does not drive")
+    def wait_until_driving(self, speed_mps: float = 0.0) -> None:
+        """Wait until the progress line shows that the vehicle is armed and drives, at least as fast as given."""
+        driving = re.compile(r"(-?[\d.]+) m/s .* auto *$", re.MULTILINE)
+        self.wait_for(lambda said: any(float(each[1]) >= speed_mps for each in driving.finditer(said.replace("\r", "\n"))))
+
+    def wait_for(self, shown: str | Callable[[str], bool]) -> None:
+        """Wait for a text in the output on the terminal, or until the output fulfils a condition."""
+        end = time.monotonic() + DEADLINE_S
+        while not (shown in self._said if isinstance(shown, str) else shown(self._said)):
+            assert self._read() or self.process.poll() is None, f"the daemon ended before that: {self.end()}"
+            assert time.monotonic() < end, f"never shown in {DEADLINE_S:g} s: {self._said}"
 
     def _read(self) -> bool:
         """Read the terminal's output; False if there is none for 0.1 s."""
         if not select.select([self._terminal], [], [], 0.1)[0]:
             return False
-        with contextlib.suppress(OSError):  # the other side is closed
+        try:
             self._said += os.read(self._terminal, 1 << 14).decode(errors="replace")
-            return True
-        return False
+        except OSError:  # the other side is closed
+            time.sleep(0.01)
+            return False
+        return True
 
     def simulator_pid(self) -> int:
         """Return the process id of the daemon's simulator."""
@@ -81,14 +88,28 @@ class Daemon:
                 return int(pid)
         raise AssertionError("no simulator process")
 
-    def end(self, within_s: float = 60.0) -> tuple[int, dict[str, Any], str]:
+    def end(self) -> tuple[int, dict[str, Any], str]:
         """Wait for the end; return exit status, result and text output."""
-        end = time.monotonic() + within_s
+        end = time.monotonic() + DEADLINE_S
         while self._terminal >= 0 and self.process.poll() is None and time.monotonic() < end:
             self._read()
-        out, said = self.process.communicate(timeout=max(end - time.monotonic(), 0.1))
+        try:
+            out, said = self.process.communicate(timeout=max(end - time.monotonic(), 1.0))
+        except subprocess.TimeoutExpired:
+            # The interpreter prints what each of its threads executes.
+            self.process.send_signal(signal.SIGABRT)
+            out, said = self.process.communicate()
+            while self._terminal >= 0 and self._read():
+                pass
+            raise AssertionError(f"the daemon does not end: {out}\n{said or self._said}") from None
         self.close()
         return self.process.returncode, json.loads(out) if out.strip() else {}, said or self._said
+
+    def shown(self) -> str:
+        """Return all output on the terminal so far."""
+        while self._read():
+            pass
+        return self._said
 
     def close(self) -> None:
         """Close the terminal."""

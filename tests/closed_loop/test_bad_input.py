@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.busy_computer import DEADLINE_S
 from tests.closed_loop.conftest import ROOT
 from vehicled.cli import main
 
 
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line as users do."""
-    return subprocess.run([sys.executable, "-m", "vehicled", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-m", "vehicled", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.busy_computer import DEADLINE_S
 from tests.closed_loop.conftest import ROOT
 
 
 def status(*words: str, folder: Path) -> int:
-    done = subprocess.run([sys.executable, "-m", "vehicled", *words], cwd=folder, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "vehicled", *words], cwd=folder, capture_output=True, timeout=DEADLINE_S, check=False
+    )
     assert b"Traceback" not in done.stderr
     return done.returncode
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.busy_computer import DEADLINE_S
 from tests.closed_loop.conftest import ROOT
 
 OFFLINE = (
@@ -32,7 +33,7 @@ def test_a_daemon_on_its_own_ports_loads_only_what_a_drive_needs(tmp_path: Path)
         while not said.endswith("}\n") and (line := daemon.stderr.readline()):
             said += line
         daemon.send_signal(signal.SIGTERM)
-        printed, rest = daemon.communicate(timeout=60)
+        printed, rest = daemon.communicate(timeout=DEADLINE_S)
     lines = printed.splitlines()
     assert lines, said + rest
     loaded = json.loads(lines[-1])

@@ -6,36 +6,32 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
 from tests.closed_loop.conftest import ROOT
 from vehicled.profile import load
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
-LIMITS = ("imu_silence_s=1", "estimate_silence_s=1", "loop_silence_s=1", "arming_missed_share=1")
-PATIENT = [word for limit in LIMITS for word in ("--set", f"limits.{limit}")]
 
 
 def test_ready_status_watchdog_and_stopping(tmp_path: Path) -> None:
     link, notify = tmp_path / "link", tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(notify))
-        manager.settimeout(20)
+        manager.settimeout(DEADLINE_S)
         simulator = subprocess.Popen(
             [*VEHICLED, "simulator", "--listen", f"unix:{link}", "--course", "circle_r5_ccw"],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
         )
-        end = time.monotonic() + 20
-        while not link.exists() and time.monotonic() < end:
-            time.sleep(0.02)
+        wait_until(link.exists)
         daemon = subprocess.Popen(
-            [*VEHICLED, "run", "--connect", f"unix:{link}", "--course", "circle_r5_ccw", "--log", str(tmp_path), *PATIENT],
+            [*VEHICLED, "run", "--connect", f"unix:{link}", "--course", "circle_r5_ccw", "--log", str(tmp_path), *WIDE_LIMITS],
             cwd=ROOT,
             env={**os.environ, "NOTIFY_SOCKET": str(notify), "WATCHDOG_USEC": "1000000"},
             stderr=subprocess.PIPE,
@@ -47,14 +43,14 @@ def test_ready_status_watchdog_and_stopping(tmp_path: Path) -> None:
                 heard.append(manager.recv(4096).decode())
             fed = sum("WATCHDOG=1" in line for line in heard)
             os.kill(daemon.pid, signal.SIGTERM)
-            _, said = daemon.communicate(timeout=20)
+            _, said = daemon.communicate(timeout=DEADLINE_S)
             manager.settimeout(0.1)
             try:
                 while True:
                     heard.append(manager.recv(4096).decode())
             except TimeoutError:
                 pass
-            assert simulator.wait(5) == 0
+            assert simulator.wait(DEADLINE_S) == 0
         finally:
             for process in (daemon, simulator):
                 process.kill()
@@ -74,7 +70,7 @@ def service(folder: Path, profile: str, *options: str) -> Iterator[tuple["subpro
     """The daemon on its own ports, none of which is there, and the socket of its service manager."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(folder / "notify"))
-        manager.settimeout(20)
+        manager.settimeout(DEADLINE_S)
         daemon = subprocess.Popen(
             [*VEHICLED, "run", "--profile", profile, "--log", str(folder), *options],
             cwd=ROOT,
@@ -117,14 +113,14 @@ def test_a_frozen_loop_is_not_fed_for(tmp_path: Path) -> None:
             late = ""
         assert late == ""
         os.kill(daemon.pid, signal.SIGCONT)
-        manager.settimeout(20)
+        manager.settimeout(DEADLINE_S)
         while "WATCHDOG=1" not in manager.recv(4096).decode():
             pass
         os.kill(daemon.pid, signal.SIGTERM)
         while not (heard := manager.recv(4096).decode()).startswith("STOPPING=1"):
             pass
         assert "SIGTERM" in heard
-        assert daemon.wait(20) == 130
+        assert daemon.wait(DEADLINE_S) == 130
         assert list(tmp_path.glob("*.mcap"))
 
 
@@ -136,7 +132,7 @@ def test_a_profile_that_was_changed_since_its_installation_does_not_arm(tmp_path
     with service(tmp_path, str(profile)) as (daemon, manager):
         assert f"{profile} has changed since it was checked" in manager.recv(4096).decode()
         os.kill(daemon.pid, signal.SIGTERM)
-        assert daemon.wait(20) == 130
+        assert daemon.wait(DEADLINE_S) == 130
 
 
 @pytest.mark.soak  # make test: the same refusal in test_run_own_ports.py
@@ -149,7 +145,7 @@ def test_a_second_daemon_of_a_profile_is_refused_in_words(tmp_path: Path) -> Non
             env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)},
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=DEADLINE_S,
             check=False,
         )
     assert second.returncode == 2, "systemd does not start it again"

@@ -19,11 +19,11 @@ import pytest
 from drivers.msglink.codec import Decoder as Messages
 from drivers.msglink.codec import encode as to_frame
 from sim_backend.__main__ import main
+from tests.busy_computer import DEADLINE_S
 from vehicled.link import Decoder, Frame, Hello, Kind, decode_hello, encode, encode_hello
 from vehicled.messages import ActuatorCommand, GroundTruth
 
 MS = 1_000_000
-PATIENCE_S = 20.0
 ARGUMENTS = ["--profile", "art", "--course", "circle_r5_ccw"]
 
 
@@ -89,7 +89,7 @@ def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", Daemon]]
     """A simulator on a socket pair; killed at the end if it still runs, which the tests count as a failure by its status."""
     ours, theirs = socket.socketpair()
     with ours:
-        ours.settimeout(PATIENCE_S)
+        ours.settimeout(DEADLINE_S)
         with theirs:
             process = simulator(*ARGUMENTS, *arguments, "--listen", f"fd:{theirs.fileno()}", pass_fds=(theirs.fileno(),))
         with process:
@@ -101,7 +101,7 @@ def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", Daemon]]
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
     """Exit status and what it said on stderr."""
-    _, said = process.communicate(timeout=PATIENCE_S)
+    _, said = process.communicate(timeout=DEADLINE_S)
     return process.returncode, said
 
 
@@ -301,7 +301,7 @@ def test_a_unix_socket_serves_one_daemon_and_is_removed(path: str):
         assert process.stdout is not None
         assert process.stdout.readline() == f"listening on unix:{path}\n"
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(PATIENCE_S)
+            sock.settimeout(DEADLINE_S)
             sock.connect(path)
             daemon = Daemon(sock)
             daemon.greet("lockstep")
@@ -330,7 +330,7 @@ def test_tcp():
         assert process.stdout is not None
         address = process.stdout.readline().removeprefix("listening on tcp:").strip()
         host, _, port = address.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as sock:
+        with socket.create_connection((host, int(port)), timeout=DEADLINE_S) as sock:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             daemon = Daemon(sock)
             digest, _ = lap(daemon, 10 * MS, 0.5)

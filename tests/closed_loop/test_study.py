@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import vehicled as v
+from tests.busy_computer import DEADLINE_S
 from tests.closed_loop import conftest
 from vehicled.studies.errors import StudyError
 
@@ -51,7 +52,7 @@ def command(folder: Path, *words: str) -> tuple[int, str, str]:
 
 
 def records(folder: Path) -> dict[str, Any]:
-    with sqlite3.connect(folder / "study.sqlite", timeout=30) as table:
+    with sqlite3.connect(folder / "study.sqlite", timeout=DEADLINE_S) as table:
         return {key: json.loads(row) for key, row in table.execute("SELECT key, row FROM record")}
 
 
@@ -88,7 +89,7 @@ def test_all_runs_are_driven_and_a_metric_that_raises_is_named(folder: Path, dri
 def test_the_command_of_a_run_repeats_it_in_two_processes(folder: Path, driven: tuple[int, str, str]) -> None:
     row = rows(folder)[2]
     words = [*VEHICLED, *shlex.split(row["command"])[1:], "--json", "--no-log", "--quiet"]
-    again = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    again = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert json.loads(again.stdout)["digest"] == row["digest"]
 
 
@@ -155,7 +156,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text(study)
     process = subprocess.Popen([*VEHICLED, "study", "many.toml", "--jobs", "1", "--quiet"], cwd=tmp_path)
     table = tmp_path / "study_many"
-    until = time.monotonic() + 60
+    until = time.monotonic() + DEADLINE_S
     while len(_records_if_any(table)) < 2 and time.monotonic() < until:
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
@@ -182,11 +183,11 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     words = [*VEHICLED, "study", "many.toml", "--jobs", "1"]
     # A test run in the background ignores Ctrl-C, and its children would, too.
     process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=_mind_ctrl_c)
-    until = time.monotonic() + 60
+    until = time.monotonic() + DEADLINE_S
     while not _records_if_any(tmp_path / "study_many") and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    assert "the same command goes on" in process.communicate(timeout=30)[1]
+    assert "the same command goes on" in process.communicate(timeout=DEADLINE_S)[1]
     assert process.returncode == 130
     assert records(tmp_path / "study_many")
 
@@ -227,8 +228,8 @@ def test_a_full_disk_keeps_what_was_finished(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 
     done = subprocess.run(
-        [*VEHICLED, "study", "many.toml", "--jobs", "1", "--quiet"], cwd=tmp_path, capture_output=True, text=True, timeout=120,
-        check=False, preexec_fn=small_files,
+        [*VEHICLED, "study", "many.toml", "--jobs", "1", "--quiet"], cwd=tmp_path, capture_output=True, text=True,
+        timeout=DEADLINE_S, check=False, preexec_fn=small_files,
     )  # fmt: skip
     assert done.returncode == 2
     assert "finished runs are kept" in done.stderr
@@ -287,7 +288,7 @@ def test_a_cluster_of_which_a_worker_dies_drives_the_same_runs(
         if state.driven == 1:
             doomed.kill()
 
-    until = time.monotonic() + 60
+    until = time.monotonic() + DEADLINE_S
     while not file.exists() and time.monotonic() < until:
         time.sleep(0.1)
     far = v.study(study, output=tmp_path / "far", on=str(file), progress=kill_one)

@@ -11,24 +11,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
+from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
 from tests.closed_loop.conftest import ROOT
 from vehicled.control_socket.client import Client
 from vehicled.log.reader import LogReader
 from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode, StateEstimate, TeleopCommand
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
-# A machine that is busy with other tests must not stop the drives for reasons of its own.
-PATIENT = [
-    "limits.imu_silence_s=2", "limits.estimate_silence_s=2", "limits.control_silence_s=2", "limits.loop_silence_s=2",
-    "limits.arming_missed_share=1",
-]  # fmt: skip
-SILENCE_NS = 200_000_000
+SILENCE_S = 2.0
+"""Limit of the daemon. It is that long because a busy computer may keep the stick waiting for longer than 0.2 s."""
+FAST_MPS = 0.4
 
 
 class Drive(Struct, frozen=True):
@@ -43,7 +42,7 @@ class Hand:
     """A stick that does what a script says, 30 times a second, over the control socket."""
 
     def __init__(self, path: Path, origin: str) -> None:
-        self.client, self.asks = Client(path), Client(path)
+        self.client, self.asks = Client(path, DEADLINE_S), Client(path, DEADLINE_S)
         self.origin = origin
         self.sequence = 0
         self.states: list[dict[str, Any]] = []
@@ -57,20 +56,18 @@ class Hand:
         self.states.append(self.asks.ask(do="status")["status"])
         return self.states[-1]
 
-    def hold(self, seconds: float, **reading: Any) -> None:
-        end_s = time.monotonic() + seconds
-        while time.monotonic() < end_s:
-            self.read(**reading)
+    def hold(self, holds: Callable[[dict[str, Any]], bool], **reading: Any) -> None:
+        """Read on until the daemon's state fulfils a condition; without a reading only wait."""
+        end_s = time.monotonic() + DEADLINE_S
+        while not holds(self.state()):
+            assert time.monotonic() < end_s, self.states[-1]
+            if reading:
+                self.read(**reading)
             time.sleep(1 / 30)
 
     def until(self, mode: str, **reading: Any) -> None:
-        """Read on until the daemon is in a mode; None of a reading reads nothing."""
-        end_s = time.monotonic() + 10.0
-        while self.state()["mode"] != mode:
-            assert time.monotonic() < end_s, self.states[-1]
-            if reading.get("deadman") is not None:
-                self.read(**reading)
-            time.sleep(1 / 30)
+        """Read on until the daemon is in a mode."""
+        self.hold(lambda state: state["mode"] == mode, **reading)
 
     def take(self) -> None:
         for action in ("arm", "teleop"):
@@ -82,9 +79,13 @@ class Hand:
             client.__exit__()
 
 
+def fast(state: dict[str, Any]) -> bool:
+    return (state["estimate"]["speed_mps"] or 0.0) > FAST_MPS
+
+
 def _forward(hand: Hand) -> None:
     hand.take()
-    hand.hold(0.7, throttle=1.0, steering=0.5)
+    hand.hold(fast, throttle=1.0, steering=0.5)
 
 
 def _released(hand: Hand) -> None:
@@ -113,8 +114,8 @@ def _not_neutral(hand: Hand) -> None:
     for action in ("arm", "teleop"):
         hand.client.ask(do="request", action=action)
     hand.until("ARMED", deadman=True, throttle=1.0)
-    hand.hold(0.5, throttle=1.0)
-    hand.state()
+    refused_s = time.monotonic() + 0.5
+    hand.hold(lambda _: time.monotonic() > refused_s, throttle=1.0)
     hand.client.ask(do="request", action="stop")
 
 
@@ -141,7 +142,7 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Drives:
     """The whole script, once."""
     folder = tmp_path_factory.mktemp("sitting")
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
-    options = [word for override in PATIENT for word in ("--set", override)] + ["--link-timeout", "5"]
+    options = [*WIDE_LIMITS, "--set", f"limits.teleop_silence_s={SILENCE_S}", "--link-timeout", "60"]
     command = [
         "sim",
         "--clock",
@@ -159,11 +160,7 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Drives:
     daemon = subprocess.Popen([*VEHICLED, *command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     try:
         path = folder / "vehicled" / "art.sock"
-        end_s = time.monotonic() + 30.0
-        while not path.exists():
-            assert time.monotonic() < end_s, "it does not open its control socket"
-            assert daemon.poll() is None
-            time.sleep(0.02)
+        wait_until(lambda: path.exists() or daemon.poll() is not None, lambda: "it does not open its control socket")
         drives = {}
         opening = Hand(path, "opening")
         opening.until("STANDBY")
@@ -180,7 +177,7 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Drives:
         with Client(path) as client:
             # It may be gone before it answers: disarming ends the run.
             client.send(do="request", action="disarm")
-        out, _ = daemon.communicate(timeout=30)
+        out, _ = daemon.communicate(timeout=DEADLINE_S)
     finally:
         daemon.kill()
         daemon.communicate()
@@ -199,32 +196,46 @@ def _keyboard(path: Path, environment: dict[str, str]) -> tuple[str, list[dict[s
         os.execve(sys.executable, teleop, environment)
     screen = ""
 
-    def press(key: bytes, seconds: float, over: str = "") -> None:
+    def press(key: bytes) -> None:
         nonlocal screen
-        end_s = time.monotonic() + seconds
-        while time.monotonic() < end_s and not (over and over in screen):
-            if key:
-                os.write(terminal, key)
-            time.sleep(0.03)
-            while select.select([terminal], [], [], 0)[0]:
-                screen += os.read(terminal, 1 << 14).decode(errors="replace")
+        os.write(terminal, key)
+        time.sleep(0.03)
+        while select.select([terminal], [], [], 0)[0]:
+            screen += os.read(terminal, 1 << 14).decode(errors="replace")
 
     hand = Hand(path, "onlooker")
+    taken_s = 0.0
+
+    def driven() -> bool:
+        """Press the next key. A busy computer may delay the keys until the deadman counts as released: then take it again."""
+        nonlocal taken_s
+        state = hand.state()
+        if "ARMED: " not in screen:
+            press(b"")
+        elif state["mode"] in ("STANDBY", "ARMED") and time.monotonic() > taken_s + 2.0:
+            taken_s = time.monotonic()
+            press(b"\r")
+        else:
+            press({"ARMED": b" ", "TELEOP": b"w"}.get(state["mode"], b""))
+        return fast(state) and "[held]" in screen
+
     try:
-        press(b"", 20.0, "ARMED: ")
-        press(b"\r", 0.05)
-        press(b" ", 10.0, "TELEOP: ")
-        press(b"w", 1.4)
+        wait_until(driven, lambda: (hand.states[-1], screen), every_s=0.0)
     finally:
         os.close(terminal)
     hand.until("STANDBY")
     hand.close()
-    end_s = time.monotonic() + 10.0
-    while os.waitpid(pid, os.WNOHANG)[0] == 0:
-        if time.monotonic() > end_s:
+    ended = [0]
+
+    def gone() -> bool:
+        ended[0] = os.waitpid(pid, os.WNOHANG)[0]
+        return ended[0] != 0
+
+    try:
+        wait_until(gone, lambda: "it outlives its terminal")
+    finally:
+        if not ended[0]:
             os.kill(pid, signal.SIGKILL)
-            raise AssertionError("it outlives its terminal")
-        time.sleep(0.02)
     return screen, hand.states
 
 
@@ -256,7 +267,8 @@ def test_the_wheels_follow_the_hand(sitting: Drives) -> None:
 )
 def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -> None:
     trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("teleop", "deadman"))]
-    assert trips[0] == code
+    # A busy computer may have ended a drive with the keyboard before.
+    assert trips[-1] == code
     stopped = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.STOPPING]
     assert stopped
     assert all(m.throttle == 0.0 and m.brake == 1.0 for m in stopped)
@@ -265,12 +277,12 @@ def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -
 def test_silence_brakes_after_its_time_and_not_before(sitting: Drives) -> None:
     readings = [t for t, m in sitting.of("silent", TeleopCommand) if not m.unplugged]
     (trip,) = [t for t, m in sitting.of("silent", Fault) if m.code == "teleop_lost" and m.active]
-    assert trip - readings[-1] > SILENCE_NS
+    assert trip - readings[-1] > SILENCE_S * 1e9
     # No command that drives rests on a reading older than that.
     for t, command in sitting.of("silent", ActuatorCommand):
         if command.mode is Mode.TELEOP and command.throttle > 0.0:
             newest = max(r for r in readings if r <= t)
-            assert t - newest <= SILENCE_NS
+            assert t - newest <= SILENCE_S * 1e9
 
 
 @pytest.mark.parametrize("name", ["unplugged", "died"])

@@ -7,11 +7,9 @@ from contextlib import asynccontextmanager, suppress
 
 import anyio
 
+from tests.busy_computer import DEADLINE_S
 from vehicled.messages import PortState
 from vehicled.runtime.ports.supervised import SupervisedPort
-
-PATIENCE_S = 10.0
-"""Upper bound for waits, not a measure of speed."""
 
 
 class Recorder:
@@ -43,7 +41,7 @@ class Recorder:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait until a condition is true."""
-    with anyio.fail_after(PATIENCE_S):
+    with anyio.fail_after(DEADLINE_S):
         while not condition():  # noqa: ASYNC110 - what is waited for is on the far side of the kernel
             await anyio.sleep(0.001)
 

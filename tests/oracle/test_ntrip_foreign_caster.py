@@ -11,7 +11,8 @@ import pytest
 from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams
 from drivers.rtcm.codec import FrameReader
-from tests.unit.test_ntrip_socket import GIVE_UP_S, drive
+from tests.busy_computer import DEADLINE_S
+from tests.unit.test_ntrip_socket import drive
 from vehicled.messages import Corrections, Event, Fault, Message
 
 foreign = pytest.importorskip("pygnssutils.socket_server", reason="needs pygnssutils, which brings a caster")
@@ -46,7 +47,7 @@ def caster(version: str, stream: bytes) -> Iterator[tuple[str, int]]:
         server.server_close()
         over.set()
         for thread in threads:
-            thread.join(GIVE_UP_S)
+            thread.join(DEADLINE_S)
 
 
 def client(password: str, mountpoint: str = MOUNTPOINT, version: str = "auto") -> NtripDevice:

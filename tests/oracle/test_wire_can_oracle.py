@@ -11,6 +11,7 @@ from can.interfaces.socketcan.socketcan import build_can_frame, dissect_can_fram
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.busy_computer import DEADLINE_S
 from vehicled.wire.can import CanFrame, pack, unpack_all
 from vehicled.wire.slcan import BITRATES, Decoder, SlcanLine, encode
 
@@ -102,7 +103,7 @@ def test_the_host_understands_what_we_say_as_adapter(adapter: tuple[int, slcanBu
     os.write(ours, b"\r\r\r" + b"".join(encode(frame) + b"z\r" for frame in EXAMPLES))
     heard: list[Message] = []
     while len(heard) < len(EXAMPLES):
-        received = bus.recv(timeout=5.0)
+        received = bus.recv(timeout=DEADLINE_S)
         assert received is not None
         heard.append(received)
     assert all(same(frame, received) for frame, received in zip(EXAMPLES, heard, strict=True))

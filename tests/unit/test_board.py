@@ -78,10 +78,9 @@ def test_what_was_sent_comes_back_through_the_pair() -> None:
 
 
 def test_a_disk_that_stalls_is_seen_and_leaves_no_file(tmp_path: Path) -> None:
-    calls = iter([0.0, 0.06, *[0.0] * 100_000])
+    calls = iter([0.06, *[0.0] * 100_000])
     spread = measure.disk_stall(tmp_path, 0.1, fsync=lambda fd: time.sleep(next(calls)))
     assert spread.max_ns >= 60 * MS
-    assert spread.n > 2
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.busy_computer import DEADLINE_S
 from tests.unit.view_facts import OFFSET_NS, estimate
 from vehicled.bridges.feed import RECORDS_NS, STATE_NS, TIME_FRACTION, Feed
 from vehicled.bridges.frames import FrameKind
@@ -291,7 +292,7 @@ def test_a_bridge_that_is_busy_ends_with_its_daemon() -> None:
         assert not _ended(pid)
         daemon.kill()
         daemon.wait()
-    end_s = time.monotonic() + 20.0
+    end_s = time.monotonic() + DEADLINE_S
     while not _ended(pid):
         assert time.monotonic() < end_s
         time.sleep(0.01)

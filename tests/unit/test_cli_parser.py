@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.busy_computer import DEADLINE_S
 from tests.examples import examples
 from vehicled.cli import main
 from vehicled.cli.arguments import build_parser
@@ -122,12 +123,12 @@ def test_no_file_ends_in_a_traceback(tmp_path_factory: pytest.TempPathFactory, w
 
 def process(*words: str, **more: object) -> "subprocess.CompletedProcess[str]":
     """Run the command line as users do."""
-    return subprocess.run([*VEHICLED, *words], capture_output=True, text=True, timeout=120, **more)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run([*VEHICLED, *words], capture_output=True, text=True, timeout=DEADLINE_S, **more)  # type: ignore[call-overload,no-any-return]
 
 
 def test_closed_streams_are_no_error() -> None:
     shell = f"exec <&- >&- 2>&-; exec '{sys.executable}' -m vehicled courses"
-    assert subprocess.run(["sh", "-c", shell], timeout=120, check=False).returncode == 0
+    assert subprocess.run(["sh", "-c", shell], timeout=DEADLINE_S, check=False).returncode == 0
 
 
 def test_a_reader_that_went_away_is_no_error() -> None:
@@ -135,7 +136,7 @@ def test_a_reader_that_went_away_is_no_error() -> None:
         ["sh", "-c", f"'{sys.executable}' -m vehicled profiles --schema | head -1"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
         check=True,
     )
     assert done.stderr == ""
@@ -239,7 +240,7 @@ def shell(name: str, script: str, path: str) -> list[str]:
     options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[name]
     done = subprocess.run(
         [name, *options, "-c", f"{SCRIPTS[name] if name != 'zsh' else ''}\n{script}"],
-        capture_output=True, text=True, timeout=120, check=True, env=os.environ | {"PATH": path},
+        capture_output=True, text=True, timeout=DEADLINE_S, check=True, env=os.environ | {"PATH": path},
     )  # fmt: skip
     return done.stdout.split()
 

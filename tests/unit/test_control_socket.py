@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.busy_computer import DEADLINE_S
 from tests.unit.test_machine import LIMITS, START, Rig
 from vehicled.cli import control, main
 from vehicled.cli.control import _show, _show_margins
@@ -64,6 +65,9 @@ class Console:
 
     def prepare(self, message: Any, course: Any = None) -> Any:
         return message
+
+    def fits(self, message: Any, prepared: Any) -> bool:
+        return True
 
     def change(self, message: Any, prepared: Any, now_ns: int, stops: int | None = None) -> str:
         self.changes.append(getattr(message, "name", None) or message.key)
@@ -271,7 +275,7 @@ async def test_a_client_beyond_the_limit_may_only_stop(tmp_path: Path, monkeypat
         assert status["ok"]
         assert [action for action, _ in console.requests] == [OperatorAction.STOP]
         async with await anyio.connect_unix(path) as silent:
-            with anyio.fail_after(2.0):
+            with anyio.fail_after(DEADLINE_S):
                 # It is told why: without a word it would pass for the end of the run.
                 assert b"clients are connected already" in await silent.receive()
                 with pytest.raises(anyio.EndOfStream):
@@ -360,7 +364,7 @@ def goto(x_m: int) -> bytes:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(DEADLINE_S):
         while not condition():  # noqa: ASYNC110 - what it waits for has no event
             await anyio.sleep(0.01)
 
@@ -404,7 +408,7 @@ async def test_a_client_that_waits_for_an_answer_is_hung_up_on_like_others(tmp_p
     path = tmp_path / "v.sock"
     async with served(path, SlowPlanner()) as (_, serving), await anyio.connect_unix(path) as stream:
         await stream.send(goto(5) + b"x" * (MAX_LINE + 1))
-        with anyio.fail_after(5):
+        with anyio.fail_after(DEADLINE_S):
             assert b"line too long" in b"".join([part async for part in stream])
         await until(lambda: not serving.clients)
 
@@ -476,7 +480,7 @@ async def test_a_heap_of_readings_is_not_driven_by_when_it_is_old(tmp_path: Path
     async with served(path) as (console, serving):
         async with await anyio.connect_unix(path) as stream:
             await stream.send(b"".join(hand(k, 0.5) for k in range(100)))
-            with anyio.fail_after(2.0):
+            with anyio.fail_after(DEADLINE_S):
                 assert b"readings per second" in await stream.receive()
         await anyio.sleep(0.05)
         assert serving.clients == 0
@@ -520,7 +524,7 @@ async def test_a_request_refused_by_a_fault_is_answered_at_once(
     monkeypatch.setattr(control, "ARMING_TIMEOUT_S", inf)
     monkeypatch.setattr(Console, "mode", Mode.FAULT)
     async with served(tmp_path / "v.sock") as (console, _):
-        with anyio.fail_after(5):
+        with anyio.fail_after(DEADLINE_S):
             assert (
                 await anyio.to_thread.run_sync(main, [*words, "--profile", str(tmp_path / "v.sock")], abandon_on_cancel=True)
                 == status

@@ -24,6 +24,7 @@ from sim_backend.plant.double_track.native_model import NativeDoubleTrack, doubl
 from sim_backend.plant.double_track.state import Outputs, State, Stepped, Surface
 from sim_backend.plant.twin_file import load_twin
 from sim_backend.world import World
+from tests.busy_computer import DEADLINE_S
 from tests.examples import examples
 from tests.grid import sampled
 from vehicled.paths.catalog import load_course
@@ -255,7 +256,7 @@ from sim_backend.plant.twin_file import load_twin
 vehicle = double_track(load_twin({ART!r}).parameters)
 print(type(vehicle).__name__, vehicle.step(0.1, 0.5, 0.0))
 """
-    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S)
     assert (done.returncode, done.stdout) == (0, "DoubleTrack True\n"), done.stderr
     assert [made.stat().st_size for made in empty.iterdir()] == [0]
 

@@ -14,6 +14,7 @@ from drivers.ntrip.params import NtripParams
 from drivers.rtcm.codec import FrameReader
 from sim_backend.emulators.caster import Caster
 from sim_backend.sockets import Sockets
+from tests.busy_computer import DEADLINE_S
 from tests.ntrip_caster import crc24q
 from vehicled.messages import Corrections, Fault, FixType, GnssFix, Message, PortState
 from vehicled.ports import Pause, Reopen, Send
@@ -227,7 +228,7 @@ class Host:
 async def test_the_daemons_port_reaches_it_by_tcp_and_tls(*, secure: bool) -> None:
     with served("corrections", secure=secure) as url:
         host = Host(url)
-        with anyio.fail_after(20.0):
+        with anyio.fail_after(DEADLINE_S):
             async with anyio.create_task_group() as group:
                 group.start_soon(host.port.serve, host)
                 while not any(isinstance(message, Corrections) for message in host.messages):  # noqa: ASYNC110 - a device has no event

@@ -34,12 +34,12 @@ def _is_line_of(where: str, function, text: str) -> bool:
 
 
 def _sleeps() -> None:
-    time.sleep(0.05)
+    time.sleep(0.2)
 
 
 def _computes() -> None:
-    until_ns = time.monotonic_ns() + 50 * MS
-    while time.monotonic_ns() < until_ns: pass  # noqa: E701  # fmt: skip
+    until_ns = time.thread_time_ns() + 30 * MS
+    while time.thread_time_ns() < until_ns: pass  # noqa: E701  # fmt: skip
 
 
 @pytest.mark.parametrize(("block", "text"), [(_sleeps, "time.sleep"), (_computes, "while")])
@@ -58,7 +58,7 @@ def test_names_our_line_behind_a_library_call(sampler):
     lock = threading.Condition()
     sampler.arm()
     with lock:
-        lock.wait(0.05)
+        lock.wait(0.2)
     sampler.disarm()
     sighting = sampler.take()
     assert sighting is not None

@@ -1,5 +1,6 @@
 """Readings of the host."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -47,9 +48,14 @@ async def test_a_disk_that_hangs_counts_as_full(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(health, "READ_TIMEOUT_S", 0.05)
     sampler = HealthSampler(tmp_path)
 
+    answers = threading.Event()
+
     def hang() -> float:
-        time.sleep(0.5)
+        answers.wait()
         return 1.0
 
     monkeypatch.setattr(sampler, "_disk", hang)
-    assert (await sampler.read()).disk_free_share == 0.0
+    try:
+        assert (await sampler.read()).disk_free_share == 0.0
+    finally:
+        answers.set()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.busy_computer import DEADLINE_S
+
 PRINTS_DISPOSITIONS = (
     "import signal; print(*(int(signal.getsignal(n) is signal.SIG_IGN) for n in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)),"
     " len(signal.pthread_sigmask(signal.SIG_BLOCK, ())))"
@@ -25,7 +27,7 @@ subprocess.run([sys.executable, "-c", {PRINTS_DISPOSITIONS!r}], check=True)
 print(os.read(0, 1))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=project_root, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", program], cwd=project_root, capture_output=True, text=True, check=False, timeout=DEADLINE_S
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:2] == ["0 0 0 0", "b''"]
@@ -50,7 +52,7 @@ def test_commands_work_in_an_odd_environment(
         env={"XDG_CACHE_HOME": str(tmp_path), **environment},
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=DEADLINE_S,
     )
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     assert b"lot17" in done.stdout

@@ -3,16 +3,19 @@
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import anyio
 import pytest
 
-from vehicled.link import Hello, Kind, encode, encode_hello, encode_lost
+from tests.busy_computer import DEADLINE_S
+from vehicled.link import Decoder, Hello, Kind, encode, encode_hello, encode_lost
 from vehicled.messages import Message
 from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.connection import Link, LinkClosedError
-from vehicled.runtime.link_port import LinkTransport
+from vehicled.runtime.link_port import HEARTBEAT_NS, LinkTransport
 
 
 class _Sink:
@@ -42,6 +45,37 @@ def test_a_daemon_that_stood_still_does_not_blame_the_simulator(linked: tuple[Li
     transport, theirs = linked
     theirs.sendall(encode(Kind.DATA, 0, 0, b"waiting to be read"))
     transport.transmit([], time.monotonic_ns() + 10_000_000_000)
+
+
+def test_what_a_stopped_simulator_does_not_read_is_kept_in_order(linked: tuple[LinkTransport, socket.socket]) -> None:
+    transport, theirs = linked
+    transport._link.sock.setblocking(False)
+    # The simulator sends once, so that it is not silent, and reads nothing for longer than the kernel's buffer lasts.
+    theirs.sendall(encode(Kind.DATA, 0, 0, b"waiting to be read"))
+    beats_ns = [time.monotonic_ns() + k * HEARTBEAT_NS for k in range(3000)]
+    for beat_ns in beats_ns:
+        transport.transmit([], beat_ns)
+    theirs.setblocking(False)
+    decoder, found = Decoder(), list[int]()
+    while len(found) < len(beats_ns) + 1:
+        with suppress(BlockingIOError):
+            found += [t_ns for kind, _, t_ns, _ in decoder.feed(theirs.recv(1 << 16)) if kind is not Kind.HELLO]
+        transport.transmit([], beats_ns[-1] + HEARTBEAT_NS)
+    assert found == [*beats_ns, beats_ns[-1] + HEARTBEAT_NS]
+
+
+def test_a_simulator_that_never_reads_ends_the_run(linked: tuple[LinkTransport, socket.socket]) -> None:
+    transport, theirs = linked
+    transport._link.sock.setblocking(False)
+    theirs.sendall(encode(Kind.DATA, 0, 0, b"waiting to be read"))
+    begin_ns = time.monotonic_ns()
+
+    def beat_for_ever() -> None:
+        for k in count():
+            transport.transmit([], begin_ns + k * HEARTBEAT_NS)
+
+    with pytest.raises(LinkClosedError, match="does not read"):
+        beat_for_ever()
 
 
 @pytest.fixture
@@ -81,7 +115,7 @@ def test_a_paced_simulator_that_keeps_no_time_ends_the_run(
     theirs.sendall(b"".join(grants(time.monotonic_ns())))
 
     async def serve() -> None:
-        with anyio.fail_after(5.0):
+        with anyio.fail_after(DEADLINE_S):
             await transport.serve(_Host())
 
     with pytest.raises(Exception, match=said):

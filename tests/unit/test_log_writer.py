@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.busy_computer import DEADLINE_S
 from vehicled.analysis.timing import timing
 from vehicled.log.errors import LogError
 from vehicled.log.info import info
@@ -81,31 +82,35 @@ while True:
     now = time.monotonic_ns()
     writer.sink.record(TaskTick(now, now, now, 0, 1, 0, 0, False, Cause.NONE, 255), now)
     writer.pump(now)
+    print(now, flush=True)
     time.sleep(0.005)
 """
 
 
-def test_killed_daemon_loses_at_most_the_last_second(tmp_path):
+def test_a_killed_daemon_loses_at_most_the_last_half_second(tmp_path):
     daemon = subprocess.Popen([sys.executable, "-c", DAEMON, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert daemon.stdout is not None
     path, pid = daemon.stdout.readline().split()
-    time.sleep(1.3)
+    turns_ns = [int(daemon.stdout.readline())]
+    while turns_ns[-1] < turns_ns[0] + 1_300_000_000:
+        turns_ns.append(int(daemon.stdout.readline()))
     # Ctrl-C in the terminal and systemd's stop reach the writer as well; it must not care.
     os.kill(int(pid), signal.SIGINT)
     os.kill(int(pid), signal.SIGTERM)
-    time.sleep(0.1)
+    while turns_ns[-1] < turns_ns[0] + 1_400_000_000:
+        turns_ns.append(int(daemon.stdout.readline()))
     daemon.kill()
-    killed_ns = time.monotonic_ns()
-    daemon.wait()
-    daemon.stdout.close()
-    deadline = time.monotonic() + 10
+    turns_ns += [int(line) for line in daemon.communicate()[0].split("\n")[:-1]]
+    deadline = time.monotonic() + DEADLINE_S
     while is_being_written(path) and time.monotonic() < deadline:
         time.sleep(0.01)
     with LogReader(path) as log:
         assert log.layout.complete
         assert log.end == {}
         last = max(record.message.end_ns for record in log.messages(TaskTick))
-    assert 0 <= killed_ns - last < 1_000_000_000
+    assert last >= turns_ns[0]
+    lost_ns = [turn_ns for turn_ns in turns_ns if turn_ns > last]
+    assert not lost_ns or lost_ns[-1] - lost_ns[0] < 600_000_000
     assert "killed" in info(path).ended
 
 
@@ -149,7 +154,7 @@ def test_killed_writer_is_noticed_and_the_run_goes_on(tmp_path):
     writer = WriterProcess.start(header(), folder=str(tmp_path))
     fill(writer, 200)
     os.kill(writer.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + DEADLINE_S
     while writer.alive and time.monotonic() < deadline:
         fill(writer, 200)
     assert "gone" in writer.failure
@@ -300,7 +305,7 @@ def test_a_log_that_is_taken_away_is_noticed_and_goes_on_in_another_file(tmp_pat
         path.unlink()
         if act == "remove the folder":
             folder.rmdir()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + DEADLINE_S
     while not writer.loss:
         assert time.monotonic() < deadline
         time.sleep(0.02)

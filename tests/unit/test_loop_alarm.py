@@ -9,6 +9,7 @@ import anyio.lowlevel
 import pytest
 import trio
 
+from tests.busy_computer import DEADLINE_S
 from vehicled.ports import NEVER_NS
 from vehicled.runtime.loop import TimerFd, new_event_loop
 from vehicled.runtime.timer import Alarm
@@ -69,7 +70,7 @@ async def test_rearm_moves_the_instant_either_way(any_timer):
         due_ns = time.monotonic_ns() + 2 * MS
         alarm.rearm(due_ns)
 
-    with Alarm() as alarm, anyio.fail_after(10):
+    with Alarm() as alarm, anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as group:
             group.start_soon(mover)
             await alarm.wait_until(NEVER_NS)
@@ -79,7 +80,7 @@ async def test_rearm_moves_the_instant_either_way(any_timer):
 
 @pytest.mark.parametrize("ago_ns", [0, 1, 10**18])
 async def test_rearm_to_the_past_ends_the_wait(any_timer, ago_ns):
-    with Alarm() as alarm, anyio.fail_after(10):
+    with Alarm() as alarm, anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as group:
             group.start_soon(alarm.wait_until, NEVER_NS)
             await anyio.wait_all_tasks_blocked()

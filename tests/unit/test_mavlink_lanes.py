@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.busy_computer import DEADLINE_S
 from vehicled.bridges.mavlink.lanes import MOST_WAITING, DaemonLanes
 
 
@@ -44,7 +45,7 @@ class Daemon:
                 request = msgspec.json.decode(line)
                 self.seen.append(str(request.get("action") or request.get("tag") or request["do"]))
                 if request["do"] in ("goto", "course"):
-                    self.plans.wait(20.0)
+                    self.plans.wait(DEADLINE_S)
                 if request["do"] not in ("setpoint", "heartbeat"):
                     peer.sendall(b'{"ok": true, "mode": "ARMED"}\n')
 
@@ -84,10 +85,10 @@ class Link:
     def close(self) -> None:
         self.lanes.close()
         for thread in self._threads:
-            thread.join(10.0)
+            thread.join(DEADLINE_S)
 
     def wait(self, holds: Callable[[], bool]) -> None:
-        end_s = time.monotonic() + 20.0
+        end_s = time.monotonic() + DEADLINE_S
         while not holds():
             assert time.monotonic() < end_s, self.answers
             while not self.inbox.empty():

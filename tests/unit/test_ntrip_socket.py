@@ -10,12 +10,12 @@ import pytest
 
 from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams
+from tests.busy_computer import DEADLINE_S
 from tests.ntrip_caster import Caster, rtcm
 from vehicled.messages import Corrections, Fault, FixType, GnssFix, Message, PortState
 from vehicled.ports import Reopen, Send
 
 FRAMES = [rtcm(1077, bytes([number]) * 700) for number in range(60)]
-GIVE_UP_S = 20.0
 
 
 def serve(listener: socket.socket, casters: list[Caster]) -> None:
@@ -23,7 +23,7 @@ def serve(listener: socket.socket, casters: list[Caster]) -> None:
     for caster in casters:
         connection, _ = listener.accept()
         with connection:
-            connection.settimeout(GIVE_UP_S)
+            connection.settimeout(DEADLINE_S)
             while not (caster.streaming and (caster.positions or not caster.needs_position)) and not caster.closed:
                 data = connection.recv(100)
                 if not data:
@@ -41,9 +41,9 @@ def serve(listener: socket.socket, casters: list[Caster]) -> None:
 def drive(device: NtripDevice, address: tuple[str, int], until: Callable[[list[Message]], bool]) -> list[Message]:
     """The least that a port does: connect, read, write, call when due, connect again."""
     messages: list[Message] = []
-    end = time.monotonic() + GIVE_UP_S
+    end = time.monotonic() + DEADLINE_S
     while not until(messages):
-        with socket.create_connection(address, timeout=GIVE_UP_S) as connection:
+        with socket.create_connection(address, timeout=DEADLINE_S) as connection:
             messages += device.on_port(PortState.OPENED, f"tcp://{address[0]}:{address[1]}", time.monotonic_ns())
             reopen = False
             while not reopen and not until(messages):
@@ -75,7 +75,7 @@ def test_a_refusal_a_fall_back_and_a_stream_over_loopback(compress: str):
     device.set_secret("secret\n")
     device.on_command(GnssFix(1, 1, 0.9, 0.2, 100.0, fix_type=FixType.FIX_3D), time.monotonic_ns())
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(GIVE_UP_S)
+        listener.settimeout(DEADLINE_S)
         server = threading.Thread(target=serve, args=(listener, casters))
         server.start()
         try:
@@ -83,7 +83,7 @@ def test_a_refusal_a_fall_back_and_a_stream_over_loopback(compress: str):
                 device, listener.getsockname(), lambda got: sum(isinstance(m, Corrections) for m in got) == len(FRAMES)
             )
         finally:
-            server.join(GIVE_UP_S)
+            server.join(DEADLINE_S)
     assert [message.data for message in messages if isinstance(message, Corrections)] == FRAMES
     faults = [(fault.code, fault.active) for fault in messages if isinstance(fault, Fault)]
     assert faults == [("ntrip_credentials", True), ("ntrip_credentials", False)]

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.busy_computer import DEADLINE_S
 from vehicled.runtime import realtime
 from vehicled.runtime.realtime import AS_IT_IS, RealtimeReport, RealtimeRequest, RealtimeSetting, setup
 
@@ -29,7 +30,7 @@ def in_child(code: str, *, environ: dict[str, str] | None = None, unprivileged: 
     program = "import vehicled.runtime.realtime as rt\n" + program
     env = {k: v for k, v in os.environ.items() if k not in realtime.BLAS_VARIABLES} | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60, env=env | (environ or {})
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=DEADLINE_S, env=env | (environ or {})
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

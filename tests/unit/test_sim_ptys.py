@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sim_backend.ptys import Ptys
+from tests.busy_computer import DEADLINE_S
 from vehicled.wire import can, slcan
 
 
@@ -28,7 +29,7 @@ def open_terminal(url: str) -> int:
 
 def read(descriptor: int, size: int) -> bytes:
     data = b""
-    end = time.monotonic() + 5
+    end = time.monotonic() + DEADLINE_S
     while len(data) < size and time.monotonic() < end:
         try:
             data += os.read(descriptor, 4096)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from tests.busy_computer import DEADLINE_S
 from vehicled.control_socket.client import Client, ControlError
 from vehicled.control_socket.server import ControlServer
 from vehicled.control_socket.socket_path import answers
@@ -32,7 +33,7 @@ from vehicled.teleop.terminal import Terminal
 
 
 def until(holds: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 10.0
+    end_s = time.monotonic() + DEADLINE_S
     while not holds():
         assert time.monotonic() < end_s, "it never came to it"
         time.sleep(0.005)
@@ -190,13 +191,20 @@ def test_readings_are_fresh_numbered_and_end_with_the_unplugging(served: tuple[P
     path, console = served
     sitting = Sitting(path, tmp_path)
 
+    def pushed() -> bool:
+        newest = console.readings[-1][1]
+        if not newest.deadman:
+            # A busy computer has held up the front end, which has let go.
+            sitting.press((False, 4, 0), (False, 4, 1))
+        return newest.throttle == 1.0
+
     def script() -> None:
         time.sleep(0.1)
         assert not console.readings, "nobody has asked to drive"
         sitting.take()
         until(lambda: len(console.readings) > 5)
         sitting.press((True, 5, FULL))
-        until(lambda: console.readings[-1][1].throttle == 1.0)
+        until(pushed)
         os.close(sitting.writer)
 
     assert "unplugged" in sitting.run(script)

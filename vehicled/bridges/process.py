@@ -16,7 +16,7 @@ from vehicled.log.frames import HEAD
 from vehicled.log.pipe import child_environment
 
 PIPE_BYTES = 1 << 20
-START_TIMEOUT_S = 15.0
+START_TIMEOUT_S = 60.0
 SILENCE_S = 60.0
 """Longest wait for a child in lockstep, s."""
 END_TIMEOUT_S = 2.0

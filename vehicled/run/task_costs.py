@@ -77,6 +77,8 @@ class TaskCosts(DeclaredStopwatch):
         waits = cost.waited_late >= LEAST_STEPS and cost.waited_late > 0.5 * cost.n
         if not computes and not waits:
             return ""
+        # Of a task that does both, say what makes most steps late.
+        computes = computes and not (waits and cost.computed_late < 0.5 * cost.waited_late)
         deadline_ms = self._deadlines_ns[task] / 1e6
         steps = cost.computed_late if computes else cost.waited_late
         how = "computed for longer" if computes else "took longer"

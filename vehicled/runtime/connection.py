@@ -13,6 +13,8 @@ from vehicled.machine import Outgoing
 from vehicled.ports import Pause, Send, SetBaud
 
 RECEIVE_BYTES = 1 << 18
+MAX_UNSENT_BYTES = 1 << 20
+"""Most bytes that are kept for a simulator that does not read, some minutes of frames."""
 _CONNECT_TIMEOUT_S = 10.0
 
 
@@ -66,6 +68,7 @@ class Link:
         self._decoder = Decoder()
         self._backlog: list[Frame] = []
         self._timeout_s = 0.0
+        self._unsent = bytearray()
         self.opened_ns = time.monotonic_ns()
         """Time of the greeting on the monotonic clock."""
         kind, _, _, payload = self._first_frame(timeout_s)
@@ -134,6 +137,22 @@ class Link:
             raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
         except OSError as error:
             raise LinkClosedError(f"the simulator does not accept commands ({error})") from None
+
+    def offer(self, data: bytes) -> None:
+        """Write without waiting; what the kernel does not take now goes first the next time.
+
+        A simulator that is stopped fills the kernel's buffer within two seconds; how long it may be silent is the caller's limit.
+        Raises :class:`LinkClosedError` if the peer is gone or keeps sending but never reads.
+        """
+        self._unsent += data
+        try:
+            while self._unsent:
+                del self._unsent[: self.sock.send(self._unsent)]
+        except BlockingIOError:
+            if len(self._unsent) > MAX_UNSENT_BYTES:
+                raise LinkClosedError(f"the simulator does not read: {len(self._unsent)} bytes wait for it") from None
+        except OSError as error:
+            raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
 
     def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:
         """Send the frames of a lockstep grant, and DONE unless ``wake_ns`` is None. Raises :class:`LinkClosedError`."""

@@ -87,7 +87,7 @@ class LinkTransport:
                     self._report(self._paced.on_grant(t_ns, lost_ns))
                     now_ns = self._clock.now_ns()
                 elif kind is Kind.SYNC:
-                    link.send(encode(Kind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
+                    link.offer(encode(Kind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
                 elif kind is Kind.BYE:
                     raise LinkClosedError(f"the simulator ended the run: {decode_reason(payload)}")
 
@@ -120,8 +120,7 @@ class LinkTransport:
                 out.append(encode_lost(Kind.DONE, now_ns, self._paced.own_lost_ns))
                 self._paced.on_heartbeat()
                 self._named_ns = now_ns
-        if out:
-            self._link.send(b"".join(out))
+        self._link.offer(b"".join(out))
 
     async def aclose(self) -> None:
         """Do nothing: the owner of the link closes it."""
