@@ -115,6 +115,8 @@ def shown(runs: Sequence[Run], friction: float) -> dict[Needs, bool]:
         steered_step = max(steered_step, float(turned.max(initial=0.0)))
     for name in _WHY:
         flags[name] = seconds[name] >= LEAST_S
+    # Turns to both sides show what is straight ahead too, as far as the sides are alike.
+    flags["straight"] |= flags["left"] and flags["right"]
     flags["throttle_range"] = float(np.ptp(np.concatenate([[0.0], *throttles]))) >= 0.5 and len(_distinct(throttles)) >= 5
     flags["throttle_changes"] = changed >= 0.1
     flags["throttle_steps"] = step >= 0.3
