@@ -104,15 +104,6 @@ def test_only_a_fixed_solution_can_be_lost_and_it_counts_again_after_three_secon
     assert monitor.degraded_s(back_ns) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("east", "north", "sigma_m"), [(4.0, 1.0, 2.0), (1.0, 9.0, 3.0), (nan, 1.0, nan), (1.0, nan, nan), (-1.0, -4.0, nan)]
-)
-def test_the_larger_standard_deviation_counts(east: float, north: float, sigma_m: float) -> None:
-    monitor = GnssMonitor(0.1)
-    monitor.on_message(solution(CarrierSolution.NONE, position_covariance_m2=(east, 0.0, 0.0, 0.0, north, 0.0, 0.0, 0.0, 1.0)), 0)
-    assert monitor.sigma_m == pytest.approx(sigma_m, nan_ok=True)
-
-
 @pytest.mark.parametrize(("speed_mps", "count"), [(0.1, 0), (0.11, 3), (-0.11, 3), (nan, 0)])
 def test_fixes_at_one_place_count_while_the_vehicle_moves(speed_mps: float, count: int) -> None:
     monitor = GnssMonitor(0.1)
