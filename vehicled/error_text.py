@@ -10,7 +10,7 @@ from reprlib import Repr
 from types import TracebackType
 from typing import Any
 
-from vehicled import plain_text
+from vehicled.plain_text import printable
 
 MESSAGE_LIMIT = 400
 """Most characters of a message."""
@@ -52,18 +52,16 @@ def guarded(make: Callable[[], str], otherwise: str) -> str:
     try:
         text = make()
         # A subclass of str may override anything, so only the methods of str itself are called.
-        return printable(str.__getitem__(text, slice(MESSAGE_LIMIT + 1)), str.__len__(text))
+        return one_line(str.__getitem__(text, slice(MESSAGE_LIMIT + 1)))
     except Interrupted:
         raise
     except BaseException:  # noqa: BLE001 - what an exception says of itself is the user's code, and must not end the run
         return otherwise
 
 
-def printable(text: str, length: int | None = None) -> str:
+def one_line(text: str) -> str:
     """Return one line of at most ``MESSAGE_LIMIT`` characters that every terminal and encoding can show."""
-    length = len(text) if length is None else length
-    found = plain_text.printable(" ".join(text[:MESSAGE_LIMIT].split()))
-    return f"{found} ... ({length} characters)" if length > MESSAGE_LIMIT else found
+    return printable(" ".join(text.split()), MESSAGE_LIMIT)
 
 
 def shown(value: object) -> str:
@@ -97,7 +95,7 @@ def error_text(error: BaseException) -> str:
     said = message(error)
     text = f"{type_name(error)}: {said}" if said else type_name(error)
     first = _first_member(error)
-    return text if first is None else printable(f"{text}; first: {type_name(first)}: {message(first)}")
+    return text if first is None else one_line(f"{text}; first: {type_name(first)}: {message(first)}")
 
 
 def error_trace(error: BaseException) -> str:

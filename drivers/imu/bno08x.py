@@ -15,7 +15,6 @@ from msgspec import Meta, Struct
 from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2
-from vehicled.wire.checksum import SUM8
 from vehicled.wire.crc import sum8
 from vehicled.wire.framing import Check, FixedFrame, Protocol
 from vehicled.wire.usage import MessageUsage, Unused
@@ -43,7 +42,7 @@ class RvcPacket(Struct, frozen=True, gc=False):
     """Zero in the BNO080; standstill flags in later chips."""
 
 
-PROTOCOL = Protocol("RVC", SYNC, FixedFrame(Check(SUM8, first=2, tail=1, stored=-1), FRAME_BYTES))
+PROTOCOL = Protocol("RVC", SYNC, FixedFrame(Check(sum8, first=2, tail=1, stored=-1), FRAME_BYTES))
 
 
 def encode(packet: RvcPacket) -> bytes:

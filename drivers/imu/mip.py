@@ -20,8 +20,7 @@ from drivers.imu.base import Sample, frames, sound
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
-from vehicled.wire.checksum import FLETCHER8
-from vehicled.wire.crc import fletcher8
+from vehicled.wire.crc import fletcher8, fletcher8_number
 from vehicled.wire.framing import Check, CountedFrame, Protocol
 from vehicled.wire.usage import MessageUsage, Problem, Unused
 
@@ -74,7 +73,9 @@ class Packet(Struct, frozen=True, gc=False):
 
 
 PROTOCOL = Protocol(
-    "MIP", SYNC, CountedFrame(Check(FLETCHER8, tail=2, stored=-2, order="little"), at=3, extra=OVERHEAD_BYTES, most=0xFF)
+    "MIP",
+    SYNC,
+    CountedFrame(Check(fletcher8_number, tail=2, stored=-2, size=2, order="little"), at=3, extra=OVERHEAD_BYTES, most=0xFF),
 )
 
 

@@ -10,16 +10,14 @@ from math import pi
 from struct import Struct as Layout
 from typing import Annotated, ClassVar
 
-import numpy as np
 from msgspec import Meta, Struct
 
 from drivers.imu.axes import euler_problem, quaternion_problem
 from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.wire.checksum import CRC16_XMODEM
 from vehicled.wire.crc import crc8, crc16_xmodem
-from vehicled.wire.framing import NO_FRAME, Check, CountedFrame, Integers, Octets, Protocol
+from vehicled.wire.framing import NO_FRAME, Check, CountedFrame, Protocol
 from vehicled.wire.usage import MessageUsage, Unused
 
 SYNC = b"\xfc"
@@ -66,23 +64,14 @@ class _FdiLink(CountedFrame):
     """Frame whose head has a checksum of its own, so a damaged length holds nothing back."""
 
     def __init__(self) -> None:
-        check = Check(CRC16_XMODEM, first=HEAD_BYTES, tail=1, stored=5, end=bytes((END,)))
+        check = Check(crc16_xmodem, first=HEAD_BYTES, tail=1, stored=5, size=2, end=bytes((END,)))
         super().__init__(check, at=2, extra=OVERHEAD_BYTES, most=0xFF, head=5)
 
-    def length(self, buffer: bytes | bytearray, at: int, end: int, seen: int = 0) -> int:
+    def length(self, buffer: bytes | bytearray, at: int, end: int) -> int:
         size = super().length(buffer, at, end)
         return NO_FRAME if size > 0 and crc8(buffer[at : at + 4]) != buffer[at + 4] else size
 
-    def lengths(self, buffer: bytes | bytearray, octets: Octets, places: Integers) -> Integers:
-        sizes = super().lengths(buffer, octets, places)
-        crc = np.zeros(len(places), np.uint8)
-        for place in range(4):
-            crc = _CRC8[crc ^ octets.take(places + place, mode="clip")]
-        sizes[(sizes > 0) & (crc != octets.take(places + 4, mode="clip"))] = NO_FRAME
-        return sizes
 
-
-_CRC8 = np.array([crc8(bytes((byte,))) for byte in range(256)], np.uint8)
 PROTOCOL = Protocol("FDILink", SYNC, _FdiLink())
 
 

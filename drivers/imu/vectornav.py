@@ -15,7 +15,6 @@ from struct import Struct as Layout
 from struct import error as LayoutError
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import numpy as np
 from msgspec import Meta, Struct
 
 from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
@@ -24,9 +23,8 @@ from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableP
 from drivers.imu.vectornav_fields import EXTENDED, FIELDS, GROUPS, NAMES, masks
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.wire.checksum import CRC16_XMODEM
 from vehicled.wire.crc import crc16_xmodem, xor8
-from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Integers, Octets, Protocol, TextLine
+from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Protocol, TextLine
 from vehicled.wire.usage import MessageUsage, Problem, Unused
 
 SYNC = b"\xfa"
@@ -136,14 +134,15 @@ _SIZES = [[_VARIABLE if code == "*" else Layout("<" + code).size for _, code in 
 """Lengths of the fields by group and bit."""
 
 
-def _mask_sizes() -> Integers:
+def _mask_sizes() -> list[list[list[list[int]]]]:
     """Return the length of all fields in a byte of a mask, by group, mask, byte (low, high) and value."""
-    found = np.zeros((len(GROUPS), _MASKS, 2, 256), np.int64)
-    for group, sizes in enumerate(_SIZES):
-        for bit in range(16 * _MASKS):
-            if bit != 15:  # announces the second mask
-                size = sizes[bit] if bit < len(sizes) else _UNKNOWN
-                found[group, bit // 16, bit % 16 // 8] += (np.arange(256) >> bit % 8 & 1) * size
+    found = []
+    for sizes in _SIZES:
+        of_bit = [*sizes, *[_UNKNOWN] * (16 * _MASKS - len(sizes))]
+        of_bit[15] = 0  # announces the second mask
+        places = [of_bit[first : first + 8] for first in range(0, 16 * _MASKS, 8)]
+        table = [[sum(size for bit, size in enumerate(place) if value >> bit & 1) for value in range(256)] for place in places]
+        found.append([table[2 * word : 2 * word + 2] for word in range(_MASKS)])
     return found
 
 
@@ -151,15 +150,14 @@ class _Binary(CheckedFrame):
     """Binary frame: its length follows from the masks."""
 
     def __init__(self) -> None:
-        super().__init__(Check(CRC16_XMODEM, first=1))
+        super().__init__(Check(crc16_xmodem, first=1))
         self._sizes = _mask_sizes()
-        self._sizes_of: list[list[list[list[int]]]] = self._sizes.tolist()
 
     def head(self, sync: bytes) -> list[bytes]:
         # A second group byte announces groups missing from the table.
         return [*super().head(sync), bytes(range(0x01, 0x80))]
 
-    def length(self, buffer: bytes | bytearray, at: int, end: int, seen: int = 0) -> int:
+    def length(self, buffer: bytes | bytearray, at: int, end: int) -> int:
         if end - at < 4:
             return INCOMPLETE
         groups = buffer[at + 1]
@@ -174,9 +172,11 @@ class _Binary(CheckedFrame):
                 low, high = buffer[place], buffer[place + 1]
                 place += 2
                 bits |= (low | (high & (0xFF if word else 0x7F)) << 8) << 16 * word
-                total += self._sizes_of[group][word][0][low] + self._sizes_of[group][word][1][high]
+                total += self._sizes[group][word][0][low] + self._sizes[group][word][1][high]
                 if high < 0x80:
                     break
+            if total % _VARIABLE > MAX_FRAME_BYTES:
+                return NO_FRAME
             if bits:
                 masks.append((group, bits))
             elif groups >> group & 1:
@@ -205,28 +205,6 @@ class _Binary(CheckedFrame):
                         counts += size
                     place += size
         return counts
-
-    def lengths(self, buffer: bytes | bytearray, octets: Octets, places: Integers) -> Integers:
-        groups = octets.take(places + 1, mode="clip")
-        none = (groups == 0) | (groups >= 0x80)
-        place, total = places + 2, np.zeros_like(places)
-        for group in range(len(GROUPS)):
-            present = (groups >> group & 1).astype(np.bool_)
-            empty = present.copy()
-            for word in range(_MASKS):
-                low, high = octets.take(place, mode="clip"), octets.take(place + 1, mode="clip")
-                sizes = self._sizes[group, word]
-                total += np.where(present, sizes[0][low] + sizes[1][high], 0)
-                empty &= ~present | (low | high & (0xFF if word else 0x7F) == 0)
-                place = place + 2 * present
-                present &= high >= 0x80
-            none |= empty
-        sizes = total + (place - places + 2)
-        sizes[none | ((sizes > MAX_FRAME_BYTES) & (total < _VARIABLE))] = NO_FRAME
-        sizes[(place > len(octets)) | (places + 4 > len(octets))] = INCOMPLETE
-        for number in np.flatnonzero((total >= _VARIABLE) & (sizes > 0)).tolist():
-            sizes[number] = self.length(buffer, int(places[number]), len(buffer))
-        return sizes
 
 
 BINARY, LINE = Protocol("VectorNav", SYNC, _Binary()), Protocol("line", b"$", TextLine(MAX_LINE_BYTES, with_crc=True))

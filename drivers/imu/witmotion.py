@@ -17,7 +17,6 @@ from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.messages import HeadingKind, Message, PortState
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
-from vehicled.wire.checksum import SUM8
 from vehicled.wire.crc import sum8
 from vehicled.wire.framing import Check, FixedFrame, Protocol
 from vehicled.wire.usage import MessageUsage, Unused
@@ -111,7 +110,7 @@ NAMES = {
 }  # fmt: skip
 
 
-PROTOCOL = Protocol("WitMotion", SYNC, FixedFrame(Check(SUM8, tail=1, stored=-1), FRAME_BYTES, KINDS))
+PROTOCOL = Protocol("WitMotion", SYNC, FixedFrame(Check(sum8, tail=1, stored=-1), FRAME_BYTES, KINDS))
 
 
 def frame_of(kind: int, payload: bytes) -> bytes:

@@ -26,7 +26,7 @@ from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableP
 from drivers.imu.xsens_time import TICKS_PER_SECOND, SampleTime
 from vehicled.messages import HeadingKind, Message
 from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.wire.checksum import SUM8
+from vehicled.wire.crc import sum8
 from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Protocol
 from vehicled.wire.usage import MessageUsage, Problem, Unused
 
@@ -82,9 +82,9 @@ class _Xbus(CheckedFrame):
 
     def __init__(self) -> None:
         # The sum over all bytes but the first, with the checksum, is zero.
-        super().__init__(Check(SUM8, first=1))
+        super().__init__(Check(sum8, first=1))
 
-    def length(self, buffer: bytes | bytearray, at: int, end: int, seen: int = 0) -> int:
+    def length(self, buffer: bytes | bytearray, at: int, end: int) -> int:
         if end - at < 5:
             return INCOMPLETE
         size = buffer[at + 3]
@@ -96,7 +96,9 @@ class _Xbus(CheckedFrame):
         # No device writes a short length in the long form.
         return size + 7 if 0xFF <= size <= MAX_DATA_BYTES else NO_FRAME
 
-    def accepts(self, buffer: bytes | bytearray, at: int, stop: int) -> bool:
+    def valid(self, buffer: bytes | bytearray, at: int, stop: int) -> bool:
+        if not super().valid(buffer, at, stop):
+            return False
         if buffer[at + 2] != MTDATA2:
             return buffer.find(SYNC + bytes((MTDATA2,)), at + 4, stop) < 0
         item, last = at + (6 if buffer[at + 3] == 0xFF else 4), stop - 1

@@ -12,7 +12,6 @@ from operator import or_
 from msgspec import MsgspecError, msgpack
 
 from vehicled.messages import ALL, Message
-from vehicled.wire.checksum import CRC16_IBM_3740
 from vehicled.wire.framing import Check, CountedFrame, Framer, Protocol
 
 SYNC = b"VL"
@@ -31,7 +30,14 @@ PROTOCOL = Protocol(
     "msglink",
     SYNC,
     CountedFrame(
-        Check(CRC16_IBM_3740, first=len(SYNC), tail=_CRC.size, stored=-_CRC.size, order="little"),
+        Check(
+            lambda covered: crc_hqx(covered, CRC_START),
+            first=len(SYNC),
+            tail=_CRC.size,
+            stored=-_CRC.size,
+            size=_CRC.size,
+            order="little",
+        ),
         at=3,
         width=2,
         extra=OVERHEAD_BYTES,
@@ -72,7 +78,7 @@ class Decoder:
 
     @property
     def bad_frames(self) -> int:
-        """Syncs with an invalid length or checksum, including false syncs inside damaged frames."""
+        """Heads without a valid frame, including false ones inside damaged frames."""
         return self._framer.bad_frames
 
     @property

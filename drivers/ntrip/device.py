@@ -27,7 +27,7 @@ GGA_LIFETIME_NS: Final = 2_000_000_000
 """Lifetime of a queued position, ns; a newer one replaces it on a congested connection."""
 
 TURN_BYTES: Final = 8_192
-"""Decoded bytes that are worked off in one turn."""
+"""Bytes of the body, as they came and decoded, that are worked off in one turn."""
 TURN_MESSAGES: Final = 32
 """Messages of a turn, after which the rest waits. Networks send some fifteen at once."""
 SLICE_BYTES: Final = 512
@@ -44,8 +44,8 @@ SHORT_STREAMS: Final = 2
 VERSION_PAUSE_NS: Final = 1_000_000_000
 REST_TURNS: Final = 8
 """Turns of work when a connection ends."""
-ROW_COST_BYTES: Final = 64
-"""Cost of a row of a table beyond its bytes."""
+PIECE_COST_BYTES: Final = 64
+"""Cost of a decoded piece, or of a row of a table, beyond its bytes. Chunks may hold one byte each."""
 SAID_BYTES: Final = 80
 """Text in place of corrections that is repeated in a fault."""
 
@@ -181,6 +181,7 @@ class NtripDevice(Device):
             if self._stage is Stage.HEAD:
                 data = self._on_answer(data, now_ns, messages)
             if data and self._stage in (Stage.STREAM, Stage.TABLE):
+                worked += len(data)
                 self._decoded.extend(self._body.feed(data))
             if not self._decoded and self._stage in (Stage.STREAM, Stage.TABLE):
                 self._on_body_end(now_ns, messages)
@@ -202,11 +203,11 @@ class NtripDevice(Device):
         """Read decoded bytes of the body; return their cost in bytes."""
         if self._stage is Stage.STREAM:
             self._on_stream(piece, now_ns, messages)
-            cost = len(piece)
+            cost = len(piece) + PIECE_COST_BYTES
         else:
             before = len(self._table.streams)
             self._closest.add(self._table.feed(piece))
-            cost = len(piece) + ROW_COST_BYTES * (len(self._table.streams) - before)
+            cost = len(piece) + PIECE_COST_BYTES * (1 + len(self._table.streams) - before)
         if not self._decoded:
             self._on_body_end(now_ns, messages)
         return cost

@@ -8,8 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from vehicled.wire.checksum import CRC24Q
-from vehicled.wire.crc import crc24q
+from vehicled.wire.crc import CRC24Q_WEIGHT, crc24q
 from vehicled.wire.framing import Check, CountedFrame, PayloadReader, Protocol
 
 SYNC: Final = b"\xd3"
@@ -20,7 +19,9 @@ MAX_FRAME_BYTES: Final = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES
 
 
 RTCM3: Final = Protocol(
-    "RTCM3", SYNC, CountedFrame(Check(CRC24Q), at=1, width=2, order="big", extra=OVERHEAD_BYTES, most=MAX_PAYLOAD_BYTES)
+    "RTCM3",
+    SYNC,
+    CountedFrame(Check(crc24q, CRC24Q_WEIGHT), at=1, width=2, order="big", extra=OVERHEAD_BYTES, most=MAX_PAYLOAD_BYTES),
 )
 """Protocol for a ``Framer`` on a port shared with other protocols.
 

@@ -10,14 +10,12 @@ from struct import Struct as Layout
 from struct import error as LayoutError
 from typing import NamedTuple
 
-import numpy as np
 from msgspec import Struct
 
 from drivers.imu.base import frames
 from vehicled.messages import NAN
-from vehicled.wire.checksum import CRC16_KERMIT
 from vehicled.wire.crc import crc16_kermit
-from vehicled.wire.framing import NO_FRAME, Check, CountedFrame, Integers, Octets, Protocol
+from vehicled.wire.framing import NO_FRAME, Check, CountedFrame, Protocol
 
 SYNC, END = b"\xff\x5a", 0x33
 LOGS, FAST_LOGS, COMMANDS = 0x00, 0x01, 0x10
@@ -300,24 +298,17 @@ class _SbgFrame(CountedFrame):
     """Frame whose longest payload depends on class and number."""
 
     def __init__(self) -> None:
-        check = Check(CRC16_KERMIT, first=2, tail=3, stored=-3, order="little", end=bytes((END,)))
+        check = Check(crc16_kermit, first=2, tail=3, stored=-3, size=2, order="little", end=bytes((END,)))
         super().__init__(check, at=4, width=2, extra=OVERHEAD_BYTES, most=MAX_PAYLOAD_BYTES)
-        self._longest = np.full((256, 256), NO_FRAME, np.int64)
+        longest, fixed = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES, COMMON_PAYLOAD_BYTES + OVERHEAD_BYTES
+        self._longest = {each: [longest] * 256 for each in (LOGS, COMMANDS, COMMANDS | EXTENDED)} | {FAST_LOGS: [fixed] * 256}
         """Longest frame by class and number."""
-        self._longest[[LOGS, COMMANDS, COMMANDS | EXTENDED]] = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES
-        fixed = [number for number in range(256) if number not in LONG_LOGS]
-        self._longest[LOGS, fixed] = self._longest[FAST_LOGS] = COMMON_PAYLOAD_BYTES + OVERHEAD_BYTES
-        self._longest_of: list[list[int]] = self._longest.tolist()
+        self._longest[LOGS] = [longest if number in LONG_LOGS else fixed for number in range(256)]
 
-    def length(self, buffer: bytes | bytearray, at: int, end: int, seen: int = 0) -> int:
+    def length(self, buffer: bytes | bytearray, at: int, end: int) -> int:
         size = super().length(buffer, at, end)
-        return NO_FRAME if size > 0 and size > self._longest_of[buffer[at + 3]][buffer[at + 2]] else size
-
-    def lengths(self, buffer: bytes | bytearray, octets: Octets, places: Integers) -> Integers:
-        sizes = super().lengths(buffer, octets, places)
-        number, message_class = (octets.take(places + place, mode="clip") for place in (2, 3))
-        sizes[(sizes > 0) & (sizes > self._longest[message_class, number])] = NO_FRAME
-        return sizes
+        longest = self._longest.get(buffer[at + 3]) if size > 0 else None
+        return NO_FRAME if size > 0 and (longest is None or size > longest[buffer[at + 2]]) else size
 
 
 PROTOCOL = Protocol("sbgECom", SYNC, _SbgFrame())

@@ -3,7 +3,7 @@
 A checksum protects the way, not the content. Each rule is from the maker's document; NOTES.md names document and page.
 """
 
-from math import isfinite, nan, radians
+from math import atan2, hypot, isfinite, nan, radians, remainder, tau
 from typing import NamedTuple
 
 from drivers.ublox.layouts import NavHpposllh, NavPvat, NavPvt, NavRelposned
@@ -20,6 +20,8 @@ MAX_SPEED_MMPS = 500_000
 MIN_HEIGHT_MM, MAX_HEIGHT_MM = -12_000_000, 100_000_000
 MIN_BASELINE_M = 0.05
 """Length below which a vector has no direction: the error of RTK, about 0.01 m, turns it by more than 10 degrees."""
+COMPONENTS_M = 0.02
+"""Most by which components differ from length and heading by rounding; some firmware sends centimetres only."""
 LEARNABLE_BASELINE_M = 5.0
 """Longest distance of two antennas that is believed to lie on one vehicle without ``baseline_m``."""
 RELEARN_VECTORS = 20
@@ -91,7 +93,22 @@ def vector_problem(vector: NavRelposned, *, needs_fixed: bool) -> Problem | None
         return Problem(Unused.BASE_DATA_MISSING)
     if vector.carrier != 2 and (needs_fixed or vector.carrier == 0):
         return Problem(Unused.NOT_FIXED)
-    return _heading_problem(vector.heading_deg_e5) or _inaccurate(radians(vector.heading_accuracy_deg_e5 * 1e-5))
+    return (
+        _heading_problem(vector.heading_deg_e5)
+        or _contradiction(vector)
+        or _inaccurate(radians(vector.heading_accuracy_deg_e5 * 1e-5))
+    )
+
+
+def _contradiction(vector: NavRelposned) -> Problem | None:
+    """Return why the components of a vector are not those of its length and heading. Without a length they are of another unit."""
+    north_m, east_m, down_m = vector.components_m
+    if not vector.normalised and abs(hypot(north_m, east_m, down_m) - vector.length_m) > COMPONENTS_M:
+        return Problem(Unused.CONTRADICTION, "length", f"{vector.length_m:.3f} m of {hypot(north_m, east_m, down_m):.3f} m")
+    away_rad = remainder(atan2(east_m, north_m) - radians(vector.heading_deg_e5 * 1e-5), tau)
+    if not vector.normalised and abs(away_rad) * hypot(north_m, east_m) > COMPONENTS_M:
+        return Problem(Unused.CONTRADICTION, "heading", f"{vector.heading_deg_e5 * 1e-5:.1f} deg")
+    return None
 
 
 def attitude_problem(pvat: NavPvat) -> Problem | None:

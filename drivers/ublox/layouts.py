@@ -242,6 +242,15 @@ class NavRelposned(NamedTuple):
         return bool(self.flags & 0x200)
 
     @property
+    def components_m(self) -> tuple[float, float, float]:
+        """Components to north, east and down."""
+        return (
+            self.north_cm * 1e-2 + self.north_mm_e1 * 1e-4,
+            self.east_cm * 1e-2 + self.east_mm_e1 * 1e-4,
+            self.down_cm * 1e-2 + self.down_mm_e1 * 1e-4,
+        )
+
+    @property
     def length_m(self) -> float:
         """Length of the vector."""
         return self.length_cm * 1e-2 + self.length_mm_e1 * 1e-4

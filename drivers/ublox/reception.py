@@ -33,8 +33,8 @@ GSA_NS = 5_000_000_000
 """Largest age of a GSA used for a fix."""
 POSITIONLESS = 10
 """RMC sentences in a row without GGA or GNS, after which none is expected."""
-HEADING_SOURCE_NS = 2_000_000_000
-"""Silence after which a heading sentence no longer stands for the others."""
+SOURCE_NS = 2_000_000_000
+"""Silence after which a heading sentence, or the talker of another sentence, no longer stands for the others."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
 _LOST, _FOUND = "lost", "found"
 
@@ -82,7 +82,8 @@ class Reception:
         self._jamming = FaultEpisode("gnss_jamming", ORIGIN)
         self._spoofing = FaultEpisode("gnss_spoofing", ORIGIN)
         self._heading = StateEpisodes(_FOUND)
-        self._heading_source = self._heading_used = 0, -HEADING_SOURCE_NS
+        self._heading_source = self._heading_used = 0, -SOURCE_NS
+        self._talkers: dict[type, tuple[str, int, int]] = {}
         self._without_position = 0
         self._leap_s: int | None = None
         self._used_ns: int | None = None
@@ -100,7 +101,7 @@ class Reception:
                 Gns: self._on_position,
                 Rmc: self._on_dated,
                 Zda: self._on_dated,
-                Gst: self._on_timed,
+                Gst: self._on_errors,
                 Gsa: self._on_gsa,
                 Vtg: self._on_vtg,
                 **dict.fromkeys((Ths, Hdt, Hpr, Pashr, Avr), self._on_heading_sentence),
@@ -279,6 +280,8 @@ class Reception:
     # ---------------------------------------------------------------- NMEA
 
     def _on_position(self, sentence: Gga | Gns, t_rx_ns: int) -> Sequence[Message]:
+        if self._is_duplicate(sentence, sentence.quality > 0, t_rx_ns):
+            return ()
         self.epoch_rx_ns = t_rx_ns
         self._without_position = 0
         self._problem = content.sentence_problem(sentence, self._lost) if self._wants_fix else None
@@ -287,6 +290,8 @@ class Reception:
         return self._on_timed(sentence, t_rx_ns)
 
     def _on_dated(self, sentence: Rmc | Zda, t_rx_ns: int) -> Sequence[Message]:
+        if isinstance(sentence, Rmc) and self._is_duplicate(sentence, bool(sentence.valid), t_rx_ns):
+            return ()
         if isinstance(sentence, Zda) or sentence.valid:
             self._calendar.set(sentence.day, sentence.time_ms)
         else:
@@ -304,6 +309,24 @@ class Reception:
             return ()
         return self._finish(self._epochs.add(type(sentence).__name__.upper(), sentence.time_ms, sentence, t_rx_ns))
 
+    def _on_errors(self, sentence: Gst, t_rx_ns: int) -> Sequence[Message]:
+        if self._is_duplicate(sentence, isfinite(sentence.latitude_sigma_m), t_rx_ns):
+            return ()
+        return self._on_timed(sentence, t_rx_ns)
+
+    def _is_duplicate(self, sentence: Gga | Gns | Rmc | Gst | Vtg, solved: bool, t_rx_ns: int) -> bool:
+        """True if another talker gives sentences of this kind, and this one is no better.
+
+        Some receivers send one for each constellation. The better has a solution, or is of all constellations (GN).
+        """
+        talker, rank = sentence.talker, 2 * solved + (sentence.talker == "GN")
+        source, best, seen_ns = self._talkers.get(type(sentence), (talker, rank, t_rx_ns))
+        if source != talker and rank <= best and t_rx_ns - seen_ns < SOURCE_NS:
+            self._problem = Problem(Unused.DUPLICATE)
+            return True
+        self._talkers[type(sentence)] = talker, rank, t_rx_ns
+        return False
+
     def _on_gsa(self, sentence: Gsa, t_rx_ns: int) -> Sequence[Message]:
         self._gsa = sentence, t_rx_ns
         return ()
@@ -313,6 +336,8 @@ class Reception:
         return self._gsa[0] if self._gsa is not None and now_ns - self._gsa[1] < GSA_NS else None
 
     def _on_vtg(self, sentence: Vtg, t_rx_ns: int) -> Sequence[Message]:
+        if self._is_duplicate(sentence, isfinite(sentence.speed_kn + sentence.course_deg), t_rx_ns):
+            return ()
         return self._finish(self._epochs.join("VTG", sentence, t_rx_ns))
 
     def _on_heading_sentence(self, sentence: HeadingSentence, t_rx_ns: int) -> Sequence[Message]:
@@ -320,7 +345,7 @@ class Reception:
             self._problem = Problem(Unused.NOT_WANTED)
             return ()
         rank, (best, seen_ns) = content.RANKS[type(sentence)], self._heading_source
-        if best > rank and t_rx_ns - seen_ns < HEADING_SOURCE_NS:
+        if best > rank and t_rx_ns - seen_ns < SOURCE_NS:
             self._problem = Problem(Unused.DUPLICATE)
             return ()
         params = self._params
@@ -335,7 +360,7 @@ class Reception:
         used, used_ns = self._heading_used
         if self._problem is None:
             self._heading_source = self._heading_used = rank, t_rx_ns
-        elif used != rank and t_rx_ns - used_ns < HEADING_SOURCE_NS:
+        elif used != rank and t_rx_ns - used_ns < SOURCE_NS:
             return messages  # another sentence gives the heading
         else:
             self._heading_source = min(rank, content.STATED_RANK), t_rx_ns

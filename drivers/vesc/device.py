@@ -148,7 +148,8 @@ class VescCan(VescCore):
             if frame.can_id & CanError.RESTARTED:
                 self._out.append(Event(t_rx_ns, "warning", "can_controller_restarted", json.dumps({"count": self.error_frames})))
             return
-        if frame.can_id == CanError.CONTROLLER and not frame.data[1:2].strip(b"\0"):
+        classes = frame.can_id & ~CanError.COUNTERS
+        if not classes or (classes == CanError.CONTROLLER and not frame.data[1:2].strip(b"\0")):
             return
         texts = error_texts(frame)
         if self._bus_errors != texts[0]:

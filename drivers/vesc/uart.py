@@ -4,7 +4,6 @@ import struct
 from collections.abc import Iterator
 
 from drivers.vesc.comm import MAX_PAYLOAD_BYTES, CommMessage, decode_comm
-from vehicled.wire.checksum import CRC16_XMODEM
 from vehicled.wire.crc import crc16_xmodem
 from vehicled.wire.framing import Check, CountedFrame, PayloadReader, Protocol
 
@@ -29,7 +28,7 @@ _PROTOCOLS = (
         "short",
         bytes((SHORT,)),
         CountedFrame(
-            Check(CRC16_XMODEM, first=_SHORT_HEAD.size, tail=1, end=bytes((END,))),
+            Check(crc16_xmodem, first=_SHORT_HEAD.size, tail=1, end=bytes((END,))),
             at=1,
             extra=_SHORT_HEAD.size + _TAIL.size,
             least=1,
@@ -40,7 +39,7 @@ _PROTOCOLS = (
         "long",
         bytes((LONG,)),
         CountedFrame(
-            Check(CRC16_XMODEM, first=_LONG_HEAD.size, tail=1, end=bytes((END,))),
+            Check(crc16_xmodem, first=_LONG_HEAD.size, tail=1, end=bytes((END,))),
             at=1,
             width=2,
             order="big",

@@ -1,4 +1,4 @@
-"""Hostile bytes cost each reader at most three times as many operations as data, and in proportion to their number."""
+"""Hostile bytes cost each reader at most three times as many operations as data, in pieces of any size."""
 
 from functools import cache
 
@@ -12,12 +12,12 @@ SUBJECTS = subjects()
 PIECE = 1_024
 """Most bytes that a port hands over at once."""
 SIZE = 2 * PIECE
-RATIO = 3.3
-"""Three times, and something for the short streams of this test."""
-SMALL_RATIO = 15.0
-"""Ratio in pieces of some bytes, where several candidates end with each piece and none can be put off."""
-SUMMED = 8.0
-"""Bytes given to checksums per byte."""
+RATIO = 3.0
+
+
+def summed_limit(size: int) -> float:
+    """Return the most bytes given to checksums per byte of a stream: 24, and five of the longest frames, which come in lumps."""
+    return 24.0 + 5 * 16_400 / size
 
 
 @cache
@@ -38,25 +38,32 @@ def test_hostile_bytes_cost_little_more_than_data(name: str) -> None:
     for kind, stream in inputs(SUBJECTS[name], SIZE).items():
         found = cost(SUBJECTS[name], stream, PIECE)
         assert found.opcodes <= limit, kind
-        assert found.summed <= SUMMED, kind
+        assert found.summed <= summed_limit(len(stream)), kind
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
 @pytest.mark.parametrize("piece", [1, 64])
-def test_small_pieces_cost_in_proportion_too(name: str, piece: int) -> None:
-    limit = SMALL_RATIO * data_cost(name, piece).opcodes
+def test_small_pieces_cost_no_more_either(name: str, piece: int) -> None:
+    limit = RATIO * data_cost(name, piece).opcodes
     streams = inputs(SUBJECTS[name], 800)
-    for kind in ("repeated first byte", "sync with the longest length", "nested heads", "a long line"):
+    for kind in (
+        "repeated first byte",
+        "sync with the longest length",
+        "sync and zeros",
+        "sync and ones",
+        "nested heads",
+        "a long line",
+    ):
         found = cost(SUBJECTS[name], streams[kind], piece)
         assert found.opcodes <= limit, kind
-        assert found.summed <= SUMMED, kind
+        assert found.summed <= summed_limit(800), kind
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_twice_as_many_bytes_cost_twice_as_much(name: str) -> None:
-    """The longest frames of one reader have 16 KiB, so the streams are longer. They come in one piece."""
-    subject = SUBJECTS[name]
+def test_much_at_once_costs_no_more_per_byte(name: str) -> None:
+    """The longest frames of one reader have 16 KiB, so the streams are longer."""
+    limit = RATIO * data_cost(name, PIECE).opcodes
     for kind in ("sync with the longest length", "nested heads"):
-        once, twice = (cost(subject, inputs(subject, size)[kind], size) for size in (20_000, 40_000))
-        assert twice.opcodes <= 1.5 * once.opcodes + 1.0, kind
-        assert twice.summed <= 1.5 * once.summed + 1.0, kind
+        found = cost(SUBJECTS[name], inputs(SUBJECTS[name], 20_000)[kind], 20_000)
+        assert found.opcodes <= limit, kind
+        assert found.summed <= summed_limit(20_000), kind

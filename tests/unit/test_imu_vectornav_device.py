@@ -249,7 +249,8 @@ def test_a_mask_that_is_not_in_the_table_is_a_bad_frame() -> None:
     good = b"\xfa" + body + crc16_xmodem(body).to_bytes(2, "big")
     device.on_rx(good, S)
     assert device.bad_frames == 0
-    # One that is known with one that is not, sound if the latter had no length; and no field at all.
-    for number, body in enumerate((b"\x02\x01\x20" + bytes(8), b"\x02\x00\x00", b"\x81\x01\x01\x00" + bytes(8)), 1):
+    # One that is known with one that is not, sound if the latter had no length; no field at all; and a group that is no head.
+    for body, bad in ((b"\x02\x01\x20" + bytes(8), 1), (b"\x02\x00\x00", 2), (b"\x81\x01\x01\x00" + bytes(8), 2)):
         device.on_rx(b"\xfa" + body + crc16_xmodem(body).to_bytes(2, "big"), S)
-        assert device.bad_frames == number
+        assert device.bad_frames == bad
+    assert device.dropped_bytes == 14 + 6 + 15

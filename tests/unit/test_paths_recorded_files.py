@@ -159,6 +159,7 @@ def gpx(rows: list[tuple[float, float]], cut: int = 0) -> str:
     return f'<gpx version="1.1"><trk><name>yard</name><trkseg>{"".join(points)}</trkseg></trk></gpx>'
 
 
+STAMPS = [f"<time>{clock(t).isoformat()}</time>" for t, _ in OUTAGE]
 SPARSE = [(1.0 * i, 2.0 * i) for i in range(40)] + [(100.0 + i, 250 + 2.0 * i) for i in range(40)]
 
 
@@ -170,8 +171,11 @@ SPARSE = [(1.0 * i, 2.0 * i) for i in range(40)] + [(100.0 + i, 250 + 2.0 * i) f
         ("a.csv", table("time", lambda t: f"{t:.1f}", SPARSE), ["line 41 to line 42", "61.0 s and 172."]),
         ("a.gpx", gpx(SPARSE), ["point 40 to line", "61.0 s and 172."]),
         ("a.gpx", gpx(OUTAGE, cut=300), ["2 lines", "line=2", "gaps=bridge"]),
+        ("a.gpx", gpx(OUTAGE).replace(STAMPS[5], "").replace(STAMPS[9], "<time>now</time>"), [
+            "point 300 to line", "60.1 s and 50."
+        ]),
     ],
-    ids=["table", "gpx", "sparse table", "sparse gpx", "segments"],
+    ids=["table", "gpx", "sparse table", "sparse gpx", "segments", "two points without a time"],
 )  # fmt: skip
 def test_a_gap_is_refused_and_bridged_on_request(name: str, data: bytes | str, words: list[str]) -> None:
     with pytest.raises(CourseError) as error:

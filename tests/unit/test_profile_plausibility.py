@@ -25,6 +25,7 @@ IMPOSSIBLE = [
     ("f1tenth", "vehicle.mass_kg=3800", "vehicle.mass_kg", "did you mean 3.8 (3800 grams)?"),
     ("art", "vehicle.drive.wheel_radius_m=5", "vehicle.drive.wheel_radius_m", "wheel radius over wheelbase of 10"),
     ("art", "devices.gnss.lever_arm_m=[250, 0.0, 300]", "devices.gnss.lever_arm_m", "did you mean 0.25 (250 millimetres)?"),
+    ("art", "devices.gnss.lever_arm_m=[5.0, 0.0, 30]", "devices.gnss.lever_arm_m", "did you mean 0.05 (5 centimetres)?"),
     ("art", "limits.corridor_m=0.005", "limits.corridor_m", "position noise alone"),
     ("hmmwv", "vehicle.drive.brake_deceleration_mps2=120", "vehicle.drive.brake_deceleration_mps2", "tyres hold about 10"),
     ("art_vesc", "limits.battery_empty_v=10.8", "limits.battery_low_v", "battery_low_v must be above battery_empty_v"),

@@ -156,6 +156,7 @@ def test_captures_of_others_are_named(shared_data: Path) -> None:
         ("gnss/pysbf2__pygpsdata_x5pvt.log", "64 SBF blocks"),
         ("mavlink/dronekit-python__flight.tlog", "2000 or more MAVLink 1 messages"),
         ("lidar/mrpt__velodyne_hdl32_part1.pcap", "network capture"),
+        ("imu/instinct__DynamicSize_vn310-gnss.vnb", "a VectorNav sensor by INSTINCT (.vnb)"),
     ):
         file = shared_data / "captures2" / name
         if not file.is_file():

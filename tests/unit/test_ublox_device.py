@@ -66,10 +66,13 @@ def hpposllh(itow_ms: int = 515_695_000, flags: int = 0) -> NavHpposllh:
 
 
 def relposned(itow_ms: int = 515_695_000, **changes: Any) -> NavRelposned:
-    """Heading 30 degrees, 1 m, fixed, moving base."""
-    return NavRelposned(
-        1, 0, itow_ms, 87, 50, 0, 100, 3_000_000, -40, 0, 0, 12, 50, 50, 50, 50, 57_296, 0x137
+    """Heading 30 degrees, 1.0012 m, fixed, moving base. The components follow length and heading."""
+    vector = NavRelposned(
+        1, 0, itow_ms, 0, 0, 0, 100, 3_000_000, -40, 0, 0, 12, 50, 50, 50, 50, 57_296, 0x137
     )._replace(**changes)  # fmt: skip
+    heading = radians(vector.heading_deg_e5 * 1e-5)
+    components = {"north_cm": round(100 * vector.length_m * cos(heading)), "east_cm": round(100 * vector.length_m * sin(heading))}
+    return vector._replace(**(components | changes))
 
 
 def device(*messages: type[Message], **params: Any) -> UbloxDevice:
@@ -413,6 +416,9 @@ def test_heading_of_a_moving_base_is_yaw_of_the_body(mounting: float, yaw_deg: f
         ({"heading_accuracy_deg_e5": 18_000_000}, Unused.TOO_INACCURATE),
         ({"heading_deg_e5": 36_000_001}, Unused.OUT_OF_RANGE),
         ({"length_cm": 0, "length_mm_e1": 0}, Unused.OUT_OF_RANGE),
+        ({"down_cm": 45}, Unused.CONTRADICTION),
+        ({"north_cm": 50, "east_cm": 87}, Unused.CONTRADICTION),
+        ({"north_cm": -87, "east_cm": -50}, Unused.CONTRADICTION),
     ],
 )
 def test_doubtful_headings_are_refused_and_told_once(changes: dict[str, int], reason: Unused):
@@ -1023,6 +1029,48 @@ def test_every_talker_is_heard(talker: str):
     receiver = device(protocol="nmea")
     told = [*fed(receiver, sentences()[1]._replace(talker=talker)), *receiver.on_time(2 * S)]
     assert len(fixes(told)) == 1
+
+
+NO_SOLUTION = Gga("GL", CLOCK_MS, nan, nan, 0, 0, nan, nan, nan)
+SINGLE = sentences(quality=1)[1]._replace(talker="GP")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "carrier"),
+    [
+        (SINGLE, sentences()[1], CarrierSolution.FIXED),
+        (SINGLE, NO_SOLUTION, CarrierSolution.NONE),
+        (sentences()[1], NO_SOLUTION._replace(talker="GP"), CarrierSolution.FIXED),
+        (sentences()[0]._replace(talker="GP"), sentences()[0]._replace(talker="GL", valid=False), CarrierSolution.FIXED),
+    ],
+    ids=["GP and all", "GP and GL without", "all and GP without", "RMC of GL without"],
+)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_one_talker_of_several_gives_the_solution(first: Any, second: Any, carrier: CarrierSolution, reverse: bool):
+    """Receivers that send a sentence for each constellation, or for GPS beside all."""
+    receiver, told = device(protocol="nmea"), []
+    for second_of_day in range(8):
+        time_ms = CLOCK_MS + 1000 * second_of_day
+        wire = [each._replace(time_ms=time_ms) for each in ((second, first) if reverse else (first, second))]
+        if isinstance(first, Rmc):
+            wire.append(sentences(time_ms)[1])
+        told += [*fed(receiver, *wire, at_ns=(1 + second_of_day) * S), *receiver.on_time((1 + second_of_day) * S + S // 2)]
+    assert {(fix.fix_type, fix.carrier) for fix in fixes(told)[2:]} == {(FixType.FIX_3D, carrier)}
+    assert len(fixes(told)) >= 7
+    kind = type(first).__name__.upper()
+    used = max((first, second), key=lambda each: (getattr(each, "quality", getattr(each, "valid", 0)), each.talker == "GN"))
+    other = second if used is first else first
+    assert receiver.usage.of(f"{other.talker}{kind}").refused[Loss(Unused.DUPLICATE)] >= 6
+
+
+def test_another_talker_follows_when_the_first_is_silent_or_has_no_solution():
+    receiver, told = device(protocol="nmea"), []
+    for second_of_day, wire in enumerate(((SINGLE,), (), (), (), (SINGLE._replace(talker="GL"),), *((NO_SOLUTION, SINGLE),) * 2)):
+        at_ns = (1 + second_of_day) * S
+        told += fed(receiver, *(each._replace(time_ms=CLOCK_MS + 1000 * second_of_day) for each in wire), at_ns=at_ns)
+        told += receiver.on_time(at_ns + S // 2)
+    # The first sentence without a solution ends the epoch, before the other talker comes.
+    assert [fix.fix_type for fix in fixes(told)] == [FixType.FIX_3D, FixType.FIX_3D, FixType.NONE, FixType.FIX_3D]
 
 
 @pytest.mark.parametrize(("line_end", "used"), [(b"*0a\r\n", False), (b"\r\n", False)])

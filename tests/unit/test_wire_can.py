@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
+from vehicled.wire.can import RECORD_BYTES, CanFrame, error_texts, pack, unpack_all
 
 
 class KernelFrame(ctypes.LittleEndianStructure):
@@ -101,3 +101,10 @@ def test_a_record_of_impossible_length_and_a_cut_one_cost_only_themselves() -> N
     good = CanFrame(0x901, b"12345678")
     bad = pack(good)[:4] + b"\x09" + pack(good)[5:]
     assert unpack_all(bad + pack(good) + pack(good)[:15]) == [good]
+
+
+def test_error_counters_alone_are_no_unknown_error() -> None:
+    counters = bytes((0, 0, 0, 0, 0, 0, 96, 97))
+    assert error_texts(CanFrame(0x200, counters, extended=False, error=True)) == ["error counters 96 sent, 97 received"]
+    assert error_texts(CanFrame(0x280, counters, extended=False, error=True))[0] == "bus error"
+    assert error_texts(CanFrame(0x400, bytes(8), extended=False, error=True)) == ["error of unknown class"]

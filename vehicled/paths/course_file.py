@@ -197,14 +197,21 @@ class CourseFile:
         """Return the times in s, and how they were read; None for waypoints. Raises CourseError for a recording with bad times."""
         if self.times is None:
             return None, []
-        undriven = [] if self.speeds_mps is not None else [f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along"]
-        finite = np.isfinite(self.times.values)
-        if not finite.all():
-            place = self.places[int(np.flatnonzero(~finite)[0])]
+        unsaid = self.speeds_mps is None and self.keeps_speeds
+        undriven = [f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along"] if unsaid else []
+        finite, rows = np.isfinite(self.times.values), np.arange(len(self.times.values))
+        missing = np.flatnonzero(~finite)
+        if len(missing) > times.MOST_WITHOUT_TIME * len(rows):
+            place = self.places[int(missing[0])]
             return None, [f"times are not all numbers ({place}): the rows are waypoints, not a recording", *undriven]
+        lacking = [
+            f"{len(missing)} rows without a time ({self.places[row]}): taken between those beside them" for row in missing[:1]
+        ]
+        # A row without a time takes that of the row before, until the ends of days and counters are known.
+        held = np.maximum.accumulate(np.where(finite, rows, rows[finite][0]))
         cure = f"name the column time_UNIT, or give the file as {self.file_name}:time=UNIT"
         try:
-            t_s, remarks = times.to_seconds(self.times, plane, cure)
+            t_s, remarks = times.to_seconds(replace(self.times, values=self.times.values[held]), plane, cure)
         except CourseError as error:
             if dense:
                 raise CourseError(f"{self.file_name}: {error}") from None
@@ -217,7 +224,9 @@ class CourseFile:
                 f"{self.file_name}, {self.places[k]}: time is {after} after {before}: put the rows in order, or delete those of "
                 "another recording"
             )
-        return (None, undriven) if len(back) else (t_s, remarks if dense else undriven)
+        if len(back):
+            return None, undriven
+        return np.interp(rows, rows[finite], t_s[finite]), lacking + (remarks if dense else undriven)
 
     def _gaps(self, plane: Array, t_s: Array | None, options: ReadOptions) -> list[str]:
         """Return remarks on stretches that were not recorded and are bridged. Raises CourseError unless the user asked for it."""

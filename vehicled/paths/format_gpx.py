@@ -64,13 +64,14 @@ class _Reader(XmlReader):
                 ) from None
         found = self.waypoints if name == "wpt" else self.lines[-1]
         found.points.append((position[0], position[1]))
+        found.stamps.append("")
         check_count(self.file_name, len(found.points))
         found.places.append(f"line {line}, point {len(found.points)}")
 
     def end(self, name: str) -> None:
         if name == "time" and self.path[-2:-1] and self.path[-2] in _POINTS:
             found = self.waypoints if self.path[-2] == "wpt" else self.lines[-1]
-            found.stamps.append(self._stamp)
+            found.stamps[-1] = self._stamp
         elif name == "rte":
             self.lines[-1].name = self.name.strip()
 
@@ -94,28 +95,13 @@ def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
     if not lines:
         raise CourseError(f"{file_name}: no points in a track, a route or as waypoints; save the course as one of these")
     line, remarks = only_line(file_name, lines, options)
-    times = line.times()
-    if times is not None:
-        others.pop("time", None)
     what = {"<trkseg>": "the track", "<rte>": "the route"}.get(line.kind, "the waypoints, in the order of the file")
     used = [(what, "latitude, longitude, deg")]
-    if times is not None:
+    if line.times():
+        others.pop("time", None)
         used.append(("<time>", "tells gaps"))
     # A file of other people's extensions has any number of names.
     ignored = tuple((f"<{name[:30]}>", f"{count} of them") for name, count in list(others.items())[:12])
-    return CourseFile(
-        file_name=file_name,
-        points=line.points,
-        places=line.places,
-        geodetic=True,
-        order=ORDER,
-        times=times,
-        keeps_speeds=False,
-        name=line.name.strip() or reader.name.strip(),
-        account=ReadSummary(
-            "GPX",
-            tuple(used),
-            ignored,
-            (f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along; recorded ones are no targets", *remarks),
-        ),
-    )
+    remarks.insert(0, f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along; recorded ones are no targets")
+    name = line.name.strip() or reader.name.strip()
+    return line.course(file_name, ORDER, ReadSummary("GPX", tuple(used), ignored, tuple(remarks)), name=name)

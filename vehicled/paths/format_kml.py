@@ -115,24 +115,9 @@ def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
         cure = "it only links to others: save the place itself, not the link" if reader.links else "draw the course as one path"
         raise CourseError(f"{file_name}: no line in it; {cure}")
     line, remarks = only_line(file_name, lines, options)
-    times = line.times()
-    used = [(f"the {line.kind}", "longitude, latitude, deg")]
-    if times is not None:
-        used.append(("<when>", "tells gaps"))
-    return CourseFile(
-        file_name=file_name,
-        points=line.points,
-        places=line.places,
-        geodetic=True,
-        order=ORDER,
-        times=times,
-        keeps_speeds=False,
-        closed=line.closed,
-        name=line.name,
-        account=ReadSummary(
-            "KML", tuple(used), (*ignored, ("heights", "")), (f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along", *remarks)
-        ),
-    )
+    used = [(f"the {line.kind}", "longitude, latitude, deg"), *([("<when>", "tells gaps")] if line.times() else [])]
+    remarks.insert(0, f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along")
+    return line.course(file_name, ORDER, ReadSummary("KML", tuple(used), (*ignored, ("heights", "")), tuple(remarks)))
 
 
 def read_kmz(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:

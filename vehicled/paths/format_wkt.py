@@ -90,20 +90,9 @@ def read_lines(rows: Sequence[tuple[int, str]], file_name: str, options: ReadOpt
     if geodetic:
         line = replace(line, points=[(y, x) for x, y in line.points])
     meaning = "longitude, latitude, deg" if geodetic else "east, north, m"
-    return CourseFile(
-        file_name=file_name,
-        points=line.points,
-        places=line.places,
-        geodetic=geodetic,
-        order=ORDER,
-        closed=line.closed,
-        account=ReadSummary(
-            "well-known text",
-            ((f"the {line.kind}", meaning),),
-            (),
-            (f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along", *remarks),
-        ),
-    )
+    remarks.insert(0, f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along")
+    account = ReadSummary("well-known text", ((f"the {line.kind}", meaning),), (), tuple(remarks))
+    return line.course(file_name, ORDER, account, geodetic=geodetic)
 
 
 def _is_degrees(file_name: str, points: Sequence[tuple[float, float]]) -> bool:

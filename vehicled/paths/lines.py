@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from vehicled.paths.course_file import ReadOptions
+from vehicled.paths.course_file import CourseFile, ReadOptions
 from vehicled.paths.errors import CourseError
+from vehicled.paths.read_summary import ReadSummary
 from vehicled.paths.times import Times, from_cells
 
 _LISTED = 6
@@ -27,13 +28,28 @@ class MapLine:
     places: list[str] = field(default_factory=list)
     """Place of each point."""
     stamps: list[str] = field(default_factory=list)
-    """Time of each point as written; shorter than ``points`` where some have none."""
+    """Time of each point as written, empty for none; another number of times than points tells nothing."""
     closed: bool | None = None
     """True for the outline of an area."""
 
     def times(self) -> Times | None:
         """Return the times of the points; None if some have none."""
-        return from_cells("times", self.stamps) if self.points and len(self.stamps) == len(self.points) else None
+        return from_cells("times", self.stamps) if any(self.stamps) and len(self.stamps) == len(self.points) else None
+
+    def course(self, file_name: str, order: str, account: ReadSummary, *, name: str = "", geodetic: bool = True) -> CourseFile:
+        """Return the line as a course. Speeds that a map program recorded are no targets."""
+        return CourseFile(
+            file_name=file_name,
+            points=self.points,
+            places=self.places,
+            geodetic=geodetic,
+            order=order,
+            times=self.times(),
+            keeps_speeds=False,
+            closed=self.closed,
+            name=name or self.name,
+            account=account,
+        )
 
 
 def only_line(file_name: str, lines: Sequence[MapLine], options: ReadOptions) -> tuple[MapLine, list[str]]:

@@ -25,6 +25,8 @@ SLOWEST_MPS, FASTEST_MPS = MOVING_MPS, 1000.0 * MOVING_MPS
 RATES_HZ = (0.1, 5000.0)
 """Rates at which drives are recorded."""
 DAY_S, WEEK_S = 86_400.0, 604_800.0
+MOST_WITHOUT_TIME = 0.05
+"""Part of the rows that may lack a readable time, in a recording."""
 COUNTER = 2.0**32
 """Counts after which a counter of 32 bits starts again."""
 ROLL_OVER_FRACTION = 0.05
@@ -89,9 +91,10 @@ def from_cells(name: str, cells: Sequence[str], unit: str = "", stated: str = ""
             ("time of day", _of_day, True),
             ("minutes and seconds", _minutes, False),
         ):
-            found = [parse(text) for text in whole]
-            if found and None not in found:
-                return Times(name, np.array(found, dtype=float), "s", form, daily=daily)
+            # None becomes NaN.
+            values = np.array([parse(text) for text in whole], dtype=float)
+            if len(values) and np.isnan(values).mean() <= MOST_WITHOUT_TIME:
+                return Times(name, values, "s", form, daily=daily)
     values = np.array([_number(text) for text in texts], dtype=float)
     return from_numbers(name, values, unit, stated)
 

@@ -5,7 +5,7 @@ A plugin is checked when it is loaded: its base class, its methods and their arg
 checked at every call, because their values go into commands and logs (:mod:`vehicled.plugins.calls`). Errors name the file and the
 line. The text of its file, and of the modules beside the file that it imports, is kept for the log.
 
-Its code is trusted not to end the process (``os._exit``, a crash of a C library), not to change the daemon's own modules and not to
+Its code is trusted not to end the process by a signal or a crash of a C library, not to change the daemon's own modules and not to
 take over its files and signals: that would need a process of its own.
 """
 
@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from vehicled.error_text import error_text, innermost, printable
+from vehicled.error_text import error_text, innermost, one_line
 from vehicled.plugins.calls import Contract, contained, plain
 from vehicled.plugins.faults import (
     PluginError,
@@ -264,7 +264,7 @@ def _add_imports(text: bytes, folder: Path, sources: dict[Path, bytes]) -> None:
 
 def _import_failure(path: Path, error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f"{path}:{error.lineno}: {printable(str(error.msg))}"
+        return f"{path}:{error.lineno}: {one_line(str(error.msg))}"
     trace = innermost(error, frozenset([str(path)]))
     place = f"{path}:{trace.tb_lineno}" if trace is not None else str(path)
     cure = "; install it in the environment of vehicled" if isinstance(error, ModuleNotFoundError) else ""

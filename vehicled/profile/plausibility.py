@@ -161,7 +161,7 @@ def _lever_arms(profile: View) -> Iterator[Verdict]:
             if size > limit or 0.0 < size < 0.002:
                 level: Level = "error" if size > 5.0 * limit else "warning"
                 where = f"{value:g} m {side} is off the vehicle" if size > limit else f"{value:g} m {side} is less than 2 mm"
-                meant = did_you_mean("lever_arm_m", value, partial(_within, 0.002, limit))
+                meant = did_you_mean("lever_arm_m", value, partial(_within, 0.01, limit))
                 body = f"length_m = {length:g}, width_m = {width:g}; the arm counts from the middle of the rear axle"
                 yield path, level, f"{where} ({body}){meant}"
                 break

@@ -91,11 +91,11 @@ def error_texts(frame: CanFrame) -> list[str]:
         found += [text for bit, text in enumerate(_PROTOCOL_TEXTS) if data[2] >> bit & 1] or ["protocol violation"]
     if frame.can_id & CanError.TRANSCEIVER:
         found.append(_TRANSCEIVER_TEXTS.get(data[4], "transceiver error"))
-    if not found:
-        found.append("bus error" if frame.can_id & CanError.BUS_ERROR else "error of unknown class")
+    if not found and frame.can_id & CanError.BUS_ERROR:
+        found.append("bus error")
     if frame.can_id & CanError.COUNTERS:
         found.append(f"error counters {data[6]} sent, {data[7]} received")
-    return found
+    return found or ["error of unknown class"]
 
 
 def pack(frame: CanFrame) -> bytes:

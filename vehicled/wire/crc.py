@@ -7,6 +7,8 @@ from binascii import crc_hqx
 
 Buffer = bytes | bytearray | memoryview
 
+CRC24Q_WEIGHT = 10
+"""Bytes of the other checksums that cost as much as a byte of CRC-24Q, which has no function in C."""
 _FLETCHER_BLOCK = 362
 _FLETCHER_BASE = (1 << 24) - 1
 _FLETCHER_MODULUS = _FLETCHER_BASE**2
@@ -28,6 +30,11 @@ def fletcher8(data: Buffer) -> bytes:
         sums += size * (total + part) - weighted
         total += part
     return bytes((total & 255, sums & 255))
+
+
+def fletcher8_number(data: Buffer) -> int:
+    """Return CK_A and CK_B as a little-endian number."""
+    return int.from_bytes(fletcher8(data), "little")
 
 
 def sum8(data: Buffer) -> int:

@@ -1,26 +1,23 @@
 """Framing: finds the frames of several protocols in one byte stream, cut and damaged anywhere, in linear time.
 
 A protocol states the shape of its frames. Most have a length in their head and a checksum: :class:`CountedFrame`, or another
-subclass of :class:`CheckedFrame`. Text is a :class:`TextLine`. The framer remembers how far an undecided candidate was read, and
-sums no byte a second time for another candidate (:mod:`vehicled.wire.checksum`). After several false starts in one piece of data it
-examines those that follow together, as arrays. So repeated false starts with the longest length cost little more than data.
+subclass of :class:`CheckedFrame`. Text is a :class:`TextLine`.
+
+A false start claims bytes that later candidates claim again, and summing each claim costs the square of the length. So each false
+start is paid for by bytes read, before it or after it: in a flood of them, bytes are passed over unseen. That takes some dozens of
+false starts within a few hundred bytes, or three of the longest, which damage does not make. After a flood, no more bytes are
+passed over than pay for one false start: a 24th of the longest frame (half of it for RTCM).
 """
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from string import ascii_letters
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from vehicled.wire.checksum import ROW, Checksum, RunningChecksum
-from vehicled.wire.crc import crc16_xmodem, xor8
+from vehicled.wire.crc import Buffer, crc16_xmodem, xor8
 
 Stream = bytes | bytearray
-Octets = NDArray[np.uint8]
-Integers = NDArray[np.int64]
 Probe = Callable[[Stream, int, int], int]
 """Frame detector ``probe(buffer, at, end)``: the length of a frame that is complete and valid at ``at``, ``INCOMPLETE`` if more
 bytes are needed, ``NO_FRAME`` as soon as it is certain.
@@ -32,18 +29,19 @@ data: its cost is its own affair. A :class:`Shape` is also a probe.
 INCOMPLETE = 0
 NO_FRAME = -1
 
-_SIEVE_FAILURES = 32
-"""Failed candidates in one piece of data after which all others are examined together."""
-_SIEVE_CLAIM_BYTES = 512
-"""Claimed length that counts for a further failure."""
-_SIEVE_BYTES = 512
-"""New bytes which an examination that goes on takes up at once."""
-_COMPACT_BYTES = 4096
-_NOWHERE = np.zeros(0, np.int64)
+_FALSE_START_BYTES = 16
+"""Bytes read that pay for one false start."""
+_SUMMED_PER_BYTE = 24
+"""Bytes of its checksum that one byte read pays for. In C, so many cost less than one instruction of the interpreter."""
+_BURST_BYTES = 2048
+"""Most bytes read that count for later false starts."""
 
 
 class Shape(ABC):
-    """Shape of a protocol's frames, for which a framer needs linear time."""
+    """Shape of a protocol's frames."""
+
+    weight = 0
+    """Cost of a byte of an invalid frame, in bytes of a checksum in C."""
 
     def head(self, sync: bytes) -> list[bytes]:
         """Return the possible values of each of the first bytes of a frame: those of the sync, and what else is certain.
@@ -53,22 +51,12 @@ class Shape(ABC):
         return [bytes((byte,)) for byte in sync]
 
     @abstractmethod
-    def length(self, buffer: Stream, at: int, end: int, seen: int = 0) -> int:
-        """Return the length of the frame at ``at``, complete or not: ``INCOMPLETE`` if it is not known yet, or ``NO_FRAME``.
-
-        ``seen`` is how many of its bytes were there at the last call.
-        """
+    def length(self, buffer: Stream, at: int, end: int) -> int:
+        """Return the length of the frame at ``at``, complete or not: ``INCOMPLETE`` if it is not known yet, or ``NO_FRAME``."""
 
     @abstractmethod
-    def valid(self, buffer: Stream, at: int, stop: int, running: RunningChecksum | None = None) -> bool:
-        """True if the frame from ``at`` to ``stop``, of the length that :meth:`length` gave, is sound.
-
-        ``running``: checksum of the buffer, which sums bytes of several candidates once.
-        """
-
-    def accepts(self, buffer: Stream, at: int, stop: int) -> bool:
-        """True if the content of a frame with a valid checksum has the form of the protocol."""
-        return True
+    def valid(self, buffer: Stream, at: int, stop: int) -> bool:
+        """True if the frame from ``at`` to ``stop``, of the length that :meth:`length` gave, is sound."""
 
     def __call__(self, buffer: Stream, at: int, end: int) -> int:
         """Return the length of a complete and valid frame, ``INCOMPLETE`` or ``NO_FRAME``."""
@@ -80,59 +68,53 @@ class Shape(ABC):
         return size if self.valid(buffer, at, at + size) else NO_FRAME
 
 
+class _Bare(Shape):
+    """Shape of a bare frame detector."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def length(self, buffer: Stream, at: int, end: int) -> int:
+        return self._probe(buffer, at, end)
+
+    def valid(self, buffer: Stream, at: int, stop: int) -> bool:
+        return True
+
+
 class Check(NamedTuple):
     """Checksum of a frame, and its place."""
 
-    checksum: Checksum
+    checksum: Callable[[Buffer], int]
+    weight: int = 1
+    """Cost of a byte, in bytes of a checksum in C."""
     first: int = 0
     """Bytes at the beginning that are not covered."""
     tail: int = 0
     """Bytes at the end that are not covered."""
     stored: int | None = None
     """Place of the value, from the end if negative. None: the covered bytes include it and give zero."""
+    size: int = 1
+    """Bytes of the value."""
     order: Literal["little", "big"] = "big"
     end: bytes = b""
     """Last bytes of every frame."""
 
 
 class CheckedFrame(Shape):
-    """Frame with a checksum. Subclasses tell its length in constant time."""
+    """Frame with a checksum. Subclasses give its length in constant time."""
 
     def __init__(self, check: Check) -> None:
-        self.check = check
+        self.check, self.weight = check, check.weight
 
-    def valid(self, buffer: Stream, at: int, stop: int, running: RunningChecksum | None = None) -> bool:
-        checksum, first, tail, stored, order, last = self.check
+    def valid(self, buffer: Stream, at: int, stop: int) -> bool:
+        checksum, _, first, tail, stored, size, order, last = self.check
         if last and not buffer.startswith(last, stop - len(last)):
             return False
-        if running is None:
-            value = checksum.of(buffer[at + first : stop - tail])
-        else:
-            value = running.of(buffer, at + first, stop - tail)
-        if stored is None:
-            return value == 0 and self.accepts(buffer, at, stop)
-        place = stored + (at if stored >= 0 else stop)
-        return value == int.from_bytes(buffer[place : place + checksum.size], order) and self.accepts(buffer, at, stop)
-
-    def lengths(self, buffer: Stream, octets: Octets, places: Integers) -> Integers:
-        """Return :meth:`length` for many places of ``buffer``, whose bytes are ``octets``."""
-        end, length = len(buffer), self.length
-        return np.fromiter((length(buffer, at, end) for at in places.tolist()), np.int64, len(places))
-
-    def fit(self, octets: Octets, places: Integers, stops: Integers, running: Any, begin: int) -> NDArray[np.bool_]:
-        """Return whether the checksums of many frames are valid. ``running``: running values from the place ``begin`` on."""
-        checksum, first, tail, stored, order, last = self.check
-        fits = np.ones(len(places), np.bool_)
-        for back, byte in enumerate(reversed(last), 1):
-            fits &= octets[stops - back] == byte
-        at, stop = places[fits], stops[fits]
-        values = np.zeros_like(at)
+        value = checksum(buffer[at + first : stop - tail])
         if stored is not None:
-            place, size = stored + (at if stored >= 0 else stop), checksum.size
-            for k in range(size):
-                values |= octets[place + k].astype(np.int64) << 8 * (k if order == "little" else size - 1 - k)
-        fits[fits] = checksum.fit(running, at + first - begin, stop - tail - begin, values)
-        return fits
+            place = stored + (at if stored >= 0 else stop)
+            value ^= int.from_bytes(buffer[place : place + size], order)
+        return value == 0
 
 
 class CountedFrame(CheckedFrame):
@@ -167,23 +149,13 @@ class CountedFrame(CheckedFrame):
         head[highest] = bytes(range(self._least >> shift, (self._most >> shift) + 1))
         return head
 
-    def length(self, buffer: Stream, at: int, end: int, seen: int = 0) -> int:
+    def length(self, buffer: Stream, at: int, end: int) -> int:
         if end - at < self._head:
             return INCOMPLETE
         count = buffer[at + self._low]
         if self._high is not None:
             count |= buffer[at + self._high] << 8
         return count + self._extra if self._least <= count <= self._most else NO_FRAME
-
-    def lengths(self, buffer: Stream, octets: Octets, places: Integers) -> Integers:
-        sizes = np.full(len(places), INCOMPLETE, np.int64)
-        known = places + self._head <= len(octets)
-        at = places[known]
-        counts = octets[at + self._low].astype(np.int64)
-        if self._high is not None:
-            counts |= octets[at + self._high].astype(np.int64) << 8
-        sizes[known] = np.where((counts >= self._least) & (counts <= self._most), counts + self._extra, NO_FRAME)
-        return sizes
 
 
 class FixedFrame(CheckedFrame):
@@ -199,12 +171,8 @@ class FixedFrame(CheckedFrame):
         kinds = bytes(kind for kind, known in enumerate(self._kinds) if known)
         return [*super().head(sync), kinds] if len(sync) == 1 else super().head(sync)
 
-    def length(self, buffer: Stream, at: int, end: int, seen: int = 0) -> int:
+    def length(self, buffer: Stream, at: int, end: int) -> int:
         return self._size if end - at < 2 or self._kinds[buffer[at + 1]] else NO_FRAME
-
-    def lengths(self, buffer: Stream, octets: Octets, places: Integers) -> Integers:
-        known = np.frombuffer(self._kinds, np.bool_)[octets.take(places + 1, mode="clip")]
-        return np.where(known | (places + 1 == len(octets)), self._size, NO_FRAME)
 
 
 class TextLine(Shape):
@@ -212,9 +180,6 @@ class TextLine(Shape):
 
     The body begins with a name and has no further ``$`` or ``*``, so that no byte belongs to two lines.
     """
-
-    _NAME_BYTES = 34
-    _BODY_ENDS = re.compile(rb"[^\x20-\x23\x25-\x29\x2b-\x7e]")
 
     def __init__(self, longest: int, *, with_crc: bool = False, bare: bool = False) -> None:
         """``longest``: bytes of a line. ``with_crc``: the checksum may also be a CRC-16 of four digits, as VectorNav's may.
@@ -225,33 +190,24 @@ class TextLine(Shape):
         digits = rb"[0-9A-Fa-f]{2}"
         tail = rb"(?:\*(?:" + digits + (rb"|" + digits * 2 if with_crc else b"") + rb"))" + (b"?" if bare else b"") + rb"\r?\n"
         tail_begins = rb"\*(?:[0-9A-Fa-f]{0,%d}\r?)?\Z" % (4 if with_crc else 2) + (rb"|\r\Z" if bare else b"")
-        self._tail, self._tail_begins = re.compile(tail), re.compile(tail_begins)
         # Proprietary names are long, and some makers use lower case.
         name, body = rb"[A-Za-z][0-9A-Za-z_]{2,31}+", rb"(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*+)?"
         begun = rb"[A-Za-z]?[0-9A-Za-z_]{0,31}\Z"
         self._line = re.compile(rb"\$(?:" + name + body + rb"(?:(" + tail + rb")|\Z|" + tail_begins + rb")|" + begun + rb")")
-        self._tail_bytes = 7 if with_crc else 5
 
     def head(self, sync: bytes) -> list[bytes]:
         return [*super().head(sync), ascii_letters.encode()]
 
-    def length(self, buffer: Stream, at: int, end: int, seen: int = 0) -> int:
+    def length(self, buffer: Stream, at: int, end: int) -> int:
         stop = min(end, at + self._longest)
-        if seen <= self._NAME_BYTES:
-            line = self._line.match(buffer, at, stop)
-            if line is None:
-                return NO_FRAME
-            return line.end() - at if line[1] else INCOMPLETE if stop == end and end - at < self._longest else NO_FRAME
-        found = self._BODY_ENDS.search(buffer, at + max(1, seen - self._tail_bytes), stop)
-        if found is not None:
-            tail = self._tail.match(buffer, found.start(), stop)
-            if tail is not None:
-                return tail.end() - at
-            if not self._tail_begins.match(buffer, found.start(), stop):
-                return NO_FRAME
-        return INCOMPLETE if stop == end and end - at < self._longest else NO_FRAME
+        line = self._line.match(buffer, at, stop)
+        if line is None:
+            return NO_FRAME
+        if line[1]:
+            return line.end() - at
+        return INCOMPLETE if end - at < self._longest else NO_FRAME
 
-    def valid(self, buffer: Stream, at: int, stop: int, running: RunningChecksum | None = None) -> bool:
+    def valid(self, buffer: Stream, at: int, stop: int) -> bool:
         body, star, digits = bytes(buffer[at + 1 : stop]).partition(b"*")
         if not star:
             return self._bare and b"," in body
@@ -282,39 +238,22 @@ class Framer:
         if limit < max(len(protocol.sync) for protocol in protocols):
             raise ValueError(f"a limit of {limit} bytes does not even hold the sync of every protocol")
         self._limit = limit
-        self._protocols = tuple(protocols)
-        shapes = [each.probe for each in protocols]
-        self._running = [RunningChecksum(each.check.checksum) if isinstance(each, CheckedFrame) else None for each in shapes]
-        candidates = [
-            (number, name, sync, probe, probe if isinstance(probe, Shape) else None, running)
-            for number, ((name, sync, probe), running) in enumerate(zip(protocols, self._running, strict=True))
-        ]
-        self._by_first = [tuple(each for each in candidates if each[2][0] == first) for first in range(256)]
-        self._heads = [
-            each.head(sync) if isinstance(each, Shape) else [bytes((byte,)) for byte in sync] for _, sync, each in protocols
-        ]
-        pattern = _pattern(self._heads)
-        self._find, self._begins = pattern.search, pattern.match
-        syncs = {protocol.sync for protocol in protocols}
-        self._longest_sync = max(map(len, syncs))
-        self._sync_at = re.compile(b"(?=" + b"|".join(map(re.escape, sorted(syncs))) + b")").finditer
+        shapes = [(name, sync, probe if isinstance(probe, Shape) else _Bare(probe)) for name, sync, probe in protocols]
+        self._by_first = [tuple(each for each in shapes if each[1][0] == first) for first in range(256)]
+        self._find = _pattern([shape.head(sync) for _, sync, shape in shapes]).search
         self._held = bytearray()
-        self._at = 0
-        """Beginning of the undecided bytes in ``_held``."""
         self._need = 0
-        """Undecided bytes without which nothing more can be decided."""
-        self._seen = 0
-        """Bytes of the first candidate that were there at the last look."""
-        self._sieve: _Sieve | None = None
+        """Held bytes without which nothing more can be decided."""
+        self._credit = _BURST_BYTES
         self.bad_frames = 0
-        """Syncs without a valid frame, including false syncs inside damaged frames."""
+        """Heads without a valid frame, including false ones inside damaged frames."""
         self.dropped_bytes = 0
         """Bytes outside frames. Every byte is in a frame, counted here, or buffered."""
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes of an undecided candidate; below ``limit``."""
-        return len(self._held) - self._at
+        return len(self._held)
 
     def feed(self, data: bytes, stale: bool = False) -> list[tuple[str, bytes]]:
         """Return the frames completed by ``data``, in order, as (protocol name, frame).
@@ -324,84 +263,58 @@ class Framer:
         """
         held = self._held
         buffer: Stream = data
-        at = seen = stale_end = 0
+        stale_end = len(held) if stale else 0
         if held:
-            if stale:
-                stale_end = len(held)
-            elif len(held) - self._at + len(data) < self._need:
-                held += data
-                return []
             held += data
-            buffer, at, seen = held, self._at, self._seen
+            if len(held) < self._need and not stale:
+                return []
+            buffer = held
         frames: list[tuple[str, bytes]] = []
-        by_first, limit = self._by_first, self._limit
-        end = len(buffer)
-        failures, bad_before, sieve = 0, self.bad_frames, self._sieve
-        if sieve is not None and sieve.gains(end) >= _SIEVE_BYTES:
-            sieve.extend(buffer, at)
+        by_first, find, limit, credit = self._by_first, self._find, self._limit, self._credit
+        at, end, need = 0, len(buffer), 0
         while at < end:
-            verdict, synced, name, need, claim, checked = NO_FRAME, False, "", limit, 0, False
-            for number, candidate, sync, probe, shape, running in by_first[buffer[at]]:
+            found = find(buffer, at - min(credit, 0))
+            start = found.start() if found else end
+            if start > at:
+                self.dropped_bytes += start - at
+                credit += start - at
+                at = start
+                if found is None:
+                    break
+            synced, cost = False, _FALSE_START_BYTES
+            for name, sync, shape in by_first[buffer[at]]:
                 if buffer.startswith(sync, at):
-                    synced, checked = True, checked or running is not None
-                    if shape is None:
-                        verdict = probe(buffer, at, end)
-                        need = end - at + 1
-                    else:
-                        verdict = claim = shape.length(buffer, at, end, seen)
-                        if verdict <= 0:
-                            need = end - at + 1
-                        elif at + verdict > end:
-                            need, verdict = verdict, INCOMPLETE if verdict <= limit else NO_FRAME
-                        elif verdict > limit or not (
-                            sieve.is_sound(number, at) and shape.accepts(buffer, at, at + verdict)
-                            if sieve is not None and running is not None and sieve.knows(at, at + verdict)
-                            else shape.valid(buffer, at, at + verdict, running)
-                        ):
-                            verdict = NO_FRAME
+                    synced = True
+                    size = shape.length(buffer, at, end)
+                    if size < 0 or size > limit:
+                        continue
+                    if 0 < size <= end - at:
+                        if shape.valid(buffer, at, at + size):
+                            frames.append((name, bytes(buffer[at : at + size])))
+                            at += size
+                            credit += size
+                            break
+                        cost += shape.weight * size // _SUMMED_PER_BYTE
+                        continue
                 elif end - at < len(sync) and sync.startswith(buffer[at:end]):
-                    verdict, need = INCOMPLETE, len(sync)
+                    size = len(sync)
                 else:
                     continue
-                if 0 < verdict <= limit:
-                    name = candidate
+                if at >= stale_end and end - at < limit:
+                    need = size or end - at + 1
                     break
-                if verdict == 0 and at >= stale_end and end - at < limit and self._begins(buffer, at):
-                    break
-                verdict = NO_FRAME
-            if verdict > 0:
-                stop = at + verdict
-                frames.append((name, bytes(buffer[at:stop])))
-                at, seen = stop, 0
-                continue
-            if verdict == 0:
+            else:
+                self.bad_frames += synced
+                self.dropped_bytes += 1
+                credit = min(credit, _BURST_BYTES) + 1 - cost
+                at += 1
+            if need:
                 break
-            seen = 0
-            if synced:
-                self.bad_frames += 1
-                if checked or claim > 0:
-                    failures += 1 + max(0, claim) // _SIEVE_CLAIM_BYTES
-                if failures >= _SIEVE_FAILURES and (sieve is None or sieve.gains(end) > 0):
-                    failures = 0
-                    if sieve is None:
-                        sieve = self._sieve = _Sieve(self._protocols, self._heads, limit, at + 1)
-                    sieve.extend(buffer, at + 1)
-            following, begin = end, at + 1
-            if sieve is not None:
-                following, begin, passed = sieve.following(begin, end)
-                self.bad_frames += passed
-            if following == end and begin < end:
-                found = self._find(buffer, begin)
-                following = found.start() if found else end
-                if following > begin:
-                    self.bad_frames += self._syncs(buffer, begin, following)
-            self.dropped_bytes += following - at
-            at = following
-        if frames and self.bad_frames == bad_before:
-            self._sieve = None
-        self._keep(buffer, at)
-        if at < end:
-            self._seen, self._need = end - at, min(need, limit)
+        if buffer is held:
+            del held[:at]
+        else:
+            held += buffer[at:]
+        self._need, self._credit = need, credit
         return frames
 
     def flush(self) -> list[tuple[str, bytes]]:
@@ -410,159 +323,8 @@ class Framer:
 
     def clear(self) -> None:
         """Drop all buffered bytes, because the stream was interrupted."""
-        self.dropped_bytes += self.buffered_bytes
-        self._sieve = None
-        self._keep(b"", 0)
-
-    def _syncs(self, buffer: Stream, begin: int, end: int) -> int:
-        """Return the number of syncs that begin from ``begin`` to ``end``."""
-        syncs = self._sync_at(buffer, begin, end + self._longest_sync - 1)
-        return sum(match.start() < end for match in syncs)
-
-    def _keep(self, buffer: Stream, at: int) -> None:
-        """Keep what is undecided. What was decided is removed seldom, because that moves the rest."""
-        held = self._held
-        if buffer is held and at < len(held) and at < max(_COMPACT_BYTES, self._limit):
-            self._at = at
-            return
-        if buffer is held:
-            del held[:at]
-        else:
-            held[:] = buffer[at:]
-        self._at = 0
-        if self._sieve is not None and not self._sieve.forget(at):
-            self._sieve = None
-        for running in self._running:
-            if running is not None:
-                running.reset()
-
-
-class _Sieve:
-    """Places of a stream where a frame may begin, found for many candidates together, each byte of the stream examined once.
-
-    Places inside are counted from a fixed byte of the stream, which may be far behind the buffer.
-    """
-
-    def __init__(self, protocols: Sequence[Protocol], heads: Sequence[Sequence[bytes]], limit: int, at: int) -> None:
-        """Begin at the place ``at`` of the buffer."""
-        self._candidates = [_Candidates(each, head, limit, at) for each, head in zip(protocols, heads, strict=True)]
-        self._head_bytes = max(map(len, heads))
-        self._origin = 0
-        """Place of the first byte of the buffer."""
-        self._searched = self._end = at
-        """Places behind the last one that was examined, and behind the last byte that was there."""
-        self._syncs = self._possible = _NOWHERE
-
-    def extend(self, buffer: Stream, at: int) -> None:
-        """Examine the places not examined yet whose heads are complete. Those before ``at`` of the buffer are decided."""
-        octets = np.frombuffer(buffer, np.uint8)
-        first = self._searched - self._origin
-        last = max(first, len(octets) - self._head_bytes + 1)
-        is_sync = np.zeros(last - first, np.bool_)
-        for each in self._candidates:
-            each.decide(at + self._origin)
-            each.add(buffer, octets, first, last, is_sync, self._origin)
-            each.complete(octets, self._origin)
-        self._searched, self._end = last + self._origin, len(octets) + self._origin
-        known = self._syncs.searchsorted(at + self._origin)
-        self._syncs = np.append(self._syncs[known:], is_sync.nonzero()[0] + first + self._origin)
-        if len(self._candidates) == 1:
-            self._possible = self._candidates[0].possible()
-        else:
-            self._possible = np.unique(np.concatenate([each.possible() for each in self._candidates]))
-
-    def gains(self, end: int) -> int:
-        """Return the number of bytes before ``end`` that it has not taken up yet."""
-        return end + self._origin - self._end
-
-    def knows(self, at: int, stop: int) -> bool:
-        """True if a frame from ``at`` to ``stop`` of the buffer was examined."""
-        return at + self._origin < self._searched and stop + self._origin <= self._end
-
-    def is_sound(self, number: int, at: int) -> bool:
-        """True if a frame of a protocol at the place ``at`` of the buffer has a valid checksum."""
-        return at + self._origin in self._candidates[number].sound
-
-    def following(self, at: int, end: int) -> tuple[int, int, int]:
-        """Return the next possible place of the buffer from ``at`` on, or ``end``; the place before which all others are excluded;
-        and the number of syncs before that."""
-        begin, searched = at + self._origin, self._searched
-        if begin >= searched:
-            return end, at, 0
-        number = int(self._possible.searchsorted(begin))
-        place = int(self._possible[number]) if number < len(self._possible) else searched
-        passed = int(self._syncs.searchsorted(place) - self._syncs.searchsorted(begin))
-        following = place - self._origin
-        return (following if place < searched else end), following, passed
-
-    def forget(self, count: int) -> bool:
-        """Note that the first ``count`` bytes of the buffer are gone. Returns False if no examined place is left."""
-        self._origin += count
-        return self._origin < self._searched
-
-
-class _Candidates:
-    """Candidates of one protocol."""
-
-    def __init__(self, protocol: Protocol, head: Sequence[bytes], limit: int, at: int) -> None:
-        self._shape = protocol.probe if isinstance(protocol.probe, CheckedFrame) else None
-        self._sync_bytes, self._limit = len(protocol.sync), limit
-        self._head = np.zeros((len(head), 256), np.bool_)
-        for fits, values in zip(self._head, head, strict=True):
-            fits[np.frombuffer(values, np.uint8)] = True
-        self._open = self._places = self._stops = self._sound = _NOWHERE
-        self.sound: set[int] = set()
-        """Places of frames with a valid checksum."""
-        self._running: Any = None
-        self._begin = self._end = at
-        """Places that the running values cover."""
-
-    def decide(self, at: int) -> None:
-        """Drop what lies before the place ``at``."""
-        self._open, self._sound = (places[places.searchsorted(at) :] for places in (self._open, self._sound))
-        first = self._places.searchsorted(at)
-        self._places, self._stops = self._places[first:], self._stops[first:]
-        rows = (min(at, self._end) - self._begin) // ROW * ROW
-        if self._shape is not None and rows and self._running is not None:
-            self._running = self._shape.check.checksum.without(self._running, rows)
-            self._begin += rows
-
-    def add(self, buffer: Stream, octets: Octets, first: int, last: int, is_sync: NDArray[np.bool_], origin: int) -> None:
-        """Add the candidates from ``first`` to ``last`` of the buffer, whose first byte has the place ``origin``."""
-        places = np.arange(first, last)
-        for offset, fits in enumerate(self._head):
-            places = places[fits[octets[places + offset]]]
-            if offset == self._sync_bytes - 1:
-                is_sync[places - first] = True
-        if self._shape is None:
-            self._open = np.append(self._open, places + origin)
-            return
-        sizes = self._shape.lengths(buffer, octets, places)
-        self._open = np.append(self._open, places[sizes == INCOMPLETE] + origin)
-        is_sized = (sizes > 0) & (sizes <= self._limit)
-        places, sizes = places[is_sized] + origin, sizes[is_sized]
-        self._places, self._stops = np.append(self._places, places), np.append(self._stops, places + sizes)
-        checksum = self._shape.check.checksum
-        self._running = checksum.running(bytes(buffer[self._end - origin :]), self._running)
-        self._end = origin + len(buffer)
-
-    def complete(self, octets: Octets, origin: int) -> None:
-        """Decide the candidates that are complete now."""
-        is_complete = self._stops <= self._end
-        if self._shape is None or not is_complete.any():
-            return
-        places = self._places[is_complete] - origin
-        fits = self._shape.fit(octets, places, self._stops[is_complete] - origin, self._running, self._begin - origin)
-        self._sound = np.append(self._sound, places[fits] + origin)
-        self._sound.sort()
-        self.sound = set(self._sound.tolist())
-        self._places, self._stops = self._places[~is_complete], self._stops[~is_complete]
-
-    def possible(self) -> Integers:
-        """Return the places where a frame cannot be excluded, in order."""
-        if not len(self._open) and not len(self._sound):
-            return self._places
-        return np.sort(np.concatenate((self._open, self._sound, self._places)))
+        self.dropped_bytes += len(self._held)
+        self._held.clear()
 
 
 class PayloadReader:

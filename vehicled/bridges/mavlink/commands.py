@@ -11,6 +11,7 @@ from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from vehicled.bridges.mavlink.pilot import ACCEPTED, DENIED, REJECTED, Pilot, Reply
 from vehicled.bridges.mavlink.places import Place, PlaceError, frame_name, global_place
+from vehicled.bridges.mavlink.targets import MAX_SPEED_MPS
 from vehicled.bridges.mavlink.telemetry import TELEMETRY, Schedule
 from vehicled.bridges.mavlink.units import heading_rad
 from vehicled.messages import Mode
@@ -19,7 +20,6 @@ from vehicled.paths.mission import GLOBAL_FRAMES, ItemError, changed_speed, unse
 FORCE = 21196
 """Second parameter of COMPONENT_ARM_DISARM that asks for no checks."""
 CHANGE_MODE = int(mav.MAV_DO_REPOSITION_FLAGS_CHANGE_MODE)
-MAX_SPEED_MPS = 100.0
 
 
 class Param(NamedTuple):

@@ -88,7 +88,18 @@ def recognise(data: bytes) -> list[Recognised]:
     if whole is not None:
         return [whole]
     found = [each for family in _FAMILIES if (each := family.find(data)) is not None]
+    if not found and _is_instinct(data):
+        return [Recognised("a recording of a VectorNav sensor by INSTINCT (.vnb)", _INSTINCT)]
     return sorted(found, key=lambda each: -each.frames)
+
+
+def _is_instinct(data: bytes) -> bool:
+    """True if the data begins with masks of six groups and a record whose times are possible."""
+    if len(data) < 48:
+        return False
+    *masks, cycle, week, second, since_start_ns = struct.unpack_from("<6IIIdQ", data)
+    fits = all(mask < 1 << fields for mask, fields in zip(masks, _INSTINCT_FIELDS, strict=True)) and masks[0] & 1
+    return bool(fits and cycle < 8 and week < 1024 and 0.0 <= second < 604_800.0 and since_start_ns < 1 << 56)
 
 
 def _file(data: bytes) -> Recognised | None:
@@ -101,6 +112,10 @@ def _file(data: bytes) -> Recognised | None:
             return Recognised(name, cure)
     return None
 
+
+_INSTINCT = "export it as CSV there, and give that to vehicled log import --map"
+_INSTINCT_FIELDS = 10, 11, 17, 9, 11, 17
+"""Fields of the groups time, IMU, GNSS 1, attitude, INS and GNSS 2."""
 
 Frame = tuple[int, str]
 """Length in bytes and kind of a valid frame."""

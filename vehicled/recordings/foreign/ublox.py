@@ -16,6 +16,7 @@ from vehicled.ports import NEVER_NS
 from vehicled.recordings.errors import RecordingError
 from vehicled.recordings.foreign.source import Foreign, Stamped
 from vehicled.registry import resolve
+from vehicled.wire.crc import fletcher8
 
 _START_NS = 1_000_000_000
 _WEEK_MS = 604_800_000
@@ -136,7 +137,7 @@ def _ubx_epochs(data: bytes) -> Iterator[tuple[int, int, int]]:
     while (at := data.find(b"\xb5\x62", at)) >= 0 and at + 8 <= len(data):
         kind, identifier, length = struct.unpack_from("<BBH", data, at + 2)
         stop = at + 8 + length
-        if stop > len(data) or length > 8192 or data[stop - 2 : stop] != _checksum(data[at + 2 : stop - 2]):
+        if stop > len(data) or length > 8192 or data[stop - 2 : stop] != fletcher8(data[at + 2 : stop - 2]):
             at += 1
             continue
         place = _TIME_AT.get(identifier)
@@ -158,12 +159,3 @@ def _nmea_epochs(data: bytes) -> Iterator[tuple[int, int, int]]:
             last = text
             time_ms = (int(text[0:2]) * 3600 + int(text[2:4]) * 60) * 1000 + round(float(text[4:]) * 1000)
             yield found.start(), time_ms, _DAY_MS
-
-
-def _checksum(covered: bytes) -> bytes:
-    """Fletcher's of eight bits (u-blox interface description, "UBX checksum")."""
-    a = b = 0
-    for octet in covered:
-        a += octet
-        b += a
-    return bytes((a & 255, b & 255))
