@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 7
 DRIVES ?= 400
+MUTANTS ?= 20
 PLOT ?= lap.png
 ARGS ?=
 PYTHON ?= python3.13 python3.12 python3.11 python3
@@ -93,10 +94,15 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy f
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --only-binary :all: pyproject.toml
 
 .PHONY: soak
-soak: $(VENV)/dev.stamp ## The long tests, an hour of driving with random faults, and random drives of every vehicle. DRIVES=400
+soak: $(VENV)/dev.stamp ## The long tests, an hour of random faults, random drives of every vehicle, and all mutants of safety. DRIVES=400
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --quiet -n 3 --dist loadgroup -m "soak or hypothesis"
 	@$(BIN)/python -m tests.soak $(ARGS)
 	@$(BIN)/python -m tests.random_drives --drives $(DRIVES)
+	@$(BIN)/python -m tests.mutation
+
+.PHONY: mutants
+mutants: $(VENV)/dev.stamp ## Change safety's source a little, many times: do the tests notice? MUTANTS=20 of each file, or ARGS=FILE
+	@$(BIN)/python -m tests.mutation $(or $(ARGS),--sample $(MUTANTS) --seed $(SEED))
 
 .PHONY: figures
 figures: $(VENV)/dev.stamp ## Measure the figures of the pages anew: fails beyond their scatter. WRITE=1 keeps them; KIND=, NAMES=

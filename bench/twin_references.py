@@ -101,6 +101,22 @@ def runs(chance: random.Random, wheelbase_m: float, scale: float) -> dict[str, R
     return found
 
 
+def small(chance: random.Random, wheelbase_m: float) -> dict[str, Run]:
+    """Return runs in which a car of 1:10 speeds up and brakes, straight and in a turn."""
+    free = chance.uniform
+    found: dict[str, Run] = {}
+    for k in range(2):
+        speed, braking = free(4.0, 7.0), free(1.0, 6.0)
+        found[f"brake_straight_{k}"] = (speed, step(0.0), pulse(-braking, 0.5, 0.5 + (speed - 1.5) / braking), 4.0)
+        found[f"accel_straight_{k}"] = (free(1.0, 3.0), step(0.0), pulse(free(1.0, 4.0), 0.5), 3.0)
+    speed, braking = free(4.0, 6.0), free(1.0, 3.0)
+    turn = chance.choice((-1, 1)) * free(1.0, 3.0) * wheelbase_m
+    found["brake_in_turn_0"] = (speed, step(turn / speed**2), pulse(-braking, 1.5, 1.5 + (speed - 2.0) / braking), 4.0)
+    speed = free(2.0, 3.0)
+    found["accel_in_turn_0"] = (speed, step(-turn / speed**2), pulse(free(0.5, 1.5), 1.5, 2.5), 4.0)
+    return found
+
+
 def quick(chance: random.Random, wheelbase_m: float) -> dict[str, Run]:
     """Return runs of quick steering, which show the relaxation length."""
     found: dict[str, Run] = {}
@@ -201,17 +217,19 @@ def slipx(folder: Path, seed: int, step_s: float, wanted: Callable[[str], bool])
         plain = runs(random.Random(f"{seed}refcar"), 0.32, 0.3)
         # The bicycle has no relaxation length.
         swift = quick(random.Random(f"{seed}quick"), 0.32) if tier == "l2" else {}
-        for name, (speed, steering, _, _) in (plain | swift).items():
+        moved = small(random.Random(f"{seed}small"), 0.32)
+        for name, (speed, steering, acceleration, duration) in (plain | swift | moved).items():
             if not wanted(name):
                 continue
             row_s = FINE_ROW_S if name in swift else ROW_S
             model, state, seen = library.VehicleModel.create(kind, p), library.VehicleState(), library.StepDiagnostics()
             state.vel_body.x, state.omega_w, state.soc, state.pack_v = speed, [speed / 0.05] * 4, 1.0, 12.6
             table = []
-            for k in range(round(4.0 / row_s) + 1):
+            for k in range(round((duration if name in moved else 4.0) / row_s) + 1):
                 inputs = library.DriveInput()
-                inputs.steer_cmd, inputs.accel_cmd = steering(k * row_s), 0.3
-                row = [k * row_s, inputs.steer_cmd, 0.3, state.steer, state.pos.x, state.pos.y, state.yaw]
+                # Rolling resistance and drag take about 0.3 m/s2.
+                inputs.steer_cmd, inputs.accel_cmd = steering(k * row_s), acceleration(k * row_s) + 0.3
+                row = [k * row_s, inputs.steer_cmd, inputs.accel_cmd, state.steer, state.pos.x, state.pos.y, state.yaw]
                 table.append([*row, state.vel_body.x, state.vel_body.y, state.yaw_rate, *state.omega_w, *seen.fz])
                 for _ in range(round(row_s / step_s)):
                     model.step(state, inputs, step_s, seen)

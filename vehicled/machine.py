@@ -28,6 +28,7 @@ from vehicled.messages import (
     ActuatorCommand,
     ControlCommand,
     Corrections,
+    CourseCommand,
     CourseKind,
     Direction,
     Event,
@@ -37,6 +38,7 @@ from vehicled.messages import (
     Message,
     Mode,
     OperatorCommand,
+    ParameterCommand,
     PortEvent,
     PortState,
     ReferenceState,
@@ -246,6 +248,10 @@ class Machine:
         else:
             self._pipeline.inbox.put(message)
         return ""
+
+    def fits(self, message: CourseCommand | ParameterCommand, prepared: Prepared) -> bool:
+        """Return True if :meth:`on_message` takes this change as it was prepared; otherwise it prepares it again on the loop."""
+        return self._pipeline.fits(message, prepared)
 
     def refuse_arming(self, why: str) -> None:
         """Refuse arming because profile or calibration do not fit; an empty text allows it."""

@@ -61,6 +61,7 @@ from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.inertial import Mounting
 from vehicled.safety.monitors.sources import Source
+from vehicled.safety.rows.sensors import UNMEASURED
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
 from vehicled.vehicle import AlignmentParams, ControlFrameParams, Limits, Vehicle
@@ -267,6 +268,9 @@ class Pipeline:
             demand.newest_input_ns if demand is not None else 0,
             cap_mps=min(supervisor.speed_cap_mps, self.speed_limit_mps),
             releases_brake=supervisor.releases_brake,
+            proven_mps=self.monitors.motion.faster_mps(now_ns, inputs.speed_mps),
+            holds=supervisor.in_force(UNMEASURED) is not None,
+            surplus_mps2=self.monitors.motion.surplus_mps2,
         )
         command = self._aged(command, now_ns, demand)
         self.sent(command)
@@ -330,6 +334,16 @@ class Pipeline:
         self._sink.record(Event(now_ns, "info", name, json.dumps(fields)), now_ns)
         return ""
 
+    def fits(self, message: CourseCommand | ParameterCommand, prepared: Prepared) -> bool:
+        """Return True if a change can be taken as it was prepared: nothing else was changed meanwhile, and the vehicle has not left
+        the place for which its lap was prepared."""
+        builder = self.builder
+        if builder is None or not builder.fits(prepared, message):
+            return False
+        moving = self.supervisor.mode is Mode.AUTO
+        parameter = isinstance(message, ParameterCommand)
+        return parameter or lap_from(prepared.course, self.estimate.value, self._limits, moving=moving) is None
+
     def _rebuild(self, message: CourseCommand | ParameterCommand, prepared: Prepared | None) -> tuple[str, dict[str, Any]]:
         """Replace the controller; return name and fields of the event. Raises :class:`ChangeError`."""
         builder, mode, estimate = self.builder, self.supervisor.mode, self.estimate.value
@@ -337,12 +351,8 @@ class Pipeline:
             raise ChangeError("the controller of this run cannot be changed")
         if mode is Mode.STOPPING:
             raise ChangeError(f"the vehicle is being stopped ({self.supervisor.why}): ask again when it stands")
-        fits, moving = prepared is not None and builder.fits(prepared, message), mode is Mode.AUTO
-        if prepared is not None and isinstance(message, CourseCommand):
-            # The vehicle may be elsewhere than when the lap was prepared for it.
-            fits = fits and lap_from(prepared.course, estimate, self._limits, moving=moving) is None
-        if prepared is None or not fits:
-            prepared = builder.prepare(message, estimate, moving=moving)
+        if prepared is None or not self.fits(message, prepared):
+            prepared = builder.prepare(message, estimate, moving=mode is Mode.AUTO)
         command, s_m = self.newest_command.value, None
         if isinstance(message, CourseCommand):
             name: str = COURSE_SET

@@ -65,7 +65,7 @@ ROWS: tuple[Row, ...] = (
     # Position.
     Row(
         failure="gnss:off@3+2", injected="no data passes for 2 s", vehicle="capped", within_s=0.6,
-        named=("epochs_missing", "gnss_silent"), remark=_SILENT,
+        named=("epochs_missing", "gnss_silent", "speed_unmeasured"), remark=_SILENT,
     ),
     Row(
         failure="gnss:stuck@3+2", injected="the same position for 2 s, fresh stamps, 2 m from the truth at the end",
@@ -78,7 +78,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         failure="gnss:garbage@3+2", injected="random bytes for 2 s", vehicle="capped", within_s=0.6,
-        named=("epochs_missing", "gnss_silent"), counted=("gnss.bad_frames",), remark=_SILENT,
+        named=("epochs_missing", "gnss_silent", "speed_unmeasured"), counted=("gnss.bad_frames",), remark=_SILENT,
     ),
     Row(
         failure="gnss:wrong=10@3+2", injected="10 m sideways for 2 s, reported as fixed", vehicle="controlled stop",
@@ -89,24 +89,28 @@ ROWS: tuple[Row, ...] = (
         remark="just below the limit of silence",
     ),
     Row(
-        failure="gnss:delayed=0.5@3+2", injected="0.5 s late for 2 s", vehicle="capped", within_s=0.6, named=("gnss_silent",),
+        failure="gnss:delayed=0.5@3+2", injected="0.5 s late for 2 s", vehicle="capped", within_s=0.6,
+        named=("gnss_silent", "speed_unmeasured"),
         off_course_m=0.1, remark="the first late fix ends the cap; the filter fuses each fix at its time of validity",
     ),
     Row(
         failure="gnss:intermittent=0.4@3+3", injected="a loose contact for 3 s, intervals of 0.4 s", vehicle="capped", within_s=2.0,
-        named=("epochs_missing", "gnss_silent"),
+        named=("epochs_missing", "gnss_silent", "speed_unmeasured"),
     ),
     Row(
-        failure="gnss:no_fix@3+2", injected="a tunnel of 2 s", vehicle="capped", within_s=0.6, named=("gnss_silent", "rtk_state"),
+        failure="gnss:no_fix@3+2", injected="a tunnel of 2 s", vehicle="capped", within_s=0.6,
+        named=("gnss_silent", "rtk_state", "speed_unmeasured"),
         counted=("not finite",), remark=_SILENT,
     ),
     Row(
         failure="gnss:cold_start@3+2", injected="restart, no position for 2 s, settings forgotten", vehicle="capped",
-        within_s=0.6, named=("epochs_absent", "gnss_configured", "gnss_silent"), remark="reconfigured after 3 s without an epoch",
+        within_s=0.6,
+        named=("epochs_absent", "gnss_configured", "gnss_silent", "speed_unmeasured"),
+        remark="reconfigured after 3 s without an epoch",
     ),
     Row(
         failure="gnss:brownout@3+1", injected="no power for 1 s, settings forgotten", vehicle="capped", within_s=0.6,
-        named=("epochs_absent", "gnss_configured", "gnss_silent"), remark="as a cold start",
+        named=("epochs_absent", "gnss_configured", "gnss_silent", "speed_unmeasured"), remark="as a cold start",
     ),
     Row(
         failure="gnss:float=0.4@3+2", injected="fixed to float, drift to 0.4 m with correct sigma, for 2 s", vehicle="capped",

@@ -22,10 +22,14 @@ SAMPLE = (
     ("art", 7),
     # A look-ahead of 0.2 wheelbases turned the wheels to the stop at standstill, and the vehicle swung out of its corridor.
     ("hmmwv", 9),
+    # GNSS was lost while it accelerated, and nothing else measures the speed of a drive that is stronger than its model.
+    ("opencav", 25),
+    # The published estimate was 30 m elsewhere, and its filter had refused nothing.
+    ("hmmwv", 25),
 )
 
 
-@pytest.mark.parametrize(("name", "number"), sampled(SAMPLE, lambda case: case[0] != "hmmwv"))
+@pytest.mark.parametrize(("name", "number"), sampled(SAMPLE, lambda case: case != ("hmmwv", 9)))
 def test_the_rules_hold_in_a_random_drive(name: str, number: int) -> None:
     outcome = run((name, number))
     assert not outcome.broken, random_drive(name, number).again

@@ -223,6 +223,30 @@ def test_well_above_its_cap_nothing_drives(speed: float, throttle: float) -> Non
     assert out.throttle == throttle
 
 
+@pytest.mark.parametrize("surplus", [-0.5, 0.0, 0.3, 5.0])
+def test_an_unmeasured_speed_gets_the_throttle_that_holds_the_cap_and_no_more(surplus: float) -> None:
+    drive = VEHICLE.drive
+
+    def driven(throttle: float, speed: float) -> float:
+        gate = Gate(VEHICLE, LIMITS)
+        out = gate.apply(
+            command(0.0, throttle), speed, Mode.AUTO, Reaction.CAP_SPEED, 0, 0, cap_mps=0.4, holds=True, surplus_mps2=surplus
+        )
+        return out.throttle
+
+    # However slow the prediction: it follows the model, which may be wrong.
+    held = driven(1.0, 0.1)
+    assert drive.acceleration_mps2(held, 0.4) + surplus == pytest.approx(max(0.0, surplus + drive.acceleration_mps2(0.0, 0.4)))
+    assert driven(0.5 * held, 0.1) == 0.5 * held
+
+
+def test_a_speed_that_fixes_prove_counts_beside_a_slower_estimate() -> None:
+    lock, fast = VEHICLE.steering.max_wheel_rad, Gate(VEHICLE, LIMITS).apply(command(9.9), 2.5, Mode.AUTO, Reaction.NONE, 0, 0)
+    out = Gate(VEHICLE, LIMITS).apply(command(9.9, 0.4), 0.0, Mode.AUTO, Reaction.NONE, 0, 0, cap_mps=1.0, proven_mps=2.5)
+    assert out.wheel_angle_rad == fast.wheel_angle_rad < lock
+    assert out.throttle == 0.0
+
+
 def test_a_disabled_drive_brakes_unless_the_motor_would_only_heat() -> None:
     gate = Gate(VEHICLE, LIMITS)
     braked = gate.apply(command(0.0, 0.4), 0.0, Mode.FAULT, Reaction.DISABLE, 0, 0)

@@ -20,7 +20,7 @@ from tests.unit.test_machine import START, Rig
 from vehicled.control_socket import server
 from vehicled.control_socket.console import Console, RunFacts
 from vehicled.control_socket.protocol import GotoRequest, RequestError, ReturnRequest, parse, printable
-from vehicled.control_socket.server import ControlServer
+from vehicled.control_socket.server import PREPARATIONS, ControlServer
 from vehicled.live_changes import ChangeError
 from vehicled.messages import CourseCommand, CourseKind, OperatorAction
 from vehicled.paths.catalog import load_course, names
@@ -72,11 +72,17 @@ class Planning(Console):
         super().__init__(Rig().machine, facts)
         self.planner = Planner()
         self.taken: list[CourseCommand] = []
+        self.prepared, self.fitting_ones = 0, 1
+        """Number of preparations so far, and of that from which on they fit."""
 
     def goal(self, request: GotoRequest | ReturnRequest) -> Any:
         return request
 
+    def fits(self, message: Any, prepared: Any) -> bool:
+        return self.prepared >= self.fitting_ones
+
     def prepare(self, message: Any, course: Course | None = None) -> Any:
+        self.prepared += 1
         return type("Prepared", (), {"course": COURSE})
 
     def change(self, message: Any, prepared: Any, now_ns: int, stops: int | None = None) -> str:
@@ -126,6 +132,20 @@ async def test_a_stop_calls_off_a_place_that_is_still_planned(tmp_path: Path, st
     else:
         assert (answers[0]["ok"], console.taken) == (False, [])
         assert "stopped after this was asked for" in answers[0]["why"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("fits_from", "taken"), [(PREPARATIONS, 1), (PREPARATIONS + 1, 0)])
+async def test_a_change_that_fits_no_more_is_prepared_again_off_the_loop_or_refused(
+    tmp_path: Path, fits_from: int, taken: int
+) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path) as console:
+        console.fitting_ones = fits_from
+        console.planner.ready.set()
+        answer = await ask(path, {"do": "goto", "x_m": 5.0, "y_m": 1.0})
+    assert (answer["ok"], len(console.taken), console.prepared) == (taken == 1, taken, PREPARATIONS)
+    assert taken or "the vehicle moves on" in answer["why"]
 
 
 @pytest.mark.anyio

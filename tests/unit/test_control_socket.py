@@ -66,6 +66,9 @@ class Console:
     def prepare(self, message: Any, course: Any = None) -> Any:
         return message
 
+    def fits(self, message: Any, prepared: Any) -> bool:
+        return True
+
     def change(self, message: Any, prepared: Any, now_ns: int, stops: int | None = None) -> str:
         self.changes.append(getattr(message, "name", None) or message.key)
         return ""

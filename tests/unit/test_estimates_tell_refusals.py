@@ -15,10 +15,10 @@ DATUM = Datum(0.7517, -1.5605, 260.0)
 COVARIANCE = (4e-4, 0.0, 0.0, 0.0, 4e-4, 0.0, 0.0, 0.0, 4e-4)
 
 
-def fix(t_ns: int, east_m: float) -> GnssFix:
-    latitude, longitude, height = DATUM.to_geodetic(east_m, 0.0, 0.0)
-    still = (0.0, 0.0, 0.0)
-    return GnssFix(t_ns, t_ns, latitude, longitude, height, still, COVARIANCE, COVARIANCE, FixType.FIX_3D, CarrierSolution.FIXED)
+def fix(t_ns: int, east_m: float, north_m: float = 0.0, north_mps: float = 0.0) -> GnssFix:
+    latitude, longitude, height = DATUM.to_geodetic(east_m, north_m, 0.0)
+    velocity = (0.0, north_mps, 0.0)
+    return GnssFix(t_ns, t_ns, latitude, longitude, height, velocity, COVARIANCE, COVARIANCE, FixType.FIX_3D, CarrierSolution.FIXED)
 
 
 def run(estimator: Any, until_s: float, start_ns: int, east_m: float) -> list[StateEstimate]:
@@ -48,3 +48,23 @@ def test_refusals_in_a_row_are_reported_and_end(name: str) -> None:
     jumped = run(estimator, 0.5, 4 * 10**9, 20.0)
     assert [estimate.rejected_in_a_row for estimate in jumped] == [1, 2, 3, 4, 5]
     assert run(estimator, 0.3, 4_500 * MS, 0.0)[-1].rejected_in_a_row == 0
+
+
+@pytest.mark.parametrize("name", ["ekf4", "planar"])
+def test_a_position_that_went_astray_is_corrected_together_with_its_speed(name: str) -> None:
+    """The drive was stronger than its model through an outage: only fixes can show it, and position and speed are both wrong."""
+    profile = load_profile("opencav", [f"estimator.name={name}"])
+    estimator = resolve("estimator", name)(profile.estimator.selected, profile.vehicle, DATUM, (1.2, 0.0, 1.5))
+    run(estimator, 4.0, 0, 0.0)
+    estimate = None
+    for k in range(1, 91):
+        t_ns, t_s = 4 * 10**9 + 10 * MS * k, 0.01 * k
+        estimator.observe(ImuSample(t_ns, t_ns, (0.0, 0.0, 9.80665), (0.0, 0.0, 0.0)))
+        if k % 10 == 0:
+            estimator.observe(Heading(t_ns, t_ns, pi / 2, 0.01, HeadingKind.MOVING_BASE))
+            estimator.observe(fix(t_ns, 0.0, 20.0 + 9.0 * t_s, 9.0))
+        estimate = estimator.step(t_ns)
+    assert estimate is not None
+    assert estimate.speed_mps == pytest.approx(9.0, abs=0.3)
+    assert estimate.y_m == pytest.approx(20.0 + 9.0 * 0.9 - 1.2, abs=0.5)
+    assert estimate.rejected_in_a_row == 0

@@ -111,6 +111,14 @@ def test_what_cannot_be_learnt_is_said(change: dict[str, Any], spec: dict[str, A
         train(made(**change), TrainingSpec(**({"epochs": 2} | spec)))
 
 
+def test_the_training_without_a_library_learns_as_well_as_the_one_with() -> None:
+    alone, library = (train(made(), TrainingSpec(epochs=30, library=name)).rms["steering"] for name in ("numpy", "sklearn"))
+    assert alone < 1.3 * library
+    spec = TrainingSpec(epochs=3, library="numpy")
+    first, again = (train(made(), spec).layers for _ in range(2))
+    assert all((one.weights == other.weights).all() for one, other in zip(first, again, strict=True))
+
+
 def test_what_a_training_with_a_large_rate_returns_is_finite() -> None:
     spec = TrainingSpec(rate=1.0, hidden=(64,) * 6, scaling=False, epochs=20)
     with suppress(LearningError):

@@ -8,6 +8,8 @@ import pytest
 
 from tests import recordings_bench as bench
 from vehicled.cli import main
+from vehicled.profile import load_profile
+from vehicled.recordings.loading import sources
 
 
 @pytest.fixture
@@ -34,6 +36,14 @@ def test_json_holds_recordings_and_the_whole(folder: Path, capsys: pytest.Captur
     assert found["recordings"][1]["estimate"]["position_m"]["mean"] < 0.05
     assert len(found["recordings"][1]["bridges"]) == 1, "RTK withheld for 3.7 s from second 15 on"
     assert {row["kind"] for row in found["overall"]} == {"mocap", "rtk"}
+
+
+def test_the_vehicle_of_a_csv_file_is_that_of_the_profile(folder: Path) -> None:
+    vehicle = load_profile("f1tenth").vehicle
+    (source,) = [each for each in sources(folder, vehicle) if each.name == "indoor/two"]
+    assert source.load(None)[0].vehicle == vehicle
+    (source,) = [each for each in sources(folder) if each.name == "indoor/two"]
+    assert source.load(None)[0].vehicle == load_profile("art").vehicle
 
 
 def test_parameters_reach_the_estimator(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -249,6 +249,17 @@ def test_rtk_is_withheld_where_the_vehicle_moves_and_the_truth_stays(tmp_path: P
     assert len(withheld(recording, 3.7, 40.0).inputs) == len(recording.inputs)
 
 
+def test_a_withheld_outage_counts_and_not_the_gaps_of_the_drive_itself(tmp_path: Path) -> None:
+    """The second fix after an outage often ends a gap of the receiver's own, which is no prediction over the outage."""
+    recording = load(bench.outdoor(tmp_path / "run.csv", outage=(12.0, 14.0)), "rtk")
+    poorer = withheld(recording, 3.7, 16.0)
+    assert len(outages(poorer)) == 2
+    told = {name: getattr(recording.truth, name[6:]) for name in ("ahead_x_m", "ahead_y_m")}
+    track = track_of(recording, **told)
+    found = scores.score(recording, track, "bridged", (poorer, track))
+    assert [round(bridge.duration_s, 1) for bridge in found.bridges] == [3.7]
+
+
 # ---------------------------------------------------------------------------------------------------- report
 
 

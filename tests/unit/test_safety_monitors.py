@@ -1,6 +1,6 @@
 """Monitors by themselves, at their limits and with NaN: what they hold decides which rules trip."""
 
-from math import inf, nan
+from math import inf, nan, pi
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from vehicled.ports import NEVER_NS
 from vehicled.safety.fence import Fence
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.consistency import ConsistencyMonitor
 from vehicled.safety.monitors.gnss import GnssMonitor
 from vehicled.safety.monitors.teleop import TeleopMonitor
 
@@ -101,15 +102,6 @@ def test_only_a_fixed_solution_can_be_lost_and_it_counts_again_after_three_secon
     monitor.on_message(fixed, back_ns + 3 * 10**9)
     assert monitor.degraded_since_ns is None
     assert monitor.degraded_s(back_ns) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("east", "north", "sigma_m"), [(4.0, 1.0, 2.0), (1.0, 9.0, 3.0), (nan, 1.0, nan), (1.0, nan, nan), (-1.0, -4.0, nan)]
-)
-def test_the_larger_standard_deviation_counts(east: float, north: float, sigma_m: float) -> None:
-    monitor = GnssMonitor(0.1)
-    monitor.on_message(solution(CarrierSolution.NONE, position_covariance_m2=(east, 0.0, 0.0, 0.0, north, 0.0, 0.0, 0.0, 1.0)), 0)
-    assert monitor.sigma_m == pytest.approx(sigma_m, nan_ok=True)
 
 
 @pytest.mark.parametrize(("speed_mps", "count"), [(0.1, 0), (0.11, 3), (-0.11, 3), (nan, 0)])
@@ -243,3 +235,118 @@ def test_without_a_heading_a_stop_must_end_inside_the_fence_in_every_direction()
         monitors.alignment.antenna_m = x_m, 5.0
         monitors.stopping.update(at(0, replace(ESTIMATE, status=EstimatorStatus.UNINITIALISED)))
         assert (bool(monitors.stopping.leaves), bool(monitors.stopping.outside)) == (leaves, outside)
+
+
+# ------------------------------------------------------------------------------------------------------------------ speed
+
+
+class Speeds:
+    """Monitors that get a wheel speed at every tick of 20 ms, or none."""
+
+    def __init__(self) -> None:
+        self.monitors, self.now_ns = Monitors(LIMITS, VEHICLE), NOW_NS
+
+    def go(self, seconds: float, wheel_mps: float | None, estimate: StateEstimate = MOVING) -> "Speeds":
+        for _ in range(round(seconds * 50)):
+            self.now_ns += 20 * MS
+            if wheel_mps is not None:
+                self.monitors.on_message(WheelSpeed(self.now_ns, self.now_ns, wheel_mps, 0.01), self.now_ns)
+            self.monitors.speed.update(self.now_ns, estimate.speed_mps)
+        return self
+
+
+def test_a_speed_that_is_not_measured_any_more_is_held_and_doubted() -> None:
+    speed = Speeds().go(1.0, None).monitors.speed
+    assert not speed.unmeasured, "none was ever measured"
+    drive = Speeds().go(1.0, 1.2)
+    speed = drive.monitors.speed
+    drive.go(0.3, None)
+    assert not speed.unmeasured
+    drive.go(0.1, None)
+    assert (speed.unmeasured, speed.held_mps) == (True, 1.2)
+    # A slope for 0.76 s, then half of the speed.
+    drive.go(3.0, None, replace(MOVING, speed_mps=nan))
+    assert speed.doubt_m == pytest.approx(0.6 * 3.08 - 0.5 * 0.6**2 / (0.08 * 9.80665), abs=0.02)
+    drive.go(0.1, 0.02)
+    assert (speed.unmeasured, speed.doubt_m, speed.held_mps) == (False, 0.0, speed.moving_mps)
+
+
+def test_a_faster_speed_of_fixes_counts_only_where_it_contradicts_the_estimate() -> None:
+    monitors = Monitors(LIMITS, VEHICLE)
+    for k in range(3):
+        t_ns = NOW_NS + k * 100 * MS
+        fix = solution(CarrierSolution.FIXED, velocity_enu_mps=(0.0, 2.0, 0.0), velocity_covariance_m2ps2=(1e-4, *(0.0,) * 3, 1e-4))
+        monitors.on_message(replace(fix, t_ns=t_ns, t_rx_ns=t_ns), t_ns)
+    motion = monitors.motion
+    assert motion.faster_mps(t_ns, 1.8) == 0.0
+    assert motion.faster_mps(t_ns, -1.0) == pytest.approx(2.0 - 3.0 * 0.01 / 3**0.5)
+    assert motion.faster_mps(t_ns + 10**9, 1.0) == 0.0
+
+
+# ------------------------------------------------------------------------------------------------------------------ consistency
+
+ANTENNA_M = (0.5, 0.2)
+
+
+class Consistency:
+    """A vehicle that drives to the north at 1 m/s, with fixes of its antenna that come 80 ms late, and its estimate."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.monitor = ConsistencyMonitor(replace(LIMITS, corridor_m=0.6, max_speed_mps=3.0, **limits), LOT_17, ANTENNA_M)
+        self.k = 0
+
+    def go(self, fixes: int, *, estimate: Any = lambda e: e, fix: Any = lambda f: f) -> tuple[int, int]:
+        """Return the fixes in a row that contradict the place, and the speed."""
+        for _ in range(10 * fixes):
+            self.k += 1
+            t_ns, y_m = NOW_NS + self.k * 10 * MS, 0.01 * self.k
+            moves = StateEstimate(
+                t_ns, t_ns, 5.0, y_m, pi / 2, 1.0, 0.0, (1e-4, *(0.0,) * 4, 1e-4, *(0.0,) * 10), EstimatorStatus.RUNNING
+            )
+            self.monitor.update(at(t_ns, estimate(moves)))
+            if self.k % 10 == 8:
+                then_ns, x_m, y_m = t_ns - 80 * MS + 5 * MS, 5.0 - ANTENNA_M[1], y_m - 0.075 + ANTENNA_M[0]
+                latitude, longitude, height = LOT_17.to_geodetic(x_m, y_m, 0.0)
+                small = (1e-4, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 1e-4)
+                heard = GnssFix(
+                    then_ns, t_ns, latitude, longitude, height, (0.0, 1.0, 0.0), small, small, FixType.FIX_3D, CarrierSolution.FIXED
+                )
+                self.monitor.on_message(fix(heard), t_ns)
+        return self.monitor.places_in_a_row, self.monitor.speeds_in_a_row
+
+
+def test_fixes_that_agree_with_their_estimate_count_nothing_in_spite_of_latency_and_lever_arm() -> None:
+    drive = Consistency()
+    assert drive.go(20) == (0, 0)
+    assert drive.monitor.apart_m < 0.001
+
+
+@pytest.mark.parametrize(("aside_m", "sigma_m", "counts"), [(0.19, 0.01, 0), (0.3, 0.01, 9), (0.3, 0.05, 0), (30.0, 0.05, 9)])
+def test_a_place_apart_counts_beyond_a_third_of_the_corridor_and_what_is_declared(
+    aside_m: float, sigma_m: float, counts: int
+) -> None:
+    drive = Consistency()
+    drive.go(3)
+    wide = (sigma_m**2, *(0.0,) * 4, sigma_m**2, *(0.0,) * 10)
+    assert drive.go(10, estimate=lambda e: replace(e, x_m=e.x_m + aside_m, covariance=wide)) == (counts, 0)
+    # One fix is still compared with an estimate from before.
+    assert drive.go(2) == (0, 0)
+
+
+@pytest.mark.parametrize(("ratio", "counts"), [(0.7, 0), (0.4, 9), (1.3, 0), (1.7, 9)])
+def test_a_speed_apart_counts(ratio: float, counts: int) -> None:
+    drive = Consistency()
+    drive.go(3)
+    assert drive.go(10, estimate=lambda e: replace(e, speed_mps=ratio * e.speed_mps))[1] == counts
+
+
+def test_what_cannot_be_compared_counts_nothing() -> None:
+    drive = Consistency()
+    assert drive.go(5, estimate=lambda e: replace(e, x_m=nan)) == (0, 0)
+    assert drive.go(5, fix=lambda f: replace(f, t_ns=f.t_ns + 10**9, latitude_rad=0.0)) == (0, 0)
+    assert drive.go(5, fix=lambda f: replace(f, t_ns=f.t_ns - 3 * 10**9, latitude_rad=0.0)) == (0, 0)
+    assert drive.go(5, fix=lambda f: replace(f, fix_type=FixType.NONE, latitude_rad=0.0)) == (0, 0)
+    assert drive.go(5, fix=lambda f: replace(f, velocity_enu_mps=(nan, nan, nan))) == (0, 0)
+    # An estimate that is far away and then unknown is no contradiction any more.
+    assert drive.go(5, fix=lambda f: replace(f, velocity_enu_mps=(9.0, 0.0, 0.0)))[1] == 5
+    assert drive.go(2, estimate=lambda e: replace(e, x_m=nan)) == (0, 0)

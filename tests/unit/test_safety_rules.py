@@ -248,6 +248,11 @@ CASES = (
     Case("commands_clipped", S1, field("control", "clipped_in_a_row"), **count(6), clears_ms=1000.0, **STOP),
     Case("gnss_silent", S1, silent(GnssFix), quiet=(None, 0.51, 0.0), holds=(0.51 + NS, inf), persist_ms=50.0, clears_ms=1000.0),
     Case(
+        "speed_unmeasured", S1, field("speed", "unmeasured", held_mps=0.45), **FLAG, persist_ms=50.0, clears_ms=1000.0,
+        modes=DRIVING - TELEOP, cap_mps=0.45,
+    ),
+    Case("speed_unmeasured_long", S2, field("speed", "doubt_m"), **over(1.5), persist_ms=10.0, modes=DRIVING - TELEOP),
+    Case(
         "rtk_lost", S1, field("gnss", "degraded_since_ns"), quiet=(None,), holds=(0, BEGIN_NS), persist_ms=300.0, clears_ms=0.0,
         # Sigma is 0.01 m, and a third of the corridor 0.5 m.
         cap_mps=3.0 * (1.0 - 0.01 / 0.5),
@@ -269,6 +274,8 @@ CASES = (
     Case(
         "position_uncertain", S2, estimate(covariance=sigma), quiet=(0.5 - NS, 0.01, nan), holds=(0.5 + NS, inf), persist_ms=100.0
     ),
+    Case("place_against_gnss", S2, field("consistency", "places_in_a_row"), **count(8), persist_ms=10.0),
+    Case("speed_against_gnss", S2, field("consistency", "speeds_in_a_row"), **count(8), persist_ms=10.0),
     Case("heading_against_gyro", S2, field("yaw", "parted_in_a_row"), **count(3), persist_ms=10.0),
     Case("heading_against_course", S2, field("yaw", "aside_in_a_row"), **count(5), persist_ms=10.0),
     Case("heading_stuck", S2, field("yaw", "heading_stuck"), **FLAG, persist_ms=10.0),

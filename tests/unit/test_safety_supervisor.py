@@ -583,9 +583,10 @@ def test_a_receiver_that_flickers_is_one_episode() -> None:
     for _ in range(5):
         bench.step(70)
         bench.monitors.sources.heard(GnssFix, bench.now_ns)
+        bench.monitors.speed.on_message(fix(bench.now_ns, bench.estimate.speed_mps), bench.now_ns)
         bench.step(30)
         assert bench.supervisor.reaction is Reaction.CAP_SPEED
-    assert bench.codes() == ["gnss_silent"]
+    assert bench.codes() == ["gnss_silent", "speed_unmeasured"]
     bench.speaks.add(GnssFix)
     bench.step(110)
     assert bench.supervisor.reaction is Reaction.NONE

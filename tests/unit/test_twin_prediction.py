@@ -183,11 +183,11 @@ def test_the_drives_of_one_recorded_path_are_foretold(
     (tmp_path / "reference_paths").symlink_to(shared_data / "reference_paths")
     for name in ("pid_1.csv", "pid_3.csv"):
         (place / name).symlink_to(shared_data / "path_following_2024" / "real" / "syn_path" / name)
-    assert main(["twin", "predict", str(tmp_path)]) == 0
+    assert main(["twin", "predict", str(tmp_path), "--jobs", "1"]) == 0
     shown = capsys.readouterr().out
     assert "within 25%" in shown
     assert "intervals hold" in shown
-    assert main(["twin", "predict", str(tmp_path), "--json"]) == 0
+    assert main(["twin", "predict", str(tmp_path), "--jobs", "1", "--json"]) == 0
     data = msgspec.json.decode(capsys.readouterr().out)
     assert data["coverage"]["of"] == sum(len(each["real_m"]) for each in data["predictions"]) == 2
     for each in data["predictions"]:

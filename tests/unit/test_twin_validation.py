@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Callable
-from math import cos, sin, tan
+from math import cos, pi, sin, tan
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,9 +21,10 @@ from vehicled.cli import main
 from vehicled.lab.validation import mutants, runner, theory
 from vehicled.lab.validation.drive import accelerated, commands_of, drive, linear_tyres
 from vehicled.lab.validation.evidence import Effect, Finding, judge
+from vehicled.lab.validation.manoeuvre import traits_of
 from vehicled.lab.validation.metrics import check_target, deviations, judged_rows, rms
 from vehicled.lab.validation.parameters import PARAMETERS, Parameter
-from vehicled.lab.validation.reference import ReferenceRunError, find, read
+from vehicled.lab.validation.reference import Reference, ReferenceRunError, ReferenceSource, find, read
 from vehicled.lab.validation.result import RunComparison, TheoryCheck, Validation, worst_first
 from vehicled.lab.validation.runner import Selection, run_all
 from vehicled.lab.validation.targets import REPORT_ONLY, RULES, Target, target_of
@@ -255,34 +256,74 @@ def test_figures_are_judged_until_the_reference_reaches_its_limit(tmp_path, colu
     assert judged.rows in (41, 42)
 
 
+def sine(hz: float) -> Callable[[float], float]:
+    return lambda t: 0.1 * sin(2.0 * pi * hz * t)
+
+
+def held(value: float, begin: float = 0.0, end: float = 99.0, rest: float = 0.0) -> Callable[[float], float]:
+    return lambda t: value if begin <= t < end else rest
+
+
+ZERO, TURN = held(0.0), held(0.05, 1.0)
+
+
+def shown(
+    family: str, steer: Callable[[float], float], drive_at: Callable[[float], float] = ZERO, speed_mps: float = 15.0
+) -> Reference:
+    """A reference run of 10 s at a speed; negative ``drive_at`` brakes. It turns as it steers."""
+    t = np.arange(0.0, 10.0, 0.02)
+    angle, driven = np.array([steer(each) for each in t]), np.array([drive_at(each) for each in t])
+    pedals = family == "lfdm"
+    flat = np.zeros(len(t))
+    return Reference(
+        ReferenceSource(family, "", "", "", "any_name", ""), t, flat, flat, flat, flat + speed_mps, flat, angle * speed_mps / 2.5,
+        flat, t, angle, np.maximum(driven, 0.0) if pedals else driven, np.maximum(-driven, 0.0), angle * speed_mps**2 / 2.5,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("name", "ay", "expected"),
+    ("run", "model", "ay", "expected"),
     [
-        (("commonroad", "vw_vanagon", "mb", "sine_0p5hz_v15"), 4.9, "CommonRoad mb steer"),
-        (("commonroad", "vw_vanagon", "mb", "sine_1p5hz_v15"), 3.0, "CommonRoad mb fast steer"),
-        (("commonroad", "vw_vanagon", "std", "dlc_v18"), 5.6, "CommonRoad std steer"),
-        (("commonroad", "vw_vanagon", "mb", "ramp_steer_v14"), 9.0, "CommonRoad mb steer, to the limit"),
-        (("commonroad", "ford_escort", "mb", "brake_in_turn_v12_a2"), 8.0, "CommonRoad mb combined slip"),
-        (("commonroad", "ford_escort", "std", "accel_straight_v05_a2"), 0.0, "CommonRoad std straight"),
-        (("commonroad", "bmw_320i", "std", "crawl_circle_v2p0"), 1.0, "CommonRoad std slow"),
-        (("commonroad", "vw_vanagon", "mb", "accel_gentle_3"), 0.0, "CommonRoad mb gentle drive"),
-        (("commonroad", "vw_vanagon", "mb", "brake_gentle_3"), 0.0, "CommonRoad mb gentle brake"),
-        (("commonroad", "vw_vanagon", "std", "brake_gentle_3"), 0.0, "CommonRoad std straight"),
-        (("lfdm", "hmmwv", "lf18", "dlc_35mph"), 4.0, "LFDM steer"),
-        (("lfdm", "hmmwv", "lf18", "brake_in_turn_9mps_b05"), 4.0, "LFDM combined slip"),
-        (("lfdm", "hmmwv", "lf18", "brake_straight_12mps_b06"), 0.0, "LFDM straight"),
-        (("lfdm", "sedan", "lf18", "ramp_steer_16mps"), 6.6, "LFDM ramp, to the limit"),
-        (("lfdm", "art", "lf18", "ramp_steer_2mps"), 2.0, "LFDM ART"),
-        (("chrono", "hmmwv_chrono", "chrono", "st8_left"), 6.0, "Chrono steer"),
-        (("chrono", "hmmwv_chrono", "chrono", "double_lane9"), 6.0, "Chrono lanes"),
-        (("f1tenth_gym", "f1fifth", "st", "step_steer_v5"), 3.0, "gym steer"),
-        (("slipx", "refcar", "l2", "accel_brake_straight_2"), 0.0, "slipx l2 straight"),
-        (("slipx", "refcar", "l2", "sine_5p5hz_1"), 3.0, "slipx l2 fast steer"),
-        (("autodrive_nigel", "nigel", "autodrive_nigel", "parking"), 0.0, "report only"),
+        (shown("commonroad", sine(0.5)), "mb", 4.9, "CommonRoad mb steer"),
+        (shown("commonroad", sine(1.5)), "mb", 3.0, "CommonRoad mb fast steer"),
+        (shown("commonroad", sine(1.5)), "std", 5.6, "CommonRoad std steer"),
+        (shown("commonroad", lambda t: 0.01 * t), "mb", 9.0, "CommonRoad mb steer, to the limit"),
+        (shown("commonroad", TURN, held(-4.0, 3.0)), "mb", 8.0, "CommonRoad mb combined slip"),
+        (shown("commonroad", ZERO, held(2.0, 3.0)), "std", 0.0, "CommonRoad std straight"),
+        (shown("commonroad", TURN, speed_mps=1.0), "std", 1.0, "CommonRoad std slow"),
+        (shown("commonroad", ZERO, lambda t: min(t, 2.0)), "mb", 0.0, "CommonRoad mb gentle drive"),
+        (shown("commonroad", ZERO, lambda t: -min(t, 2.0)), "mb", 0.0, "CommonRoad mb gentle brake"),
+        (shown("commonroad", ZERO, lambda t: -min(t, 2.0)), "std", 0.0, "CommonRoad std straight"),
+        (shown("lfdm", sine(0.4), lambda t: 0.2 + 0.03 * sin(t)), "lf18", 4.0, "LFDM steer"),
+        (shown("lfdm", TURN, held(-0.3, 3.0, 99.0, 0.2)), "lf18", 4.0, "LFDM combined slip"),
+        (shown("lfdm", TURN, held(0.2, 0.0, 5.0)), "lf18", 4.0, "LFDM combined slip"),
+        (shown("lfdm", ZERO, held(-0.3, 3.0)), "lf18", 0.0, "LFDM straight"),
+        (shown("lfdm", lambda t: 0.01 * t, held(0.3, 0.0, 9.5)), "lf18", 6.6, "LFDM ramp, to the limit"),
+        (shown("chrono", TURN), "chrono", 6.0, "Chrono steer"),
+        (shown("chrono", sine(0.4), held(0.2, 0.0, 5.0)), "chrono", 6.0, "Chrono lanes"),
+        (shown("chrono", lambda t: 0.1 if t < 4.0 else -0.1), "chrono", 6.0, "Chrono mixed"),
+        (shown("f1tenth_gym", TURN), "st", 3.0, "gym steer"),
+        (shown("slipx", ZERO, held(4.0, 1.0, 2.0)), "l2", 0.0, "slipx l2 straight"),
+        (shown("slipx", sine(5.5)), "l2", 3.0, "slipx l2 fast steer"),
+        (shown("autodrive_nigel", TURN), "", 0.0, "report only"),
     ],
 )
-def test_runs_never_seen_get_their_target_by_name_and_acceleration(name, ay, expected):
-    assert target_of(name[0], name[1], name[2], name[3], ay).name == expected
+def test_a_run_gets_its_target_by_its_signals(run: Reference, model: str, ay: float, expected: str) -> None:
+    """A throttle that is let go in a turn is one of them, whatever its file is called."""
+    assert target_of(run.source.family, "hmmwv", model, traits_of(run), ay).name == expected
+
+
+def test_a_force_on_the_body_reaches_what_is_commanded_beyond_the_current_of_the_motor() -> None:
+    """slipx l1 brakes with 6 m/s2 where the current of the car's motor, which l2 has, ends at 2.3."""
+    reached = {}
+    for model in ("l1", "l2"):
+        run = shown("slipx", ZERO, held(-6.0), speed_mps=8.0)
+        run = msgspec.structs.replace(run, source=msgspec.structs.replace(run.source, model=model))
+        run = msgspec.structs.replace(run, **{name: getattr(run, name)[:26] for name in run.__struct_fields__[1:-2]})
+        ours = drive(run, load_twin("slipx_refcar").parameters, double_track)
+        reached[model] = float(ours.vx_mps[5] - ours.vx_mps[-1]) / 0.4
+    assert reached["l1"] == pytest.approx(6.0, abs=0.4)
+    assert reached["l2"] == pytest.approx(0.4 / 0.05 / 3.5, abs=0.5)
 
 
 def test_every_kind_that_turns_is_judged_by_its_yaw_rate():

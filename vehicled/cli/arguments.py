@@ -483,7 +483,9 @@ def _bench_arguments(bench: CommandParser) -> None:
         action="store_true",
         help="run planar on each recording with the constants that vehicled estimator calibrate finds in others of its kind",
     )
-    recorded.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle for ROS bags (default art)")
+    recorded.add_argument(
+        "--profile", default="art", metavar="P", help="profile of the vehicle for CSV files and ROS bags (default art)"
+    )
     recorded.add_argument("--json", action="store_true", help="print JSON")
     recorded.add_argument("--plot", metavar="PNG", help="plot the recording, or an overview of several, into this file")
     recorded.set_defaults(run="vehicled.cli.bench:recorded")

@@ -126,7 +126,7 @@ def learn_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         help="share of the drives that is held back to judge the network (default 0.2)",
     )  # fmt: skip
     train.add_argument("--seed", type=_seed, default=1, metavar="N", help="random seed (default 1)")
-    train.add_argument("--library", choices=("sklearn", "torch"), default="sklearn", help="library (default sklearn)")
+    train.add_argument("--library", choices=("sklearn", "torch", "numpy"), default="sklearn", help="library (default sklearn)")
     train.add_argument("--plot", metavar="FILE", help="plot learning curve and commands (.png, .svg or .pdf)")
     rounds = train.add_argument_group("DAgger", "more drives by the network itself, on which the expert says what it would do")
     rounds.add_argument("--dagger", type=_count, metavar="N", help="number of such drives")

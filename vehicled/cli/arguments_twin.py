@@ -111,5 +111,6 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     predict.add_argument(
         "--explain", action="store_true", help="instead: how each error changes without one cause, such as the steering delay"
     )
+    predict.add_argument("--jobs", type=_jobs, metavar="N", help="number of parallel processes (default: one per core)")
     predict.add_argument("--json", action="store_true", help="print JSON")
     predict.set_defaults(run="vehicled.lab.twin.predict:predict_drives")

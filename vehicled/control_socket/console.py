@@ -104,6 +104,10 @@ class Console:
             return prepared
         return replace(prepared, stored=to_bytes(prepared.course), lap_from_m=None)
 
+    def fits(self, message: CourseCommand | ParameterCommand, prepared: Prepared) -> bool:
+        """Return True if the change can be taken as it was prepared, without work on the loop."""
+        return self._machine.fits(message, prepared)
+
     def change(
         self, message: CourseCommand | ParameterCommand, prepared: Prepared | None, now_ns: int, stops: int | None = None
     ) -> str:

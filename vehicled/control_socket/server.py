@@ -55,10 +55,11 @@ from vehicled.control_socket.protocol import (
 from vehicled.control_socket.socket_path import GROUP, answers, taken
 from vehicled.control_socket.topics import TIMES_PERIOD_S, Subscription, listening, survey
 from vehicled.control_socket.turns import Turns
-from vehicled.live_changes import ChangeError
+from vehicled.live_changes import ChangeError, Prepared
 from vehicled.log.cat import kinds_of
 from vehicled.log.errors import LogError
 from vehicled.messages import CourseCommand, CourseKind, Mode, ParameterCommand, Setpoint, TeleopCommand
+from vehicled.paths.course import Course
 from vehicled.planner.process import Asker, Planned, Planner
 from vehicled.safety.monitors.setpoints import LEASE_NS
 
@@ -86,6 +87,8 @@ WRITE_TIMEOUT_S = 1.0
 """Timeout for a client that does not read its answers, s; it is then disconnected."""
 CHANGE_PERIOD_S = 0.05
 """Shortest time between two changes of course or parameter, by all clients together, s."""
+PREPARATIONS = 3
+"""Most preparations of a change, if the vehicle has moved on or something else was changed meanwhile."""
 BUILD_TIMEOUT_S = 5.0
 """Longest time that a controller may take to be built again, s."""
 MAX_EARLY_STOPS = 4
@@ -603,24 +606,36 @@ class ControlServer:
         self, console: Console, message: CourseCommand | ParameterCommand, planned: Planned | None, pending: _Pending
     ) -> None:
         """Build the controller in a thread and take it between two ticks, unless the request is not wanted any more."""
+        course = None if planned is None else planned.course
         async with self._changing:
-            # One at a time, because a change that fits no more would be prepared again on the loop.
+            # One at a time, because a change that fits no more must be prepared again.
             await anyio.sleep(max(self._changed_s + CHANGE_PERIOD_S - time.monotonic(), 0.0))
-            course = None if planned is None else planned.course
-            try:
-                with anyio.fail_after(BUILD_TIMEOUT_S):
-                    prepared = await anyio.to_thread.run_sync(console.prepare, message, course, abandon_on_cancel=True)
-            except TimeoutError:
-                raise ChangeError(f"the controller took more than {BUILD_TIMEOUT_S:g} s to be built: nothing was changed") from None
+            for _ in range(PREPARATIONS):
+                prepared = await self._prepared(console, message, course)
 
-            def change() -> str:
-                pending.check()
-                return console.change(message, prepared, self._now_ns(), pending.stops)
+                def change(prepared: Prepared = prepared) -> str | None:
+                    pending.check()
+                    if not console.fits(message, prepared):
+                        return None
+                    return console.change(message, prepared, self._now_ns(), pending.stops)
 
-            refused = await self._turns.take(type(message), change)
+                refused = await self._turns.take(type(message), change)
+                if refused is not None:
+                    break
+            else:
+                refused = "the vehicle moves on faster than the change is prepared: ask again when it is slower or stands"
             self._changed_s = time.monotonic()
         if refused:
             raise ChangeError(refused)
+
+    @staticmethod
+    async def _prepared(console: Console, message: CourseCommand | ParameterCommand, course: Course | None) -> Prepared:
+        """Build the controller in a thread."""
+        try:
+            with anyio.fail_after(BUILD_TIMEOUT_S):
+                return await anyio.to_thread.run_sync(console.prepare, message, course, abandon_on_cancel=True)
+        except TimeoutError:
+            raise ChangeError(f"the controller took more than {BUILD_TIMEOUT_S:g} s to be built: nothing was changed") from None
 
 
 def _told(look: Callable[[], dict[str, Any]]) -> bytes:

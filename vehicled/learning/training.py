@@ -36,7 +36,8 @@ class TrainingSpec(Struct, frozen=True, kw_only=True):
     validation: Annotated[float, Meta(ge=0.0, le=0.9)] = 0.2
     """Share of the drives that is held back to judge the network."""
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 1
-    library: Literal["sklearn", "torch"] = "sklearn"
+    library: Literal["sklearn", "torch", "numpy"] = "sklearn"
+    """``numpy`` needs no further package."""
 
 
 class Epoch(Struct, frozen=True):
@@ -149,7 +150,7 @@ def _held_back(data: Dataset, spec: TrainingSpec) -> list[int]:
 def _described(data: Dataset, spec: TrainingSpec, last: Epoch, rms: dict[str, float]) -> PolicyDescription:
     meaning = data.meaning
     experts = sorted({drive.expert or drive.driver for drive in meaning.drives} - {""})
-    libraries = {"sklearn": "scikit-learn", "torch": "torch"}
+    library = "scikit-learn" if spec.library == "sklearn" else spec.library
     return PolicyDescription(
         features=meaning.features,
         commands=list(spec.commands),
@@ -159,7 +160,7 @@ def _described(data: Dataset, spec: TrainingSpec, last: Epoch, rms: dict[str, fl
         profile=", ".join(sorted({drive.profile for drive in meaning.drives} - {""})),
         expert=", ".join(experts),
         data_sha256=data.digest,
-        software={"vehicled": __version__, "numpy": np.__version__, spec.library: version(libraries[spec.library])},
+        software={"vehicled": __version__, "numpy": np.__version__, spec.library: version(library)},
         training={
             "hidden": list(spec.hidden), "epochs": spec.epochs, "batch": spec.batch, "rate": spec.rate, "seed": spec.seed,
             "scaling": spec.scaling, "drives": len(meaning.drives), "rows": len(data), "error": last.training,
@@ -242,4 +243,37 @@ def _torch_epochs(spec: TrainingSpec, x: Array, y: Array) -> Iterator[tuple[floa
         yield total / len(inputs), [Layer(w, b, name) for (w, b), name in zip(layers, _activations(len(layers)))]
 
 
-_EPOCHS = {"sklearn": _sklearn_epochs, "torch": _torch_epochs}
+def _numpy_epochs(spec: TrainingSpec, x: Array, y: Array) -> Iterator[tuple[float, list[Layer]]]:
+    """Yield the training error and the layers after each epoch. Adam by Kingma & Ba 2015, first weights by Glorot & Bengio 2010."""
+    chance = np.random.default_rng(spec.seed)
+    sizes = list(itertools.pairwise([x.shape[1], *spec.hidden, y.shape[1]]))
+    weights = [chance.uniform(-1.0, 1.0, pair) * np.sqrt(6.0 / sum(pair)) for pair in sizes]
+    values = [*weights, *(np.zeros(width) for _, width in sizes)]
+    means, squares = ([np.zeros_like(value) for value in values] for _ in range(2))
+    depth, step = len(sizes), 0
+    for _ in range(spec.epochs):
+        total = 0.0
+        order = chance.permutation(len(x))
+        for first in range(0, len(x), spec.batch):
+            rows = order[first : first + spec.batch]
+            hidden = [x[rows]]
+            for k in range(depth):
+                linear = hidden[-1] @ values[k] + values[depth + k]
+                hidden.append(np.maximum(linear, 0.0) if k < depth - 1 else linear)
+            error = hidden[-1] - y[rows]
+            total += float((error**2).mean()) * len(rows)
+            gradient, found = 2.0 * error / error.size, [np.empty(0)] * len(values)
+            for k in reversed(range(depth)):
+                found[k], found[depth + k] = hidden[k].T @ gradient, gradient.sum(axis=0)
+                gradient = (gradient @ values[k].T) * (hidden[k] > 0.0)
+            step += 1
+            rate = spec.rate * np.sqrt(1.0 - 0.999**step) / (1.0 - 0.9**step)
+            for value, mean, square, slope in zip(values, means, squares, found, strict=True):
+                mean += 0.1 * (slope - mean)
+                square += 0.001 * (slope * slope - square)
+                value -= rate * mean / (np.sqrt(square) + 1e-8)
+        names = _activations(depth)
+        yield total / len(x), [Layer(values[k].copy(), values[depth + k].copy(), names[k]) for k in range(depth)]
+
+
+_EPOCHS = {"sklearn": _sklearn_epochs, "torch": _torch_epochs, "numpy": _numpy_epochs}

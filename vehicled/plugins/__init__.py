@@ -5,7 +5,7 @@ A plugin is checked when it is loaded: its base class, its methods and their arg
 checked at every call, because their values go into commands and logs (:mod:`vehicled.plugins.calls`). Errors name the file and the
 line. The text of its file, and of the modules beside the file that it imports, is kept for the log.
 
-Its code is trusted not to end the process (``os._exit``, a crash of a C library), not to change the daemon's own modules and not to
+Its code is trusted not to end the process by a signal or a crash of a C library, not to change the daemon's own modules and not to
 take over its files and signals: that would need a process of its own.
 """
 

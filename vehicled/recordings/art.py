@@ -1,7 +1,7 @@
 """Recorded drives of the ART vehicle as CSV files. The header row says what a file is; where it lies does not matter.
 
-The vehicle believed is that of the profile ``art`` for every campaign: that its steering gain was another one each time is for the
-estimators to find out.
+The vehicle believed is by default that of the profile ``art`` for every campaign: that its steering gain was another one each time
+is for the estimators to find out.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -53,8 +53,8 @@ SPEED = frozenset({"time_s", "speed_mps"})
 COMMANDS = frozenset({"time_s", "throttle_cmd", "steering_cmd"})
 
 
-def read(file: Path, name: str, kinds: Collection[str] | None = None) -> list[Recording]:
-    """The recordings of one file, under a name. Raises :class:`RecordingError`."""
+def read(file: Path, name: str, kinds: Collection[str] | None = None, vehicle: Vehicle | None = None) -> list[Recording]:
+    """The recordings of one file, under a name, with the vehicle to believe. Raises :class:`RecordingError`."""
     reader = reader_of(file)
     if reader is None:
         raise RecordingError(
@@ -65,7 +65,7 @@ def read(file: Path, name: str, kinds: Collection[str] | None = None) -> list[Re
     def wanted(kind: str) -> bool:
         return kinds is None or kind in kinds
 
-    return reader(table.read(file), name, load_profile("art").vehicle, wanted)
+    return reader(table.read(file), name, vehicle or load_profile("art").vehicle, wanted)
 
 
 Reader = Callable[[Table, str, Vehicle, Callable[[str], bool]], list[Recording]]

@@ -69,7 +69,7 @@ def _source(file: Path, name: str, vehicle: Vehicle | None) -> Source | None:
     suffix = file.suffix.lower()
     if suffix == ".csv":
         reader = art.reader_of(file)
-        return None if reader is None else Source(name, file, art.KINDS[reader], partial(art.read, file, name))
+        return None if reader is None else Source(name, file, art.KINDS[reader], partial(art.read, file, name, vehicle=vehicle))
     if suffix == ".mcap" and file.is_file():
         from vehicled.recordings import mcap
 

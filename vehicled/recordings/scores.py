@@ -1,5 +1,7 @@
 """Errors of a track against the ground truth of its recording."""
 
+from collections.abc import Collection
+
 import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
@@ -7,7 +9,7 @@ from numpy.typing import NDArray
 from vehicled.messages import Heading
 from vehicled.recordings import least_squares, smoothing
 from vehicled.recordings.least_squares import SteeringFit
-from vehicled.recordings.outages import outages
+from vehicled.recordings.outages import Outage, outages
 from vehicled.recordings.prediction import Commands, predict
 from vehicled.recordings.recording import Array, Poses, Recording, Times, Track, Truth, seconds
 from vehicled.recordings.smoothing import wrapped
@@ -99,7 +101,7 @@ def ahead_of(recording: Recording) -> list[int]:
 def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Recording, Track] | None = None) -> Score:
     """Judge a track; it must have been run with ``ahead_of(recording)`` for outages to count.
 
-    ``bridged`` is another run of the same drive, whose outages are counted in place of its own.
+    ``bridged`` is another run of the same drive with RTK withheld: only these outages are counted then, not the drive's own.
     """
     truth = recording.truth
     measured = np.isfinite(recording.raw_x_m) & np.isfinite(truth.x_m)
@@ -124,7 +126,7 @@ def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Rec
                 track.speed_mps - truth.speed_mps,
             )
         ),
-        bridges=_bridges(*(bridged or (recording, track))),
+        bridges=_bridges(*bridged, own=outages(recording)) if bridged else _bridges(recording, track),
         ahead_position_m=_spread(position),
         ahead_yaw_rad=_spread(yaw),
         ahead_turn_rad=_spread(turn),
@@ -200,10 +202,12 @@ def _errors(truth: Truth, rows: NDArray[np.bool_], poses: Poses | Track) -> Erro
     )
 
 
-def _bridges(recording: Recording, track: Track) -> list[Bridge]:
+def _bridges(recording: Recording, track: Track, own: Collection[Outage] = ()) -> list[Bridge]:
     index = {int(t_ns): k for k, t_ns in enumerate(track.t_ns)}
     found = []
     for outage in outages(recording):
+        if outage in own:
+            continue
         k = index.get(outage.fix_ns)
         if k is not None and np.isfinite(track.ahead_x_m[k]):
             error_m = float(np.hypot(track.ahead_x_m[k] - outage.x_m, track.ahead_y_m[k] - outage.y_m))

@@ -1,5 +1,8 @@
 """Ends the code of a plugin that does not return: a loop without end, a sleep, a wait for a network.
 
+``os._exit`` in a plugin's call raises :class:`SystemExit` instead, which counts as any exception of that plugin: otherwise the run
+would end without a brake, a reason or, with status 0, even a sign of failure. A child that a plugin forks may still call it.
+
 A thread looks a few times per second at what the watched thread executes. A call of a plugin that is still the same after the time
 limit gets an exception at the line it is at, which then counts as any exception of that plugin. Code that catches it, or that never
 comes back from a C library, ends the process: the actuators then stop by their own timeouts.
@@ -42,6 +45,8 @@ class PluginWatch(ContextDecorator):
         """Outermost frame of a plugin in the watched thread, when it was last looked at."""
 
     def __enter__(self) -> "PluginWatch":
+        self._exit = os._exit
+        os._exit = _exit_of(os._exit)  # type: ignore[assignment]
         # A signal interrupts a sleep, but only the main thread can handle one.
         self._over.clear()
         if threading.current_thread() is threading.main_thread() and hasattr(signal, "pthread_kill"):
@@ -52,6 +57,7 @@ class PluginWatch(ContextDecorator):
         return self
 
     def __exit__(self, *_: object) -> None:
+        os._exit = self._exit
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -87,6 +93,18 @@ class PluginWatch(ContextDecorator):
 def watch_import(_name: str) -> PluginWatch:
     """Return the watch of a plugin's import."""
     return PluginWatch(IMPORT_LIMIT_S)
+
+
+def _exit_of(end: Callable[[int], object]) -> Callable[[int], object]:
+    """Return an ``os._exit`` for a process that plugins must not end."""
+    watched = os.getpid()
+
+    def _exit(status: int) -> object:
+        if os.getpid() == watched and _plugin_call(sys._getframe()) is not None:
+            raise SystemExit(f"os._exit({status})")
+        return end(status)
+
+    return _exit
 
 
 def _plugin_call(frame: FrameType | None) -> FrameType | None:

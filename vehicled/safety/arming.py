@@ -9,6 +9,7 @@ from vehicled.messages import EstimatorStatus, Heading, ImuSample, MotorStatus, 
 from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.ports import NEVER_NS
 from vehicled.safety.monitors.alignment import heading_sigma_rad
+from vehicled.safety.monitors.consistency import BEYOND_REFUSALS
 from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
 from vehicled.safety.monitors.speed import Evidence
 from vehicled.safety.monitors.yaw import READINGS
@@ -211,6 +212,8 @@ def _doubts(s: RuleInputs) -> str:
     found = []
     if gnss.rejected_in_a_row >= limit:
         found.append(f"the last {gnss.rejected_in_a_row} fixes contradict the estimate: wait, or look for what reflects or jams")
+    elif s.monitors.consistency.places_in_a_row >= limit + BEYOND_REFUSALS:
+        found.append(f"the fixes are {s.monitors.consistency.apart_m:.2f} m from the estimate, which does not follow them: restart")
     if yaw.heading_stuck:
         found.append("the heading repeats itself: power its receiver off and on")
     if yaw.parted_in_a_row >= READINGS:

@@ -4,6 +4,9 @@ It brakes instead of a command that is not finite and clips values that are out 
 limits of acceleration and jerk. It reverses the drive only at a crawl, carries out the reaction in force, and converts the wheel
 angle to the actuator's command.
 
+While the speed is not measured the throttle is limited to what the model of the drive needs to hold the speed: a prediction of the
+speed by that very model cannot show that the drive is stronger, and a controller would add throttle until it is measured again.
+
 It adds no delay: every command leaves in the tick in which it came, clipped if necessary. Less throttle and more brake always pass
 at once, so no limit delays a stop.
 """
@@ -85,11 +88,16 @@ class Gate:
         *,
         cap_mps: float = inf,
         releases_brake: bool = False,
+        proven_mps: float = 0.0,
+        holds: bool = False,
+        surplus_mps2: float = 0.0,
     ) -> ActuatorCommand:
         """Return the command for the actuators. It never raises, and its values are never NaN.
 
         If ``command`` is None or ``mode`` does not drive, the result is a stop. Throttle fades out above ``cap_mps``.
-        ``releases_brake`` releases the brake of a disabled drive.
+        ``releases_brake`` releases the brake of a disabled drive. ``proven_mps``: speed that measurements prove; limits count it
+        where ``speed_mps`` is less. ``holds``: the speed is not measured, so the throttle is at most that which holds ``cap_mps``
+        against ``surplus_mps2``, the acceleration in the direction of motion that the drive model does not explain.
         """
         clipped = 0
         throttle, brake, wheel = 0.0, 1.0, self._wheel_angle_rad
@@ -102,7 +110,10 @@ class Gate:
             throttle, brake = 0.0, 0.0 if releases_brake and reaction is Reaction.DISABLE else 1.0
         elif reaction is Reaction.CONTROLLED_STOP or mode is Mode.STOPPING:
             throttle, brake = 0.0, max(brake, CONTROLLED_STOP_BRAKE)
-        most = self._most(abs(speed_mps), min(cap_mps, self._limits.max_speed_mps))
+        fast_mps, cap_mps = max(abs(speed_mps), proven_mps), min(cap_mps, self._limits.max_speed_mps)
+        most = self._most(fast_mps, cap_mps)
+        if holds:
+            most = min(most, max(throttle_for(self._vehicle.drive, -surplus_mps2, cap_mps), 0.0))
         throttle = clamp(throttle, -most, most)
         reverse_share = self._vehicle.drive.reverse_share
         # A vehicle without reverse moves backward only if it rolls, and its drive may be all that stops it.
@@ -116,7 +127,7 @@ class Gate:
             elapsed_s = inf
         else:
             elapsed_s = clamp((now_ns - before_ns) * 1e-9, 0.0, LONGEST_STEP_S)
-        wheel, cut = self._steer(wheel, abs(speed_mps), elapsed_s)
+        wheel, cut = self._steer(wheel, fast_mps, elapsed_s)
         clipped |= cut
         cut_throttle, cut_brake = min(1.0, max(throttle, -reverse_share)), min(1.0, max(0.0, brake))
         clipped |= (CLIPPED_THROTTLE if cut_throttle != throttle else 0) | (CLIPPED_BRAKE if cut_brake != brake else 0)

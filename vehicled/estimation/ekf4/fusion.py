@@ -129,6 +129,7 @@ def _drifting_sigma_rad(params: Ekf4Params, state: State, sigma_rad: float) -> f
 
 def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: Pose, z: PositionMeasurement) -> FilterState:
     rejected = filter_state.counters.rejected
+    astray = z.coloured_sigma_m == 0.0 and filter_state.counters.strikes[POSITION] >= config.params.max_rejections
     east_m, north_m = z.east_m, z.north_m
     coloured = None
     if z.coloured_sigma_m > 0.0:
@@ -147,16 +148,19 @@ def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: Pose, z: Po
     moved = measurements.velocity(
         _pose(filter_state.state), east_mps, north_mps, z.R_velocity, config.lever_arm_m, config.params.course_min_speed_mps
     )
-    return _apply(config, filter_state, VELOCITY, z.t_ns, moved)
+    # A position that went astray did so by a wrong speed or direction.
+    return _apply(config, filter_state, VELOCITY, z.t_ns, moved, forced=astray)
 
 
-def _apply(config: FusionConfig, filter_state: FilterState, gate: int, t_ns: int, z: Measurement) -> FilterState:
-    """Gate, correct and count; each gate counts its own rejections."""
+def _apply(
+    config: FusionConfig, filter_state: FilterState, gate: int, t_ns: int, z: Measurement, *, forced: bool = False
+) -> FilterState:
+    """Gate, correct and count; each gate counts its own rejections. ``forced``: accept it whatever the state says."""
     state, counters = filter_state.state, filter_state.counters
     position = gate == POSITION
     limit = config.limits[len(z.residual) - 1]
     # The error state absorbs a jump of the slow error, so the gate must not reject such a fix.
-    forced = z.with_error or counters.strikes[gate] >= config.params.max_rejections
+    forced = forced or z.with_error or counters.strikes[gate] >= config.params.max_rejections
     result = update(state.covariance, z, limit, forced, state.coloured)
     if position:
         counters = replace(counters, nis=result.nis)

@@ -206,14 +206,16 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
     jumped = nis > c.limits[1] and not coloured
     after = after._replace(counters=replace(after.counters, good_fixes=0 if jumped else state.counters.good_fixes + 1))
     if p.use_gnss_velocity:
-        after = velocity(c, after, fix)
+        # A position that went astray did so by a wrong speed or direction.
+        after = velocity(c, after, fix, forced=jumped)
     return after
 
 
-def velocity(c: Context, state: PlanarState, fix: GnssFix) -> PlanarState:
+def velocity(c: Context, state: PlanarState, fix: GnssFix, *, forced: bool = False) -> PlanarState:
     """Fuse the GNSS velocity of the antenna, v (cos, sin) + yaw rate x lever, m/s, if it is finite and plausible.
 
     Below ``course_min_speed_mps`` (estimated or measured) the course is noise: only the speed along the estimated yaw is used.
+    ``forced``: accept it whatever the state says.
     """
     p = c.params
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
@@ -240,7 +242,7 @@ def velocity(c: Context, state: PlanarState, fix: GnssFix) -> PlanarState:
         residual = np.array((along,))
         R = np.array(((cy * cy * R[0, 0] + 2.0 * cy * sy * R[0, 1] + sy * sy * R[1, 1],),))
         inflated[V] = along * along
-    forced = state.counters.strikes[VELOCITY] >= p.max_rejections
+    forced = forced or state.counters.strikes[VELOCITY] >= p.max_rejections
     after, _, accepted = fuse(c, state, residual, H, R, inflated if forced else None)
     return _settled(after, VELOCITY, fix.t_ns, accepted)
 

@@ -10,6 +10,7 @@ prediction is a mean and an interval.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import cos, sin
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -30,7 +31,9 @@ from vehicled.lab.published.mpc import (
     PublishedQp,
     published_speed_mps,
 )
+from vehicled.lab.validation.processes import mapped
 from vehicled.learning.dataset import Dataset, DriveNote, Meaning
+from vehicled.learning.policy_file import Layer
 from vehicled.learning.training import TrainingSpec, forward, train
 from vehicled.recordings import table
 from vehicled.recordings.loading import sources
@@ -56,7 +59,7 @@ WAITS_S = 1.3
 """The recorded vehicles stood for 11 to 16 rows first."""
 GRID_M = (0.01355, 0.01855)
 """Resolution of the positions: the receiver's text has five digits of an arc-minute."""
-LAW_TRAINING = TrainingSpec(hidden=(32, 32), epochs=150, batch=64, rate=2e-3, validation=0.0)
+LAW_TRAINING = TrainingSpec(hidden=(32, 32), epochs=150, batch=64, rate=2e-3, validation=0.0, library="numpy")
 """Fit of a published network to its logged commands; larger than it was, so that the fit ends in no poor local minimum."""
 MOST_S = 600.0
 WITHIN = 0.25
@@ -211,13 +214,12 @@ def network_law(folder: Path, word: str) -> Network:
         np.arange(len(inputs), dtype=np.float64), inputs,
         {"throttle": outputs[:, 0], "steering": outputs[:, 1], "wheel_angle_rad": outputs[:, 1]},
     )  # fmt: skip
-    layers = train(data, LAW_TRAINING).layers
+    return partial(_network, train(data, LAW_TRAINING).layers)
 
-    def law(errors: ErrorState) -> tuple[float, float]:
-        throttle, steering = forward(layers, np.array([errors]))[0].tolist()
-        return throttle, steering
 
-    return law
+def _network(layers: Sequence[Layer], errors: ErrorState) -> tuple[float, float]:
+    throttle, steering = forward(layers, np.array([errors]))[0].tolist()
+    return throttle, steering
 
 
 class PublishedLaw:
@@ -305,23 +307,34 @@ def _fresh(recording: Recording) -> list[bool]:
     return [bool(each) for each in new[moving[0] : moving[-1] + 1]] if len(moving) else [True]
 
 
+class _Task(Struct, frozen=True):
+    """Prediction of one law from one known drive."""
+
+    known: Drive
+    course: Waypoints
+    law: str
+    network: Network | None
+    make_twin: TwinMaker
+    response: DriveResponse
+    real_m: list[float]
+
+
 def predict(
     courses: dict[str, Waypoints],
     drives: Sequence[Drive],
     make_twin: TwinMaker,
     progress: Callable[[str], None],
     networks: Mapping[str, Network] | None = None,
+    jobs: int = 1,
 ) -> tuple[list[Prediction], list[str]]:
-    """Every prediction there is to make, and what could not be used, in words."""
-    qp = PublishedQp(4000)
-    found, unused = [], []
-    for number, known in enumerate(drives, start=1):
+    """Every prediction there is to make, and what could not be used, in words. The result does not depend on the processes."""
+    tasks, unused = list[_Task](), []
+    for known in drives:
         try:
             response = identify(known.recording)
         except ResponseError as error:
             unused.append(str(error))
             continue
-        sigma = sigmas(response, heading_drift_radps(known.recording))
         for name in LAWS.values():
             network = (networks or {}).get(name)
             if name.startswith("nn") and network is None:
@@ -331,17 +344,21 @@ def predict(
                 for d in drives
                 if (d.path, d.law, d.campaign) == (known.path, name, known.campaign) and d is not known
             ]
-            if not others:
-                continue
-            progress(f"{number} of {len(drives)} known drives: {known.path} {known.name}, drives {name}")
-            law = PublishedLaw(name, courses[known.path], qp, network)
-            predicted = interval(
-                response,
-                sigma,
-                lambda changed: _error_m(courses, known, law, make_twin, changed),  # noqa: B023 - called at once
-            )
-            found.append(Prediction(path=known.path, law=name, known=known.name, predicted=predicted, real_m=others))
+            if others:
+                tasks.append(_Task(known, courses[known.path], name, network, make_twin, response, others))
+    found = []
+    for task, prediction in zip(tasks, mapped(_predict, tasks, jobs)):
+        found.append(prediction)
+        progress(f"{len(found)} of {len(tasks)} predictions: {task.known.path} from {task.known.name}, drives {task.law}")
     return found, unused
+
+
+def _predict(task: _Task) -> Prediction:
+    known, courses = task.known, {task.known.path: task.course}
+    law = PublishedLaw(task.law, task.course, PublishedQp(4000), task.network)
+    sigma = sigmas(task.response, heading_drift_radps(known.recording))
+    predicted = interval(task.response, sigma, lambda changed: _error_m(courses, known, law, task.make_twin, changed))
+    return Prediction(path=known.path, law=task.law, known=known.name, predicted=predicted, real_m=task.real_m)
 
 
 def _error_m(courses: Mapping[str, Waypoints], known: Drive, law: PublishedLaw, make_twin: TwinMaker, changed: Deviation) -> float:

@@ -171,7 +171,8 @@ _SOURCES = """
 | yaw | gyro, wheel angle and speed | `gyro_against_steering`, while no heading of its own and no course tells |
 | speed | wheels or motor, estimate and GNSS | `speed_mismatch` |
 | speed | estimate, commands | `uncommanded_motion`, `faster_than_asked`, `not_moving`, `stalled`, `no_progress` |
-| position | GNSS, estimate | `gnss_refused` by the estimator's gate |
+| speed | GNSS, estimate | `speed_against_gnss`, at the time of the fix |
+| position | GNSS, estimate | `gnss_refused` by the estimator's gate, `place_against_gnss` without it |
 | upright | gravity at standstill, mounting of the IMU | arming check `imu`; in the filter `ins` 46 degrees: `estimator_diverged` |
 | acceleration | accelerometer, change of the speed | not compared: a slope of 8 % looks like a fault; with `ins` see below |
 | yaw of the IMU's mounting | none at standstill | not compared: only `ins` uses the horizontal axes; see below |

@@ -248,6 +248,20 @@ def _uncertain(estimate: StateEstimate) -> StateEstimate:
     return replace(estimate, covariance=tuple(covariance))
 
 
+def _shifted(estimate: StateEstimate) -> StateEstimate:
+    return replace(estimate, x_m=estimate.x_m + 1.0)
+
+
+def _slower(estimate: StateEstimate) -> StateEstimate:
+    return replace(estimate, speed_mps=0.25 * estimate.speed_mps)
+
+
+def _certain(estimate: StateEstimate) -> StateEstimate:
+    covariance = list(estimate.covariance)
+    covariance[0] = covariance[5] = 1e-4
+    return replace(estimate, covariance=tuple(covariance))
+
+
 def _knows_nothing(command: ControlCommand) -> ControlCommand:
     failed = ControlReason.INFEASIBLE
     return replace(command, throttle=0.0, brake=1.0, level=ControlLevel.STOP, reason=failed)
@@ -299,6 +313,14 @@ INJECTIONS: tuple[Injection, ...] = (
         row=7, code="ground_lost", how="the heartbeats stop", simulated=True, prepare=_ground(True), act=_ground(False)
     ),
     Injection(row=8, code="gnss_silent", how="the receiver sends nothing", fail="gnss:off"),
+    Injection(
+        row=8, code="speed_unmeasured", how="the receiver sends nothing, and nothing else measures a speed", fail="gnss:off",
+        profile="art",
+    ),
+    Injection(
+        row=8, code="speed_unmeasured_long", how="the same, and the filter claims a sigma of 1 cm", fail="gnss:off",
+        act=_estimate(_certain), profile="art", timeout_s=12.0,
+    ),
     Injection(row=9, code="rtk_lost", how="RTK fixed to float, drifting to 0.4 m", fail="gnss:float"),
     Injection(
         row=9, code="rtk_lost_long", how="RTK fixed to float, permanently", fail="gnss:float",
@@ -309,6 +331,10 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=11, code="estimate_not_finite", how="the filter returns NaN and infinity", act=_estimate(_not_finite)),
     Injection(row=11, code="estimator_diverged", how="the filter reports divergence", act=_estimate(_diverged)),
     Injection(row=11, code="position_uncertain", how="the filter's sigma is 2 m", act=_estimate(_uncertain)),
+    Injection(row=11, code="place_against_gnss", how="the filter's place jumps by 1 m", act=_estimate(_shifted)),
+    Injection(
+        row=11, code="speed_against_gnss", how="the filter says a quarter of the speed", act=_estimate(_slower), profile="art",
+    ),
     Injection(row=11, code="heading_against_gyro", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(row=11, code="heading_against_course", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(

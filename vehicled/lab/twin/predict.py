@@ -3,8 +3,10 @@
 On the 4-DOF plant, because the identified response is that of a single-track model.
 """
 
+import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -95,6 +97,10 @@ def twin_of(sim: Sim, response: DriveResponse, slack_rad: float = 0.0) -> Sim:
     )
 
 
+def _twin(sim: Sim, slack_rad: float, response: DriveResponse, x_m: float, y_m: float, yaw_rad: float) -> Twin:
+    return FourDofTwin(twin_of(sim, response, slack_rad), x_m, y_m, yaw_rad)
+
+
 def predict_drives(arguments: Namespace) -> int:
     """Predict and print. Return 0 if every prediction is within a quarter of the recorded error, else 1. Raises
     :class:`SetupError`.
@@ -104,10 +110,7 @@ def predict_drives(arguments: Namespace) -> int:
     folder = Path(data_folder(arguments.folder, "path_following_2024", "reference_paths")).expanduser()
 
     def maker(slack_rad: float) -> TwinMaker:
-        def make(response: DriveResponse, x_m: float, y_m: float, yaw_rad: float) -> Twin:
-            return FourDofTwin(twin_of(sim, response, slack_rad), x_m, y_m, yaw_rad)
-
-        return make
+        return partial(_twin, sim, slack_rad)
 
     progress = Progress()
 
@@ -118,7 +121,9 @@ def predict_drives(arguments: Namespace) -> int:
             causes = explain(folder, courses, drives, maker, progress.update, networks)
             progress.close()
             return _show_causes(causes, json=arguments.json)
-        predictions, unused = predict(courses, drives, maker(0.0), progress.update, networks)
+        predictions, unused = predict(
+            courses, drives, maker(0.0), progress.update, networks, arguments.jobs or len(os.sched_getaffinity(0))
+        )
         unused = [*left_out, *unused]
     except (FileNotFoundError, RecordingError, CourseError) as error:
         raise SetupError(str(error)) from error

@@ -30,7 +30,9 @@ def drive(reference: Reference, parameters: TwinParameters, maker: Callable[[Twi
     if reference.source.model in family.single_track:
         parameters = single_track(parameters, family.single_track[reference.source.model])
     body = parameters.body
-    if family.prescribed_speed:
+    if reference.source.model in family.forced:
+        parameters = forced(parameters, *family.forced[reference.source.model])
+    if family.prescribed_speed or reference.source.model in family.forced:
         parameters = balanced(parameters)
     if family.loads_by_command and not np.any(reference.throttle):
         parameters = replace(parameters, body=replace(parameters.body, cg_height_m=_LOW_M, pitch_centre_height_m=0.0))
@@ -167,6 +169,17 @@ def single_track(parameters: TwinParameters, spin_inertia_share: float) -> TwinP
         steering=replace(parameters.steering, ackermann=1.0),
         powertrain=replace(parameters.powertrain, driveline=line),
     )
+
+
+def forced(parameters: TwinParameters, forward_mps2: float, backward_mps2: float) -> TwinParameters:
+    """Return the vehicle with brakes and a drive of all wheels that reach these accelerations."""
+    powertrain, brakes = parameters.powertrain, parameters.brakes
+    if isinstance(powertrain, Acceleration):
+        line = replace(powertrain.driveline, front_share=0.5, speed_front_share=0.5)
+        powertrain = replace(powertrain, full_acceleration_mps2=forward_mps2, driveline=line)
+    each_nm = 0.25 * backward_mps2 * parameters.body.mass_kg * parameters.rear.loaded_radius_m
+    brakes = replace(brakes, front_torque_nm=each_nm, rear_torque_nm=each_nm)
+    return replace(parameters, powertrain=powertrain, brakes=brakes)
 
 
 def balanced(parameters: TwinParameters) -> TwinParameters:

@@ -82,6 +82,10 @@ class Family(Struct, frozen=True, kw_only=True):
     """Top speed of a run below which the reference is a kinematic single track, with positions and velocities of the rear axle."""
     prescribed_speed: bool = False
     """True if the reference's speed is its integrated command, whatever the tyres do: our speed is held to it."""
+    forced: dict[str, tuple[float, float]] = {}
+    """Models whose commanded acceleration is a force on the body, up to these limits forward and backward in m/s2: no limit of a
+    motor's torque or current holds it back, and no axle slips for it.
+    """
     loads_by_command: bool = False
     """True if the reference's longitudinal load transfer follows the command only: without a command our model has none."""
     linear_tyres: dict[str, float] = {}
@@ -165,6 +169,7 @@ FAMILIES = (
         columns=_BODY,
         commands=Commands(time="t", wheel_angle="delta", acceleration="accel_cmd"),
         twins={"refcar": "slipx_refcar"},
+        forced={"l1": (8.0, 12.0)},
         # Clipped at 1.1 of the load, which the first wheels reach here.
         linear_tyres={"l1": 9.5},
         single_track={"l1": 1.0},

@@ -11,6 +11,7 @@ from sim_backend.plant.double_track.parameters import TwinParameters
 from sim_backend.plant.twin_file import load_twin, names
 from vehicled.lab.validation.drive import drive
 from vehicled.lab.validation.evidence import Deviations, Finding, effects_of, judge, weigh, widened
+from vehicled.lab.validation.manoeuvre import traits_of
 from vehicled.lab.validation.metrics import check_target, deviations, judged_rows, rms
 from vehicled.lab.validation.processes import mapped
 from vehicled.lab.validation.reference import Reference, ReferenceRunError, ReferenceSource, find, read
@@ -103,7 +104,7 @@ def judge_reference(reference: Reference, parameters: TwinParameters) -> JudgedR
     """Drive a run with a vehicle and compare it with its target."""
     source = reference.source
     peak = float(np.abs(reference.lateral_acceleration_mps2).max())
-    target = target_of(source.family, source.vehicle, source.model, source.manoeuvre, peak)
+    target = target_of(source.family, source.vehicle, source.model, traits_of(reference), peak)
     ours = drive(reference, parameters, double_track)
     rows = judged_rows(reference, ours)
 

@@ -25,6 +25,7 @@ from vehicled.paths.tracking import PathTracker
 from vehicled.safety.fence import Fence
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import AlignmentMonitor
+from vehicled.safety.monitors.consistency import ConsistencyMonitor
 from vehicled.safety.monitors.control import ControlMonitor
 from vehicled.safety.monitors.deadlines import DeadlineMonitor
 from vehicled.safety.monitors.gnss import GnssMonitor
@@ -74,6 +75,7 @@ class Monitors:
         self.gnss = GnssMonitor(self.speed.moving_mps)
         self.motion = MotionMonitor(vehicle, limits, self.speed)
         self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.speed)
+        self.consistency = ConsistencyMonitor(limits, datum, antenna_m)
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
         self.hand = TeleopMonitor(limits.teleop_silence_s)
@@ -87,7 +89,7 @@ class Monitors:
         self.told: dict[tuple[str, str], Fault] = {}
         """Active faults that devices reported, by origin and code."""
         self._hears: dict[type[Message], tuple[Any, ...]] = {
-            GnssFix: (self.gnss, self.yaw, self.speed, self.alignment),
+            GnssFix: (self.gnss, self.yaw, self.speed, self.alignment, self.consistency),
             ImuSample: (self.inertial, self.yaw),
             Heading: (self.yaw,),
             WheelSpeed: (self.speed,),
@@ -130,10 +132,12 @@ class Monitors:
 
     def update(self, s: SafetyInputs) -> None:
         """Update the monitors once per tick; the supervisor calls this before it evaluates the rules."""
+        self.speed.update(s.now_ns, s.speed_mps)
         self.gnss.update(s)
         self.inertial.update()
         self.yaw.update(s)
         self.motion.update(s)
+        self.consistency.update(s)
         self.progress.update(s)
         self.alignment.update(s)
         self.control.update(s)

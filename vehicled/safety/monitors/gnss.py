@@ -1,7 +1,5 @@
 """Monitor of the GNSS solution over time."""
 
-from math import isfinite, sqrt
-
 from vehicled.messages import CarrierSolution, FixType, GnssFix
 from vehicled.safety.inputs import SafetyInputs
 
@@ -10,7 +8,7 @@ RESUME_FIXED_NS = 3_000_000_000
 
 
 class GnssMonitor:
-    """Monitor of the carrier solution, its loss and return, sigma, and consecutive rejections by the estimator's gate."""
+    """Monitor of the carrier solution, its loss and return, and consecutive rejections by the estimator's gate."""
 
     def __init__(self, moving_mps: float) -> None:
         """``moving_mps``: speed from which an estimate shows motion for certain."""
@@ -21,9 +19,6 @@ class GnssMonitor:
         """Time at which the fixed solution was lost; None while it lasts. After a loss it counts again after ``RESUME_FIXED_NS``.
         """
         self.carrier = CarrierSolution.NONE
-        self.fix_type = FixType.NONE
-        self.sigma_m = float("nan")
-        """Larger horizontal standard deviation reported by the receiver, m."""
         self.rejected_in_a_row = 0
         self.same_in_a_row = 0
         """Number of consecutive fixes at exactly the same position while the vehicle moves."""
@@ -37,10 +32,7 @@ class GnssMonitor:
         # Even at a crawl two fixes are centimetres apart, so equal positions mean that the receiver is stuck.
         self.same_in_a_row = self.same_in_a_row + 1 if self._moves and place == self._place_rad else 0
         self._place_rad = place
-        self.carrier, self.fix_type = fix.carrier, fix.fix_type
-        east, north = fix.position_covariance_m2[0], fix.position_covariance_m2[4]
-        variance = max(east, north)
-        self.sigma_m = sqrt(variance) if isfinite(east + north) and variance >= 0.0 else float("nan")
+        self.carrier = fix.carrier
         if fix.carrier is CarrierSolution.FIXED and fix.fix_type >= FixType.FIX_2D:
             self.had_fixed = True
             if self._fixed_since_ns is None:

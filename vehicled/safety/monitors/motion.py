@@ -8,7 +8,7 @@ from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import DRIVING
-from vehicled.safety.monitors.speed import SIGMAS, SpeedMonitor
+from vehicled.safety.monitors.speed import SIGMAS, SLOPE_MPS2, SpeedMonitor
 from vehicled.vehicle import Limits, Vehicle, standing_below_mps
 
 MISMATCH_RATIO = 0.3
@@ -21,8 +21,6 @@ SETTLE_NS = 100_000_000
 """Additional time for drive and brake to build up and the estimate to follow, ns."""
 CERTAIN_RATIO = 0.5
 """Fraction of the model's deceleration that is certain."""
-SLOPE_MPS2 = 0.08 * STANDARD_GRAVITY_MPS2
-"""Largest acceleration that a slope can explain, m/s^2."""
 SLOPE_TIME_S = 1.0
 ASKED_RATIO = 1.2
 """Speed that the brake certainly keeps down a slope, relative to what is asked for."""
@@ -83,6 +81,12 @@ class MotionMonitor:
         self._under_way = 0.0
         """Sign of the throttle that keeps the vehicle moving; 0 if none does."""
 
+    @property
+    def surplus_mps2(self) -> float:
+        """Acceleration in the direction of motion that drive and brake did not explain while the speed was measured, as far as a
+        slope may cause it, m/s^2."""
+        return min(max(self._surplus_mps2, -SLOPE_MPS2), SLOPE_MPS2)
+
     def reset(self) -> None:
         """Begin a drive: forget all faults and explained speeds."""
         self.not_moving_ns = self.stalled_ns = self.uncommanded_ns = self.mismatch_ns = self._commanded_ns = 0
@@ -128,6 +132,14 @@ class MotionMonitor:
         """Return True if the wheels contradict the estimate or GNSS; an estimate that uses the wheels cannot contradict them."""
         others = (magnitude, self._speed.newest_ground_mps(s.now_ns))
         return any(abs(wheel_mps - other) > max(self._mismatch_mps, MISMATCH_RATIO * other) for other in others)
+
+    def faster_mps(self, now_ns: int, speed_mps: float) -> float:
+        """Return the speed over ground that the fixes prove, m/s, where it contradicts a slower estimate; else 0."""
+        ground = self._speed.ground(now_ns)
+        if ground is None:
+            return 0.0
+        proven_mps = ground.mps - SIGMAS * ground.sigma_mps
+        return proven_mps if proven_mps > abs(speed_mps) + max(self._mismatch_mps, MISMATCH_RATIO * ground.mps) else 0.0
 
     def _slowest(self, s: SafetyInputs, magnitude: float) -> tuple[float, float]:
         """Return the slowest of the speeds that can tell the speed asked for from standstill, and its noise, m/s.
@@ -244,7 +256,8 @@ class MotionMonitor:
         drive, dt_s, sense = self._vehicle.drive, dt_ns * 1e-9, copysign(1.0, speed)
         # A coasting vehicle that does not slow down may be driven by a fault, so it is no evidence of a slope.
         coasts = sent.throttle == 0.0 and sent.brake * drive.brake_deceleration_mps2 == 0.0
-        if not isfinite(before) or abs(speed) < self._speed.moving_mps or coasts:
+        # A speed that is predicted by the model of the drive shows no error of that model.
+        if not isfinite(before) or abs(speed) < self._speed.moving_mps or coasts or self._speed.unmeasured:
             return
         brake = sent.brake * min(1.0, STANDARD_GRAVITY_MPS2 / max(drive.brake_deceleration_mps2, STANDARD_GRAVITY_MPS2))
         surplus = sense * ((speed - before) / dt_s - drive.acceleration_mps2(sent.throttle, before, brake))

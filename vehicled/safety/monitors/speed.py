@@ -7,6 +7,7 @@ from math import copysign, cos, hypot, inf, isfinite, sqrt
 from msgspec import Struct
 
 from vehicled.messages import FixType, GnssFix, Message, MotorStatus, WheelSpeed
+from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.vehicle import MOVING_MPS, STANDSTILL_MPS, Limits, Vehicle
 
 SPEED_FRESH_NS = 300_000_000
@@ -25,6 +26,10 @@ FIX_SIGMAS = 6.0
 """The same for one of several fixes: at the end of a stop the older ones still show the motion."""
 STANDING_MPS = 0.25
 """Largest measured speed that may count as standstill, m/s, however noisy the sensor."""
+SLOPE_MPS2 = 0.08 * STANDARD_GRAVITY_MPS2
+"""Largest acceleration that a slope can explain, m/s^2."""
+DOUBT_RATIO = 0.5
+"""Largest error of a speed that only the model of the drive predicts, as a fraction of it."""
 MOVING_RATIO = 0.3
 """Speed at which the vehicle certainly moves, as a fraction of its top speed; at most ``MOVING_MPS``. A small vehicle is slower."""
 CHORD_NS = 2_000_000_000
@@ -84,6 +89,14 @@ class SpeedMonitor:
         """True during a stop in which the receiver is known to be wrong; the supervisor sets it."""
         self.ground_enu_mps = (float("nan"), float("nan"))
         """Mean velocity of the last fixes, east and north, m/s."""
+        self.unmeasured = False
+        """True if wheels or GNSS have measured the speed before, and neither is fresh now."""
+        self.held_mps = inf
+        """Speed that is not exceeded while it is not measured, m/s: the last measured one, or ``moving_mps`` if that is more."""
+        self.doubt_m = 0.0
+        """Distance by which the place along the course may be wrong because the speed is not measured, m."""
+        self._doubt_mps = 0.0
+        self._updated_ns = 0
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """Update from a fix, a wheel speed or the telemetry of the motor."""
@@ -156,6 +169,24 @@ class SpeedMonitor:
         alive = any(place[1:] != places[0][1:] for place in places)
         self.ground_enu_mps = east_mps, north_mps
         self._ground = SpeedMeasurement("GNSS", hypot(east_mps, north_mps), sigma_m / sqrt(square), alive)
+
+    def update(self, now_ns: int, estimated_mps: float) -> None:
+        """Note whether the speed is measured, and for how long it is not; called once per tick."""
+        measured_mps, dt_s = self.measured_mps(now_ns), (now_ns - self._updated_ns) * 1e-9
+        if not isfinite(measured_mps):
+            # Sparse fixes have no mean, and each of them measures the speed all the same.
+            measured_mps = self.newest_ground_mps(now_ns)
+        self._updated_ns = now_ns
+        self.unmeasured = not isfinite(measured_mps) and self.held_mps < inf
+        if not self.unmeasured:
+            self.doubt_m = self._doubt_mps = 0.0
+            if isfinite(measured_mps):
+                self.held_mps = max(measured_mps, self.moving_mps)
+            return
+        # The throttle is held, so a slope or a drive stronger than its model change the speed, as far as friction lets them.
+        most_mps = DOUBT_RATIO * max(self.held_mps, abs(estimated_mps) if isfinite(estimated_mps) else 0.0)
+        self._doubt_mps = min(self._doubt_mps + SLOPE_MPS2 * dt_s, most_mps)
+        self.doubt_m += self._doubt_mps * dt_s
 
     # ---------------------------------------------------------------- what is fresh
 

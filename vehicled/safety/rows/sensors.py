@@ -2,10 +2,15 @@
 
 from math import isfinite, nan
 
-from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, LaserScan, Message, ObstacleRange, Reaction, StateEstimate
+from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, LaserScan, Message, Mode, ObstacleRange, Reaction, StateEstimate
+from vehicled.safety.modes import DRIVING
+from vehicled.safety.monitors.consistency import BEYOND_REFUSALS
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 from vehicled.vehicle import STANDSTILL_MPS
+
+UNMEASURED = "speed_unmeasured"
+"""Rule under which the command gate holds the throttle."""
 
 
 def is_finite(estimate: StateEstimate) -> bool:
@@ -41,8 +46,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=8,
         fault="GNSS is silent",
-        detector="age of the last fix",
-        reaction="the estimate goes on by prediction, the speed is capped; row 11 limits how far",
+        detector="age of the last fix, and of the last speed that anything measured",
+        reaction=(
+            "the estimate goes on by prediction, the speed is capped; row 11 limits how far; without a measured speed the last one "
+            "is not exceeded, the throttle is at most what holds it, and later a controlled stop"
+        ),
         rules=(
             Rule(
                 code="gnss_silent",
@@ -57,6 +65,38 @@ ROWS: tuple[Row, ...] = (
                 clear=Clear.ITSELF,
                 # Twice the timeout that trips it: a receiver with sparse fixes then causes one cap and not many.
                 clear_ms=1000.0,
+            ),
+            Rule(
+                code=UNMEASURED,
+                reaction=Reaction.CAP_SPEED,
+                value=lambda s: s.monitors.speed.unmeasured,
+                reason=lambda s: (
+                    f"neither wheels nor GNSS measure the speed: not faster than {s.monitors.speed.held_mps:.2f} m/s, and no more "
+                    "throttle than that needs"
+                ),
+                detect_ms=500.0,
+                persist_ms=50.0,
+                react_ms=600.0,
+                clear=Clear.ITSELF,
+                clear_ms=1000.0,
+                modes=DRIVING - {Mode.TELEOP},
+                cap_mps=lambda s: min(s.limits.capped_speed_mps, s.monitors.speed.held_mps),
+            ),
+            Rule(
+                code="speed_unmeasured_long",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.monitors.speed.doubt_m,
+                limit=lambda s: s.limits.corridor_m,
+                unit="m",
+                reason=lambda s: (
+                    f"without a measured speed the place along the course may be wrong by {s.monitors.speed.doubt_m:.2f} m "
+                    f"(limit {s.limits.corridor_m:.2f} m)"
+                ),
+                # At half a metre per second; a faster vehicle stops earlier.
+                detect_ms=9000.0,
+                persist_ms=10.0,
+                react_ms=9100.0,
+                modes=DRIVING - {Mode.TELEOP},
             ),
         ),
     ),
@@ -126,7 +166,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=11,
         fault="the estimator diverges, or is not finite",
-        detector="covariance and finiteness of the estimate; heading, gyro and course over ground against each other",
+        detector=(
+            "covariance and finiteness of the estimate; its place and speed against the raw fixes; heading, gyro and course over "
+            "ground against each other"
+        ),
         reaction="controlled stop; NaN brakes in the same tick",
         rules=(
             Rule(
@@ -162,6 +205,35 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=0.0,
                 persist_ms=100.0,
                 react_ms=200.0,
+            ),
+            Rule(
+                code="place_against_gnss",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.monitors.consistency.places_in_a_row,
+                limit=lambda s: s.limits.gnss_refusals + BEYOND_REFUSALS,
+                sense=Sense.REACHES,
+                unit="in a row",
+                reason=lambda s: (
+                    f"fixes are {s.monitors.consistency.apart_m:.2f} m from the estimate, more than both declare of their errors"
+                ),
+                detect_ms=900.0,
+                persist_ms=10.0,
+                react_ms=1100.0,
+            ),
+            Rule(
+                code="speed_against_gnss",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.monitors.consistency.speeds_in_a_row,
+                limit=lambda s: s.limits.gnss_refusals + BEYOND_REFUSALS,
+                sense=Sense.REACHES,
+                unit="in a row",
+                reason=lambda s: (
+                    f"the speed of the fixes is {s.monitors.consistency.apart_mps:+.2f} m/s off the estimate, more than noise and "
+                    "latency explain"
+                ),
+                detect_ms=900.0,
+                persist_ms=10.0,
+                react_ms=1100.0,
             ),
             Rule(
                 code="heading_against_gyro",

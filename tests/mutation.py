@@ -1,0 +1,340 @@
+"""``python -m tests.mutation``: mutation testing of ``vehicled/safety`` by the tests below the closed loop.
+
+    python -m tests.mutation [FILE...] [--sample N] [--seed 0] [--jobs 2]
+
+FILE: ``supervisor.py``, ``rows/sensors.py``; those that ``mutation_survivors.toml`` names as judged by default. ``--sample``: only
+so many mutants of each file, drawn by the seed.
+
+Every mutant of :mod:`tests.mutants` runs in a process of its own, forked before the changed module and all that import it are
+imported, against those tests that execute the changed lines. A mutant that no test notices is listed in
+``mutation_survivors.toml`` with the reason why it neither lengthens a reaction nor removes a stop. The exit status is 1 if another
+one survives, if a listed one is noticed or gone, or if a child crashes. A mutant that does not end is noticed, and counted apart.
+"""
+
+import argparse
+import gc
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import resource
+import sys
+import tempfile
+import tomllib
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from math import ceil, inf, isfinite
+from pathlib import Path
+from random import Random
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from tests.mutants import Mutant, enumerations, mutants
+
+ROOT = Path(__file__).resolve().parent.parent
+SAFETY = ROOT / "vehicled" / "safety"
+SURVIVORS = Path(__file__).with_name("mutation_survivors.toml")
+TESTS = (
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "unit").glob("test_safety_*.py")),
+    "tests/unit/test_gate_mutations.py::test_the_gate_passes",
+    "tests/unit/test_margins.py",
+    "tests/unit/test_observers.py",
+    "tests/property/test_safety_gate.py",
+    "tests/property/test_fence_bodies.py",
+    "tests/closed_loop/test_failsafe_matrix.py::test_the_document_is_the_matrix",
+)
+MEMORY = 4 << 30
+CPU_S = 20
+"""Processor time of a mutant beyond three times that of its tests, s."""
+NOTICED, SURVIVED, ENDLESS, CRASHED = "noticed", "survived", "endless", "crashed"
+Key = tuple[str, str, str]
+"""File, function and text of a mutant."""
+
+
+class Coverage(Struct):
+    """Lines that the tests of the unchanged source execute."""
+
+    tests: dict[str, dict[int, list[str]]]
+    """Tests by file of ``vehicled/safety`` and line."""
+    took_s: dict[str, float]
+    modules: list[str]
+    """Modules that the tests import."""
+
+
+class Recorder:
+    """Plugin of pytest that notes for every test its time and the lines of ``vehicled/safety`` that it executes."""
+
+    def __init__(self) -> None:
+        self.lines: set[tuple[str, int]] = set()
+        self.tests: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+        self.took_s: defaultdict[str, float] = defaultdict(float)
+        self._files: dict[str, str] = {str(path): str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py")}
+
+    def trace(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
+        """Trace the frames of ``vehicled/safety`` line by line."""
+        file = self._files.get(frame.f_code.co_filename)
+        if file is None:
+            return None
+        self.lines.add((file, frame.f_lineno))
+
+        def lines(frame: FrameType, event: str, _arg: Any) -> Any:
+            if event == "line":
+                self.lines.add((file, frame.f_lineno))
+            return lines
+
+        return lines
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        """Trace one test with its fixtures."""
+        self.lines.clear()
+        sys.settrace(self.trace)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            for line in self.lines:
+                self.tests[line].append(item.nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add up set-up, test and teardown."""
+        self.took_s[report.nodeid] += report.duration
+
+
+class Selected:
+    """Plugin of pytest that runs some tests, in the order of their names in ``chosen``."""
+
+    def __init__(self, chosen: Sequence[str]) -> None:
+        self._place = {name: place for place, name in enumerate(chosen)}
+        self._files = {str(ROOT / name.partition("::")[0]) for name in chosen}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Pass over the other files of a folder."""
+        return str(collection_path) not in self._files if collection_path.suffix == ".py" else None
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep what was chosen. A mutant that changes the names of the cases is noticed."""
+        items[:] = sorted((item for item in items if item.nodeid in self._place), key=lambda item: self._place[item.nodeid])
+        if len(items) < len(self._place):
+            os._exit(pytest.ExitCode.TESTS_FAILED)
+
+
+class Changed(importlib.machinery.SourceFileLoader):
+    """Loader of a module from other code than that of its file."""
+
+    def __init__(self, name: str, path: str, code: CodeType) -> None:
+        super().__init__(name, path)
+        self._code = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the code that takes the place of the source."""
+        return self._code
+
+
+class Hook(importlib.abc.MetaPathFinder):
+    """Importer of one module from other code; without code, the module cannot be imported."""
+
+    def __init__(self, name: str, path: Path, code: CodeType | None) -> None:
+        self._name, self._path, self._code = name, str(path), code
+
+    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> Any:
+        """Return the module's own specification with the other loader."""
+        if fullname != self._name:
+            return None
+        if self._code is None:
+            raise ImportError(fullname)
+        return importlib.util.spec_from_file_location(fullname, self._path, loader=Changed(fullname, self._path, self._code))
+
+
+def run_pytest(arguments: Iterable[str], *plugins: object, quiet: bool = True) -> int:
+    """Run tests in this process, which has no other use afterwards."""
+    if quiet:
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (1, 2):
+            os.dup2(null, stream)
+    os.chdir(ROOT)
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    # Nobody reads why a mutant was noticed.
+    options += ["--assert=plain", "--tb=no"] if quiet else []
+    return int(pytest.main([*options, *arguments], plugins=list(plugins)))
+
+
+def fork(child: Callable[[], int]) -> int:
+    """Return the process of a child that ends with the status that the function returns."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 99
+        try:
+            status = child()
+        except SystemExit as end:
+            _print(str(end))
+        except BaseException:  # noqa: BLE001 - nothing of the parent may run in the child
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+    return pid
+
+
+def coverage() -> Coverage:
+    """Run all tests on the unchanged source, and return what they execute. A failing test ends the program."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "coverage.json"
+
+        def child() -> int:
+            recorder = Recorder()
+            status = run_pytest(TESTS, recorder, quiet=False)
+            by_file: dict[str, dict[int, list[str]]] = {}
+            for (file, line), tests in recorder.tests.items():
+                by_file.setdefault(file, {})[line] = tests
+            result.write_text(json.dumps([list(by_file.items()), recorder.took_s, list(sys.modules)]))
+            return status
+
+        if os.waitpid(fork(child), 0)[1]:
+            sys.exit("The tests fail without a mutant: mend them first.")
+        by_file, took_s, modules = json.loads(result.read_text())
+    return Coverage({file: {int(line): tests for line, tests in lines.items()} for file, lines in by_file}, took_s, modules)
+
+
+def tests_of(mutant: Mutant, file: str, covered: Coverage) -> list[str]:
+    """Return the tests that execute the changed lines, quick ones first; what runs at import concerns every test."""
+    if mutant.inside:
+        first, last = mutant.lines
+        chosen = {test for line, tests in covered.tests.get(file, {}).items() if first <= line <= last for test in tests}
+    else:
+        chosen = set(covered.took_s)
+    return sorted(chosen, key=lambda test: (covered.took_s[test], test))
+
+
+def preload(name: str, path: Path, modules: Iterable[str]) -> None:
+    """Import all that the tests import, but for the module and what imports it, and the tests themselves."""
+    barrier = Hook(name, path, None)
+    sys.meta_path.insert(0, barrier)
+    for other in modules:
+        if ".test_" not in other and other not in sys.modules:
+            try:
+                importlib.import_module(other)
+            except Exception:  # noqa: BLE001 - it imports the module, or is none of its own
+                continue
+    sys.meta_path.remove(barrier)
+    gc.collect()
+    gc.freeze()
+
+
+def judge(code: CodeType, name: str, path: Path, tests: Sequence[str], limit_s: float) -> int:
+    """Run tests with other code for a module, in a child."""
+    if isfinite(limit_s):
+        resource.setrlimit(resource.RLIMIT_CPU, (ceil(limit_s),) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    sys.meta_path.insert(0, Hook(name, path, code))
+    return run_pytest(sorted({test.partition("::")[0] for test in tests}), Selected(tests))
+
+
+def outcome(status: int) -> str:
+    """Return the name of the status of a child."""
+    if os.WIFSIGNALED(status):
+        return ENDLESS if os.WTERMSIG(status) in (9, 24) else CRASHED
+    code = os.WEXITSTATUS(status)
+    return {0: SURVIVED, pytest.ExitCode.TESTS_FAILED: NOTICED, pytest.ExitCode.INTERRUPTED: NOTICED}.get(code, CRASHED)
+
+
+def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int) -> list[str]:
+    """Return the outcome of every mutant of a file, from a process that has imported all but this file."""
+    path = SAFETY / file
+    name = ".".join(("vehicled", "safety", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
+    preload(name, path, covered.modules)
+    control = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+    if os.waitpid(fork(lambda: judge(control, name, path, list(covered.took_s), inf)), 0)[1]:
+        sys.exit(f"{file}: its tests fail without a mutant, in a process that has imported the other modules")
+    found, running = [SURVIVED] * len(chosen), dict[int, int]()
+
+    def end_one() -> None:
+        pid, status = os.wait()
+        found[running.pop(pid)] = outcome(status)
+
+    for place, mutant in enumerate(chosen):
+        tests = tests_of(mutant, file, covered)
+        if not tests:
+            continue
+        while len(running) >= jobs:
+            end_one()
+        limit_s = CPU_S + 3.0 * sum(covered.took_s[test] for test in tests)
+        running[fork(lambda m=mutant, t=tests, s=limit_s: judge(m.compile(), name, path, t, s))] = place  # type: ignore[misc]
+    while running:
+        end_one()
+    return found
+
+
+def listed() -> dict[Key, str]:
+    """Return the survivors that the project accepts, each with its verdict."""
+    entries = tomllib.loads(SURVIVORS.read_text(encoding="utf-8")).get("survivor", ())
+    return {(entry["file"], entry["where"], what): entry["verdict"] for entry in entries for what in entry["mutants"]}
+
+
+def judged() -> list[str]:
+    """Return the files of ``vehicled/safety`` all of whose survivors are listed."""
+    return list(tomllib.loads(SURVIVORS.read_text(encoding="utf-8"))["judged"])
+
+
+def all_mutants(file: str) -> list[Mutant]:
+    """Return every mutant of a file of ``vehicled/safety``."""
+    members = enumerations(*(ROOT / "vehicled" / "messages").glob("*.py"), *SAFETY.rglob("*.py"))
+    return list(mutants((SAFETY / file).read_text(encoding="utf-8"), members))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.partition("\n")[0])
+    files = sorted(str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py"))
+    parser.add_argument("files", nargs="*", metavar="FILE", help="path in vehicled/safety; the judged ones by default")
+    parser.add_argument("--sample", type=int, help="number of mutants of each file")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 2))
+    options = parser.parse_args(arguments)
+    if unknown := sorted(set(options.files) - set(files)):
+        parser.error(f"no file of vehicled/safety: {', '.join(unknown)}")
+    covered, accepted, totals, broken = coverage(), listed(), Counter[str](), 0
+    for file in options.files or judged():
+        every = all_mutants(file)
+        chosen = every if options.sample is None else Random(options.seed).sample(every, min(options.sample, len(every)))
+        with tempfile.TemporaryDirectory() as folder:
+            result = Path(folder) / "outcomes.json"
+            pid = fork(lambda f=file, c=chosen, r=result: r.write_text(json.dumps(run_file(f, c, covered, options.jobs))) and 0)  # type: ignore[misc]
+            if os.waitpid(pid, 0)[1]:
+                sys.exit(f"{file}: the process that runs its mutants failed")
+            outcomes: list[str] = json.loads(result.read_text())
+        totals.update(outcomes)
+        _print(f"{file}: {_counts(Counter(outcomes))}")
+        known, problems = {key for key in accepted if key[0] == file}, []
+        for mutant, what in zip(chosen, outcomes, strict=True):
+            key = (file, mutant.where, mutant.what)
+            if what in (SURVIVED, CRASHED) and key not in known:
+                problems.append(f"{what}: {file}:{mutant.lines[0]} {mutant.where}\n    {mutant.what}")
+            elif what in (NOTICED, ENDLESS) and key in known:
+                problems.append(f"listed as a survivor, and noticed: {file}:{mutant.lines[0]} {mutant.where}\n    {mutant.what}")
+        gone = known - {(file, mutant.where, mutant.what) for mutant in every}
+        problems += [f"listed as a survivor, and no mutant any more: {' '.join(key)}" for key in sorted(gone)]
+        _print(*problems)
+        broken += len(problems)
+    _print(f"{sum(totals.values())} mutants: {_counts(totals)}", f"{broken} problems" if broken else "every survivor is listed")
+    return bool(broken)
+
+
+def _counts(outcomes: Counter[str]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in sorted(outcomes.items()))
+
+
+def _print(*lines: str) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Monitor that compares the estimate with the raw fixes: its place and its speed.
+
+A filter judges fixes by itself, and a rule counts those that it refuses. That shows no fault of the filter or behind it. Here every
+fix is compared with the estimate that was published for its time of validity, before the fix could enter it, so neither latency
+nor acceleration matters. Allowed for is what both declare of their errors, and what no other rule would mind.
+"""
+
+from collections import deque
+from math import cos, hypot, inf, isfinite, sin, sqrt
+
+from vehicled.messages import CarrierSolution, FixType, GnssFix, StateEstimate
+from vehicled.paths.datum import Datum
+from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.monitors.motion import MISMATCH_MPS, MISMATCH_RATIO, MISMATCH_TOP_RATIO
+from vehicled.safety.monitors.speed import GROUND_SIGMA_MPS
+from vehicled.vehicle import Limits
+
+KEEP_NS = 1_000_000_000
+"""Age of the oldest estimate that is still compared, ns."""
+GAP_NS = 100_000_000
+"""Longest time over which an estimate is carried on to the time of a fix, ns."""
+SIGMAS = 6.0
+"""Number of declared standard deviations that no sound pair exceeds time after time; the errors of a receiver are correlated."""
+TIMING_S = 0.05
+"""Error of the stamps that is allowed for, s."""
+BEYOND_REFUSALS = 2
+"""Number of contradicting fixes beyond those after which a filter that refuses fixes stops the vehicle and goes back to them."""
+UNKNOWN_SIGMA_M = {CarrierSolution.FIXED: 0.1, CarrierSolution.FLOAT: 0.5}
+"""Standard deviation of a position that declares none, m; 2 m without a carrier solution."""
+
+
+class ConsistencyMonitor:
+    """Counter of consecutive fixes that contradict the published place or speed."""
+
+    def __init__(self, limits: Limits, datum: Datum | None, antenna_m: tuple[float, float]) -> None:
+        """``datum``: origin of the map frame, None without a course; ``antenna_m``: lever arm of the GNSS antenna from the rear
+        axle."""
+        self._datum, self._antenna_m = datum, antenna_m
+        # The limits of rules 11 and 13: smaller differences are no danger.
+        self._tolerated_m = limits.corridor_m / 3.0
+        self._tolerated_mps = min(MISMATCH_MPS, MISMATCH_TOP_RATIO * limits.max_speed_mps)
+        self._estimates: deque[StateEstimate] = deque()
+        self.apart_m = 0.0
+        """Distance of the newest fix from the estimate, m."""
+        self.places_in_a_row = 0
+        self.apart_mps = 0.0
+        """Speed of the newest fix minus that of the estimate, both magnitudes, m/s."""
+        self.speeds_in_a_row = 0
+
+    def update(self, s: SafetyInputs) -> None:
+        """Keep the newest estimate."""
+        estimates, estimate = self._estimates, s.estimate
+        if estimate is None or (estimates and estimate.t_ns <= estimates[-1].t_ns):
+            return
+        estimates.append(estimate)
+        while estimate.t_ns - estimates[0].t_ns > KEEP_NS:
+            estimates.popleft()
+
+    def on_message(self, fix: GnssFix, now_ns: int) -> None:
+        """Compare a fix with the estimate for its time; one without such an estimate changes nothing."""
+        estimate = self._at(fix.t_ns)
+        if estimate is None or fix.fix_type < FixType.FIX_2D:
+            return
+        if not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps):
+            self.places_in_a_row = self.speeds_in_a_row = 0
+            return
+        self._compare_places(fix, estimate)
+        self._compare_speeds(fix, estimate)
+
+    def _at(self, t_ns: int) -> StateEstimate | None:
+        """Return the newest estimate up to a time; None if that is long before."""
+        for estimate in reversed(self._estimates):
+            if estimate.t_ns <= t_ns:
+                return estimate if t_ns - estimate.t_ns <= GAP_NS else None
+        return None
+
+    def _compare_places(self, fix: GnssFix, estimate: StateEstimate) -> None:
+        if self._datum is None:
+            return
+        east_m, north_m, _ = self._datum.to_enu(fix.latitude_rad, fix.longitude_rad, fix.height_m)
+        ahead_m = self._antenna_m[0] + estimate.speed_mps * (fix.t_ns - estimate.t_ns) * 1e-9
+        left_m, c, s = self._antenna_m[1], cos(estimate.yaw_rad), sin(estimate.yaw_rad)
+        x_m, y_m = estimate.x_m + c * ahead_m - s * left_m, estimate.y_m + s * ahead_m + c * left_m
+        self.apart_m = hypot(east_m - x_m, north_m - y_m)
+        fix_m = _sigma(fix.position_covariance_m2, UNKNOWN_SIGMA_M.get(fix.carrier, 2.0))
+        sigma_m = estimate.position_sigma_m
+        yaw_rad = sqrt(max(estimate.covariance[10], 0.0))
+        swing_m = hypot(*self._antenna_m) * min(SIGMAS * yaw_rad, 2.0)
+        allowed_m = SIGMAS * hypot(fix_m, sigma_m if isfinite(sigma_m) else 0.0) + TIMING_S * abs(estimate.speed_mps) + swing_m
+        self.places_in_a_row = self.places_in_a_row + 1 if self.apart_m > max(allowed_m, self._tolerated_m) else 0
+
+    def _compare_speeds(self, fix: GnssFix, estimate: StateEstimate) -> None:
+        ground_mps = hypot(fix.velocity_enu_mps[0], fix.velocity_enu_mps[1])
+        if not isfinite(ground_mps):
+            self.speeds_in_a_row = 0
+            return
+        rate, speed_mps = estimate.yaw_rate_radps, abs(estimate.speed_mps)
+        swing_mps = abs(rate) * hypot(*self._antenna_m) if isfinite(rate) else 0.0
+        sigma_mps = _sigma(fix.velocity_covariance_m2ps2, GROUND_SIGMA_MPS)
+        allowed_mps = max(self._tolerated_mps, MISMATCH_RATIO * ground_mps) + SIGMAS * sigma_mps + swing_mps
+        self.apart_mps = ground_mps - speed_mps
+        self.speeds_in_a_row = self.speeds_in_a_row + 1 if abs(self.apart_mps) > allowed_mps else 0
+
+
+def _sigma(covariance: tuple[float, ...], unknown: float) -> float:
+    """Return the larger standard deviation of a row-major (9,) covariance, or the usual one where none is declared."""
+    variance = max(covariance[0], covariance[4])
+    return sqrt(variance) if 0.0 < variance < inf else unknown
