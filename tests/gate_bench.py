@@ -151,6 +151,29 @@ def beyond_cap_and_limit_less_drives_and_soon_nothing(m: ModuleType) -> None:
     assert near(backward.throttle, -0.6 * steady(0.5))
 
 
+def without_a_measured_speed_no_more_throttle_than_holds_the_cap(m: ModuleType) -> None:
+    for cap, surplus, demand in product((0.5, 2.0, inf), (None, 0.0, 0.02, -0.5, 5.0), (0.001, 0.9)):
+        more: dict[str, Any] = {} if surplus is None else {"surplus_mps2": surplus}
+        resistance_mps2 = -VEHICLE.drive.acceleration_mps2(0.0, min(cap, 3.0))
+        holds = max((resistance_mps2 - (surplus or 0.0)) / AUTHORITY, 0.0)
+        out = Case(m, FORWARD)(demand, 0.1, v=0.2, cap_mps=cap, holds=True, **more)
+        assert near(out.throttle, min(demand, holds))
+        assert out.brake == 0.1
+        assert Case(m, FORWARD)(demand, 0.1, v=0.2, cap_mps=cap, **more).throttle == demand
+        backward = Case(m)(-0.5 * demand, 0.1, v=-0.1, cap_mps=cap, holds=True, **more)
+        assert near(backward.throttle, -min(0.5 * demand, holds))
+    # Above the cap the smaller of both limits counts.
+    assert Case(m, FORWARD)(0.9, v=0.7, cap_mps=0.5, holds=True).throttle == 0.0
+
+
+def a_proven_speed_counts_where_it_is_the_larger_one(m: ModuleType) -> None:
+    for v, proven in ((0.0, 0.55), (0.55, 0.0), (-0.3, 0.55)):
+        out = Case(m, FORWARD)(0.9, v=v, cap_mps=0.5, proven_mps=proven)
+        assert near(out.throttle, 0.6 * VEHICLE.drive.steady_throttle(0.5))
+    turned = Case(m, max_lateral_acceleration_mps2=0.1)(wheel=0.33, v=0.2, proven_mps=1.0)
+    assert near(tan(turned.wheel_angle_rad) / 0.5, 0.1)
+
+
 def the_drive_is_turned_round_at_a_crawl_only(m: ModuleType) -> None:
     beyond = nextafter(0.15, 1.0)
     for throttle, v, brake, cut in (
@@ -343,6 +366,8 @@ CHECKS: tuple[Callable[[ModuleType], None], ...] = (
     nothing_commanded_is_the_brake,
     mode_and_reaction_have_their_way,
     beyond_cap_and_limit_less_drives_and_soon_nothing,
+    without_a_measured_speed_no_more_throttle_than_holds_the_cap,
+    a_proven_speed_counts_where_it_is_the_larger_one,
     the_drive_is_turned_round_at_a_crawl_only,
     throttle_and_brake_stay_in_range,
     the_wheel_stays_within_stop_and_lateral_acceleration,

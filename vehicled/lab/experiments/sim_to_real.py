@@ -219,7 +219,7 @@ def _speed(figure: Any, drives: Mapping[str, Sequence[Drive]], course: Course) -
         heat.set_array(found[0].speed_mps[1:])
         heat.set_clim(0.0, fastest)
         axes.add_collection(heat)
-        axes.set(title=f"{label}: {found[0].name}", xlabel="east (m)", aspect="equal")
+        axes.set(title=label, xlabel="east (m)", aspect="equal")
         axes.grid(alpha=0.25)
     panels[0].set_ylabel("north (m)")
     figure.colorbar(heat, ax=panels, label="speed (m/s)")
