@@ -9,6 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 7
 DRIVES ?= 400
+# A file of results of the random drives goes on where it ends, so that 10000 may take several nights.
+FIRST ?= 0
+RESULTS ?=
 MUTANTS ?= 20
 PLOT ?= lap.png
 ARGS ?=
@@ -60,9 +63,14 @@ RUN_CHECKS = failed=; for check in $$checks; do \
 	echo "== $$check"; $(MAKE) --no-print-directory --silent check-$$check || failed="$$failed $$check"; done; \
 	if [ -n "$$failed" ]; then echo "FAILED:$$failed" >&2; exit 1; fi; echo "all checks passed"
 
+# Lint runs beside the tests, and its output comes after theirs. A shell makes its background jobs ignore Ctrl-C.
 .PHONY: test
 test: $(VENV)/dev.stamp ## Every check there is: lint and all tests
-	@checks="$(CHECKS) pytest"; $(RUN_CHECKS)
+	@output=$(VENV)/lint.txt; failed=; \
+	$(MAKE) --no-print-directory --silent lint >$$output 2>&1 & lint=$$!; trap 'kill $$lint; exit 130' INT; \
+	echo "== pytest, and lint beside it"; $(MAKE) --no-print-directory --silent check-pytest || failed=" pytest"; \
+	wait $$lint || failed=" lint$$(sed -n 's/^FAILED://p' $$output)$$failed"; cat $$output; \
+	if [ -n "$$failed" ]; then echo "FAILED:$$failed" >&2; exit 1; fi; echo "all checks and tests passed"
 
 .PHONY: lint
 lint: $(VENV)/dev.stamp ## ruff, mypy and the import contracts
@@ -97,8 +105,12 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy f
 soak: $(VENV)/dev.stamp ## The long tests, an hour of random faults, random drives of every vehicle, and all mutants of safety. DRIVES=400
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --quiet -n 3 --dist loadgroup -m "soak or hypothesis"
 	@$(BIN)/python -m tests.soak $(ARGS)
-	@$(BIN)/python -m tests.random_drives --drives $(DRIVES)
+	@$(MAKE) --no-print-directory random-drives
 	@$(BIN)/python -m tests.mutation
+
+.PHONY: random-drives
+random-drives: $(VENV)/dev.stamp ## Only the random drives of make soak. DRIVES=400, FIRST=0, RESULTS=FILE to go on with
+	@$(BIN)/python -m tests.random_drives --drives $(DRIVES) --first $(FIRST) $(if $(RESULTS),--out $(RESULTS))
 
 .PHONY: mutants
 mutants: $(VENV)/dev.stamp ## Change safety's source a little, many times: do the tests notice? MUTANTS=20 of each file, or ARGS=FILE

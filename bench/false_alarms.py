@@ -373,6 +373,9 @@ def run_jobs(work: Callable[[Any], Any], jobs: Sequence[Any], count: int, file: 
     """Yield each result as it comes, written to the file at once."""
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(file.open("ab")) if file is not None else None
+        if stream is not None and file is not None and file.read_bytes()[-1:] not in (b"", b"\n"):
+            # Whatever a call that was cut short has begun to write.
+            stream.write(b"\n")
         pool = stack.enter_context(ProcessPoolExecutor(count))
         for future in as_completed([pool.submit(work, job) for job in jobs]):
             result = future.result()

@@ -169,8 +169,8 @@ def _title(node: ast.AST) -> str:
     """Return how an element of a table is called: the code of a rule, the number of a row, or its text."""
     if isinstance(node, ast.Call):
         for keyword in node.keywords:
-            if keyword.arg in ("code", "number") and isinstance(keyword.value, ast.Constant):
-                return str(keyword.value.value)
+            if keyword.arg in ("code", "number"):
+                return str(keyword.value.value) if isinstance(keyword.value, ast.Constant) else ast.unparse(keyword.value)
     return ast.unparse(node)[:60]
 
 

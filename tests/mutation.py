@@ -243,7 +243,9 @@ def outcome(status: int) -> str:
     if os.WIFSIGNALED(status):
         return ENDLESS if os.WTERMSIG(status) in (9, 24) else CRASHED
     code = os.WEXITSTATUS(status)
-    return {0: SURVIVED, pytest.ExitCode.TESTS_FAILED: NOTICED, pytest.ExitCode.INTERRUPTED: NOTICED}.get(code, CRASHED)
+    # A module that cannot be imported interrupts the collection, or makes a conftest unusable.
+    noticed = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
+    return SURVIVED if code == 0 else NOTICED if code in noticed else CRASHED
 
 
 def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int) -> list[str]:
