@@ -63,9 +63,14 @@ RUN_CHECKS = failed=; for check in $$checks; do \
 	echo "== $$check"; $(MAKE) --no-print-directory --silent check-$$check || failed="$$failed $$check"; done; \
 	if [ -n "$$failed" ]; then echo "FAILED:$$failed" >&2; exit 1; fi; echo "all checks passed"
 
+# Lint runs beside the tests, and its output comes after theirs. A shell makes its background jobs ignore Ctrl-C.
 .PHONY: test
 test: $(VENV)/dev.stamp ## Every check there is: lint and all tests
-	@checks="$(CHECKS) pytest"; $(RUN_CHECKS)
+	@output=$(VENV)/lint.txt; failed=; \
+	$(MAKE) --no-print-directory --silent lint >$$output 2>&1 & lint=$$!; trap 'kill $$lint; exit 130' INT; \
+	echo "== pytest, and lint beside it"; $(MAKE) --no-print-directory --silent check-pytest || failed=" pytest"; \
+	wait $$lint || failed=" lint$$(sed -n 's/^FAILED://p' $$output)$$failed"; cat $$output; \
+	if [ -n "$$failed" ]; then echo "FAILED:$$failed" >&2; exit 1; fi; echo "all checks and tests passed"
 
 .PHONY: lint
 lint: $(VENV)/dev.stamp ## ruff, mypy and the import contracts

@@ -17,6 +17,7 @@ Kind = Literal["estimator", "identifier", "controller", "driver", "decoder", "CA
 
 ESTIMATORS: dict[str, str] = {
     "ekf4": "vehicled.estimation.ekf4.estimator:Ekf4",
+    "ekf4_paper": "vehicled.lab.published.ekf4_paper:Ekf4Paper",
     "ekf4_published": "vehicled.lab.published.ekf4:Ekf4Published",
     "planar": "vehicled.estimation.planar.estimator:Planar",
     "ins": "vehicled.estimation.ins.estimator:Ins",

@@ -7,10 +7,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from sim_backend.scene.anchor import expanded
-from sim_backend.terrain import clouds, rasters
+from sim_backend.terrain import clouds, projected, rasters
 from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.raster import MAX_SIZE, Raster
 from sim_backend.terrain.surface import Terrain
+from vehicled.paths.errors import CourseError
+from vehicled.paths.projection import Projection
 from vehicled.profile.schema import Terrain as TerrainTable
 
 MAX_FRICTION = 5.0
@@ -18,13 +20,13 @@ MAX_FRICTION = 5.0
 
 def load_terrain(table: TerrainTable) -> Terrain:
     """Load the terrain of ``[sim.terrain]``, in ``map``; cached. Raises TerrainError."""
-    return _load(table.height, table.friction, table.friction_scale, table.resolution_m, tuple(table.origin_m))
+    return _load(table.height, table.friction, table.friction_scale, table.resolution_m, tuple(table.origin_m), table.crs)
 
 
 @lru_cache(maxsize=2)
-def _load(height: str, friction: str, friction_scale: float, resolution_m: float, origin_m: tuple[float, ...]) -> Terrain:
-    ground = _moved(read_raster(height, resolution_m), origin_m) if height else None
-    grip = _moved(read_raster(friction, resolution_m), (*origin_m[:2], 0.0)) if friction else None
+def _load(height: str, friction: str, friction_scale: float, resolution_m: float, origin_m: tuple[float, ...], crs: str) -> Terrain:
+    ground = _moved(read_raster(height, resolution_m), origin_m, crs, smooth=True) if height else None
+    grip = _moved(read_raster(friction, resolution_m), (*origin_m[:2], 0.0), crs, smooth=False) if friction else None
     if grip is not None:
         known = grip.values[grip.values == grip.values]
         low, high = float(known.min()), float(known.max())
@@ -56,6 +58,11 @@ def read_raster(name: str, resolution_m: float) -> Raster:
     return raster
 
 
-def _moved(raster: Raster, origin_m: Sequence[float]) -> Raster:
+def _moved(raster: Raster, origin_m: Sequence[float], crs: str, *, smooth: bool) -> Raster:
     x, y, z = origin_m
-    return replace(raster, values=raster.values - z, x_m=raster.x_m - x, y_m=raster.y_m - y)
+    if not crs:
+        return replace(raster, values=raster.values - z, x_m=raster.x_m - x, y_m=raster.y_m - y)
+    try:
+        return projected.on_map(replace(raster, values=raster.values - z), Projection(crs), (x, y), smooth=smooth)
+    except CourseError as error:
+        raise TerrainError(f"sim.terrain: {error}; origin_m = [{x:.10g}, {y:.10g}, ...] is a place of that projection") from None

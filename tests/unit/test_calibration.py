@@ -13,7 +13,7 @@ from sim_backend.plant.twin_file import load_twin, parse
 from sim_backend.plant.twin_write import NewValue, write_twin
 from tests.grid import sampled
 from vehicled.lab.calibration import excitation, shaping, twin_model
-from vehicled.lab.calibration.calibrate import CalibrationError, _found, calibrate
+from vehicled.lab.calibration.calibrate import CalibrationError, _found, _undetermined, calibrate
 from vehicled.lab.calibration.fit import Stage
 from vehicled.lab.calibration.four_dof_model import FourDofModel
 from vehicled.lab.calibration.quantity import Group
@@ -144,6 +144,68 @@ def test_folds_foretell_every_drive_by_a_fit_without_it() -> None:
     assert all(run.held_out for run in found.runs)
     assert all(one.fold_spread is not None and one.sigma >= one.fold_spread for one in found.found)
     assert found.summary()["speed_mps"]["after"] < found.summary()["speed_mps"]["before"]
+
+
+def eight(t: float) -> float:
+    return 0.5 * float(np.sin(2.0 * np.pi * t / 12.0))
+
+
+def test_a_map_without_a_middle_takes_a_ratio_of_the_sides_without_moving_straight_ahead() -> None:
+    model = TwinModel(load_twin("f1tenth").parameters)
+    names = {q.name for q in model.quantities([-0.5, 0.5], 1.0)}
+    assert {"gain", "ratio_+0.50"} <= names
+    steering = model.with_values({"gain": 1.1, "ratio_+0.50": 0.9}).steering
+    assert steering.map_command == [-1.0, 0.0, 1.0]
+    assert steering.map_angle_rad == pytest.approx([-1.1 * 0.4189, 0.0, 0.99 * 0.4189])
+
+
+def test_every_command_that_was_held_has_its_own_wheel_angle() -> None:
+    model = TwinModel(load_twin("art_lfdm").parameters)
+    model.quantities([1.0, -0.6, 0.2], 1.0)
+    before = dict(zip(model.with_values({}).steering.map_command, model.with_values({}).steering.map_angle_rad, strict=True))
+    s = model.with_values({"gain": 1.2, "ratio_-0.60": 0.8, "ratio_+0.20": 0.5}).steering
+    ratio = {c: a / before[c] for c, a in zip(s.map_command, s.map_angle_rad, strict=True) if c}
+    assert ratio[1.0] == pytest.approx(1.2)
+    assert ratio[0.2] == pytest.approx(0.6)
+    assert ratio[0.6] == pytest.approx(0.9), "half way between both"
+    assert {round(ratio[c], 6) for c in ratio if c < 0.0} == {0.96}
+
+
+def test_the_longest_held_of_near_commands_counts() -> None:
+    long, short, other = (
+        blank(name, lambda t: 0.5, lambda t, c=c: c, s) for name, c, s in (("a", 0.4, 9.0), ("b", 0.5, 4.0), ("c", -0.6, 4.0))
+    )
+    assert excitation.levels([long, short, other]) == [-0.6, 0.4]
+
+
+def test_what_a_figure_eight_does_not_tell_apart_is_left_out_and_counts_in_the_rest() -> None:
+    model = FourDofModel(load_profile("art"))
+    run = driven(model, blank("eight/1", lambda t: 0.6, eight, 24.0), {"gain": 0.38, "offset": 0.03}, 3)
+    quantities = {q.name: q for q in model.quantities([], 1.0)}
+    free = Stage(model, pieces([run]), [quantities["gain"], quantities["steering_delay"]], {}, by_speed=False)
+    known = free.solve(lambda text: None)
+    other = [quantities["offset"]]
+    considered = Stage(model, pieces([run]), free._quantities, {}, by_speed=False, considered=other).solve(lambda text: None)
+    assert considered.values == known.values
+    assert (np.diag(considered.covariance) > 1.01 * np.diag(known.covariance)).any()
+    assert considered.shown == pytest.approx(known.shown)
+    twins = [replace(quantities["gain"], name="gain"), replace(quantities["gain"], name="twice", alone=True)]
+    same = known.covariance[0, 0] + quantities["gain"].sigma ** 2 / 4.0
+    stage = replace(known, quantities=twins, shown=np.array([[same, -0.999 * same], [-0.999 * same, same]]))
+    (left_out,) = _undetermined([stage])
+    assert (left_out.name, left_out.why) == ("twice", "the drives do not tell it from gain")
+    assert left_out.cure == "hold turns of several angles"
+
+
+def test_a_wrong_pose_at_a_rolling_start_does_not_bend_the_path() -> None:
+    model = FourDofModel(load_profile("art"))
+    run = driven(model, blank("eight/1", lambda t: 0.6, eight, 24.0), {"gain": 0.38}, 3)
+    rolling = msgspec.structs.replace(run, **{c: getattr(run, c)[40:] for c in ("t_s", "x_m", "y_m", "yaw_rad", "speed_mps")})
+    yaw = rolling.yaw_rad.copy()
+    yaw[0] += 0.02
+    found = calibrate(model, [msgspec.structs.replace(rolling, yaw_rad=yaw)], groups=STEERING, friction=0.8)
+    gain = next(one for one in found.found if one.name == "gain")
+    assert abs(gain.value - 0.38) < 3.0 * gain.sigma < 0.02
 
 
 def test_a_heading_that_is_off_on_all_drives_is_found_and_allowed_for_on_one_held_out() -> None:

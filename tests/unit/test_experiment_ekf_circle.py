@@ -5,6 +5,7 @@ import json
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,7 +125,16 @@ def test_published_numbers_are_those_of_the_table(shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [("--tests", "0"), ("--duration", "1"), ("--seed", "-1"), ("--plot", "x.txt"), ("--plot", "/none/x.png")]
+    "options",
+    [
+        ("--tests", "0"),
+        ("--duration", "1"),
+        ("--seed", "-1"),
+        ("--plot", "x.txt"),
+        ("--plot", "/none/x.png"),
+        ("--estimator", "ekf4+drive"),
+        ("--estimator", "ekf4_paper+0m"),
+    ],
 )
 def test_arguments_that_cannot_be_used_say_so(options: tuple[str, str]) -> None:
     with pytest.raises(SetupError, match=options[0]):
@@ -153,3 +163,26 @@ def test_the_walk_that_planar_is_given_is_that_of_the_noise(form: str) -> None:
         float(np.sqrt(((errors[:, k:] - errors[:, :-k]) ** 2).mean() / (0.1 * k))) for k in (1, 10, 20, 50, 100, 200, 500)
     )
     assert ekf_circle.WALK_M[form] == pytest.approx(largest, rel=0.3)
+
+
+@pytest.mark.soak  # minutes of noise, many times; the numbers change with the forms of the noise alone
+@pytest.mark.parametrize("form", ekf_circle.WHITE_SIGMA_M)
+def test_the_white_noise_of_the_paper_s_filter_is_worth_the_walk(form: str) -> None:
+    means = []
+    for seed in range(30):
+        noise = GpsNoise(FORMS[form], np.random.default_rng(seed))
+        errors = np.array([noise.at(float(t)) for t in range(1500)])
+        means += [errors[k : k + 300].mean(axis=0) for k in range(300, 1500, 300)]
+    fixes = 300 * 1e9 / (ekf_circle.FIX_EVERY * ekf_circle.STEP_NS)
+    assert float(np.sqrt(np.mean(np.square(means)) * fixes)) == pytest.approx(ekf_circle.WHITE_SIGMA_M[form], rel=0.25)
+
+
+def test_what_a_published_filter_is_told_is_in_its_name() -> None:
+    vehicle = load_profile("art").vehicle
+    plain: Any = ekf_circle.make_estimator("ekf4_paper", vehicle, "simulator")
+    told: Any = ekf_circle.make_estimator("ekf4_paper+drive+30m", vehicle, "simulator")
+    assert plain._params.stall_torque_nm == 0.3
+    assert told._params.stall_torque_nm == vehicle.drive.stall_torque_nm
+    assert told._params.measured_position_sigma_m == 30.0
+    told = ekf_circle.make_estimator("ekf4_paper+drive+noise", vehicle, "simulator")
+    assert told._params.measured_position_sigma_m == ekf_circle.WHITE_SIGMA_M["simulator"]

@@ -56,6 +56,13 @@ def test_curves_are_the_lines_of_the_tests(shared_data: Path) -> None:
         assert np.abs(points[:, 1] - a * np.sin(b * points[:, 0])).max() < 1e-4
 
 
+def test_recorded_real_drives_have_the_published_errors(shared_data: Path) -> None:
+    rows = {row.recording: row for row, _ in mpc_tracking.real_drives(str(shared_data / "mocap_ekf_mpc_2023/sin_2"))}
+    assert {row.trajectory for row in rows.values()} == {1}
+    for test, most in enumerate(mpc_tracking.PUBLISHED["max_error_real_m"][0], start=1):
+        assert rows[f"r{test}"].max_m == pytest.approx(most, abs=0.002)
+
+
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
     """Result of one test of each trajectory."""
@@ -72,6 +79,7 @@ def test_ours_is_nearer_on_the_true_state(found: dict[str, Any]) -> None:
         assert row["mean_m"]["ours, true state"] < 0.02
         assert row["mean_m"]["ours, true state"] < row["mean_m"]["published, true state"]
         assert row["mean_m"]["ours, planar filter"] < row["mean_m"]["published, its EKF"]
+        assert row["mean_m"]["published, EKF of the paper, noise"] < 0.5 * row["mean_m"]["published, its EKF"]
 
 
 def test_ours_is_shown_beside_the_published(found: dict[str, Any]) -> None:

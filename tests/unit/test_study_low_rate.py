@@ -14,6 +14,7 @@ from vehicled.studies.low_rate import (
     MANOEUVRE,
     MONOTONE,
     PUBLISHED_400_CM,
+    PUBLISHED_LOWEST,
     PUBLISHED_QUARTILES,
     PUBLISHED_THRESHOLD_HZ,
     RATE,
@@ -57,6 +58,11 @@ def test_the_published_statistics_follow_from_the_published_runs(published: Path
     fit = two_gaussians(rates, values)
     assert fit is not None
     assert fit[1] > 0.9
+    for name, (rate, low_cm) in PUBLISHED_LOWEST.items():
+        of_one = {row.levels[RATE]: row for row in rows if row.levels[MANOEUVRE] == name}
+        assert round(100 * (of_one[rate].metrics[CROSS_TRACK] or 0), 1) == low_cm
+        assert all(row.outcome == "finished" for at, row in of_one.items() if at >= rate)
+        assert rate == 60 or of_one[rate - 10].outcome != "finished"
 
 
 def test_the_threshold_of_any_monotone_curve_is_the_same() -> None:
@@ -97,6 +103,10 @@ def test_the_page_shows_what_did_not_finish(tmp_path: Path) -> None:
     assert "did not finish" in text
     assert text.count("data:image/svg+xml;base64,") == 3
     assert "The threshold is an artefact" in text
+    # The made-up error is 5 cm + 1 m / (f / Hz), and DLC40 does not finish below 150 Hz.
+    assert "to 6.0 at 100 Hz</td>" in text
+    assert "to 5.6 at 160 Hz</td>" in text
+    assert "as published: 6 of 9; mine: 0 of 9" in text
 
 
 @pytest.mark.parametrize("line", ["St5,60,1,wide,0.1", "St5,60,1", "St5,sixty,1,1.0,0.1"])

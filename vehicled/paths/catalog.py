@@ -1,6 +1,7 @@
 """Courses by name: those drawn by formula, those shipped as files, and the user's own files."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -83,6 +84,7 @@ _FILE_PARAMETERS = {
     "gaps": "bridge to drive straight across what was not recorded",
     "time": "s, ms, us, ns, hhmmss, ...",
     "line": "name or number of one of several lines",
+    "crs": "EPSG:32616 or another projection of x and y",
 }
 """Parameters of a course file."""
 _FITTED = ("width_m", "centre_m", "turn_radius_m")
@@ -124,7 +126,8 @@ def load_course(
 
 def _with_options(name_or_file: str) -> tuple[str, ReadOptions]:
     """Return a file and what is said of it behind its name. Raises CourseError for another parameter."""
-    file, colon, given = name_or_file.rpartition(":")
+    # The name of a projection holds a colon.
+    file, colon, given = re.sub(r"(crs=\w+):(?=\d+(,|$))", r"\1 ", name_or_file).rpartition(":")
     if not colon or Path(file).suffix.lower() not in ENDINGS or _exists(name_or_file):
         return name_or_file, DEFAULTS
     values: dict[str, list[str]] = {}
@@ -148,7 +151,8 @@ def _with_options(name_or_file: str) -> tuple[str, ReadOptions]:
     if unit not in ("", *UNITS):
         raise CourseError(f"{file}: time={unit[:40]}: the units are {', '.join(UNITS)}")
     columns, line = tuple(values.get("columns", ())), values.get("line", [""])[0]
-    return file, ReadOptions(columns, bridge_gaps=bool(bridging), time=unit, line=line)
+    crs = values.get("crs", [""])[0].replace(" ", ":")
+    return file, ReadOptions(columns, bridge_gaps=bool(bridging), time=unit, line=line, crs=crs)
 
 
 def parameters(name: str) -> dict[str, object]:

@@ -248,7 +248,7 @@ def _checked_points(name: str, x: npt.ArrayLike, y: npt.ArrayLike, places: Seque
         if len(far):
             raise CourseError(
                 f"{at(int(far[0]))}: {axis} = {values[far[0]]:g} m is further than {MAX_COORDINATE_M / 1000:g} km from the datum; "
-                "if these are map coordinates such as UTM, subtract the first point and give its datum"
+                "if these are map coordinates such as UTM, name their projection: # crs: EPSG:32616"
             )
     return np.column_stack((xs, ys)), np.arange(len(xs))
 

@@ -13,6 +13,7 @@ from vehicled.paths.course import MAX_WAYPOINTS, Course, check_headings, course_
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.plausibility import curvature_remarks, heading_as_yaw
+from vehicled.paths.projection import Projection
 from vehicled.paths.read_summary import ReadSummary
 from vehicled.paths.recorded import (
     CHORD_M,
@@ -53,6 +54,8 @@ class ReadOptions:
     """Unit of the times, one of :data:`vehicled.paths.times.UNITS`."""
     line: str = ""
     """Name, or number from 1, of the line to read in a file of several."""
+    crs: str = ""
+    """Projection of planar positions, such as ``EPSG:32616``; empty for metres east and north of the datum."""
 
 
 DEFAULTS = ReadOptions()
@@ -87,12 +90,16 @@ class CourseFile:
     name: str = ""
     waits_s: Sequence[float] | None = None
     """Time at standstill at each waypoint, s; 0 for none."""
+    crs: str = ""
+    """Projection as the file states it."""
 
     def to_course(self, options: ReadOptions = DEFAULTS) -> Course:
         """Return the course on the file's datum, else on its first waypoint, or for local metres on the datum of car park 17.
 
         Raises CourseError.
         """
+        if crs := options.crs or self.crs:
+            return replace(self._unprojected(crs), crs="").to_course(replace(options, crs=""))
         if len(self.points) < 2:
             raise CourseError(f"{self.file_name}: {len(self.points)} waypoint(s); a course needs at least 2")
         check_count(self.file_name, len(self.points))
@@ -330,6 +337,22 @@ class CourseFile:
                 else "no datum: placed on car park 17 of UW-Madison, for simulation only; # datum_deg says where it is"
             )
         return remarks
+
+    def _unprojected(self, crs: str) -> "CourseFile":
+        """Return the waypoints in degrees."""
+        if self.geodetic:
+            raise CourseError(f"{self.file_name}: crs {crs[:40]}: the positions are in degrees; leave crs out")
+        try:
+            projection = Projection(crs)
+            latitudes, longitudes = projection.to_degrees(*zip(*self.points, strict=True)) if self.points else ((), ())
+        except CourseError as error:
+            raise CourseError(f"{self.file_name}: {error}") from None
+        points = [(float(latitude), float(longitude)) for latitude, longitude in zip(latitudes, longitudes, strict=True)]
+        remark = f"positions are in {projection.name}"
+        if points:
+            remark += f"; grid north is {projection.convergence_deg(*points[0]):+.2f} degrees clockwise of true north"
+        account = replace(self.account, remarks=(*self.account.remarks, remark))
+        return replace(self, points=points, geodetic=True, order="positions are easting and northing", account=account)
 
     def _check_positions(self) -> None:
         for (latitude, longitude), place in zip(self.points, self.places, strict=True):

@@ -5,6 +5,7 @@ Ours has a header line; lines starting with ``#``, ``%`` or ``//`` are comments,
     # name: yard
     # datum_deg: 43.0705, -89.4090, 230     (latitude, longitude, height above the ellipsoid in m; height optional)
     # closed: yes                           (yes or no; without it, ends that meet are joined)
+    # crs: EPSG:32616                       (x_m, y_m are easting and northing of this projection; needs pyproj)
     x_m,y_m,speed_mps
     0.0,0.0,1.0
 
@@ -35,7 +36,7 @@ from vehicled.paths.times import Times
 
 KIND = "a table of waypoints, one a line, with columns x_m, y_m or lat, lon"
 ORDER = "name the columns lat and lon for what they hold"
-SETTINGS = ("name", "datum_deg", "closed")
+SETTINGS = ("name", "datum_deg", "closed", "crs")
 COMMENTS = ("#", "%", "//")
 UNUSED = ("", "-", "_")
 """Column names that exclude a column."""
@@ -233,6 +234,7 @@ class _Table:
             closed=_closed(self._file_name, settings.get("closed")),
             datum=_datum(self._file_name, settings.get("datum_deg")),
             name=settings.get("name", "")[:60],
+            crs=settings.get("crs", ""),
             account=self._account(values),
         )
 

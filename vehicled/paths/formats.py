@@ -24,7 +24,7 @@ class _Format:
     takes: tuple[str, ...] = ()
 
 
-_TABLE = _Format(format_csv.read, ("columns", "gaps", "time"))
+_TABLE = _Format(format_csv.read, ("columns", "crs", "gaps", "time"))
 _PLAN = _Format(lambda data, name, _: format_mission.read_plan(data, name))
 _WAYPOINTS = _Format(lambda data, name, _: format_mission.read_text(data, name))
 _GEOJSON = _Format(format_geojson.read, ("gaps", "line"))
@@ -35,7 +35,7 @@ _FORMATS: dict[str, _Format] = {
     ".gpx": _Format(format_gpx.read, ("gaps", "line")),
     ".kml": _Format(format_kml.read, ("gaps", "line")),
     ".kmz": _Format(format_kml.read_kmz, ("gaps", "line")),
-    ".mat": _Format(format_mat.read, ("columns", "gaps", "time")),
+    ".mat": _Format(format_mat.read, ("columns", "crs", "gaps", "time")),
     ".plan": _PLAN,
     ".pos": _TABLE,
     ".tsv": _TABLE,
@@ -80,7 +80,13 @@ def course_from_bytes(data: bytes, file_name: str, options: ReadOptions = DEFAUL
         return from_file(data, label)
     elif found is _GEOJSON and b'"fileType"' in data[:2000] and b'"Plan"' in data[:2000]:
         found = _PLAN
-    given = {"columns": bool(options.columns), "gaps": options.bridge_gaps, "time": options.time, "line": options.line}
+    given = {
+        "columns": bool(options.columns),
+        "gaps": options.bridge_gaps,
+        "time": options.time,
+        "line": options.line,
+        "crs": options.crs,
+    }
     for key, value in given.items():
         if value and key not in found.takes:
             takers = ", ".join(ending for ending, each in _FORMATS.items() if key in each.takes)

@@ -61,10 +61,10 @@ def _vehicle(profile: Profile) -> Iterator[Note]:
 
 
 def _estimator(profile: Profile) -> Iterator[Note]:
-    if profile.estimator.name == "ekf4_published":
+    if profile.estimator.name in ("ekf4_published", "ekf4_paper"):
         yield Note(
             "estimator.name",
-            "ekf4_published repeats the errors of a published filter, and its sigma is too small: drive with ekf4, planar or ins",
+            f"{profile.estimator.name} repeats a published filter, whose sigma is too small: drive with ekf4, planar or ins",
             level="warning",
         )
 

@@ -244,6 +244,8 @@ class Terrain(Table, frozen=True, kw_only=True):
     """Cell of the grid that a point cloud is brought onto; a raster has its own."""
     origin_m: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
     """The map's origin and zero height, in the coordinates of the files."""
+    crs: str = ""
+    """Projection of the files' coordinates, such as ``EPSG:32616``; empty: metres along the axes of the map."""
 
 
 class Sim(Table, frozen=True, kw_only=True):

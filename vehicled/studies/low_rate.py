@@ -28,6 +28,14 @@ PUBLISHED_400_CM = {
     "thesis_dlc30": 7.0, "thesis_dlc35": 5.9, "thesis_dlc40": 7.5,
 }  # fmt: skip
 """Published mean cross-track error at 400 Hz, cm."""
+PUBLISHED_LOWEST = {
+    "thesis_st5": (60, 1.9), "thesis_left10": (60, 3.1), "thesis_left15": (60, 6.8), "thesis_ss20": (70, 8.3),
+    "thesis_ss25": (80, 9.8), "thesis_ss30": (80, 16.7), "thesis_dlc30": (100, 27.3), "thesis_dlc35": (100, 12.5),
+    "thesis_dlc40": (110, 20.2),
+}  # fmt: skip
+"""Lowest published rate from which on every drive finished, Hz, and the mean cross-track error there, cm."""
+GROWS = 1.2
+"""An error grows below a rate if the one at the lowest rate that finishes is larger than that at the highest by this factor."""
 PUBLISHED_QUARTILES = ((6.34, 6.42, 6.87), (2.74, 3.70, 4.89))
 """Published quartiles over the rates at which all nine finish: of the cross-track error, cm; of the heading error, degrees."""
 PUBLISHED_THRESHOLD_HZ = 190
@@ -162,6 +170,7 @@ def write_low_rate(study: Finished, output: Path, published: Path | None = None)
     body = "".join(
         [
             _at_400(groups),
+            _growth(groups),
             _statistics(groups),
             _artefact(groups),
             _pictures(groups),
@@ -220,6 +229,40 @@ def _lowest(group: Sequence[Row], name: str) -> str:
             return lowest or "none"
         lowest = f"{rate:g}" if here else lowest
     return lowest
+
+
+def _growth(groups: Mapping[str, Sequence[Row]]) -> str:
+    """Return from which error to which the control rate leads, per manoeuvre and law, beside the published errors."""
+    table, counts = [["as published"]], []
+    for name, (rate, low_cm) in PUBLISHED_LOWEST.items():
+        table[0].append(_grown(PUBLISHED_400_CM[name], low_cm, rate))
+    counts.append(("as published", sum(low_cm > GROWS * PUBLISHED_400_CM[name] for name, (_, low_cm) in PUBLISHED_LOWEST.items())))
+    for law, group in groups.items():
+        if law == "as published":
+            continue
+        row, grows = [law], 0
+        for name in PUBLISHED_400_CM:
+            made = curve([each for each in group if each.levels[MANOEUVRE] == name], CROSS_TRACK, 100.0)
+            # From the highest rate down to the first at which a drive does not finish.
+            tail = 1 + max((k for k, mean in enumerate(made.means) if not isfinite(mean)), default=-1)
+            rates, means = made.rates_hz[tail:], made.means[tail:]
+            row.append(_grown(means[-1], means[0], rates[0]) if means else "")
+            grows += bool(means) and means[0] > GROWS * means[-1]
+        table.append(row)
+        counts.append((law, grows))
+    said = "; ".join(f"{law}: {count} of {len(PUBLISHED_400_CM)}" for law, count in counts)
+    note = (
+        "The thesis says that the error grows below some control rate. Mean cross-track error at the highest rate and at the "
+        "lowest from which on every drive finishes, in cm. Manoeuvres in which it grows by more than "
+        f"{100 * (GROWS - 1):.0f} %: {said}. A look-ahead in samples of the control rate lengthens as the rate falls, and the "
+        "error with it; one that is fixed in seconds leaves only what the delay of the control steps costs."
+    )
+    head = ["law", *(name.removeprefix("thesis_") for name in PUBLISHED_400_CM)]
+    return f"<section><h2>Error below a control rate</h2><p>{escape(note)}</p>{_table(head, table)}</section>"
+
+
+def _grown(high_cm: float, low_cm: float, rate_hz: float) -> str:
+    return f"{high_cm:.1f} to {low_cm:.1f} at {rate_hz:g} Hz"
 
 
 def _statistics(groups: Mapping[str, Sequence[Row]]) -> str:

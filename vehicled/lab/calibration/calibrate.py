@@ -16,6 +16,8 @@ from vehicled.lab.calibration.result import Calibration, FittedQuantity, Predict
 from vehicled.lab.calibration.run import CalibrationRunError, Run, RunSegment, as_measured, checked, pieces
 
 CORRELATED = 0.95
+UNSETTLED = 0.25
+"""Ratio of posterior to prior standard deviation above which a correlated quantity counts as not told from the other."""
 BARELY_SEEN = 0.9
 """Ratio of posterior to prior standard deviation above which the drives carry no information."""
 
@@ -45,10 +47,19 @@ def calibrate(
     if not fitted_on:
         raise CalibrationError("; ".join(refused) or "all runs are held out; leave at least one to fit on")
     all_pieces = pieces(used)
-    seen, unseen = _seen(model, fitted_on, groups, friction)
+    wanted, seen, unseen = _seen(model, fitted_on, groups, friction)
+
+    def others_of(fitted: Sequence[Quantity]) -> list[Quantity]:
+        return [quantity for quantity in wanted if quantity.alone and quantity not in fitted]
+
     fit_pieces = [piece for piece in all_pieces if piece.run.name not in held_out]
-    stages = _fit(model, fit_pieces, seen, tell, None)
-    seen, unseen, stages = _without_barely_seen(model, fit_pieces, seen, unseen, stages, tell)
+    stages = _fit(model, fit_pieces, seen, others_of(seen), tell, None)
+    if left_out := _undetermined(stages):
+        seen = [quantity for quantity in seen if quantity.name not in {one.name for one in left_out}]
+        unseen = unseen + left_out
+        if not seen:
+            raise CalibrationError("; ".join(f"{one.name}: {one.why}; {one.cure}" for one in left_out))
+        stages = _fit(model, fit_pieces, seen, others_of(seen), tell, _values(stages))
     values = _values(stages)
     stopped = any(stage.stopped for stage in stages)
     others: list[dict[str, float]] = []
@@ -59,7 +70,7 @@ def calibrate(
         parts = _parts(names, kind_of, min(folds, len(names)))
         for number, part in enumerate(parts, start=1):
             rest = [piece for piece in fit_pieces if piece.run.name not in part]
-            each = _fit(model, rest, seen, lambda text, n=number: tell(f"fold {n} of {len(parts)}, {text}"), values)  # type: ignore[misc]
+            each = _fit(model, rest, seen, [], lambda text, n=number: tell(f"fold {n} of {len(parts)}, {text}"), values)  # type: ignore[misc]
             if any(stage.stopped for stage in each):
                 stopped = True
                 break
@@ -97,26 +108,34 @@ def _usable(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
 
 def _seen(
     model: CalibrationModel, runs: Sequence[Run], groups: Collection[Group], friction: float
-) -> tuple[list[Quantity], list[UnobservableQuantity]]:
+) -> tuple[list[Quantity], list[Quantity], list[UnobservableQuantity]]:
+    """Return the wanted quantities, those that the drives may show, and the others."""
     quantities = model.quantities(excitation.levels(runs), excitation.top_mps(runs))
     wanted = [quantity for quantity in quantities if quantity.group in groups]
     seen, unseen = excitation.choose(wanted, excitation.shown(runs, friction))
     if not seen:
         reasons = "; ".join(f"{one.name}: {one.why}: {one.cure}" for one in unseen) or "the vehicle has no such quantities"
         raise CalibrationError(f"nothing can be fitted of {', '.join(groups)}: {reasons}")
-    return seen, unseen
+    return wanted, seen, unseen
 
 
 def _fit(
-    model: CalibrationModel, parts: Sequence[RunSegment], seen: Sequence[Quantity], tell: Tell, begin: dict[str, float] | None
+    model: CalibrationModel,
+    parts: Sequence[RunSegment],
+    seen: Sequence[Quantity],
+    considered: Sequence[Quantity],
+    tell: Tell,
+    begin: dict[str, float] | None,
 ) -> list[Fitted]:
+    """Fit ``seen``, with what is known of ``considered`` in the standard deviations."""
     stages = []
     fixed: dict[str, float] = {}
     for by_speed, word in ((False, "steering"), (True, "drive")):
-        own = [quantity for quantity in seen if quantity.by_speed is by_speed]
+        own, other = ([quantity for quantity in some if quantity.by_speed is by_speed] for some in (seen, considered))
         if not own:
             continue
-        stage = Stage(model, [part for part in parts if by_speed or part.run.turns], own, fixed, by_speed=by_speed)
+        rows = [part for part in parts if by_speed or part.run.turns]
+        stage = Stage(model, rows, own, fixed, by_speed=by_speed, considered=other)
         stages.append(stage.solve(lambda text, word=word: tell(f"{word}: {text}"), begin))  # type: ignore[misc]
         fixed |= stages[-1].values
         if stages[-1].stopped:
@@ -124,32 +143,43 @@ def _fit(
     if len(stages) == 2 and any(quantity.bends_path for quantity in seen):
         path, drive = stages
         turning = [part for part in parts if part.run.turns]
-        refit = Stage(model, turning, path.quantities, drive.values, by_speed=False)
+        other = [quantity for quantity in considered if not quantity.by_speed]
+        refit = Stage(model, turning, path.quantities, drive.values, by_speed=False, considered=other)
         stages[0] = refit.solve(lambda text: tell(f"steering again: {text}"), path.values)
     return stages
 
 
-def _without_barely_seen(
-    model: CalibrationModel,
-    parts: Sequence[RunSegment],
-    seen: list[Quantity],
-    unseen: list[UnobservableQuantity],
-    stages: list[Fitted],
-    tell: Tell,
-) -> tuple[list[Quantity], list[UnobservableQuantity], list[Fitted]]:
-    """Leave out quantities that the drives do not determine, if they can be left out singly."""
-    barely = []
+def _undetermined(stages: Sequence[Fitted]) -> list[UnobservableQuantity]:
+    """Return the quantities that the drives do not determine and that can be left out singly.
+
+    Of two that the drives hardly separate the later one, the finer, is left out; then the others are looked at again without it.
+    """
+    if any(stage.stopped for stage in stages):
+        return []
+    found = []
     for stage in stages:
-        for k, quantity in enumerate(stage.quantities):
-            if quantity.alone and np.sqrt(stage.covariance[k, k]) > BARELY_SEEN * quantity.sigma:
-                barely.append(quantity.name)
-    if not barely or any(stage.stopped for stage in stages):
-        return seen, unseen, stages
-    kept = [quantity for quantity in seen if quantity.name not in barely]
-    left_out = [UnobservableQuantity(name, "the drives hardly depend on it", "excite it more strongly") for name in barely]
-    if not kept:
-        raise CalibrationError(f"the drives depend on none of {', '.join(barely)}; excite them more strongly")
-    return kept, unseen + left_out, _fit(model, parts, kept, tell, _values(stages))
+        kept = list(range(len(stage.quantities)))
+        while True:
+            covariance = np.linalg.inv(np.linalg.inv(stage.shown)[np.ix_(kept, kept)])
+            deviation = np.sqrt(np.diag(covariance))
+            quantities = [stage.quantities[k] for k in kept]
+            barely = [n for n, q in enumerate(quantities) if q.alone and deviation[n] > BARELY_SEEN * q.sigma]
+            correlation = np.tril(np.abs(covariance / np.outer(deviation, deviation)), -1)
+            correlation[[n for n, q in enumerate(quantities) if not q.alone or deviation[n] < UNSETTLED * q.sigma]] = 0.0
+            last, other = divmod(int(np.argmax(correlation)), len(kept))
+            if barely:
+                last = barely[-1]
+                why, cure = "the drives hardly depend on it", excitation.cure(quantities[last])
+            elif correlation[last, other] > CORRELATED:
+                why = f"the drives do not tell it from {quantities[other].name}"
+                cure = " and ".join(dict.fromkeys(excitation.cure(quantities[n]) for n in (last, other)))
+            else:
+                break
+            found.append(UnobservableQuantity(quantities[last].name, why, cure))
+            del kept[last]
+            if not kept:
+                break
+    return found
 
 
 def _values(stages: Sequence[Fitted]) -> dict[str, float]:
@@ -197,7 +227,7 @@ def _found(stages: Sequence[Fitted], others: Sequence[dict[str, float]]) -> list
                 FittedQuantity(
                     name=quantity.name, group=quantity.group, unit=quantity.unit, before=quantity.start, value=value, sigma=sigma,
                     fold_spread=spread, prior_sigma=quantity.sigma,
-                    prior_share=min(float(stage.covariance[k, k]) / quantity.sigma**2, 1.0),
+                    prior_share=min(float(stage.shown[k, k]) / quantity.sigma**2, 1.0),
                     prior_pull=stage.pulls.get(quantity.name, 0.0),
                     at_bound=not quantity.lower + room < value < quantity.upper - room,
                 )

@@ -11,8 +11,10 @@ from vehicled.lab.calibration.quantity import Needs, Quantity
 from vehicled.lab.calibration.run import MOVES_MPS, Array, Run
 
 LEAST_S = 1.0
+LEVELS_APART = 0.15
 TURN = 0.05
 STEP_S = 0.25
+CHANGE_S = 1.0
 SLIDING_SHARE = 0.6
 LATERAL_SHARE = 0.1
 
@@ -46,7 +48,11 @@ class UnobservableQuantity(Struct, frozen=True):
 
 
 def levels(runs: Sequence[Run]) -> list[float]:
-    """Return the steering commands (rounded to 0.02) held for a second in total while moving."""
+    """Return the steering commands (rounded to 0.02) held for a second in total while moving, the largest first.
+
+    They are at least :data:`LEVELS_APART` from each other and from 0, so that each has a wheel angle of its own; of nearer ones the
+    one that was held longest counts.
+    """
     held: dict[float, float] = {}
     for run in runs:
         t, moving = run.t_s, run.speed_mps > MOVES_MPS
@@ -55,7 +61,11 @@ def levels(runs: Sequence[Run]) -> list[float]:
         for level in np.unique(np.round(steering[moving] * 50.0) / 50.0):
             near = moving & (np.abs(steering - level) < 0.011)
             held[float(level)] = held.get(float(level), 0.0) + float(lasts[near].sum())
-    return sorted(level for level, seconds in held.items() if seconds >= LEAST_S)
+    found = [0.0]
+    for level in sorted(held, key=lambda level: (-held[level], level)):
+        if held[level] >= LEAST_S and min(abs(level - other) for other in found) >= LEVELS_APART:
+            found.append(level)
+    return sorted(found[1:], key=lambda level: (-abs(level), level))
 
 
 def top_mps(runs: Sequence[Run]) -> float:
@@ -98,10 +108,15 @@ def shown(runs: Sequence[Run], friction: float) -> dict[Needs, bool]:
         step = max(step, float(change.max(initial=0.0)))
         changed = max(changed, float(np.ptp(run.throttle)))
         turned = np.abs(_at(run, run.steering, late) - run.steering)[np.interp(run.command_s, t, speed) > MOVES_MPS]
-        steered_change += float((turned > 0.05).sum())
+        later = np.abs(_at(run, run.steering, run.command_s + CHANGE_S) - run.steering)[
+            np.interp(run.command_s, t, speed) > MOVES_MPS
+        ]
+        steered_change += float((later > TURN).sum())
         steered_step = max(steered_step, float(turned.max(initial=0.0)))
     for name in _WHY:
         flags[name] = seconds[name] >= LEAST_S
+    # Turns to both sides show what is straight ahead too, as far as the sides are alike.
+    flags["straight"] |= flags["left"] and flags["right"]
     flags["throttle_range"] = float(np.ptp(np.concatenate([[0.0], *throttles]))) >= 0.5 and len(_distinct(throttles)) >= 5
     flags["throttle_changes"] = changed >= 0.1
     flags["throttle_steps"] = step >= 0.3
@@ -121,6 +136,11 @@ def choose(quantities: Sequence[Quantity], flags: dict[Needs, bool]) -> tuple[li
         else:
             seen.append(quantity)
     return seen, unseen
+
+
+def cure(quantity: Quantity) -> str:
+    """Return what to drive for a quantity."""
+    return _WHY[quantity.needs[0]][1]
 
 
 def _distinct(columns: list[Array]) -> Array:

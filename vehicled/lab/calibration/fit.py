@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from vehicled.lab.calibration.quantity import CalibrationModel, Quantity
+from vehicled.lab.calibration.quantity import CalibrationModel, Quantity, Values
 from vehicled.lab.calibration.run import Array, RunSegment, SimulatedMotion, as_measured
 
 LEVEL_SIGMA = 0.01
@@ -19,6 +19,9 @@ SPEED_SIGMA_MPS = 0.1
 YAW_SIGMA_RAD = 0.05
 PLACE_SIGMA_M = 0.1
 """Scale of residuals; a good fit has a third of it, correlated over ten rows and more."""
+START_SIGMA_M = 0.02
+START_SIGMA_RAD = 0.01
+"""Errors of a measured pose."""
 DIFFERENCE = 0.01
 """Step of numerical derivatives, scaled; below it dry friction and standstill make the cost rough."""
 MOST_ROUNDS = 16
@@ -36,7 +39,9 @@ class Fitted(Struct, frozen=True, kw_only=True):
     quantities: list[Quantity]
     values: dict[str, float]
     covariance: Array
-    """Covariance (q, q) of the quantities, in their units; it accounts for correlation along a drive."""
+    """Covariance (q, q) of the quantities, in their units; it accounts for correlation along a drive and for what is considered."""
+    shown: Array
+    """The same as if all other quantities were known: what the drives show."""
     pulls: dict[str, float]
     """Distance by which the priors move each quantity, in its unit and to first order."""
     levels: dict[int, float]
@@ -58,7 +63,10 @@ class Stage:
         fixed: dict[str, float],
         *,
         by_speed: bool,
+        considered: Sequence[Quantity] = (),
     ) -> None:
+        """``considered`` are not fitted, but what is known of them counts in the covariance (Schmidt 1966)."""
+        self._considered = list(considered)
         self._model, self._pieces, self._quantities, self._fixed = model, list(pieces), list(quantities), dict(fixed)
         self._by_speed = by_speed
         self._step_s = model.steps_s()[0]
@@ -70,6 +78,7 @@ class Stage:
         """Return the best values. ``begin`` skips the search for a starting point. Needs scipy."""
         q = self._quantities
         guesses = [self._scaled(begin or {})]
+        sensitivity: Array | None = None
         stopped = False
         self._tell = tell
         try:
@@ -83,15 +92,18 @@ class Stage:
             self._prefix = ""
             self._search(guesses[0], MOST_ROUNDS)
             self._derivatives(self._best[1])
+            sensitivity = self._sensitivity(self._best[1])
         except KeyboardInterrupt:
             stopped = True
         z = self._best[1] if len(self._best[1]) else guesses[0]
-        covariance = self._covariance(*self._linear) if self._linear else np.diag([quantity.sigma**2 for quantity in q])
+        prior = np.diag([quantity.sigma**2 for quantity in q])
+        shown, covariance = self._covariance(*self._linear, sensitivity) if self._linear else (prior, prior)
         nuisance = {key: float(z[len(q) + k]) for k, key in enumerate(self._nuisance_keys)}
         return Fitted(
             quantities=q,
             values=self._values(z),
             covariance=covariance,
+            shown=shown,
             pulls=self._pulls(z, *self._linear) if self._linear else {},
             levels={key: 1.0 + LEVEL_SIGMA * nuisance[key] for key in nuisance if isinstance(key, int)},
             misaligned_rad={key: MISALIGNED_SIGMA_RAD * nuisance[key] for key in nuisance if isinstance(key, str)},
@@ -157,10 +169,11 @@ class Stage:
         """Return the nuisance parameter of a piece: its run's or its rig's."""
         return piece.index if self._by_speed else piece.run.rig
 
-    def _driven(self, piece: RunSegment, z: Array) -> SimulatedMotion:
+    def _driven(self, piece: RunSegment, z: Array, values: Values | None = None) -> SimulatedMotion:
         level = 1.0 + LEVEL_SIGMA * z[self._column(piece)] if self._by_speed else 1.0
-        values = {**self._fixed, **self._values(z)}
-        return self._model.drive(piece, values, self._step_s, at_speed=not self._by_speed, level=level)
+        return self._model.drive(
+            piece, {**self._fixed, **(values or self._values(z))}, self._step_s, at_speed=not self._by_speed, level=level
+        )
 
     def _column(self, piece: RunSegment) -> int:
         return len(self._quantities) + self._nuisance_keys.index(self._key(piece))
@@ -174,14 +187,15 @@ class Stage:
             motion = as_measured(motion, piece, MISALIGNED_SIGMA_RAD * z[self._column(piece)])
         run, rows = piece.run, piece.rows
         if self._by_speed:
-            parts = [(motion.speed_mps - run.speed_mps[rows]) / SPEED_SIGMA_MPS]
-        else:
-            parts = [
-                (motion.yaw_rad - run.yaw_rad[rows]) / YAW_SIGMA_RAD,
-                (motion.x_m - run.x_m[rows]) / PLACE_SIGMA_M,
-                (motion.y_m - run.y_m[rows]) / PLACE_SIGMA_M,
-            ]
-        return np.clip(np.nan_to_num(np.concatenate(parts), nan=0.0), -1e4, 1e4)
+            return _bounded((motion.speed_mps - run.speed_mps[rows]) / SPEED_SIGMA_MPS)
+        yaw, x, y = (
+            _bounded((motion.yaw_rad - run.yaw_rad[rows]) / YAW_SIGMA_RAD),
+            _bounded((motion.x_m - run.x_m[rows]) / PLACE_SIGMA_M),
+            _bounded((motion.y_m - run.y_m[rows]) / PLACE_SIGMA_M),
+        )
+        # At a standstill the start is the mean of many rows.
+        exact = piece.run.course_only or piece.start[3] == 0.0
+        return np.concatenate([yaw, x, y] if exact else _from_best_start(yaw, x, y, motion, piece))
 
     def _residuals(self, z: Array) -> Array:
         each = [self._piece(piece, z) for piece in self._pieces]
@@ -217,15 +231,32 @@ class Stage:
         self._linear = base, jacobian
         return jacobian
 
+    def _sensitivity(self, z: Array) -> Array:
+        """Return the effect (residuals of the data, considered) of one prior standard deviation of each, to the side where it is
+        larger: a rate limit acts only below the rates that were driven.
+        """
+        assert self._linear is not None
+        base, values = np.concatenate(self._linear[0]), self._values(z)
+        columns = []
+        for quantity in self._considered:
+            both = []
+            for side in (-1.0, 1.0):
+                moved = {quantity.name: min(max(quantity.start + side * quantity.sigma, quantity.lower), quantity.upper)}
+                each = [self._piece(piece, z, self._driven(piece, z, values | moved)) for piece in self._pieces]
+                both.append(side * (np.concatenate(each) - base))
+            columns.append(max(both, key=lambda effect: float(effect @ effect)))
+        return np.column_stack(columns) if columns else np.zeros((len(base), 0))
+
     def _pulls(self, z: Array, residuals: Sequence[Array], jacobian: Array) -> dict[str, float]:
         """Return the move of each quantity by the priors, whose gradient of the cost is ``z``."""
         weighted = jacobian * _weights(np.concatenate([*residuals, z]), len(z))[:, None]
         moved = -np.linalg.solve(weighted.T @ weighted, z)
         return {quantity.name: float(quantity.sigma * moved[k]) for k, quantity in enumerate(self._quantities)}
 
-    def _covariance(self, residuals: Sequence[Array], jacobian: Array) -> Array:
-        """Return the covariance of the quantities. The data's weight is reduced by the correlation length of its residuals, one
-        array per piece: ten equal errors count once. The size of the errors is estimated from the residuals.
+    def _covariance(self, residuals: Sequence[Array], jacobian: Array, sensitivity: Array | None) -> tuple[Array, Array]:
+        """Return the covariance of the quantities without and with what is considered. The data's weight is reduced by the
+        correlation length of its residuals, one array per piece: ten equal errors count once. The size of the errors is estimated
+        from the residuals.
         """
         weight = []
         for residual in residuals:
@@ -233,12 +264,41 @@ class Stage:
             together = max(_together(part) for part in np.split(residual, 1 if self._by_speed else 3))
             weight.append(np.full(len(residual), 1.0 / (large * together)))
         unknowns = jacobian.shape[1]
-        data = jacobian[:-unknowns] * np.sqrt(np.concatenate(weight))[:, None]
-        information = data.T @ data + np.eye(unknowns)
-        scale = np.array([quantity.sigma for quantity in self._quantities])
-        found = np.linalg.inv(information)[: len(scale), : len(scale)]
-        covariance: Array = found * np.outer(scale, scale)
-        return covariance
+        root = np.sqrt(np.concatenate(weight))[:, None]
+        data = jacobian[:-unknowns] * root
+        found = np.linalg.inv(data.T @ data + np.eye(unknowns))
+        q = len(self._quantities)
+        sigma = np.array([quantity.sigma for quantity in self._quantities])
+        scale = np.outer(sigma, sigma)
+        shown: Array = found[:q, :q] * scale + np.diag([quantity.model_error**2 for quantity in self._quantities])
+        if sensitivity is None:
+            return shown, shown
+        moved = found[:q] @ data.T @ (sensitivity * root)
+        return shown, shown + (moved @ moved.T) * scale
+
+
+def _bounded(residual: Array) -> Array:
+    """Return the residual with 0 where nothing is known."""
+    return np.clip(np.nan_to_num(residual, nan=0.0), -1e4, 1e4)
+
+
+def _from_best_start(yaw: Array, x: Array, y: Array, motion: SimulatedMotion, piece: RunSegment) -> list[Array]:
+    """Return the residuals for the pose at the start that explains them best, each with the error of that pose as one row more.
+
+    The measured pose has errors too, and an open-loop drive carries them to its end (Golub & Pereyra 1973, variable projection).
+    """
+    known = piece.run.known()[piece.rows]
+    one, none = known.astype(float), np.zeros(len(yaw))
+    east, north = ((motion.x_m - piece.start[0]) * one, (motion.y_m - piece.start[1]) * one)
+    turned = np.concatenate([one / YAW_SIGMA_RAD, -north / PLACE_SIGMA_M, east / PLACE_SIGMA_M])
+    effects = np.column_stack([
+        START_SIGMA_RAD * turned, START_SIGMA_M / PLACE_SIGMA_M * np.concatenate([none, one, none]),
+        START_SIGMA_M / PLACE_SIGMA_M * np.concatenate([none, none, one]),
+    ])  # fmt: skip
+    residual = np.concatenate([yaw, x, y])
+    errors = np.linalg.solve(effects.T @ effects + np.eye(3), effects.T @ residual)
+    parts = np.split(residual - effects @ errors, 3)
+    return [np.append(part, error) for part, error in zip(parts, errors, strict=True)]
 
 
 def _robust(residual: Array, priors: int) -> float:

@@ -15,6 +15,8 @@ from vehicled.profile.schema import Profile, Sim
 
 STEP_S = 0.01
 WARM_S = 2.0
+DELAY_ERROR_S = 0.005
+"""Half a row of usual commands."""
 _KEYS = {
     "gain": "steering.gain_rad",
     "offset": "steering.offset_rad",
@@ -47,17 +49,18 @@ class FourDofModel:
                 lower, upper = 0.02 * start, max(upper, 2.0 * start)
             return Quantity(
                 name=name, group=group, unit=unit, start=start, lower=lower, upper=upper, sigma=sigma, needs=needs,
-                by_speed=group == "powertrain",
+                by_speed=group == "powertrain", model_error=DELAY_ERROR_S if name == "steering_delay" else 0.0,
             )  # fmt: skip
 
-        drive = self._sim.drive
+        drive, steering = self._sim.drive, self._sim.steering
         assert drive is not None, "the profile's own rules see to it"
+        assert steering is not None, "the profile's own rules see to it"
         stall, free = drive.stall_torque_nm, drive.no_load_speed_radps
         return [
             of("gain", "steering", "rad", 1.4, 0.2, "turns"),
             of("offset", "steering", "rad", 0.3, 0.02, "straight"),
             of("steering_delay", "steering", "s", 1.5, 0.15, "steering_changes"),
-            of("steering_rate", "steering", "rad/s", 20.0, 1.0, "steering_steps"),
+            of("steering_rate", "steering", "rad/s", 20.0, 0.5 * steering.rate_radps, "steering_steps"),
             of("torque", "powertrain", "N m", 20.0 * stall, stall, "drive"),
             of("no_load", "powertrain", "rad/s", 20.0 * free, free, "throttle_range"),
             of("friction", "powertrain", "N m", 5.0 * stall, 0.3 * stall, "coasting"),

@@ -28,6 +28,8 @@ class Quantity(Struct, frozen=True, kw_only=True):
     sigma: float
     """Prior standard deviation about ``start``; also the scale of the unknown."""
     needs: tuple[Needs, ...]
+    model_error: float = 0.0
+    """Standard deviation that remains however good the drives are, because the drive of the fit is not that of the vehicle."""
     starts: tuple[dict[str, float], ...] = ()
     """Further starting values, of this and of others, because the cost may have several minima along it."""
     by_speed: bool = True

@@ -23,6 +23,7 @@ WARM_S = 2.0
 """Time before the start over which the actuators process commands, s."""
 ROW_S = 0.02
 FOLLOWS_S = 0.005
+SMOOTH_S = 0.3
 SHORT_MPS = 0.2
 """Speed error of the ideal drive at full throttle."""
 SPEED_SPARE = 1.5
@@ -36,12 +37,13 @@ class TwinModel:
         self.name = parameters.identity.name
         self._parameters = parameters
         self._tree: dict[str, Any] = msgspec.to_builtins(parameters)
-        self._levels: tuple[float, ...] = ()
+        self.levels: tuple[float, ...] = ()
+        """Commands that the drives steered with; the gain is that of the first."""
         self._top_mps = 1.0
 
     def quantities(self, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-        self._levels, self._top_mps = tuple(levels), top_mps
-        return twin_quantities.quantities(self._parameters, self._levels, top_mps)
+        self.levels, self._top_mps = tuple(levels), top_mps
+        return twin_quantities.quantities(self._parameters, self.levels, top_mps)
 
     def steps_s(self) -> tuple[float, float]:
         for step_s in FIT_STEPS_S:
@@ -53,7 +55,7 @@ class TwinModel:
         """Return the vehicle's parameters with quantities in place of its own numbers."""
         if not values:
             return self._parameters
-        changed = twin_quantities.changes(self._parameters, values, self._top_mps)
+        changed = twin_quantities.changes(self._parameters, values, self.levels, self._top_mps)
         tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self._tree))
         for key, value in changed.items():
             *path, last = key.split(".")
@@ -86,7 +88,7 @@ class TwinModel:
         return _rows(table, model.constants.rear.arm_m, piece.after_s())
 
     def figures(self, values: Values, sigma: Values) -> list[CalibratedNumber]:
-        return twin_quantities.figures(self._parameters, values, sigma, self._top_mps)
+        return twin_quantities.figures(self._parameters, values, sigma, self.levels, self._top_mps)
 
 
 def _driven(model: DoubleTrack, start: tuple[float, float, float, float], commands: Array, step_s: float) -> dict[str, Array]:
@@ -143,7 +145,12 @@ def _measured(piece: RunSegment, step_s: float, steps: int) -> Array:
     t, speed = piece.after_s(), piece.run.speed_mps[piece.rows]
     known = np.isfinite(speed)
     found: Array = np.interp(step_s * np.arange(steps), t[known], speed[known])
-    return found
+    # The noise of a measured speed would become forces of the drive, which bend the path.
+    half = min(round(SMOOTH_S / step_s), (steps - 1) // 2)
+    window = np.hanning(2 * half + 1)
+    padded = np.pad(found, half, mode="reflect", reflect_type="odd")
+    smooth: Array = np.convolve(padded, window / window.sum(), "valid")
+    return smooth
 
 
 def _at_speed(p: TwinParameters, top_mps: float) -> TwinParameters:

@@ -4,7 +4,7 @@ Throttle map: zero below ``throttle_zero``, then ratios at fixed points of the r
 of the driven speeds. Motion depends on torque over mass only, so the mass is not fitted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,16 @@ MAP_PLACES = (0.03, 0.25, 0.5, 0.75)
 CURVE_PLACES = (0.0, 0.2, 0.4, 0.65, 0.9, 1.15, 1.6)
 """Points of the curve, relative to the motor's speed at the top speed driven. Beyond 1 they matter at small duty."""
 ZERO_STARTS = (0.1, 0.2, 0.3, 0.4, 0.5)
-BEND_SIGMA_RAD = 0.04
+RATIO_SIGMA = 0.2
+ANGLE_ERROR = 0.005
+"""Relative error of a wheel angle. At the measured speed the torque of the drive is smooth; in a vehicle whose throttle is
+controlled it is not, and the differentials bend its path by up to 0.7 % less (``bench/calibration_coverage.py``).
+"""
+OFFSET_ERROR_RAD = 5e-4
+DELAY_ERROR_S = 0.005
+"""Half a row of usual commands."""
 LEAST_RISE = 0.51
 """Least slope x slip over force at the peak of a tyre, from the shape of its curve."""
-NEAR = 0.05
-"""Distance within which a command determines a point of the steering map."""
 
 _TYRE = {
     "lateral_slope": ("slope_n", ("lateral",)),
@@ -30,11 +35,13 @@ _TYRE = {
 
 
 def quantities(p: TwinParameters, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-    """Return all quantities of a vehicle. ``levels`` are the steering commands in the drives."""
+    """Return all quantities of a vehicle. ``levels`` are the commands that the drives steered with: the wheel angle at the first
+    is the gain's, each other one has its ratio to it.
+    """
     return [*_powertrain(p, top_mps), *_steering(p, levels), *_tyres(p), *_inertia()]
 
 
-def changes(p: TwinParameters, values: Values, top_mps: float) -> dict[str, Any]:
+def changes(p: TwinParameters, values: Values, levels: Sequence[float], top_mps: float) -> dict[str, Any]:
     """Return the numbers of the file by dotted key for the given quantities; others stay."""
     found: dict[str, Any] = {}
     drive, s = p.powertrain, p.steering
@@ -70,12 +77,20 @@ def changes(p: TwinParameters, values: Values, top_mps: float) -> dict[str, Any]
     for name, key in (("offset", "offset_rad"), ("steering_delay", "delay_s"), ("steering_rate", "rate_radps")):
         if name in values:
             found[f"steering.{key}"] = values[name]
-    bends = any(name.startswith(("gain", "right_ratio", "bend_")) for name in values)
-    if bends:
-        bent = _bends(s.map_command, values)
-        angles = [_angle(command, angle, bend, values) for command, angle, bend in zip(s.map_command, s.map_angle_rad, bent)]
-        found["steering.map_angle_rad"] = np.maximum.accumulate(angles).tolist()
-        found["steering.max_wheel_rad"] = min(max(s.max_wheel_rad, *(abs(angle) + 0.02 for angle in angles)), 1.49)
+    if any(name.startswith(("gain", "ratio_")) for name in values):
+        commands, angles = list(s.map_command), list(s.map_angle_rad)
+        if 0.0 not in commands and commands[0] < 0.0 < commands[-1]:
+            # Without a point in the middle another ratio on one side would move the straight-ahead angle too.
+            at = int(np.searchsorted(commands, 0.0))
+            angles.insert(at, float(np.interp(0.0, commands, angles)))
+            commands.insert(at, 0.0)
+            found["steering.map_command"] = commands
+        gain = values.get("gain", 1.0)
+        scaled = [
+            angle if c == 0.0 else angle * gain * _ratio(c, values, levels) for c, angle in zip(commands, angles, strict=True)
+        ]
+        found["steering.map_angle_rad"] = np.maximum.accumulate(scaled).tolist()
+        found["steering.max_wheel_rad"] = min(max(s.max_wheel_rad, *(abs(angle) + 0.02 for angle in scaled)), 1.49)
     for name, (field, directions) in _TYRE.items():
         if name in values:
             for axle, tyre in (("front", p.front.tyre), ("rear", p.rear.tyre)):
@@ -87,12 +102,12 @@ def changes(p: TwinParameters, values: Values, top_mps: float) -> dict[str, Any]
     return found
 
 
-def figures(p: TwinParameters, values: Values, sigma: Values, top_mps: float) -> list[CalibratedNumber]:
+def figures(p: TwinParameters, values: Values, sigma: Values, levels: Sequence[float], top_mps: float) -> list[CalibratedNumber]:
     """Return the numbers of the file with the standard deviations propagated from the quantities; for a list, the largest one."""
-    base = changes(p, values, top_mps)
+    base = changes(p, values, levels, top_mps)
     variance = {key: np.zeros_like(np.atleast_1d(np.asarray(value, dtype=np.float64))) for key, value in base.items()}
     for name, spread in sigma.items():
-        moved = changes(p, {**values, name: values[name] + 0.1 * spread}, top_mps)
+        moved = changes(p, {**values, name: values[name] + 0.1 * spread}, levels, top_mps)
         for key, value in moved.items():
             variance[key] += ((np.atleast_1d(value) - np.atleast_1d(base[key])) / 0.1) ** 2
     found = []
@@ -143,19 +158,14 @@ def _place(zero: float, place: float) -> float:
     return max(zero, 1e-3) + (1.0 - max(zero, 1e-3)) * place
 
 
-def _bends(commands: Sequence[float], values: Mapping[str, float]) -> list[float]:
-    """Return the bend of every point of the map; a point without drives takes it from its neighbours. Middle and ends are 0."""
-    known = {commands[0]: 0.0, 0.0: 0.0, commands[-1]: 0.0}
-    known |= {command: values[f"bend_{k}"] for k, command in enumerate(commands) if f"bend_{k}" in values}
-    places = sorted(known)
-    return [float(np.interp(command, places, [known[place] for place in places])) for command in commands]
+def _ratio(command: float, values: Values, levels: Sequence[float]) -> float:
+    """Return the angle at a command relative to the gain: interpolated between the levels of its side, as at the nearest beyond."""
+    side = sorted((abs(level), values.get(_ratio_name(level), 1.0)) for level in levels if level * command > 0.0)
+    return float(np.interp(abs(command), [level for level, _ in side], [ratio for _, ratio in side])) if side else 1.0
 
 
-def _angle(command: float, angle: float, bend: float, values: Mapping[str, float]) -> float:
-    if command == 0.0:
-        return angle
-    ratio = values.get("right_ratio", 1.0) if command < 0.0 else 1.0
-    return angle * values.get("gain", 1.0) * ratio + bend
+def _ratio_name(level: float) -> str:
+    return f"ratio_{level:+.2f}"
 
 
 def _powertrain(p: TwinParameters, top_mps: float) -> list[Quantity]:
@@ -215,27 +225,26 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
     s = p.steering
     found = []
 
-    def add(name: str, unit: str, start: float, bounds: tuple[float, float], sigma: float, *needs: Any, alone: bool = True) -> None:
+    def add(
+        name: str, unit: str, start: float, bounds: tuple[float, float], sigma: float, *needs: Any, model_error: float = 0.0
+    ) -> None:
         found.append(
             Quantity(
                 name=name, group="steering", unit=unit, start=start, lower=bounds[0], upper=bounds[1], sigma=sigma, needs=needs,
-                by_speed=False, alone=alone,
+                by_speed=False, model_error=model_error,
             )
         )  # fmt: skip
 
-    add("gain", "", 1.0, (0.2, 4.0), 0.6, "turns")
-    if s.map_command[0] < 0.0 < s.map_command[-1]:
-        add("right_ratio", "", 1.0, (0.5, 2.0), 0.1, "left", "right")
-    ends = (s.map_command[0], s.map_command[-1])
-    for index, command in enumerate(s.map_command):
-        if command != 0.0 and command not in ends and any(abs(level - command) < NEAR for level in levels):
-            side = "left" if command > 0.0 else "right"
-            add(f"bend_{index}", "rad", 0.0, (-0.3, 0.3), BEND_SIGMA_RAD, side, alone=False)
-    add("offset", "rad", s.offset_rad, (-0.3, 0.3), 0.02, "straight")
-    add("steering_delay", "s", s.delay_s, (0.0, 1.5), 0.15, "steering_changes")
+    add("gain", "", 1.0, (0.2, 4.0), 0.6, "turns", model_error=ANGLE_ERROR)
+    add("offset", "rad", s.offset_rad, (-0.3, 0.3), 0.02, "straight", model_error=OFFSET_ERROR_RAD)
+    add("steering_delay", "s", s.delay_s, (0.0, 1.5), 0.15, "steering_changes", model_error=DELAY_ERROR_S)
     if s.rate_radps > 0.0:
         # The twin's own value is always allowed.
         add("steering_rate", "rad/s", s.rate_radps, (0.05, max(20.0, 2.0 * s.rate_radps)), 0.5 * s.rate_radps, "steering_steps")
+    for level in levels[1:]:
+        if s.map_command[0] <= level <= s.map_command[-1]:
+            side = "left" if level > 0.0 else "right"
+            add(_ratio_name(level), "", 1.0, (0.2, 3.0), RATIO_SIGMA, side, model_error=ANGLE_ERROR)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 EXPERIMENTS = {
     "ekf-circle": ("vehicled.lab.experiments.ekf_circle", "ten circles on wandering GPS: filters against the measurement"),
     "mpc-tracking": ("vehicled.lab.experiments.mpc_tracking", "two trajectories, five tests each: predictive control in the loop"),
+    "standing-receiver": ("vehicled.lab.experiments.standing_receiver", "a standing receiver: recorded and simulated positions"),
     "ins-check": ("vehicled.lab.experiments.ins_check", "straight drives of known length: is the speed of the INS a truth?"),
     "sim-to-real": (
         "vehicled.lab.experiments.sim_to_real",

@@ -9,6 +9,7 @@ The published tests were driven in another simulator: their table stands beside 
 of theirs are not known; at 300 s the measurement is as far off as theirs was.
 """
 
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from math import cos, sin, tan
@@ -41,9 +42,23 @@ PUBLISHED = {
 }
 """Unjhawala et al. 2023, "Using simulation to design an MPC policy for field navigation using GPS sensing": the circle tests."""
 
-DRIVE_KNOWN = "ekf4_published+drive"
-"""The published filter told the drive and the steering gain that the others believe, instead of its own, which contradict them."""
-ESTIMATORS = ("ekf4_published", DRIVE_KNOWN, "ekf4", "planar")
+ESTIMATORS = (
+    "ekf4_published",
+    "ekf4_published+drive",
+    "ekf4_paper",
+    "ekf4_paper+drive",
+    "ekf4_paper+drive+noise",
+    "ekf4",
+    "planar",
+)
+"""``+drive``: with the drive and the steering gain that the others believe, because the published ones contradict the vehicle.
+``+noise``: with :data:`WHITE_SIGMA_M` as the sigma of the measured positions, which was 0 to 2 m in the published code;
+``+10m``: with 10 m."""
+_SIGMA = re.compile(r"(\d*[1-9]\d*)m")
+PUBLISHED_FILTERS = ("ekf4_published", "ekf4_paper")
+_DRIVE = (
+    "stall_torque_nm", "no_load_speed_radps", "friction_nm", "viscous_nms", "gear_ratio", "wheel_radius_m", "inertia_kgm2",
+)  # fmt: skip
 STEP_NS = 10_000_000
 FIX_EVERY = 10
 STANDS_S = 1.0
@@ -66,6 +81,12 @@ TUNING: dict[str, dict[str, Any]] = {
 WALK_M = {"inner": 0.16, "simulator": 0.1, "judge": 0.025}
 """``error_walk_m`` of ``planar`` by form: the root mean square change over some time by the root of that time, where it is largest
 up to 50 s, in m per root second."""
+
+
+WHITE_SIGMA_M = {"inner": 2.0, "simulator": 40.0, "judge": 1.8}
+"""Sigma per fix and axis of the white noise that over minutes is worth as much as the walk, by form: the root mean square of means
+over 300 s and more, by the root of the number of fixes. A filter for white noise must be told this and not the size of the error,
+because it takes every fix for another opinion."""
 
 
 class Trace(Struct, frozen=True):
@@ -102,11 +123,11 @@ def run(arguments: Namespace, console: Console) -> int:
     if not 1 <= arguments.tests <= 1000 or not 5.0 <= arguments.duration <= 3600.0 or arguments.seed < 0:
         raise SetupError("--tests takes 1 to 1000, --duration 5 to 3600 s, --seed a whole number from 0 on")
     chosen = tuple(arguments.estimator) or tuple(name for name in ESTIMATORS if _registered(name) in names("estimator"))
+    vehicle = load_profile(arguments.profile).vehicle
     for name in chosen:
-        resolve("estimator", _registered(name))
+        make_estimator(name, vehicle, arguments.noise)
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
-    vehicle = load_profile(arguments.profile).vehicle
     traces = []
     for number in range(arguments.tests):
         console.progress(f"test {number + 1} of {arguments.tests}")
@@ -133,7 +154,7 @@ def drive(vehicle: Vehicle, estimators: Sequence[str], noise: str, duration_s: f
     rng = np.random.default_rng(seed)
     walk = GpsNoise(FORMS[noise], rng)
     scale = rng.uniform(1.0 - SPREAD, 1.0 + SPREAD, 2)
-    running = {name: _make(name, vehicle, noise) for name in estimators}
+    running = {name: make_estimator(name, vehicle, noise) for name in estimators}
     rows: list[tuple[float, ...]] = []
     held: dict[str, tuple[float, float]] = {}
     for k, (x, y, yaw, throttle) in enumerate(_truth(vehicle, duration_s, float(scale[0]), float(scale[1]))):
@@ -186,34 +207,28 @@ def _truth(vehicle: Vehicle, duration_s: float, authority: float, gain: float) -
 
 
 def _registered(name: str) -> str:
-    return "ekf4_published" if name == DRIVE_KNOWN else name
+    return name.partition("+")[0]
 
 
-def tuning(name: str, noise: str) -> dict[str, Any]:
-    """Return what an estimator is told of this test beyond its defaults."""
-    return {**TUNING[name], "error_walk_m": WALK_M[noise]} if name == "planar" else TUNING.get(name, {})
+def make_estimator(name: str, vehicle: Vehicle, noise: str) -> Estimator:
+    """Return an estimator by its name in :data:`ESTIMATORS` or the registry, told what is known of a test beyond its defaults.
 
-
-def _make(name: str, vehicle: Vehicle, noise: str) -> Estimator:
-    kind = resolve("estimator", _registered(name))
-    parameters = tuning(name, noise)
-    if name == DRIVE_KNOWN:
-        own = vehicle.drive
-        fields = (
-            "stall_torque_nm",
-            "no_load_speed_radps",
-            "friction_nm",
-            "viscous_nms",
-            "gear_ratio",
-            "wheel_radius_m",
-            "inertia_kgm2",
-        )
-        gain = vehicle.steering.gain_rad
-        parameters = {
-            **{f: getattr(own, f) for f in fields},
-            "wheel_angle_per_command_rad": gain,
-            "wheelbase_m": vehicle.wheelbase_m,
-        }
+    Raises :class:`SetupError` for an ending that is not known.
+    """
+    base, *endings = name.split("+")
+    kind = resolve("estimator", base)
+    parameters = dict(TUNING.get(base, {}))
+    if base == "planar":
+        parameters["error_walk_m"] = WALK_M[noise]
+    for ending in endings:
+        sigma = _SIGMA.fullmatch(ending)
+        if base not in PUBLISHED_FILTERS or not (sigma or ending in ("drive", "noise")):
+            raise SetupError(f"--estimator {name}: only {' and '.join(PUBLISHED_FILTERS)} take +drive, +noise and +NUMBERm")
+        if ending == "drive":
+            parameters |= {field: getattr(vehicle.drive, field) for field in _DRIVE}
+            parameters |= {"wheel_angle_per_command_rad": vehicle.steering.gain_rad, "wheelbase_m": vehicle.wheelbase_m}
+        else:
+            parameters["measured_position_sigma_m"] = float(sigma[1]) if sigma else WHITE_SIGMA_M[noise]
     estimator: Estimator = kind(msgspec.convert(parameters, kind.Params), vehicle, LOT_17, (0.0, 0.0, 0.0))
     return estimator
 

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vehicled.lab.experiments.ekf_circle import DRIVE_KNOWN, PUBLISHED, Row, Trace
+from vehicled.lab.experiments.ekf_circle import PUBLISHED, Row, Trace
 from vehicled.output import save_figure
 
-_COLOURS = {"measurement": "#9aa5b1", "ekf4_published": "#d1495b", DRIVE_KNOWN: "#e8a13a", "ekf4": "#0b6e4f", "planar": "#2e5eaa"}
-_OTHERS = ("#8d5a97", "#3aa6a6", "#4f4f4f")
+_COLOURS = {
+    "measurement": "#9aa5b1", "ekf4_published": "#d1495b", "ekf4_published+drive": "#e8a13a", "ekf4_paper": "#f2a7c3",
+    "ekf4_paper+drive": "#c77dff", "ekf4_paper+drive+noise": "#7a4fbf", "ekf4": "#0b6e4f", "planar": "#2e5eaa",
+}  # fmt: skip
+_OTHERS = ("#8a5a44", "#3aa6a6", "#4f4f4f")
 SHOWN_S = 60.0
 """Time of the test shown on the map: more circles would hide each other."""
 

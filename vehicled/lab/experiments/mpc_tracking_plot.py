@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vehicled.lab.experiments.mpc_tracking import CURVES, PUBLISHED, SYSTEMS, Row, Trace, curve
+from vehicled.lab.experiments.mpc_tracking import CURVES, PUBLISHED, SYSTEMS, Array, RealRow, Row, Trace, curve
 from vehicled.output import save_figure
 
-_COLOURS = ("#e8a13a", "#0b6e4f", "#d1495b", "#2e5eaa")
+_COLOURS = ("#e8a13a", "#0b6e4f", "#d1495b", "#c77dff", "#7a4fbf", "#2e5eaa")
+_REAL = "#3c3c3c"
 
 
-def plot(traces: Sequence[Trace], rows: Sequence[Row], file: str) -> None:
+def plot(traces: Sequence[Trace], rows: Sequence[Row], real: Sequence[tuple[RealRow, Array]], file: str) -> None:
     """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
     from matplotlib.figure import Figure
 
@@ -30,6 +31,9 @@ def plot(traces: Sequence[Trace], rows: Sequence[Row], file: str) -> None:
             area.plot(*trace.truth_m.T, color=colours[trace.system], lw=0.9, label=label or None)
             way_m = np.cumsum(np.hypot(*np.diff(trace.truth_m, axis=0, prepend=trace.truth_m[:1]).T))
             error.plot(way_m, trace.error_m, color=colours[trace.system], lw=0.9)
+        of_real = [places for row, places in real if row.trajectory == number + 1]
+        for k, places in enumerate(of_real):
+            area.plot(*places.T, color=_REAL, lw=0.9, ls="--", label=None if k else "recorded, real")
         area.set_aspect("equal", adjustable="datalim")
         area.set(xlabel="x (m)", ylabel="y (m)", title=f"trajectory {number + 1}: where the vehicle was")
         area.legend(loc="upper left", fontsize="small")

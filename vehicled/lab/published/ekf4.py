@@ -66,9 +66,9 @@ class PublishedFilterState(Struct, frozen=True):
     P: Array
 
 
-def begin(x_m: float, y_m: float, yaw_rad: float) -> PublishedFilterState:
-    """Return the state at a given pose, at standstill, with the covariance of the published code."""
-    return PublishedFilterState(np.array((x_m, y_m, yaw_rad, 0.0)), np.eye(4))
+def begin(x_m: float, y_m: float, yaw_rad: float, variance: float = 1.0) -> PublishedFilterState:
+    """Return the state at a given pose, at standstill. A variance of 1 is that of the published code."""
+    return PublishedFilterState(np.array((x_m, y_m, yaw_rad, 0.0)), variance * np.eye(4))
 
 
 def predict(p: Ekf4PublishedParams, state: PublishedFilterState, throttle: float, steering: float) -> PublishedFilterState:
@@ -116,6 +116,7 @@ class Ekf4Published:
     heading."""
 
     Params: ClassVar[type[Ekf4PublishedParams]] = Ekf4PublishedParams
+    begin_variance: ClassVar[float] = 1.0
 
     def __init__(
         self, params: Ekf4PublishedParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]
@@ -160,7 +161,7 @@ class Ekf4Published:
         if self._state is None:
             self._start(now_ns)
         else:
-            due = round((now_ns - self._started_ns) / STEP_NS) - self._steps
+            due = self._steps_until(now_ns) - self._steps
             if due > MAX_STEPS:
                 self._steps += due - MAX_STEPS
                 due = MAX_STEPS
@@ -171,23 +172,32 @@ class Ekf4Published:
     def _start(self, now_ns: int) -> None:
         if self._fix is not None and self._yaw_rad is not None:
             east, north, _ = enu_m(self._datum, self._fix)
-            self._state = begin(east, north, atan2(sin(self._yaw_rad), cos(self._yaw_rad)))
+            self._state = begin(east, north, atan2(sin(self._yaw_rad), cos(self._yaw_rad)), self.begin_variance)
             self._started_ns, self._steps = now_ns, 0
             self._newest_ns = max(self._newest_ns, min(self._fix.t_ns, now_ns))
             self._fix = None
 
     def _advance(self) -> None:
         assert self._state is not None
-        state = predict(self._params, self._state, self._throttle, self._steering)
+        state = self._predicted(self._state)
         self._steps += 1
         if self._fix is not None and self._yaw_rad is not None:
             east, north, _ = enu_m(self._datum, self._fix)
-            state, self._nis = correct(self._params, state, east, north, self._yaw_rad)
+            state, self._nis = self._corrected(state, east, north, self._yaw_rad)
             # The newest fix by arrival, stamped no later than its step.
             self._newest_ns = max(self._newest_ns, min(self._fix.t_ns, self._started_ns + self._steps * STEP_NS))
             self._fix = None
         sound = bool(np.abs(state.q).max() < MAX_STATE and np.isfinite(state.P).all())
         self._state = state if sound else None
+
+    def _steps_until(self, now_ns: int) -> int:
+        return round((now_ns - self._started_ns) / STEP_NS)
+
+    def _predicted(self, state: PublishedFilterState) -> PublishedFilterState:
+        return predict(self._params, state, self._throttle, self._steering)
+
+    def _corrected(self, state: PublishedFilterState, x_m: float, y_m: float, yaw_rad: float) -> tuple[PublishedFilterState, float]:
+        return correct(self._params, state, x_m, y_m, yaw_rad)
 
     def _estimate(self, now_ns: int) -> StateEstimate:
         state = self._state
