@@ -47,10 +47,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec import json as msgjson
 
-from vehicled.analysis.timing import timing
-from vehicled.attribution import WITHOUT_CAUSE, holder_name
+from vehicled.core.attribution import WITHOUT_CAUSE, holder_name
+from vehicled.core.messages import Cause, TaskTick
 from vehicled.log.reader import LogReader
-from vehicled.messages import Cause, TaskTick
+from vehicled.offline.analysis.timing import timing
 
 PAUSE_S = 6.0
 """Undisturbed time at the start of the drive."""

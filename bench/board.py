@@ -25,15 +25,15 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.executive import Executive, TaskSpec
-from vehicled.messages import TaskTick
+from vehicled.core.executive import Executive, TaskSpec
+from vehicled.core.messages import TaskTick
+from vehicled.core.tasks import PIPELINE
 from vehicled.profile import load_profile
 from vehicled.run.plan import Plan
 from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
 from vehicled.runtime.board import facts
 from vehicled.runtime.board.recording import BoardRecording, BoardStopwatch, read
-from vehicled.tasks import PIPELINE
 
 PR_CAPBSET_DROP = 24
 QUOTA = 0.35

@@ -26,8 +26,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.messages import Event, TaskTick
 from vehicled.log.reader import LogReader
-from vehicled.messages import Event, TaskTick
 
 WARM_UP_NS = 3 * 10**9
 """Time left out at the start of each drive, while its processes start side by side."""
@@ -48,7 +48,7 @@ class Bridge(Struct, frozen=True):
 
 def ros2() -> Bridge:
     """Return the bridge to ROS 2, read by a node that subscribes ``/odometry``."""
-    from vehicled.bridges.ros2.dds import DdsParticipant
+    from vehicled.live.bridges.ros2.dds import DdsParticipant
 
     domain = 10 + os.getpid() % 200
     participant = DdsParticipant(domain, "127.0.0.1")
@@ -60,7 +60,7 @@ def ros2() -> Bridge:
             stamps = [message.header.stamp for message in reader.take(1) if hasattr(message, "header")]
             ages_s += [now_s - stamp.sec - stamp.nanosec * 1e-9 for stamp in stamps]
 
-    return Bridge(["--ros2"], "vehicled.bridges.ros2.server", client, {"ROS_DOMAIN_ID": str(domain)})
+    return Bridge(["--ros2"], "vehicled.live.bridges.ros2.server", client, {"ROS_DOMAIN_ID": str(domain)})
 
 
 def mavlink() -> Bridge:
@@ -85,7 +85,7 @@ def mavlink() -> Bridge:
                 link.mav.command_long_send(1, 1, mavutil.mavlink.MAV_CMD_SET_MESSAGE_INTERVAL, 0, *wanted, 0, 0, 0, 0, 0)
 
     return Bridge(
-        ["--mavlink", f"udp:127.0.0.1:{port}", "--mavlink-commands"], "vehicled.bridges.mavlink.server", client
+        ["--mavlink", f"udp:127.0.0.1:{port}", "--mavlink-commands"], "vehicled.live.bridges.mavlink.server", client
     )  # fmt: skip
 
 

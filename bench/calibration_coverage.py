@@ -25,15 +25,15 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Pose
 from sim_backend.plant.registry import plant_class
 from sim_backend.plant.twin_file import load_twin
-from vehicled.lab.calibration.calibrate import calibrate
-from vehicled.lab.calibration.four_dof_model import FourDofModel
-from vehicled.lab.calibration.quantity import CalibrationModel
-from vehicled.lab.calibration.run import Run
-from vehicled.lab.calibration.twin_model import TwinModel, friction_of
+from vehicled.offline.twin.calibration.calibrate import calibrate
+from vehicled.offline.twin.calibration.four_dof_model import FourDofModel
+from vehicled.offline.twin.calibration.quantity import CalibrationModel
+from vehicled.offline.twin.calibration.run import Run
+from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile, Sim, TwinVehicle
-from vehicled.terminal import print_table
+from vehicled.run.terminal import print_table
 
 WITHIN = 1.96
 COMMAND_S, ROW_S, STEP_NS = 0.02, 0.05, 1_000_000

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.double_track.parameters import Axle, TwinParameters
 from sim_backend.plant.twin_file import load_twin
-from vehicled.lab.validation.drive import drive
-from vehicled.lab.validation.metrics import errors_of
-from vehicled.lab.validation.reference import Reference, ReferenceRunError, find, read
-from vehicled.recordings import table
-from vehicled.recordings.public_data import DATA_FOLDER
+from vehicled.offline.recordings import table
+from vehicled.offline.recordings.public_data import DATA_FOLDER
+from vehicled.offline.twin.validation.drive import drive
+from vehicled.offline.twin.validation.metrics import errors_of
+from vehicled.offline.twin.validation.reference import Reference, ReferenceRunError, find, read
 
 PRIOR = {
     "lateral slope": (0.85, 0.15), "grip": (1.07, 0.06), "front roll stiffness": (45e3, 12e3), "rear roll stiffness": (25e3, 10e3),

@@ -39,10 +39,10 @@ from drivers.ublox import codec as ublox
 from drivers.ublox import layouts, nmea
 from drivers.ublox.device import UbloxDevice
 from drivers.vesc.canbus import Status, decode_can, encode_can
-from vehicled.messages import GnssFix, Heading, ImuSample, Message, PortState, Vector3
-from vehicled.recordings.public_data import DATA_FOLDER
-from vehicled.wire.can import RECORD_BYTES, pack, unpack_all
-from vehicled.wire.framing import Framer
+from vehicled.core.messages import GnssFix, Heading, ImuSample, Message, PortState, Vector3
+from vehicled.core.wire.can import RECORD_BYTES, pack, unpack_all
+from vehicled.core.wire.framing import Framer
+from vehicled.offline.recordings.public_data import DATA_FOLDER
 
 CAPTURE = Path(DATA_FOLDER).expanduser() / "captures/gnss/gpsd__ublox-zed-f9r.log"
 PIECE_BYTES = 512

@@ -25,9 +25,9 @@ from sim_backend.plant.double_track.constants import constants
 from sim_backend.plant.double_track.model import DoubleTrack
 from sim_backend.plant.double_track.tyre import Contact, contact, deflected
 from sim_backend.plant.twin_file import load_twin
-from vehicled.lab.validation.drive import drive
-from vehicled.lab.validation.metrics import errors_of
-from vehicled.lab.validation.reference import find, read
+from vehicled.offline.twin.validation.drive import drive
+from vehicled.offline.twin.validation.metrics import errors_of
+from vehicled.offline.twin.validation.reference import find, read
 
 STEP_S, ROW_S, END_S = 5e-4, 0.01, 6.5
 VEHICLES = {1: "ford_escort", 2: "bmw_320i", 3: "vw_vanagon"}

@@ -37,14 +37,14 @@ from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.imu import Imu
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.motor_status import MotorStatusSensor
-from vehicled.messages import NAN3, NAN9, ActuatorCommand, EstimatorStatus, GnssFix, ImuSample, Message, StateEstimate
+from vehicled.core.messages import NAN3, NAN9, ActuatorCommand, EstimatorStatus, GnssFix, ImuSample, Message, StateEstimate
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.gnss import GnssModel
 from vehicled.profile.loading import load_profile
+from vehicled.profile.registry import resolve
 from vehicled.profile.schema import Profile
 from vehicled.profile.sensors import MotorStatusModel
-from vehicled.registry import resolve
-from vehicled.terminal import print_table
+from vehicled.run.terminal import print_table
 
 START_NS = 1_000_000_000
 STEP_NS = 5_000_000

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from vehicled.learning.dataset import Meaning, files_in, load, read_drives
-from vehicled.recordings.public_data import DATA_FOLDER
-from vehicled.terminal import print_table
+from vehicled.offline.learning.dataset import Meaning, files_in, load, read_drives
+from vehicled.offline.recordings.public_data import DATA_FOLDER
+from vehicled.run.terminal import print_table
 
 LEFT, HEADING = "reference_left_m", "reference_heading_rad"
 """Errors of the published state that steering answers."""

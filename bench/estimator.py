@@ -22,15 +22,15 @@ from typing import Any
 
 import numpy as np
 
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix, Heading, HeadingKind, ImuSample
+from vehicled.core.vehicle import Drive as Motor
+from vehicled.core.vehicle import Steering, Vehicle
 from vehicled.estimation.ins.estimator import Ins
 from vehicled.estimation.ins.measurements import Fix, Sensors
 from vehicled.estimation.ins.mechanisation import Drive, Predictor
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import N, State
-from vehicled.messages import CarrierSolution, FixType, GnssFix, Heading, HeadingKind, ImuSample
 from vehicled.paths.datum import LOT_17
-from vehicled.vehicle import Drive as Motor
-from vehicled.vehicle import Steering, Vehicle
 
 BLOCK = 200
 STEP_NS = 5_000_000

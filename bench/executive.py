@@ -18,9 +18,9 @@ from collections.abc import Callable
 
 import anyio
 
-from vehicled.attribution import Reading
-from vehicled.executive import Executive, TaskSpec
-from vehicled.messages import TaskTick
+from vehicled.core.attribution import Reading
+from vehicled.core.executive import Executive, TaskSpec
+from vehicled.core.messages import TaskTick
 from vehicled.runtime.evidence.kernel import WallStopwatch
 from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.timer import Alarm

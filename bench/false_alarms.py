@@ -35,18 +35,18 @@ from scipy.special import betaincinv
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
 from sim_backend.profile_check import resolved_profile
-from vehicled import shipped
-from vehicled.judge import Judge
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.lab.failsafe.injections import INJECTIONS
-from vehicled.lab.failsafe.trial import run_trial
-from vehicled.messages import Fault, Message, Mode, Reaction
+from vehicled.core import shipped
+from vehicled.core.messages import Fault, Message, Mode, Reaction
+from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.injections import INJECTIONS
+from vehicled.offline.failsafe.trial import run_trial
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load
 from vehicled.profile.schema import Profile
+from vehicled.run.judge import Judge
 from vehicled.run.plan import course_of
+from vehicled.run.terminal import Progress
 from vehicled.safety.matrix import MATRIX
-from vehicled.terminal import Progress
 
 SECOND_NS = 1_000_000_000
 PROFILES = tuple(sorted(path.stem for path in shipped.folder("profiles").glob("*.toml")))
@@ -212,7 +212,7 @@ class _Alarms:
         self.found: list[tuple[str, str, str]] = []
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, Fault):
             if message.active and message.reaction >= Reaction.CAP_SPEED:
                 self.found.append((message.reaction.name, message.code, message.reason))

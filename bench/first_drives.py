@@ -9,12 +9,12 @@ import argparse
 from pathlib import Path
 
 from vehicled.estimation.planar.params import PlanarParams
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.loading import sources
-from vehicled.recordings.public_data import DATA_FOLDER
-from vehicled.recordings.recording import Recording
-from vehicled.recordings.set_up import find, judged
-from vehicled.terminal import print_table
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.loading import sources
+from vehicled.offline.recordings.public_data import DATA_FOLDER
+from vehicled.offline.recordings.recording import Recording
+from vehicled.offline.recordings.set_up import find, judged
+from vehicled.run.terminal import print_table
 
 
 def main() -> None:

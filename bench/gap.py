@@ -8,8 +8,8 @@ import argparse
 
 import numpy as np
 
-from vehicled.reality_gap.statistics import compare
-from vehicled.studies.statistics import proportion
+from vehicled.offline.gap.statistics import compare
+from vehicled.offline.studies.statistics import proportion
 
 SPREAD = (0.3, 0.5)
 """Standard deviations of the logarithms of E and S."""

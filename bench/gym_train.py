@@ -16,8 +16,8 @@ import gymnasium
 import numpy as np
 
 from vehicled.control.policy.network import PolicyDescription
-from vehicled.gym.environments import VehicleVectorEnv
-from vehicled.learning.policy_file import Layer, write_policy
+from vehicled.offline.learning.gym.environments import VehicleVectorEnv
+from vehicled.offline.learning.policy_file import Layer, write_policy
 
 try:
     import torch

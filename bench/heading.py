@@ -14,8 +14,8 @@ from statistics import mean
 
 from sim_backend.connection import START_NS
 from sim_backend.scenario import Start
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import EstimatorStatus, Message, Mode
+from vehicled.core.messages import EstimatorStatus, Message, Mode
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
@@ -49,7 +49,7 @@ class Nothing:
     """A log that keeps no record."""
 
     def record(self, message: Message, now_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
 
 
 def measure(way: str, estimator: str, seed: int) -> tuple[float, float, float, float] | None:

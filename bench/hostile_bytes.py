@@ -14,7 +14,7 @@ import json
 from typing import Any
 
 from tests.hostile_bytes import Subject, cost, cpu_ns, filled, inputs, subjects
-from vehicled.terminal import print_table
+from vehicled.run.terminal import print_table
 
 PIECES = 1, 64, 1_024
 """Bytes that arrive together."""

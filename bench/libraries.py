@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.log_write import estimate, time_ours
+from vehicled.core.messages import Message, StateEstimate
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import RunHeader, TaskRow
-from vehicled.messages import Message, StateEstimate
 from vehicled.ros.cdr import packer, unpacker
 from vehicled.ros.definition import definition
 

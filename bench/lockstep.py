@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from vehicled.link import Kind, encode
+from vehicled.core.link import Kind, encode
 from vehicled.run.plan import Plan
 from vehicled.run.session import Observer, drive, greet
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec

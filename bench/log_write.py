@@ -22,9 +22,9 @@ from pathlib import Path
 
 from mcap.writer import Writer
 
+from vehicled.core.messages import Cause, EstimatorStatus, ImuSample, Message, StateEstimate, TaskTick
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import CHANNELS, RunHeader, TaskRow, schema_of
-from vehicled.messages import Cause, EstimatorStatus, ImuSample, Message, StateEstimate, TaskTick
 from vehicled.ros.cdr import packer
 
 RECORDS = 20_000

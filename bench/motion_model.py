@@ -22,14 +22,14 @@ import numpy as np
 from msgspec import structs
 
 import vehicled as v
-from vehicled.lab.sensors.simulate import motion_of, simulated
-from vehicled.messages import GnssFix, ImuSample
+from vehicled.core.messages import GnssFix, ImuSample
+from vehicled.core.vehicle import Vehicle
+from vehicled.offline.gap.judges import driven_ns
+from vehicled.offline.gap.making import make_judge
+from vehicled.offline.recordings import mcap
+from vehicled.offline.recordings.recording import Array, Recording
+from vehicled.offline.sensors.simulate import motion_of, simulated
 from vehicled.profile import Profile, load_profile
-from vehicled.reality_gap.judges import driven_ns
-from vehicled.reality_gap.making import make_judge
-from vehicled.recordings import mcap
-from vehicled.recordings.recording import Array, Recording
-from vehicled.vehicle import Vehicle
 
 DRIVES = {
     "art": ("art", "figure_eight"),
@@ -160,7 +160,7 @@ def draw(file: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Draw the gain over the noise, a panel for each vehicle."""
     from matplotlib.figure import Figure
 
-    from vehicled.output import save_figure
+    from vehicled.run.output import save_figure
 
     names = list(dict.fromkeys(row["vehicle"] for row in rows))
     figure = Figure(figsize=(4.2 * len(names), 4.0), dpi=110, layout="constrained")

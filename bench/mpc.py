@@ -39,7 +39,7 @@ from vehicled.control.mpc.controller import Mpc, MpcParams
 from vehicled.control.mpc.plan import PlanLimits, PlanStart
 from vehicled.control.mpc.qp_solver import CompressedColumns, OsqpSolver
 from vehicled.control.speed import SpeedParams
-from vehicled.messages import EstimatorStatus, StateEstimate
+from vehicled.core.messages import EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 

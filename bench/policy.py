@@ -21,8 +21,8 @@ from tests.policy_bench import layers, write_policy
 from vehicled.control.interface import Controller
 from vehicled.control.linear import Linear, LinearParams
 from vehicled.control.policy.controller import PolicyParams, policy_class
-from vehicled.learning.policy_file import Layer
-from vehicled.messages import EstimatorStatus, StateEstimate
+from vehicled.core.messages import EstimatorStatus, StateEstimate
+from vehicled.offline.learning.policy_file import Layer
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 

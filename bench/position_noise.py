@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.lab.sensors import positions
-from vehicled.lab.sensors.allan import overlapping
-from vehicled.lab.sensors.positions import Form, walk_places
-from vehicled.lab.sensors.reading import read
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.recording import Array
+from vehicled.offline.sensors import positions
+from vehicled.offline.sensors.allan import overlapping
+from vehicled.offline.sensors.positions import Form, walk_places
+from vehicled.offline.sensors.reading import read
 from vehicled.profile.gnss import InnerWalk, RandomWalk, RecordedError, SimulatorWalk, WhiteError
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.recording import Array
 
 DRAWS = 100
 SETTLE_S = 200.0
@@ -203,7 +203,7 @@ def draw_picture(file: Path, loaded: Sequence[Recorded], models: dict[str, Array
     """Draw increments and Allan deviations, recorded and modelled."""
     from matplotlib.figure import Figure
 
-    from vehicled.output import save_figure
+    from vehicled.run.output import save_figure
 
     figure = Figure(figsize=(12.0, 5.2), dpi=110, layout="constrained")
     panels = [figure.add_subplot(1, 2, k + 1) for k in range(2)]

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from vehicled.lab.experiments.drive_response import DriveResponse, ResponseError, identify
-from vehicled.lab.experiments.prediction_spread import BETWEEN, DRIFT_SIGMA_RADPS
-from vehicled.lab.experiments.twin_prediction import heading_drift_radps, recorded_drives
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.public_data import data_folder
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.public_data import data_folder
+from vehicled.offline.replications.experiments.drive_response import DriveResponse, ResponseError, identify
+from vehicled.offline.replications.experiments.prediction_spread import BETWEEN, DRIFT_SIGMA_RADPS
+from vehicled.offline.replications.experiments.twin_prediction import heading_drift_radps, recorded_drives
 
 THROTTLE = 0.79
 """Mean throttle of the recorded drives, at which their speeds are compared."""

@@ -19,8 +19,8 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion, Pose, VehicleLostError
 from sim_backend.plant.registry import plant_class
 from sim_backend.plant.twin_file import load_twin
-from vehicled.lab.published.pure_pursuit import PurePursuitPublished
-from vehicled.messages import EstimatorStatus, StateEstimate
+from vehicled.core.messages import EstimatorStatus, StateEstimate
+from vehicled.offline.replications.published.pure_pursuit import PurePursuitPublished
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker

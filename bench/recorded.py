@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from vehicled.recordings.benchmark import Task, chosen, default_identifier, run_all
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.public_data import DATA_FOLDER
-from vehicled.recordings.report import Overall, overall, sheets, to_raw
-from vehicled.recordings.scores import Score
-from vehicled.registry import names
-from vehicled.terminal import Progress, print_table
+from vehicled.offline.recordings.benchmark import Task, chosen, default_identifier, run_all
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.public_data import DATA_FOLDER
+from vehicled.offline.recordings.report import Overall, overall, sheets, to_raw
+from vehicled.offline.recordings.scores import Score
+from vehicled.profile.registry import names
+from vehicled.run.terminal import Progress, print_table
 
 KINDS = ("mocap", "rtk", "plain_start", "plain", "path")
 

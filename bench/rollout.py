@@ -18,10 +18,10 @@ import numpy as np
 import vehicled as v
 from vehicled.control.preview import Preview
 from vehicled.control.rollout.simulation import CourseTable, TrackModel, simulate
-from vehicled.messages import Fault, GroundTruth
+from vehicled.core.messages import Fault, GroundTruth
 from vehicled.paths.catalog import load_course
 from vehicled.paths.lateral_offset import LateralOffset
-from vehicled.terminal import print_table
+from vehicled.run.terminal import print_table
 
 COURSE = load_course("lot17")
 RADIUS_M = 0.2

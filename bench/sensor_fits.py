@@ -13,12 +13,12 @@ import numpy as np
 
 from sim_backend.sensors.gnss_errors import RecordedGnssError
 from sim_backend.sensors.noise import Normals, stream
-from vehicled.lab.sensors import positions
-from vehicled.lab.sensors.allan import TERMS, Terms, allan, fit_with_doubt, samples
-from vehicled.lab.sensors.positions import Form
+from vehicled.offline.recordings.recording import Array
+from vehicled.offline.sensors import positions
+from vehicled.offline.sensors.allan import TERMS, Terms, allan, fit_with_doubt, samples
+from vehicled.offline.sensors.positions import Form
+from vehicled.offline.studies.statistics import proportion
 from vehicled.profile.gnss import GnssModel, RecordedError
-from vehicled.recordings.recording import Array
-from vehicled.studies.statistics import proportion
 
 PERIOD_S = 0.25
 PARTS = ("white_m", "wander_m", "wander_s", "smooth_m", "smooth_s")

@@ -25,16 +25,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import kendalltau
 
-from vehicled.lab.sensors import model, positions
-from vehicled.lab.sensors.reading import read
-from vehicled.lab.sensors.simulate import simulated
+from vehicled.offline.gap.gap import compare_sets
+from vehicled.offline.gap.making import make_judge
+from vehicled.offline.gap.runs import JudgedRun, RunSet, judge_run
+from vehicled.offline.recordings.loading import sources
+from vehicled.offline.recordings.public_data import DATA_FOLDER
+from vehicled.offline.recordings.recording import Recording
+from vehicled.offline.sensors import model, positions
+from vehicled.offline.sensors.reading import read
+from vehicled.offline.sensors.simulate import simulated
 from vehicled.profile import load_profile
-from vehicled.reality_gap.gap import compare_sets
-from vehicled.reality_gap.making import make_judge
-from vehicled.reality_gap.runs import JudgedRun, RunSet, judge_run
-from vehicled.recordings.loading import sources
-from vehicled.recordings.public_data import DATA_FOLDER
-from vehicled.recordings.recording import Recording
 
 PUBLISHED = ("gauss", "random_walk", "airsim", "gauss_airsim", "random_walk_airsim")
 FITTED = {"fitted": "recorded", "gauss, fitted": "gauss", "walk, fitted": "random_walk"}

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.control_socket.client import Client
-from vehicled.control_socket.socket_path import SocketPathError
+from vehicled.core.messages import ActuatorCommand, Mode, TaskTick
+from vehicled.live.control_socket.client import Client
+from vehicled.live.control_socket.socket_path import SocketPathError
 from vehicled.log.reader import LogReader
-from vehicled.messages import ActuatorCommand, Mode, TaskTick
 
 NONE, BESIDE, DRIVES = "no program", "setpoints, not used", "setpoints drive"
 ARMS = (NONE, BESIDE, DRIVES)

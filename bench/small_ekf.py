@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
+from vehicled.core.messages import CarrierSolution, GnssFix, Heading, ImuSample
 from vehicled.estimation.four_dof import drive_rate
-from vehicled.messages import CarrierSolution, GnssFix, Heading, ImuSample
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.loading import sources
-from vehicled.recordings.prediction import Commands
-from vehicled.recordings.public_data import DATA_FOLDER
-from vehicled.recordings.recording import Array, Recording, arrival_ns, seconds
-from vehicled.recordings.runner import make_estimator, run
-from vehicled.terminal import print_table
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.loading import sources
+from vehicled.offline.recordings.prediction import Commands
+from vehicled.offline.recordings.public_data import DATA_FOLDER
+from vehicled.offline.recordings.recording import Array, Recording, arrival_ns, seconds
+from vehicled.offline.recordings.runner import make_estimator, run
+from vehicled.run.terminal import print_table
 
 KINDS = ("plain_start", "plain")
 SIZE_M, WHITE_M, YAW_DENSITY = 1.8, 0.05, 0.02

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from vehicled.messages import ActuatorCommand, CarrierSolution, HeadingKind
-from vehicled.recordings import art, least_squares, messages, smoothing
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.loading import sources
-from vehicled.recordings.public_data import DATA_FOLDER
-from vehicled.recordings.recording import Array, Recording, arrival_ns, seconds
-from vehicled.recordings.runner import make_estimator, make_identifier, run
-from vehicled.terminal import print_table
+from vehicled.core.messages import ActuatorCommand, CarrierSolution, HeadingKind
+from vehicled.offline.recordings import art, least_squares, messages, smoothing
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.loading import sources
+from vehicled.offline.recordings.public_data import DATA_FOLDER
+from vehicled.offline.recordings.recording import Array, Recording, arrival_ns, seconds
+from vehicled.offline.recordings.runner import make_estimator, make_identifier, run
+from vehicled.run.terminal import print_table
 
 GAIN_RAD, OFFSET_RAD, DELAY_S, RATE_RADPS = 0.21, 0.006, 0.35, 0.67
 NOISE_M, GYRO_DRIFT_RAD = 0.01, 0.0006

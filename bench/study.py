@@ -27,7 +27,7 @@ import vehicled as v
 from vehicled.run.plan import Plan
 from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
-from vehicled.terminal import print_table
+from vehicled.run.terminal import print_table
 
 PARTS: dict[str, tuple[str, ...]] = {
     "simulated world": ("sim_backend",),

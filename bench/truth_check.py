@@ -12,7 +12,7 @@ from math import isfinite, sqrt
 import numpy as np
 
 from tests.reference_bench import ANTENNA_M, ARM_M, drive
-from vehicled.lab.sensors.truth import QUANTITIES, check, series
+from vehicled.offline.sensors.truth import QUANTITIES, check, series
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.gnss import GnssModel
 from vehicled.profile.sensors import ReferenceModel

@@ -29,9 +29,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
+from vehicled.core.messages import Event, TaskTick
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import CHANNELS
-from vehicled.messages import Event, TaskTick
 
 NONE, ALONE, FOUR = "no view", "view, nobody looks", "view, four readers"
 ARMS = (NONE, ALONE, FOUR)
@@ -144,7 +144,7 @@ def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
 def _child_of(pid: int) -> int:
     """Return the view's process among the children of a daemon."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return next(int(child) for child in children if b"vehicled.view.server" in Path(f"/proc/{child}/cmdline").read_bytes())
+    return next(int(child) for child in children if b"vehicled.live.view.server" in Path(f"/proc/{child}/cmdline").read_bytes())
 
 
 def _cpu_s(pid: int) -> float:

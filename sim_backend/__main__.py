@@ -54,7 +54,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
     from sim_backend.server import serve
     from sim_backend.world import WorldSetup
-    from vehicled.link import LinkError
+    from vehicled.core.link import LinkError
     from vehicled.paths.catalog import load_course
     from vehicled.profile import load
 

@@ -1,6 +1,6 @@
 """Simulator side of the link: addresses, one connection, greeting. Blocking; used before real time begins.
 
-A run serves one daemon. Errors: :class:`ListenError` (the address is unusable) and :class:`vehicled.link.LinkError` (the peer broke
+A run serves one daemon. Errors: :class:`ListenError` (the address is unusable) and :class:`vehicled.core.link.LinkError` (the peer broke
 the protocol or vanished).
 """
 
@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from vehicled.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, encode, encode_hello
+from vehicled.core.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, encode, encode_hello
 
 START_NS = 1_000_000_000
 """Start time of a lockstep run, ns. Not 0, so that a forgotten stamp stands out."""
@@ -128,7 +128,7 @@ class Peer:
         self._backlog: list[Frame] = []
 
     def greet(self, ports: list[str], identity: str, world: dict[str, str], urls: dict[str, str] | None = None) -> Hello:
-        """Exchange greetings and return the daemon's. Raises :class:`vehicled.link.LinkError`. See :class:`vehicled.link.Hello`."""
+        """Exchange greetings and return the daemon's. Raises :class:`vehicled.core.link.LinkError`. See :class:`vehicled.core.link.Hello`."""
         hello = Hello(
             role="simulator",
             clock="lockstep",

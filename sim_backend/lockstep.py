@@ -2,14 +2,14 @@
 
 from sim_backend.connection import Goodbye, Peer
 from sim_backend.world import World
-from vehicled.link import Kind, LinkError, decode_line, encode
+from vehicled.core.link import Kind, LinkError, decode_line, encode
 
 HORIZON_NS = 1_000_000_000
 """Longest grant, ns; it bounds the data of one grant even if the daemon asks to be woken later."""
 
 
 def run_lockstep(peer: Peer, world: World, start_ns: int) -> str:
-    """Grant time until the daemon says goodbye; return its reason. Raises :class:`vehicled.link.LinkError`.
+    """Grant time until the daemon says goodbye; return its reason. Raises :class:`vehicled.core.link.LinkError`.
 
     One send per grant: all DATA that arrives up to the instant the daemon asked for, then the GRANT of that instant.
     """

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from vehicled.wire import can, slcan
+from vehicled.core.wire import can, slcan
 
 SLCAN_BITRATE = 500_000
 _READ_BYTES = 4096

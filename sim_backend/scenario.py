@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from sim_backend.plant.interface import Motion, Plant, Pose
-from vehicled.messages import OperatorAction, OperatorCommand
+from vehicled.core.messages import OperatorAction, OperatorCommand
 from vehicled.profile.schema import Profile
 
 Start = Literal["stand", "align", "push"]

@@ -14,8 +14,9 @@ from sim_backend.lockstep import run_lockstep
 from sim_backend.plant.interface import VehicleLostError
 from sim_backend.plant.registry import prepare
 from sim_backend.world import SIMULATED_UTC_NS, WorldSetup, port_names
-from vehicled import __version__, plugins
-from vehicled.link import LinkError
+from vehicled import __version__
+from vehicled.core.link import LinkError
+from vehicled.profile import plugins
 
 if TYPE_CHECKING:
     # Imported late, because lockstep needs no terminal code.
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def serve(listener: Listener, setup: WorldSetup) -> str:
-    """Serve one daemon; return its reason for ending, or that of the vehicle. Raises :class:`vehicled.link.LinkError`."""
+    """Serve one daemon; return its reason for ending, or that of the vehicle. Raises :class:`vehicled.core.link.LinkError`."""
     connection = listener.accept()
     with connection:
         peer = Peer(connection)

@@ -12,7 +12,7 @@ from sim_backend.ptys import Ptys
 from sim_backend.sockets import Sockets
 from sim_backend.terminals import Terminals
 from sim_backend.world import World
-from vehicled.link import PACE_BEAT_NS, PACE_LEAD_NS, Frame, Kind, LinkError, decode_line, decode_lost, encode, encode_lost
+from vehicled.core.link import PACE_BEAT_NS, PACE_LEAD_NS, Frame, Kind, LinkError, decode_line, decode_lost, encode, encode_lost
 from vehicled.runtime.loop import PreciseSelector
 
 HEARTBEAT_NS = 50_000_000
@@ -134,7 +134,7 @@ def run_wall(
     *,
     shared: bool = False,
 ) -> str:
-    """Run in real time until the daemon says goodbye; return its reason. Raises :class:`vehicled.link.LinkError`.
+    """Run in real time until the daemon says goodbye; return its reason. Raises :class:`vehicled.core.link.LinkError`.
 
     ``ptys``, ``sockets``: devices that the daemon reaches by these instead of the link; ``ports`` are the names by port number.
     ``shared``: the clock leaves out the time for which the computer lets this process or the daemon not run.

@@ -32,7 +32,7 @@ from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.steering_feedback import SteeringFeedbackSensor
 from sim_backend.sensors.truth import Truth
 from sim_backend.sensors.wheel_encoders import WheelEncoders
-from vehicled.messages import Message, OperatorAction, OperatorCommand
+from vehicled.core.messages import Message, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Device, Profile
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.attribution import Reading
-from vehicled.executive import DeclaredStopwatch, Executive, TaskSpec
-from vehicled.messages import TaskTick
+from vehicled.core.attribution import Reading
+from vehicled.core.executive import DeclaredStopwatch, Executive, TaskSpec
+from vehicled.core.messages import TaskTick
+from vehicled.core.tasks import PIPELINE
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
 from vehicled.runtime.board.recording import BoardRecording, TaskTimes, record
-from vehicled.tasks import PIPELINE
 
 START = 5_000_000_123
 FIELDS = ("release_ns", "start_ns", "end_ns", "skipped", "task", "missed")

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from sim_backend.emulators.interface import DriveCommand, Emulator
-from vehicled.messages import Event, Fault, Message, PortState
-from vehicled.ports import Device as Driver
-from vehicled.ports import Reopen, Send, SetBaud
+from vehicled.core.messages import Event, Fault, Message, PortState
+from vehicled.core.ports import Device as Driver
+from vehicled.core.ports import Reopen, Send, SetBaud
 from vehicled.profile.schema import Choice, Device
 
 MS = 1_000_000

@@ -24,9 +24,9 @@ import pytest
 
 import sim_backend.__main__
 from vehicled.log import pipe, writer
+from vehicled.offline.studies import pool, worker
 from vehicled.run import session
 from vehicled.runtime import realtime, simulator
-from vehicled.studies import pool, worker
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -36,7 +36,7 @@ FREEZE = gc.freeze
 PROGRAMS: dict[str, Callable[[list[str]], int]] = {
     "sim_backend": sim_backend.__main__.main,
     "vehicled.log.writer": lambda _: writer.main(),
-    "vehicled.studies.worker": lambda arguments: _work(int(arguments[0])),
+    "vehicled.offline.studies.worker": lambda arguments: _work(int(arguments[0])),
 }
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.messages import ActuatorCommand, ControlCommand, Mode, Reaction
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.core.messages import ActuatorCommand, ControlCommand, Mode, Reaction
+from vehicled.core.vehicle import Limits, Vehicle
 
 STEERING, THROTTLE, BRAKE, NOT_FINITE, RATE, ACCELERATION, JERK = 1, 2, 4, 8, 16, 32, 64
 VEHICLE = make_vehicle(

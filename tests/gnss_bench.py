@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.gnss import Gnss
-from vehicled.messages import GnssFix
+from vehicled.core.messages import GnssFix
 from vehicled.paths.datum import Datum
 from vehicled.profile.gnss import GnssModel
 

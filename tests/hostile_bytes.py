@@ -11,11 +11,11 @@ from unittest import mock
 
 from drivers.pwm_board import codec as pwm_board
 from tests.conformance.test_device_contract import DEVICES, SILENT
-from vehicled import link
-from vehicled.messages import PortState
-from vehicled.wire import slcan
-from vehicled.wire.can import CanFrame
-from vehicled.wire.framing import CheckedFrame
+from vehicled.core import link
+from vehicled.core.messages import PortState
+from vehicled.core.wire import slcan
+from vehicled.core.wire.can import CanFrame
+from vehicled.core.wire.framing import CheckedFrame
 
 Feed = Callable[[bytes], object]
 

@@ -8,8 +8,7 @@ from math import cos, remainder, sin, tan, tau
 import numpy as np
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.estimation.identification.identifier import SingleTrackIdentifier
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
     Heading,
@@ -19,6 +18,7 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.estimation.identification.identifier import SingleTrackIdentifier
 
 NAN = float("nan")
 STEP_S = 0.02

@@ -25,7 +25,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def messages() -> str:
     """Messages that the vehicle takes."""
-    from vehicled.bridges.mavlink.autopilot import TAKEN
+    from vehicled.live.bridges.mavlink.autopilot import TAKEN
 
     return table(
         ["message", "what comes of it", "needs `--mavlink-commands`"],
@@ -35,7 +35,7 @@ def messages() -> str:
 
 def refused_messages() -> str:
     """Messages that the vehicle knows and refuses."""
-    from vehicled.bridges.mavlink.autopilot import REFUSED
+    from vehicled.live.bridges.mavlink.autopilot import REFUSED
 
     by_cure: dict[str, list[str]] = {}
     for name, cure in REFUSED.items():
@@ -47,8 +47,8 @@ def command_rows() -> str:
     """Commands that the vehicle follows."""
     from pymavlink.dialects.v20 import ardupilotmega as mav
 
-    from vehicled.bridges.mavlink.commands import commands
-    from vehicled.bridges.mavlink.telemetry import Schedule
+    from vehicled.live.bridges.mavlink.commands import commands
+    from vehicled.live.bridges.mavlink.telemetry import Schedule
 
     rows = []
     for number, row in commands(Schedule()).items():
@@ -61,7 +61,7 @@ def command_rows() -> str:
 
 def frames() -> str:
     """Coordinate frames of places and velocities."""
-    from vehicled.bridges.mavlink.places import LOCAL_FRAMES, VELOCITY_FRAMES, frame_name
+    from vehicled.live.bridges.mavlink.places import LOCAL_FRAMES, VELOCITY_FRAMES, frame_name
     from vehicled.paths.mission import GLOBAL_FRAMES, LOCAL_NED
 
     everywhere = "reposition, targets, mission items"
@@ -89,8 +89,8 @@ def mission_items() -> str:
 
 def ros_topics() -> str:
     """Topics that ROS nodes may command with."""
-    from vehicled.bridges.ros2.requests import REQUESTS
-    from vehicled.bridges.ros2.topics import COMMANDS
+    from vehicled.live.bridges.ros2.requests import REQUESTS
+    from vehicled.live.bridges.ros2.topics import COMMANDS
 
     rows = []
     for (topic, type_name), request in COMMANDS.items():
@@ -106,7 +106,7 @@ def ros_topics() -> str:
 
 def requests() -> str:
     """Requests of the control socket with their fields."""
-    from vehicled.control_socket import protocol
+    from vehicled.live.control_socket import protocol
 
     rows = []
     for request in get_args(protocol.Request):

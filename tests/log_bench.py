@@ -6,10 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vehicled import shipped
-from vehicled.log.offline import LogFile
-from vehicled.log.schema import Attachment, RunHeader, TaskRow
-from vehicled.messages import (
+from vehicled.core import shipped
+from vehicled.core.messages import (
     ActuatorCommand,
     CarrierSolution,
     Cause,
@@ -23,6 +21,8 @@ from vehicled.messages import (
     StateEstimate,
     TaskTick,
 )
+from vehicled.log.offline import LogFile
+from vehicled.log.schema import Attachment, RunHeader, TaskRow
 from vehicled.paths.datum import LOT_17
 
 START_NS = 2_000_000_000

@@ -8,7 +8,7 @@ import numpy as np
 from vehicled.control.linear import LinearParams
 from vehicled.control.policy.features import PUBLISHED
 from vehicled.control.policy.network import PolicyDescription
-from vehicled.learning.policy_file import Layer, onnx_bytes
+from vehicled.offline.learning.policy_file import Layer, onnx_bytes
 
 
 def layers(*sizes: int, seed: int = 1) -> list[Layer]:

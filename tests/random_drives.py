@@ -38,16 +38,16 @@ from tests.closed_loop.misfortunes import ASKED as REQUESTS
 from tests.closed_loop.misfortunes import HOST, OUTSIDE, SAID, SPOILT, end_s, kind
 from tests.closed_loop.outside import Outside
 from tests.closed_loop.pair_bench import begin
-from vehicled import shipped
-from vehicled.judge import truth_tracker
-from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode, OperatorAction, Reaction
+from vehicled.core import shipped
+from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode, OperatorAction, Reaction
+from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.paths.course import Course
 from vehicled.profile import load
 from vehicled.profile.schema import Profile
+from vehicled.run.judge import truth_tracker
 from vehicled.run.plan import course_of
+from vehicled.run.terminal import Progress
 from vehicled.safety.monitors.speed import MOVING_RATIO, STANDING_MPS
-from vehicled.terminal import Progress
-from vehicled.vehicle import STANDSTILL_MPS
 
 ESTIMATORS = ("ekf4", "planar", "ins")
 COUNTS = (0, 1, 2, 2, 2, 3, 3)
@@ -183,7 +183,7 @@ class TruthJudge(Judge):
         self.drove = False
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         super().record(message, log_time_ns)
         if isinstance(message, GroundTruth):
             self._on_truth(message, log_time_ns)

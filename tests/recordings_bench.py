@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vehicled.recordings import art
-from vehicled.recordings.recording import Recording
+from vehicled.offline.recordings import art
+from vehicled.offline.recordings.recording import Recording
 
 ROW_S = 0.1
 SPEED_MPS = 1.0

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.reference import Reference
-from vehicled.messages import GnssFix, ReferenceState
+from vehicled.core.messages import GnssFix, ReferenceState
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.gnss import GnssModel
 from vehicled.profile.sensors import ReferenceModel

@@ -22,12 +22,12 @@ from cyclonedds.util import duration
 from rosbags.typesys import Stores, get_typestore
 
 from tests.unit.view_facts import STARTED_NS, estimate, packed
-from vehicled.bridges.frames import FrameKind
-from vehicled.bridges.process import BridgeProcess
-from vehicled.bridges.ros2.config import Ros2Config
-from vehicled.bridges.ros2.dds import configuration, idl_type
-from vehicled.bridges.ros2.topics import dds_name
-from vehicled.messages import ImuSample, Message
+from vehicled.core.messages import ImuSample, Message
+from vehicled.live.bridges.frames import FrameKind
+from vehicled.live.bridges.process import BridgeProcess
+from vehicled.live.bridges.ros2.config import Ros2Config
+from vehicled.live.bridges.ros2.dds import configuration, idl_type
+from vehicled.live.bridges.ros2.topics import dds_name
 
 DOMAIN = 10 + os.getpid() % 200
 """Tests that run side by side do not hear each other."""
@@ -130,7 +130,7 @@ def padded(record: bytes) -> bytes:
 @contextmanager
 def bridge(**changes: Any) -> Iterator[BridgeProcess]:
     """Run the bridge's process."""
-    process = BridgeProcess.start("ROS 2", "vehicled.bridges.ros2.server", msgspec.structs.replace(CONFIG, **changes))
+    process = BridgeProcess.start("ROS 2", "vehicled.live.bridges.ros2.server", msgspec.structs.replace(CONFIG, **changes))
     try:
         yield process
     finally:

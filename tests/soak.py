@@ -29,7 +29,7 @@ from tests.closed_loop.fault_judge import ASKED, DRIVING, FINISHED, SECOND_NS, J
 from tests.closed_loop.misfortunes import end_s, kind, misfortunes
 from tests.closed_loop.outside import Outside
 from tests.closed_loop.pair_bench import begin, course_of, profile_of, stands
-from vehicled.messages import Mode, OperatorAction
+from vehicled.core.messages import Mode, OperatorAction
 
 COURSES = ("circle_r5_ccw", "circle_r5_cw", "figure_eight", "lot17", "square")
 PAUSE_S = (5.0, 12.0)

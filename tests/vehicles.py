@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from vehicled.vehicle import Drive, Steering, Vehicle
+from vehicled.core.vehicle import Drive, Steering, Vehicle
 
 DRIVE = Drive(
     stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,

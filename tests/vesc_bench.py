@@ -7,8 +7,8 @@ from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.vesc import VescCanEmulator, VescUartEmulator
-from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, WheelSpeed
-from vehicled.ports import Send
+from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, WheelSpeed
+from vehicled.core.ports import Send
 from vehicled.profile.schema import Choice, Device
 
 MS = 1_000_000

@@ -1,6 +1,6 @@
 """A daemon that drives small autonomous ground vehicles: a pure machine driven by a thin runtime.
 
-``import vehicled as v`` gives the Python interface of :mod:`vehicled.api`, and every message type with its enumerations.
+``import vehicled as v`` gives the Python interface of :mod:`vehicled.offline.api`, and every message type with its enumerations.
 """
 
 from typing import Any
@@ -18,14 +18,14 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name == "replay":
-        return import_module("vehicled.replay")
-    return getattr(import_module("vehicled.api"), name) if name in _API else _message(name)
+        return import_module("vehicled.offline.replay")
+    return getattr(import_module("vehicled.offline.api"), name) if name in _API else _message(name)
 
 
 def _message(name: str) -> Any:
     from importlib import import_module
 
-    messages = import_module("vehicled.messages")
+    messages = import_module("vehicled.core.messages")
     if name in messages.__all__:
         return getattr(messages, name)
     raise AttributeError(f"module 'vehicled' has no attribute {name!r}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import atan2, cos, hypot, isfinite, nan, pi, sin
 
 from drivers.imu.base import Vector
-from vehicled.wire.usage import Problem, Unused
+from vehicled.core.wire.usage import Problem, Unused
 
 ROTATION_TOLERANCE = 0.01
 """Largest distance from one of the length of a quaternion or of a column of a matrix. The coarsest format here resolves 3e-5, and

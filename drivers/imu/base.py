@@ -11,14 +11,14 @@ from typing import Annotated, ClassVar, Protocol
 from msgspec import Meta, Struct, json
 from msgspec.structs import replace
 
-from vehicled.messages import NAN, NAN3, Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
-from vehicled.ports import NEVER_NS, Action, Device, Send, Transport
-from vehicled.wire.clock import DeviceClock
-from vehicled.wire.episodes import FaultEpisode, StateEpisodes
-from vehicled.wire.framing import Framer
-from vehicled.wire.framing import Protocol as FrameProtocol
-from vehicled.wire.usage import MessageUsage, Unused
+from vehicled.core.messages import NAN, NAN3, Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.ports import NEVER_NS, Action, Device, Send, Transport
+from vehicled.core.wire.clock import DeviceClock
+from vehicled.core.wire.episodes import FaultEpisode, StateEpisodes
+from vehicled.core.wire.framing import Framer
+from vehicled.core.wire.framing import Protocol as FrameProtocol
+from vehicled.core.wire.usage import MessageUsage, Unused
 
 Vector = tuple[float, ...]
 Rotation = tuple[Vector, Vector, Vector]

@@ -13,11 +13,11 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
-from vehicled.messages import HeadingKind, Message
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
-from vehicled.wire.crc import sum8
-from vehicled.wire.framing import Check, FixedFrame, Protocol
-from vehicled.wire.usage import MessageUsage, Unused
+from vehicled.core.messages import HeadingKind, Message
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.wire.crc import sum8
+from vehicled.core.wire.framing import Check, FixedFrame, Protocol
+from vehicled.core.wire.usage import MessageUsage, Unused
 
 SYNC = b"\xaa\xaa"
 FRAME_BYTES = 19

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
 from drivers.imu.base import Sample, frames, sound
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
-from vehicled.messages import HeadingKind, Message
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
-from vehicled.wire.crc import fletcher8, fletcher8_number
-from vehicled.wire.framing import Check, CountedFrame, Protocol
-from vehicled.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.messages import HeadingKind, Message
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
+from vehicled.core.wire.crc import fletcher8, fletcher8_number
+from vehicled.core.wire.framing import Check, CountedFrame, Protocol
+from vehicled.core.wire.usage import MessageUsage, Problem, Unused
 
 SYNC = b"\x75\x65"
 OVERHEAD_BYTES = 6

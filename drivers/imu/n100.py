@@ -14,11 +14,11 @@ from msgspec import Meta, Struct
 
 from drivers.imu.axes import euler_problem, quaternion_problem
 from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
-from vehicled.messages import HeadingKind, Message
-from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.wire.crc import crc8, crc16_xmodem
-from vehicled.wire.framing import NO_FRAME, Check, CountedFrame, Protocol
-from vehicled.wire.usage import MessageUsage, Unused
+from vehicled.core.messages import HeadingKind, Message
+from vehicled.core.messages.units import ZERO_CELSIUS_K
+from vehicled.core.wire.crc import crc8, crc16_xmodem
+from vehicled.core.wire.framing import NO_FRAME, Check, CountedFrame, Protocol
+from vehicled.core.wire.usage import MessageUsage, Unused
 
 SYNC = b"\xfc"
 END = 0xFD

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Protocol
 from msgspec import Meta, Struct
 
 from drivers.imu.base import Codec, ImuDevice, ImuParams
-from vehicled.messages import Fault, Message, PortState, Reaction
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import Fault, Message, PortState, Reaction
+from vehicled.core.ports import NEVER_NS
 
 MAX_REPLIES = 64
 """Replies kept between two reads of the port; more than any set-up expects at once."""

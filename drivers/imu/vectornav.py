@@ -21,11 +21,11 @@ from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_p
 from drivers.imu.base import Sample, frames, sound
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from drivers.imu.vectornav_fields import EXTENDED, FIELDS, GROUPS, NAMES, masks
-from vehicled.messages import HeadingKind, Message
-from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.wire.crc import crc16_xmodem, xor8
-from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Protocol, TextLine
-from vehicled.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.messages import HeadingKind, Message
+from vehicled.core.messages.units import ZERO_CELSIUS_K
+from vehicled.core.wire.crc import crc16_xmodem, xor8
+from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Protocol, TextLine
+from vehicled.core.wire.usage import MessageUsage, Problem, Unused
 
 SYNC = b"\xfa"
 MAX_FRAME_BYTES = 600

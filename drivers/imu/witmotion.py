@@ -14,12 +14,12 @@ from msgspec import Meta, Struct
 
 from drivers.imu.axes import quaternion_problem
 from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
-from vehicled.messages import HeadingKind, Message, PortState
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
-from vehicled.ports import NEVER_NS
-from vehicled.wire.crc import sum8
-from vehicled.wire.framing import Check, FixedFrame, Protocol
-from vehicled.wire.usage import MessageUsage, Unused
+from vehicled.core.messages import HeadingKind, Message, PortState
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.wire.crc import sum8
+from vehicled.core.wire.framing import Check, FixedFrame, Protocol
+from vehicled.core.wire.usage import MessageUsage, Unused
 
 SYNC = b"\x55"
 FRAME_BYTES = 11

@@ -24,11 +24,11 @@ from drivers.imu.axes import (
 from drivers.imu.base import Sample, frames, sound
 from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
 from drivers.imu.xsens_time import TICKS_PER_SECOND, SampleTime
-from vehicled.messages import HeadingKind, Message
-from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.wire.crc import sum8
-from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Protocol
-from vehicled.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.messages import HeadingKind, Message
+from vehicled.core.messages.units import ZERO_CELSIUS_K
+from vehicled.core.wire.crc import sum8
+from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Protocol
+from vehicled.core.wire.usage import MessageUsage, Problem, Unused
 
 SYNC = b"\xfa\xff"
 MAX_DATA_BYTES = 2048

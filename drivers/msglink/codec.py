@@ -1,4 +1,4 @@
-"""Codec of the message link: :mod:`vehicled.messages` on a byte stream. Specification: NOTES.md.
+"""Codec of the message link: :mod:`vehicled.core.messages` on a byte stream. Specification: NOTES.md.
 
 Frame: ``"VL" | version u8 | length u16 | payload | crc u16``, little-endian. ``length`` counts the payload: one message in msgpack,
 as an array whose first element is the message's name. ``crc`` is CRC-16/IBM-3740 over version, length and payload.
@@ -11,8 +11,8 @@ from operator import or_
 
 from msgspec import MsgspecError, msgpack
 
-from vehicled.messages import ALL, Message
-from vehicled.wire.framing import Check, CountedFrame, Framer, Protocol
+from vehicled.core.messages import ALL, Message
+from vehicled.core.wire.framing import Check, CountedFrame, Framer, Protocol
 
 SYNC = b"VL"
 VERSION = 1

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import pi
 from typing import Any
 
-from vehicled.messages import GnssFix, Heading, ImuSample, Message, MotorStatus, SteeringFeedback, WheelSpeed
+from vehicled.core.messages import GnssFix, Heading, ImuSample, Message, MotorStatus, SteeringFeedback, WheelSpeed
 
 MAX_SPEED_MPS, MAX_HEIGHT_M = 500.0, 1e5
 MAX_FORCE_MPS2, MAX_RATE_RADPS = 2e4, 1e3

@@ -8,9 +8,9 @@ from msgspec.structs import force_setattr
 
 from drivers.msglink.codec import Decoder, encode
 from drivers.msglink.content import CHECKS
-from vehicled.messages import ALL, ActuatorCommand, Message, PortState
-from vehicled.ports import NEVER_NS, Action, Device, Send
-from vehicled.wire.usage import MessageUsage, Unused
+from vehicled.core.messages import ALL, ActuatorCommand, Message, PortState
+from vehicled.core.ports import NEVER_NS, Action, Device, Send
+from vehicled.core.wire.usage import MessageUsage, Unused
 
 
 class MsgLinkParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

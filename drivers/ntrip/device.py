@@ -20,8 +20,8 @@ from drivers.ntrip.params import NtripParams
 from drivers.ntrip.sourcetable import Closest, SourceTableReader
 from drivers.rtcm.feed import CorrectionFeed
 from drivers.rtcm.watch import StallWatch
-from vehicled.messages import Corrections, Event, Fault, GnssFix, Message, PortState, Reaction
-from vehicled.ports import NEVER_NS, Action, Device, Pause, Reopen, SecretRef, Send, Transport
+from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Message, PortState, Reaction
+from vehicled.core.ports import NEVER_NS, Action, Device, Pause, Reopen, SecretRef, Send, Transport
 
 GGA_LIFETIME_NS: Final = 2_000_000_000
 """Lifetime of a queued position, ns; a newer one replaces it on a congested connection."""

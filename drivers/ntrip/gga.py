@@ -3,8 +3,8 @@
 from math import degrees, isfinite, pi
 from typing import Final
 
-from vehicled.messages import CarrierSolution, FixType, GnssFix
-from vehicled.wire.crc import xor8
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix
+from vehicled.core.wire.crc import xor8
 
 MINUTE_DECIMALS: Final = 5
 """Decimals of a minute, 2 cm on the ground; keeps sentences within the standard's 82 characters."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from vehicled.ports import SecretRef
+from vehicled.core.ports import SecretRef
 
 Word = Annotated[str, Meta(pattern=r"^[!-~]*$", max_length=200, description="a text without blanks")]
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 
 from drivers.pwm_board.codec import BOARD_MAX_US, BOARD_MIN_US, Pulses, encode
-from vehicled.messages import ActuatorCommand, Fault, Message, Mode, PortState, Reaction
-from vehicled.ports import NEVER_NS, Action, Device, Send, Transport
+from vehicled.core.messages import ActuatorCommand, Fault, Message, Mode, PortState, Reaction
+from vehicled.core.ports import NEVER_NS, Action, Device, Send, Transport
 
 Pulse = Annotated[float, Meta(ge=BOARD_MIN_US, le=BOARD_MAX_US)]
 PulseRange = Annotated[float, Meta(ge=-500.0, le=500.0)]

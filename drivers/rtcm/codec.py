@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from vehicled.wire.crc import CRC24Q_WEIGHT, crc24q
-from vehicled.wire.framing import Check, CountedFrame, PayloadReader, Protocol
+from vehicled.core.wire.crc import CRC24Q_WEIGHT, crc24q
+from vehicled.core.wire.framing import Check, CountedFrame, PayloadReader, Protocol
 
 SYNC: Final = b"\xd3"
 HEAD_BYTES: Final = 3

@@ -7,8 +7,8 @@ from msgspec import Meta, Struct
 
 from drivers.rtcm.feed import CorrectionFeed
 from drivers.rtcm.watch import StallWatch
-from vehicled.messages import Corrections, Event, Fault, Message, PortState, Reaction
-from vehicled.ports import Action, Device, Reopen, Transport
+from vehicled.core.messages import Corrections, Event, Fault, Message, PortState, Reaction
+from vehicled.core.ports import Action, Device, Reopen, Transport
 
 
 class RtcmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -6,9 +6,9 @@ from math import hypot
 import msgspec
 
 from drivers.rtcm.codec import STATION_TYPES, FrameReader, Station, decode_station, message_type
-from vehicled.messages import Corrections, Event, Message
-from vehicled.ports import NEVER_NS
-from vehicled.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.messages import Corrections, Event, Message
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.wire.usage import MessageUsage, Problem, Unused
 
 STALE_NS = 2_000_000_000
 """Timeout of an incomplete frame, ns. Longer than a TCP retransmission, which would otherwise lose a frame; a false start claims at

@@ -1,6 +1,6 @@
 """Stall detection for sources of corrections."""
 
-from vehicled.ports import NEVER_NS
+from vehicled.core.ports import NEVER_NS
 
 MAX_TIMEOUT_NS = 300_000_000_000
 """Longest timeout, ns: casters ban clients that retry often, and a base that is off need not be polled."""

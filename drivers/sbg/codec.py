@@ -13,9 +13,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from drivers.imu.base import frames
-from vehicled.messages import NAN
-from vehicled.wire.crc import crc16_kermit
-from vehicled.wire.framing import NO_FRAME, Check, CountedFrame, Protocol
+from vehicled.core.messages import NAN
+from vehicled.core.wire.crc import crc16_kermit
+from vehicled.core.wire.framing import NO_FRAME, Check, CountedFrame, Protocol
 
 SYNC, END = b"\xff\x5a", 0x33
 LOGS, FAST_LOGS, COMMANDS = 0x00, 0x01, 0x10

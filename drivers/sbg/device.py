@@ -80,7 +80,7 @@ from drivers.sbg.navigation import (
     velocity_problem,
     wrapped,
 )
-from vehicled.messages import (
+from vehicled.core.messages import (
     NAN,
     CarrierSolution,
     Event,
@@ -93,9 +93,9 @@ from vehicled.messages import (
     PortState,
     ReferenceState,
 )
-from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.wire.episodes import StateEpisodes
-from vehicled.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.messages.units import ZERO_CELSIUS_K
+from vehicled.core.wire.episodes import StateEpisodes
+from vehicled.core.wire.usage import MessageUsage, Problem, Unused
 
 SECOND = 200
 """Output mode of a log that is sent every second."""

@@ -31,8 +31,8 @@ from drivers.sbg.codec import (
     GpsVelocity,
     UtcTime,
 )
-from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, stated_carrier
-from vehicled.wire.usage import Problem, Unused
+from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, stated_carrier
+from vehicled.core.wire.usage import Problem, Unused
 
 _CARRIERS = {RTK_FLOAT: CarrierSolution.FLOAT, RTK_FIXED: CarrierSolution.FIXED}
 _OLDEST_YEAR = 2013

@@ -1,6 +1,6 @@
 """Codec of u-blox receivers: UBX, NMEA and RTCM3 in one stream, in both directions.
 
-:func:`decode` reads a recording; :class:`vehicled.wire.framing.Framer` over :data:`PROTOCOLS` and :func:`decode_frame` read a live
+:func:`decode` reads a recording; :class:`vehicled.core.wire.framing.Framer` over :data:`PROTOCOLS` and :func:`decode_frame` read a live
 stream; :func:`encode` writes any layout. Decoding never raises on wire input. Sources: NOTES.md.
 """
 
@@ -12,8 +12,8 @@ from drivers.ublox import keys, nmea, ubx
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.names import IDS, ubx_name
 from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
-from vehicled.wire.crc import CRC24Q_WEIGHT, crc24q, fletcher8, fletcher8_number
-from vehicled.wire.framing import Check, CountedFrame, Framer, Protocol, TextLine
+from vehicled.core.wire.crc import CRC24Q_WEIGHT, crc24q, fletcher8, fletcher8_number
+from vehicled.core.wire.framing import Check, CountedFrame, Framer, Protocol, TextLine
 
 UBX_SYNC = b"\xb5\x62"
 UBX_OVERHEAD_BYTES = 8

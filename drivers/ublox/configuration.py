@@ -21,7 +21,7 @@ from drivers.ublox.codec import encode, poll
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset, Items, key_name
 from drivers.ublox.layouts import Ack, Nak
 from drivers.ublox.settings import DISPENSABLE, Group, Params, baud_item
-from vehicled.ports import NEVER_NS, Action, Send, SetBaud
+from vehicled.core.ports import NEVER_NS, Action, Send, SetBaud
 
 ANSWER_NS = 1_000_000_000
 """Timeout of one reply."""

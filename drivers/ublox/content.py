@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from drivers.ublox.layouts import NavHpposllh, NavPvat, NavPvt, NavRelposned
 from drivers.ublox.nmea import Avr, Hdt, HeadingSentence, Hpr, Pashr, Position, Ths
-from vehicled.messages import FixType
-from vehicled.wire.usage import Problem, Unused
+from vehicled.core.messages import FixType
+from vehicled.core.wire.usage import Problem, Unused
 
 MAX_POSITION_SIGMA_MM = 1_000_000
 """Stated error beyond which a position is none."""

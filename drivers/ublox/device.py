@@ -14,10 +14,10 @@ from drivers.ublox.reception import Reception, ReceptionStats
 from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
 from drivers.ublox.watch import ORIGIN, event
-from vehicled.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState
-from vehicled.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud, Transport
-from vehicled.wire.episodes import FaultEpisode
-from vehicled.wire.usage import MessageUsage, Unused
+from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState
+from vehicled.core.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud, Transport
+from vehicled.core.wire.episodes import FaultEpisode
+from vehicled.core.wire.usage import MessageUsage, Unused
 
 STALE_NS = 200_000_000
 """Timeout of an incomplete frame, ns."""

@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from vehicled.wire.clock import DeviceClock
-from vehicled.wire.usage import Unused
+from vehicled.core.wire.clock import DeviceClock
+from vehicled.core.wire.usage import Unused
 
 WEEK_MS = 604_800_000
 LAST = "EOE"

@@ -10,9 +10,9 @@ from drivers.ublox import content
 from drivers.ublox.epochs import WEEK_MS, Epoch
 from drivers.ublox.layouts import CORRECTION_AGE_S, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned
 from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Vtg
-from vehicled.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind, stated_carrier
-from vehicled.messages.units import KNOT_MPS
-from vehicled.wire.usage import Problem, Unused
+from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind, stated_carrier
+from vehicled.core.messages.units import KNOT_MPS
+from vehicled.core.wire.usage import Problem, Unused
 
 _UNIX_EPOCH = date(1970, 1, 1).toordinal()
 # The 10-bit GPS week rolls over every 19.6 years. These receivers are newer than 2013, so earlier dates are roll-overs.

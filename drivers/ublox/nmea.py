@@ -11,8 +11,8 @@ from datetime import date
 from math import isfinite, nan
 from typing import NamedTuple
 
-from vehicled.wire.crc import xor8
-from vehicled.wire.usage import Problem, Unused
+from vehicled.core.wire.crc import xor8
+from vehicled.core.wire.usage import Problem, Unused
 
 DAY_MS = 86_400_000
 

@@ -25,9 +25,9 @@ from drivers.ublox.layouts import (
 from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Ths, Vtg, Zda
 from drivers.ublox.settings import Params
 from drivers.ublox.watch import ORIGIN, GapWatch, RtkWatch, event
-from vehicled.messages import GnssFix, Heading, HeadingKind, Message, Reaction
-from vehicled.wire.episodes import FaultEpisode, StateEpisodes
-from vehicled.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.messages import GnssFix, Heading, HeadingKind, Message, Reaction
+from vehicled.core.wire.episodes import FaultEpisode, StateEpisodes
+from vehicled.core.wire.usage import MessageUsage, Problem, Unused
 
 GSA_NS = 5_000_000_000
 """Largest age of a GSA used for a fix."""

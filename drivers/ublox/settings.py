@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Meta, Struct
 
 from drivers.ublox.keys import KEYS, Items
-from vehicled.messages import Corrections, Heading, Message
+from vehicled.core.messages import Corrections, Heading, Message
 
 DynamicModel = Literal["portable", "stationary", "pedestrian", "automotive", "sea", "airborne_1g", "airborne_2g", "airborne_4g"]
 _DYNAMIC_MODELS: dict[str, int] = {

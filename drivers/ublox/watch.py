@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from drivers.ublox.layouts import MonRf
-from vehicled.messages import CarrierSolution, Event, FixType, GnssFix, Message, Reaction
-from vehicled.wire.episodes import StateEpisodes
+from vehicled.core.messages import CarrierSolution, Event, FixType, GnssFix, Message, Reaction
+from vehicled.core.wire.episodes import StateEpisodes
 
 ORIGIN = "ublox"
 QUIET_NS = 10_000_000_000

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from drivers.vesc.comm import MAX_PAYLOAD_BYTES, CommMessage, decode_comm
 from drivers.vesc.fields import Field, decode_fields, encode_fields, layout_of, setpoint
-from vehicled.wire.can import CanFrame
-from vehicled.wire.crc import crc16_xmodem
+from vehicled.core.wire.can import CanFrame
+from vehicled.core.wire.crc import crc16_xmodem
 
 EVERYONE = 255
 

@@ -4,7 +4,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from drivers.vesc.values import NAN
-from vehicled.wire.usage import MessageUsage, Unused
+from vehicled.core.wire.usage import MessageUsage, Unused
 
 
 class Limit(NamedTuple):

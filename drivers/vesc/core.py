@@ -23,9 +23,9 @@ from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.params import VescParams, forward, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
 from drivers.vesc.setup import NEVER_NS, Setup
 from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values
-from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
-from vehicled.ports import Action, Device, Send
-from vehicled.wire.usage import MessageUsage, Unused
+from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
+from vehicled.core.ports import Action, Device, Send
+from vehicled.core.wire.usage import MessageUsage, Unused
 
 NAN = float("nan")
 DIAGNOSE_NS = 1_000_000_000

@@ -33,10 +33,10 @@ from drivers.vesc.comm import Comm, Setpoint, decode_comm, encode_comm
 from drivers.vesc.core import DIAGNOSE_NS, SLOW_FIELDS, VescCore
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
-from vehicled.messages import Event, Message, PortState, Reaction
-from vehicled.ports import Send, Transport
-from vehicled.wire.can import RECORD_BYTES, CanError, CanFrame, error_texts, is_error_active, pack, unpack_all
-from vehicled.wire.usage import Unused
+from vehicled.core.messages import Event, Message, PortState, Reaction
+from vehicled.core.ports import Send, Transport
+from vehicled.core.wire.can import RECORD_BYTES, CanError, CanFrame, error_texts, is_error_active, pack, unpack_all
+from vehicled.core.wire.usage import Unused
 
 CAN_COMMANDS = {
     Comm.SET_DUTY: Can.SET_DUTY,

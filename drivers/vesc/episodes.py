@@ -2,8 +2,8 @@
 
 from math import inf
 
-from vehicled.messages import Fault, Reaction
-from vehicled.wire.episodes import QUIET_NS
+from vehicled.core.messages import Fault, Reaction
+from vehicled.core.wire.episodes import QUIET_NS
 
 ORIGIN = "vesc"
 

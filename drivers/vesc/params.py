@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from drivers.vesc.comm import Comm, Setpoint
-from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.core.messages.units import ZERO_CELSIUS_K
 
 Id = Annotated[int, Meta(ge=0, le=254)]
 Amperes = Annotated[float, Meta(gt=0.0, le=500.0)]

@@ -4,8 +4,8 @@ import struct
 from collections.abc import Iterator
 
 from drivers.vesc.comm import MAX_PAYLOAD_BYTES, CommMessage, decode_comm
-from vehicled.wire.crc import crc16_xmodem
-from vehicled.wire.framing import Check, CountedFrame, PayloadReader, Protocol
+from vehicled.core.wire.crc import crc16_xmodem
+from vehicled.core.wire.framing import Check, CountedFrame, PayloadReader, Protocol
 
 SHORT, LONG, END = 0x02, 0x03, 0x03
 _SHORT_HEAD = struct.Struct(">BB")

@@ -7,8 +7,8 @@ brown-out.
 from drivers.imu.bno08x import PERIOD_NS, RvcPacket, encode
 from sim_backend.emulators.inertial import ImuReading, InertialUnit, Vector, euler
 from sim_backend.emulators.line import on_its_line
-from vehicled.messages import Heading, Message
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.messages import Heading, Message
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.schema import Device
 
 BAUD = 115_200

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from sim_backend.emulators.wire import MESSAGE, Wire, WireDevice
-from vehicled.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
+from vehicled.core.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
 
 BITRATE = 500_000
 EXTENDED_BITS, STANDARD_BITS = 67, 47

@@ -14,7 +14,7 @@ from drivers.rtcm.codec import encode
 from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.outbox import EmulatorOutbox
 from sim_backend.sensors.noise import stream
-from vehicled.messages import Message
+from vehicled.core.messages import Message
 from vehicled.profile.schema import Device
 
 PERIOD_NS = 1_000_000_000

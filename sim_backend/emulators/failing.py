@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sim_backend.emulators.failures import SECOND_NS, BaudForcible, Failure, FailureInjectable, Restartable, value_of
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand, Emulator, Transmission
 from sim_backend.sensors.noise import stream
-from vehicled.messages import (
+from vehicled.core.messages import (
     CarrierSolution,
     GnssFix,
     Heading,
@@ -26,7 +26,7 @@ from vehicled.messages import (
     SteeringFeedback,
     WheelSpeed,
 )
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 
 HOLD_NS = 50_000_000
 """Interval at which a stuck actuator board repeats its pulse, so that no timeout behind it triggers."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.line import LineDevice
 from sim_backend.sensors.noise import stream
-from vehicled.messages import Heading, ImuSample, Message
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
+from vehicled.core.messages import Heading, ImuSample, Message
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.profile.schema import Device
 
 CRYSTAL_PPM = 15.0

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from vehicled.messages import Message
+from vehicled.core.messages import Message
 
 NEVER_NS = 2**63 - 1
 

@@ -45,9 +45,9 @@ from sim_backend.emulators.inertial import (
     rotation_columns,
 )
 from sim_backend.emulators.line import baud_of, on_its_line
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.wire.framing import Framer
 from vehicled.profile.schema import Device
-from vehicled.wire.framing import Framer
 
 BAUD = 115_200
 BASE_RATE_HZ = 1000

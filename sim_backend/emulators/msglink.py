@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from drivers.msglink.codec import Decoder, encode
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 from sim_backend.emulators.outbox import EmulatorOutbox
-from vehicled.messages import ActuatorCommand, Message, MotorStatus
+from vehicled.core.messages import ActuatorCommand, Message, MotorStatus
 
 FAULT, OWN_TIMEOUT = "fault", "own_timeout"
 MOTOR_KINDS: Mapping[str, float] = MappingProxyType({FAULT: 4.0, OWN_TIMEOUT: 1.0})

@@ -9,7 +9,7 @@ from sim_backend.emulators.failures import Failure, FailureError
 from sim_backend.emulators.interface import Emulator
 from sim_backend.emulators.line import baud_of
 from sim_backend.emulators.msglink import MsgLinkEmulator
-from vehicled import plugins
+from vehicled.profile import plugins
 from vehicled.profile.schema import Device, Profile
 
 EMULATORS: dict[str, str] = {

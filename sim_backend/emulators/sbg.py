@@ -50,10 +50,10 @@ from sim_backend.emulators.inertial import (
     frd,
 )
 from sim_backend.emulators.line import baud_of, on_its_line
-from vehicled.messages import CarrierSolution, FixType, GnssFix, Heading, Message, ReferenceState
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix, Heading, Message, ReferenceState
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.wire.framing import Framer
 from vehicled.profile.schema import Device
-from vehicled.wire.framing import Framer
 
 BAUD = 921_600
 PORT_A = 0

@@ -16,7 +16,7 @@ from drivers.ublox.names import IDS
 from sim_backend.emulators.line import LineDevice, on_its_line
 from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, Instant
 from sim_backend.emulators.ublox_settings import Settings
-from vehicled.messages import GnssFix, Heading, Message
+from vehicled.core.messages import GnssFix, Heading, Message
 from vehicled.profile.schema import Device
 
 UTC_BEFORE_KNOWN_NS = 1_767_225_600_000_000_000

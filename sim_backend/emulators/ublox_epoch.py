@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from drivers.ublox.codec import encode
 from drivers.ublox.layouts import NavCov, NavDop, NavEoe, NavHpposllh, NavPvt, NavRelposned, NavStatus, NavTimels
 from drivers.ublox.nmea import Gga, Gst, Rmc, Ths, Vtg
-from vehicled.messages import NAN3, CarrierSolution, FixType, GnssFix, Heading
-from vehicled.messages.units import KNOT_MPS
-from vehicled.wire.crc import xor8
+from vehicled.core.messages import NAN3, CarrierSolution, FixType, GnssFix, Heading
+from vehicled.core.messages.units import KNOT_MPS
+from vehicled.core.wire.crc import xor8
 
 LEAP_S = 18
 GPS_EPOCH_S = 315_964_800

@@ -12,8 +12,8 @@ from drivers.imu.vectornav import LINE, encode, encode_line, read_line
 from drivers.imu.vectornav_fields import masks, names_of
 from sim_backend.emulators.inertial import ImuReading, InertialUnit, OutputSchedule, euler, frd, rotation_columns
 from sim_backend.emulators.line import BITS_PER_BYTE, baud_of, on_its_line
+from vehicled.core.wire.framing import Framer
 from vehicled.profile.schema import Device
-from vehicled.wire.framing import Framer
 
 BAUD = 115_200
 ASYNC_TYPE, ASYNC_RATE, OUTPUTS = 6, 7, (75, 76, 77)

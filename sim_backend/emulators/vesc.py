@@ -48,9 +48,9 @@ from sim_backend.emulators.vesc_motor import Calibration, PowerStage
 from sim_backend.emulators.vesc_telemetry import Telemetry, layout_of, status_groups
 from sim_backend.emulators.wire import WireDevice
 from sim_backend.sensors.noise import stream
-from vehicled.messages import Message, MotorStatus
+from vehicled.core.messages import Message, MotorStatus
+from vehicled.core.wire.can import CanFrame
 from vehicled.profile.schema import Device
-from vehicled.wire.can import CanFrame
 
 FIRMWARE = (6, 0)
 """Firmware (major, minor): the newest with a known configuration signature."""

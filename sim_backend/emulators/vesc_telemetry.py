@@ -6,8 +6,8 @@ from drivers.vesc.appconf import UNREAD, AppConf
 from drivers.vesc.canbus import CanMessage, Status, Status2, Status3, Status4, Status5, Status6
 from drivers.vesc.values import TIMED_OUT, Layout, Values
 from sim_backend.emulators.vesc_motor import Calibration
-from vehicled.messages import MotorStatus
-from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.core.messages import MotorStatus
+from vehicled.core.messages.units import ZERO_CELSIUS_K
 
 FET_CELSIUS = 30.0
 """Temperature if the motor model has no thermometer, because the controller always has one."""

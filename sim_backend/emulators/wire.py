@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 from sim_backend.emulators.outbox import EmulatorOutbox, drained
-from vehicled.messages import Message
+from vehicled.core.messages import Message
 
 MESSAGE = 2
 """Event kind of a sensor value; at the same instant it follows a wire's own events, kinds 0 and 1."""

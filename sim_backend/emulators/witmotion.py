@@ -33,9 +33,9 @@ from drivers.imu.witmotion import (
 )
 from sim_backend.emulators.inertial import ImuReading, InertialUnit, OutputSchedule, Vector, euler
 from sim_backend.emulators.line import BITS_PER_BYTE, baud_of, on_its_line
-from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.core.messages.units import ZERO_CELSIUS_K
+from vehicled.core.wire.framing import Framer
 from vehicled.profile.schema import Device
-from vehicled.wire.framing import Framer
 
 BAUD = 115_200
 FACTORY = {REGISTER_CONTENT: 0x1E, REGISTER_RATE: RATE_CODES[10]}

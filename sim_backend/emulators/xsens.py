@@ -37,8 +37,8 @@ from drivers.imu.xsens_time import TICKS_PER_SECOND
 from sim_backend.emulators.inertial import ANSWER_NS, ImuReading, InertialUnit, OutputSchedule, euler
 from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.line import baud_of, on_its_line
+from vehicled.core.wire.framing import Framer
 from vehicled.profile.schema import Device
-from vehicled.wire.framing import Framer
 
 BAUD = 115_200
 FACTORY = (

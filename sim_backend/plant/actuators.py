@@ -8,7 +8,7 @@ from collections import deque
 from math import copysign, expm1, isfinite
 
 from sim_backend.plant.wiring import Wiring, wiring
-from vehicled.clamp import clamp
+from vehicled.core.clamp import clamp
 from vehicled.profile.schema import Battery, Sim
 
 HORIZON_NS = 1_000_000_000

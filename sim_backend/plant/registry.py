@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from sim_backend.plant.interface import Plant, Pose
-from vehicled import plugins
+from vehicled.profile import plugins
 from vehicled.profile.schema import Sim
 
 PLANTS: dict[str, str] = {
@@ -27,7 +27,7 @@ class UnknownPlantError(LookupError):
 def plant_class(name: str) -> Callable[[Sim, Pose, float], Plant]:
     """Import and return the plant registered as ``name``, or the plugin.
 
-    Raises :class:`UnknownPlantError`, and :class:`vehicled.plugins.PluginError` for a plugin.
+    Raises :class:`UnknownPlantError`, and :class:`vehicled.profile.plugins.PluginError` for a plugin.
     """
     if plugins.is_reference(name):
         plugin: Callable[[Sim, Pose, float], Plant] = plugins.load("plant", name, CONTRACT, PLANTS).implementation

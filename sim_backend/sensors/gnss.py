@@ -8,7 +8,7 @@ from sim_backend.sensors.gnss_errors import MODELS_THAT_SETTLE, position_error
 from sim_backend.sensors.gnss_interruptions import interruptions
 from sim_backend.sensors.gnss_reception import CARRIERS, CORRECTION_LATENCY_S, CORRECTION_PERIOD_NS, EpochReception, ReceptionModel
 from sim_backend.sensors.noise import Normals, stream
-from vehicled.messages import NAN, NAN3, NAN9, CarrierSolution, FixType, GnssFix
+from vehicled.core.messages import NAN, NAN3, NAN9, CarrierSolution, FixType, GnssFix
 from vehicled.paths.datum import Datum
 from vehicled.profile.gnss import GnssModel
 

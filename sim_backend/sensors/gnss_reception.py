@@ -7,7 +7,7 @@ from math import cos, pi, sin, sqrt
 from typing import NamedTuple
 
 from sim_backend.sensors.noise import GaussMarkov, Normals, stream
-from vehicled.messages import CarrierSolution
+from vehicled.core.messages import CarrierSolution
 from vehicled.paths.polygon import encloses
 from vehicled.profile.gnss import GnssModel, GnssZone
 

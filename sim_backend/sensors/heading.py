@@ -4,7 +4,7 @@ from math import pi, remainder, sqrt
 
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.noise import Normals, stream
-from vehicled.messages import Heading, HeadingKind
+from vehicled.core.messages import Heading, HeadingKind
 from vehicled.profile.sensors import HeadingModel
 
 _KIND = {"inertial": HeadingKind.INERTIAL, "magnetic": HeadingKind.MAGNETIC, "moving_base": HeadingKind.MOVING_BASE}

@@ -8,8 +8,8 @@ import numpy.typing as npt
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.attitude import Vector, lever_velocity, to_body
 from sim_backend.sensors.noise import BLOCK, stream
-from vehicled.messages import ImuSample
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.messages import ImuSample
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.sensors import ImuModel
 
 

@@ -11,7 +11,7 @@ from sim_backend.sensors.attitude import Matrix, Vector, matrix_vector, rotation
 from sim_backend.sensors.imu_units import model_of
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.noise import stream
-from vehicled.messages import ImuSample
+from vehicled.core.messages import ImuSample
 from vehicled.profile.sensors import ImuModel
 
 TIMES_S = (1.0, 10.0, 100.0, 1000.0)

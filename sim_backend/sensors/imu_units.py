@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.sensors import ImuModel
 
 

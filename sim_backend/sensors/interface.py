@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from sim_backend.plant.interface import Motion
-from vehicled.messages import Message
+from vehicled.core.messages import Message
 
 
 class Sensor(Protocol):

@@ -12,7 +12,7 @@ from sim_backend.plant.interface import Motion
 from sim_backend.scene.rays import Array, Rays
 from sim_backend.scene.scene import Scene
 from sim_backend.sensors.noise import stream
-from vehicled.messages import LaserScan
+from vehicled.core.messages import LaserScan
 from vehicled.profile.schema import LidarModel
 
 

@@ -10,7 +10,7 @@ from sim_backend.sensors.heading import LEAST_SIGMA_RAD, HeadingSensor
 from sim_backend.sensors.imu import specific_force
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.noise import Normals, stream
-from vehicled.messages import Heading, HeadingKind
+from vehicled.core.messages import Heading, HeadingKind
 from vehicled.paths.datum import Datum
 from vehicled.profile.sensors import HeadingModel, Magnetometer
 

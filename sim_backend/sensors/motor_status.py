@@ -2,7 +2,7 @@
 
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion
-from vehicled.messages import MotorStatus
+from vehicled.core.messages import MotorStatus
 from vehicled.profile.sensors import MotorStatusModel
 
 

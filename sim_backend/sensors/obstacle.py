@@ -7,10 +7,10 @@ import numpy as np
 from sim_backend.plant.interface import Motion
 from sim_backend.scene.rays import Rays
 from sim_backend.scene.scene import Scene
-from vehicled.messages import ObstacleRange
+from vehicled.core.messages import ObstacleRange
+from vehicled.core.vehicle import Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
-from vehicled.vehicle import Vehicle
 
 DEFAULT_RATE_HZ = 20.0
 LATENCY_NS = 5_000_000

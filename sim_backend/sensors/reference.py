@@ -6,7 +6,7 @@ from sim_backend.plant.interface import Motion
 from sim_backend.sensors.attitude import lever_velocity, to_level
 from sim_backend.sensors.gnss_reception import CARRIERS
 from sim_backend.sensors.noise import GaussMarkov, Normals, stream
-from vehicled.messages import ReferenceState
+from vehicled.core.messages import ReferenceState
 from vehicled.paths.datum import Datum
 from vehicled.profile.sensors import ReferenceModel
 

@@ -5,7 +5,7 @@ from math import hypot, sqrt
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.noise import Normals, stream
-from vehicled.messages import SteeringFeedback
+from vehicled.core.messages import SteeringFeedback
 from vehicled.profile.sensors import SteeringFeedbackModel
 
 _LEAST_SIGMA_RAD = 1e-4

@@ -4,7 +4,7 @@ from math import pi, remainder
 
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion
-from vehicled.messages import GroundTruth
+from vehicled.core.messages import GroundTruth
 
 RATE_HZ = 100.0
 

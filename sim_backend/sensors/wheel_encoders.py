@@ -4,7 +4,7 @@ from math import floor, pi, sqrt
 
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.noise import stream
-from vehicled.messages import WheelSpeed
+from vehicled.core.messages import WheelSpeed
 from vehicled.profile.sensors import WheelEncodersModel
 
 _WHEELS = {"front": (0, 1), "rear": (2, 3), "all": (0, 1, 2, 3)}

@@ -17,9 +17,9 @@ DRIVE = """
 from vehicled.run.plan import Plan
 from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
-import vehicled.machine, vehicled.safety.inputs
+import vehicled.daemon.machine, vehicled.safety.inputs
 done = simulate(Plan.of(RunSpec(profile="art", course="lot17", seed=7, duration_s={seconds})), SimulationSpec(in_process=True))
-print(vehicled.machine.__file__, vehicled.safety.inputs.SafetyInputs.__module__, done.result.digest)
+print(vehicled.daemon.machine.__file__, vehicled.safety.inputs.SafetyInputs.__module__, done.result.digest)
 """
 MISTAKES = (
     "limits.nothing=1",

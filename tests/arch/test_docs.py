@@ -22,8 +22,8 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile.export import json_schema
 from vehicled.profile.loading import load_profile
 from vehicled.profile.problems import ProfileError
+from vehicled.profile.registry import UnknownNameError, resolve
 from vehicled.profile.schema import Profile
-from vehicled.registry import UnknownNameError, resolve
 
 pytestmark = pytest.mark.xdist_group("source")  # every file is parsed once
 
@@ -352,7 +352,7 @@ def test_commands_in_docstrings_exist() -> None:
     ("check", "text"),
     [
         (unknown_names, "`Machine.next_word_ns`"),
-        (unknown_names, "`vehicled.pipeline.Pipelin`"),
+        (unknown_names, "`vehicled.daemon.pipeline.Pipelin`"),
         (unknown_names, "`tasks.control.rate_khz`"),
         (unknown_names, "`[sim.gnsss]`"),
         (unknown_options, "`vehicled sim --sed 7`"),

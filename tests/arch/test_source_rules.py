@@ -57,7 +57,12 @@ READS_TEXT = {
 # Older logs record a change of mode as text alone, and an error of tomllib has no code.
 READS_SENTENCES = {"vehicled/log/older.py", "vehicled/profile/toml_text.py"}
 # What draws on a terminal, and escapes the texts of others before: everything else is printed, through streams that escape.
-DRAWS = {"vehicled/terminal.py", "vehicled/teleop/terminal.py", "vehicled/teleop/keys.py", "vehicled/runtime/events.py"}
+DRAWS = {
+    "vehicled/run/terminal.py",
+    "vehicled/live/teleop/terminal.py",
+    "vehicled/live/teleop/keys.py",
+    "vehicled/runtime/events.py",
+}
 
 
 def _modules(root: Path, *packages: str) -> list[Path]:
@@ -305,7 +310,7 @@ def terminal_writers(tree: ast.AST) -> list[int]:
                 found.append(node.lineno)
             case ast.Import(names=names) if any(alias.name.partition(".")[0] == "rich" for alias in names):
                 found.append(node.lineno)
-            case ast.ImportFrom(module="vehicled.safe_text", names=names) if any(alias.name == "raw" for alias in names):
+            case ast.ImportFrom(module="vehicled.core.safe_text", names=names) if any(alias.name == "raw" for alias in names):
                 found.append(node.lineno)
             case ast.Attribute(attr="__stdout__" | "__stderr__"):
                 found.append(node.lineno)
@@ -325,9 +330,9 @@ def test_few_modules_write_on_a_terminal_themselves(project_root: Path) -> None:
         (r'os.write(2, b"\033[2J")', [1]),
         ("from rich.console import Console", [1]),
         ("import rich", [1]),
-        ("from vehicled.safe_text import SafeStream, raw", [1]),
+        ("from vehicled.core.safe_text import SafeStream, raw", [1]),
         ("sys.__stdout__.write(name)", [1]),
-        ("from vehicled.safe_text import safe_streams", []),
+        ("from vehicled.core.safe_text import safe_streams", []),
         ("print(name)", []),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vehicled.cli.installation import SETTINGS
-from vehicled.control_socket.socket_path import GROUP
+from vehicled.live.control_socket.socket_path import GROUP
 from vehicled.runtime.realtime import FIFO_PRIORITY, RealtimeRequest
 
 WORST_SCORE = 2.3

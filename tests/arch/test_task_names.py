@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from vehicled.core.tasks import PIPELINE
 from vehicled.profile.schema import Tasks
-from vehicled.tasks import PIPELINE
 
 ROOT = Path(__file__).parents[2] / "vehicled"
 

@@ -43,7 +43,7 @@ def test_all_modules_are_inside_and_nothing_else(wheel: Path, project_root: Path
 def test_the_installed_wheel_reads_its_own_profiles(wheel: Path, tmp_path: Path) -> None:
     """Run the unpacked wheel alone, with the checkout out of reach."""
     zipfile.ZipFile(wheel).extractall(tmp_path)
-    script = "import vehicled.profile as p, vehicled.shipped as s; print(s.__file__); print(p.load_profile('art').name)"
+    script = "import vehicled.profile as p, vehicled.core.shipped as s; print(s.__file__); print(p.load_profile('art').name)"
     # -P keeps the current folder off the path, and the unpacked wheel goes before the editable install.
     environment = {"PYTHONPATH": str(tmp_path)}
     run = subprocess.run(

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.control.interface import Controller
-from vehicled.messages import ControlCommand, EstimatorStatus, StateEstimate
+from vehicled.core.messages import ControlCommand, EstimatorStatus, StateEstimate
+from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
-from vehicled.vehicle import Limits, Vehicle
 
 STEERING = make_steering(offset_rad=0.018)
 DRIVE = make_drive(brake_deceleration_mps2=3.0, reverse_share=0.5)

@@ -15,9 +15,7 @@ from sim_backend.emulators.failing import FailingEmulator
 from sim_backend.emulators.failures import Failure, parse_failure
 from sim_backend.world import port_names
 from tests.forked import branch
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.machine import Machine
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
     Event,
@@ -30,12 +28,14 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
 )
+from vehicled.core.vehicle import STANDSTILL_MPS
+from vehicled.daemon.machine import Machine
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
-from vehicled.vehicle import STANDSTILL_MPS
 
 COURSE = "circle_r5_ccw"
 AFTER_S = 4.0
@@ -94,7 +94,7 @@ class _Recorder:
         """True until the vehicle is armed again."""
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         since = log_time_ns >= self._since_ns
         if isinstance(message, Fault):
             self.faults.append(message)

@@ -6,7 +6,7 @@ from math import isfinite
 from msgspec import Struct
 
 from sim_backend.connection import START_NS
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     Event,
     Fault,
@@ -18,9 +18,9 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
 )
+from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.safety.reason import ReasonCode
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
-from vehicled.vehicle import STANDSTILL_MPS
 
 SECOND_NS = 1_000_000_000
 DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN)
@@ -85,7 +85,7 @@ class Judge:
     # ---------------------------------------------------------------- what it hears
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, ActuatorCommand):
             self._on_command(message, log_time_ns)
         elif isinstance(message, OperatorCommand):

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure
 from tests.closed_loop.misfortunes import OUTSIDE, end_s
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import (
+from vehicled.core.messages import (
     CarrierSolution,
     EstimatorStatus,
     FixType,
@@ -27,8 +26,9 @@ from vehicled.messages import (
     TeleopCommand,
     WheelSpeed,
 )
-from vehicled.ports import NEVER_NS
-from vehicled.tasks import PIPELINE
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.tasks import PIPELINE
+from vehicled.offline.failsafe.bench import Pair
 
 SECOND_NS = 1_000_000_000
 READING_NS = 20_000_000

@@ -11,13 +11,13 @@ from sim_backend.emulators.failures import Failure
 from tests.closed_loop.fault_judge import DRIVING, SECOND_NS, Judge, Stop
 from tests.closed_loop.misfortunes import OUTSIDE, Case, end_s
 from tests.closed_loop.outside import Outside
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import Mode, OperatorAction, Reaction
+from vehicled.core.messages import Mode, OperatorAction, Reaction
+from vehicled.core.vehicle import STANDSTILL_MPS
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
-from vehicled.vehicle import STANDSTILL_MPS
 
 SETTLE_S = 4.0
 """Time after the last failure until the vehicle drives or stands."""

@@ -15,9 +15,7 @@ from sim_backend.scenario import Start
 from tests.closed_loop.fault_judge import SECOND_NS
 from tests.grid import sampled
 from vehicled.cli import main
-from vehicled.judge import Judge
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
     Fault,
@@ -30,10 +28,12 @@ from vehicled.messages import (
     Reaction,
     TeleopCommand,
 )
+from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.replay.drive import Replay
+from vehicled.offline.replay.journal import Journal
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.profile import load_profile
-from vehicled.replay.drive import Replay
-from vehicled.replay.journal import Journal
+from vehicled.run.judge import Judge
 from vehicled.safety.fence import Fence, Polygon
 from vehicled.safety.gate import Gate
 
@@ -68,7 +68,7 @@ class Drive:
         self.began = self.pair.world.motion
 
     def record(self, message: Message, now_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         self.judge.record(message, now_ns)
         if isinstance(message, ModeChange):
             self.modes.append(message)
@@ -239,7 +239,7 @@ def test_a_steering_that_is_wired_the_wrong_way_round_is_named(monkeypatch: pyte
             command = super().apply(*arguments, **named)
             return replace(command, steering=-command.steering)
 
-    monkeypatch.setattr("vehicled.app.Gate", Crossed)
+    monkeypatch.setattr("vehicled.daemon.app.Gate", Crossed)
     drive = Drive("vehicle.steering.offset_rad=0.03")
     drive.run(drive.stands)
     assert "although it is steered straight: check the sign and the trim of the steering" in drive.machine.why

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import vehicled as v
-from vehicled.app import SetupError
-from vehicled.messages import Mode
+from vehicled.core.messages import Mode
+from vehicled.daemon.app import SetupError
 from vehicled.profile import ProfileError
 
 pytestmark = pytest.mark.xdist_group("api")  # one drive is driven once
@@ -103,7 +103,7 @@ def test_a_programme_is_driven_with_an_identifier(tmp_path: Path) -> None:
 
 
 def test_a_drive_that_does_not_start_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vehicled.api.START_TIMEOUT_S", 4.0)
+    monkeypatch.setattr("vehicled.offline.api.START_TIMEOUT_S", 4.0)
     run = v.simulate("art", "circle_r5_ccw", overrides={"limits.corridor_m": 0.01})
     assert run.metrics.why.startswith("the drive did not start: arming waits: the position is known to")
 

@@ -15,9 +15,9 @@ from functools import partial
 import pytest
 
 from tests.grid import sampled
-from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER
-from vehicled.executive import Executive, TaskSpec
-from vehicled.messages import Cause, TaskTick
+from vehicled.core.attribution import FIRST_CALLBACK, NO_HOLDER
+from vehicled.core.executive import Executive, TaskSpec
+from vehicled.core.messages import Cause, TaskTick
 from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.timer import Alarm

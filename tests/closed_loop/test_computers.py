@@ -11,12 +11,12 @@ import pytest
 from tests import bursty
 from tests.closed_loop.conftest import ROOT
 from tests.grid import sampled
+from vehicled.core.messages import Cause, StateEstimate, TaskTick
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import BOARD_NAME
-from vehicled.messages import Cause, StateEstimate, TaskTick
+from vehicled.offline.replay.drive import IDENTICAL, Replay
+from vehicled.offline.replay.journal import Journal
 from vehicled.profile import load_profile
-from vehicled.replay.drive import IDENTICAL, Replay
-from vehicled.replay.journal import Journal
 from vehicled.run.plan import Plan
 from vehicled.run.spec import RunSpec
 from vehicled.run.stepwise import Stepwise

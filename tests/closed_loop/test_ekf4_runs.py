@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from tests.vehicles import DRIVE, make_vehicle
-from vehicled.estimation.ekf4.estimator import Ekf4
-from vehicled.estimation.ekf4.params import Ekf4Params
-from vehicled.messages import (
+from vehicled.core.messages import (
     NAN3,
     ActuatorCommand,
     CarrierSolution,
@@ -22,6 +20,8 @@ from vehicled.messages import (
     Message,
     StateEstimate,
 )
+from vehicled.estimation.ekf4.estimator import Ekf4
+from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.paths.datum import Datum
 
 VEHICLE = make_vehicle(drive=DRIVE)

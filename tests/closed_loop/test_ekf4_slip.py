@@ -6,10 +6,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
+from vehicled.core.messages import ActuatorCommand, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
-from vehicled.messages import ActuatorCommand, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.paths.datum import Datum
 
 MS = 1_000_000

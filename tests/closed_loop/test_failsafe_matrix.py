@@ -15,16 +15,16 @@ from tests.closed_loop.failure_bench import will_fail
 from tests.forked import branch
 from tests.grid import sampled
 from vehicled.cli import main
-from vehicled.journal import NullSink
-from vehicled.lab.failsafe import command
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.lab.failsafe.document import markdown
-from vehicled.lab.failsafe.injections import BOTH, INJECTIONS, Injection
-from vehicled.lab.failsafe.report import TrialResult, again, lines
-from vehicled.lab.failsafe.stage import Scene
-from vehicled.lab.failsafe.trial import BEGIN_S, TrialDrive, failures_of, injection_s, run_trial
-from vehicled.lab.failsafe.wall import WALL
-from vehicled.messages import Mode
+from vehicled.core.journal import NullSink
+from vehicled.core.messages import Mode
+from vehicled.offline.failsafe import command
+from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.document import markdown
+from vehicled.offline.failsafe.injections import BOTH, INJECTIONS, Injection
+from vehicled.offline.failsafe.report import TrialResult, again, lines
+from vehicled.offline.failsafe.stage import Scene
+from vehicled.offline.failsafe.trial import BEGIN_S, TrialDrive, failures_of, injection_s, run_trial
+from vehicled.offline.failsafe.wall import WALL
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 from vehicled.safety.matrix import CAPABILITIES, MATRIX, RULES, substitutes
@@ -81,7 +81,7 @@ def test_a_row_is_detected_by_its_rule_and_answered_in_time(
     # The command drives for longer before the injection. A second is enough to have its speed, but not for the course over ground:
     # it says where the vehicle heads only after some metres.
     if injection.code != "gyro_against_course":
-        monkeypatch.setattr("vehicled.lab.failsafe.trial.DRIVE_S", SOON_S)
+        monkeypatch.setattr("vehicled.offline.failsafe.trial.DRIVE_S", SOON_S)
     at_s = injection_s(injection, link, seed=0)
 
     def go_on(drive: TrialDrive) -> TrialResult:
@@ -162,10 +162,12 @@ def test_the_document_is_the_matrix() -> None:
 
 
 def test_a_daemon_without_its_rule_fails_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    import vehicled.app
+    import vehicled.daemon.app
     from vehicled.safety.supervisor import Supervisor
 
-    monkeypatch.setattr(vehicled.app, "Supervisor", lambda: Supervisor([rule for rule in RULES if rule.code != "gnss_silent"]))
+    monkeypatch.setattr(
+        vehicled.daemon.app, "Supervisor", lambda: Supervisor([rule for rule in RULES if rule.code != "gnss_silent"])
+    )
     injection = next(each for each in INJECTIONS if each.code == "gnss_silent")
     trial = run_trial(injection, "messages", seed=0)
     assert "not detected by gnss_silent" in trial.problem

@@ -10,8 +10,8 @@ from tests.closed_loop.conftest import ROOT, Daemon
 from tests.closed_loop.failure_bench import COURSE, inject
 from tests.closed_loop.failure_table import PULLED, RECOVERS, ROWS, VEHICLE, Row, markdown
 from tests.grid import covering
+from vehicled.core.messages import Fault
 from vehicled.log.reader import LogReader
-from vehicled.messages import Fault
 
 pytestmark = pytest.mark.xdist_group("failures")  # the way to the failures is driven once
 

@@ -9,7 +9,7 @@ from tests.closed_loop.fault_judge import Judge
 from tests.closed_loop.misfortunes import Moment, pair
 from tests.closed_loop.pair_bench import run
 from tests.grid import covering
-from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
+from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
 from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import Supervisor
 from vehicled.safety.trip import Link

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vehicled.analysis.compare.gather import gather
-from vehicled.analysis.report.scan import Findings
 from vehicled.cli import main
+from vehicled.offline.analysis.compare.gather import gather
+from vehicled.offline.analysis.report.scan import Findings
 
 pytestmark = pytest.mark.xdist_group("agree")  # what the tests look at is made once
 

@@ -4,10 +4,10 @@ import pytest
 
 from sim_backend.connection import START_NS
 from tests.closed_loop.fault_judge import SECOND_NS
-from vehicled.judge import Judge
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import Fault, Message, Mode, Reaction
+from vehicled.core.messages import Fault, Message, Mode, Reaction
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.profile import load
+from vehicled.run.judge import Judge
 from vehicled.run.plan import course_of
 
 DRIVES = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import Event, Fault, GroundTruth, Message, Reaction
+from vehicled.core.messages import Event, Fault, GroundTruth, Message, Reaction
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
@@ -50,7 +50,7 @@ class Journal:
         self.off_m = 0.0
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, Event):
             self.told.append(message.name)
         elif isinstance(message, Fault) and message.reaction > Reaction.WARN:

@@ -11,10 +11,7 @@ from tests.policy_bench import layers, write_policy
 from vehicled.cli import main
 from vehicled.control.policy.features import FeatureVector
 from vehicled.control.policy.network import read_network
-from vehicled.learning.dataset import Meaning, load, read_drives
-from vehicled.learning.exploring import REFERENCE
-from vehicled.learning.recorder import StepRecorder
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     ControlCommand,
     EstimatorStatus,
@@ -23,6 +20,9 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
 )
+from vehicled.offline.learning.dataset import Meaning, load, read_drives
+from vehicled.offline.learning.exploring import REFERENCE
+from vehicled.offline.learning.recorder import StepRecorder
 from vehicled.paths.catalog import load_course
 
 for module in ("onnx", "onnxruntime", "sklearn", "pyarrow"):

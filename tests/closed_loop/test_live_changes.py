@@ -9,12 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vehicled.control_socket.console import Console, RunFacts
-from vehicled.judge import Judge
-from vehicled.live_changes import Prepared
-from vehicled.log.reader import LogReader
-from vehicled.machine import Machine
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     CourseCommand,
     Event,
@@ -30,13 +25,18 @@ from vehicled.messages import (
     Setpoint,
     SpeedCommand,
 )
+from vehicled.daemon.live_changes import Prepared
+from vehicled.daemon.machine import Machine
+from vehicled.live.control_socket.console import Console, RunFacts
+from vehicled.log.reader import LogReader
+from vehicled.offline.replay.drive import Replay
+from vehicled.offline.replay.journal import Journal
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.datum import Datum
 from vehicled.paths.shortest import Pose, course_to
 from vehicled.paths.stored import to_bytes
-from vehicled.replay.drive import Replay
-from vehicled.replay.journal import Journal
+from vehicled.run.judge import Judge
 from vehicled.run.plan import Plan
 from vehicled.run.simulation import Simulated, SimulationSpec, simulate
 from vehicled.run.spec import RunSpec

@@ -15,15 +15,15 @@ import pytest
 
 from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
 from tests.closed_loop.conftest import Daemon, command
-from vehicled.control_socket.client import Client, ControlError
-from vehicled.control_socket.socket_path import SocketPathError, socket_path
+from vehicled.core.messages import CourseCommand, Fault, Mode, ModeChange, OperatorCommand, ParameterCommand, Setpoint
+from vehicled.live.control_socket.client import Client, ControlError
+from vehicled.live.control_socket.socket_path import SocketPathError, socket_path
 from vehicled.log.reader import LogReader
-from vehicled.messages import CourseCommand, Fault, Mode, ModeChange, OperatorCommand, ParameterCommand, Setpoint
+from vehicled.offline.replay.drive import Replay
+from vehicled.offline.replay.journal import Journal
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_bytes
-from vehicled.replay.drive import Replay
-from vehicled.replay.journal import Journal
 
 COURSE = "circle_r5_ccw"
 

@@ -10,8 +10,8 @@ from tests.busy_computer import DEADLINE_S
 from tests.closed_loop.conftest import ROOT
 
 OFFLINE = (
-    "sim_backend", "vehicled.analysis", "vehicled.gym", "vehicled.lab", "vehicled.reality_gap", "vehicled.recordings",
-    "vehicled.replay", "vehicled.view",
+    "sim_backend", "vehicled.offline.analysis", "vehicled.gym", "vehicled.lab", "vehicled.offline.gap", "vehicled.offline.recordings",
+    "vehicled.offline.replay", "vehicled.live.view",
 )  # fmt: skip
 OFFLINE_LIBRARIES = ("cyclonedds", "gymnasium", "matplotlib", "pandas", "scipy", "websockets")
 PROGRAM = """
@@ -37,5 +37,5 @@ def test_a_daemon_on_its_own_ports_loads_only_what_a_drive_needs(tmp_path: Path)
     lines = printed.splitlines()
     assert lines, said + rest
     loaded = json.loads(lines[-1])
-    assert {"vehicled.machine", "drivers.ublox.device"} <= set(loaded)
+    assert {"vehicled.daemon.machine", "drivers.ublox.device"} <= set(loaded)
     assert [name for name in loaded if name.startswith(OFFLINE) or name.split(".")[0] in OFFLINE_LIBRARIES] == []

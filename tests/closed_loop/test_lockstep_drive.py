@@ -12,9 +12,9 @@ from sim_backend.connection import START_NS
 from tests.closed_loop.conftest import command
 from tests.grid import sampled
 from vehicled.cli import main
-from vehicled.lab.failsafe.bench import Pair
+from vehicled.core.messages import GroundTruth, Message
 from vehicled.log.reader import LogReader
-from vehicled.messages import GroundTruth, Message
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
@@ -56,7 +56,7 @@ class CrossTrackRecorder:
         self.cross_track_m: list[float] = []
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, GroundTruth):
             point = self._tracker.update(message.x_m, message.y_m, message.yaw_rad, message.speed_mps)
             self.cross_track_m.append(abs(point.cross_track_m))

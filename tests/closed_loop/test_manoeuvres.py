@@ -8,8 +8,8 @@ import pytest
 
 from tests.grid import sampled
 from vehicled.cli import main
+from vehicled.core.messages import ControlCommand, Fault
 from vehicled.log.reader import LogReader
-from vehicled.messages import ControlCommand, Fault
 
 Drive = Callable[..., tuple[int, dict[str, Any], str]]
 WEAVE = """# entry_speed_mps: 1.0

@@ -17,10 +17,10 @@ from pymavlink import mavparm, mavutil, mavwp
 from tests.busy_computer import DEADLINE_S, WIDE_LIMITS
 from tests.closed_loop.conftest import ROOT
 from vehicled.control.waiting import WAIT_BEGINS, WAIT_ENDED
+from vehicled.core.messages import CourseCommand, Event, Mode, ModeChange, ParameterCommand
 from vehicled.log.reader import LogReader
-from vehicled.messages import CourseCommand, Event, Mode, ModeChange, ParameterCommand
-from vehicled.replay.drive import Replay
-from vehicled.replay.journal import Journal
+from vehicled.offline.replay.drive import Replay
+from vehicled.offline.replay.journal import Journal
 
 MAV = mavutil.mavlink
 WAIT_S = 1.5

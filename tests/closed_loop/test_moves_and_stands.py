@@ -9,8 +9,8 @@ import pytest
 import vehicled as v
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import Fault, GroundTruth, Message, Mode, ModeChange, OperatorAction, OperatorCommand
+from vehicled.core.messages import Fault, GroundTruth, Message, Mode, ModeChange, OperatorAction, OperatorCommand
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.profile import load
 from vehicled.run.plan import course_of
@@ -30,7 +30,7 @@ class Trace:
         self.codes: list[str] = []
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, GroundTruth):
             self.truth.append(message)
         elif isinstance(message, ModeChange):

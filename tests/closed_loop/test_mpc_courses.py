@@ -11,11 +11,11 @@ from tests.grid import sampled
 from vehicled.control.interface import Controller
 from vehicled.control.mpc.controller import Mpc, MpcParams
 from vehicled.control.speed import SpeedParams
-from vehicled.lab.published.mpc import MpcPublished, MpcPublishedParams
-from vehicled.messages import ControlCommand, ControlLevel, StateEstimate
+from vehicled.core.messages import ControlCommand, ControlLevel, StateEstimate
+from vehicled.core.vehicle import Limits, Vehicle
+from vehicled.offline.replications.published.mpc import MpcPublished, MpcPublishedParams
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
-from vehicled.vehicle import Limits, Vehicle
 
 Build = Callable[[Vehicle, Limits, Course, float], Controller]
 WEAK = replace(VEHICLE, steering=replace(STEERING, gain_rad=0.225, offset_rad=0.0, delay_s=0.4, max_wheel_rad=0.225))

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from vehicled.executive import Executive
-from vehicled.judge import Judge
+from vehicled.core.executive import Executive
+from vehicled.core.messages import ActuatorCommand, Event, Fault, Mode, ModeChange, PortEvent, TaskTick
+from vehicled.core.observers import BOUNDARIES, FAILED_EVENT, Observers
+from vehicled.daemon.machine import Machine
 from vehicled.log.reader import LogReader
-from vehicled.machine import Machine
-from vehicled.messages import ActuatorCommand, Event, Fault, Mode, ModeChange, PortEvent, TaskTick
-from vehicled.observers import BOUNDARIES, FAILED_EVENT, Observers
+from vehicled.run.judge import Judge
 from vehicled.run.plan import Plan
 from vehicled.run.simulation import Simulated, SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
@@ -32,25 +32,25 @@ from vehicled.runtime.ending import EndConditions
 from vehicled.runtime.events import EventLog
 
 EXPLAINS = (
-    "vehicled.attribution", "vehicled.bridges", "vehicled.control_socket.console", "vehicled.error_text", "vehicled.histogram",
-    "vehicled.journal:Digest", "vehicled.judge", "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.manoeuvre",
+    "vehicled.core.attribution", "vehicled.live.bridges", "vehicled.live.control_socket.console", "vehicled.core.error_text", "vehicled.core.histogram",
+    "vehicled.core.journal:Digest", "vehicled.run.judge", "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.manoeuvre",
     "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health",
-    "vehicled.recognition",
+    "vehicled.daemon.recognition",
     "vehicled.runtime.evidence", "vehicled.runtime.events", "vehicled.runtime.health", "vehicled.safety.margins",
-    "vehicled.safety.reason", "vehicled.simulation_events",
-    "vehicled.wire.usage:MessageUsage._", "vehicled.wire.usage:rows", "vehicled.wire.usage:_event",
+    "vehicled.safety.reason", "vehicled.core.simulation_events",
+    "vehicled.core.wire.usage:MessageUsage._", "vehicled.core.wire.usage:rows", "vehicled.core.wire.usage:_event",
 )  # fmt: skip
 """Modules, or parts of them behind a colon, that only explain a run."""
 DRIVES = (
-    "drivers", "vehicled.bus", "vehicled.clamp", "vehicled.control", "vehicled.control_socket.server", "vehicled.estimation",
-    "vehicled.executive", "vehicled.journal", "vehicled.link", "vehicled.machine", "vehicled.messages", "vehicled.observers",
-    "vehicled.paths", "vehicled.pipeline", "vehicled.plugins", "vehicled.ports", "vehicled.profile", "vehicled.run.result",
+    "drivers", "vehicled.core.bus", "vehicled.core.clamp", "vehicled.control", "vehicled.live.control_socket.server", "vehicled.estimation",
+    "vehicled.core.executive", "vehicled.core.journal", "vehicled.core.link", "vehicled.daemon.machine", "vehicled.core.messages", "vehicled.core.observers",
+    "vehicled.paths", "vehicled.daemon.pipeline", "vehicled.profile.plugins", "vehicled.core.ports", "vehicled.profile", "vehicled.run.result",
     "vehicled.run.session", "vehicled.run.signals", "vehicled.run.simulation", "vehicled.run.wall_session",
     "vehicled.run.world_link", "vehicled.runtime.clock", "vehicled.runtime.connection", "vehicled.runtime.ending",
     "vehicled.runtime.lease", "vehicled.runtime.link_port", "vehicled.runtime.lockstep", "vehicled.runtime.loop",
     "vehicled.runtime.plugin_watch", "vehicled.runtime.reopening",
     "vehicled.runtime.simulator", "vehicled.runtime.timer", "vehicled.runtime.wall",
-    "vehicled.run.task_costs", "vehicled.safety", "vehicled.tasks", "vehicled.vehicle", "vehicled.wire",
+    "vehicled.run.task_costs", "vehicled.safety", "vehicled.core.tasks", "vehicled.core.vehicle", "vehicled.core.wire",
 )  # fmt: skip
 """Modules that drive, or that hold a run together."""
 
@@ -125,7 +125,7 @@ class Thrower:
 
         thrower = self
         monkeypatch.setattr(Observers, "guard", noted)
-        monkeypatch.setattr("vehicled.observers.OFF_AFTER", 10**9)
+        monkeypatch.setattr("vehicled.core.observers.OFF_AFTER", 10**9)
         monkeypatch.setattr(Executive, "run", armed)
         monkeypatch.setattr(EndConditions, "turn", turned)
         try:

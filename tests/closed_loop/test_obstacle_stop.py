@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sim_backend.connection import START_NS
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import ActuatorCommand, Fault, LaserScan, Mode, ObstacleRange, OperatorAction, OperatorCommand
+from vehicled.core.messages import ActuatorCommand, Fault, LaserScan, Mode, ObstacleRange, OperatorAction, OperatorCommand
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
@@ -43,7 +43,7 @@ class Drive:
         self._outline = [(front, half), (front, 0.0), (front, -half), (rear, half), (rear, -half)]
 
     def record(self, message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, Fault) and message.active:
             self.faults.append(message)
         elif isinstance(message, LaserScan | ObstacleRange):

@@ -11,8 +11,8 @@ import pytest
 
 import vehicled as v
 from vehicled.cli import main
+from vehicled.core.messages import ActuatorCommand, Event, Fault, Mode
 from vehicled.log.reader import LogReader
-from vehicled.messages import ActuatorCommand, Event, Fault, Mode
 
 LAW = """
 import time

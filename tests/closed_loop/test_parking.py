@@ -13,11 +13,11 @@ from tests.closed_loop.exact_state import DRIVE, LIMITS, STEERING, VEHICLE
 from vehicled.control.interface import Controller
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.speed import SpeedParams, SpeedProfile
+from vehicled.core.messages import GroundTruth
+from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.log.reader import LogReader
-from vehicled.messages import GroundTruth
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course, course_from_waypoints
-from vehicled.vehicle import Limits, Vehicle
 
 COURSES = ("parallel_parking", "three_point_turn")
 

@@ -15,12 +15,12 @@ from vehicled.control.linear import Linear, LinearParams
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.regulated_pure_pursuit import RegulatedPurePursuitParams, regulated_mps
 from vehicled.control.stanley import Stanley, StanleyParams
-from vehicled.lab.published.pure_pursuit import PurePursuitPublished, PurePursuitPublishedParams
+from vehicled.core.vehicle import Limits, Vehicle
+from vehicled.offline.replications.published.pure_pursuit import PurePursuitPublished, PurePursuitPublishedParams
 from vehicled.paths import formulas
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
-from vehicled.registry import resolve
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.profile.registry import resolve
 
 Build = Callable[..., Controller]
 PROMPT = msgspec.structs.replace(VEHICLE, steering=msgspec.structs.replace(STEERING, delay_s=0.0, rate_radps=20.0, offset_rad=0.0))

@@ -11,11 +11,11 @@ from tests.grid import sampled
 from tests.vehicles import DRIVE, make_steering, make_vehicle
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.speed import SpeedParams
-from vehicled.messages import ControlCommand, EstimatorStatus, StateEstimate
+from vehicled.core.messages import ControlCommand, EstimatorStatus, StateEstimate
+from vehicled.core.vehicle import Limits, Steering, Vehicle
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.tracking import PathTracker
-from vehicled.vehicle import Limits, Steering, Vehicle
 
 STEERING = make_steering(offset_rad=0.018)
 VEHICLE = make_vehicle(steering=STEERING, drive=DRIVE)

@@ -11,7 +11,7 @@ from sim_backend.emulators.failures import parse_failure
 from tests.closed_loop.fault_judge import SECOND_NS
 from tests.grid import sampled
 from tests.random_drives import LASTING_S, STANDS_S, Outcome, TruthJudge, driven, main, random_drive, run
-from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
+from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
 from vehicled.profile import load_profile
 from vehicled.run.plan import course_of
 from vehicled.safety.supervisor import Supervisor

@@ -3,11 +3,11 @@
 import pytest
 
 from sim_backend.emulators.failures import parse_failure
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import Fault, GroundTruth, Message, Reaction, ReferenceState
+from vehicled.core.messages import Fault, GroundTruth, Message, Reaction, ReferenceState
+from vehicled.daemon.reference import ReferenceFrame
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
-from vehicled.reference import ReferenceFrame
 
 ARM_M = [0.3, 0.1, 0.2]
 REFERENCE = [
@@ -29,7 +29,7 @@ class Journal:
         self.faults: list[str] = []
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, GroundTruth):
             self.truths.append(message)
         elif isinstance(message, ReferenceState):

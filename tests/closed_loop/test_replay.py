@@ -16,13 +16,7 @@ from tests.closed_loop.conftest import ROOT, Daemon, sim
 from tests.grid import sampled
 from tests.harms import HARMS
 from vehicled.cli import main
-from vehicled.log.errors import LogError
-from vehicled.log.layout import open_file
-from vehicled.log.mcapfile import MESSAGE_HEAD, McapFile, compressor, message_heads
-from vehicled.log.reader import LogReader, run_parts
-from vehicled.log.recover import recover
-from vehicled.log.schema import CHANNELS, HEADER_RECORD
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     ControlCommand,
     ControlLevel,
@@ -33,10 +27,16 @@ from vehicled.messages import (
     TaskTick,
     WireChunk,
 )
+from vehicled.log.errors import LogError
+from vehicled.log.layout import open_file
+from vehicled.log.mcapfile import MESSAGE_HEAD, McapFile, compressor, message_heads
+from vehicled.log.reader import LogReader, run_parts
+from vehicled.log.recover import recover
+from vehicled.log.schema import CHANNELS, HEADER_RECORD
+from vehicled.offline.replay.drive import Replay, ReplayResult
+from vehicled.offline.replay.journal import Journal
 from vehicled.paths.datum import LOT_17
-from vehicled.registry import resolve
-from vehicled.replay.drive import Replay, ReplayResult
-from vehicled.replay.journal import Journal
+from vehicled.profile.registry import resolve
 from vehicled.ros.cdr import unpacker
 
 pytestmark = pytest.mark.xdist_group("replay")  # the logs are recorded once
@@ -154,7 +154,7 @@ def test_parts_of_a_rotated_log_are_one_run_and_the_fence_is_in_it(tmp_path: Pat
 
 
 FAILING = """
-from vehicled.registry import resolve
+from vehicled.profile.registry import resolve
 controller = resolve("controller", "pure_pursuit")
 sent, count = controller.on_command_sent, 0
 
@@ -503,8 +503,8 @@ def test_a_file_that_is_no_log_is_reported(replay: Callable[..., tuple[int, str,
 
 
 def test_differences_of_version_numbers_and_profile_are_named(messages_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vehicled.replay.setup.__version__", "9.9")
-    monkeypatch.setattr("vehicled.replay.setup.numeric_fingerprint", lambda: ("0123456789abcdef", {"libm": "another"}))
+    monkeypatch.setattr("vehicled.offline.replay.setup.__version__", "9.9")
+    monkeypatch.setattr("vehicled.offline.replay.setup.numeric_fingerprint", lambda: ("0123456789abcdef", {"libm": "another"}))
     with Journal(str(messages_log)) as journal:
         assert HEADER_RECORD in journal.parts[0].layout.metadata
         notes = Replay(journal, ["limits.corridor_m=1.5"]).notes

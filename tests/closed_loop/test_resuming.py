@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from sim_backend.connection import START_NS
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import (
+from vehicled.core.messages import (
     ControlCommand,
     CourseCommand,
     Event,
@@ -21,6 +20,7 @@ from vehicled.messages import (
     OperatorCommand,
     TeleopCommand,
 )
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_bytes
@@ -49,7 +49,7 @@ class Drive:
         self._reading_ns = 0
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, ControlCommand) and self.machine.mode is Mode.AUTO:
             self.progress_m.append(message.progress_m)
         elif isinstance(message, Fault | ModeChange):

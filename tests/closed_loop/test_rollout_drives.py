@@ -6,7 +6,7 @@ import pytest
 
 import vehicled as v
 from tests.closed_loop.test_obstacle_stop import Drive, on_course, post
-from vehicled.messages import Mode
+from vehicled.core.messages import Mode
 
 ROLLOUT = {"controller.name": '"rollout"'}
 

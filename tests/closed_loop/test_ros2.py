@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tests.closed_loop.conftest import ROOT
-from vehicled.bridges.ros2.topics import RENAMED
-from vehicled.control_socket.client import Client
+from vehicled.core.messages import ControlCommand
+from vehicled.live.bridges.ros2.topics import RENAMED
+from vehicled.live.control_socket.client import Client
 from vehicled.log.reader import LogReader
-from vehicled.messages import ControlCommand
 from vehicled.ros.standard import encode
 
 pytest.importorskip("cyclonedds", reason="needs cyclonedds: pip install 'vehicled[ros2]'")

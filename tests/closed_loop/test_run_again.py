@@ -12,9 +12,9 @@ from vehicled.log.errors import LogError
 from vehicled.log.offline import LogFile
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import Attachment, FileRow, PluginRow, RunHeader
+from vehicled.offline.replay.extraction import extract
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load
-from vehicled.replay.extraction import extract
 
 LAW = """
 from vehicled.control.pure_pursuit import PurePursuit

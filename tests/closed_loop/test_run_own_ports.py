@@ -20,8 +20,7 @@ from sim_backend.emulators.failures import parse_failure
 from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
 from tests.closed_loop.conftest import ROOT
 from tests.closed_loop.failure_table import PULLED
-from vehicled.log.reader import LogReader
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     Direction,
     EstimatorStatus,
@@ -37,6 +36,7 @@ from vehicled.messages import (
     StateEstimate,
     WireChunk,
 )
+from vehicled.log.reader import LogReader
 from vehicled.paths.catalog import load_course
 from vehicled.paths.tracking import PathTracker
 

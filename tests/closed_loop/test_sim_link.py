@@ -20,8 +20,8 @@ from drivers.msglink.codec import Decoder as Messages
 from drivers.msglink.codec import encode as to_frame
 from sim_backend.__main__ import main
 from tests.busy_computer import DEADLINE_S
-from vehicled.link import Decoder, Frame, Hello, Kind, decode_hello, encode, encode_hello
-from vehicled.messages import ActuatorCommand, GroundTruth
+from vehicled.core.link import Decoder, Frame, Hello, Kind, decode_hello, encode, encode_hello
+from vehicled.core.messages import ActuatorCommand, GroundTruth
 
 MS = 1_000_000
 ARGUMENTS = ["--profile", "art", "--course", "circle_r5_ccw"]

@@ -7,8 +7,8 @@ import pytest
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
 from tests.grid import sampled
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import ActuatorCommand, ControlCommand, GroundTruth, Message, Mode, Reaction
+from vehicled.core.messages import ActuatorCommand, ControlCommand, GroundTruth, Message, Mode, Reaction
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load
 
@@ -26,7 +26,7 @@ class SpeedRecorder:
         self.commands: list[ActuatorCommand] = []
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, ControlCommand) and message.t_ns > START_NS + 6 * SECOND_NS:
             self.targets.append((message.t_ns, message.target_speed_mps))
         if log_time_ns < START_NS + 9 * SECOND_NS:

@@ -12,8 +12,8 @@ import pytest
 from tests.busy_computer import WIDE_LIMITS
 from tests.closed_loop.conftest import Daemon
 from tests.grid import sampled
+from vehicled.core.messages import Event
 from vehicled.log.reader import LogReader
-from vehicled.messages import Event
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the simulator's process through /proc")
 

@@ -19,7 +19,7 @@ import pytest
 import vehicled as v
 from tests.busy_computer import DEADLINE_S
 from tests.closed_loop import conftest
-from vehicled.studies.errors import StudyError
+from vehicled.offline.studies.errors import StudyError
 
 pytestmark = pytest.mark.xdist_group("study")  # one study is driven once, and most tests look at it
 

@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
 from tests.closed_loop.conftest import ROOT
-from vehicled.control_socket.client import Client
+from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode, StateEstimate, TeleopCommand
+from vehicled.live.control_socket.client import Client
 from vehicled.log.reader import LogReader
-from vehicled.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode, StateEstimate, TeleopCommand
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
 SILENCE_S = 2.0

@@ -21,8 +21,8 @@ import pytest
 from tests.busy_computer import DEADLINE_S
 from tests.closed_loop.conftest import ROOT
 from tests.relay import Relay
+from vehicled.core.messages import ImuSample, StateEstimate
 from vehicled.log.reader import LogReader
-from vehicled.messages import ImuSample, StateEstimate
 
 VEHICLED = (sys.executable, "-m", "vehicled")
 COURSE = ("--profile", "art", "--course", "circle_r5_ccw")

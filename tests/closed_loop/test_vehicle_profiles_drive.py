@@ -7,10 +7,10 @@ import pytest
 from sim_backend.connection import START_NS
 from tests.closed_loop.fault_judge import SECOND_NS
 from tests.grid import sampled
-from vehicled.judge import Judge
-from vehicled.lab.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
+from vehicled.run.judge import Judge
 
 LONGEST_S = 40.0
 BENDS = {

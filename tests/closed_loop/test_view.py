@@ -22,8 +22,8 @@ from tests.busy_computer import DEADLINE_S, WIDE_LIMITS
 from tests.closed_loop.browser import Tab, browser, executable
 from tests.closed_loop.conftest import ROOT
 from tests.closed_loop.view_panels import MOOD, SPEEDS, STAND_INS
+from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, OperatorCommand, TeleopCommand
 from vehicled.log.reader import LogReader
-from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, OperatorCommand, TeleopCommand
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
 SILENCE_S = 2.0

@@ -8,12 +8,8 @@ import pytest
 
 from sim_backend.connection import START_NS
 from tests.grid import sampled
-from vehicled.analysis.report.page import write_report
 from vehicled.control.waiting import WAIT_BEGINS, WAIT_ENDED
-from vehicled.control_socket.console import Console, RunFacts
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.log.reader import LogReader
-from vehicled.messages import (
+from vehicled.core.messages import (
     ControlCommand,
     CourseCommand,
     Event,
@@ -26,13 +22,17 @@ from vehicled.messages import (
     OperatorCommand,
     ParameterCommand,
 )
+from vehicled.live.control_socket.console import Console, RunFacts
+from vehicled.log.reader import LogReader
+from vehicled.offline.analysis.report.page import write_report
+from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.replay.drive import Replay
+from vehicled.offline.replay.journal import Journal
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.datum import LOT_17
 from vehicled.paths.stored import to_bytes
 from vehicled.profile import load_profile
-from vehicled.replay.drive import Replay
-from vehicled.replay.journal import Journal
 from vehicled.run.plan import Plan
 from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
@@ -112,7 +112,7 @@ class Drive:
         self.console = Console(self.machine, facts)
 
     def record(self, message: Message, _: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, Fault) and message.active and message.reaction > 0:
             self.faults.append(message)
         elif isinstance(message, Event) and message.name in (WAIT_BEGINS, WAIT_ENDED):

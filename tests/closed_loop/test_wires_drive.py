@@ -11,8 +11,8 @@ import pytest
 from tests.busy_computer import WIDE_LIMITS
 from tests.closed_loop.conftest import Daemon
 from tests.grid import sampled
+from vehicled.core.messages import PortEvent, PortState
 from vehicled.log.reader import LogReader
-from vehicled.messages import PortEvent, PortState
 
 Drive = Callable[..., tuple[int, dict[str, Any], str]]
 Start = Callable[..., Daemon]

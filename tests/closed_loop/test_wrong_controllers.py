@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from sim_backend.connection import START_NS
 from tests.closed_loop.test_obstacle_stop import Drive, post
 from vehicled.control.interface import Controller
+from vehicled.core.messages import ControlCommand, Fault, Message, Mode, OperatorAction, OperatorCommand
 from vehicled.estimation.interface import Estimator
-from vehicled.messages import ControlCommand, Fault, Message, Mode, OperatorAction, OperatorCommand
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
@@ -62,7 +62,7 @@ class WrongPair(Pair):
         return estimator, Wrong(controller, change, **says)  # type: ignore[return-value]
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, Fault) and message.active:
             self.faults.append(message.code)
 

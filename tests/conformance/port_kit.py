@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 
 from tests.busy_computer import DEADLINE_S
-from vehicled.messages import PortState
+from vehicled.core.messages import PortState
 from vehicled.runtime.ports.supervised import SupervisedPort
 
 

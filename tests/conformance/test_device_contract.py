@@ -26,7 +26,7 @@ from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import frame_uart
 from drivers.vesc.values import Values
-from vehicled.messages import (
+from vehicled.core.messages import (
     ALL,
     ActuatorCommand,
     Corrections,
@@ -39,8 +39,8 @@ from vehicled.messages import (
     ReferenceState,
     WheelSpeed,
 )
-from vehicled.ports import NEVER_NS, Device, Reopen, Send, SetBaud
-from vehicled.wire.can import pack
+from vehicled.core.ports import NEVER_NS, Device, Reopen, Send, SetBaud
+from vehicled.core.wire.can import pack
 
 SAMPLES: list[Message] = [ImuSample(5, 0, (1.0, 2.0, 3.0), (0.1, 0.2, 0.3), 300.0), Heading(7, 0, 1.0, 0.1)]
 RTCM = rtcm_frame(bytes.fromhex("435019") + bytes(40)) * 3

@@ -21,11 +21,11 @@ import trustme
 from can.interfaces.udp_multicast import UdpMulticastBus
 
 from tests.conformance.port_kit import Recorder, now_ns, serving, until
-from vehicled.messages import PortState
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import PortState
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.wire.can import CanFrame, pack
+from vehicled.core.wire.slcan import Decoder, encode
 from vehicled.runtime.ports import make_port
-from vehicled.wire.can import CanFrame, pack
-from vehicled.wire.slcan import Decoder, encode
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from vehicled.replay.drive import Replay
-from vehicled.replay.journal import Journal
-from vehicled.replay.setup import same_numbers
+from vehicled.offline.replay.drive import Replay
+from vehicled.offline.replay.journal import Journal
+from vehicled.offline.replay.setup import same_numbers
 
 FOLDER = Path(__file__).resolve().parent / "replay"
 TOLERANCE = 1e-9

@@ -6,7 +6,7 @@ from drivers.vesc.canbus import Can, CanSetpoint, Short, Status, Status4, Status
 from drivers.vesc.comm import Comm, FwVersion, Request, SelectiveRequest, Setpoint, decode_comm, encode_comm
 from drivers.vesc.uart import decode, frame_uart
 from drivers.vesc.values import Layout, Values
-from vehicled.wire.can import CanFrame
+from vehicled.core.wire.can import CanFrame
 
 UART = [
     ("ALIVE", Request(Comm.ALIVE), "02 01 1e f3 ff 03"),

@@ -11,12 +11,12 @@ from scipy.special import chdtri, gammaincinv
 
 from tests.grid import sampled
 from tests.vehicles import make_drive, make_steering, make_vehicle
+from vehicled.core.messages import ActuatorCommand, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading, StateEstimate
 from vehicled.estimation import measurements
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.gaussian import chi_square_limit, update
 from vehicled.estimation.history import Pose
-from vehicled.messages import ActuatorCommand, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading, StateEstimate
 from vehicled.paths.datum import Datum
 
 Array = np.ndarray[Any, Any]

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from vehicled.lab.published.ekf4 import Ekf4Published, Ekf4PublishedParams, PublishedFilterState, begin, correct, predict
-from vehicled.messages import ActuatorCommand, FixType, GnssFix, Heading, StateEstimate
+from vehicled.core.messages import ActuatorCommand, FixType, GnssFix, Heading, StateEstimate
+from vehicled.offline.replications.published.ekf4 import (
+    Ekf4Published,
+    Ekf4PublishedParams,
+    PublishedFilterState,
+    begin,
+    correct,
+    predict,
+)
 from vehicled.paths.datum import Datum
 from vehicled.profile import load_profile
 

@@ -16,7 +16,7 @@ from sim_backend.emulators.vectornav import VectorNavUnit
 from sim_backend.emulators.witmotion import WitMotionUnit
 from sim_backend.emulators.xsens import XsensUnit
 from tests.emulator_bench import MS, START, table
-from vehicled.messages import Heading, ImuSample
+from vehicled.core.messages import Heading, ImuSample
 
 G = 9.80665
 YAW = 0.7

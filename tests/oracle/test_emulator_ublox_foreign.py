@@ -12,7 +12,7 @@ from drivers.ublox.settings import Params
 from sim_backend.emulators.ublox import ublox
 from tests.emulator_bench import SECOND, START, Bench, table
 from tests.unit.test_emulator_ublox import fix, headings, samples
-from vehicled.messages import GnssFix, Heading
+from vehicled.core.messages import GnssFix, Heading
 
 RAM = 1
 

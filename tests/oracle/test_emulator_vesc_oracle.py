@@ -13,8 +13,8 @@ import pytest
 from drivers.vesc.canbus import Can
 from sim_backend.emulators.vesc import FAULT, VescCanEmulator, VescUartEmulator
 from tests.vesc_bench import MS, START_NS, Bench, device, moving
-from vehicled.messages import Mode
-from vehicled.wire.can import RECORD_BYTES
+from vehicled.core.messages import Mode
+from vehicled.core.wire.can import RECORD_BYTES
 
 SECOND_MS = 1000
 

@@ -11,9 +11,9 @@ from tests.grid import sampled
 from tests.identification_bench import BELIEVED, STEP_S, Drill, Truth, identifier, weave
 from vehicled.estimation.identification.identifier import SingleTrackIdentifier
 from vehicled.estimation.planar.estimator import Planar
-from vehicled.recordings import least_squares as recorded
-from vehicled.recordings.runner import run
-from vehicled.recordings.scores import ahead_errors
+from vehicled.offline.recordings import least_squares as recorded
+from vehicled.offline.recordings.runner import run
+from vehicled.offline.recordings.scores import ahead_errors
 
 
 def batch(drill):

@@ -12,7 +12,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from drivers.imu import mip
-from vehicled.messages import Heading, ImuSample, Message
+from vehicled.core.messages import Heading, ImuSample, Message
 
 NAME = "imu/mip_sdk__mip_data_part1.bin"
 

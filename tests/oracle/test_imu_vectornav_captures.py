@@ -12,9 +12,9 @@ import pytest
 
 from drivers.imu import vectornav
 from drivers.imu.vectornav_fields import FIELDS, GROUPS, masks
-from vehicled.messages import Heading, ImuSample
-from vehicled.wire.crc import crc16_xmodem
-from vehicled.wire.usage import Loss, Unused
+from vehicled.core.messages import Heading, ImuSample
+from vehicled.core.wire.crc import crc16_xmodem
+from vehicled.core.wire.usage import Loss, Unused
 
 NAME = "imu/vn100__F00294"
 # Bytes of each field by group and bit, from the vendor's library (VectorNav SDK 0.99 and vnproglib 1.1, MIT licence). 0: variable.

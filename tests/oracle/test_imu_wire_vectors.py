@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from drivers.imu import bno08x, n100, witmotion
 from drivers.imu.base import frames
-from vehicled.wire.crc import crc8, crc16_xmodem
-from vehicled.wire.framing import Framer
+from vehicled.core.wire.crc import crc8, crc16_xmodem
+from vehicled.core.wire.framing import Framer
 
 words = st.integers(-32768, 32767)
 

@@ -13,8 +13,8 @@ import pytest
 
 from drivers.imu import xsens
 from drivers.imu.base import Sample
-from vehicled.messages import Heading, ImuSample
-from vehicled.wire.usage import Loss, Unused
+from vehicled.core.messages import Heading, ImuSample
+from vehicled.core.wire.usage import Loss, Unused
 
 SETS = (1, 3, 5)
 # Printed by einride/xsens-go (MIT licence), testdata/{1,3}/output.golden: packet counter, and then what it holds.

@@ -10,13 +10,13 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation as Turn
 
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ins.alignment import tilt
 from vehicled.estimation.ins.measurements import Fix, Sensors
 from vehicled.estimation.ins.mechanisation import Drive, Predictor, mechanise, noise_rates
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import BA, BG, A, C, N, P, State, V, exponential, from_angles, product, rotation
 from vehicled.estimation.ins.update import Corrector
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
 Floats = npt.NDArray[np.float64]
 FORCE = (0.4, -0.8, 9.6)

@@ -14,12 +14,12 @@ import pytest
 
 from tests import log_bench as bench
 from vehicled import cli
-from vehicled.analysis.export.exporting import export
+from vehicled.core.messages import Event, GnssFix, Message, StateEstimate, TaskTick, WireChunk
+from vehicled.core.messages import Path as CoursePath
+from vehicled.core.messages.records import Direction
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader
-from vehicled.messages import Event, GnssFix, Message, StateEstimate, TaskTick, WireChunk
-from vehicled.messages import Path as CoursePath
-from vehicled.messages.records import Direction
+from vehicled.offline.analysis.export.exporting import export
 from vehicled.paths.datum import LOT_17
 
 SECONDS = 12

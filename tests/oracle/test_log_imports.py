@@ -13,11 +13,7 @@ import pytest
 
 from tests import log_bench as bench
 from vehicled import cli
-from vehicled.analysis.export.exporting import export
-from vehicled.log.cat import lines
-from vehicled.log.errors import LogError
-from vehicled.log.reader import LogReader
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     CarrierSolution,
     FixType,
@@ -29,11 +25,15 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.log.cat import lines
+from vehicled.log.errors import LogError
+from vehicled.log.reader import LogReader
+from vehicled.offline.analysis.export.exporting import export
+from vehicled.offline.recordings import mcap, rosbag
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.foreign.importing import import_log
 from vehicled.paths.datum import Datum
 from vehicled.paths.stored import datum_of
-from vehicled.recordings import mcap, rosbag
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.foreign.importing import import_log
 
 WALK = "gnss_imu__walk_gnss_1730.ubx"
 

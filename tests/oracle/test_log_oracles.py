@@ -10,11 +10,11 @@ from mcap.records import Footer
 from mcap.records import Message as McapMessage
 from mcap.stream_reader import StreamReader
 
-from vehicled import messages
+from vehicled.core import messages
+from vehicled.core.messages import NAN, Message
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import CHANNELS, RunHeader, TaskRow
-from vehicled.messages import NAN, Message
 
 rosbags = pytest.importorskip("rosbags.highlevel")
 

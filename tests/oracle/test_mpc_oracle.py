@@ -16,8 +16,8 @@ from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
 from vehicled.control.mpc.qp import BOUNDS, DYNAMICS, KINDS, LEFT, WHEEL, YAW, HorizonQp, Weights
 from vehicled.control.mpc.qp_solver import DaqpSolver, OsqpSolver
 from vehicled.control.speed import SpeedParams, SpeedProfile
-from vehicled.lab.published.mpc import PublishedQp, condensed, dynamics, published_speed_mps
-from vehicled.messages import ControlReason
+from vehicled.core.messages import ControlReason
+from vehicled.offline.replications.published.mpc import PublishedQp, condensed, dynamics, published_speed_mps
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 

@@ -13,7 +13,7 @@ from drivers.ntrip.params import NtripParams
 from drivers.rtcm.codec import FrameReader
 from tests.busy_computer import DEADLINE_S
 from tests.unit.test_ntrip_socket import drive
-from vehicled.messages import Corrections, Event, Fault, Message
+from vehicled.core.messages import Corrections, Event, Fault, Message
 
 foreign = pytest.importorskip("pygnssutils.socket_server", reason="needs pygnssutils, which brings a caster")
 

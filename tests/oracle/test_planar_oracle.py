@@ -8,9 +8,9 @@ import pytest
 from tests import recordings_bench as bench
 from tests.grid import sampled
 from vehicled.estimation.planar.params import PlanarParams
-from vehicled.recordings.recording import Recording, Track
-from vehicled.recordings.runner import make_estimator, run
-from vehicled.recordings.set_up import cross_validated
+from vehicled.offline.recordings.recording import Recording, Track
+from vehicled.offline.recordings.runner import make_estimator, run
+from vehicled.offline.recordings.set_up import cross_validated
 
 
 def _run(recording: Recording, estimator: str = "planar") -> Track:

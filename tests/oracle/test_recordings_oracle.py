@@ -6,10 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from vehicled.messages import ActuatorCommand
+from vehicled.core.messages import ActuatorCommand
+from vehicled.offline.recordings import smoothing
+from vehicled.offline.recordings.prediction import Commands, predict
 from vehicled.profile import load_profile
-from vehicled.recordings import smoothing
-from vehicled.recordings.prediction import Commands, predict
 
 signal = pytest.importorskip("scipy.signal")
 integrate = pytest.importorskip("scipy.integrate")

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from vehicled.reality_gap.robot_localization.frames import Frames, Pose, of_angles, of_quaternion
-from vehicled.reality_gap.robot_localization.node import ImuMessage, Node, PoseMessage, TwistMessage
-from vehicled.reality_gap.robot_localization.settings import Sensor, Settings, load, of
+from vehicled.offline.gap.robot_localization.frames import Frames, Pose, of_angles, of_quaternion
+from vehicled.offline.gap.robot_localization.node import ImuMessage, Node, PoseMessage, TwistMessage
+from vehicled.offline.gap.robot_localization.settings import Sensor, Settings, load, of
 
 BAGS = {
     "ekf_bag1_2014": "test1_2014.bag", "ekf_bag1_2015": "test1_2014.bag", "ekf_bag1_ros1_noetic": "test1.bag",

@@ -13,13 +13,13 @@ pytest.importorskip("cyclonedds", reason="needs cyclonedds: pip install 'vehicle
 
 from tests.ros2_bench import CONFIG, DOMAIN, PUBLISHED, Daemon, bridge, decoded, padded, sample
 from tests.unit.view_facts import STARTED_NS, estimate, packed
-from vehicled.bridges.frames import FrameKind
-from vehicled.bridges.process import BridgeProcess
-from vehicled.bridges.ros2.config import Ros2Config
-from vehicled.bridges.ros2.topics import RENAMED, dds_name
+from vehicled.core.messages import Message
+from vehicled.core.messages import Path as Course
+from vehicled.live.bridges.frames import FrameKind
+from vehicled.live.bridges.process import BridgeProcess
+from vehicled.live.bridges.ros2.config import Ros2Config
+from vehicled.live.bridges.ros2.topics import RENAMED, dds_name
 from vehicled.log.projecting import Projector
-from vehicled.messages import Message
-from vehicled.messages import Path as Course
 from vehicled.ros.standard import encode
 
 pytestmark = pytest.mark.xdist_group("ros2")

@@ -14,8 +14,8 @@ from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from tests.examples import examples
-from vehicled import messages
-from vehicled.messages import (
+from vehicled.core import messages
+from vehicled.core.messages import (
     Cause,
     Direction,
     Event,

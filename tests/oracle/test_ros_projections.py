@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-from vehicled import messages
-from vehicled.messages import (
+from vehicled.core import messages
+from vehicled.core.messages import (
     NAN9,
     ActuatorCommand,
     CarrierSolution,

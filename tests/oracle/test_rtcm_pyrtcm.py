@@ -14,7 +14,7 @@ from pyrtcm import RTCMReader
 from drivers.ntrip.gga import encode_gga
 from drivers.ntrip.sourcetable import Stream
 from drivers.rtcm.codec import FrameReader, decode_station, message_type, station_of
-from vehicled.messages import CarrierSolution, FixType, GnssFix
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 
 CAPTURES = ["rtcm/pygnssutils__ntrip_encode_none.bin", "rtcm/gpsd__rtcm3.2.log"]
 

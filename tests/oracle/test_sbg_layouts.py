@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from drivers.sbg import codec
 from drivers.sbg.codec import encode_log
-from vehicled.wire.crc import crc16_kermit
+from vehicled.core.wire.crc import crc16_kermit
 
 LAYOUTS = {
     codec.STATUS: "27 general:4H com_2:6H com:8I aiding:12I uptime_s:22I cpu_percent:26B",

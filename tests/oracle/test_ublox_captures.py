@@ -25,7 +25,7 @@ from drivers.ublox.names import NAMES
 from drivers.ublox.nmea import Gga, Gns
 from drivers.ublox.settings import Params
 from tests.grid import sampled
-from vehicled.messages import CarrierSolution, Event, GnssFix, Message
+from vehicled.core.messages import CarrierSolution, Event, GnssFix, Message
 
 # pyubx2 name and scale by field of ours; a field that is not named here is a bit field and compared by its bits below.
 SAME: dict[str, dict[str, tuple[str, float]]] = {

@@ -13,7 +13,7 @@ from drivers.vesc.canbus import Can, Foreign, decode_can
 from drivers.vesc.comm import Comm, Request, Setpoint, encode_comm
 from drivers.vesc.uart import decode, frame_uart
 from drivers.vesc.values import Layout, Values
-from vehicled.wire.can import CanFrame, pack, unpack_all
+from vehicled.core.wire.can import CanFrame, pack, unpack_all
 
 
 def test_captured_status_frames_have_the_counts_that_python_can_gives(shared_data) -> None:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.busy_computer import DEADLINE_S
-from vehicled.wire.can import CanFrame, pack, unpack_all
-from vehicled.wire.slcan import BITRATES, Decoder, SlcanLine, encode
+from vehicled.core.wire.can import CanFrame, pack, unpack_all
+from vehicled.core.wire.slcan import BITRATES, Decoder, SlcanLine, encode
 
 frames = st.builds(
     lambda can_id, data, extended, remote: CanFrame(

@@ -7,7 +7,7 @@ from pynmeagps import calc_checksum as nmea_checksum
 from pyrtcm import calc_crc24q
 from pyubx2 import calc_checksum as ubx_checksum
 
-from vehicled.wire.crc import crc8, crc16_kermit, crc16_xmodem, crc24q, fletcher8, xor8
+from vehicled.core.wire.crc import crc8, crc16_kermit, crc16_xmodem, crc24q, fletcher8, xor8
 
 
 class Crc24Q(Crc24):  # type: ignore[misc]  # crccheck has no types

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyubx2 import UBXReader
 
-from vehicled.wire.crc import crc24q, fletcher8, xor8
-from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Framer, Protocol
+from vehicled.core.wire.crc import crc24q, fletcher8, xor8
+from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, Framer, Protocol
 
 RECORDINGS = [
     "gnss/gnss_imu__walk_gnss_1730.ubx",

@@ -5,7 +5,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.clamp import clamp
+from vehicled.core.clamp import clamp
 
 EDGES = st.sampled_from((0.0, -0.0, 1.0, -1.0))
 LIMITS = EDGES | st.floats(allow_nan=False)

@@ -13,10 +13,10 @@ from vehicled.control.corners import arc_to
 from vehicled.control.preview import Preview, predict_pose
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.stop import brake_command
+from vehicled.core.messages import NAN, ControlCommand, EstimatorStatus, StateEstimate
+from vehicled.core.vehicle import Limits
 from vehicled.estimation.history import CommandHistory
-from vehicled.messages import NAN, ControlCommand, EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
-from vehicled.vehicle import Limits
 
 STEERING = make_steering(offset_rad=0.018)
 VEHICLE = make_vehicle(steering=STEERING, drive=DRIVE)

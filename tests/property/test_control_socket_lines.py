@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.control_socket import turns
-from vehicled.control_socket.lines import PIECE_BYTES, LineReader, LineTooLongError
-from vehicled.control_socket.protocol import COURSE_BEGINS, MAX_COURSE_LINE, MAX_LINE
-from vehicled.control_socket.turns import Turns
+from vehicled.live.control_socket import turns
+from vehicled.live.control_socket.lines import PIECE_BYTES, LineReader, LineTooLongError
+from vehicled.live.control_socket.protocol import COURSE_BEGINS, MAX_COURSE_LINE, MAX_LINE
+from vehicled.live.control_socket.turns import Turns
 
 short = st.binary(max_size=40).map(lambda line: line.replace(b"\n", b""))
 courses = st.integers(MAX_LINE, MAX_LINE + 500).map(lambda size: COURSE_BEGINS.ljust(size, b"x"))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.property.test_ekf4_properties import DATUM, VEHICLE
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix, Heading, HeadingKind, ImuSample, StateEstimate
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
-from vehicled.messages import CarrierSolution, FixType, GnssFix, Heading, HeadingKind, ImuSample, StateEstimate
 
 STEP_NS = 20_000_000
 

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.estimation.ekf4.estimator import Ekf4
-from vehicled.estimation.ekf4.params import Ekf4Params
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     CarrierSolution,
     FixType,
@@ -23,6 +21,8 @@ from vehicled.messages import (
     SteeringFeedback,
     WheelSpeed,
 )
+from vehicled.estimation.ekf4.estimator import Ekf4
+from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.paths.datum import Datum
 
 MS = 1_000_000

@@ -12,13 +12,7 @@ from msgspec.structs import replace
 from tests.examples import examples
 from tests.strategies import near
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.estimation import measurements
-from vehicled.estimation.ekf4.estimator import Ekf4
-from vehicled.estimation.ekf4.params import Ekf4Params
-from vehicled.estimation.four_dof import Densities, Input, State, predict, propagate, transition
-from vehicled.estimation.gaussian import update
-from vehicled.estimation.history import Pose
-from vehicled.messages import (
+from vehicled.core.messages import (
     NAN,
     ActuatorCommand,
     CarrierSolution,
@@ -33,6 +27,12 @@ from vehicled.messages import (
     SteeringFeedback,
     WheelSpeed,
 )
+from vehicled.estimation import measurements
+from vehicled.estimation.ekf4.estimator import Ekf4
+from vehicled.estimation.ekf4.params import Ekf4Params
+from vehicled.estimation.four_dof import Densities, Input, State, predict, propagate, transition
+from vehicled.estimation.gaussian import update
+from vehicled.estimation.history import Pose
 from vehicled.paths.datum import Datum
 
 VEHICLE = make_vehicle(steering=make_steering(offset_rad=0.018), drive=make_drive(brake_deceleration_mps2=2.0))

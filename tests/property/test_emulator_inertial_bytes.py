@@ -23,7 +23,7 @@ from sim_backend.emulators.vectornav import VectorNavUnit
 from sim_backend.emulators.witmotion import WitMotionUnit
 from sim_backend.emulators.xsens import XsensUnit
 from tests.emulator_bench import MS, START, table
-from vehicled.messages import ImuSample
+from vehicled.core.messages import ImuSample
 
 Make = Callable[[], LineDevice]
 

@@ -9,7 +9,7 @@ from drivers.vesc.comm import Comm, Request, Setpoint, encode_comm
 from drivers.vesc.uart import frame_uart
 from sim_backend.emulators.vesc import VescCanEmulator, VescUartEmulator
 from tests.vesc_bench import MS, START_NS, device
-from vehicled.wire.can import CanFrame, pack, unpack_all
+from vehicled.core.wire.can import CanFrame, pack, unpack_all
 
 FRAMES = st.builds(
     lambda packet, target, data: pack(CanFrame(packet << 8 | target, data)),

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.property.test_paths_smooth_courses import smooth_courses
-from vehicled.live_changes import outside_fence
+from vehicled.core.vehicle import Outline
+from vehicled.daemon.live_changes import outside_fence
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.polygon import encloses
 from vehicled.safety.fence import LOOSE_M, Fence, Polygon, steps_for, swept, swept_on_arc
-from vehicled.vehicle import Outline
 
 Point = tuple[float, float]
 BODY = Outline(0.55, 0.05, 0.2)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.test_device_contract import DEVICES, SILENT
 from tests.hostile_bytes import LONGEST, Cost, cost, filled, inputs, subjects
-from vehicled.registry import names
+from vehicled.profile.registry import names
 
 SUBJECTS = subjects()
 PIECE = 1_024

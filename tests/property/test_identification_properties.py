@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tests.identification_bench import BELIEVED, identifier
-from vehicled.estimation.identification.identifier import SingleTrackIdentifier
-from vehicled.estimation.identification.integral import SlewedCommands
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
     Heading,
@@ -22,6 +20,8 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.estimation.identification.identifier import SingleTrackIdentifier
+from vehicled.estimation.identification.integral import SlewedCommands
 
 START_NS = 1_000_000_000
 anything = st.one_of(st.floats(-3.0, 3.0), st.floats(allow_nan=True, allow_infinity=True), st.just(0.0))

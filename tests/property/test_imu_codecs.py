@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from drivers.imu import bno08x, n100, witmotion
 from drivers.imu.base import FRAME_LIMIT_BYTES, ImuDevice
-from vehicled.messages import Heading, ImuSample, Message
-from vehicled.wire.framing import Framer, Protocol
+from vehicled.core.messages import Heading, ImuSample, Message
+from vehicled.core.wire.framing import Framer, Protocol
 
 WANTED: list[type[Message]] = [ImuSample, Heading]
 

@@ -17,9 +17,9 @@ from drivers.imu.base import FRAME_LIMIT_BYTES
 from drivers.imu.set_up import ConfigurableImuDevice
 from drivers.imu.vectornav_fields import FIELDS
 from tests.examples import examples
-from vehicled.messages import Heading, ImuSample, Message, PortState
-from vehicled.wire.crc import crc16_xmodem
-from vehicled.wire.framing import Framer, Protocol
+from vehicled.core.messages import Heading, ImuSample, Message, PortState
+from vehicled.core.wire.crc import crc16_xmodem
+from vehicled.core.wire.framing import Framer, Protocol
 
 WANTED: list[type[Message]] = [ImuSample, Heading]
 AWKWARD = struct.unpack(">f", b"\x3d\xfa\xff\x36")[0]

@@ -11,6 +11,21 @@ from hypothesis import given
 
 from tests.examples import examples
 from tests.vehicles import make_drive, make_steering, make_vehicle
+from vehicled.core.messages import (
+    NAN,
+    ActuatorCommand,
+    CarrierSolution,
+    EstimatorStatus,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    Message,
+    MotorStatus,
+    SteeringFeedback,
+    WheelSpeed,
+)
 from vehicled.estimation.ins.estimator import Ins
 from vehicled.estimation.ins.measurements import Sensors
 from vehicled.estimation.ins.mechanisation import Drive, Predictor
@@ -33,21 +48,6 @@ from vehicled.estimation.ins.state import (
     yaw_of,
 )  # fmt: skip
 from vehicled.estimation.ins.update import Corrector
-from vehicled.messages import (
-    NAN,
-    ActuatorCommand,
-    CarrierSolution,
-    EstimatorStatus,
-    FixType,
-    GnssFix,
-    Heading,
-    HeadingKind,
-    ImuSample,
-    Message,
-    MotorStatus,
-    SteeringFeedback,
-    WheelSpeed,
-)
 from vehicled.paths.datum import Datum
 
 VEHICLE = make_vehicle(steering=make_steering(offset_rad=0.018), drive=make_drive(brake_deceleration_mps2=2.0))

@@ -17,7 +17,7 @@ from tests.examples import examples
 from tests.strategies import GARBAGE, near, near_count
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.stop import is_drivable
-from vehicled.messages import (
+from vehicled.core.messages import (
     NAN9,
     ActuatorCommand,
     EstimatorStatus,
@@ -31,6 +31,7 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.core.wire.clock import DeviceClock
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.tracking import PathTracker
@@ -41,7 +42,6 @@ from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import Source, SourceMonitor
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.standstill import StandstillDetector
-from vehicled.wire.clock import DeviceClock
 
 PROFILE = load_profile("art_vesc")
 VEHICLE = PROFILE.vehicle

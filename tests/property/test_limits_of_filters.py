@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import near, near_count
 from tests.vehicles import make_drive, make_steering, make_vehicle
+from vehicled.core.messages import NAN, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading, HeadingKind, WheelSpeed
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
@@ -22,7 +23,6 @@ from vehicled.estimation.planar.estimator import Planar
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import SIZE, PlanarState, X
 from vehicled.estimation.planar.update import Context, fuse
-from vehicled.messages import NAN, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading, HeadingKind, WheelSpeed
 from vehicled.paths.datum import Datum
 
 VEHICLE = make_vehicle(steering=make_steering(), drive=make_drive())

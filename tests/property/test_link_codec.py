@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled import link
-from vehicled.link import (
+from vehicled.core import link
+from vehicled.core.link import (
     MAX_FRAME_BYTES,
     SHOWN_REASON,
     Decoder,

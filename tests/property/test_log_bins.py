@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.analysis.bins import Distribution
+from vehicled.offline.analysis.bins import Distribution
 
 DURATIONS = st.lists(st.integers(-(10**12), 10**12) | st.integers(-50, 50), min_size=1, max_size=60)
 

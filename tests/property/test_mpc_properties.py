@@ -19,12 +19,12 @@ from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
 from vehicled.control.mpc.qp import HorizonQp, Weights
 from vehicled.control.mpc.qp_solver import OsqpSolver
 from vehicled.control.speed import SpeedParams, SpeedProfile
-from vehicled.lab.published.mpc import MpcPublished, MpcPublishedParams
-from vehicled.messages import NAN, ControlCommand, ControlLevel, ControlReason, EstimatorStatus, StateEstimate
+from vehicled.core.messages import NAN, ControlCommand, ControlLevel, ControlReason, EstimatorStatus, StateEstimate
+from vehicled.core.vehicle import Steering, Vehicle
+from vehicled.offline.replications.published.mpc import MpcPublished, MpcPublishedParams
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
-from vehicled.vehicle import Steering, Vehicle
 
 PROFILE = load_profile("art")
 VEHICLE, LIMITS = PROFILE.vehicle, PROFILE.limits

@@ -11,8 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.msglink.codec import CRC_START, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, SYNC, VERSION, Decoder, encode
-from vehicled import messages
-from vehicled.messages import ActuatorCommand, Corrections, ImuSample, Message, Mode, OperatorAction, OperatorCommand, WheelSpeed
+from vehicled.core import messages
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Corrections,
+    ImuSample,
+    Message,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    WheelSpeed,
+)
 
 NOTES = Path(__file__).parents[2] / "drivers" / "msglink" / "NOTES.md"
 

@@ -16,8 +16,7 @@ from drivers.msglink.codec import Decoder, encode
 from tests.examples import examples
 from tests.forked import branch
 from tests.grid import sampled
-from vehicled.lab.failsafe.bench import Pair
-from vehicled.messages import (
+from vehicled.core.messages import (
     ALL,
     ActuatorCommand,
     Direction,
@@ -33,6 +32,7 @@ from vehicled.messages import (
     TeleopCommand,
     WireChunk,
 )
+from vehicled.offline.failsafe.bench import Pair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile import load_profile
@@ -58,7 +58,7 @@ class Recorder:
         self._decoder = Decoder()
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         self.newest[type(message)] = message
         if isinstance(message, Event) and message.name == "task_raised":
             self.raised.append(message.fields)

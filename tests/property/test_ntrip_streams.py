@@ -19,8 +19,8 @@ from drivers.ntrip.params import NtripParams
 from drivers.ntrip.sourcetable import SourceTableReader
 from drivers.rtcm.codec import FrameReader
 from tests.ntrip_caster import TABLE, rtcm
-from vehicled.messages import CarrierSolution, Corrections, Fault, FixType, GnssFix, Message, PortState
-from vehicled.ports import NEVER_NS, Send
+from vehicled.core.messages import CarrierSolution, Corrections, Fault, FixType, GnssFix, Message, PortState
+from vehicled.core.ports import NEVER_NS, Send
 
 HEADS = {
     "v1": b"ICY 200 OK\r\n\r\n",

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.control.interface import Controller
-from vehicled.messages import NAN, ControlCommand, EstimatorStatus, StateEstimate
+from vehicled.core.messages import NAN, ControlCommand, EstimatorStatus, StateEstimate
+from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.catalog import load_course
-from vehicled.registry import resolve
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.profile.registry import resolve
 
 NAMES = ("linear", "pure_pursuit", "pure_pursuit_published", "flat", "regulated_pure_pursuit", "stanley")
 STEERING = make_steering(offset_rad=0.018)

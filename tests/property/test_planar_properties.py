@@ -9,11 +9,7 @@ from hypothesis import given
 
 from tests.examples import examples
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.estimation.counters import GateCounters
-from vehicled.estimation.planar.estimator import Planar
-from vehicled.estimation.planar.params import PlanarParams
-from vehicled.estimation.planar.state import SIZE, Inputs, PlanarState, V, predict
-from vehicled.messages import (
+from vehicled.core.messages import (
     NAN,
     ActuatorCommand,
     CarrierSolution,
@@ -28,6 +24,10 @@ from vehicled.messages import (
     SteeringFeedback,
     WheelSpeed,
 )
+from vehicled.estimation.counters import GateCounters
+from vehicled.estimation.planar.estimator import Planar
+from vehicled.estimation.planar.params import PlanarParams
+from vehicled.estimation.planar.state import SIZE, Inputs, PlanarState, V, predict
 from vehicled.paths.datum import Datum
 
 VEHICLE = make_vehicle(steering=make_steering(offset_rad=0.018), drive=make_drive(brake_deceleration_mps2=2.0))

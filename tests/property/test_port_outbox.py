@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.ports import NEVER_NS
+from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.ports.contract import PortCounts
 from vehicled.runtime.ports.outbox import PortSendQueue
 

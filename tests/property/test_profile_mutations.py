@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.strategies import near, near_count
+from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.profile import ProfileError, load, parse, toml_text
 from vehicled.profile.collect import INVALID, Collector
 from vehicled.profile.loading import Loaded
 from vehicled.profile.schema import Log, Sim, Task
-from vehicled.vehicle import Limits, Vehicle
 
 TEXT = (Path(__file__).parents[2] / "profiles" / "art.toml").read_text()
 ART = tomllib.loads(TEXT)

@@ -13,7 +13,7 @@ from vehicled.control.rollout.controller import Rollout
 from vehicled.control.rollout.params import RolloutParams
 from vehicled.control.rollout.planner import Planner, PlannerLimits
 from vehicled.control.rollout.simulation import CourseTable, TrackModel, simulate
-from vehicled.messages import EstimatorStatus, LaserScan, StateEstimate
+from vehicled.core.messages import EstimatorStatus, LaserScan, StateEstimate
 from vehicled.paths.catalog import load_course
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.profile import load_profile

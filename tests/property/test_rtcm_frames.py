@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from drivers.rtcm.codec import MAX_FRAME_BYTES, FrameReader, decode_station, encode, message_type
 from drivers.rtcm.device import RtcmDevice, RtcmParams
 from tests.ntrip_caster import rtcm
-from vehicled.messages import Corrections
+from vehicled.core.messages import Corrections
 
 payloads = st.one_of(
     st.binary(max_size=300),

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from tests.examples import examples
 from tests.strategies import near, near_count
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.messages import ControlCommand, Mode, Reaction
+from vehicled.core.messages import ControlCommand, Mode, Reaction
+from vehicled.core.vehicle import Drive, Limits, Vehicle
 from vehicled.safety.gate import (
     CLIPPED_BRAKE,
     CLIPPED_STEERING,
@@ -21,7 +22,6 @@ from vehicled.safety.gate import (
     SLOW_MPS,
     Gate,
 )
-from vehicled.vehicle import Drive, Limits, Vehicle
 
 VEHICLE = make_vehicle(
     track_m=0.33,

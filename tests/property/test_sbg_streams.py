@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from drivers.sbg import codec
 from drivers.sbg.codec import DIVISORS, NAMES, PROTOCOL, Message, encode, encode_log, read
 from drivers.sbg.device import SbgDevice, SbgParams
-from vehicled.messages import GnssFix, Heading, ImuSample, PortState, ReferenceState
-from vehicled.messages import Message as Sent
-from vehicled.wire.framing import Framer
+from vehicled.core.messages import GnssFix, Heading, ImuSample, PortState, ReferenceState
+from vehicled.core.messages import Message as Sent
+from vehicled.core.wire.framing import Framer
 
 ALL_OUTPUT: list[type[Sent]] = [ImuSample, Heading, GnssFix, ReferenceState]
 AWKWARD = struct.unpack("<f", b"\xff\x5a\x08\x00")[0]

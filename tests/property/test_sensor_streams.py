@@ -22,7 +22,7 @@ from sim_backend.sensors.steering_feedback import SteeringFeedbackSensor
 from sim_backend.sensors.wheel_encoders import WheelEncoders
 from sim_backend.world import World, port_names
 from tests.examples import examples
-from vehicled.messages import ActuatorCommand, FixType, GnssFix, Message
+from vehicled.core.messages import ActuatorCommand, FixType, GnssFix, Message
 from vehicled.paths.catalog import load_course
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from drivers.msglink.codec import Decoder, encode
 from sim_backend.plant.actuators import HORIZON_NS
 from sim_backend.world import World, port_names
-from vehicled.messages import ActuatorCommand, GnssFix, GroundTruth, Heading, ImuSample
+from vehicled.core.messages import ActuatorCommand, GnssFix, GroundTruth, Heading, ImuSample
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 

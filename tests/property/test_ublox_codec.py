@@ -19,7 +19,7 @@ from drivers.ublox.names import IDS
 from drivers.ublox.nmea import Avr, Gga, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg
 from drivers.ublox.settings import Params
 from drivers.ublox.ubx import _FIXED
-from vehicled.messages import Corrections, GnssFix, Heading, Message, PortState
+from vehicled.core.messages import Corrections, GnssFix, Heading, Message, PortState
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "ublox" / "zed_f9p_rtk.ubx"
 RTCM = bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")

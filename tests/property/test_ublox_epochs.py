@@ -13,7 +13,7 @@ from drivers.ublox.layouts import NavCov, NavDop, NavEoe, NavHpposllh, NavPvt
 from drivers.ublox.nmea import Gga, Gst, Rmc, Vtg, Zda
 from drivers.ublox.settings import Params
 from tests.examples import examples
-from vehicled.messages import GnssFix, Message
+from vehicled.core.messages import GnssFix, Message
 
 S = 1_000_000_000
 MS = 1_000_000

@@ -29,8 +29,8 @@ from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import LONGEST_FRAME_BYTES, UartDecoder, decode, frame_uart
 from drivers.vesc.values import ALL_FIELDS, Layout, Values
-from vehicled.messages import ActuatorCommand, MotorStatus, WheelSpeed
-from vehicled.wire.can import CanFrame, pack
+from vehicled.core.messages import ActuatorCommand, MotorStatus, WheelSpeed
+from vehicled.core.wire.can import CanFrame, pack
 
 VALUES = Values(
     fet_temperature_c=30.0, duty=0.1, erpm=2000.0, input_voltage_v=20.0, fault_code=0, tachometer=2, absolute_tachometer=3

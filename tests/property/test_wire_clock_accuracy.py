@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from vehicled.wire.clock import DeviceClock
+from vehicled.core.wire.clock import DeviceClock
 
 MS = 1_000_000
 S = 1_000 * MS

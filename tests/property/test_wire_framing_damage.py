@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import near_count
-from vehicled.wire.crc import crc24q, fletcher8, xor8
-from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Framer, Protocol
+from vehicled.core.wire.crc import crc24q, fletcher8, xor8
+from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, Framer, Protocol
 
 LIMIT = 700
 

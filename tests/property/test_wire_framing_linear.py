@@ -14,7 +14,7 @@ from drivers.sbg import codec as sbg
 from drivers.ublox import codec as ublox
 from drivers.vesc import uart
 from tests.hostile_bytes import LONGEST, filled, inputs, pieces, subjects
-from vehicled.wire.framing import NO_FRAME, Framer, Protocol, Shape
+from vehicled.core.wire.framing import NO_FRAME, Framer, Protocol, Shape
 
 LIMIT = 4096
 PROTOCOLS: dict[str, Sequence[Protocol]] = {

@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.wire.can import CanFrame
-from vehicled.wire.slcan import LINE_LIMIT, Decoder, SlcanLine, encode
+from vehicled.core.wire.can import CanFrame
+from vehicled.core.wire.slcan import LINE_LIMIT, Decoder, SlcanLine, encode
 
 frames = st.builds(
     lambda can_id, data, extended, remote: CanFrame(

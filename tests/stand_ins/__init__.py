@@ -19,10 +19,10 @@ from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Pose
 from tests.recordings_bench import write
 from tests.stand_ins import published_runs, walk
-from vehicled.lab.experiments.twin_prediction import Waypoints
+from vehicled.core.wire.crc import crc24q
+from vehicled.offline.replications.experiments.twin_prediction import Waypoints
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Battery, Sim
-from vehicled.wire.crc import crc24q
 
 HERE = Path(__file__).parent
 STEP_NS = 1_000_000

@@ -4,7 +4,7 @@ import daqp
 import numpy as np
 
 from vehicled.control.error_state import ErrorState
-from vehicled.lab.published.mpc import dynamics
+from vehicled.offline.replications.published.mpc import dynamics
 
 
 def uncondensed(errors: ErrorState, previous_rad: float) -> tuple[float, float]:

@@ -12,9 +12,9 @@ from random import Random
 
 from drivers.ublox.codec import encode, ubx_frame
 from sim_backend.emulators.ublox_epoch import GPS_EPOCH_S, LEAP_S, NAV, SENTENCES, Instant
-from vehicled.messages import CarrierSolution, FixType, GnssFix
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix
+from vehicled.core.wire.crc import xor8
 from vehicled.paths.datum import Datum
-from vehicled.wire.crc import xor8
 
 NAME = "gnss_imu__walk_gnss_1730.ubx"
 EPOCHS = 536

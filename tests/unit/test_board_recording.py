@@ -11,15 +11,15 @@ import pytest
 from msgspec.structs import replace
 
 from tests import bursty
-from vehicled.app import SetupError
 from vehicled.cli import main
-from vehicled.messages import TaskTick
+from vehicled.core.messages import TaskTick
+from vehicled.core.tasks import PIPELINE
+from vehicled.daemon.app import SetupError
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
 from vehicled.run.plan import Plan
 from vehicled.run.spec import RunSpec
 from vehicled.runtime.board.recording import BoardRecording, BoardStopwatch, period_us, read, record
-from vehicled.tasks import PIPELINE
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "replay"
 MS = 1_000_000

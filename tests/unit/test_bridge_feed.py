@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from tests.busy_computer import DEADLINE_S
 from tests.unit.view_facts import OFFSET_NS, estimate
-from vehicled.bridges.feed import RECORDS_NS, STATE_NS, TIME_FRACTION, Feed
-from vehicled.bridges.frames import FrameKind
-from vehicled.bridges.process import BridgeProcess
+from vehicled.core.messages import Event, Message
+from vehicled.live.bridges.feed import RECORDS_NS, STATE_NS, TIME_FRACTION, Feed
+from vehicled.live.bridges.frames import FrameKind
+from vehicled.live.bridges.process import BridgeProcess
+from vehicled.live.view.outbox import ClientQueue
 from vehicled.log.mcapfile import message_heads
 from vehicled.log.sink import CHUNK_BYTES, COPY_LIMIT_BYTES, LogSink
-from vehicled.messages import Event, Message
-from vehicled.view.outbox import ClientQueue
 
 MS = 1_000_000
 ROOT = Path(__file__).parents[2]
@@ -279,7 +279,7 @@ def _ended(pid: int) -> bool:
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's help is Linux's")
 def test_a_bridge_that_is_busy_ends_with_its_daemon() -> None:
     """It neither reads its pipe nor lets another thread run, as one that plans without an end."""
-    busy = "from vehicled.bridges.child import be_modest; be_modest(); print(1, flush=True)\nwhile True: pass"
+    busy = "from vehicled.live.bridges.child import be_modest; be_modest(); print(1, flush=True)\nwhile True: pass"
     daemon_code = (
         "import subprocess, sys, time\n"
         f"child = subprocess.Popen([sys.executable, '-c', {busy!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"

@@ -12,17 +12,17 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.twin_file import load_twin, parse
 from sim_backend.plant.twin_write import NewValue, write_twin
 from tests.grid import sampled
-from vehicled.lab.calibration import excitation, shaping, twin_model
-from vehicled.lab.calibration.calibrate import CalibrationError, _found, _undetermined, calibrate
-from vehicled.lab.calibration.fit import Stage
-from vehicled.lab.calibration.four_dof_model import FourDofModel
-from vehicled.lab.calibration.quantity import Group
-from vehicled.lab.calibration.run import CalibrationRunError, Run, RunSegment, checked, pieces
-from vehicled.lab.calibration.twin_model import TwinModel, friction_of
-from vehicled.lab.twin.calibrate import _read
-from vehicled.lab.twin.calibrate_plot import plot
+from vehicled.offline.recordings import smoothing
+from vehicled.offline.twin.calibrate import _read
+from vehicled.offline.twin.calibrate_plot import plot
+from vehicled.offline.twin.calibration import excitation, shaping, twin_model
+from vehicled.offline.twin.calibration.calibrate import CalibrationError, _found, _undetermined, calibrate
+from vehicled.offline.twin.calibration.fit import Stage
+from vehicled.offline.twin.calibration.four_dof_model import FourDofModel
+from vehicled.offline.twin.calibration.quantity import Group
+from vehicled.offline.twin.calibration.run import CalibrationRunError, Run, RunSegment, checked, pieces
+from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
 from vehicled.profile import load_profile
-from vehicled.recordings import smoothing
 
 pytest.importorskip("scipy")
 

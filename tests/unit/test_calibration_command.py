@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from sim_backend.plant.twin_file import load_twin, parse
-from vehicled.app import SetupError
 from vehicled.cli import main
-from vehicled.lab.calibration.calibrate import CalibrationError
-from vehicled.lab.calibration.profile_write import written_profile
-from vehicled.lab.calibration.quantity import CalibratedNumber
-from vehicled.lab.twin import calibrate as twin_calibrate
-from vehicled.lab.twin.calibrate import _runs
+from vehicled.daemon.app import SetupError
+from vehicled.offline.twin import calibrate as twin_calibrate
+from vehicled.offline.twin.calibrate import _runs
+from vehicled.offline.twin.calibration.calibrate import CalibrationError
+from vehicled.offline.twin.calibration.profile_write import written_profile
+from vehicled.offline.twin.calibration.quantity import CalibratedNumber
 from vehicled.profile import ProfileError, load_profile, loading
 
 pytest.importorskip("scipy")

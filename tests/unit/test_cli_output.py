@@ -12,14 +12,14 @@ from threading import Thread
 import msgspec
 import pytest
 
-from vehicled.app import SetupError
 from vehicled.cli import main
-from vehicled.messages import PortEvent, PortState
-from vehicled.output import write_output
-from vehicled.plain_text import printable_lines
+from vehicled.core.messages import PortEvent, PortState
+from vehicled.core.plain_text import printable_lines
+from vehicled.core.safe_text import safe_streams
+from vehicled.daemon.app import SetupError
+from vehicled.run.output import write_output
+from vehicled.run.terminal import Progress, print_table
 from vehicled.runtime.events import EventLog
-from vehicled.safe_text import safe_streams
-from vehicled.terminal import Progress, print_table
 
 HOSTILE = "a\x1b]0;title\x07b\rc\x9b2Jd\u202ee\u2028f\x00g\x7fh"
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x80-\x9f\u2028-\u202e]")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.examples import examples
+from vehicled.core.messages import EstimatorStatus, StateEstimate
+from vehicled.core.vehicle import ControlFrameParams
 from vehicled.estimation.control_frame import ControlFrame, follow
-from vehicled.messages import EstimatorStatus, StateEstimate
-from vehicled.vehicle import ControlFrameParams
 
 PARAMS = ControlFrameParams()
 NAN = float("nan")

@@ -8,7 +8,7 @@ import pytest
 from vehicled.control.fallback_chain import FallbackChain, FallbackParams, PlannerResult, pursuit_wheel_rad, sample
 from vehicled.control.mpc.controller import Mpc, MpcParams
 from vehicled.control.mpc.qp_solver import QpSolution
-from vehicled.messages import NAN, ControlLevel, ControlReason, EstimatorStatus, StateEstimate
+from vehicled.core.messages import NAN, ControlLevel, ControlReason, EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile

@@ -12,8 +12,8 @@ from vehicled.control.flat import Slip, slip_step
 from vehicled.control.preview import predict_speed
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.speed import Demand
+from vehicled.core.messages import EstimatorStatus, StateEstimate
 from vehicled.estimation.history import CommandHistory
-from vehicled.messages import EstimatorStatus, StateEstimate
 from vehicled.paths.catalog import load_course
 
 TICK_NS = 10_000_000

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 
 from tests.busy_computer import DEADLINE_S
 from tests.unit.test_machine import START, Rig
-from vehicled.control_socket import server
-from vehicled.control_socket.console import Console, RunFacts
-from vehicled.control_socket.protocol import GotoRequest, RequestError, ReturnRequest, parse, printable
-from vehicled.control_socket.server import PREPARATIONS, ControlServer
-from vehicled.live_changes import ChangeError
-from vehicled.messages import CourseCommand, CourseKind, OperatorAction
+from vehicled.core.messages import CourseCommand, CourseKind, OperatorAction
+from vehicled.daemon.live_changes import ChangeError
+from vehicled.live.control_socket import server
+from vehicled.live.control_socket.console import Console, RunFacts
+from vehicled.live.control_socket.protocol import GotoRequest, RequestError, ReturnRequest, parse, printable
+from vehicled.live.control_socket.server import PREPARATIONS, ControlServer
 from vehicled.paths.catalog import load_course, names
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import from_bytes, to_bytes
-from vehicled.planner.frames import Goal
-from vehicled.planner.process import Asker, Planned
+from vehicled.runtime.planner.frames import Goal
+from vehicled.runtime.planner.process import Asker, Planned
 
 COURSE = load_course("straight_20m")
 

@@ -21,18 +21,18 @@ from tests.busy_computer import DEADLINE_S
 from tests.unit.test_machine import LIMITS, START, Rig
 from vehicled.cli import control, main
 from vehicled.cli.control import _show, _show_margins
-from vehicled.control_socket import pending, server
-from vehicled.control_socket.client import Client, ControlError
-from vehicled.control_socket.console import STOPPED, RunFacts
-from vehicled.control_socket.console import Console as RunConsole
-from vehicled.control_socket.protocol import MAX_LINE, ActionRequest, GotoRequest, RequestError, parse, printable
-from vehicled.control_socket.server import MAX_CLIENTS, ControlServer
-from vehicled.control_socket.socket_path import SocketPathError, answers, find, folder, socket_path
-from vehicled.live_changes import ChangeError
-from vehicled.messages import Mode, OperatorAction, Reaction, TeleopCommand
+from vehicled.core.messages import Mode, OperatorAction, Reaction, TeleopCommand
+from vehicled.daemon.live_changes import ChangeError
+from vehicled.live.control_socket import pending, server
+from vehicled.live.control_socket.client import Client, ControlError
+from vehicled.live.control_socket.console import STOPPED, RunFacts
+from vehicled.live.control_socket.console import Console as RunConsole
+from vehicled.live.control_socket.protocol import MAX_LINE, ActionRequest, GotoRequest, RequestError, parse, printable
+from vehicled.live.control_socket.server import MAX_CLIENTS, ControlServer
+from vehicled.live.control_socket.socket_path import SocketPathError, answers, find, folder, socket_path
 from vehicled.paths import formulas
-from vehicled.planner.process import Asker, Planned
 from vehicled.run.session import _refusal_alone
+from vehicled.runtime.planner.process import Asker, Planned
 
 
 class Console:

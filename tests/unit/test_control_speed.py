@@ -25,10 +25,10 @@ from vehicled.control.speed import (
     speed_warnings,
     usable_gain,
 )
+from vehicled.core.vehicle import Drive, Limits
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
-from vehicled.vehicle import Drive, Limits
 
 DRIVE = make_drive(delay_s=0.0)
 BRAKED = msgspec.structs.replace(DRIVE, brake_deceleration_mps2=4.0)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from drivers.ublox.device import UbloxDevice
-from vehicled.app import build, declared_stopwatch, wire
-from vehicled.machine import Machine
-from vehicled.messages import Corrections, GnssFix, Message
+from vehicled.core.messages import Corrections, GnssFix, Message
+from vehicled.daemon.app import build, declared_stopwatch, wire
+from vehicled.daemon.machine import Machine
 from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, notes, parse
 from vehicled.profile.schema import Profile

@@ -6,7 +6,7 @@ import pytest
 
 from vehicled.cli.asc_text import seconds_of
 from vehicled.cli.can_files import CanFile, kind_of
-from vehicled.wire.can import CanFrame
+from vehicled.core.wire.can import CanFrame
 
 AFTERNOON = datetime(2023, 5, 5, 18, 24, 8).astimezone().timestamp()
 FRAME = CanFrame(0x901, bytes.fromhex("00000bb8000a0064"))

@@ -13,11 +13,11 @@ import pytest
 
 from drivers.vesc.canbus import SendMode, Status, Status5, encode_can, split_comm
 from drivers.vesc.comm import Comm
-from vehicled.app import SetupError
 from vehicled.cli import devices, main
 from vehicled.cli.can_files import WRITTEN, CanFile, CanRecorder, kind_of
-from vehicled.messages import PortState
-from vehicled.wire.can import CanFrame, pack
+from vehicled.core.messages import PortState
+from vehicled.core.wire.can import CanFrame, pack
+from vehicled.daemon.app import SetupError
 
 START_S = 1_700_000_000.25
 FRAMES = [

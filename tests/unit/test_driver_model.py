@@ -2,11 +2,11 @@
 
 import pytest
 
-from vehicled.learning.driver_model import DriverModel, DriverModelParams
-from vehicled.messages import ControlCommand, EstimatorStatus, StateEstimate
+from vehicled.core.messages import ControlCommand, EstimatorStatus, StateEstimate
+from vehicled.offline.learning.driver_model import DriverModel, DriverModelParams
+from vehicled.offline.studies.exact_drive import drive
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
-from vehicled.studies.exact_drive import drive
 
 ART = load_profile("art")
 PERIOD_S = 0.02

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.dynamic_single_track import UNSTABLE_SHARE, SingleTrack, lateral_step, single_track
 from vehicled.estimation.four_dof import Densities, Input, State, lowest_speed_mps, predict, transition
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
 NAN = float("nan")
 L = 0.5

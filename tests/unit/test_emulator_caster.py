@@ -16,8 +16,8 @@ from sim_backend.emulators.caster import Caster
 from sim_backend.sockets import Sockets
 from tests.busy_computer import DEADLINE_S
 from tests.ntrip_caster import crc24q
-from vehicled.messages import Corrections, Fault, FixType, GnssFix, Message, PortState
-from vehicled.ports import Pause, Reopen, Send
+from vehicled.core.messages import Corrections, Fault, FixType, GnssFix, Message, PortState
+from vehicled.core.ports import Pause, Reopen, Send
 from vehicled.profile.loading import load
 from vehicled.profile.schema import Device as DeviceTable
 from vehicled.runtime.ports import make_port

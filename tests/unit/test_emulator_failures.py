@@ -24,7 +24,17 @@ from sim_backend.emulators.ublox import ublox
 from tests.emulator_bench import MS, SECOND, START, Bench, table
 from tests.unit import test_emulator_n100 as n100_bench
 from tests.unit import test_emulator_ublox as ublox_bench
-from vehicled.messages import ActuatorCommand, CarrierSolution, FixType, GnssFix, Heading, ImuSample, Message, Mode, MotorStatus
+from vehicled.core.messages import (
+    ActuatorCommand,
+    CarrierSolution,
+    FixType,
+    GnssFix,
+    Heading,
+    ImuSample,
+    Message,
+    Mode,
+    MotorStatus,
+)
 from vehicled.profile import load_profile
 
 EARTH_M = 6_371_000.0

@@ -25,7 +25,7 @@ from sim_backend.emulators.witmotion import WitMotionUnit, witmotion
 from sim_backend.emulators.xsens import XsensUnit, xsens
 from tests.emulator_bench import MS, SECOND, START, Bench, table
 from tests.grid import sampled
-from vehicled.messages import Event, Heading, ImuSample, Message
+from vehicled.core.messages import Event, Heading, ImuSample, Message
 
 SETTLED = START + 3 * SECOND
 """Every dialogue is over by then."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.line import LONGEST_CHUNK_BYTES, USB_BAUD, LineDevice, SerialLine, baud_of
 from tests.emulator_bench import MS, SECOND, START
-from vehicled.messages import Event, Message
+from vehicled.core.messages import Event, Message
 
 
 class Echo(LineDevice):

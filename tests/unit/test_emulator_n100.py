@@ -9,7 +9,7 @@ from drivers.imu.n100 import N100Device, N100Params, decode
 from sim_backend.emulators.line import SerialLine
 from sim_backend.emulators.n100 import BAUD, n100
 from tests.emulator_bench import MS, SECOND, START, Bench, table
-from vehicled.messages import Heading, ImuSample, Message
+from vehicled.core.messages import Heading, ImuSample, Message
 
 PERIOD = 2_500_000
 

@@ -7,7 +7,7 @@ from drivers.pwm_board.device import PwmBoard, PwmParams
 from sim_backend.emulators.line import SerialLine
 from sim_backend.emulators.pwm_board import PwmBoardUnit, pwm_board
 from tests.emulator_bench import MS, SECOND, START, Bench, table
-from vehicled.messages import ActuatorCommand, Mode
+from vehicled.core.messages import ActuatorCommand, Mode
 
 PARAMS = PwmParams(brake_range_us=100.0)
 

@@ -15,8 +15,8 @@ from drivers.ublox.settings import Params
 from sim_backend.emulators.line import SerialLine
 from sim_backend.emulators.ublox import UbloxReceiver, ublox
 from tests.emulator_bench import MS, SECOND, START, Bench, table
-from vehicled.messages import CarrierSolution, Corrections, FixType, GnssFix, Heading, HeadingKind, Message
-from vehicled.wire.crc import crc24q
+from vehicled.core.messages import CarrierSolution, Corrections, FixType, GnssFix, Heading, HeadingKind, Message
+from vehicled.core.wire.crc import crc24q
 
 UTC = 1_767_225_600_000_000_000
 LATENCY = 60 * MS

@@ -18,8 +18,8 @@ from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.vesc import FAULT, VescUartEmulator, configuration
 from sim_backend.emulators.vesc_motor import FAULT_STOP_NS, HOLD_NS
 from tests.vesc_bench import MS, START_NS, Bench, device, moving, standing
-from vehicled.messages import ActuatorCommand, Fault, Mode, MotorStatus, Reaction, WheelSpeed
-from vehicled.wire.can import pack
+from vehicled.core.messages import ActuatorCommand, Fault, Mode, MotorStatus, Reaction, WheelSpeed
+from vehicled.core.wire.can import pack
 
 DRIVERS = ("vesc_can", "vesc_uart")
 each_wire = pytest.mark.parametrize("wire", DRIVERS)

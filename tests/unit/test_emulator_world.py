@@ -19,11 +19,11 @@ from sim_backend.emulators.failures import Failure, FailureError
 from sim_backend.emulators.registry import UnknownEmulatorError, check_emulators
 from sim_backend.world import Arrival, World, port_names
 from tests.emulator_bench import MS, SECOND, START
-from vehicled.messages import GnssFix, ImuSample, PortState
+from vehicled.core.messages import GnssFix, ImuSample, PortState
+from vehicled.core.ports import Device as Driver
+from vehicled.core.ports import Send
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
-from vehicled.ports import Device as Driver
-from vehicled.ports import Send
 from vehicled.profile import Profile, load_profile
 from vehicled.profile.schema import Choice, Device
 

@@ -5,10 +5,19 @@ from typing import Any
 
 import pytest
 
-from vehicled.messages import CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading, HeadingKind, ImuSample, StateEstimate
+from vehicled.core.messages import (
+    CarrierSolution,
+    EstimatorStatus,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    StateEstimate,
+)
 from vehicled.paths.datum import Datum
 from vehicled.profile import load_profile
-from vehicled.registry import resolve
+from vehicled.profile.registry import resolve
 
 MS = 1_000_000
 DATUM = Datum(0.7517, -1.5605, 260.0)

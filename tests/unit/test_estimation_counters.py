@@ -2,11 +2,11 @@
 
 import pytest
 
+from vehicled.core.messages import ImuSample
 from vehicled.estimation.counters import GATES, MAX_REJECTED, MAX_STRIKES, GateCounters, InputCounters
 from vehicled.estimation.gyro import Gyro
 from vehicled.estimation.ins.inertial import Queue
 from vehicled.estimation.planar.inputs import GyroHistory
-from vehicled.messages import ImuSample
 
 
 def test_a_rejection_counts_at_its_own_gate_and_an_acceptance_ends_it() -> None:

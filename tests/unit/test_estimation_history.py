@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vehicled.core.messages import ImuSample
 from vehicled.estimation.counters import InputCounters
 from vehicled.estimation.gyro import Gyro
 from vehicled.estimation.history import CommandHistory
-from vehicled.messages import ImuSample
 
 MS = 1_000_000
 

@@ -12,11 +12,7 @@ from msgspec.structs import replace
 
 from tests.grid import sampled
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.estimation.ins.estimator import Ins
-from vehicled.estimation.ins.measurements import UNKNOWN_SIGMA_M
-from vehicled.estimation.ins.params import Constraints, GnssUse, HeadingUse, InsParams, Rest
-from vehicled.estimation.ins.state import rotation
-from vehicled.messages import (
+from vehicled.core.messages import (
     NAN,
     NAN3,
     NAN9,
@@ -33,6 +29,10 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.estimation.ins.estimator import Ins
+from vehicled.estimation.ins.measurements import UNKNOWN_SIGMA_M
+from vehicled.estimation.ins.params import Constraints, GnssUse, HeadingUse, InsParams, Rest
+from vehicled.estimation.ins.state import rotation
 from vehicled.paths.datum import Datum
 
 VEHICLE = make_vehicle(steering=make_steering(delay_s=0.0), drive=make_drive(delay_s=0.0))

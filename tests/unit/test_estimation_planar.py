@@ -7,10 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.vehicles import make_steering, make_vehicle
-from vehicled.estimation.planar.estimator import Planar
-from vehicled.estimation.planar.params import PlanarParams
-from vehicled.estimation.planar.state import AUTHORITY, GYRO_BIAS, MISALIGNMENT, WHEEL_SCALE
-from vehicled.messages import (
+from vehicled.core.messages import (
     NAN,
     NAN3,
     ActuatorCommand,
@@ -24,6 +21,9 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.estimation.planar.estimator import Planar
+from vehicled.estimation.planar.params import PlanarParams
+from vehicled.estimation.planar.state import AUTHORITY, GYRO_BIAS, MISALIGNMENT, WHEEL_SCALE
 from vehicled.paths.datum import Datum
 
 VEHICLE = make_vehicle(steering=make_steering(delay_s=0.2))

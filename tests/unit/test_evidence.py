@@ -10,9 +10,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from vehicled.attribution import FIRST_CALLBACK, EvidenceSource
-from vehicled.executive import Stopwatch
-from vehicled.observers import Observers
+from vehicled.core.attribution import FIRST_CALLBACK, EvidenceSource
+from vehicled.core.executive import Stopwatch
+from vehicled.core.observers import Observers
 from vehicled.runtime.evidence import TakenTime, WallEvidenceSource
 from vehicled.runtime.evidence.kernel import KernelCounters, WallStopwatch
 from vehicled.runtime.evidence.watches import Continuations, GcWatch, HolderLog, NoLoopRecord, Ring, watch_sleeps

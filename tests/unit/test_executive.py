@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER, Evidence, Execution, Reading, holder_name
-from vehicled.executive import DeclaredStopwatch, Executive, TaskSpec
-from vehicled.messages import Cause, TaskTick
+from vehicled.core.attribution import FIRST_CALLBACK, NO_HOLDER, Evidence, Execution, Reading, holder_name
+from vehicled.core.executive import DeclaredStopwatch, Executive, TaskSpec
+from vehicled.core.messages import Cause, TaskTick
 
 MS = 1_000_000
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vehicled.app import SetupError
 from vehicled.cli import main
-from vehicled.lab.experiments import common, ekf_circle
-from vehicled.lab.experiments.gps_noise import FORMS, GpsNoise
+from vehicled.daemon.app import SetupError
+from vehicled.offline.replications.experiments import common, ekf_circle
+from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise
 from vehicled.profile import load_profile
 
 

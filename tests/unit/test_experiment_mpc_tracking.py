@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from vehicled.app import SetupError
-from vehicled.lab.experiments import mpc_tracking
+from vehicled.daemon.app import SetupError
+from vehicled.offline.replications.experiments import mpc_tracking
 from vehicled.profile import load_profile
 
 pytestmark = pytest.mark.xdist_group("tracking")  # what the tests look at is made once

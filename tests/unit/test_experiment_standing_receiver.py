@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.unit.test_experiment_ekf_circle import Paper
-from vehicled.app import SetupError
-from vehicled.lab.experiments import standing_receiver
-from vehicled.recordings.errors import RecordingError
+from vehicled.daemon.app import SetupError
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.replications.experiments import standing_receiver
 
 STANDING = "captures/gnss/pyubx2__pygpsdata-MIXED.log"
 

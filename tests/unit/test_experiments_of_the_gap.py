@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from tests import recordings_bench as bench
 from tests import reference_bench
-from vehicled.app import SetupError
 from vehicled.cli import main
-from vehicled.lab.experiments import ins_check, sim_to_real, vepd
-from vehicled.lab.sensors.truth import series
+from vehicled.daemon.app import SetupError
+from vehicled.offline.gap.gap import ALL, Gap, compare_sets
+from vehicled.offline.gap.quantities import Measured
+from vehicled.offline.gap.runs import JudgedRun, RunSet
+from vehicled.offline.replications.experiments import ins_check, sim_to_real, vepd
+from vehicled.offline.sensors.truth import series
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.sensors import ReferenceModel
-from vehicled.reality_gap.gap import ALL, Gap, compare_sets
-from vehicled.reality_gap.quantities import Measured
-from vehicled.reality_gap.runs import JudgedRun, RunSet
 
 
 def gap_of(errors: dict[str, float]) -> Gap:

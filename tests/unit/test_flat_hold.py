@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from vehicled.control.flat import Flat
 from vehicled.control.path_follower import FollowerState, SteeringDemand
-from vehicled.messages import EstimatorStatus, StateEstimate
+from vehicled.core.messages import EstimatorStatus, StateEstimate
 from vehicled.paths.formulas import straight
 from vehicled.profile import load_profile
 

@@ -17,16 +17,16 @@ from tests import log_bench
 from tests import recordings_bench as bench
 from tests.grid import sampled
 from vehicled.cli import main
-from vehicled.messages import GnssFix
-from vehicled.reality_gap.errors import GapError
-from vehicled.reality_gap.gap import ALL, compare_sets
-from vehicled.reality_gap.quantities import JudgeTrack, Measured, flatness, measure
-from vehicled.reality_gap.runs import JudgedRun, RunSet, Task, find, rates_hz_of
-from vehicled.reality_gap.statistics import DISTANCES, compare, labellings, wasserstein
-from vehicled.recordings.recording import Truth
-from vehicled.reference import too_coarse
-from vehicled.studies.conduct import Row
-from vehicled.studies.table import Table
+from vehicled.core.messages import GnssFix
+from vehicled.daemon.reference import too_coarse
+from vehicled.offline.gap.errors import GapError
+from vehicled.offline.gap.gap import ALL, compare_sets
+from vehicled.offline.gap.quantities import JudgeTrack, Measured, flatness, measure
+from vehicled.offline.gap.runs import JudgedRun, RunSet, Task, find, rates_hz_of
+from vehicled.offline.gap.statistics import DISTANCES, compare, labellings, wasserstein
+from vehicled.offline.recordings.recording import Truth
+from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.table import Table
 
 SECOND = 1_000_000_000
 

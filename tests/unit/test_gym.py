@@ -23,10 +23,10 @@ from gymnasium.utils.env_checker import check_env
 from vehicled.control.policy import features as daemon
 from vehicled.control.preview import Preview
 from vehicled.control.speed import Demand, SpeedParams, SpeedProfile
+from vehicled.core.messages import LaserScan
 from vehicled.gym import EstimateNoise, GymError, Weights
-from vehicled.gym.environments import VehicleEnv, VehicleVectorEnv
-from vehicled.gym.walls import corridor_walls
-from vehicled.messages import LaserScan
+from vehicled.offline.learning.gym.environments import VehicleEnv, VehicleVectorEnv
+from vehicled.offline.learning.gym.walls import corridor_walls
 from vehicled.paths.catalog import load_course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.tracking import PathTracker
@@ -81,7 +81,7 @@ def test_the_module_in_the_name_registers():
 
 
 def test_importing_vehicled_leaves_gymnasium_alone():
-    program = 'import sys, vehicled, vehicled.api; sys.exit("gymnasium" in sys.modules)'
+    program = 'import sys, vehicled, vehicled.offline.api; sys.exit("gymnasium" in sys.modules)'
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.analysis.bins import Distribution
-from vehicled.histogram import BINS, Histogram, bin_of, bins_of, lower_edge_ns
+from vehicled.core.histogram import BINS, Histogram, bin_of, bins_of, lower_edge_ns
+from vehicled.offline.analysis.bins import Distribution
 
 
 @given(st.integers(0, 2**62))

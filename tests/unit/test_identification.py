@@ -8,8 +8,8 @@ import pytest
 
 from tests.grid import sampled
 from tests.identification_bench import BELIEVED, NAN, Drill, Truth, identifier, weave
+from vehicled.core.messages import ActuatorCommand, EstimatorStatus, GnssFix, Heading, ImuSample, Message, StateEstimate, WheelSpeed
 from vehicled.estimation.identification.identifier import SingleTrackIdentifier
-from vehicled.messages import ActuatorCommand, EstimatorStatus, GnssFix, Heading, ImuSample, Message, StateEstimate, WheelSpeed
 
 CALM = (1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4)
 

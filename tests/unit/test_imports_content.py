@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix, Heading, is_place, stated_carrier
 from vehicled.log.reader import LogReader
-from vehicled.messages import CarrierSolution, FixType, GnssFix, Heading, is_place, stated_carrier
-from vehicled.recordings import rosbag
-from vehicled.recordings.foreign.importing import import_log
+from vehicled.offline.recordings import rosbag
+from vehicled.offline.recordings.foreign.importing import import_log
 
 MAPPING = """
 [time]

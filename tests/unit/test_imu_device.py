@@ -11,9 +11,9 @@ import pytest
 
 from drivers.imu import bno08x, n100, witmotion
 from drivers.imu.base import ImuDevice, Sample, mounting, turn
-from vehicled.messages import Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
-from vehicled.ports import NEVER_NS, Send
-from vehicled.wire.usage import EVENT, Loss, MessageUsage, Unused
+from vehicled.core.messages import Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
+from vehicled.core.ports import NEVER_NS, Send
+from vehicled.core.wire.usage import EVENT, Loss, MessageUsage, Unused
 
 MS = 1_000_000
 PERIOD = 10 * MS

@@ -10,10 +10,10 @@ import pytest
 
 from drivers.imu import vectornav
 from drivers.imu.vectornav_fields import masks
-from vehicled.messages import Event, Fault, Heading, ImuSample, Message, PortState
-from vehicled.ports import NEVER_NS, Send
-from vehicled.wire.crc import crc16_xmodem
-from vehicled.wire.usage import Unused
+from vehicled.core.messages import Event, Fault, Heading, ImuSample, Message, PortState
+from vehicled.core.ports import NEVER_NS, Send
+from vehicled.core.wire.crc import crc16_xmodem
+from vehicled.core.wire.usage import Unused
 
 MS = 1_000_000
 S = 1_000_000_000

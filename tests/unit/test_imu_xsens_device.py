@@ -11,9 +11,9 @@ import pytest
 from drivers.imu import xsens
 from drivers.imu.base import Sample
 from drivers.imu.xsens_time import WRAPS
-from vehicled.messages import Event, Fault, Heading, ImuSample, Message, PortState, Reaction
-from vehicled.ports import NEVER_NS, Send
-from vehicled.wire.usage import Loss, Unused
+from vehicled.core.messages import Event, Fault, Heading, ImuSample, Message, PortState, Reaction
+from vehicled.core.ports import NEVER_NS, Send
+from vehicled.core.wire.usage import Loss, Unused
 
 MS = 1_000_000
 S = 1_000_000_000

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from vehicled.app import build, declared_stopwatch, wire
 from vehicled.cli import main
-from vehicled.lab.failsafe.document import plain
-from vehicled.machine import Machine
+from vehicled.daemon.app import build, declared_stopwatch, wire
+from vehicled.daemon.machine import Machine
+from vehicled.offline.failsafe.document import plain
 from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, check, load_profile
 from vehicled.profile.independent_stop import NOTICE, IndependentStop

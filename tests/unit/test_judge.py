@@ -2,9 +2,9 @@
 
 import pytest
 
-from vehicled.judge import Judge
-from vehicled.messages import ActuatorCommand, GroundTruth, Mode, StateEstimate
+from vehicled.core.messages import ActuatorCommand, GroundTruth, Mode, StateEstimate
 from vehicled.paths.catalog import load_course
+from vehicled.run.judge import Judge
 
 MS = 1_000_000
 

@@ -6,9 +6,9 @@ import pytest
 
 from drivers.msglink.codec import encode
 from sim_backend.world import OPERATOR_PORT, TRUTH_PORT, World, port_names
-from vehicled.app import SetupError
 from vehicled.cli import main
-from vehicled.messages import ActuatorCommand
+from vehicled.core.messages import ActuatorCommand
+from vehicled.daemon.app import SetupError
 from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, load, load_profile
 from vehicled.profile.latency import latency_overrides

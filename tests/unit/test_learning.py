@@ -14,10 +14,10 @@ from tests.policy_bench import layers
 from vehicled.control.policy.controller import policy_class
 from vehicled.control.policy.features import PUBLISHED
 from vehicled.control.policy.network import read_network
-from vehicled.learning.dataset import Dataset, DriveNote, Meaning, joined, load, read_drives, save
-from vehicled.learning.errors import LearningError
-from vehicled.learning.policy_file import write_policy
-from vehicled.learning.training import TrainingSpec, train
+from vehicled.offline.learning.dataset import Dataset, DriveNote, Meaning, joined, load, read_drives, save
+from vehicled.offline.learning.errors import LearningError
+from vehicled.offline.learning.policy_file import write_policy
+from vehicled.offline.learning.training import TrainingSpec, train
 
 for module in ("onnx", "sklearn", "pyarrow"):
     pytest.importorskip(module)

@@ -9,11 +9,11 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.unit.test_machine import MS, START, Rig, commands, sent
-from vehicled.attribution import HOLDERS
-from vehicled.link import LinkError
-from vehicled.machine import Outgoing
-from vehicled.messages import Mode
-from vehicled.observers import Observers
+from vehicled.core.attribution import HOLDERS
+from vehicled.core.link import LinkError
+from vehicled.core.messages import Mode
+from vehicled.core.observers import Observers
+from vehicled.daemon.machine import Outgoing
 from vehicled.runtime.ending import Ending, Outcome
 from vehicled.runtime.evidence import WallEvidenceSource
 from vehicled.runtime.host import Host

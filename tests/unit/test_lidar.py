@@ -12,8 +12,8 @@ from sim_backend.scene.scene import Scene
 from sim_backend.sensors.lidar import Lidar
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.world import World
-from vehicled import messages
-from vehicled.messages import LaserScan
+from vehicled.core import messages
+from vehicled.core.messages import LaserScan
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 from vehicled.profile.schema import LidarModel

@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from tests.busy_computer import DEADLINE_S
-from vehicled.link import Decoder, Hello, Kind, encode, encode_hello, encode_lost
-from vehicled.messages import Message
+from vehicled.core.link import Decoder, Hello, Kind, encode, encode_hello, encode_lost
+from vehicled.core.messages import Message
 from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.connection import Link, LinkClosedError
 from vehicled.runtime.link_port import HEARTBEAT_NS, LinkTransport

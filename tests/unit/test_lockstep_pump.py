@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.link import Frame, Hello, Kind
-from vehicled.link_time import MAX_STEP_NS
-from vehicled.machine import Outgoing
+from vehicled.core.link import Frame, Hello, Kind
+from vehicled.core.link_time import MAX_STEP_NS
+from vehicled.daemon.machine import Outgoing
 from vehicled.runtime.ending import Ending, Outcome
 from vehicled.runtime.lockstep import run_lockstep
 

@@ -5,7 +5,7 @@ from math import inf, nan
 
 import pytest
 
-from vehicled import messages
+from vehicled.core import messages
 from vehicled.log.cat import kinds_of, lines
 from vehicled.log.errors import LogError
 from vehicled.log.pipe import WriterProcess

@@ -9,11 +9,11 @@ import pytest
 
 from tests import log_bench as bench
 from vehicled import cli
-from vehicled.analysis.compare.blocks import Counts, Quantile, Ratio
-from vehicled.analysis.compare.comparison import Comparison, MetricComparison, compare, judge
-from vehicled.analysis.compare.gather import Measure, Run, gather
+from vehicled.core.messages import ControlCommand, EstimatorStatus, GroundTruth, Message, StateEstimate
 from vehicled.log.errors import LogError
-from vehicled.messages import ControlCommand, EstimatorStatus, GroundTruth, Message, StateEstimate
+from vehicled.offline.analysis.compare.blocks import Counts, Quantile, Ratio
+from vehicled.offline.analysis.compare.comparison import Comparison, MetricComparison, compare, judge
+from vehicled.offline.analysis.compare.gather import Measure, Run, gather
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_json
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests import log_bench as bench
 from vehicled import cli
-from vehicled.analysis.compare.messages import compare_messages
-from vehicled.messages import GnssFix, Message, StateEstimate
+from vehicled.core.messages import GnssFix, Message, StateEstimate
+from vehicled.offline.analysis.compare.messages import compare_messages
 
 Stamped = tuple[int, Message]
 

@@ -12,6 +12,7 @@ from mcap.writer import Writer as McapWriter
 
 from tests.grid import sampled
 from tests.harms import HARMS, zeroes
+from vehicled.core.messages import ImuSample
 from vehicled.log import info as info_module
 from vehicled.log.damage import DamageKind, find_damage
 from vehicled.log.errors import LogError
@@ -21,7 +22,6 @@ from vehicled.log.pipe import WriterProcess
 from vehicled.log.reader import LogReader
 from vehicled.log.recover import recover
 from vehicled.log.schema import Attachment, RunHeader
-from vehicled.messages import ImuSample
 
 STEP_NS = 10_000_000
 HIT = 10

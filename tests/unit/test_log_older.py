@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vehicled.core.messages import Fault, Mode, ModeChange, Reaction
 from vehicled.log.older import as_before, renewed
-from vehicled.messages import Fault, Mode, ModeChange, Reaction
 
 modes = st.sampled_from(Mode)
 

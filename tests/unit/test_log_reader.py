@@ -12,7 +12,7 @@ from mcap.reader import make_reader
 from mcap.writer import Writer as McapWriter
 
 from tests.grid import sampled
-from vehicled.analysis.timing import timing
+from vehicled.core.messages import ActuatorCommand, Cause, Direction, ImuSample, TaskTick, WireChunk
 from vehicled.log import reader as reader_module
 from vehicled.log.errors import LogError
 from vehicled.log.info import info
@@ -21,7 +21,7 @@ from vehicled.log.pipe import WriterProcess
 from vehicled.log.reader import LogReader, ticks
 from vehicled.log.recover import recover
 from vehicled.log.schema import LOG_VERSION, Attachment, RunHeader, TaskRow, schema_of
-from vehicled.messages import ActuatorCommand, Cause, Direction, ImuSample, TaskTick, WireChunk
+from vehicled.offline.analysis.timing import timing
 
 STEP_NS = 10_000_000
 COUNT = 800

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vehicled import messages as m
-from vehicled.analysis.plot import plot
-from vehicled.analysis.report.page import render, write_report
-from vehicled.analysis.report.scan import Findings
-from vehicled.analysis.report.thin import COLUMNS, Axis, States, Thinned
-from vehicled.analysis.report.verdict import stop_story, verdict
-from vehicled.app import SetupError
 from vehicled.cli import main
+from vehicled.core import messages as m
+from vehicled.daemon.app import SetupError
 from vehicled.log.errors import LogError
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import Attachment, RunHeader, TaskRow
+from vehicled.offline.analysis.plot import plot
+from vehicled.offline.analysis.report.page import render, write_report
+from vehicled.offline.analysis.report.scan import Findings
+from vehicled.offline.analysis.report.thin import COLUMNS, Axis, States, Thinned
+from vehicled.offline.analysis.report.verdict import stop_story, verdict
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_json
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled import messages
+from vehicled.core import messages
 from vehicled.log.errors import LogError
 from vehicled.log.schema import (
     CHANNELS,

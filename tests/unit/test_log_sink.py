@@ -2,12 +2,12 @@
 
 import json
 
+from vehicled.core.messages import Cause, Direction, Event, ImuSample, OperatorAction, OperatorCommand, TaskTick, WireChunk
 from vehicled.log.frames import Decoder, LogFrameKind
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.outbox import FrameQueue
 from vehicled.log.schema import CHANNELS
 from vehicled.log.sink import CHUNK_AGE_NS, CHUNK_BYTES, LogSink
-from vehicled.messages import Cause, Direction, Event, ImuSample, OperatorAction, OperatorCommand, TaskTick, WireChunk
 from vehicled.ros.cdr import packer, unpacker
 
 OFFSET = 10**18

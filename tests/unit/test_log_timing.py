@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from vehicled.analysis.timing import timing
+from vehicled.core.messages import ActuatorCommand, Cause, ControlCommand, Event, StateEstimate, TaskTick
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import RunHeader, TaskRow
-from vehicled.messages import ActuatorCommand, Cause, ControlCommand, Event, StateEstimate, TaskTick
+from vehicled.offline.analysis.timing import timing
 
 PERIOD_NS = 10_000_000
 DEADLINE_NS = 8_000_000

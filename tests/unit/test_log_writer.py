@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.busy_computer import DEADLINE_S
-from vehicled.analysis.timing import timing
+from vehicled.core.messages import Cause, Direction, Event, ImuSample, StateEstimate, TaskTick, WireChunk
 from vehicled.log.errors import LogError
 from vehicled.log.info import info
 from vehicled.log.pipe import WriterProcess
@@ -21,7 +21,7 @@ from vehicled.log.quota import enforce, is_being_written
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.recover import recover
 from vehicled.log.schema import Attachment, RunHeader, TaskRow, part_name
-from vehicled.messages import Cause, Direction, Event, ImuSample, StateEstimate, TaskTick, WireChunk
+from vehicled.offline.analysis.timing import timing
 
 
 def header(**changes):
@@ -72,7 +72,7 @@ DAEMON = """
 import sys, time
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import RunHeader, TaskRow
-from vehicled.messages import Cause, TaskTick
+from vehicled.core.messages import Cause, TaskTick
 now = time.monotonic_ns()
 tasks = [TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)]
 header = RunHeader(run_id="aaaaaa", start_wall_ns=time.time_ns(), start_monotonic_ns=now, profile="a", course="b", tasks=tasks)

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tests.busy_computer import DEADLINE_S
-from vehicled.ports import NEVER_NS
+from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.loop import TimerFd, new_event_loop
 from vehicled.runtime.timer import Alarm
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 from tests.examples import examples
-from vehicled.ports import NEVER_NS
+from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.loop import PreciseSelector, TimerFd, new_event_loop
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE

@@ -2,10 +2,10 @@
 
 import pytest
 
+from vehicled.offline.studies.exact_drive import ExactDrive, drive, record_trace
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
-from vehicled.studies.exact_drive import ExactDrive, drive, record_trace
 
 THESIS = load_profile("hmmwv_thesis", ["sim.twin.changes.steering.delay_s=0.0"])
 ARM_M = 0.5 * THESIS.vehicle.wheelbase_m

@@ -9,11 +9,9 @@ import pytest
 from drivers.msglink.codec import Decoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.app import COMMAND_LIFETIME_NS
 from vehicled.control.interface import Controller
-from vehicled.executive import DeclaredStopwatch
-from vehicled.machine import Machine, Outgoing, RateRow
-from vehicled.messages import (
+from vehicled.core.executive import DeclaredStopwatch
+from vehicled.core.messages import (
     ActuatorCommand,
     ControlCommand,
     Corrections,
@@ -36,17 +34,19 @@ from vehicled.messages import (
     WheelSpeed,
     WireChunk,
 )
+from vehicled.core.ports import Send
+from vehicled.core.tasks import PIPELINE
+from vehicled.core.vehicle import Limits, Vehicle
+from vehicled.daemon.app import COMMAND_LIFETIME_NS
+from vehicled.daemon.machine import Machine, Outgoing, RateRow
+from vehicled.daemon.pipeline import STOP_TIMEOUT_NS, Pipeline
+from vehicled.daemon.reference import ReferenceFrame
 from vehicled.paths.datum import LOT_17
-from vehicled.pipeline import STOP_TIMEOUT_NS, Pipeline
-from vehicled.ports import Send
-from vehicled.reference import ReferenceFrame
 from vehicled.run.session import NoLog
 from vehicled.runtime.ending import EndConditions
 from vehicled.safety.gate import Gate
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.supervisor import Supervisor
-from vehicled.tasks import PIPELINE
-from vehicled.vehicle import Limits, Vehicle
 
 MS = 1_000_000
 START = 1_000 * MS

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.examples import examples
 from tests.strategies import near
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     ControlCommand,
     EstimatorStatus,

@@ -10,16 +10,7 @@ from hypothesis import strategies as st
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from tests.examples import examples
-from vehicled.bridges.mavlink.autopilot import REFUSED, TAKEN, Autopilot
-from vehicled.bridges.mavlink.config import AddressError, MavlinkConfig, parse_address
-from vehicled.bridges.mavlink.mission import Item, MissionError, Waypoint, check_item, course_through, waypoints
-from vehicled.bridges.mavlink.modes import RoverMode, base_mode, shown_mode, system_status
-from vehicled.bridges.mavlink.parameters import MOST, names_of
-from vehicled.bridges.mavlink.places import PlaceError, global_place
-from vehicled.bridges.mavlink.telemetry import TELEMETRY
-from vehicled.bridges.mavlink.units import chunks, degrees_e7, heading_cdeg, heading_rad, integer
-from vehicled.bridges.mavlink.view import RunState
-from vehicled.messages import (
+from vehicled.core.messages import (
     ControlCommand,
     CourseKind,
     EstimatorStatus,
@@ -32,6 +23,15 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
 )
+from vehicled.live.bridges.mavlink.autopilot import REFUSED, TAKEN, Autopilot
+from vehicled.live.bridges.mavlink.config import AddressError, MavlinkConfig, parse_address
+from vehicled.live.bridges.mavlink.mission import Item, MissionError, Waypoint, check_item, course_through, waypoints
+from vehicled.live.bridges.mavlink.modes import RoverMode, base_mode, shown_mode, system_status
+from vehicled.live.bridges.mavlink.parameters import MOST, names_of
+from vehicled.live.bridges.mavlink.places import PlaceError, global_place
+from vehicled.live.bridges.mavlink.telemetry import TELEMETRY
+from vehicled.live.bridges.mavlink.units import chunks, degrees_e7, heading_cdeg, heading_rad, integer
+from vehicled.live.bridges.mavlink.view import RunState
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.shortest import Pose
 from vehicled.paths.stored import from_bytes

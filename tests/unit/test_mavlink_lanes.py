@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.busy_computer import DEADLINE_S
-from vehicled.bridges.mavlink.lanes import MOST_WAITING, DaemonLanes
+from vehicled.live.bridges.mavlink.lanes import MOST_WAITING, DaemonLanes
 
 
 class Daemon:

@@ -11,12 +11,9 @@ from drivers.ublox.codec import encode
 from drivers.ublox.nmea import Gga
 from vehicled.cli import main
 from vehicled.cli.control import _show
-from vehicled.messages import Event, Fault, Reaction
-from vehicled.recordings.listening import usage_of
-from vehicled.registry import DECODERS, LISTENERS
-from vehicled.runtime.events import EventLog
-from vehicled.wire.episodes import QUIET_NS, FaultEpisode, StateEpisodes
-from vehicled.wire.usage import (
+from vehicled.core.messages import Event, Fault, Reaction
+from vehicled.core.wire.episodes import QUIET_NS, FaultEpisode, StateEpisodes
+from vehicled.core.wire.usage import (
     MAX_EVENTS,
     MAX_NAMES,
     Loss,
@@ -28,6 +25,9 @@ from vehicled.wire.usage import (
     told,
     warning_of,
 )
+from vehicled.offline.recordings.listening import usage_of
+from vehicled.profile.registry import DECODERS, LISTENERS
+from vehicled.runtime.events import EventLog
 
 S = 1_000_000_000
 

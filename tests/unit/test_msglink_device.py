@@ -6,7 +6,7 @@ import pytest
 
 from drivers.msglink.codec import encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
-from vehicled.messages import (
+from vehicled.core.messages import (
     NAN3,
     NAN9,
     Event,
@@ -18,7 +18,7 @@ from vehicled.messages import (
     SteeringFeedback,
     WheelSpeed,
 )
-from vehicled.wire.usage import Loss, Unused
+from vehicled.core.wire.usage import Loss, Unused
 
 KINDS: list[type[Message]] = [GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback]
 SOUND: list[Message] = [

@@ -6,8 +6,8 @@ import pytest
 from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams
 from tests.ntrip_caster import Caster, rtcm
-from vehicled.messages import CarrierSolution, Corrections, Event, Fault, FixType, GnssFix, Message, PortState
-from vehicled.ports import NEVER_NS, Action, Device, Pause, Reopen, SecretRef, Send, TakesSecret
+from vehicled.core.messages import CarrierSolution, Corrections, Event, Fault, FixType, GnssFix, Message, PortState
+from vehicled.core.ports import NEVER_NS, Action, Device, Pause, Reopen, SecretRef, Send, TakesSecret
 
 S = 1_000_000_000
 FRAMES = [rtcm(1077, bytes(range(200))), rtcm(1087, b"\xd3\x00\x13" * 20), rtcm(1230, b"abcd"), rtcm(1005, bytes(16))]

@@ -12,8 +12,8 @@ from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams
 from tests.busy_computer import DEADLINE_S
 from tests.ntrip_caster import Caster, rtcm
-from vehicled.messages import Corrections, Fault, FixType, GnssFix, Message, PortState
-from vehicled.ports import Reopen, Send
+from vehicled.core.messages import Corrections, Fault, FixType, GnssFix, Message, PortState
+from vehicled.core.ports import Reopen, Send
 
 FRAMES = [rtcm(1077, bytes([number]) * 700) for number in range(60)]
 

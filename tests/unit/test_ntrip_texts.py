@@ -11,7 +11,7 @@ from drivers.ntrip.codec import Credentials, HeadReader, encode_request
 from drivers.ntrip.gga import encode_gga, is_usable
 from drivers.ntrip.sourcetable import MAX_STREAMS, MAX_TABLE_BYTES, Closest, SourceTableReader, Stream, parse_stream
 from tests.ntrip_caster import TABLE
-from vehicled.messages import CarrierSolution, FixType, GnssFix
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 
 UTC_NS = (12 * 3600 + 35 * 60 + 19) * 10**9 + 20_000 * 86_400 * 10**9
 

@@ -5,13 +5,13 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from vehicled.error_text import Interrupted
-from vehicled.journal import LOG, Router
+from vehicled.core.error_text import Interrupted
+from vehicled.core.journal import LOG, Router
+from vehicled.core.messages import Event, Message, SpeedCommand, StateEstimate
+from vehicled.core.observers import OFF_AFTER, Observers
 from vehicled.log.frames import HEAD
 from vehicled.log.mcapfile import message_heads
 from vehicled.log.sink import LogSink
-from vehicled.messages import Event, Message, SpeedCommand, StateEstimate
-from vehicled.observers import OFF_AFTER, Observers
 
 
 def fail(error: BaseException) -> None:

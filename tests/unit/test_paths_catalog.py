@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vehicled import shipped
+from vehicled.core import shipped
 from vehicled.paths import CourseError, catalog
 
 NAMED = [f"circle_r{radius}_{way}" for radius in (2, 5, 25) for way in ("ccw", "cw")]

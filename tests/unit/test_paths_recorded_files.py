@@ -11,7 +11,7 @@ import pytest
 
 from tests import log_bench
 from vehicled.cli import main
-from vehicled.messages import EstimatorStatus, Message, StateEstimate
+from vehicled.core.messages import EstimatorStatus, Message, StateEstimate
 from vehicled.paths import CourseError
 from vehicled.paths.course import Course
 from vehicled.paths.course_file import ReadOptions

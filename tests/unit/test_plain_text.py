@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_machine import START, Rig
-from vehicled.control_socket.client import _decoded
-from vehicled.machine import _TEXTS, _shown
-from vehicled.messages import ALL, Event, Fault, Message, PortEvent, PortState, Reaction, TeleopCommand
-from vehicled.plain_text import escape, printable, printable_lines
+from vehicled.core.messages import ALL, Event, Fault, Message, PortEvent, PortState, Reaction, TeleopCommand
+from vehicled.core.plain_text import escape, printable, printable_lines
+from vehicled.core.simulation_events import REPORT_PERIOD_S
+from vehicled.daemon.machine import _TEXTS, _shown
+from vehicled.live.control_socket.client import _decoded
+from vehicled.run.terminal import print_table
 from vehicled.runtime.events import EventLog
-from vehicled.simulation_events import REPORT_PERIOD_S
-from vehicled.terminal import print_table
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07<script>alert(1)</script>[red][/x]\u202ereversed\x9b"
 

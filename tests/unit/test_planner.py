@@ -20,19 +20,19 @@ import pytest
 from msgspec import structs
 
 from tests.busy_computer import DEADLINE_S
-from vehicled.live_changes import ChangeError
-from vehicled.messages import Event, Message
+from vehicled.core.messages import Event, Message
+from vehicled.daemon.live_changes import ChangeError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.datum import Datum
 from vehicled.paths.shortest import Pose
 from vehicled.paths.stored import from_bytes, to_bytes
 from vehicled.paths.waits import Wait
-from vehicled.planner import process
-from vehicled.planner.frames import Goal, Opening, RequestKind
-from vehicled.planner.process import Asker, Planned, Planner
-from vehicled.planner.work import Work
 from vehicled.profile.loading import load_profile
+from vehicled.runtime.planner import process
+from vehicled.runtime.planner.frames import Goal, Opening, RequestKind
+from vehicled.runtime.planner.process import Asker, Planned, Planner
+from vehicled.runtime.planner.work import Work
 from vehicled.safety.fence import Fence, Polygon
 
 pytestmark = pytest.mark.anyio

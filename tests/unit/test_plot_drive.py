@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from vehicled.judge import TracePoint
 from vehicled.paths.catalog import load_course
+from vehicled.run.judge import TracePoint
 from vehicled.run.result import ErrorStats
 
 pytest.importorskip("matplotlib")
 
-from vehicled.analysis.lap_plot import _worst_places, plot_drive
+from vehicled.offline.analysis.lap_plot import _worst_places, plot_drive
 
 RESULT: Any = SimpleNamespace(
     programme="", profile="art", course="straight_30m", controller="mpc", seed=1, finished=True, why="", driving_s=30.0,

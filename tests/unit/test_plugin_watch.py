@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.busy_computer import wait_until
-from vehicled import plugins
+from vehicled.profile import plugins
 from vehicled.runtime.plugin_watch import PluginWatch
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vehicled import plugins
-from vehicled.messages import ControlCommand, Fault, ImuSample
-from vehicled.plugins import PluginError, PluginFaultError
-from vehicled.profile import ProfileError, load, parse
-from vehicled.registry import resolve
+from vehicled.core.messages import ControlCommand, Fault, ImuSample
+from vehicled.profile import ProfileError, load, parse, plugins
+from vehicled.profile.plugins import PluginError, PluginFaultError
+from vehicled.profile.registry import resolve
 from vehicled.run.findings import findings
 
 LAW = """
@@ -230,8 +229,8 @@ def test_a_step_that_returns_something_else_is_named_with_its_line(tmp_path: Pat
 
 
 DRIVER = """
-from vehicled.messages import ImuSample
-from vehicled.ports import Device
+from vehicled.core.messages import ImuSample
+from vehicled.core.ports import Device
 class Imu(Device):
     produces = (ImuSample,)
     def __init__(self, params, messages, command_lifetime_ns): ...

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.policy_bench import layers, policy_bytes, write_policy
 from tests.vehicles import VEHICLE, make_drive, make_vehicle
-from vehicled import shipped
 from vehicled.control.linear import Linear, LinearParams
 from vehicled.control.policy.controller import Policy, PolicyParams, policy_class
 from vehicled.control.policy.features import FeatureError, FeatureVector, sector_ranges
 from vehicled.control.policy.network import PolicyError
-from vehicled.messages import EstimatorStatus, LaserScan, StateEstimate
+from vehicled.core import shipped
+from vehicled.core.messages import EstimatorStatus, LaserScan, StateEstimate
+from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, load
-from vehicled.vehicle import Limits, Vehicle
 
 onnx: Any = pytest.importorskip("onnx")
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vehicled.core.wire.slcan import BITRATES, opening
 from vehicled.runtime.ports import AddressError, make_port
 from vehicled.runtime.ports.address import (
     Address,
@@ -17,7 +18,6 @@ from vehicled.runtime.ports.address import (
     note,
     parse,
 )
-from vehicled.wire.slcan import BITRATES, opening
 
 BY_ID = "/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GNSS_receiver-if00"
 

@@ -14,15 +14,15 @@ from can.interfaces.slcan import slcanBus
 from can.interfaces.udp_multicast import UdpMulticastBus
 
 from tests.conformance.port_kit import now_ns, read, serving, until
-from vehicled.messages import PortState
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import PortState
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.wire.can import CanFrame, error_texts, pack, unpack_all
+from vehicled.core.wire.slcan import Decoder, encode, opening
 from vehicled.runtime.ports import make_port
 from vehicled.runtime.ports.address import SocketCanAddress
 from vehicled.runtime.ports.can_channel import FRAMES_PER_WAKE, CanChannel, open_socketcan
 from vehicled.runtime.ports.contract import LostError, OpenError, PortCounts
 from vehicled.runtime.ports.supervised import SupervisedPort
-from vehicled.wire.can import CanFrame, error_texts, pack, unpack_all
-from vehicled.wire.slcan import Decoder, encode, opening
 
 OPENED, LOST, ERROR = PortState.OPENED, PortState.LOST, PortState.ERROR
 FAST = "retry_min_s=0.001&retry_max_s=0.005"

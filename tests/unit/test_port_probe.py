@@ -15,7 +15,7 @@ import pytest
 
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
 from drivers.vesc.uart import frame_uart
-from vehicled.registry import names, resolve
+from vehicled.profile.registry import names, resolve
 from vehicled.runtime.ports.probe import judge, probe
 
 CAPTURE = Path(__file__).resolve().parents[1] / "golden" / "ublox" / "zed_f9p_rtk.ubx"

@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from tests.conformance.port_kit import Recorder, now_ns, read, serving, until
-from vehicled.messages import PortState
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import PortState
+from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.ports import make_port, serial_channel
 from vehicled.runtime.ports.address import SerialAddress
 from vehicled.runtime.ports.supervised import TX_LIMIT_BYTES

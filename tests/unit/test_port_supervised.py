@@ -9,8 +9,8 @@ import anyio.lowlevel
 import pytest
 
 from tests.conformance.port_kit import Recorder, now_ns, serving, until
-from vehicled.messages import PortState
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import PortState
+from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.ports.backoff import Backoff, Retry
 from vehicled.runtime.ports.contract import ClosedError, Deliver, LostError, OpenError, PortCounts
 from vehicled.runtime.ports.supervised import SupervisedPort

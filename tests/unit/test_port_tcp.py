@@ -10,8 +10,8 @@ import pytest
 import trustme
 
 from tests.conformance.port_kit import now_ns, serving, until
-from vehicled.messages import PortState
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import PortState
+from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.ports import make_port
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import pytest
 from msgspec import Meta, Struct, field
 
-from vehicled import registry
 from vehicled.control.pure_pursuit import PurePursuitParams
-from vehicled.profile import ProfileError, load
+from vehicled.profile import ProfileError, load, registry
 from vehicled.profile.collect import INVALID, Collector
 
 ART = Path(__file__).parents[2] / "profiles" / "art.toml"

@@ -8,8 +8,7 @@ import jsonschema
 import pytest
 from msgspec import defstruct
 
-from vehicled import registry
-from vehicled.profile import json_schema
+from vehicled.profile import json_schema, registry
 
 ART = Path(__file__).parents[2] / "profiles" / "art.toml"
 

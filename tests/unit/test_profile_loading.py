@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from vehicled import profile as profiles
-from vehicled.messages import ALL
+from vehicled.core.messages import ALL
+from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.profile import ProfileError, loading, schema, toml_text
-from vehicled.vehicle import Limits, Vehicle
 
 ROOT = Path(__file__).parents[2]
 ART = ROOT / "profiles" / "art.toml"

@@ -9,10 +9,10 @@ from bench import profile_mutations
 from vehicled.cli import main
 from vehicled.profile import ProfileError, load, names
 from vehicled.profile.loading import find, findings_of, read
+from vehicled.profile.registry import names as registered
+from vehicled.profile.registry import resolve
 from vehicled.profile.schema import Device
 from vehicled.profile.units import CONVERSIONS, did_you_mean
-from vehicled.registry import names as registered
-from vehicled.registry import resolve
 from vehicled.run.findings import findings
 from vehicled.runtime.ports.sharing import judge_ports
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tests import recordings_bench as bench
 from vehicled.cli import main
-from vehicled.recordings import public_data, table
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.public_data import DATA_SETS, DataSet, PublicFile, download, fetch, with_header
+from vehicled.offline.recordings import public_data, table
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.public_data import DATA_SETS, DataSet, PublicFile, download, fetch, with_header
 
 
 class Server:

@@ -9,7 +9,7 @@ from sim_backend.plant.double_track.constants import GRAVITY_MPS2, AxleConstants
 from sim_backend.plant.double_track.model import DoubleTrack
 from sim_backend.plant.double_track.parameters import TwinParameters
 from sim_backend.plant.twin_file import load_twin
-from vehicled.lab.validation.drive import single_track
+from vehicled.offline.twin.validation.drive import single_track
 from vehicled.profile import ProfileError
 
 BMW, HMMWV = "bmw_320i", "hmmwv_lfdm"

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from vehicled.lab.experiments.gps_noise import fix_at
-from vehicled.lab.published import ekf4, ekf4_paper
-from vehicled.messages import Heading, HeadingKind
+from vehicled.core.messages import Heading, HeadingKind
+from vehicled.offline.replications.experiments.gps_noise import fix_at
+from vehicled.offline.replications.published import ekf4, ekf4_paper
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
 

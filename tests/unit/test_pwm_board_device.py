@@ -6,8 +6,8 @@ import pytest
 
 from drivers.pwm_board.codec import BOARD_STALE_NS, Decoder, Pulses, encode
 from drivers.pwm_board.device import PwmBoard, PwmParams
-from vehicled.messages import ActuatorCommand, Fault, Mode, PortState, WheelSpeed
-from vehicled.ports import NEVER_NS, Send
+from vehicled.core.messages import ActuatorCommand, Fault, Mode, PortState, WheelSpeed
+from vehicled.core.ports import NEVER_NS, Send
 
 MS = 1_000_000
 NEUTRAL = Pulses(1450, 1500)

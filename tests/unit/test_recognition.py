@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from drivers.imu import n100
-from vehicled.messages import Event, Heartbeat
-from vehicled.recognition import SAMPLE_BYTES, UnreadBytes, describe
+from vehicled.core.messages import Event, Heartbeat
+from vehicled.daemon.recognition import SAMPLE_BYTES, UnreadBytes, describe
 
 UBX = (Path(__file__).parents[1] / "golden" / "ublox" / "zed_f9p_rtk.ubx").read_bytes()[:SAMPLE_BYTES]
 IMU = b"".join(n100.encode(0x40, bytes(56), number) for number in range(30))
@@ -47,7 +47,7 @@ def test_a_flood_is_examined_a_few_times(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.append(len(data))
         return "that are noise"
 
-    monkeypatch.setattr("vehicled.recognition.describe", told)
+    monkeypatch.setattr("vehicled.daemon.recognition.describe", told)
     unread = UnreadBytes("n100", {})
     for _ in range(2000):
         unread.on_rx(bytes(64), [])

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
-from vehicled.messages import ActuatorCommand, CarrierSolution, GnssFix, Heading, HeadingKind, ImuSample
-from vehicled.recordings import smoothing
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.loading import sources
-from vehicled.recordings.recording import Recording
+from vehicled.core.messages import ActuatorCommand, CarrierSolution, GnssFix, Heading, HeadingKind, ImuSample
+from vehicled.offline.recordings import smoothing
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.loading import sources
+from vehicled.offline.recordings.recording import Recording
 
 
 def of(recording: Recording, kind: type) -> list[Any]:

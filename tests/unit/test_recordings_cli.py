@@ -8,8 +8,8 @@ import pytest
 
 from tests import recordings_bench as bench
 from vehicled.cli import main
+from vehicled.offline.recordings.loading import sources
 from vehicled.profile import load_profile
-from vehicled.recordings.loading import sources
 
 
 @pytest.fixture

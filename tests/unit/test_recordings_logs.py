@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
-from vehicled import shipped
-from vehicled.log.pipe import WriterProcess
-from vehicled.log.schema import Attachment, RunHeader, TaskRow
-from vehicled.messages import (
+from vehicled.core import shipped
+from vehicled.core.messages import (
     NAN9,
     ActuatorCommand,
     CarrierSolution,
@@ -25,11 +23,13 @@ from vehicled.messages import (
     ImuSample,
     StateEstimate,
 )
+from vehicled.log.pipe import WriterProcess
+from vehicled.log.schema import Attachment, RunHeader, TaskRow
+from vehicled.offline.gap.making import make_judge
+from vehicled.offline.gap.runs import judge_run
+from vehicled.offline.recordings import loading, mcap, rosbag, runner, scores
+from vehicled.offline.recordings.errors import RecordingError
 from vehicled.paths.datum import LOT_17
-from vehicled.reality_gap.making import make_judge
-from vehicled.reality_gap.runs import judge_run
-from vehicled.recordings import loading, mcap, rosbag, runner, scores
-from vehicled.recordings.errors import RecordingError
 
 SPEED_MPS, RADIUS_M, LEVER_M = 1.5, 8.0, 0.25
 START_NS = 2_000_000_000

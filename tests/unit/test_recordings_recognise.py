@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from vehicled.cli import main
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.foreign.importing import import_log
-from vehicled.recordings.foreign.recognise import recognise
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.foreign.importing import import_log
+from vehicled.offline.recordings.foreign.recognise import recognise
 
 
 def ccitt(data: bytes) -> int:
@@ -192,8 +192,8 @@ def test_hostile_lengths_cost_linear_work(monkeypatch: pytest.MonkeyPatch) -> No
         covered += len(data)
         return 1
 
-    monkeypatch.setattr("vehicled.recordings.foreign.recognise.crc16_xmodem", counting)
-    monkeypatch.setattr("vehicled.recordings.foreign.recognise._crc32", counting)
+    monkeypatch.setattr("vehicled.offline.recordings.foreign.recognise.crc16_xmodem", counting)
+    monkeypatch.setattr("vehicled.offline.recordings.foreign.recognise._crc32", counting)
     for frame in (b"$@\x00\x00\x00\x00\xfc\xff", b"\xaa\x44\x12\x1c" + b"\x00" * 4 + b"\xff\xff" + b"\x00" * 6, b"\xfa" + bytes(9)):
         data = frame * (400_000 // len(frame))
         covered = 0

@@ -9,11 +9,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests import recordings_bench as bench
-from vehicled import registry
-from vehicled.messages import ActuatorCommand, EstimatorStatus, GnssFix, Identification, Message, StateEstimate
-from vehicled.recordings import runner
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.recording import Recording
+from vehicled.core.messages import ActuatorCommand, EstimatorStatus, GnssFix, Identification, Message, StateEstimate
+from vehicled.offline.recordings import runner
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.recording import Recording
+from vehicled.profile import registry
 
 STEP_NS = 100_000_000
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
-from vehicled.messages import ActuatorCommand, Identification
-from vehicled.recordings import least_squares, scores, smoothing
-from vehicled.recordings.outages import outages, withheld
-from vehicled.recordings.prediction import Commands, predict
-from vehicled.recordings.recording import Recording, Track
-from vehicled.recordings.report import overall, sheets, short_names, to_raw
-from vehicled.recordings.scores import Bridge, Errors, Score, Spread
-from vehicled.vehicle import Vehicle
+from vehicled.core.messages import ActuatorCommand, Identification
+from vehicled.core.vehicle import Vehicle
+from vehicled.offline.recordings import least_squares, scores, smoothing
+from vehicled.offline.recordings.outages import outages, withheld
+from vehicled.offline.recordings.prediction import Commands, predict
+from vehicled.offline.recordings.recording import Recording, Track
+from vehicled.offline.recordings.report import overall, sheets, short_names, to_raw
+from vehicled.offline.recordings.scores import Bridge, Errors, Score, Spread
 
 
 def load(path: Path, kind: str) -> Recording:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
-from vehicled.recordings import runner, scores
-from vehicled.recordings.recording import Recording
+from vehicled.offline.recordings import runner, scores
+from vehicled.offline.recordings.recording import Recording
 
 
 def folder(shared_data: Path, name: str) -> Path:

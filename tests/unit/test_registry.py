@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vehicled import registry
-from vehicled.registry import UnknownNameError
+from vehicled.profile import registry
+from vehicled.profile.registry import UnknownNameError
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,6 +44,8 @@ def test_a_line_more_is_all_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_imported_before_it_is_resolved() -> None:
-    code = "import sys, vehicled.registry; print([m for m in sys.modules if m.startswith(('vehicled.', 'drivers', 'numpy'))])"
+    code = (
+        "import sys, vehicled.profile.registry; print([m for m in sys.modules if m.startswith(('vehicled.', 'drivers', 'numpy'))])"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['vehicled.registry']"
+    assert done.stdout.strip() == "['vehicled.profile.registry']"

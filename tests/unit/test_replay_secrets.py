@@ -2,9 +2,9 @@
 
 from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams
-from vehicled.messages import Corrections, PortState
-from vehicled.ports import Send, TakesSecret
-from vehicled.replay.setup import SECRET
+from vehicled.core.messages import Corrections, PortState
+from vehicled.core.ports import Send, TakesSecret
+from vehicled.offline.replay.setup import SECRET
 
 
 def journal_of(secret: str) -> list[bytes]:

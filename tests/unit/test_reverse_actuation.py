@@ -18,12 +18,12 @@ from tests.emulator_bench import MS, SECOND, START, Bench, table
 from tests.vehicles import make_drive, make_vehicle
 from vehicled.control.preview import predict_speed
 from vehicled.control.speed import Demand
+from vehicled.core.messages import ActuatorCommand, ControlCommand, Mode, MotorStatus, Reaction
+from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.estimation.history import CommandHistory
-from vehicled.messages import ActuatorCommand, ControlCommand, Mode, MotorStatus, Reaction
 from vehicled.profile import ProfileError, load_profile
 from vehicled.profile.schema import Battery, Sim, TwinSteering
 from vehicled.safety.gate import CLIPPED_THROTTLE, CRAWL_MPS, Gate
-from vehicled.vehicle import Limits, Vehicle
 
 DRIVE = make_drive(brake_deceleration_mps2=3.0, reverse_share=0.5)
 VEHICLE = make_vehicle(track_m=0.33, length_m=0.7, width_m=0.4, mass_kg=7.0, drive=DRIVE)

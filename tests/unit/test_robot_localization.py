@@ -12,15 +12,15 @@ from hypothesis.extra import numpy as hnp
 from scipy.spatial.transform import Rotation
 
 from tests import recordings_bench as bench
-from vehicled.messages import GnssFix, Heading, ImuSample, WheelSpeed
-from vehicled.reality_gap.errors import GapError
-from vehicled.reality_gap.making import make_judge
-from vehicled.reality_gap.robot_localization.frames import Frames, Pose, of_angles, of_quaternion
-from vehicled.reality_gap.robot_localization.motion import ATTITUDE, PITCH, RATES, ROLL, VELOCITY, YAW, transfer
-from vehicled.reality_gap.robot_localization.node import ImuMessage, Node, PoseMessage, TwistMessage
-from vehicled.reality_gap.robot_localization.settings import Settings, load, of
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.recording import Recording
+from vehicled.core.messages import GnssFix, Heading, ImuSample, WheelSpeed
+from vehicled.offline.gap.errors import GapError
+from vehicled.offline.gap.making import make_judge
+from vehicled.offline.gap.robot_localization.frames import Frames, Pose, of_angles, of_quaternion
+from vehicled.offline.gap.robot_localization.motion import ATTITUDE, PITCH, RATES, ROLL, VELOCITY, YAW, transfer
+from vehicled.offline.gap.robot_localization.node import ImuMessage, Node, PoseMessage, TwistMessage
+from vehicled.offline.gap.robot_localization.settings import Settings, load, of
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.recording import Recording
 
 STATES = hnp.arrays(np.float64, 15, elements=st.floats(-1.4, 1.4))
 NO_TURN = (0.0, 0.0, 0.0, 1.0)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.bridges.ros2.config import Ros2Config
-from vehicled.bridges.ros2.lease import WriterLease
-from vehicled.bridges.ros2.requests import REQUESTS, RefusedError, ackermann, goal, path, request_of, twist, twist_stamped
-from vehicled.bridges.ros2.topics import COMMANDS, dds_name
+from vehicled.live.bridges.ros2.config import Ros2Config
+from vehicled.live.bridges.ros2.lease import WriterLease
+from vehicled.live.bridges.ros2.requests import REQUESTS, RefusedError, ackermann, goal, path, request_of, twist, twist_stamped
+from vehicled.live.bridges.ros2.topics import COMMANDS, dds_name
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_bytes
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.unit.view_facts import STARTED_NS, estimate, packed
-from vehicled.bridges.frames import FrameKind
-from vehicled.bridges.process import BridgeError
-from vehicled.messages import Path as Course
+from vehicled.core.messages import Path as Course
+from vehicled.live.bridges.frames import FrameKind
+from vehicled.live.bridges.process import BridgeError
 from vehicled.ros.fields import PRIMITIVES, SCALAR
 from vehicled.ros.standard import Value, encode, standard_definition, standard_fields
 
@@ -29,8 +29,8 @@ from cyclonedds.pub import DataWriter
 from rosbags.typesys import get_types_from_msg
 
 from tests.ros2_bench import DOMAIN, PUBLISHED, STORE, Daemon, Node, bridge, decoded, node, padded, rtps_packets, sample, warm_up
-from vehicled.bridges.ros2.dds import idl_type
-from vehicled.bridges.ros2.topics import COMMANDS, LATCHED, dds_name
+from vehicled.live.bridges.ros2.dds import idl_type
+from vehicled.live.bridges.ros2.topics import COMMANDS, LATCHED, dds_name
 
 pytestmark = pytest.mark.xdist_group("ros2")
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from vehicled import messages
-from vehicled.messages import ActuatorCommand, Corrections, GnssFix, Message, TaskTick, WireChunk
+from vehicled.core import messages
+from vehicled.core.messages import ActuatorCommand, Corrections, GnssFix, Message, TaskTick, WireChunk
 from vehicled.ros.cdr import CdrError, known_fields
 from vehicled.ros.definition import definition
 from vehicled.ros.fields import parse_type

@@ -17,8 +17,8 @@ from drivers.rtcm.codec import (
 from drivers.rtcm.device import RtcmDevice, RtcmParams
 from drivers.rtcm.watch import StallWatch
 from tests.ntrip_caster import rtcm
-from vehicled.messages import Corrections, Event, Fault, Message, PortState
-from vehicled.ports import NEVER_NS, Reopen
+from vehicled.core.messages import Corrections, Event, Fault, Message, PortState
+from vehicled.core.ports import NEVER_NS, Reopen
 
 S = 1_000_000_000
 # The worked example of the standard's 1005 message, as printed in section 4.2 of RTCM 10403: station 2003, GPS only.

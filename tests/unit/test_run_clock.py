@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from sim_backend.wall import SLICE_NS, SharedClock
-from vehicled.link import PACE_BEAT_NS, PACE_LEAD_NS, Kind, LinkError, decode_lost, encode_lost
+from vehicled.core.link import PACE_BEAT_NS, PACE_LEAD_NS, Kind, LinkError, decode_lost, encode_lost
 from vehicled.runtime.clock import PacedClock, RunClock
 
 MS = 1_000_000

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from vehicled.cli.run import SystemdNotifier
-from vehicled.messages import ActuatorCommand, Mode, PortState
-from vehicled.observers import Observers
+from vehicled.core.messages import ActuatorCommand, Mode, PortState
+from vehicled.core.observers import Observers
 from vehicled.runtime.sd_notify import Notifier
 from vehicled.safety.reason import Reason, ReasonCode
 

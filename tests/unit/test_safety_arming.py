@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE
-from vehicled.messages import (
+from vehicled.core.messages import (
     EstimatorStatus,
     GnssFix,
     Heartbeat,
@@ -18,12 +18,12 @@ from vehicled.messages import (
     OperatorAction,
     StateEstimate,
 )
+from vehicled.core.vehicle import Limits
 from vehicled.safety.arming import missing
 from vehicled.safety.fence import Fence, Polygon
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.speed import FIXES, SpeedMonitor
 from vehicled.safety.rule import RuleInputs
-from vehicled.vehicle import Limits
 
 SECOND_NS = 10**9
 NOW_NS = 100 * SECOND_NS

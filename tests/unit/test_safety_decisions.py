@@ -9,7 +9,16 @@ from msgspec.structs import replace
 from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_rules import Still, set_fields
 from tests.unit.test_safety_supervisor import CONTROL, ESTIMATE, LIMITS, MOVING, MS
-from vehicled.messages import EstimatorStatus, Fault, HostHealth, Mode, OperatorAction, OperatorCommand, Reaction, TeleopCommand
+from vehicled.core.messages import (
+    EstimatorStatus,
+    Fault,
+    HostHealth,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    Reaction,
+    TeleopCommand,
+)
 from vehicled.safety.entry import Entry
 from vehicled.safety.reason import Reason
 from vehicled.safety.rule import Clear, Rule, RuleInputs

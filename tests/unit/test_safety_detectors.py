@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE
-from vehicled.messages import (
+from vehicled.core.messages import (
     NAN9,
     ActuatorCommand,
     ControlCommand,
@@ -23,6 +23,7 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.core.vehicle import Limits
 from vehicled.paths.catalog import load_course
 from vehicled.safety.arming import missing
 from vehicled.safety.matrix import RULES
@@ -30,7 +31,6 @@ from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.motion import FASTER_S
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import RuleInputs
-from vehicled.vehicle import Limits
 
 MS = 1_000_000
 START = 10**9

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.strategies import near
 from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_supervisor import LIMITS
-from vehicled.messages import EstimatorStatus, StateEstimate
+from vehicled.core.messages import EstimatorStatus, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.formulas import circle, figure_eight, parallel_parking, straight
 from vehicled.paths.tracking import CoursePoint, PathTracker

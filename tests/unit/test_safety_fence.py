@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from tests.strategies import near
 from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS
-from vehicled.messages import Mode
+from vehicled.core.messages import Mode
+from vehicled.core.vehicle import Outline
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.datum import LOT_17
@@ -22,7 +23,6 @@ from vehicled.safety.fence import Fence, Polygon, read_geojson
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.stopping import StoppingMonitor
-from vehicled.vehicle import Outline
 
 COORDINATE = st.floats(-1e3, 1e3, width=32)
 SQUARE = Polygon(((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)))

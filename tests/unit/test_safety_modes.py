@@ -2,7 +2,7 @@
 
 import pytest
 
-from vehicled.messages import Mode, OperatorAction
+from vehicled.core.messages import Mode, OperatorAction
 from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
 
 INIT, STANDBY, ARMED, AUTO, TELEOP = Mode.INIT, Mode.STANDBY, Mode.ARMED, Mode.AUTO, Mode.TELEOP

@@ -9,9 +9,18 @@ from msgspec.structs import replace
 from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_fence import SQUARE
 from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS, MOVING
-from vehicled.messages import CarrierSolution, EstimatorStatus, FixType, GnssFix, Mode, StateEstimate, TeleopCommand, WheelSpeed
+from vehicled.core.messages import (
+    CarrierSolution,
+    EstimatorStatus,
+    FixType,
+    GnssFix,
+    Mode,
+    StateEstimate,
+    TeleopCommand,
+    WheelSpeed,
+)
+from vehicled.core.ports import NEVER_NS
 from vehicled.paths.datum import LOT_17
-from vehicled.ports import NEVER_NS
 from vehicled.safety.fence import Fence
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors import Monitors

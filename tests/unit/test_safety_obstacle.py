@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     LaserScan,
     Message,

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_entry import RUNNING, along, at
 from tests.unit.test_safety_supervisor import LIMITS
-from vehicled.messages import ControlCommand, Mode, StateEstimate
+from vehicled.core.messages import ControlCommand, Mode, StateEstimate
+from vehicled.core.vehicle import AlignmentParams
 from vehicled.paths.course import Course
 from vehicled.paths.formulas import circle, figure_eight, parallel_parking, straight
 from vehicled.paths.lateral_offset import LateralOffset
@@ -21,7 +22,6 @@ from vehicled.safety.entry import Entry, lap_from
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.place import CUSP_M, PlaceMonitor
-from vehicled.vehicle import AlignmentParams
 
 LINE, EIGHT, LAP = straight(20.0), figure_eight(), circle(5.0)
 PARKING = parallel_parking()

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     ControlCommand,
     EstimatorStatus,
@@ -26,13 +26,13 @@ from vehicled.messages import (
     StateEstimate,
     TeleopCommand,
 )
-from vehicled.messages.decisions import Setpoint
+from vehicled.core.messages.decisions import Setpoint
+from vehicled.core.vehicle import Limits
 from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
-from vehicled.vehicle import Limits
 
 # No two limits are equal, so that none can stand for another.
 LIMITS = Limits(

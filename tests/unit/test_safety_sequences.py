@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS, MOVING, MS, SOURCES, Bench, armed, driving, stick
-from vehicled.messages import (
+from vehicled.core.messages import (
     Fault,
     GnssFix,
     HostHealth,
@@ -20,7 +20,7 @@ from vehicled.messages import (
     Reaction,
     WheelSpeed,
 )
-from vehicled.ports import NEVER_NS
+from vehicled.core.ports import NEVER_NS
 from vehicled.safety.modes import refusal
 from vehicled.safety.monitors.sources import Source, SourceMonitor
 from vehicled.safety.reason import Reason

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
     Fault,
@@ -25,16 +25,16 @@ from vehicled.messages import (
     TeleopCommand,
     WheelSpeed,
 )
-from vehicled.messages.decisions import ControlCommand
+from vehicled.core.messages.decisions import ControlCommand
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.vehicle import Limits
 from vehicled.paths.formulas import straight
-from vehicled.ports import NEVER_NS
 from vehicled.safety.matrix import MATRIX, RULES
 from vehicled.safety.modes import TRANSITIONS, Trigger, after
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import Source
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
-from vehicled.vehicle import Limits
 
 MS = 1_000_000
 LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0)

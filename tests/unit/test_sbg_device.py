@@ -17,8 +17,8 @@ from sim_backend.emulators.failures import parse_failure
 from sim_backend.emulators.line import SerialLine
 from sim_backend.emulators.sbg import SbgUnit, sbg
 from tests.emulator_bench import MS, SECOND, START, Bench, table
-from vehicled import messages as all_messages
-from vehicled.messages import (
+from vehicled.core import messages as all_messages
+from vehicled.core.messages import (
     CarrierSolution,
     Event,
     Fault,
@@ -30,9 +30,9 @@ from vehicled.messages import (
     Message,
     ReferenceState,
 )
+from vehicled.core.wire.usage import EVENT, Loss, Unused
+from vehicled.daemon.reference import ReferenceFrame
 from vehicled.paths.datum import LOT_17
-from vehicled.reference import ReferenceFrame
-from vehicled.wire.usage import EVENT, Loss, Unused
 
 PORT = "serial:/dev/ttyUSB0?baud=921600"
 VALID = 0xF0 | MODE_NAV_POSITION

@@ -13,8 +13,8 @@ from sim_backend.sensors.imu import Imu, specific_force
 from sim_backend.sensors.imu_detailed import DetailedImu, imu_sensor
 from sim_backend.sensors.imu_units import UNITS, model_of
 from sim_backend.sensors.interface import Sensor
-from vehicled.messages import ImuSample
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.messages import ImuSample
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.sensors import ImuModel, InertialUnit
 
 START = 1_000_000_000

@@ -18,7 +18,7 @@ from sim_backend.sensors.gnss_reception import Zone
 from sim_backend.sensors.gnss_zones import read_zones, with_zones
 from tests.examples import examples
 from tests.gnss_bench import DATUM, QUIET, REST, START, Array, enu, fixes, receiver, variances
-from vehicled.messages import CarrierSolution, FixType, GnssFix
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 from vehicled.profile.gnss import GnssModel, GnssZone, Rtk
 
 SECOND = 1_000_000_000

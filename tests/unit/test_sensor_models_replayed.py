@@ -11,7 +11,7 @@ from sim_backend.scene.errors import SceneError
 from sim_backend.sensors.gnss import Gnss
 from tests import recordings_bench as bench
 from vehicled.cli import main
-from vehicled.messages import GnssFix
+from vehicled.core.messages import GnssFix
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.gnss import GnssModel, ReplayedError
 

@@ -16,7 +16,7 @@ from sim_backend.sensors.magnetometer import MagneticHeading, heading_sensor
 from sim_backend.sensors.steering_feedback import SteeringFeedbackSensor
 from sim_backend.sensors.wheel_encoders import WheelEncoders
 from sim_backend.world import World, port_names
-from vehicled.messages import ActuatorCommand, GroundTruth, Message, SteeringFeedback, WheelSpeed
+from vehicled.core.messages import ActuatorCommand, GroundTruth, Message, SteeringFeedback, WheelSpeed
 from vehicled.paths.catalog import load_course
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.profile import load_profile

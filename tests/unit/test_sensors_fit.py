@@ -18,19 +18,19 @@ from sim_backend.sensors.imu_detailed import imu_sensor
 from sim_backend.sensors.noise import Normals, stream
 from tests import log_bench
 from vehicled.cli import main
-from vehicled.lab.sensors import inertial, positions
-from vehicled.lab.sensors.allan import Terms, allan, fit, fit_with_doubt, overlapping
-from vehicled.lab.sensors.allan import samples as samples_of
-from vehicled.lab.sensors.fit import corridor_option
-from vehicled.lab.sensors.positions import Form
-from vehicled.lab.sensors.reading import Drive, inertial_samples, read
-from vehicled.messages import GnssFix, ImuSample
+from vehicled.core.messages import GnssFix, ImuSample
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.recording import Truth
+from vehicled.offline.sensors import inertial, positions
+from vehicled.offline.sensors.allan import Terms, allan, fit, fit_with_doubt, overlapping
+from vehicled.offline.sensors.allan import samples as samples_of
+from vehicled.offline.sensors.fit import corridor_option
+from vehicled.offline.sensors.positions import Form
+from vehicled.offline.sensors.reading import Drive, inertial_samples, read
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
 from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
 from vehicled.profile.sensors import ImuModel
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.recording import Truth
 
 STILL = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 START_NS = log_bench.START_NS

@@ -11,12 +11,12 @@ import pytest
 
 from tests import recordings_bench as bench
 from vehicled.cli import main
-from vehicled.lab.sensors.simulate import TYPES, motion_of, simulated, write
-from vehicled.messages import GnssFix, Heading, ImuSample
+from vehicled.core.messages import GnssFix, Heading, ImuSample
+from vehicled.offline.recordings import mcap
+from vehicled.offline.recordings.recording import Recording, arrival_ns
+from vehicled.offline.sensors.simulate import TYPES, motion_of, simulated, write
 from vehicled.profile import Profile, load_profile
 from vehicled.profile.loading import load
-from vehicled.recordings import mcap
-from vehicled.recordings.recording import Recording, arrival_ns
 
 
 @pytest.fixture(scope="module")

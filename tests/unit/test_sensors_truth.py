@@ -11,12 +11,12 @@ import pytest
 from scipy.stats import chi2
 
 from tests.reference_bench import ANTENNA_M, ARM_M, PROTOCOL, START_NS, Leg, drive
-from vehicled import shipped
 from vehicled.cli import main
-from vehicled.lab.sensors.truth import Series, TruthCheck, check, chi_square_05, independent, series
+from vehicled.core import shipped
+from vehicled.core.messages import GnssFix, Message, ReferenceState
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import Attachment, RunHeader, TaskRow
-from vehicled.messages import GnssFix, Message, ReferenceState
+from vehicled.offline.sensors.truth import Series, TruthCheck, check, chi_square_05, independent, series
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.gnss import GnssModel
 from vehicled.profile.sensors import ReferenceModel

@@ -13,9 +13,9 @@ from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import SIZE, PlanarState, X, Y
 from vehicled.estimation.planar.update import Context, fuse
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.set_up import applied, cross_validated, find, prior
 from vehicled.profile import load_profile
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.set_up import applied, cross_validated, find, prior
 
 MISALIGNED_RAD, DRIVES = 0.2, 3
 PARAMS = PlanarParams()

@@ -11,8 +11,8 @@ from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Plant, Pose
 from sim_backend.plant.registry import PLANTS, UnknownPlantError, plant_class
 from tests.vehicles import make_drive
+from vehicled.core.vehicle import Drive
 from vehicled.profile.schema import Battery, Sim, TwinSteering, TwinVehicle
-from vehicled.vehicle import Drive
 
 MS = 1_000_000
 START = 1_000_000_000

@@ -11,7 +11,7 @@ import pytest
 
 from sim_backend.ptys import Ptys
 from tests.busy_computer import DEADLINE_S
-from vehicled.wire import can, slcan
+from vehicled.core.wire import can, slcan
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from sim_backend.sensors.motor_status import MotorStatusSensor
 from sim_backend.sensors.noise import GaussMarkov, Normals, stream
 from sim_backend.sensors.truth import Truth
 from tests.vehicles import make_drive
-from vehicled.messages import CarrierSolution, FixType, GnssFix, GroundTruth, Heading, HeadingKind, ImuSample, MotorStatus
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix, GroundTruth, Heading, HeadingKind, ImuSample, MotorStatus
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.paths.datum import Datum
 from vehicled.profile.schema import GnssModel, HeadingModel, ImuModel, MotorStatusModel, Sim, TwinSteering
 

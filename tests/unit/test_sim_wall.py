@@ -10,7 +10,7 @@ import pytest
 from sim_backend.connection import Peer
 from sim_backend.wall import SLICE_NS, DaemonClock, run_wall
 from sim_backend.world import World
-from vehicled.link import Decoder, Kind, LinkError, encode
+from vehicled.core.link import Decoder, Kind, LinkError, encode
 
 AHEAD_NS = 123_456_789_000
 

@@ -9,7 +9,7 @@ from drivers.msglink.codec import Decoder, encode
 from sim_backend.emulators.msglink import MsgLinkEmulator
 from sim_backend.plant.registry import UnknownPlantError
 from sim_backend.world import SIMULATED_UTC_NS, Arrival, World, port_names
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     GnssFix,
     GroundTruth,

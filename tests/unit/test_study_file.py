@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vehicled.offline.studies.campaign import check_levels
+from vehicled.offline.studies.cluster import DaskPool
+from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.design import Factor, factor_of
+from vehicled.offline.studies.errors import StudyError
+from vehicled.offline.studies.formula import FormulaError, evaluate
+from vehicled.offline.studies.metrics import StudyDrive, check_searched, measure_own
+from vehicled.offline.studies.report import read_study
+from vehicled.offline.studies.specification import Specification, load, names, parse
+from vehicled.offline.studies.table import Table
 from vehicled.profile import ProfileError
-from vehicled.studies.campaign import check_levels
-from vehicled.studies.cluster import DaskPool
-from vehicled.studies.conduct import Row
-from vehicled.studies.design import Factor, factor_of
-from vehicled.studies.errors import StudyError
-from vehicled.studies.formula import FormulaError, evaluate
-from vehicled.studies.metrics import StudyDrive, check_searched, measure_own
-from vehicled.studies.report import read_study
-from vehicled.studies.specification import Specification, load, names, parse
-from vehicled.studies.table import Table
 
 HERE = Path("/nowhere/my.toml")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vehicled.studies.conduct import Row
-from vehicled.studies.errors import StudyError
-from vehicled.studies.low_rate import (
+from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.errors import StudyError
+from vehicled.offline.studies.low_rate import (
     CROSS_TRACK,
     HEADING,
     LAW,
@@ -25,8 +25,8 @@ from vehicled.studies.low_rate import (
     two_gaussians,
     write_low_rate,
 )
-from vehicled.studies.report import Finished
-from vehicled.studies.specification import parse
+from vehicled.offline.studies.report import Finished
+from vehicled.offline.studies.specification import parse
 
 STUDY = """
 report = "low_rate"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from vehicled.studies.conduct import Row
-from vehicled.studies.errors import StudyError
-from vehicled.studies.kinds import write_page
-from vehicled.studies.report import Finished
-from vehicled.studies.specification import parse
+from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.errors import StudyError
+from vehicled.offline.studies.kinds import write_page
+from vehicled.offline.studies.report import Finished
+from vehicled.offline.studies.specification import parse
 
 STUDY = """
 report = "matrix"

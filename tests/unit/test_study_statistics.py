@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vehicled.studies.conduct import Row
-from vehicled.studies.report import chart
-from vehicled.studies.statistics import Effect, effects, interval, proportion, quantiles
+from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.report import chart
+from vehicled.offline.studies.statistics import Effect, effects, interval, proportion, quantiles
 
 
 def row(number: int, value: float | None, outcome: Any = "finished", **levels: Any) -> Row:

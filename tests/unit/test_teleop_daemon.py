@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE, Rig
-from vehicled.messages import (
+from vehicled.core.messages import (
     EstimatorStatus,
     GnssFix,
     Mode,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.teleop.keyboard import LONGEST_DELAY_NS, RELEASE_NS, Keyboard
-from vehicled.teleop.keys import Key, KeyDecoder
-from vehicled.teleop.reading import RELEASED, Reading, TeleopRequestKind
+from vehicled.live.teleop.keyboard import LONGEST_DELAY_NS, RELEASE_NS, Keyboard
+from vehicled.live.teleop.keys import Key, KeyDecoder
+from vehicled.live.teleop.reading import RELEASED, Reading, TeleopRequestKind
 
 MS = 1_000_000
 DELAY, EVERY = 500, 33

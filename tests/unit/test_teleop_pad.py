@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from vehicled.teleop.joystick import JoystickDevice, devices
-from vehicled.teleop.js_event import FULL, JsDecoder, JsEvent, encode
-from vehicled.teleop.mapping import MAPS, XPAD, Axis, Layout, MappingError, PadMap, choose, load, resolve
-from vehicled.teleop.pad import Pad
-from vehicled.teleop.reading import RELEASED, Reading, TeleopRequestKind
+from vehicled.live.teleop.joystick import JoystickDevice, devices
+from vehicled.live.teleop.js_event import FULL, JsDecoder, JsEvent, encode
+from vehicled.live.teleop.mapping import MAPS, XPAD, Axis, Layout, MappingError, PadMap, choose, load, resolve
+from vehicled.live.teleop.pad import Pad
+from vehicled.live.teleop.reading import RELEASED, Reading, TeleopRequestKind
 
 MS = 1_000_000
 EVENTS = st.builds(

@@ -16,20 +16,20 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from tests.busy_computer import DEADLINE_S
-from vehicled.control_socket.client import Client, ControlError
-from vehicled.control_socket.server import ControlServer
-from vehicled.control_socket.socket_path import answers
-from vehicled.messages import Mode, OperatorAction, TeleopCommand
-from vehicled.teleop.joystick import JoystickDevice
-from vehicled.teleop.js_event import FULL, JsEvent, encode
-from vehicled.teleop.keyboard import Keyboard
-from vehicled.teleop.mapping import MAPS, XPAD, resolve
-from vehicled.teleop.pad import Pad
-from vehicled.teleop.reading import Reading, TeleopRequestKind
-from vehicled.teleop.screen import status_line
-from vehicled.teleop.session import Session
-from vehicled.teleop.state import TeleopState
-from vehicled.teleop.terminal import Terminal
+from vehicled.core.messages import Mode, OperatorAction, TeleopCommand
+from vehicled.live.control_socket.client import Client, ControlError
+from vehicled.live.control_socket.server import ControlServer
+from vehicled.live.control_socket.socket_path import answers
+from vehicled.live.teleop.joystick import JoystickDevice
+from vehicled.live.teleop.js_event import FULL, JsEvent, encode
+from vehicled.live.teleop.keyboard import Keyboard
+from vehicled.live.teleop.mapping import MAPS, XPAD, resolve
+from vehicled.live.teleop.pad import Pad
+from vehicled.live.teleop.reading import Reading, TeleopRequestKind
+from vehicled.live.teleop.screen import status_line
+from vehicled.live.teleop.session import Session
+from vehicled.live.teleop.state import TeleopState
+from vehicled.live.teleop.terminal import Terminal
 
 
 def until(holds: Callable[[], bool]) -> None:

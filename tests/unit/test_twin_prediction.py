@@ -11,15 +11,23 @@ import pytest
 from msgspec.structs import replace
 
 from vehicled.cli import main
-from vehicled.lab.experiments.drive_response import DriveResponse, ResponseError, identify
-from vehicled.lab.experiments.prediction_spread import CAUSES, COVERAGE, HEADING_SIGMA_RAD, REST_SIGMA, Deviation, interval, sigmas
-from vehicled.lab.experiments.twin_prediction import Drive, PublishedLaw, Waypoints, cross_track_m, drive, predict
-from vehicled.lab.published.mpc import PublishedQp
-from vehicled.lab.twin.predict import NEAR_LIMIT_CYCLE, FourDofTwin, twin_of
-from vehicled.messages import ActuatorCommand, Mode
+from vehicled.core.messages import ActuatorCommand, Mode
+from vehicled.offline.recordings.recording import Recording, Truth
+from vehicled.offline.replications.experiments.drive_response import DriveResponse, ResponseError, identify
+from vehicled.offline.replications.experiments.prediction_spread import (
+    CAUSES,
+    COVERAGE,
+    HEADING_SIGMA_RAD,
+    REST_SIGMA,
+    Deviation,
+    interval,
+    sigmas,
+)
+from vehicled.offline.replications.experiments.twin_prediction import Drive, PublishedLaw, Waypoints, cross_track_m, drive, predict
+from vehicled.offline.replications.predict import NEAR_LIMIT_CYCLE, FourDofTwin, twin_of
+from vehicled.offline.replications.published.mpc import PublishedQp
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
-from vehicled.recordings.recording import Recording, Truth
 
 TRUE = DriveResponse(
     gain_rad=0.24, offset_rad=0.012, delay_s=0.3, r2=1.0, reach_mps=2.1, friction_mps=0.3, time_constant_s=1.0, speed_rms_mps=0.0

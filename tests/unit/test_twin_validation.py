@@ -18,17 +18,17 @@ from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.double_track.parameters import TwinParameters
 from sim_backend.plant.twin_file import load_twin
 from vehicled.cli import main
-from vehicled.lab.validation import mutants, runner, theory
-from vehicled.lab.validation.drive import accelerated, commands_of, drive, linear_tyres
-from vehicled.lab.validation.evidence import Effect, Finding, judge
-from vehicled.lab.validation.manoeuvre import traits_of
-from vehicled.lab.validation.metrics import check_target, deviations, judged_rows, rms
-from vehicled.lab.validation.parameters import PARAMETERS, Parameter
-from vehicled.lab.validation.reference import Reference, ReferenceRunError, ReferenceSource, find, read
-from vehicled.lab.validation.result import RunComparison, TheoryCheck, Validation, worst_first
-from vehicled.lab.validation.runner import Selection, run_all
-from vehicled.lab.validation.targets import REPORT_ONLY, RULES, Target, target_of
-from vehicled.lab.validation.theory import CHECKS
+from vehicled.offline.twin.validation import mutants, runner, theory
+from vehicled.offline.twin.validation.drive import accelerated, commands_of, drive, linear_tyres
+from vehicled.offline.twin.validation.evidence import Effect, Finding, judge
+from vehicled.offline.twin.validation.manoeuvre import traits_of
+from vehicled.offline.twin.validation.metrics import check_target, deviations, judged_rows, rms
+from vehicled.offline.twin.validation.parameters import PARAMETERS, Parameter
+from vehicled.offline.twin.validation.reference import Reference, ReferenceRunError, ReferenceSource, find, read
+from vehicled.offline.twin.validation.result import RunComparison, TheoryCheck, Validation, worst_first
+from vehicled.offline.twin.validation.runner import Selection, run_all
+from vehicled.offline.twin.validation.targets import REPORT_ONLY, RULES, Target, target_of
+from vehicled.offline.twin.validation.theory import CHECKS
 
 _COLUMNS = ["t", "steer_rate_cmd", "accel_cmd", "delta", "x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll"]
 WHEELS = ("fl", "fr", "rl", "rr")

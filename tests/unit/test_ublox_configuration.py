@@ -14,8 +14,8 @@ from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.layouts import Ack, MonVer, Nak, NavEoe, NavPvt
 from drivers.ublox.names import IDS
 from drivers.ublox.settings import Params, groups
-from vehicled.messages import Event, Fault, GnssFix, Heading, Message, PortState
-from vehicled.ports import NEVER_NS, Reopen, Send, SetBaud
+from vehicled.core.messages import Event, Fault, GnssFix, Heading, Message, PortState
+from vehicled.core.ports import NEVER_NS, Reopen, Send, SetBaud
 
 S = 1_000_000_000
 KEYS = keys.KEYS

@@ -29,7 +29,7 @@ from drivers.ublox.layouts import (
 from drivers.ublox.names import IDS
 from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
 from drivers.ublox.settings import Params
-from vehicled.messages import (
+from vehicled.core.messages import (
     CarrierSolution,
     Corrections,
     Event,
@@ -43,8 +43,8 @@ from vehicled.messages import (
     PortState,
     Reaction,
 )
-from vehicled.ports import NEVER_NS, Send
-from vehicled.wire.usage import EVENT, Loss, Unused
+from vehicled.core.ports import NEVER_NS, Send
+from vehicled.core.wire.usage import EVENT, Loss, Unused
 
 S = 1_000_000_000
 MS = 1_000_000

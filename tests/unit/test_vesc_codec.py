@@ -19,7 +19,7 @@ from drivers.vesc.comm import Comm, Setpoint, Unknown, decode_comm, encode_comm
 from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.uart import decode, frame_uart
 from drivers.vesc.values import Layout, Values
-from vehicled.wire.can import CanFrame
+from vehicled.core.wire.can import CanFrame
 
 # Signature, id 7, 500 ms, 12.5 A, then per family: status, rates, ..., CAN mode, ..., servo output, ..., application.
 HEAD = "07 000001f4 41480000"

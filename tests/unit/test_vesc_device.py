@@ -31,10 +31,10 @@ from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
 from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Layout, Values
-from vehicled.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
-from vehicled.ports import NEVER_NS, Send
-from vehicled.wire.can import CanFrame, pack, unpack_all
-from vehicled.wire.usage import EVENT, Loss, Unused
+from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
+from vehicled.core.ports import NEVER_NS, Send
+from vehicled.core.wire.can import CanFrame, pack, unpack_all
+from vehicled.core.wire.usage import EVENT, Loss, Unused
 
 MS = 1_000_000
 WANTED = (MotorStatus, WheelSpeed)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from tests.unit.view_facts import OFFSET_NS, STARTED_NS, estimate, opening, packed
-from vehicled.messages import ImuSample, Path
-from vehicled.view.foxglove import Session, SharedChannels
+from vehicled.core.messages import ImuSample, Path
+from vehicled.live.view.foxglove import Session, SharedChannels
 
 
 class SpecClient:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.view_facts import STARTED_NS, estimate, opening, packed, tick
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     Cause,
     Event,
@@ -24,7 +24,7 @@ from vehicled.messages import (
     Reaction,
     StateEstimate,
 )
-from vehicled.view.page_state import MOST_TRAIL, PageState, ellipse
+from vehicled.live.view.page_state import MOST_TRAIL, PageState, ellipse
 
 STALLS = (("simulator", 60.0), ("daemon", 400.0), ("simulator", 30.0))
 SECOND = 10**9

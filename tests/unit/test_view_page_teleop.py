@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.control_socket.client import ControlError, HungUpError
-from vehicled.view.page_teleop import IDLE_MS, PageDriver, PageReading, PageRequest, PageTeleop, parse_message
+from vehicled.live.control_socket.client import ControlError, HungUpError
+from vehicled.live.view.page_teleop import IDLE_MS, PageDriver, PageReading, PageRequest, PageTeleop, parse_message
 
 
 class Line:

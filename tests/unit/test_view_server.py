@@ -16,10 +16,10 @@ from websockets.typing import Subprotocol
 
 from tests.busy_computer import DEADLINE_S
 from tests.unit.view_facts import STARTED_NS, estimate, opening, packed
-from vehicled.bridges.frames import FrameKind
-from vehicled.bridges.process import BridgeError, BridgeProcess
-from vehicled.view.connection import BURST
-from vehicled.view.server import MOST_SOCKETS, MOST_STRANGERS
+from vehicled.live.bridges.frames import FrameKind
+from vehicled.live.bridges.process import BridgeError, BridgeProcess
+from vehicled.live.view.connection import BURST
+from vehicled.live.view.server import MOST_SOCKETS, MOST_STRANGERS
 
 pytestmark = pytest.mark.xdist_group("view")  # what the tests look at is made once
 
@@ -29,7 +29,7 @@ STATE = json.dumps({"status": {"mode": "STANDBY", "why": "waiting to be armed"},
 
 @contextmanager
 def served(**changes: Any) -> Iterator[BridgeProcess]:
-    process = BridgeProcess.start("the live view", "vehicled.view.server", opening(**changes))
+    process = BridgeProcess.start("the live view", "vehicled.live.view.server", opening(**changes))
     try:
         yield process
     finally:
@@ -246,7 +246,7 @@ def test_a_place_that_is_taken_is_reported_before_anything_drives() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(BridgeError, match="cannot listen on"):
-            BridgeProcess.start("the live view", "vehicled.view.server", opening(port=taken.getsockname()[1]))
+            BridgeProcess.start("the live view", "vehicled.live.view.server", opening(port=taken.getsockname()[1]))
 
 
 def test_foxglove_is_spoken_on_the_same_port_and_may_be_switched_off(view: BridgeProcess) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.wire.can import RECORD_BYTES, CanFrame, error_texts, pack, unpack_all
+from vehicled.core.wire.can import RECORD_BYTES, CanFrame, error_texts, pack, unpack_all
 
 
 class KernelFrame(ctypes.LittleEndianStructure):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vehicled.wire.clock import DeviceClock
+from vehicled.core.wire.clock import DeviceClock
 
 MS = 1_000_000
 S = 1_000 * MS

@@ -5,7 +5,7 @@ from operator import xor
 
 import pytest
 
-from vehicled.wire.crc import crc8, crc16_xmodem, crc24q, fletcher8, sum8, xor8
+from vehicled.core.wire.crc import crc8, crc16_xmodem, crc24q, fletcher8, sum8, xor8
 
 CHECK = b"123456789"
 

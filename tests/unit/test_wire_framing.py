@@ -2,7 +2,7 @@
 
 import pytest
 
-from vehicled.wire.framing import INCOMPLETE, NO_FRAME, Framer, Protocol
+from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, Framer, Protocol
 
 
 def counted(buffer: bytes | bytearray, at: int, end: int) -> int:

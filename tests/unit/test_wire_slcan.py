@@ -2,8 +2,8 @@
 
 import pytest
 
-from vehicled.wire.can import CanFrame
-from vehicled.wire.slcan import CLOSING, LINE_LIMIT, Decoder, SlcanLine, encode, opening
+from vehicled.core.wire.can import CanFrame
+from vehicled.core.wire.slcan import CLOSING, LINE_LIMIT, Decoder, SlcanLine, encode, opening
 
 LINES = [
     (b"T000009010800000BB8007B00FA\r".replace(b"0108", b"018"), CanFrame(0x901, bytes.fromhex("00000bb8007b00fa"))),

@@ -4,10 +4,10 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
+from vehicled.core.messages import Cause, EstimatorStatus, Message, StateEstimate, TaskTick
+from vehicled.live.view.wire import CourseFacts, RingFacts, TaskFacts, ViewConfig
 from vehicled.log.sink import LogSink
-from vehicled.messages import Cause, EstimatorStatus, Message, StateEstimate, TaskTick
 from vehicled.safety.margins import rows
-from vehicled.view.wire import CourseFacts, RingFacts, TaskFacts, ViewConfig
 
 OFFSET_NS = 1_700_000_000 * 10**9
 STARTED_NS = 5 * 10**9

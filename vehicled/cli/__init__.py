@@ -26,7 +26,7 @@ TRACE_VARIABLE = "VEHICLED_TRACEBACK"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status. Mistakes in the input are reported as a message, never as a traceback."""
     _prepare_streams()
-    from vehicled.safe_text import safe_streams
+    from vehicled.core.safe_text import safe_streams
 
     with safe_streams():
         return _main(argv)
@@ -40,8 +40,8 @@ def _main(argv: Sequence[str] | None) -> int:
     from importlib import import_module
 
     module, _, name = arguments.run.partition(":")
-    from vehicled import plugins
     from vehicled.cli.errors import expected_errors
+    from vehicled.profile import plugins
     from vehicled.run.signals import own_interrupts
     from vehicled.runtime.plugin_watch import watch_import
 
@@ -109,7 +109,7 @@ def _defect(error: Exception, command: str) -> int:
 
         print_exception(error)
         return DEFECT_STATUS
-    from vehicled.error_text import error_text
+    from vehicled.core.error_text import error_text
 
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:

@@ -46,7 +46,7 @@ def build_parser() -> GroupedParser:
     from vehicled.cli.arguments_study import study_commands
     from vehicled.cli.arguments_teleop import teleop_commands
     from vehicled.cli.arguments_twin import twin_commands
-    from vehicled.registry import names
+    from vehicled.profile.registry import names
 
     parser = GroupedParser(
         prog="vehicled",
@@ -414,7 +414,7 @@ def _failsafe_arguments(failsafe: CommandParser) -> None:
     kinds = failsafe.add_subparsers(dest="failsafe_command", metavar="COMMAND", required=True)
     listing = kinds.add_parser("list", help="show the matrix as a table")
     listing.add_argument("--markdown", action="store_true", help="print docs/failsafe.md instead")
-    listing.set_defaults(run="vehicled.lab.failsafe.command:listing")
+    listing.set_defaults(run="vehicled.offline.failsafe.command:listing")
     test = kinds.add_parser(
         "test",
         help="inject every fault of the matrix and measure the reaction",
@@ -434,7 +434,7 @@ def _failsafe_arguments(failsafe: CommandParser) -> None:
         "--seed", type=_seed, default=1, metavar="S", help="seed of the first trial; each further trial adds 1 (default 1)"
     )
     test.add_argument("--json", action="store_true", help="print JSON")
-    test.set_defaults(run="vehicled.lab.failsafe.command:test")
+    test.set_defaults(run="vehicled.offline.failsafe.command:test")
 
 
 def _bench_arguments(bench: CommandParser) -> None:

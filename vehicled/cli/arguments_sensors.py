@@ -37,7 +37,7 @@ def sensors_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     fit.add_argument("--errors", metavar="CSV", help="write the errors of the positions, for sim.gnss.model = replayed")
     fit.add_argument("--plot", metavar="FILE", help="draw measured and fitted deviations (.png, .svg, .pdf)")
     fit.add_argument("--json", action="store_true", help="print JSON")
-    fit.set_defaults(run="vehicled.lab.sensors.fit:run")
+    fit.set_defaults(run="vehicled.offline.sensors.fit:run")
     simulate = sensors.add_parser(
         "simulate",
         help="write recorded runs again with a simulated sensor in the place of the real one",
@@ -67,7 +67,7 @@ def sensors_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "--no-velocity", action="store_true", help="simulated fixes hold no velocity, as in recordings that have none"
     )
     simulate.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the logs")
-    simulate.set_defaults(run="vehicled.lab.sensors.simulate:run")
+    simulate.set_defaults(run="vehicled.offline.sensors.simulate:run")
     truth = sensors.add_parser(
         "check-truth",
         help="say how accurate a reference system is, before it judges an estimator",
@@ -84,7 +84,7 @@ def sensors_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     truth.add_argument("run_files", nargs="+", type=log_name, metavar="LOG", help="logs with reference states; one place and unit")
     truth.add_argument("--plot", metavar="FILE", help="draw the drives and the accuracies (.png, .svg, .pdf)")
     truth.add_argument("--json", action="store_true", help="print JSON")
-    truth.set_defaults(run="vehicled.lab.sensors.check_truth:run")
+    truth.set_defaults(run="vehicled.offline.sensors.check_truth:run")
 
 
 def _files(command: CommandParser) -> None:

@@ -46,14 +46,14 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         metavar="N",
         help="number of parallel processes (default 1)",
     )
-    validate.set_defaults(run="vehicled.lab.twin.validate:validate")
+    validate.set_defaults(run="vehicled.offline.twin.validate:validate")
     listing = twin.add_parser("list", help="list the vehicles of the double-track model")
-    listing.set_defaults(run="vehicled.lab.twin.show:listing")
+    listing.set_defaults(run="vehicled.offline.twin.show:listing")
     show = twin.add_parser("show", help="show every parameter of a vehicle, with status, uncertainty and origin")
     show.add_argument("name", metavar="NAME", help="name of a twin file, or a .toml file")
     show.add_argument("--only", default="", metavar="KEY", help="only parameters whose key begins with KEY, such as front.tyre")
     show.add_argument("--json", action="store_true", help="print JSON")
-    show.set_defaults(run="vehicled.lab.twin.show:run")
+    show.set_defaults(run="vehicled.offline.twin.show:run")
     terrain = twin.add_parser(
         "terrain",
         help="inspect a terrain file: extent, slopes, holes",
@@ -64,7 +64,7 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     terrain.add_argument("--friction", metavar="FILE", help="friction file to show with it")
     terrain.add_argument("--plot", metavar="PNG", help="plot it into this file (needs matplotlib)")
     terrain.add_argument("--json", action="store_true", help="print JSON")
-    terrain.set_defaults(run="vehicled.lab.twin.terrain:run")
+    terrain.set_defaults(run="vehicled.offline.twin.terrain:run")
     calibrate = twin.add_parser(
         "calibrate",
         help="fit the parameters of a vehicle to recorded drives",
@@ -94,7 +94,7 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     calibrate.add_argument("-o", "--output", metavar="TOML", help="write the vehicle, or the profile, with the fitted parameters")
     calibrate.add_argument("--plot", metavar="PNG", help="plot the drives into this file (needs matplotlib)")
     calibrate.add_argument("--json", action="store_true", help="print JSON")
-    calibrate.set_defaults(run="vehicled.lab.twin.calibrate:run")
+    calibrate.set_defaults(run="vehicled.offline.twin.calibrate:run")
     predict = twin.add_parser(
         "predict",
         help="identify the twin from one recorded drive and predict the cross-track error of the others",
@@ -113,4 +113,4 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     )
     predict.add_argument("--jobs", type=_jobs, metavar="N", help="number of parallel processes (default: one per core)")
     predict.add_argument("--json", action="store_true", help="print JSON")
-    predict.set_defaults(run="vehicled.lab.twin.predict:predict_drives")
+    predict.set_defaults(run="vehicled.offline.replications.predict:predict_drives")

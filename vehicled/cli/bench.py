@@ -6,16 +6,16 @@ from pathlib import Path
 
 import msgspec
 
-from vehicled.messages import FIXED_SIGMA_LIMIT_M
-from vehicled.output import check_plot_file
+from vehicled.core.messages import FIXED_SIGMA_LIMIT_M
+from vehicled.offline.recordings.benchmark import Task, chosen, default_identifier, run_all
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.public_data import data_folder
+from vehicled.offline.recordings.report import overall, sheets
+from vehicled.offline.recordings.scores import Score
 from vehicled.profile import load_profile
-from vehicled.recordings.benchmark import Task, chosen, default_identifier, run_all
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.public_data import data_folder
-from vehicled.recordings.report import overall, sheets
-from vehicled.recordings.scores import Score
-from vehicled.registry import resolve
-from vehicled.terminal import Progress, print_table
+from vehicled.profile.registry import resolve
+from vehicled.run.output import check_plot_file
+from vehicled.run.terminal import Progress, print_table
 
 CALIBRATION_FOLDS = 4
 
@@ -59,7 +59,7 @@ def recorded(arguments: Namespace) -> int:
     if last is None:
         raise RecordingError(f"{folder}: none of its {len(found)} recordings is of kind {', '.join(task.kinds)}")
     if arguments.plot:
-        from vehicled.recordings.plots import plot_overview, plot_track
+        from vehicled.offline.recordings.plots import plot_overview, plot_track
 
         if len(scores) == 1:
             plot_track(*last, arguments.plot)

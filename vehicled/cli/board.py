@@ -16,18 +16,18 @@ import msgspec
 import numpy as np
 
 from vehicled import __version__
-from vehicled.app import SetupError
+from vehicled.daemon.app import SetupError
 from vehicled.log.reader import LogReader, run_parts, ticks
 from vehicled.log.schema import RunHeader
-from vehicled.output import check_output, write_output
 from vehicled.paths.course import MAX_SAMPLES
+from vehicled.run.output import check_output, write_output
 from vehicled.run.plan import Plan
 from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
+from vehicled.run.terminal import print_table
 from vehicled.runtime.board import facts
 from vehicled.runtime.board.recording import WARM_UP_S, BoardRecording, TaskTimes, record
 from vehicled.runtime.ending import Outcome
-from vehicled.terminal import print_table
 
 DEFAULT_S = 30.0
 SILENCE_S = 20.0

@@ -16,9 +16,8 @@ from typing import Any
 import can
 from can.io import ASCReader, BLFReader, CSVReader, TRCReader
 
-from vehicled.app import SetupError
 from vehicled.cli import asc_text
-from vehicled.wire.can import (
+from vehicled.core.wire.can import (
     ERROR_FLAG,
     EXTENDED_MASK,
     MAX_DATA_BYTES,
@@ -27,6 +26,7 @@ from vehicled.wire.can import (
     CanFrame,
     unpack_all,
 )
+from vehicled.daemon.app import SetupError
 
 WRITTEN = (".log", ".asc", ".blf", ".csv")
 """File name extensions of the formats for writing."""
@@ -70,7 +70,7 @@ def kind_of(data: bytes) -> str:
 
 
 def _is_records(data: bytes) -> bool:
-    """Return True for records of :mod:`vehicled.wire.can`, detected by their zero padding and unused bytes."""
+    """Return True for records of :mod:`vehicled.core.wire.can`, detected by their zero padding and unused bytes."""
     whole = min(len(data) - len(data) % RECORD_BYTES, 64 * RECORD_BYTES)
     for at in range(0, whole, RECORD_BYTES):
         size = data[at + 4]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from sim_backend.plant.registry import UnknownPlantError, plant_class
 from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
-from vehicled.app import SetupError
 from vehicled.control.speed import speed_warnings
+from vehicled.daemon.app import SetupError
+from vehicled.live.view.address import parse_address
 from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.catalog import names as course_names
@@ -26,11 +27,10 @@ from vehicled.profile.toml_text import Places
 from vehicled.run.findings import findings, placed
 from vehicled.run.plan import check_direction, course_of, fence_of
 from vehicled.run.secret import device_secrets, read_secret
+from vehicled.run.terminal import print_table
 from vehicled.runtime.ports import AddressError, make_port
 from vehicled.runtime.ports.sharing import transport_of
 from vehicled.safety.fence import Fence
-from vehicled.terminal import print_table
-from vehicled.view.address import parse_address
 
 OLD_TEST_DAYS = 180
 """Age of the independent stop's test, days, from which ``check`` warns."""

@@ -169,7 +169,7 @@ def _keys(text: str, words: list[str]) -> list[str]:
 
 def _registered(table: str) -> Callable[[str, list[str]], list[str]]:
     def names_of(text: str, words: list[str]) -> list[str]:
-        from vehicled import registry
+        from vehicled.profile import registry
 
         return _begin(text, getattr(registry, table))
 

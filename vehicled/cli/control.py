@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import convert
 
-from vehicled.control_socket.client import Client, ControlError, HungUpError
-from vehicled.control_socket.socket_path import find
+from vehicled.core.wire.usage import UsageRow, told
+from vehicled.live.control_socket.client import Client, ControlError, HungUpError
+from vehicled.live.control_socket.socket_path import find
+from vehicled.run.terminal import clear, print_table
 from vehicled.safety.reason import REFUSED, WITHDRAWN, ReasonCode
-from vehicled.terminal import clear, print_table
-from vehicled.wire.usage import UsageRow, told
 
 ARMING_TIMEOUT_S = 12.0
 """Longest wait for arming, s; a little longer than the daemon's own limit."""

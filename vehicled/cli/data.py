@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from vehicled.recordings import public_data
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.public_data import DATA_SETS, DataSet
-from vehicled.terminal import Progress, print_table
+from vehicled.offline.recordings import public_data
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.public_data import DATA_SETS, DataSet
+from vehicled.run.terminal import Progress, print_table
 
 UNKNOWN = "none stated"
 

@@ -13,16 +13,16 @@ from typing import IO, Any
 import anyio
 import msgspec
 
-from vehicled import plugins
-from vehicled.app import SetupError
 from vehicled.cli.can_files import CanFile, kind_of, unpacked
-from vehicled.messages import PortState
-from vehicled.recordings.foreign.recognise import Recognised, recognise
-from vehicled.registry import names, resolve
+from vehicled.core.messages import PortState
+from vehicled.core.wire.can import pack
+from vehicled.core.wire.usage import MessageUsage
+from vehicled.daemon.app import SetupError
+from vehicled.offline.recordings.foreign.recognise import Recognised, recognise
+from vehicled.profile import plugins
+from vehicled.profile.registry import names, resolve
+from vehicled.run.terminal import Progress, print_table
 from vehicled.runtime.ports.probe import judge
-from vehicled.terminal import Progress, print_table
-from vehicled.wire.can import pack
-from vehicled.wire.usage import MessageUsage
 
 Decoded = tuple[str, object]
 
@@ -184,7 +184,7 @@ def decode(arguments: Namespace) -> int:
 def _usage(kind: str, data: bytes, frames: CanFile | None) -> MessageUsage | None:
     """Return what the driver would use of a recording; None if no driver reads such recordings."""
     # Imported here, because it needs numpy, which a plain count does not.
-    from vehicled.recordings.listening import usage_of, usage_on_can
+    from vehicled.offline.recordings.listening import usage_of, usage_on_can
 
     if frames is None:
         return usage_of(kind, data)

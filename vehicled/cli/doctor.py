@@ -13,10 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from vehicled import __version__
-from vehicled.app import SetupError
-from vehicled.output import write_output
+from vehicled.daemon.app import SetupError
 from vehicled.profile import Loaded, load
-from vehicled.registry import names, resolve
+from vehicled.profile.registry import names, resolve
+from vehicled.run.output import write_output
+from vehicled.run.terminal import print_table
 from vehicled.runtime.board import facts
 from vehicled.runtime.board.claim import BoardCalibration, Shortfall, claim, judge
 from vehicled.runtime.board.measure import BoardMeasurements, Spread, measure
@@ -25,7 +26,6 @@ from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.ports.discover import CanInterface, SerialDevice, discover, udev_rule
 from vehicled.runtime.ports.probe import Answer, probe
 from vehicled.runtime.realtime import RealtimeReport, RealtimeSetting
-from vehicled.terminal import print_table
 
 SPEAKERS = {
     "nmea": 'sentences of a GNSS receiver (driver ublox, protocol = "nmea", configure = false)',

@@ -7,16 +7,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.planar.params import PlanarParams
-from vehicled.lab.calibration.profile_write import with_values
-from vehicled.output import check_output, write_output
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.loading import known_kinds, sources
+from vehicled.offline.recordings.recording import Recording
+from vehicled.offline.recordings.set_up import NAMES, REASONS, UNITS, HeldOut, SetUp, applied, cross_validated, find
+from vehicled.offline.twin.calibration.profile_write import with_values
 from vehicled.profile import loading, parse
-from vehicled.recordings.errors import RecordingError
-from vehicled.recordings.loading import known_kinds, sources
-from vehicled.recordings.recording import Recording
-from vehicled.recordings.set_up import NAMES, REASONS, UNITS, HeldOut, SetUp, applied, cross_validated, find
-from vehicled.terminal import Progress, print_table
-from vehicled.vehicle import Vehicle
+from vehicled.run.output import check_output, write_output
+from vehicled.run.terminal import Progress, print_table
 
 
 def calibrate(arguments: Namespace) -> int:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from vehicled.cli.parser import CommandParser
-from vehicled.lab.experiments.common import EXPERIMENTS, names
-from vehicled.terminal import Progress, print_table
+from vehicled.offline.replications.experiments.common import EXPERIMENTS, names
+from vehicled.run.terminal import Progress, print_table
 
 
 class TerminalConsole:

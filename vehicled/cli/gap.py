@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from vehicled.output import check_output, check_plot_file, write_output
-from vehicled.reality_gap.errors import GapError
-from vehicled.reality_gap.gap import Gap, describe, gap
-from vehicled.reality_gap.quantities import PUBLISHED
-from vehicled.reality_gap.runs import Task
-from vehicled.studies.logs import expanded, grouped
-from vehicled.terminal import Progress, print_table
+from vehicled.offline.gap.errors import GapError
+from vehicled.offline.gap.gap import Gap, describe, gap
+from vehicled.offline.gap.quantities import PUBLISHED
+from vehicled.offline.gap.runs import Task
+from vehicled.offline.studies.logs import expanded, grouped
+from vehicled.run.output import check_output, check_plot_file, write_output
+from vehicled.run.terminal import Progress, print_table
 
 
 def run(arguments: Namespace) -> int:

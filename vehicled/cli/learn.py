@@ -6,15 +6,15 @@ from collections import Counter
 from pathlib import Path
 
 from vehicled.control.policy.features import PARAMETRISED, SCALARS, SETS, FeatureVector
-from vehicled.learning.dataset import Dataset, Meaning, load, read_drives, save
-from vehicled.learning.errors import LearningError
-from vehicled.learning.imitation import COURSES, DaggerRound, DriveSpec, dagger, requests
-from vehicled.learning.policy_file import write_policy
-from vehicled.learning.training import Epoch, TrainingSpec
-from vehicled.learning.training import train as train_network
-from vehicled.output import check_output, check_plot_file, save_figure
-from vehicled.studies.pool import LocalPool
-from vehicled.terminal import Progress, print_table
+from vehicled.offline.learning.dataset import Dataset, Meaning, load, read_drives, save
+from vehicled.offline.learning.errors import LearningError
+from vehicled.offline.learning.imitation import COURSES, DaggerRound, DriveSpec, dagger, requests
+from vehicled.offline.learning.policy_file import write_policy
+from vehicled.offline.learning.training import Epoch, TrainingSpec
+from vehicled.offline.learning.training import train as train_network
+from vehicled.offline.studies.pool import LocalPool
+from vehicled.run.output import check_output, check_plot_file, save_figure
+from vehicled.run.terminal import Progress, print_table
 
 INTERRUPTED_STATUS = 130
 
@@ -140,7 +140,7 @@ def train(arguments: Namespace) -> int:
     if saved is not None:
         save(data, saved)
     if arguments.plot:
-        from vehicled.learning.plot import plot_training
+        from vehicled.offline.learning.plot import plot_training
 
         save_figure(plot_training(data, trained), arguments.plot)
     last = trained.curve[-1]

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from vehicled.control_socket.client import PLAN_TIMEOUT_S, Client, ControlError
-from vehicled.control_socket.socket_path import find
-from vehicled.terminal import print_table
+from vehicled.live.control_socket.client import PLAN_TIMEOUT_S, Client, ControlError
+from vehicled.live.control_socket.socket_path import find
+from vehicled.run.terminal import print_table
 
 ORIGIN = "the command line"
 

@@ -20,7 +20,7 @@ def info(arguments: Namespace) -> int:
 
 def timing(arguments: Namespace) -> int:
     """Print the timing of the tasks; status 1 if a budget is exceeded."""
-    from vehicled.analysis.timing import timing
+    from vehicled.offline.analysis.timing import timing
 
     found = timing(arguments.file)
     print(found.to_json(every=arguments.all) if arguments.json else found.to_text(every=arguments.all))
@@ -49,7 +49,7 @@ def recover(arguments: Namespace) -> int:
 
 def compare(arguments: Namespace) -> int:
     """Compare the metrics of runs, or the messages of two; status 1 if one became worse, or differs."""
-    from vehicled.analysis.compare.comparison import compare
+    from vehicled.offline.analysis.compare.comparison import compare
 
     old, new = arguments.files, arguments.against
     if not new:
@@ -67,7 +67,7 @@ def compare(arguments: Namespace) -> int:
 
 def _compare_messages(old: list[str], new: list[str], arguments: Namespace) -> int:
     """Print the first difference of each topic; status 1 if any."""
-    from vehicled.analysis.compare.messages import compare_messages
+    from vehicled.offline.analysis.compare.messages import compare_messages
 
     if len(old) + len(new) != 2:
         raise LogError("--messages compares exactly two runs")
@@ -78,7 +78,7 @@ def _compare_messages(old: list[str], new: list[str], arguments: Namespace) -> i
 
 def export(arguments: Namespace) -> int:
     """Export a log into another format."""
-    from vehicled.analysis.export.exporting import export
+    from vehicled.offline.analysis.export.exporting import export
 
     done = export(arguments.file, arguments.to, arguments.output, topics=arguments.topic, rate_hz=arguments.rate)
     print(done.to_text())
@@ -87,7 +87,7 @@ def export(arguments: Namespace) -> int:
 
 def extract(arguments: Namespace) -> int:
     """Write the files that a run was built from into a folder."""
-    from vehicled.replay.extraction import extract
+    from vehicled.offline.replay.extraction import extract
 
     done = extract(arguments.file, arguments.output or _beside(arguments.file, "_files"))
     print(done.to_text())
@@ -99,7 +99,7 @@ def extract(arguments: Namespace) -> int:
 
 def import_(arguments: Namespace) -> int:
     """Convert a foreign log into a vehicled log."""
-    from vehicled.recordings.foreign.importing import import_log
+    from vehicled.offline.recordings.foreign.importing import import_log
 
     done = import_log(
         arguments.source, arguments.output, mapping=arguments.map, profile=arguments.profile, format_name=arguments.format
@@ -110,7 +110,7 @@ def import_(arguments: Namespace) -> int:
 
 def report(arguments: Namespace) -> int:
     """Write a one-page report of a run."""
-    from vehicled.analysis.report.page import write_report
+    from vehicled.offline.analysis.report.page import write_report
 
     output = arguments.output or _beside(arguments.file, ".html")
     judged = write_report(arguments.file, output)
@@ -121,7 +121,7 @@ def report(arguments: Namespace) -> int:
 
 def plot(arguments: Namespace) -> int:
     """Plot fields over time."""
-    from vehicled.analysis.plot import plot
+    from vehicled.offline.analysis.plot import plot
 
     output = arguments.output or _beside(arguments.file, ".png")
     plot(arguments.file, arguments.topic, output)

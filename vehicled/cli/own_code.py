@@ -11,9 +11,9 @@ from pathlib import Path
 
 from sim_backend.emulators.registry import EMULATORS
 from sim_backend.plant.registry import PLANTS
-from vehicled.app import SetupError
-from vehicled.registry import CONTROLLERS, DECODERS, DRIVERS, ESTIMATORS, IDENTIFIERS
-from vehicled.terminal import print_table
+from vehicled.daemon.app import SetupError
+from vehicled.profile.registry import CONTROLLERS, DECODERS, DRIVERS, ESTIMATORS, IDENTIFIERS
+from vehicled.run.terminal import print_table
 
 TEMPLATES = Path(__file__).parent / "templates"
 TABLES = {

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from vehicled.core.messages import EstimatorStatus, GroundTruth, StateEstimate
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
-from vehicled.messages import EstimatorStatus, GroundTruth, StateEstimate
-from vehicled.output import check_output, write_output
 from vehicled.paths import gaps
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import course_from_bytes
 from vehicled.paths.recorded import recorded
 from vehicled.paths.stored import datum_of
+from vehicled.run.output import check_output, write_output
 
 COLUMNS = ("t_ns", "x_m", "y_m", "yaw_rad", "speed_mps")
 

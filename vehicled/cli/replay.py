@@ -4,14 +4,14 @@ from argparse import Namespace
 from math import nan
 from pathlib import Path
 
-from vehicled.app import SetupError
-from vehicled.machine import Machine
-from vehicled.messages import ActuatorCommand, Event, Fault, Message, ModeChange, PortEvent
-from vehicled.output import check_plot_file
-from vehicled.replay.drive import DAMAGED, DIFFERENT, NOTHING, WHAT_IF, Replay, ReplayResult
-from vehicled.replay.journal import Journal
-from vehicled.replay.numbers import ReplayDifferences, rows
-from vehicled.terminal import Progress, print_table
+from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, ModeChange, PortEvent
+from vehicled.daemon.app import SetupError
+from vehicled.daemon.machine import Machine
+from vehicled.offline.replay.drive import DAMAGED, DIFFERENT, NOTHING, WHAT_IF, Replay, ReplayResult
+from vehicled.offline.replay.journal import Journal
+from vehicled.offline.replay.numbers import ReplayDifferences, rows
+from vehicled.run.output import check_plot_file
+from vehicled.run.terminal import Progress, print_table
 
 ALTERED_LINES = 5
 PARTING_LINES = 5
@@ -137,7 +137,7 @@ def _plot(run: Replay, result: ReplayResult, file: str, *, quiet: bool) -> None:
         if not quiet:
             print("no plot written: there are no differences")
         return
-    from vehicled.replay.plot import plot_replay
+    from vehicled.offline.replay.plot import plot_replay
 
     plot_replay(run.parts.course, run.meter, result, file)
     if not quiet:

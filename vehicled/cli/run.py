@@ -5,10 +5,11 @@ from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from vehicled.app import SetupError
-from vehicled.machine import Machine
-from vehicled.messages import ActuatorCommand, Message, Mode, OperatorCommand
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import ActuatorCommand, Message, Mode, OperatorCommand
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.wire.usage import told
+from vehicled.daemon.app import SetupError
+from vehicled.daemon.machine import Machine
 from vehicled.profile.schema import Profile
 from vehicled.run.findings import print_warnings
 from vehicled.run.plan import Plan
@@ -21,7 +22,6 @@ from vehicled.runtime.events import EventLog
 from vehicled.runtime.ports import AddressError, Port, make_port
 from vehicled.runtime.ports.sharing import transport_of
 from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
-from vehicled.wire.usage import told
 
 
 def serve(arguments: Namespace) -> int:

@@ -10,9 +10,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vehicled import __version__, shipped
+from vehicled import __version__
 from vehicled.cli import environment
 from vehicled.cli.installation import SETTINGS, Installer, InstallError
+from vehicled.core import shipped
 
 if TYPE_CHECKING:
     from vehicled.profile import Loaded

@@ -7,20 +7,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from vehicled.app import SetupError
-from vehicled.judge import Judge
-from vehicled.machine import Machine
-from vehicled.messages import Event, Fault, ModeChange
-from vehicled.output import check_plot_file
+from vehicled.core.messages import Event, Fault, ModeChange
+from vehicled.daemon.app import SetupError
+from vehicled.daemon.machine import Machine
 from vehicled.profile.latency import latency_overrides
 from vehicled.run.findings import print_warnings
 from vehicled.run.injected import announce
+from vehicled.run.judge import Judge
+from vehicled.run.output import check_plot_file
 from vehicled.run.plan import Plan
 from vehicled.run.result import exit_status
 from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
+from vehicled.run.terminal import Progress
 from vehicled.runtime.events import EventLog
-from vehicled.terminal import Progress
 
 if TYPE_CHECKING:
     from vehicled.cli.sim_like import Likeness
@@ -88,7 +88,7 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
     else:
         result.show()
     if arguments.plot:
-        from vehicled.analysis.lap_plot import plot_drive
+        from vehicled.offline.analysis.lap_plot import plot_drive
 
         plot_drive(plan.course, done.trace, result, arguments.plot)
         if not arguments.json:

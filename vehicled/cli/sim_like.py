@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from vehicled.app import SetupError
 from vehicled.cli.arguments import build_parser
+from vehicled.daemon.app import SetupError
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import RunHeader
-from vehicled.replay.extraction import extract
-from vehicled.replay.setup import same_numbers
+from vehicled.offline.replay.extraction import extract
+from vehicled.offline.replay.setup import same_numbers
 
 _OF_LOG = ("profile", "course", "seed", "link", "clock", "latency", "board", "fail", "start", "duration")
 """Options that the log gives."""

@@ -5,14 +5,14 @@ from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 
-from vehicled.output import check_plot_file
-from vehicled.studies import specification
-from vehicled.studies.campaign import Campaign, State
-from vehicled.studies.kinds import write_page
-from vehicled.studies.pool import LocalPool, Pool
-from vehicled.studies.report import Finished, read_study
-from vehicled.studies.table import write_table
-from vehicled.terminal import Progress, print_table
+from vehicled.offline.studies import specification
+from vehicled.offline.studies.campaign import Campaign, State
+from vehicled.offline.studies.kinds import write_page
+from vehicled.offline.studies.pool import LocalPool, Pool
+from vehicled.offline.studies.report import Finished, read_study
+from vehicled.offline.studies.table import write_table
+from vehicled.run.output import check_plot_file
+from vehicled.run.terminal import Progress, print_table
 
 INTERRUPTED_STATUS = 130
 
@@ -25,7 +25,7 @@ def run(arguments: Namespace) -> int:
     with Campaign(chosen, folder, extend=arguments.extend) as campaign:
         pool: Pool
         if arguments.on:
-            from vehicled.studies.cluster import DaskPool
+            from vehicled.offline.studies.cluster import DaskPool
 
             pool = cluster = DaskPool(arguments.on)
             if cluster.notice:
@@ -94,7 +94,7 @@ def report(arguments: Namespace) -> int:
     """Write the page of a study, or a figure."""
     study = read_study(Path(arguments.folder))
     if arguments.figure:
-        from vehicled.studies.figure import write_figure
+        from vehicled.offline.studies.figure import write_figure
 
         output = Path(arguments.figure)
         check_plot_file(output, "--figure")

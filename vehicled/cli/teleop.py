@@ -8,15 +8,15 @@ from argparse import Namespace
 from contextlib import ExitStack
 from pathlib import Path
 
-from vehicled.app import SetupError
-from vehicled.control_socket.socket_path import find
-from vehicled.teleop.joystick import JoystickDevice, devices
-from vehicled.teleop.keyboard import Keyboard
-from vehicled.teleop.mapping import PadMap, choose, load, resolve
-from vehicled.teleop.pad import Pad
-from vehicled.teleop.screen import KEYS, PAD_KEYS
-from vehicled.teleop.session import Session
-from vehicled.teleop.terminal import Terminal
+from vehicled.daemon.app import SetupError
+from vehicled.live.control_socket.socket_path import find
+from vehicled.live.teleop.joystick import JoystickDevice, devices
+from vehicled.live.teleop.keyboard import Keyboard
+from vehicled.live.teleop.mapping import PadMap, choose, load, resolve
+from vehicled.live.teleop.pad import Pad
+from vehicled.live.teleop.screen import KEYS, PAD_KEYS
+from vehicled.live.teleop.session import Session
+from vehicled.live.teleop.terminal import Terminal
 
 INTERRUPTED = 130
 

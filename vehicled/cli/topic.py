@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from vehicled.control_socket.client import Client
-from vehicled.control_socket.socket_path import find
+from vehicled.live.control_socket.client import Client
+from vehicled.live.control_socket.socket_path import find
 from vehicled.log.cat import kinds_of
 from vehicled.log.schema import topic_of
-from vehicled.terminal import print_table
+from vehicled.run.terminal import print_table
 
 SURVEY_S = 1.0
 WINDOW = 10_000

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from vehicled.control.speed import PidState, SpeedParams, Target, speed_step
-from vehicled.messages import ControlCommand
-from vehicled.vehicle import AlignmentParams, Vehicle
+from vehicled.core.messages import ControlCommand
+from vehicled.core.vehicle import AlignmentParams, Vehicle
 
 STEERING_GAIN = 0.3
 """Wheel angle per angle turned, stable for a steering delay of 0.5 s at 1 m/s and a wheelbase of 0.3 m."""

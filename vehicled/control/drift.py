@@ -6,7 +6,7 @@ at 15 m/s. The positions show the true direction of motion.
 
 from math import cos, hypot, isfinite, remainder, sin, tau
 
-from vehicled.clamp import clamp
+from vehicled.core.clamp import clamp
 
 MAX_STEP_M = 5.0
 """Largest step between two positions; a longer one is a jump of the estimate."""

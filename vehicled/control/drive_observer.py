@@ -1,16 +1,16 @@
 """Observer of the drive's model error, as one constant acceleration.
 
-Gears, speed loops, slopes and a weak battery do not follow the DC motor model of :class:`~vehicled.vehicle.Drive`. A speed
+Gears, speed loops, slopes and a weak battery do not follow the DC motor model of :class:`~vehicled.core.vehicle.Drive`. A speed
 predicted over the drive delay would be wrong by the model error times the delay, and no integral removes an error of the
 prediction. With the observed acceleration in the prediction, the steady-state error is zero.
 """
 
 from math import copysign
 
-from vehicled.clamp import clamp
 from vehicled.control.speed import Demand, drive_authority_mps2
+from vehicled.core.clamp import clamp
+from vehicled.core.vehicle import STANDSTILL_MPS, Drive
 from vehicled.estimation.history import CommandHistory
-from vehicled.vehicle import STANDSTILL_MPS, Drive
 
 MEMORY_S = 1.0
 """Shortest time constant, s; a faster observer would turn speed noise into throttle noise."""

@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta, Struct
 
 from vehicled.control.mpc.qp import Array
-from vehicled.messages import NAN, ControlLevel, ControlReason
+from vehicled.core.messages import NAN, ControlLevel, ControlReason
 from vehicled.paths.tracking import PathTracker
 
 MIN_LOOK_AHEAD_M = 0.3

@@ -26,11 +26,11 @@ from vehicled.control.corners import Corners, turn_in
 from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
+from vehicled.core.messages import StateEstimate
+from vehicled.core.vehicle import Limits, Positive, Vehicle
 from vehicled.estimation.four_dof import slew
-from vehicled.messages import StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathPoint
-from vehicled.vehicle import Limits, Positive, Vehicle
 
 STEEPEST = 0.5
 """Sine of the largest angle at which the vehicle approaches the course."""

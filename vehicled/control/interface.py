@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from vehicled.messages import ControlCommand, LaserScan, StateEstimate
+from vehicled.core.messages import ControlCommand, LaserScan, StateEstimate
+from vehicled.core.vehicle import Vehicle
 from vehicled.paths.lateral_offset import LateralOffset
-from vehicled.vehicle import Vehicle
 
 
 class Controller(ABC):

@@ -22,8 +22,8 @@ from msgspec import Struct, field
 from vehicled.control.error_state import ErrorState, error_state, reference_ahead
 from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.speed import SpeedParams
+from vehicled.core.vehicle import Limits, Positive, Vehicle
 from vehicled.paths.course import Course
-from vehicled.vehicle import Limits, Positive, Vehicle
 
 Row = tuple[float, float, float, float]
 

@@ -7,20 +7,20 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from vehicled.clamp import clamp
 from vehicled.control.drift import DriftAngle
 from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.interface import Controller
 from vehicled.control.preview import Preview, motion_yaw_rad, path_delay_s, predict_pose, predict_speed
 from vehicled.control.speed import Demand, PidState, SpeedParams, SpeedProfile, Target, runaway_mps, speed_noise_mps, speed_step
 from vehicled.control.stop import brake_command, is_drivable
+from vehicled.core.clamp import clamp
+from vehicled.core.messages import ControlCommand, StateEstimate
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.vehicle import MAX_DELAY_NS, Limits, Vehicle
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
-from vehicled.messages import ControlCommand, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathPoint, PathTracker
-from vehicled.ports import NEVER_NS
-from vehicled.vehicle import MAX_DELAY_NS, Limits, Vehicle
 
 MAX_ESTIMATE_AGE_NS = 200_000_000
 """Longest prediction of an old estimate; the failsafe matrix handles older ones."""

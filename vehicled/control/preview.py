@@ -5,9 +5,9 @@ from math import cos, isfinite, sin, tan
 from msgspec import Struct
 
 from vehicled.control.speed import Demand
+from vehicled.core.vehicle import Drive, Vehicle
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
-from vehicled.vehicle import Drive, Vehicle
 
 MAX_STEPS = 8
 """Largest number of prediction steps; 50 ms each at a delay of 0.4 s."""

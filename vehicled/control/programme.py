@@ -15,9 +15,9 @@ from msgspec import Meta, Struct, field
 from vehicled.control.interface import Controller
 from vehicled.control.speed import Demand, PidState, SpeedParams, Target, speed_noise_mps, speed_step
 from vehicled.control.stop import brake_command, is_drivable
-from vehicled.messages import ControlCommand, ControlLevel, StateEstimate
+from vehicled.core.messages import ControlCommand, ControlLevel, StateEstimate
+from vehicled.core.vehicle import Limits, NonNegative, Positive, Vehicle
 from vehicled.paths.course import Course
-from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
 
 MAX_ROWS = 20_000
 COLUMNS = ("wheel_angle_rad", "steering", "speed_mps", "throttle", "brake")

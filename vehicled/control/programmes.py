@@ -11,7 +11,7 @@ from math import atan, ceil, cos, expm1, isfinite, log, pi, radians, sin
 
 from vehicled.control.programme import ProgrammeParams
 from vehicled.control.programme_file import ProgrammeError
-from vehicled.vehicle import Limits, Vehicle
+from vehicled.core.vehicle import Limits, Vehicle
 
 STEP_S = 0.02
 DEFAULT_FRACTION = 0.7

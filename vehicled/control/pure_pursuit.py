@@ -14,14 +14,14 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, field
 
-from vehicled.clamp import clamp
 from vehicled.control.corners import Corners, arc_to, turn_in
 from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
+from vehicled.core.clamp import clamp
+from vehicled.core.vehicle import Limits, Positive, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import CoursePoint, PathPoint
-from vehicled.vehicle import Limits, Positive, Vehicle
 
 
 class PurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

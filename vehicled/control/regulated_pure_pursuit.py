@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from vehicled.control.corners import arc_to
 from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.speed import SpeedParams
+from vehicled.core.vehicle import Limits, NonNegative, Positive, Vehicle
 from vehicled.paths.course import Course
-from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
 
 
 class RegulatedPurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

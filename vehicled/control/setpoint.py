@@ -6,9 +6,9 @@ from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.path_follower import CAP_MARGIN_MPS, CAP_MARGIN_RATIO
 from vehicled.control.speed import Demand, PidState, SpeedParams, Target, runaway_mps, speed_noise_mps, speed_step
 from vehicled.control.stop import brake_command, is_drivable
+from vehicled.core.messages import ControlCommand, Setpoint, StateEstimate
+from vehicled.core.vehicle import MAX_DELAY_NS, STANDSTILL_MPS, Vehicle
 from vehicled.estimation.history import CommandHistory
-from vehicled.messages import ControlCommand, Setpoint, StateEstimate
-from vehicled.vehicle import MAX_DELAY_NS, STANDSTILL_MPS, Vehicle
 
 HIGHEST_MPS = 100.0
 NO_DEMAND = Demand(0.0, 0.0)

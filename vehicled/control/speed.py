@@ -16,11 +16,11 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta, Struct
 
-from vehicled.clamp import clamp
-from vehicled.messages import StateEstimate
+from vehicled.core.clamp import clamp
+from vehicled.core.messages import StateEstimate
+from vehicled.core.vehicle import MOVING_MPS, STANDSTILL_MPS, Drive, Limits, NonNegative, Positive, Vehicle, standing_below_mps
 from vehicled.paths.course import Course
 from vehicled.paths.smoothing import Array
-from vehicled.vehicle import MOVING_MPS, STANDSTILL_MPS, Drive, Limits, NonNegative, Positive, Vehicle, standing_below_mps
 
 NOTABLE = 0.02
 """Relative change of vehicle parameters from which the speed profile is computed again."""

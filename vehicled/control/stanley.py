@@ -23,9 +23,9 @@ from vehicled.control.corners import Corners, turn_in
 from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
+from vehicled.core.vehicle import Limits, NonNegative, Positive, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathPoint
-from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
 
 
 class StanleyParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from math import isfinite
 
-from vehicled.messages import NAN, ControlCommand, StateEstimate
+from vehicled.core.messages import NAN, ControlCommand, StateEstimate
 
 MAX_COORDINATE_M = 1e6
 MAX_YAW_RAD = 1e3

@@ -1,7 +1,7 @@
 """Teleoperation: converts a reading of the input device into a command."""
 
-from vehicled.messages import ControlCommand, TeleopCommand
-from vehicled.vehicle import Vehicle
+from vehicled.core.messages import ControlCommand, TeleopCommand
+from vehicled.core.vehicle import Vehicle
 
 
 def teleop_command(reading: TeleopCommand, vehicle: Vehicle, now_ns: int) -> ControlCommand:

@@ -2,10 +2,10 @@
 
 from bisect import bisect_left, bisect_right
 
+from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import END_TOLERANCE_M, MANOEUVRE_TOLERANCE_M
 from vehicled.paths.waits import Wait
-from vehicled.vehicle import STANDSTILL_MPS
 
 WAIT_BEGINS, WAIT_ENDED = "wait_begins", "wait_ended"
 """Events that the log has of a wait, with its place and duration."""

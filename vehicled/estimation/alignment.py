@@ -5,12 +5,12 @@ from math import atan2, copysign, cos, hypot, isfinite, pi, remainder, sin, sqrt
 import numpy as np
 from msgspec.structs import replace
 
+from vehicled.core.messages import GnssFix, Heading, HeadingKind
 from vehicled.estimation import coloured_error, measurements
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import State
 from vehicled.estimation.gaussian import Array
 from vehicled.estimation.history import Pose
-from vehicled.messages import GnssFix, Heading, HeadingKind
 
 MAX_SPEED_MPS = 100.0
 UNKNOWN_SPEED_SIGMA_MPS = 1.0

@@ -13,8 +13,8 @@ from math import cos, hypot, isfinite, remainder, sin, tau
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vehicled.messages import StateEstimate
-from vehicled.vehicle import ControlFrameParams
+from vehicled.core.messages import StateEstimate
+from vehicled.core.vehicle import ControlFrameParams
 
 MAX_GAP_NS = 1_000_000_000
 """A longer gap between estimates, or time that goes back, resets the frame: the motion in between is unknown."""

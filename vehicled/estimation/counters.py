@@ -5,8 +5,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vehicled.core.messages import NAN
 from vehicled.estimation.timeline import Timeline
-from vehicled.messages import NAN
 
 GATES = 10
 """Largest number of gates of a filter."""

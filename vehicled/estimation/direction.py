@@ -9,8 +9,7 @@ from math import cos, hypot, isfinite, pi, remainder, sin, tau
 
 from msgspec.structs import replace
 
-from vehicled.estimation.measurements import enu_m, is_coloured
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     CarrierSolution,
     EstimatorStatus,
@@ -23,8 +22,9 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.core.vehicle import Vehicle
+from vehicled.estimation.measurements import enu_m, is_coloured
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Vehicle
 
 HEADING_FRESH_NS = 2_000_000_000
 WHEEL_FRESH_NS = 300_000_000

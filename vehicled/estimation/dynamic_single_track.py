@@ -13,7 +13,7 @@ from math import isfinite
 
 from msgspec import Struct
 
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 
 NAN = float("nan")
 UNSTABLE_SHARE = 0.25

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from vehicled.messages import NAN, EstimatorStatus, StateEstimate
-from vehicled.vehicle import Positive
+from vehicled.core.messages import NAN, EstimatorStatus, StateEstimate
+from vehicled.core.vehicle import Positive
 
 MAX_GAP_NS = 1_000_000_000
 """A longer step restarts a filter: after a second without steps its prediction is worthless."""

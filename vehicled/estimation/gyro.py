@@ -2,8 +2,8 @@
 
 from math import isfinite
 
+from vehicled.core.messages import ImuSample
 from vehicled.estimation.counters import InputCounters
-from vehicled.messages import ImuSample
 
 NAN = float("nan")
 MAX_RATE_RADPS = 35.0

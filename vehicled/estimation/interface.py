@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar, Protocol
 
-from vehicled.messages import ActuatorCommand, Identification, Message, StateEstimate
+from vehicled.core.messages import ActuatorCommand, Identification, Message, StateEstimate
+from vehicled.core.vehicle import Vehicle
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Vehicle
 
 
 class Estimator(Protocol):

@@ -10,9 +10,9 @@ from math import cos, hypot, inf, isfinite, remainder, sin, sqrt, tau
 
 import numpy as np
 
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 from vehicled.estimation.gaussian import Array, Measurement
 from vehicled.estimation.history import Pose
-from vehicled.messages import CarrierSolution, FixType, GnssFix
 from vehicled.paths.datum import Datum
 
 _H_YAW = np.array(((0.0, 0.0, 1.0, 0.0),))

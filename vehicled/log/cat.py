@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from vehicled.core.messages import Message
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import CHANNELS
-from vehicled.messages import Message
 
 
 def kinds_of(names: Sequence[str]) -> tuple[type[Message], ...]:

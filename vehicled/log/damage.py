@@ -17,7 +17,7 @@ from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Metadata, Schema
 from msgspec import Struct
 
-from vehicled.error_text import message, type_name
+from vehicled.core.error_text import message, type_name
 from vehicled.log.layout import DAMAGE, channel_bit
 from vehicled.log.mcapfile import MAGIC, message_heads
 from vehicled.log.reader import LogReader, unpack_chunk

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
+from vehicled.core.wire.usage import decode_rows, told
 from vehicled.log.mcapfile import message_heads
 from vehicled.log.quota import is_being_written
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import MESSAGES_KEY, RunHeader
-from vehicled.wire.usage import decode_rows, told
 
 _CHECK_LIMIT_BYTES = 200_000_000
 """Largest complete file whose chunks are checked; takes a second or two."""

@@ -7,6 +7,7 @@ from typing import Any, Self
 from mcap.records import Channel, Schema
 
 import vehicled
+from vehicled.core.messages import Message
 from vehicled.log.errors import LogError, why
 from vehicled.log.mcapfile import MESSAGE_HEAD, McapFile, compressor
 from vehicled.log.projecting import Projector
@@ -21,7 +22,6 @@ from vehicled.log.schema import (
     RunHeader,
     schema_of,
 )
-from vehicled.messages import Message
 from vehicled.ros.cdr import CdrError, packer
 
 _CHUNK_BYTES = 256 * 1024

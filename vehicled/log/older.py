@@ -3,7 +3,7 @@
 No other module reads a sentence of a log.
 """
 
-from vehicled.messages import Fault, Message, Mode, ModeChange
+from vehicled.core.messages import Fault, Message, Mode, ModeChange
 
 MODE, SUPERVISOR, ARROW = "mode", "supervisor", " -> "
 

@@ -21,11 +21,11 @@ from mcap.records import Attachment as AttachmentRecord
 from mcap.records import Chunk
 from msgspec import Struct
 
+from vehicled.core.messages import Message, TaskTick
 from vehicled.log.errors import LogError
 from vehicled.log.layout import CHUNK_PEEK_BYTES, DAMAGE, Layout, channel_bit, chunk_length, open_file, read_layout, records_between
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.schema import CHANNELS, END_RECORD, HEADER_RECORD, RunHeader, schema_of
-from vehicled.messages import Message, TaskTick
 from vehicled.ros.cdr import CdrError, known_fields, numpy_dtype, unpacker
 
 M = TypeVar("M", bound=Message)

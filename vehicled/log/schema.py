@@ -1,6 +1,6 @@
 """Contents of a log: channels, header, attachments, file names. No I/O.
 
-Every message type of :data:`vehicled.messages.ALL` has a channel, ``/vehicled/<snake_name>``, encoding ``cdr``, schema encoding
+Every message type of :data:`vehicled.core.messages.ALL` has a channel, ``/vehicled/<snake_name>``, encoding ``cdr``, schema encoding
 ``ros2msg``, in a file of MCAP profile ``ros2``. ``log_time`` is UTC: the daemon's monotonic clock plus ``offset_ns`` of the header.
 ``sequence`` counts the records of a run in the order in which the machine saw or made them, across all channels, modulo 2**32:
 sorted by it the journal replays.
@@ -26,9 +26,9 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct, field
 
-from vehicled import messages
+from vehicled.core import messages
+from vehicled.core.messages import Message
 from vehicled.log.errors import LogError
-from vehicled.messages import Message
 
 LOG_VERSION = 1
 """Raised when an older reader would misunderstand a newer log. New fields and new channels do not raise it."""
@@ -250,7 +250,7 @@ FENCE_NAME = "fence.geojson"
 BOARD_NAME = "board.json"
 """Name of the attachment with the task times of a recorded computer."""
 MESSAGES_KEY = "messages"
-"""Key of the end record: what arrived on the ports, as :func:`vehicled.wire.usage.encode_rows` writes it."""
+"""Key of the end record: what arrived on the ports, as :func:`vehicled.core.wire.usage.encode_rows` writes it."""
 
 
 class Attachment(Struct, frozen=True):

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from vehicled.core.messages import Event, Message
 from vehicled.log.frames import HEAD, LogFrameKind
 from vehicled.log.outbox import FrameQueue
 from vehicled.log.schema import CHANNELS, Stream
-from vehicled.messages import Event, Message
 from vehicled.ros.cdr import CdrError, packer
 
 CHUNK_BYTES = 64 * 1024

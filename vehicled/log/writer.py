@@ -17,7 +17,7 @@ import msgspec
 from mcap.records import Channel, Schema
 
 import vehicled
-from vehicled.child_process import be_modest
+from vehicled.core.child_process import be_modest
 from vehicled.log.errors import LogError, why
 from vehicled.log.frames import Decoder, LogFrameKind, WriterConfig, WriterReport
 from vehicled.log.mcapfile import McapFile, compressor

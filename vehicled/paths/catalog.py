@@ -9,7 +9,7 @@ from math import pi
 from pathlib import Path
 from stat import S_ISREG
 
-from vehicled import shipped
+from vehicled.core import shipped
 from vehicled.paths import formulas, manoeuvres
 from vehicled.paths.course import Course
 from vehicled.paths.course_file import DEFAULTS, ReadOptions

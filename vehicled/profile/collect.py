@@ -14,7 +14,7 @@ from typing import Any
 import msgspec.inspect as mi
 from msgspec import NODEFAULT, Struct
 
-from vehicled import plugins, registry
+from vehicled.profile import plugins, registry
 from vehicled.profile.problems import ANY_KEY, KeyPath, Problem, choices, dotted, found, nearest, printable
 from vehicled.profile.schema import Choice
 from vehicled.profile.units import did_you_mean

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from vehicled.messages import Corrections
-from vehicled.plugins import PluginError
+from vehicled.core.messages import Corrections
+from vehicled.core.vehicle import Drive, Steering, Vehicle
 from vehicled.profile.collect import Rule, View
 from vehicled.profile.latency import SIDES, LatencyModel
+from vehicled.profile.plugins import PluginError
 from vehicled.profile.problems import KeyPath
+from vehicled.profile.registry import UnknownNameError, resolve
 from vehicled.profile.schema import Battery, Device, Log, Profile, Sim, Task, Tasks, TwinSteering
 from vehicled.profile.units import did_you_mean
-from vehicled.registry import UnknownNameError, resolve
-from vehicled.vehicle import Drive, Steering, Vehicle
 
 Found = Iterator[tuple[KeyPath, str]]
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from vehicled import registry
+from vehicled.profile import registry
 from vehicled.profile.schema import Choice, Profile
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

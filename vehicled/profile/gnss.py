@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from vehicled.core.vehicle import NonNegative, Positive
 from vehicled.profile.table import Rate, Table
-from vehicled.vehicle import NonNegative, Positive
 
 Point = Annotated[list[float], Meta(min_length=2, max_length=2)]
 HoldShare = Annotated[float, Meta(ge=0.0, le=0.95)]

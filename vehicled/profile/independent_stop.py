@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from vehicled.vehicle import Drive, NonNegative
+from vehicled.core.vehicle import Drive, NonNegative
 
 Date = Annotated[str, Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="a date such as 2026-11-22, or empty")]
 KINDS = {"none": "none", "relay": "relay", "radio_kill_switch": "radio kill switch"}

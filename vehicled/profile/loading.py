@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from vehicled import plugins, shipped
-from vehicled.profile import plausibility, toml_text
+from vehicled.core import shipped
+from vehicled.profile import plausibility, plugins, toml_text
 from vehicled.profile.collect import MAX_PROBLEMS, Collector
 from vehicled.profile.contradictions import RULES
 from vehicled.profile.problems import Note, Problem, ProfileError, by_line, choices, dotted, nearest, printable

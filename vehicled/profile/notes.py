@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import structs
 
-from vehicled.messages import Corrections
+from vehicled.core.messages import Corrections
 from vehicled.profile.problems import Level, Note
+from vehicled.profile.registry import resolve
 from vehicled.profile.schema import Profile
-from vehicled.registry import resolve
 
 _REACHABLE = 1.05
 """A speed limit a little above the top speed is no mistake, it only never acts."""

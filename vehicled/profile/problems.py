@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from vehicled import plain_text
+from vehicled.core import plain_text
 
 KeyPath = tuple[str | int, ...]
 """Keys from the top of the file down; a number is an index into a list."""

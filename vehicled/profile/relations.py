@@ -2,8 +2,8 @@
 
 from math import inf, pi, tan
 
+from vehicled.core.tasks import PIPELINE, TASKS
 from vehicled.profile.relation import Relation, drive, plain, product, ratio, speed, steering, top_speed_mps
-from vehicled.tasks import PIPELINE, TASKS
 
 _MAX_SPEED, _LENGTH, _WIDTH, _WHEELBASE = "limits.max_speed_mps", "vehicle.length_m", "vehicle.width_m", "vehicle.wheelbase_m"
 _TOP_SPEED = ("stall_torque_nm", "no_load_speed_radps", "friction_nm", "viscous_nms", "wheel_radius_m", "gear_ratio")

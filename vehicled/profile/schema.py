@@ -8,17 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from vehicled.plugins import label, table_name
-from vehicled.profile.gnss import GnssModel as GnssModel
-from vehicled.profile.independent_stop import IndependentStop
-from vehicled.profile.latency import LatencyModel
-from vehicled.profile.sensors import HeadingModel as HeadingModel
-from vehicled.profile.sensors import ImuModel as ImuModel
-from vehicled.profile.sensors import MotorStatusModel as MotorStatusModel
-from vehicled.profile.sensors import ReferenceModel, SteeringFeedbackModel, WheelEncodersModel
-from vehicled.profile.table import Rate, Vector3
-from vehicled.profile.table import Table as Table
-from vehicled.vehicle import (
+from vehicled.core.vehicle import (
     AlignmentParams,
     ControlFrameParams,
     Delay,
@@ -30,6 +20,16 @@ from vehicled.vehicle import (
     SteeringAngle,
     Vehicle,
 )
+from vehicled.profile.gnss import GnssModel as GnssModel
+from vehicled.profile.independent_stop import IndependentStop
+from vehicled.profile.latency import LatencyModel
+from vehicled.profile.plugins import label, table_name
+from vehicled.profile.sensors import HeadingModel as HeadingModel
+from vehicled.profile.sensors import ImuModel as ImuModel
+from vehicled.profile.sensors import MotorStatusModel as MotorStatusModel
+from vehicled.profile.sensors import ReferenceModel, SteeringFeedbackModel, WheelEncodersModel
+from vehicled.profile.table import Rate, Vector3
+from vehicled.profile.table import Table as Table
 
 PortName = Annotated[
     str,

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from vehicled.core.vehicle import NonNegative, Positive
 from vehicled.profile.table import Rate, Table, Vector3
-from vehicled.vehicle import NonNegative, Positive
 
 Angle = Annotated[float, Meta(ge=-3.15, le=3.15)]
 SmallShare = Annotated[float, Meta(ge=0.0, le=0.5)]

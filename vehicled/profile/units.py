@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import pi
 from typing import NamedTuple
 
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 
 
 class Conversion(NamedTuple):

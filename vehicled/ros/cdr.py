@@ -18,7 +18,7 @@ from struct import error as LayoutError
 from struct import pack, unpack_from
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from vehicled.messages import Message
+from vehicled.core.messages import Message
 from vehicled.ros.definition import SEPARATOR
 from vehicled.ros.fields import PRIMITIVES, SCALAR, Field, fields_of
 

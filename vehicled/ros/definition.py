@@ -9,7 +9,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from vehicled.messages import Message
+from vehicled.core.messages import Message
 from vehicled.ros.fields import constants_of, fields_of
 
 PACKAGE = "vehicled_msgs"

@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args, get_origin
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import fields as struct_fields
 
-from vehicled.messages import Message
+from vehicled.core.messages import Message
 
 PRIMITIVES: Mapping[str, tuple[str, int]] = {
     "bool": ("?", 1), "byte": ("B", 1), "int8": ("b", 1), "uint8": ("B", 1), "int16": ("h", 2), "uint16": ("H", 2),

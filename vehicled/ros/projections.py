@@ -15,8 +15,8 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from vehicled.attribution import NO_HOLDER
-from vehicled.messages import (
+from vehicled.core.attribution import NO_HOLDER
+from vehicled.core.messages import (
     ActuatorCommand,
     CarrierSolution,
     Cause,

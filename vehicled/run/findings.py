@@ -3,14 +3,14 @@
 import sys
 from collections.abc import Iterator, Sequence
 
-from vehicled.live_changes import outside_fence
+from vehicled.daemon.live_changes import outside_fence
 from vehicled.paths.course import Course
-from vehicled.plugins import is_network
 from vehicled.profile import Loaded, Note, ProfileError
 from vehicled.profile.notes import devices_of
+from vehicled.profile.plugins import is_network
 from vehicled.profile.problems import by_line
+from vehicled.profile.registry import resolve
 from vehicled.profile.toml_text import Places
-from vehicled.registry import resolve
 from vehicled.runtime.ports.sharing import judge_ports
 from vehicled.safety.fence import Fence
 

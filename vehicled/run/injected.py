@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from vehicled.messages import Event, Message
-from vehicled.simulation_events import INJECTED, OVER
+from vehicled.core.messages import Event, Message
+from vehicled.core.simulation_events import INJECTED, OVER
 
 
 class InjectedFailures:

@@ -7,18 +7,18 @@ from math import ceil
 from pathlib import Path
 
 from vehicled import __version__
-from vehicled.app import SetupError
-from vehicled.bridges.process import BridgeProcess
-from vehicled.control_socket.console import RunFacts
+from vehicled.core.tasks import PIPELINE
+from vehicled.daemon.app import SetupError
+from vehicled.live.bridges.process import BridgeProcess
+from vehicled.live.control_socket.console import RunFacts
+from vehicled.live.view.access import is_loopback, new_token
+from vehicled.live.view.address import parse_address, url_of
+from vehicled.live.view.wire import CourseFacts, RingFacts, TaskFacts, ViewConfig
 from vehicled.paths.course import Course
 from vehicled.profile.schema import View
 from vehicled.run.plan import Plan
 from vehicled.run.secret import read_secret
 from vehicled.safety.margins import rows
-from vehicled.tasks import PIPELINE
-from vehicled.view.access import is_loopback, new_token
-from vehicled.view.address import parse_address, url_of
-from vehicled.view.wire import CourseFacts, RingFacts, TaskFacts, ViewConfig
 
 MOST_POINTS = 3_000
 """Largest number of course points sent to the page."""
@@ -35,7 +35,7 @@ def open_view(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, cont
     rates = plan.wiring.rates
     process = BridgeProcess.start(
         "the live view",
-        "vehicled.view.server",
+        "vehicled.live.view.server",
         ViewConfig(
             host=host,
             port=port,

@@ -6,20 +6,20 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from vehicled.app import SetupError
 from vehicled.control.programme import ProgrammeParams
 from vehicled.control.programme_file import MAX_BYTES, ProgrammeError, read_programme
 from vehicled.control.programmes import named
 from vehicled.control.speed import drive_authority_mps2, usable_gain
-from vehicled.judge import Errors, Judge
-from vehicled.messages import ActuatorCommand, ControlCommand, ControlLevel, GroundTruth, Message, Mode
+from vehicled.core.messages import ActuatorCommand, ControlCommand, ControlLevel, GroundTruth, Message, Mode
+from vehicled.core.vehicle import Vehicle
+from vehicled.daemon.app import SetupError
 from vehicled.paths.course import Course
 from vehicled.paths.markings import Body, LanePassage
 from vehicled.profile import load
 from vehicled.profile.schema import Profile
+from vehicled.run.judge import Errors, Judge
 from vehicled.run.spec import RunSpec
 from vehicled.safety.gate import KINDS
-from vehicled.vehicle import Vehicle
 
 TYPES: tuple[type[Message], ...] = (GroundTruth, ActuatorCommand, ControlCommand)
 

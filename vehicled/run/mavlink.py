@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from vehicled import __version__
-from vehicled.app import SetupError
-from vehicled.bridges.mavlink.config import AddressError, MavlinkConfig, parse_address
-from vehicled.bridges.process import BridgeProcess
-from vehicled.control_socket.console import RunFacts
+from vehicled.daemon.app import SetupError
+from vehicled.live.bridges.mavlink.config import AddressError, MavlinkConfig, parse_address
+from vehicled.live.bridges.process import BridgeProcess
+from vehicled.live.control_socket.console import RunFacts
 from vehicled.run.plan import Plan
 from vehicled.run.spec import RunSpec
 
@@ -22,7 +22,7 @@ def open_mavlink(plan: Plan, facts: RunFacts, *, offset_ns: int, control_socket:
     assert spec.mavlink is not None
     process = BridgeProcess.start(
         "MAVLink",
-        "vehicled.bridges.mavlink.server",
+        "vehicled.live.bridges.mavlink.server",
         MavlinkConfig(
             address=spec.mavlink,
             offset_ns=offset_ns,

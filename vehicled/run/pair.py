@@ -11,12 +11,12 @@ from sim_backend.emulators.failures import Failure
 from sim_backend.lockstep import HORIZON_NS
 from sim_backend.scenario import Start
 from sim_backend.world import SIMULATED_UTC_NS, World, port_names
-from vehicled.app import build, wire
 from vehicled.control.interface import Controller
+from vehicled.core.journal import Sink
+from vehicled.core.messages import PortState
+from vehicled.daemon.app import build, wire
+from vehicled.daemon.machine import Machine, Outgoing
 from vehicled.estimation.interface import Estimator
-from vehicled.journal import Sink
-from vehicled.machine import Machine, Outgoing
-from vehicled.messages import PortState
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Profile
 from vehicled.run.world_link import deliver

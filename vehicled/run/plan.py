@@ -5,16 +5,15 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from vehicled import plugins
-from vehicled.app import SetupError, Wiring, wire
 from vehicled.control.speed import speed_warnings
+from vehicled.daemon.app import SetupError, Wiring, wire
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
-from vehicled.plugins import Plugin
-from vehicled.profile import Loaded, Note, load
+from vehicled.profile import Loaded, Note, load, plugins
 from vehicled.profile.latency import latency_overrides
+from vehicled.profile.plugins import Plugin
+from vehicled.profile.registry import Kind, reference
 from vehicled.profile.schema import Profile
-from vehicled.registry import Kind, reference
 from vehicled.run.findings import findings, refuse_errors
 from vehicled.run.manoeuvre import programme_overrides
 from vehicled.run.spec import RunSpec

@@ -7,14 +7,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from vehicled.executive import Executive
-from vehicled.judge import Errors, Judge
-from vehicled.messages import Identification, Message
+from vehicled.core.executive import Executive
+from vehicled.core.messages import Identification, Message
+from vehicled.core.wire.usage import UsageRow, told
+from vehicled.run.judge import Errors, Judge
 from vehicled.run.manoeuvre import Motion, Section
+from vehicled.run.terminal import print_table
 from vehicled.runtime.clock import StallCount
 from vehicled.runtime.ending import Ending, Outcome
-from vehicled.terminal import print_table
-from vehicled.wire.usage import UsageRow, told
 
 
 class ErrorStats(Struct, frozen=True):

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 
-from vehicled.app import SetupError
-from vehicled.bridges.process import BridgeProcess
-from vehicled.bridges.ros2.config import LOOPBACK, MAX_DOMAIN, Ros2Config
-from vehicled.messages import GnssFix, ImuSample, LaserScan
+from vehicled.core.messages import GnssFix, ImuSample, LaserScan
+from vehicled.daemon.app import SetupError
+from vehicled.live.bridges.process import BridgeProcess
+from vehicled.live.bridges.ros2.config import LOOPBACK, MAX_DOMAIN, Ros2Config
 from vehicled.ros.projections import GNSS_LINK, IMU_LINK, LASER_LINK
 from vehicled.run.plan import Plan
 from vehicled.run.spec import RunSpec
@@ -31,7 +31,7 @@ def open_ros2(plan: Plan, *, offset_ns: int, control_socket: Path | None) -> Bri
     commands = spec.ros2_commands and control_socket is not None
     process = BridgeProcess.start(
         "ROS 2",
-        "vehicled.bridges.ros2.server",
+        "vehicled.live.bridges.ros2.server",
         Ros2Config(
             domain=domain,
             interface=interface,

@@ -17,14 +17,21 @@ import msgspec
 import numpy
 from msgspec import Struct
 
-from vehicled import __version__, plugins
-from vehicled.app import build, course_message
-from vehicled.attribution import HOLDERS
-from vehicled.control_socket.console import Console, RunFacts
-from vehicled.control_socket.socket_path import SocketPathError, free_path, own_path
-from vehicled.error_text import error_text
-from vehicled.journal import Router
-from vehicled.link import LinkError
+from vehicled import __version__
+from vehicled.core.attribution import HOLDERS
+from vehicled.core.error_text import error_text
+from vehicled.core.journal import Router
+from vehicled.core.link import LinkError
+from vehicled.core.messages import Event, Message
+from vehicled.core.observers import Observers
+from vehicled.core.plain_text import printable
+from vehicled.core.ports import NEVER_NS, TakesSecret
+from vehicled.core.tasks import PIPELINE
+from vehicled.core.wire.usage import encode_rows
+from vehicled.daemon.app import build, course_message
+from vehicled.daemon.machine import Machine
+from vehicled.live.control_socket.console import Console, RunFacts
+from vehicled.live.control_socket.socket_path import SocketPathError, free_path, own_path
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
 from vehicled.log.schema import (
@@ -40,13 +47,9 @@ from vehicled.log.schema import (
     plugin_attachment,
 )
 from vehicled.log.sink import LogSink
-from vehicled.machine import Machine
-from vehicled.messages import Event, Message
-from vehicled.observers import Observers
 from vehicled.paths.stored import to_json
-from vehicled.plain_text import printable
-from vehicled.plugins import is_network
-from vehicled.ports import NEVER_NS, TakesSecret
+from vehicled.profile import plugins
+from vehicled.profile.plugins import is_network
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.plan import Plan
 from vehicled.run.secret import read_secret
@@ -58,12 +61,10 @@ from vehicled.runtime.connection import Link
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
 from vehicled.runtime.lockstep import LockstepLink, run_lockstep
 from vehicled.runtime.plugin_watch import PluginWatch
-from vehicled.tasks import PIPELINE
-from vehicled.wire.usage import encode_rows
 
 if TYPE_CHECKING:
-    from vehicled.bridges.feed import Feed, LockstepFeed
-    from vehicled.bridges.process import BridgeProcess
+    from vehicled.live.bridges.feed import Feed, LockstepFeed
+    from vehicled.live.bridges.process import BridgeProcess
     from vehicled.runtime.clock import StallCount
     from vehicled.runtime.ports import Port
 
@@ -127,7 +128,7 @@ class Observer(Struct, frozen=True, kw_only=True):
 
 
 def greet(plan: Plan, sock: socket.socket) -> Link:
-    """Do the handshake with the simulator behind a socket. Raises :class:`vehicled.link.LinkError`."""
+    """Do the handshake with the simulator behind a socket. Raises :class:`vehicled.core.link.LinkError`."""
     spec = plan.spec
     link = Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, shared_clock=spec.shared_clock)
     if spec.clock == "lockstep":
@@ -147,7 +148,7 @@ def drive(
 ) -> Drive:
     """Run the daemon on a simulator link, on ``ports`` by device, or on both, until it ends. Closes the link.
 
-    ``setup_fault`` is a reason against arming, or empty. Raises :class:`vehicled.link.LinkError` if the simulator simulates
+    ``setup_fault`` is a reason against arming, or empty. Raises :class:`vehicled.core.link.LinkError` if the simulator simulates
     something else and :class:`LogError` if the log folder is not writable; later errors become an :class:`Ending`.
     """
     spec = plan.spec
@@ -385,7 +386,7 @@ def _open_bridges(
     simulated: bool,
 ) -> "Feed | LockstepFeed":
     """Start the children that pass this run on to other programs. Raises :class:`SetupError` and BridgeError."""
-    from vehicled.bridges.feed import QUICK_RECORDS_NS, RECORDS_NS, Feed, LockstepFeed
+    from vehicled.live.bridges.feed import QUICK_RECORDS_NS, RECORDS_NS, Feed, LockstepFeed
 
     if writer is not None:
         sink = writer.sink

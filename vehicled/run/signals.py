@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from vehicled.error_text import Interrupted
+from vehicled.core.error_text import Interrupted
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 """Signals that ask a drive to end."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vehicled.app import SetupError
-from vehicled.judge import TYPES as JUDGE_TYPES
-from vehicled.judge import Judge, TracePoint
-from vehicled.machine import Machine
-from vehicled.messages import Identification
+from vehicled.core.messages import Identification
+from vehicled.daemon.app import SetupError
+from vehicled.daemon.machine import Machine
 from vehicled.profile.schema import Profile
 from vehicled.run.injected import InjectedFailures
+from vehicled.run.judge import TYPES as JUDGE_TYPES
+from vehicled.run.judge import Judge, TracePoint
 from vehicled.run.manoeuvre import TYPES as MANOEUVRE_TYPES
 from vehicled.run.manoeuvre import ManoeuvreJudge
 from vehicled.run.plan import Plan

@@ -7,9 +7,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from sim_backend.connection import START_NS
-from vehicled.app import SetupError
-from vehicled.error_text import shown
-from vehicled.messages import (
+from vehicled.core.error_text import shown
+from vehicled.core.messages import (
     ActuatorCommand,
     ControlCommand,
     GroundTruth,
@@ -22,7 +21,8 @@ from vehicled.messages import (
     Setpoint,
     StateEstimate,
 )
-from vehicled.ports import NEVER_NS
+from vehicled.core.ports import NEVER_NS
+from vehicled.daemon.app import SetupError
 from vehicled.run.pair import Pair
 from vehicled.run.plan import Plan
 from vehicled.run.signals import held_back
@@ -78,7 +78,7 @@ class _Newest:
         self.of: dict[type[Message], Any] = {}
 
     def record(self, message: Message, log_time_ns: int) -> None:
-        """See :class:`vehicled.journal.Sink`."""
+        """See :class:`vehicled.core.journal.Sink`."""
         self.of[type(message)] = message
 
 

@@ -2,12 +2,12 @@
 
 import time
 
-from vehicled.attribution import Reading
-from vehicled.executive import DeclaredStopwatch
-from vehicled.observers import Observers
-from vehicled.plugins import label
+from vehicled.core.attribution import Reading
+from vehicled.core.executive import DeclaredStopwatch
+from vehicled.core.observers import Observers
+from vehicled.core.tasks import PIPELINE
+from vehicled.profile.plugins import label
 from vehicled.run.plan import Plan
-from vehicled.tasks import PIPELINE
 
 LATE_FRACTION = 0.01
 """Fraction of the steps beyond the deadline from which on a task is reported."""

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from msgspec.structs import replace
 
-from vehicled import recognition
-from vehicled.app import SetupError
-from vehicled.attribution import HOLDERS
-from vehicled.control_socket.console import Console
-from vehicled.journal import Router
+from vehicled.core.attribution import HOLDERS
+from vehicled.core.journal import Router
+from vehicled.core.messages import HostHealth
+from vehicled.core.observers import Observers
+from vehicled.daemon import recognition
+from vehicled.daemon.app import SetupError
+from vehicled.daemon.machine import Machine
+from vehicled.live.control_socket.console import Console
 from vehicled.log.pipe import WriterProcess
-from vehicled.machine import Machine
-from vehicled.messages import HostHealth
-from vehicled.observers import Observers
 from vehicled.run.plan import Plan
 from vehicled.runtime.clock import PacedClock, RunClock, StallCount
 from vehicled.runtime.connection import Link
@@ -33,7 +33,7 @@ from vehicled.runtime.wall import WallPump
 from vehicled.runtime.wires import WireTransport
 
 if TYPE_CHECKING:
-    from vehicled.planner.process import Planner
+    from vehicled.runtime.planner.process import Planner
 
 Service = Callable[[], Coroutine[Any, Any, None]]
 
@@ -82,7 +82,7 @@ def services(
 
     services: list[Service] = [lambda: sampler.serve(on_health)]
     if control_socket is not None:
-        from vehicled.control_socket.server import ControlServer
+        from vehicled.live.control_socket.server import ControlServer
 
         server = ControlServer(control_socket, clock.now_ns, machine.next_due_ns, _planner(plan, machine, console, clock))
         services.append(lambda: server.serve(console))
@@ -91,8 +91,8 @@ def services(
 
 def _planner(plan: Plan, machine: Machine, console: Console, clock: RunClock) -> "Planner | None":
     """Return the planning process, started; None if the controller cannot be given another course."""
-    from vehicled.planner.frames import Opening
-    from vehicled.planner.process import Planner
+    from vehicled.runtime.planner.frames import Opening
+    from vehicled.runtime.planner.process import Planner
 
     if machine.builder is None:
         return None

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from vehicled import plugins
-from vehicled.profile import Loaded
+from vehicled.profile import Loaded, plugins
 
 MAX_BYTES = 64 * 1024 * 1024
 """Largest sum of files that a log keeps; beyond it a file is only named, with its hash."""

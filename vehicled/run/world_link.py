@@ -6,10 +6,10 @@ from sim_backend.connection import START_NS
 from sim_backend.lockstep import HORIZON_NS
 from sim_backend.plant.interface import VehicleLostError
 from sim_backend.world import SIMULATED_UTC_NS, World, WorldSetup, port_names
-from vehicled.link import Frame, Hello, Kind, LinkError
-from vehicled.machine import Outgoing
-from vehicled.plugins import describe, is_interrupt
-from vehicled.ports import Pause, Send, SetBaud
+from vehicled.core.link import Frame, Hello, Kind, LinkError
+from vehicled.core.ports import Pause, Send, SetBaud
+from vehicled.daemon.machine import Outgoing
+from vehicled.profile.plugins import describe, is_interrupt
 
 
 class WorldLink:

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from vehicled.link import PACE_LEAD_NS
-from vehicled.ports import NEVER_NS
+from vehicled.core.link import PACE_LEAD_NS
+from vehicled.core.ports import NEVER_NS
 
 SAME_STALL_NS = 50_000_000
 """Longest gap between losses that count as one stall, in simulated time."""

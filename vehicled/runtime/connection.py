@@ -8,9 +8,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from vehicled.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, decode_reason, encode, encode_hello, encode_line
-from vehicled.machine import Outgoing
-from vehicled.ports import Pause, Send, SetBaud
+from vehicled.core.link import (
+    Decoder,
+    Frame,
+    Hello,
+    Kind,
+    LinkError,
+    decode_hello,
+    decode_reason,
+    encode,
+    encode_hello,
+    encode_line,
+)
+from vehicled.core.ports import Pause, Send, SetBaud
+from vehicled.daemon.machine import Outgoing
 
 RECEIVE_BYTES = 1 << 18
 MAX_UNSENT_BYTES = 1 << 20

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from vehicled.machine import Machine
-from vehicled.messages import Mode, OperatorAction, OperatorCommand, PortState
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import Mode, OperatorAction, OperatorCommand, PortState
+from vehicled.core.ports import NEVER_NS
+from vehicled.daemon.machine import Machine
 
 
 class Outcome(IntEnum):

@@ -6,12 +6,12 @@ from typing import Any, TextIO, cast
 
 import msgspec
 
-from vehicled.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
-from vehicled.observers import FAILED_EVENT
-from vehicled.plain_text import printable
-from vehicled.safe_text import raw
-from vehicled.simulation_events import StallReports, stall_of
-from vehicled.wire.usage import warning_of
+from vehicled.core.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
+from vehicled.core.observers import FAILED_EVENT
+from vehicled.core.plain_text import printable
+from vehicled.core.safe_text import raw
+from vehicled.core.simulation_events import StallReports, stall_of
+from vehicled.core.wire.usage import warning_of
 
 TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent, Event)
 """Message types that are reported."""

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import anyio
 
-from vehicled.messages import NAN, HostHealth
-from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.observers import Observers, boundary
+from vehicled.core.messages import NAN, HostHealth
+from vehicled.core.messages.units import ZERO_CELSIUS_K
+from vehicled.core.observers import Observers, boundary
 
 PERIOD_S = 1.0
 READ_TIMEOUT_S = 5.0

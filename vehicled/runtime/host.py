@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from vehicled.machine import Outgoing
-from vehicled.messages import PortState
+from vehicled.core.messages import PortState
+from vehicled.daemon.machine import Outgoing
 
 
 class Host(Protocol):
@@ -23,7 +23,7 @@ class Transport(Protocol):
     """All ports of a run on the wall clock: the simulator link or real ports."""
 
     async def serve(self, host: Host) -> None:
-        """Open and read until cancelled. Raises :class:`vehicled.link.LinkError` if a loss ends the run."""
+        """Open and read until cancelled. Raises :class:`vehicled.core.link.LinkError` if a loss ends the run."""
         ...
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 
-from vehicled.link import LinkError
-from vehicled.machine import Machine, Outgoing
+from vehicled.core.link import LinkError
+from vehicled.daemon.machine import Machine, Outgoing
 from vehicled.runtime.host import Transport
 
 

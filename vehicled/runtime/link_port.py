@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import anyio
 import msgspec
 
-from vehicled.journal import Sink
-from vehicled.link import PACE_BEAT_NS, Kind, decode_lost, decode_reason, encode, encode_lost
-from vehicled.link_time import PacedTime
-from vehicled.machine import Outgoing
-from vehicled.messages import Event, Fault, PortState, Reaction
-from vehicled.observers import Observers
-from vehicled.ports import Send
+from vehicled.core.journal import Sink
+from vehicled.core.link import PACE_BEAT_NS, Kind, decode_lost, decode_reason, encode, encode_lost
+from vehicled.core.link_time import PacedTime
+from vehicled.core.messages import Event, Fault, PortState, Reaction
+from vehicled.core.observers import Observers
+from vehicled.core.ports import Send
+from vehicled.core.simulation_events import STALL
+from vehicled.daemon.machine import Outgoing
 from vehicled.runtime.clock import PacedClock, RunClock, Stall
 from vehicled.runtime.connection import Link, LinkClosedError
 from vehicled.runtime.host import Host
 from vehicled.runtime.reopening import Reopening
-from vehicled.simulation_events import STALL
 
 HEARTBEAT_NS = 50_000_000
 

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from vehicled.executive import DeclaredStopwatch
-from vehicled.link import Frame, Hello, Kind, LinkError, decode_reason
-from vehicled.link_time import LockstepTime
-from vehicled.machine import Machine, Outgoing
-from vehicled.messages import PortState
+from vehicled.core.executive import DeclaredStopwatch
+from vehicled.core.link import Frame, Hello, Kind, LinkError, decode_reason
+from vehicled.core.link_time import LockstepTime
+from vehicled.core.messages import PortState
+from vehicled.daemon.machine import Machine, Outgoing
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
 from vehicled.runtime.reopening import Reopening
 

@@ -14,7 +14,7 @@ import selectors
 import sys
 import time
 
-from vehicled.ports import NEVER_NS
+from vehicled.core.ports import NEVER_NS
 
 _TFD_TIMER_ABSTIME = 1
 SLEEP_NS = 10_000

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from contextlib import ContextDecorator, suppress
 from types import FrameType
 
-from vehicled import plugins
-from vehicled.plain_text import printable_lines
-from vehicled.plugins import PluginStuckError
+from vehicled.core.plain_text import printable_lines
+from vehicled.profile import plugins
+from vehicled.profile.plugins import PluginStuckError
 
 STEP_LIMIT_S = 1.0
 """Longest call of a plugin in a drive, s. The actuators have stopped by their own timeouts long before."""

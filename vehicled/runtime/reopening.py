@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from vehicled.machine import Outgoing
-from vehicled.messages import PortState
-from vehicled.ports import NEVER_NS, Pause, Reopen
+from vehicled.core.messages import PortState
+from vehicled.core.ports import NEVER_NS, Pause, Reopen
+from vehicled.daemon.machine import Outgoing
 
 
 class _Host(Protocol):
@@ -13,7 +13,7 @@ class _Host(Protocol):
 
 
 class Reopening:
-    """Ports whose devices decide when to connect again, by :class:`vehicled.ports.Pause`.
+    """Ports whose devices decide when to connect again, by :class:`vehicled.core.ports.Pause`.
 
     Others are reopened at once, without their notice.
     """

@@ -11,7 +11,7 @@ from types import TracebackType
 import anyio
 import anyio.lowlevel
 
-from vehicled.ports import NEVER_NS
+from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.loop import TimerFd
 
 

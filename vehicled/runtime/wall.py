@@ -7,10 +7,10 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from vehicled.journal import Sink
-from vehicled.link import LinkError
-from vehicled.machine import Machine, Outgoing
-from vehicled.messages import Event, PortState
+from vehicled.core.journal import Sink
+from vehicled.core.link import LinkError
+from vehicled.core.messages import Event, PortState
+from vehicled.daemon.machine import Machine, Outgoing
 from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
 from vehicled.runtime.evidence import WallEvidenceSource
@@ -26,7 +26,7 @@ CLOSE_S = 0.5
 """Timeout for ports that do not accept the last stop, s."""
 
 RECEIVE, LOG, TRANSMIT, VIEW = range(4)
-"""Runtime callbacks by number; :data:`vehicled.attribution.HOLDERS` has their names."""
+"""Runtime callbacks by number; :data:`vehicled.core.attribution.HOLDERS` has their names."""
 
 
 class WallPump:

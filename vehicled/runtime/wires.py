@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import anyio
 import msgspec
 
-from vehicled.journal import Sink
-from vehicled.link import LinkError
-from vehicled.machine import Outgoing
-from vehicled.messages import Event, PortState
-from vehicled.ports import Reopen, Send, SetBaud
+from vehicled.core.journal import Sink
+from vehicled.core.link import LinkError
+from vehicled.core.messages import Event, PortState
+from vehicled.core.ports import Reopen, Send, SetBaud
+from vehicled.daemon.machine import Outgoing
 from vehicled.runtime.clock import RunClock
 from vehicled.runtime.host import Host
 from vehicled.runtime.link_port import LinkTransport

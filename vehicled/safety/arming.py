@@ -5,9 +5,10 @@ from math import degrees, isfinite
 
 from msgspec import Struct
 
-from vehicled.messages import EstimatorStatus, Heading, ImuSample, MotorStatus, OperatorAction, Reaction
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import EstimatorStatus, Heading, ImuSample, MotorStatus, OperatorAction, Reaction
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.safety.monitors.alignment import heading_sigma_rad
 from vehicled.safety.monitors.consistency import BEYOND_REFUSALS
 from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
@@ -15,7 +16,6 @@ from vehicled.safety.monitors.speed import Evidence
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
 from vehicled.safety.rule import RuleInputs
-from vehicled.vehicle import STANDSTILL_MPS
 
 YEAR_S = 31_556_952.0
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.messages import EstimatorStatus, StateEstimate
+from vehicled.core.messages import EstimatorStatus, StateEstimate
+from vehicled.core.vehicle import STANDSTILL_MPS, Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import END_TOLERANCE_M, PathPoint, PathTracker
 from vehicled.safety.fence import Fence
-from vehicled.vehicle import STANDSTILL_MPS, Limits, Vehicle
 
 CERTAIN_SHARE = 0.5
 """Part of the brake that a stop is certain to have."""

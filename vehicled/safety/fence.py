@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.core.vehicle import Outline
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course_file import shown
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.geojson import Feature, features_of, map_ring
 from vehicled.paths.polygon import PlanePoint
-from vehicled.vehicle import Outline
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -14,10 +14,10 @@ at once, so no limit delays a stop.
 from collections.abc import Mapping
 from math import inf, isfinite
 
-from vehicled.clamp import clamp
-from vehicled.messages import ActuatorCommand, ControlCommand, Mode, Reaction
+from vehicled.core.clamp import clamp
+from vehicled.core.messages import ActuatorCommand, ControlCommand, Mode, Reaction
+from vehicled.core.vehicle import Drive, Limits, Vehicle
 from vehicled.safety.modes import MOVING
-from vehicled.vehicle import Drive, Limits, Vehicle
 
 CLIPPED_STEERING = 1
 CLIPPED_THROTTLE = 2

@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from vehicled.messages import ActuatorCommand, ControlCommand, EstimatorStatus, Mode, StateEstimate
+from vehicled.core.messages import ActuatorCommand, ControlCommand, EstimatorStatus, Mode, StateEstimate
+from vehicled.core.vehicle import Limits
 from vehicled.paths.lateral_offset import LateralOffset
-from vehicled.vehicle import Limits
 
 
 class SafetyInputs(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from vehicled.messages import Reaction
+from vehicled.core.messages import Reaction
 from vehicled.safety.matrix import MATRIX, RULES
 from vehicled.safety.supervisor import Supervisor
 

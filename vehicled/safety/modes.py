@@ -4,7 +4,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from vehicled.messages import Mode, OperatorAction
+from vehicled.core.messages import Mode, OperatorAction
 
 
 class Trigger(Enum):

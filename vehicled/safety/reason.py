@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from vehicled.observers import boundary
+from vehicled.core.observers import boundary
 
 
 class ReasonCode(StrEnum):

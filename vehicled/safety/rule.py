@@ -7,10 +7,10 @@ from operator import ge, gt, le, lt
 
 from msgspec import Struct, field
 
-from vehicled.error_text import error_text
-from vehicled.messages import Mode, Reaction
-from vehicled.observers import boundary
-from vehicled.ports import NEVER_NS
+from vehicled.core.error_text import error_text
+from vehicled.core.messages import Mode, Reaction
+from vehicled.core.observers import boundary
+from vehicled.core.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors

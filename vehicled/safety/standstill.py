@@ -2,10 +2,10 @@
 
 from math import isfinite
 
-from vehicled.messages import Mode, MotorStatus
+from vehicled.core.messages import Mode, MotorStatus
+from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.safety.monitors.speed import Evidence
 from vehicled.safety.rule import RuleInputs
-from vehicled.vehicle import STANDSTILL_MPS
 
 DOUBTED_NS = 3 * 10**9
 """Time for which the speed of a doubtful GNSS receiver still counts, ns. A wrong estimate, which stands because it trusts a

@@ -7,7 +7,7 @@ without a request.
 
 from collections.abc import Sequence
 
-from vehicled.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
+from vehicled.core.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.matrix import RULES

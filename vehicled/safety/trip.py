@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from vehicled.messages import Reaction
+from vehicled.core.messages import Reaction
 from vehicled.safety.reason import Reason
 
 

@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
 from vehicled.control.speed import SpeedParams
+from vehicled.core.vehicle import Limits, Positive, Vehicle
 from vehicled.paths.course import Course
-from vehicled.vehicle import Limits, Positive, Vehicle
 
 
 class TemplateClassParams(Struct, frozen=True):

@@ -22,8 +22,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from vehicled.messages import ImuSample, Message
-from vehicled.ports import Device
+from vehicled.core.messages import ImuSample, Message
+from vehicled.core.ports import Device
 
 LONGEST = 256
 """Bytes without a line end after which they are noise."""

@@ -6,7 +6,7 @@ from operator import xor
 import pytest
 from template_file import TemplateClass
 
-from vehicled.messages import ImuSample
+from vehicled.core.messages import ImuSample
 
 
 def line(*values: float) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from msgspec import Struct
 
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
     GnssFix,
@@ -22,8 +22,8 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.core.vehicle import Positive, Vehicle
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Positive, Vehicle
 
 
 class TemplateClassParams(Struct, frozen=True):

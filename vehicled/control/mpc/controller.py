@@ -10,7 +10,7 @@
 A PID with feed-forward holds the speed profile, and the plan takes the resulting speeds as given. One program over both would plan
 throttle for a time already past, because throttle and wheel act after different delays (0.1 s and 0.4 s on the ART); to first order
 speed does not move a single track sideways; and the PID has the integral that friction, slope and battery need. Throttle and
-brake are limited in rate. Only the idea follows Unjhawala et al. 2023 (:mod:`vehicled.lab.published.mpc`).
+brake are limited in rate. Only the idea follows Unjhawala et al. 2023 (:mod:`vehicled.offline.replications.published.mpc`).
 """
 
 from collections.abc import Mapping
@@ -30,9 +30,9 @@ from vehicled.control.path_follower import SPEED_RANGES, FollowerState, Steering
 from vehicled.control.preview import Preview
 from vehicled.control.speed import SpeedParams
 from vehicled.control.stop import is_drivable
-from vehicled.messages import ControlCommand, ControlReason, StateEstimate
+from vehicled.core.messages import ControlCommand, ControlReason, StateEstimate
+from vehicled.core.vehicle import Limits, NonNegative, Positive, Vehicle
 from vehicled.paths.course import Course
-from vehicled.vehicle import Limits, NonNegative, Positive, Vehicle
 
 
 class MpcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

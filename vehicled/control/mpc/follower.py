@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from vehicled.control.path_follower import PathFollower
 from vehicled.control.preview import Preview, path_delay_s, predict_pose, predict_speed
 from vehicled.control.speed import Demand, SpeedParams, Target
+from vehicled.core.messages import NAN, StateEstimate
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.vehicle import MAX_DELAY_NS, Limits, Steering, Vehicle
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
-from vehicled.messages import NAN, StateEstimate
 from vehicled.paths.course import Course
-from vehicled.ports import NEVER_NS
-from vehicled.vehicle import MAX_DELAY_NS, Limits, Steering, Vehicle
 
 
 class WheelHistory(CommandHistory[float]):

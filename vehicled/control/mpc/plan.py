@@ -15,7 +15,7 @@ import numpy as np
 from vehicled.control.mpc.path import Leg, Rows
 from vehicled.control.mpc.qp import WHEEL, Array, Complex, HorizonQp
 from vehicled.control.mpc.qp_solver import Solver
-from vehicled.messages import ControlReason
+from vehicled.core.messages import ControlReason
 
 
 class PlanStart(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from vehicled.control.mpc.qp import DYNAMICS, TURN, WHEEL, Array, HorizonQp, Indices
-from vehicled.messages import ControlReason
+from vehicled.core.messages import ControlReason
 
 TOLERANCE = 1e-5
 """Solution tolerance, m and rad. OSQP's default of 1e-3 gives visibly wrong first inputs."""

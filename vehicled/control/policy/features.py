@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from vehicled.control.error_state import ErrorState, error_state, reference_ahead
 from vehicled.control.path_follower import FollowerState, PathFollower
-from vehicled.messages import LaserScan
+from vehicled.core.messages import LaserScan
 from vehicled.paths.smoothing import Array
 from vehicled.paths.tracking import PathPoint
 

@@ -18,13 +18,13 @@ from vehicled.control.pure_pursuit import PurePursuit
 from vehicled.control.rollout.params import RolloutParams
 from vehicled.control.rollout.planner import Choice, Planner, PlannerLimits
 from vehicled.control.rollout.simulation import LEAST_SCALE, Array, CourseTable, TrackModel
-from vehicled.messages import LaserScan, StateEstimate
+from vehicled.core.messages import LaserScan, StateEstimate
+from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.paths.tracking import CoursePoint, PathPoint
 from vehicled.safety.monitors.lane import Body
 from vehicled.safety.monitors.scans import scan_points
-from vehicled.vehicle import Limits, Vehicle
 
 MOST_SCANS = 64
 """Scans that are kept at most, whatever their rate."""

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from vehicled.control.pure_pursuit import PurePursuitParams
-from vehicled.vehicle import NonNegative, Positive
+from vehicled.core.vehicle import NonNegative, Positive
 
 
 class RolloutParams(PurePursuitParams, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -15,7 +15,19 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from vehicled.clamp import clamp
+from vehicled.core.clamp import clamp
+from vehicled.core.messages import (
+    NAN,
+    ActuatorCommand,
+    GnssFix,
+    Heading,
+    ImuSample,
+    Message,
+    MotorStatus,
+    StateEstimate,
+    largest_variance,
+)
+from vehicled.core.vehicle import MAX_DELAY_NS, Vehicle
 from vehicled.estimation.alignment import initial_state
 from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
@@ -29,19 +41,7 @@ from vehicled.estimation.gyro import FUTURE_TOLERANCE_NS, Gyro
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import MAX_RANGE_M, enu_m
 from vehicled.estimation.timeline import Timeline
-from vehicled.messages import (
-    NAN,
-    ActuatorCommand,
-    GnssFix,
-    Heading,
-    ImuSample,
-    Message,
-    MotorStatus,
-    StateEstimate,
-    largest_variance,
-)
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 MAX_SUBSTEP_NS = 20_000_000
 MAX_PENDING = 256

@@ -9,20 +9,20 @@ from math import remainder, sqrt, tau
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vehicled.clamp import clamp
+from vehicled.core.clamp import clamp
+from vehicled.core.messages import HeadingKind
+from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.estimation import coloured_error, measurements
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import State
 from vehicled.estimation.gaussian import Array, Measurement, chi_square_limit, update
 from vehicled.estimation.history import Pose
-from vehicled.messages import HeadingKind
-from vehicled.vehicle import STANDSTILL_MPS
 
 # Sources of measurements in their order of fusion at one instant: yaw first, since positions depend on it. A source is also the
 # index of its gate; the velocity of a fix has its own gate.
 HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = 0, 3, 4, 5, 6, 7
-"""HEADING reserves one number for each :class:`~vehicled.messages.HeadingKind`."""
+"""HEADING reserves one number for each :class:`~vehicled.core.messages.HeadingKind`."""
 DRIFTING = HEADING + int(HeadingKind.INERTIAL)
 
 

@@ -2,6 +2,8 @@
 
 from math import isfinite, tau
 
+from vehicled.core.messages import GnssFix, Heading, MotorStatus, SteeringFeedback, WheelSpeed
+from vehicled.core.vehicle import Drive
 from vehicled.estimation import measurements
 from vehicled.estimation.alignment import MAX_SPEED_MPS, heading_sigma_rad, position_covariance
 from vehicled.estimation.ekf4.fusion import (
@@ -18,9 +20,7 @@ from vehicled.estimation.ekf4.fusion import (
 from vehicled.estimation.ekf4.fusion import POSITION as FIX
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.measurements import enu_m, is_possible_fix
-from vehicled.messages import GnssFix, Heading, MotorStatus, SteeringFeedback, WheelSpeed
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import Drive
 
 Observable = GnssFix | Heading | WheelSpeed | MotorStatus | SteeringFeedback
 

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from vehicled.core.vehicle import NonNegative, Positive
 from vehicled.estimation.filter_status import FilterParams
-from vehicled.vehicle import NonNegative, Positive
 
 
 class Ekf4Params(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=True):

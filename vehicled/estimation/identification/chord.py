@@ -10,12 +10,12 @@ the distance, of the wheels alone.
 
 from math import atan2, cos, hypot, isfinite, pi, remainder, sin, sqrt, tau
 
+from vehicled.core.messages import GnssFix, Heading, HeadingKind, StateEstimate
+from vehicled.core.vehicle import Drive
 from vehicled.estimation.identification.integral import RunningIntegral
 from vehicled.estimation.identification.params import IdentifierParams
 from vehicled.estimation.identification.scalar import Scalar
 from vehicled.estimation.measurements import UNKNOWN_SIGMA_MPS, horizontal_covariance
-from vehicled.messages import GnssFix, Heading, HeadingKind, StateEstimate
-from vehicled.vehicle import Drive
 
 MAX_SPEED_MPS = 100.0
 MAX_YAW_RAD = 1e3

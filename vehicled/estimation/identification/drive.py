@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vehicled.core.vehicle import Drive
 from vehicled.estimation.identification.params import IdentifierParams
-from vehicled.vehicle import Drive
 
 Array = NDArray[np.float64]
 

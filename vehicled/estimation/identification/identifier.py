@@ -15,13 +15,7 @@ assumed steering and would confirm it. The speed is the estimator's.
 from math import atan, isfinite, nan, sqrt
 from typing import ClassVar
 
-from vehicled.estimation.identification.chord import ChordFilter
-from vehicled.estimation.identification.drive import DriveFilter, DriveSample
-from vehicled.estimation.identification.integral import RunningIntegral, SlewedCommands
-from vehicled.estimation.identification.params import IdentifierParams
-from vehicled.estimation.identification.steering import Sample, SteeringBank
-from vehicled.estimation.identification.yaw import NEVER_NS, Turn, YawSource
-from vehicled.messages import (
+from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
     GnssFix,
@@ -33,7 +27,13 @@ from vehicled.messages import (
     StateEstimate,
     WheelSpeed,
 )
-from vehicled.vehicle import MAX_DELAY_NS, Vehicle
+from vehicled.core.vehicle import MAX_DELAY_NS, Vehicle
+from vehicled.estimation.identification.chord import ChordFilter
+from vehicled.estimation.identification.drive import DriveFilter, DriveSample
+from vehicled.estimation.identification.integral import RunningIntegral, SlewedCommands
+from vehicled.estimation.identification.params import IdentifierParams
+from vehicled.estimation.identification.steering import Sample, SteeringBank
+from vehicled.estimation.identification.yaw import NEVER_NS, Turn, YawSource
 
 MAX_SPEED_MPS = 100.0
 MAX_STEP_NS = 500_000_000

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from vehicled.vehicle import NonNegative, Positive
+from vehicled.core.vehicle import NonNegative, Positive
 
 Ratio = Annotated[float, Meta(gt=1.0)]
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vehicled.core.vehicle import Steering
 from vehicled.estimation.identification.params import IdentifierParams
-from vehicled.vehicle import Steering
 
 Array = NDArray[np.float64]
 

@@ -3,8 +3,8 @@
 from math import isfinite, remainder, sqrt, tau
 from typing import NamedTuple
 
+from vehicled.core.messages import Heading, HeadingKind, ImuSample
 from vehicled.estimation.identification.params import IdentifierParams
-from vehicled.messages import Heading, HeadingKind, ImuSample
 
 MAX_RATE_RADPS = 35.0
 MAX_YAW_RAD = 1e3

@@ -10,11 +10,11 @@ from math import atan2, cos, exp, hypot, isfinite, nan, pi, sin, sqrt
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ins.inertial import ZeroVelocityDetector
 from vehicled.estimation.ins.measurements import Fix
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import BA, BG, HB, A, C, N, P, S, State, Triple, V, apply, cross, from_angles
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
 HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""

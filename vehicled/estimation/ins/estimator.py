@@ -14,6 +14,20 @@ from typing import ClassVar
 import numpy as np
 from msgspec.structs import replace
 
+from vehicled.core.messages import (
+    ActuatorCommand,
+    EstimatorStatus,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    Message,
+    MotorStatus,
+    StateEstimate,
+    WheelSpeed,
+    largest_variance,
+)
+from vehicled.core.vehicle import MAX_DELAY_NS, Vehicle
 from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
@@ -28,21 +42,7 @@ from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import N, State, Triple, apply, apply_inverse, cross, yaw_of
 from vehicled.estimation.measurements import MAX_RANGE_M
 from vehicled.estimation.timeline import Timeline
-from vehicled.messages import (
-    ActuatorCommand,
-    EstimatorStatus,
-    GnssFix,
-    Heading,
-    HeadingKind,
-    ImuSample,
-    Message,
-    MotorStatus,
-    StateEstimate,
-    WheelSpeed,
-    largest_variance,
-)
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 MAX_SUBSTEP_NS = 20_000_000
 MAX_QUEUE = 512

@@ -2,11 +2,11 @@
 
 from math import isfinite
 
+from vehicled.core.messages import ImuSample
 from vehicled.estimation.counters import InputCounters
 from vehicled.estimation.ins.mechanisation import ZERO
 from vehicled.estimation.ins.params import Rest
 from vehicled.estimation.ins.state import Triple
-from vehicled.messages import ImuSample
 
 MAX_RATE_RADPS = 35.0
 MAX_FORCE_MPS2 = 500.0

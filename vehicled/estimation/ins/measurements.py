@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vehicled.core.messages import CarrierSolution, GnssFix, Heading
 from vehicled.estimation.coloured_error import FLOOR_RATIO, restore_floor
 from vehicled.estimation.ins.params import HeadingUse, InsParams
 from vehicled.estimation.ins.state import (
@@ -31,7 +32,6 @@ from vehicled.estimation.ins.state import (
 )  # fmt: skip
 from vehicled.estimation.ins.update import Corrector
 from vehicled.estimation.measurements import is_coloured
-from vehicled.messages import CarrierSolution, GnssFix, Heading
 
 POSITION, HEIGHT, VELOCITY, CLIMB, HEADING, WHEEL, MOTOR, CONSTRAINT = 0, 1, 2, 3, 4, 7, 8, 9
 """Gates; HEADING reserves one number for each kind."""

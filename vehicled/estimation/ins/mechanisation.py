@@ -14,6 +14,7 @@ from math import exp, tan
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import (
     BA,
@@ -33,7 +34,6 @@ from vehicled.estimation.ins.state import (
     product,
     rotation,
 )  # fmt: skip
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
 
 ZERO: Triple = (0.0, 0.0, 0.0)
 

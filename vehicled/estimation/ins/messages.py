@@ -4,10 +4,10 @@ from math import inf
 
 from msgspec import Struct
 
+from vehicled.core.messages import GnssFix, Heading, MotorStatus, WheelSpeed
 from vehicled.estimation.ins.measurements import MAX_SPEED_MPS, Fix, heading_sigma, prepare
 from vehicled.estimation.ins.params import InsParams, SpeedUse
 from vehicled.estimation.measurements import enu_m, is_possible_fix
-from vehicled.messages import GnssFix, Heading, MotorStatus, WheelSpeed
 from vehicled.paths.datum import Datum
 
 GNSS, HEADING, WHEEL, MOTOR = 0, 1, 4, 5

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from vehicled.core.vehicle import NonNegative, Positive
 from vehicled.estimation.filter_status import FilterParams
-from vehicled.vehicle import NonNegative, Positive
 
 Threshold = Annotated[float, Meta(gt=0.5, le=1e9)]
 Vector3 = Annotated[tuple[float, ...], Meta(min_length=3, max_length=3)]

@@ -15,6 +15,19 @@ from typing import ClassVar
 import numpy as np
 from msgspec import structs
 
+from vehicled.core.messages import (
+    ActuatorCommand,
+    GnssFix,
+    Heading,
+    ImuSample,
+    Message,
+    MotorStatus,
+    StateEstimate,
+    SteeringFeedback,
+    WheelSpeed,
+    largest_variance,
+)
+from vehicled.core.vehicle import MAX_DELAY_NS, Vehicle
 from vehicled.estimation.counters import Counted
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
@@ -28,20 +41,7 @@ from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import YAW, Inputs, PlanarState, V, X, Y, predict, substeps
 from vehicled.estimation.planar.update import Context, Position, Scalar
 from vehicled.estimation.timeline import Timeline
-from vehicled.messages import (
-    ActuatorCommand,
-    GnssFix,
-    Heading,
-    ImuSample,
-    Message,
-    MotorStatus,
-    StateEstimate,
-    SteeringFeedback,
-    WheelSpeed,
-    largest_variance,
-)
 from vehicled.paths.datum import Datum
-from vehicled.vehicle import MAX_DELAY_NS, Vehicle
 
 NAN = float("nan")
 AHEAD_NS = 10_000_000

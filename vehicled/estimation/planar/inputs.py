@@ -4,8 +4,8 @@ from bisect import bisect_right
 
 from msgspec import Struct
 
+from vehicled.core.messages import ImuSample
 from vehicled.estimation.counters import InputCounters
-from vehicled.messages import ImuSample
 
 MAX_RATE_RADPS = 35.0
 MAX_SAMPLES = 8192

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from vehicled.core.vehicle import NonNegative, Positive, Share
 from vehicled.estimation.filter_status import FilterParams
-from vehicled.vehicle import NonNegative, Positive, Share
 
 
 class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -4,6 +4,8 @@ from math import atan2, cos, hypot, pi, remainder, sin, sqrt, tau
 
 import numpy as np
 
+from vehicled.core.messages import CarrierSolution, GnssFix, Heading
+from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.measurements import UNKNOWN_SIGMA_M, UNKNOWN_SIGMA_MPS, horizontal_covariance, is_coloured
 from vehicled.estimation.planar.params import PlanarParams
@@ -34,8 +36,6 @@ from vehicled.estimation.planar.update import (
     heading_sigma_rad,
     misalignment_sigma_rad,
 )
-from vehicled.messages import CarrierSolution, GnssFix, Heading
-from vehicled.vehicle import Vehicle
 
 HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""

@@ -7,7 +7,7 @@ GNSS position and its rate. Vehicle: acceleration of the full drive, friction, s
     dv/dt = authority throttle - damping v - sign(v) (friction + scrub |curvature| + brake)
     d2e/dt2 = -w^2 e - 2 z w de/dt + noise, w = 2 (walk / size)^2
 
-The drive is that of :class:`vehicled.vehicle.Drive`, whose damping is kept, because driving data cannot separate it from friction.
+The drive is that of :class:`vehicled.core.vehicle.Drive`, whose damping is kept, because driving data cannot separate it from friction.
 The error of GNSS is a second-order Gauss-Markov process per axis (Brown and Hwang 2012, 5.3) with a random walk on top of it.
 Errors of 0.2 m and of 2 m walk alike over seconds; the first turns back within seconds, the second within minutes.
 """
@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.core.messages import HeadingKind
+from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.four_dof import drive_rate
 from vehicled.estimation.planar.params import PlanarParams
-from vehicled.messages import HeadingKind
-from vehicled.vehicle import Vehicle
 
 Array = npt.NDArray[np.float64]
 

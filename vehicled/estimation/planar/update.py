@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vehicled.core.messages import GnssFix, Heading, HeadingKind
 from vehicled.estimation.coloured_error import restore_floor
 from vehicled.estimation.measurements import (
     UNKNOWN_SIGMA_M,
@@ -39,7 +40,6 @@ from vehicled.estimation.planar.state import (
     Y,
     error_frequency,
 )
-from vehicled.messages import GnssFix, Heading, HeadingKind
 
 HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = range(6)
 """Sources, in their order of fusion at one instant."""

@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from vehicled.app import SetupError, Wiring, declared_stopwatch
-from vehicled.attribution import Evidence, Reading
-from vehicled.executive import DeclaredStopwatch
+from vehicled.core.attribution import Evidence, Reading
+from vehicled.core.executive import DeclaredStopwatch
+from vehicled.core.tasks import PIPELINE
+from vehicled.daemon.app import SetupError, Wiring, declared_stopwatch
 from vehicled.profile.schema import Tasks
-from vehicled.tasks import PIPELINE
 
 FORMAT = "vehicled board"
 VERSION = 1
@@ -326,7 +326,7 @@ class BoardStopwatch(DeclaredStopwatch):
         return begin[0] + cost_ns, begin[1] + cost_ns, 0, 0, 0, 0
 
     def evidence(self, release_ns: int, start_ns: int, end_ns: int) -> Evidence:
-        """Return the late wake-up as the sleep of the loop; see :class:`vehicled.attribution.EvidenceSource`."""
+        """Return the late wake-up as the sleep of the loop; see :class:`vehicled.core.attribution.EvidenceSource`."""
         return Evidence(asleep_ns=self._asleep_ns)
 
 

@@ -9,8 +9,8 @@ import resource
 import time
 from collections.abc import Sequence
 
-from vehicled.attribution import Evidence
-from vehicled.observers import Observers, boundary
+from vehicled.core.attribution import Evidence
+from vehicled.core.observers import Observers, boundary
 from vehicled.runtime.clock import PacedClock, RunClock
 from vehicled.runtime.evidence.kernel import THREAD, KernelCounters, WallStopwatch
 from vehicled.runtime.evidence.watches import (

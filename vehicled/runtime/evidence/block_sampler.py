@@ -12,10 +12,10 @@ import time
 from types import FrameType
 from typing import NamedTuple
 
-from vehicled import plugins
-from vehicled.observers import Observers, boundary
+from vehicled.core.observers import Observers, boundary
+from vehicled.profile import plugins
 
-_WATCHERS = (__name__, "vehicled.observers", "vehicled.runtime.evidence.watches")
+_WATCHERS = (__name__, "vehicled.core.observers", "vehicled.runtime.evidence.watches")
 
 
 class Sighting(NamedTuple):

@@ -4,8 +4,8 @@ import os
 import resource
 import time
 
-from vehicled.attribution import UNEXPLAINED_TOLERANCE_NS, Reading
-from vehicled.observers import Observers, boundary
+from vehicled.core.attribution import UNEXPLAINED_TOLERANCE_NS, Reading
+from vehicled.core.observers import Observers, boundary
 from vehicled.runtime.clock import RunClock
 
 THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from vehicled.attribution import FIRST_CALLBACK, NO_HOLDER, Execution, Reading
-from vehicled.messages import GarbageCollection
-from vehicled.observers import Observers, boundary
-from vehicled.ports import NEVER_NS
+from vehicled.core.attribution import FIRST_CALLBACK, NO_HOLDER, Execution, Reading
+from vehicled.core.messages import GarbageCollection
+from vehicled.core.observers import Observers, boundary
+from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.evidence.kernel import WallStopwatch
 from vehicled.runtime.loop import SLEEP_NS, PreciseEventLoop
 

@@ -1,7 +1,7 @@
 """CAN channels on python-can: SocketCAN, and UDP multicast for computers without CAN.
 
 The bus is drained from its file descriptor with ``recv(0)``, not with python-can's ``Notifier``, which spins silently when the bus
-dies. Frames go to the host as the 16-byte records of :mod:`vehicled.wire.can`, all of one wake-up together; error frames, too, as
+dies. Frames go to the host as the 16-byte records of :mod:`vehicled.core.wire.can`, all of one wake-up together; error frames, too, as
 such. A storm of equal error frames is thinned out.
 """
 
@@ -18,11 +18,11 @@ import can
 from can.interfaces.socketcan import SocketcanBus
 from can.interfaces.udp_multicast import UdpMulticastBus
 
+from vehicled.core.wire.can import RECORD_BYTES, CanError, CanFrame, pack, unpack_all
 from vehicled.runtime.ports.address import SocketCanAddress, UdpCanAddress
 from vehicled.runtime.ports.can_errors import ErrorFrames, bus_off
 from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
 from vehicled.runtime.ports.readiness import ReadBudget, while_readable
-from vehicled.wire.can import RECORD_BYTES, CanError, CanFrame, pack, unpack_all
 
 FRAMES_PER_WAKE = 64
 _FRAMES_PER_S = 20_000

@@ -1,7 +1,7 @@
 """Error frames of a CAN bus, of the kernel's interface or of a serial adapter."""
 
+from vehicled.core.wire.can import CanFrame, error_texts
 from vehicled.runtime.ports.contract import PortCounts
-from vehicled.wire.can import CanFrame, error_texts
 
 REPEAT_NS = 100_000_000
 """Pause between two equal error frames that are delivered."""

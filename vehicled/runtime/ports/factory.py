@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from vehicled.ports import Transport
+from vehicled.core.ports import Transport
 from vehicled.runtime.ports.address import (
     Address,
     SerialAddress,

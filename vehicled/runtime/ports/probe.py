@@ -7,8 +7,8 @@ from itertools import pairwise
 import anyio
 from msgspec import Struct
 
-from vehicled.messages import PortState
-from vehicled.recognition import Decoder, best_format
+from vehicled.core.messages import PortState
+from vehicled.daemon.recognition import Decoder, best_format
 from vehicled.runtime.ports.factory import make_port
 
 BAUDS = (115_200, 921_600, 460_800, 38_400, 9_600, 230_400, 250_000)

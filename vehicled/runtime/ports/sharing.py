@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vehicled.plugins import PluginError
-from vehicled.ports import Transport
+from vehicled.core.ports import Transport
+from vehicled.profile.plugins import PluginError
 from vehicled.profile.problems import Note
+from vehicled.profile.registry import UnknownNameError, names, resolve
 from vehicled.profile.schema import Device
-from vehicled.registry import UnknownNameError, names, resolve
 from vehicled.runtime.ports.address import (
     Address,
     SerialAddress,

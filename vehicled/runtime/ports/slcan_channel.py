@@ -1,16 +1,16 @@
-"""Serial CAN adapters: the text protocol of :mod:`vehicled.wire.slcan` on a serial channel, as a frame port.
+"""Serial CAN adapters: the text protocol of :mod:`vehicled.core.wire.slcan` on a serial channel, as a frame port.
 
 A silent adapter is noticed by the device behind the port, as on any line.
 """
 
 from functools import partial
 
+from vehicled.core.wire.can import RECORD_BYTES, CanError, CanFrame, pack, unpack_all
+from vehicled.core.wire.slcan import REFUSED, Decoder, encode, opening
 from vehicled.runtime.ports.address import SerialAddress, SlcanAddress
 from vehicled.runtime.ports.can_errors import ErrorFrames, bus_off
 from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
 from vehicled.runtime.ports.serial_channel import SerialChannel, open_serial
-from vehicled.wire.can import RECORD_BYTES, CanError, CanFrame, pack, unpack_all
-from vehicled.wire.slcan import REFUSED, Decoder, encode, opening
 
 
 class SlcanChannel:

@@ -5,7 +5,7 @@ import time
 
 import anyio
 
-from vehicled.messages import PortState
+from vehicled.core.messages import PortState
 from vehicled.runtime.ports.backoff import STEADY_S, Backoff, Retry
 from vehicled.runtime.ports.contract import Channel, ClosedError, LostError, Opener, OpenError, PortCounts, PortHost
 from vehicled.runtime.ports.outbox import PortSendQueue

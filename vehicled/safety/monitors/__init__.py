@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from vehicled.messages import (
+from vehicled.core.messages import (
     Fault,
     GnssFix,
     Heading,
@@ -19,6 +19,7 @@ from vehicled.messages import (
     TeleopCommand,
     WheelSpeed,
 )
+from vehicled.core.vehicle import AlignmentParams, Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.tracking import PathTracker
@@ -43,7 +44,6 @@ from vehicled.safety.monitors.speed import SpeedMonitor
 from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.safety.monitors.teleop import TeleopMonitor
 from vehicled.safety.monitors.yaw import YawMonitor
-from vehicled.vehicle import AlignmentParams, Limits, Vehicle
 
 
 class Monitors:

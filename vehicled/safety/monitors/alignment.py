@@ -2,13 +2,13 @@
 
 from math import atan2, degrees, hypot, isfinite, pi, remainder, tau
 
-from vehicled.messages import EstimatorStatus, FixType, GnssFix, StateEstimate
+from vehicled.core.messages import EstimatorStatus, FixType, GnssFix, StateEstimate
+from vehicled.core.vehicle import AlignmentParams
 from vehicled.paths.datum import Datum
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.sources import SourceMonitor
 from vehicled.safety.monitors.speed import SpeedMonitor
 from vehicled.safety.monitors.yaw import YawMonitor
-from vehicled.vehicle import AlignmentParams
 
 MIN_SHARE = 0.4
 """Fraction of the longest drive that is always driven: sigma assumes white noise, and GNSS noise is correlated."""

@@ -8,12 +8,12 @@ nor acceleration matters. Allowed for is what both declare of their errors, and 
 from collections import deque
 from math import cos, hypot, inf, isfinite, sin, sqrt
 
-from vehicled.messages import CarrierSolution, FixType, GnssFix, StateEstimate
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix, StateEstimate
+from vehicled.core.vehicle import Limits
 from vehicled.paths.datum import Datum
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.motion import MISMATCH_MPS, MISMATCH_RATIO, MISMATCH_TOP_RATIO
 from vehicled.safety.monitors.speed import GROUND_SIGMA_MPS
-from vehicled.vehicle import Limits
 
 KEEP_NS = 1_000_000_000
 """Age of the oldest estimate that is still compared, ns."""

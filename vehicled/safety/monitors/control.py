@@ -1,6 +1,6 @@
 """Monitor of consecutive controller fallbacks and consecutive commands that the gate clipped."""
 
-from vehicled.messages import ControlLevel
+from vehicled.core.messages import ControlLevel
 from vehicled.safety.gate import CLIPPED_JERK, CLIPPED_STEERING_RATE
 from vehicled.safety.inputs import SafetyInputs
 

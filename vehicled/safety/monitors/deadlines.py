@@ -9,7 +9,7 @@ WINDOW_NS = SLOTS * SLOT_NS
 
 
 class Account(Protocol):
-    """Counters of one task; :class:`vehicled.executive.TaskStats` implements this."""
+    """Counters of one task; :class:`vehicled.core.executive.TaskStats` implements this."""
 
     misses: int
     consecutive_misses: int

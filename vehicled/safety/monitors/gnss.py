@@ -1,6 +1,6 @@
 """Monitor of the GNSS solution over time."""
 
-from vehicled.messages import CarrierSolution, FixType, GnssFix
+from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 from vehicled.safety.inputs import SafetyInputs
 
 RESUME_FIXED_NS = 3_000_000_000

@@ -1,8 +1,8 @@
 """Monitor of the host computer: disk, memory, temperature, clock."""
 
-from vehicled.messages import HostHealth
-from vehicled.messages.units import ZERO_CELSIUS_K
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import HostHealth
+from vehicled.core.messages.units import ZERO_CELSIUS_K
+from vehicled.core.ports import NEVER_NS
 
 MIN_DISK = 0.05
 MIN_MEMORY = 0.05

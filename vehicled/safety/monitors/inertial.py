@@ -4,9 +4,9 @@ from math import acos, asin, atan2, cos, hypot, isfinite, pi, sin, sqrt
 
 from msgspec import Struct
 
-from vehicled.clamp import clamp
-from vehicled.messages import ImuSample
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.clamp import clamp
+from vehicled.core.messages import ImuSample
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 
 STUCK_NS = 500_000_000
 STUCK_SAMPLES = 20

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.core.vehicle import Vehicle
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
-from vehicled.vehicle import Vehicle
 
 Array = npt.NDArray[np.float64]
 

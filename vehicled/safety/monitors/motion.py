@@ -3,13 +3,13 @@
 from collections import deque
 from math import copysign, isfinite
 
-from vehicled.messages import ActuatorCommand
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import ActuatorCommand
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.vehicle import Limits, Vehicle, standing_below_mps
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import DRIVING
 from vehicled.safety.monitors.speed import SIGMAS, SLOPE_MPS2, SpeedMonitor
-from vehicled.vehicle import Limits, Vehicle, standing_below_mps
 
 MISMATCH_RATIO = 0.3
 MISMATCH_MPS = 0.4

@@ -2,8 +2,8 @@
 
 from math import isfinite
 
-from vehicled.messages import MotorStatus
-from vehicled.vehicle import Limits
+from vehicled.core.messages import MotorStatus
+from vehicled.core.vehicle import Limits
 
 MAX_V, MAX_A = 1e3, 1e4
 SAG_TIME_S = 2.0

@@ -15,18 +15,18 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from vehicled.messages import EstimatorStatus, LaserScan, Mode, ObstacleRange, StateEstimate
+from vehicled.core.messages import EstimatorStatus, LaserScan, Mode, ObstacleRange, StateEstimate
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.vehicle import STANDSTILL_MPS, Limits, Vehicle
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.paths.tracking import PathPoint
-from vehicled.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.lane import Body, CourseLane, Stations, arc
 from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.scans import scan_points
 from vehicled.safety.monitors.stopping import StoppingMonitor
-from vehicled.vehicle import STANDSTILL_MPS, Limits, Vehicle
 
 Mask = npt.NDArray[np.bool_]
 

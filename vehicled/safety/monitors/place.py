@@ -6,14 +6,14 @@ cap, lane, the end of the course, and where a drive is resumed. The raw estimate
 
 from math import copysign, cos, isfinite, nan, sin
 
-from vehicled.messages import Mode, StateEstimate
+from vehicled.core.messages import Mode, StateEstimate
+from vehicled.core.vehicle import STANDSTILL_MPS, AlignmentParams, Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathPoint, PathTracker
 from vehicled.safety.entry import CourseEntry, Entry, off_course_m
 from vehicled.safety.fence import Fence
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import DRIVING
-from vehicled.vehicle import STANDSTILL_MPS, AlignmentParams, Limits, Vehicle
 
 ENDED_M = 1.0
 """Distance before the end of the course from which on a controller may say that it is finished, m; at most a quarter of the last

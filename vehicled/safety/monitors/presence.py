@@ -1,7 +1,7 @@
 """Monitor of the ground station's heartbeat."""
 
-from vehicled.messages import Heartbeat
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import Heartbeat
+from vehicled.core.ports import NEVER_NS
 
 
 class PresenceMonitor:

@@ -2,13 +2,13 @@
 
 from math import copysign, cos, isfinite, sin
 
-from vehicled.clamp import clamp
-from vehicled.messages import Mode
+from vehicled.core.clamp import clamp
+from vehicled.core.messages import Mode
+from vehicled.core.vehicle import STANDSTILL_MPS, Vehicle
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import DRIVING, MOVING
 from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.speed import SIGMAS, SpeedMonitor
-from vehicled.vehicle import STANDSTILL_MPS, Vehicle
 
 PROGRESS_RATIO = 0.2
 """Fraction of the distance asked for that counts as progress."""

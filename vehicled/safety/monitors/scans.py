@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.messages import LaserScan, StateEstimate
+from vehicled.core.messages import LaserScan, StateEstimate
 from vehicled.safety.monitors.lane import Array, Body
 
 

@@ -2,8 +2,8 @@
 
 from math import isfinite, isnan
 
-from vehicled.messages import Setpoint
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import Setpoint
+from vehicled.core.ports import NEVER_NS
 
 SILENCE_S = 0.2
 """Age at which a setpoint is stale, s."""

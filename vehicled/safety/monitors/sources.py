@@ -6,8 +6,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from vehicled.messages import Message
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import Message
+from vehicled.core.ports import NEVER_NS
 
 WINDOW = 50
 """Largest number of arrivals that a rate is computed from."""

@@ -6,9 +6,9 @@ from math import copysign, cos, hypot, inf, isfinite, sqrt
 
 from msgspec import Struct
 
-from vehicled.messages import FixType, GnssFix, Message, MotorStatus, WheelSpeed
-from vehicled.messages.units import STANDARD_GRAVITY_MPS2
-from vehicled.vehicle import MOVING_MPS, STANDSTILL_MPS, Limits, Vehicle
+from vehicled.core.messages import FixType, GnssFix, Message, MotorStatus, WheelSpeed
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.core.vehicle import MOVING_MPS, STANDSTILL_MPS, Limits, Vehicle
 
 SPEED_FRESH_NS = 300_000_000
 """Age up to which a speed of wheels or motor counts, ns."""

@@ -9,6 +9,7 @@ from math import copysign, hypot, inf, isfinite, nan, sqrt
 
 import numpy as np
 
+from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
 from vehicled.safety.fence import Fence, Flags, swept_on_arc
@@ -16,7 +17,6 @@ from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import AlignmentMonitor
 from vehicled.safety.monitors.lane import Body
 from vehicled.safety.monitors.place import PlaceMonitor
-from vehicled.vehicle import Limits, Vehicle
 
 STOP_SHARE = 0.5
 """Brake command of a controlled stop, 0..1; equals ``CONTROLLED_STOP_BRAKE`` of the gate."""

@@ -2,8 +2,8 @@
 
 from math import isfinite
 
-from vehicled.messages import TeleopCommand
-from vehicled.ports import NEVER_NS
+from vehicled.core.messages import TeleopCommand
+from vehicled.core.ports import NEVER_NS
 
 NEUTRAL = 0.05
 """Largest deflection that counts as neutral, 0..1."""

@@ -8,9 +8,9 @@ is neither, the yaw by speed and wheel angle is compared: it is known roughly, s
 from collections import deque
 from math import asin, atan2, hypot, isfinite, remainder, sqrt, tan, tau
 
-from vehicled.messages import GnssFix, Heading, HeadingKind, ImuSample, Message
+from vehicled.core.messages import GnssFix, Heading, HeadingKind, ImuSample, Message
+from vehicled.core.vehicle import STANDSTILL_MPS, Vehicle
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.vehicle import STANDSTILL_MPS, Vehicle
 
 KEEP_NS = 3_000_000_000
 """Age of the oldest heading or fix that is still compared, ns."""

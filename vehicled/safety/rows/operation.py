@@ -2,7 +2,7 @@
 
 from math import inf, isfinite, nan
 
-from vehicled.messages import Mode, Reaction
+from vehicled.core.messages import Mode, Reaction
 from vehicled.safety.modes import DRIVING
 from vehicled.safety.monitors.host import STEP_S
 from vehicled.safety.monitors.place import OVERRUN_M, OVERRUN_SHARE

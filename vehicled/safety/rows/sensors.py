@@ -2,12 +2,22 @@
 
 from math import isfinite, nan
 
-from vehicled.messages import EstimatorStatus, GnssFix, ImuSample, LaserScan, Message, Mode, ObstacleRange, Reaction, StateEstimate
+from vehicled.core.messages import (
+    EstimatorStatus,
+    GnssFix,
+    ImuSample,
+    LaserScan,
+    Message,
+    Mode,
+    ObstacleRange,
+    Reaction,
+    StateEstimate,
+)
+from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.safety.modes import DRIVING
 from vehicled.safety.monitors.consistency import BEYOND_REFUSALS
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
-from vehicled.vehicle import STANDSTILL_MPS
 
 UNMEASURED = "speed_unmeasured"
 """Rule under which the command gate holds the throttle."""

@@ -2,7 +2,7 @@
 
 from math import nan
 
-from vehicled.messages import Mode, Reaction
+from vehicled.core.messages import Mode, Reaction
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 
 AUTO = frozenset({Mode.AUTO})

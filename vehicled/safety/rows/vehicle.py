@@ -2,8 +2,8 @@
 
 from math import inf, nan
 
-from vehicled.messages import Mode, MotorStatus, Reaction
-from vehicled.messages.units import ZERO_CELSIUS_K
+from vehicled.core.messages import Mode, MotorStatus, Reaction
+from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.safety.modes import DRIVING
 from vehicled.safety.monitors.motion import FASTER_S
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds

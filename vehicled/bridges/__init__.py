@@ -1,5 +1,0 @@
-"""Child processes that pass the data of a run on to other programs: the live view, ROS 2, MAVLink.
-
-The loop only runs :mod:`~vehicled.bridges.feed` (copies of log records) and :mod:`~vehicled.bridges.process` (the pipe). A child
-sends its requests through the control socket, like any other program on the computer.
-"""

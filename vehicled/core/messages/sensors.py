@@ -1,0 +1,222 @@
+"""Inputs: sensor measurements, GNSS corrections, and ground truth."""
+
+from enum import IntEnum
+from math import pi
+
+from vehicled.core.messages.base import NAN, NAN3, NAN9, Float64s, Int64, Matrix3, Message, UInt8, Vector3
+
+
+class FixType(IntEnum):
+    """Kind of GNSS solution, best last."""
+
+    NONE = 0
+    TIME = 1
+    DEAD_RECKONING = 2
+    FIX_2D = 3
+    FIX_3D = 4
+
+
+class CarrierSolution(IntEnum):
+    """State of the RTK carrier-phase solution."""
+
+    NONE = 0
+    FLOAT = 1
+    FIXED = 2
+
+
+FIXED_SIGMA_LIMIT_M = 0.1
+"""Standard deviation per axis beyond which no carrier-phase solution is fixed, whatever its label says."""
+
+
+def is_place(latitude_rad: float, longitude_rad: float) -> bool:
+    """Return True for a place on the earth; 0, 0 is what devices send without one."""
+    return abs(latitude_rad) <= pi / 2 and abs(longitude_rad) <= pi and not latitude_rad == longitude_rad == 0.0
+
+
+def stated_carrier(carrier: CarrierSolution, position_covariance_m2: Matrix3) -> CarrierSolution:
+    """Return the carrier solution that a stated covariance allows: one that is called fixed and errs by decimetres is floating."""
+    east, _, _, _, north, *_ = position_covariance_m2
+    limit = FIXED_SIGMA_LIMIT_M**2
+    # Not by max, which may return NaN where the other axis is known.
+    contradicted = carrier is CarrierSolution.FIXED and (east > limit or north > limit)
+    return CarrierSolution.FLOAT if contradicted else carrier
+
+
+class GnssFix(Message, frozen=True):
+    """Position and velocity of the GNSS antenna, WGS 84. Covariances ENU, row-major, NaN where unknown."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    latitude_rad: float
+    longitude_rad: float
+    height_m: float
+    velocity_enu_mps: Vector3 = NAN3
+    position_covariance_m2: Matrix3 = NAN9
+    velocity_covariance_m2ps2: Matrix3 = NAN9
+    fix_type: FixType = FixType.NONE
+    carrier: CarrierSolution = CarrierSolution.NONE
+    differential: bool = False
+    correction_age_s: float = NAN
+    satellites: UInt8 = 0
+    hdop: float = NAN
+    vdop: float = NAN
+    utc_ns: Int64 = 0
+    """UTC of validity, ns since 1970; 0 if unknown."""
+
+
+class ImuSample(Message, frozen=True):
+    """Specific force and angular rate at the sensor, in body axes (forward, left, up)."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    specific_force_mps2: Vector3
+    angular_rate_radps: Vector3
+    temperature_k: float = NAN
+    saturated: bool = False
+
+
+class HeadingKind(IntEnum):
+    """Source of a heading; it determines the error model."""
+
+    INERTIAL = 0
+    """Integrated gyro: drifts."""
+    MAGNETIC = 1
+    """Magnetometer: disturbed by motors and iron."""
+    MOVING_BASE = 2
+    """Two GNSS antennas: no drift; noise falls with the baseline."""
+
+
+class Heading(Message, frozen=True):
+    """Yaw of the body, counter-clockwise from east."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    yaw_rad: float
+    sigma_rad: float
+    kind: HeadingKind = HeadingKind.INERTIAL
+
+
+class MotorStatus(Message, frozen=True):
+    """Telemetry of the motor controller."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    motor_speed_radps: float = NAN
+    motor_current_a: float = NAN
+    input_current_a: float = NAN
+    input_voltage_v: float = NAN
+    duty: float = NAN
+    controller_temperature_k: float = NAN
+    motor_temperature_k: float = NAN
+    fault_code: UInt8 = 0
+    """0: no fault; the driver's NOTES.md lists the others."""
+
+
+class WheelSpeed(Message, frozen=True):
+    """Speed of the rear axle measured by the wheels, positive forward."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    speed_mps: float
+    sigma_mps: float
+
+
+class SteeringFeedback(Message, frozen=True):
+    """Measured angle of the virtual front wheel of the single-track model, positive left."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    wheel_angle_rad: float
+    sigma_rad: float
+
+
+class Corrections(Message, frozen=True):
+    """RTCM bytes for the GNSS receiver, unparsed."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    origin: str
+    data: bytes
+
+
+class ReferenceState(Message, frozen=True):
+    """State of a reference system, such as an INS with RTK, at its output point. It is logged and becomes GroundTruth; no task
+    receives it. Standard deviations are NaN where unknown."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    latitude_rad: float
+    longitude_rad: float
+    height_m: float
+    """Height above the ellipsoid."""
+    velocity_enu_mps: Vector3
+    roll_rad: float
+    """Roll of the body, right side down positive."""
+    pitch_rad: float
+    """Pitch of the body, nose down positive."""
+    yaw_rad: float
+    """Yaw of the body, counter-clockwise from east."""
+    yaw_rate_radps: float = NAN
+    position_sigma_m: Vector3 = NAN3
+    """Standard deviations east, north, up."""
+    velocity_sigma_mps: Vector3 = NAN3
+    """Standard deviations east, north, up."""
+    yaw_sigma_rad: float = NAN
+    carrier: CarrierSolution = CarrierSolution.NONE
+    """State of the RTK solution that the positions rest on."""
+
+
+class GroundTruth(Message, frozen=True):
+    """True state of the vehicle, by a simulator or by a reference system. It is logged and used for scoring; no task receives it.
+
+    The standard deviations are those that the reference system claims; 0 for a simulator.
+    """
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    x_m: float
+    y_m: float
+    yaw_rad: float
+    speed_mps: float
+    yaw_rate_radps: float
+    wheel_angle_rad: float
+    """NaN where only a simulator could know it."""
+    battery_v: float = NAN
+    position_sigma_m: float = 0.0
+    """Standard deviation of the position per axis, in the worse one."""
+    yaw_sigma_rad: float = 0.0
+    speed_sigma_mps: float = 0.0
+
+
+class ObstacleRange(Message, frozen=True):
+    """Distance to the nearest obstacle in the lane ahead, along the lane, from the front of the vehicle."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    distance_m: float
+    """Infinite if the lane is free within the sensor's range."""
+
+
+class LaserScan(Message, frozen=True):
+    """One sweep of a planar scanner. Bearings are in the body frame, counter-clockwise from forward.
+
+    Ranges follow REP-117: +inf for no return, -inf for an object nearer than the minimum range, NaN for an invalid ray.
+    """
+
+    t_ns: Int64
+    """Time of the first ray; ray i is ``i * time_increment_s`` later."""
+    t_rx_ns: Int64
+    angle_min_rad: float
+    """Bearing of the first ray."""
+    angle_increment_rad: float
+    """Bearing step between rays; negative for a scanner that turns clockwise."""
+    time_increment_s: float
+    scan_time_s: float
+    """Period of the sweeps."""
+    range_min_m: float
+    range_max_m: float
+    x_m: float
+    """Scanner position, forward of the rear axle."""
+    y_m: float
+    """Scanner position, left of the rear axle."""
+    ranges_m: Float64s

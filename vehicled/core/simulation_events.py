@@ -1,0 +1,93 @@
+"""Events of simulated runs in the log: stalls of the computer, and failures that ``--fail`` injects."""
+
+from math import inf
+
+import msgspec
+from msgspec import Struct
+
+from vehicled.core.messages import Event
+
+STALL = "simulation_stall"
+"""Event name of a stall of the simulating computer."""
+INJECTED, OVER = "failure_injected", "failure_over"
+"""Event names of the start and the end of an injected failure."""
+
+
+TOLD_STALL_MS = 100.0
+"""Shortest stall that is reported, ms; shorter ones are only counted."""
+REPORT_PERIOD_S = 10.0
+"""Shortest time between two reports of the stalls of one process, s."""
+
+
+class StallFields(Struct):
+    """Process that did not run, ``simulator`` or ``daemon``, and for how long."""
+
+    process: str
+    duration_ms: float
+
+
+class FailureFields(Struct):
+    """Injected failure, as it is given to ``--fail``."""
+
+    failure: str
+
+
+def stall_of(event: Event) -> StallFields | None:
+    """Return the stall of an event; None for another event."""
+    if event.name != STALL:
+        return None
+    try:
+        return msgspec.json.decode(event.fields, type=StallFields)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+
+
+def failure_of(event: Event) -> str:
+    """Return the injected failure that begins or ends; empty for another event."""
+    if event.name not in (INJECTED, OVER):
+        return ""
+    try:
+        return msgspec.json.decode(event.fields, type=FailureFields).failure
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+
+
+class Stalls:
+    """Stalls that are reported together."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sum_ms = self._longest_ms = 0.0
+        self._process = ""
+
+    def add(self, stall: StallFields) -> str:
+        """Add one; return the text for all."""
+        self._count += 1
+        self._sum_ms += stall.duration_ms
+        if stall.duration_ms > self._longest_ms:
+            self._longest_ms, self._process = stall.duration_ms, stall.process
+        longest = f"the {self._process} did not run for {self._longest_ms:.0f} ms"
+        if self._count == 1:
+            return f"this computer stalled: {longest}; the simulated clock was paused meanwhile"
+        return (
+            f"this computer stalled {self._count} times, {self._sum_ms * 1e-3:.1f} s together, the longest time {longest}; the "
+            "simulated clock was paused meanwhile"
+        )
+
+
+class StallReports:
+    """Decides which stalls are reported: one line for those of some seconds, or a busy computer would fill the screen with them."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[Stalls, float]] = {}
+        """Stalls of each process since the last report of one, with its time in s."""
+
+    def add(self, stall: StallFields, now_s: float) -> str:
+        """Add a stall; return the text to report now, empty if it waits."""
+        if stall.duration_ms < TOLD_STALL_MS:
+            return ""
+        stalls, told_s = self._waiting.get(stall.process, (Stalls(), -inf))
+        text = stalls.add(stall)
+        due = now_s - told_s >= REPORT_PERIOD_S
+        self._waiting[stall.process] = (Stalls(), now_s) if due else (stalls, told_s)
+        return text if due else ""

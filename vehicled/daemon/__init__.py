@@ -1,0 +1,1 @@
+"""The pure daemon: the machine, its pipeline, and what builds both from a profile."""

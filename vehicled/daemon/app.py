@@ -1,0 +1,264 @@
+"""Composition root: builds the machine from a profile and a course."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct, structs
+
+from vehicled.control.interface import Controller
+from vehicled.core import messages
+from vehicled.core.attribution import EvidenceSource
+from vehicled.core.executive import DeclaredStopwatch, Stopwatch
+from vehicled.core.journal import Sink
+from vehicled.core.messages import GnssFix, GroundTruth, Message, Path, ReferenceState
+from vehicled.core.observers import Observers
+from vehicled.core.ports import Device
+from vehicled.core.tasks import PIPELINE
+from vehicled.daemon.live_changes import ControllerBuilder
+from vehicled.daemon.machine import Machine, RateRow
+from vehicled.daemon.pipeline import Pipeline
+from vehicled.daemon.recognition import UnreadBytes
+from vehicled.daemon.reference import ReferenceFrame
+from vehicled.estimation.interface import Estimator
+from vehicled.paths.course import Course
+from vehicled.profile.registry import resolve
+from vehicled.profile.schema import Device as DeviceTable
+from vehicled.profile.schema import Profile, Task
+from vehicled.safety.fence import Fence
+from vehicled.safety.gate import Gate
+from vehicled.safety.matrix import CAPABILITIES, substitutes
+from vehicled.safety.monitors.inertial import Mounting
+from vehicled.safety.monitors.sources import Source
+from vehicled.safety.supervisor import Supervisor
+
+COMMAND_LIFETIME_NS = 50_000_000
+"""An actuator command that has not left within this time is dropped, because the next one is due."""
+
+MESSAGE_DRIVER = "msglink"
+"""Driver of every device on the message link."""
+
+OWN_WIRE = frozenset({"OperatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange", "LaserScan"})
+"""Messages that have no device protocol and pass a port as they are, also with ``--link wires``."""
+
+TRUTH_PORT = "truth"
+"""Port of the simulator's ground truth, which is logged and scored, never given to a task. On a vehicle it stays closed."""
+
+
+class SetupError(Exception):
+    """Valid profile that cannot be run as requested; the text names the cure."""
+
+
+class Wiring(Struct, frozen=True, kw_only=True):
+    """Result of the composition, for the runtime and the log's header."""
+
+    link: str
+    """``messages`` or ``wires``."""
+    ports: list[str]
+    actuator: str
+    rates: dict[str, RateRow]
+
+
+def rate_row(task: Task) -> RateRow:
+    """Convert a task table of the profile to a row of the rate table."""
+    return RateRow(
+        rate_hz=task.rate_hz,
+        deadline_ns=round(task.deadline_ms * 1e6),
+        phase_ns=round(task.phase_ms * 1e6),
+        catch_up=task.policy == "catch_up",
+        declared_ns=round(task.declared_us * 1e3),
+    )
+
+
+def wire(profile: Profile, link: str) -> Wiring:
+    """Return ports and rates of a profile. ``link`` is ``messages`` or ``wires``. Raises :class:`SetupError`."""
+    if link == "wires":
+        # Simulated persons and some obstacle sensors have no device protocol.
+        lacking = [
+            name for name, d in profile.devices.items() if d.driver.name == MESSAGE_DRIVER and not OWN_WIRE.issuperset(d.messages)
+        ]
+        if lacking:
+            raise SetupError(
+                f'profile {profile.name!r} names no wire driver for {", ".join(lacking)} (driver = "{MESSAGE_DRIVER}"), '
+                "so it cannot run with --link wires: use --link messages"
+            )
+    actuators = [name for name, device in profile.devices.items() if device.capabilities is not None]
+    if len(actuators) != 1:
+        raise SetupError(
+            f"profile {profile.name!r} has {len(actuators)} devices with [capabilities]: exactly one must be the actuator"
+        )
+    ports = [*profile.devices, TRUTH_PORT]
+    rows = structs.asdict(profile.tasks)
+    return Wiring(link=link, ports=ports, actuator=actuators[0], rates={name: rate_row(rows[name]) for name in PIPELINE})
+
+
+def declared_stopwatch(wiring: Wiring) -> DeclaredStopwatch:
+    """Return a stopwatch of virtual time with the declared task costs of the profile."""
+    return DeclaredStopwatch([wiring.rates[name].declared_ns for name in PIPELINE])
+
+
+def build(
+    profile: Profile,
+    course: Course,
+    wiring: Wiring,
+    stopwatch: Stopwatch,
+    sink: Sink,
+    evidence_source: EvidenceSource | None = None,
+    *,
+    fence: Fence | None = None,
+    around: Callable[[Estimator, Controller], tuple[Estimator, Controller]] | None = None,
+    setup_fault: str = "",
+    virtual: bool,
+    observers: Observers | None = None,
+) -> Machine:
+    """Build the machine of a vehicle. ``around`` may replace estimator and controller.
+
+    ``setup_fault`` is the reason why this profile must not be armed on this computer; empty if it may. ``observers`` counts the
+    failures of what only explains the run.
+    """
+    estimator_class = resolve("estimator", profile.estimator.name)
+    identifier = None
+    if profile.identifier is not None:
+        identifier = resolve("identifier", profile.identifier.name)(profile.identifier.selected, profile.vehicle)
+    controller_class = resolve("controller", profile.controller.name)
+    period_s = 1.0 / profile.tasks.control.rate_hz
+
+    def make_controller(params: Any, course: Course) -> Controller:
+        made: Controller = controller_class(params, profile.vehicle, profile.limits, course, period_s)
+        return made
+
+    antenna = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
+    estimator = estimator_class(profile.estimator.selected, profile.vehicle, course.datum, tuple(antenna))
+    controller = make_controller(profile.controller.selected, course)
+    if around is not None:
+        estimator, controller = around(estimator, controller)
+    pipeline = Pipeline(
+        sources=sources(profile),
+        vehicle=profile.vehicle,
+        limits=profile.limits,
+        estimator=estimator,
+        identifier=identifier,
+        course=course if controller_class.follows_course else None,
+        fence=fence,
+        antenna_m=(antenna[0], antenna[1]),
+        alignment=profile.alignment,
+        datum=course.datum,
+        speed=getattr(profile.controller.selected, "speed", None),
+        telemetry="telemetry" not in lacking(profile),
+        mounting=imu_mounting(profile),
+        control_frame=profile.control_frame,
+        controller=controller,
+        builder=ControllerBuilder(
+            make_controller, controller_class, profile.controller.selected, course, profile.vehicle, profile.limits, fence
+        ),
+        supervisor=Supervisor(),
+        gate=Gate(profile.vehicle, profile.limits),
+        sink=sink,
+        observers=observers,
+    )
+    stop = profile.safety.independent_stop
+    pipeline.setup_fault = setup_fault or stop.refusal
+    pipeline.independent_stop = stop.described
+    pipeline.substitutes = (*substitutes(lacking(profile)), *([stop.notice] if stop.notice else []))
+    devices = {port: _device(port, profile.devices, wiring.link) for port in wiring.ports}
+    return Machine(
+        devices=devices,
+        actuator=wiring.actuator,
+        pipeline=pipeline,
+        rates=wiring.rates,
+        stopwatch=stopwatch,
+        sink=sink,
+        evidence_source=evidence_source,
+        virtual=virtual,
+        corrections=corrections_routes(profile, devices),
+        references={
+            name: ReferenceFrame(course.datum, table.lever_arm_m).truth
+            for name, table in profile.devices.items()
+            if ReferenceState.__name__ in table.messages
+        },
+        truth_port=TRUTH_PORT,
+        unread=_unread(profile, devices, pipeline.observers),
+    )
+
+
+def _unread(profile: Profile, devices: Mapping[str, Device], observers: Observers) -> dict[str, UnreadBytes]:
+    """Return what describes the bytes of each port that carries a stream."""
+    drivers = {name: table.driver.name for name, table in profile.devices.items() if devices[name].transport == "stream"}
+    return {
+        name: UnreadBytes(driver, {each: other for other, each in drivers.items() if other != name}, observers)
+        for name, driver in drivers.items()
+    }
+
+
+def corrections_routes(profile: Profile, devices: Mapping[str, Device]) -> dict[str, frozenset[str]]:
+    """Ports of the sources of corrections by the port of each receiver that takes any."""
+    sources = frozenset(name for name, table in profile.devices.items() if "Corrections" in table.messages)
+    # A receiver that takes corrections and sends some is a moving base: they hold for the rovers beside it and for nobody else.
+    bases = frozenset(name for name in sources if messages.Corrections in devices[name].consumes)
+    routes = {}
+    for name, table in profile.devices.items():
+        if messages.Corrections not in devices[name].consumes:
+            continue
+        if table.corrections_from is not None:
+            routes[name] = frozenset(table.corrections_from)
+        else:
+            routes[name] = bases - {name} if devices[name].moving_base_rover else sources - bases
+    return routes
+
+
+def lacking(profile: Profile) -> frozenset[str]:
+    """Return the capabilities that the actuator of a profile lacks."""
+    found = [device.capabilities for device in profile.devices.values() if device.capabilities is not None]
+    return frozenset(name for name in CAPABILITIES for have in found if not getattr(have, name))
+
+
+def imu_mounting(profile: Profile) -> Mounting:
+    """Return the mounting of the first IMU of a profile, and where the profile states it."""
+    for name, device in profile.devices.items():
+        params = device.driver.selected
+        if messages.ImuSample.__name__ in device.messages and hasattr(params, "mounting_roll_rad"):
+            return Mounting(
+                table=f"devices.{name}.driver.{device.driver.name}",
+                roll_rad=params.mounting_roll_rad,
+                pitch_rad=params.mounting_pitch_rad,
+                yaw_rad=params.mounting_yaw_rad,
+            )
+    return Mounting()
+
+
+def sources(profile: Profile) -> list[Source]:
+    """Return the sensor streams of a profile with their timeouts: the profile's for GNSS and IMU, else ten periods."""
+    explicit = {messages.GnssFix: profile.limits.gnss_silence_s, messages.ImuSample: profile.limits.imu_silence_s}
+    found = []
+    for name, device in profile.devices.items():
+        if device.capabilities is not None or device.rate_hz is None:
+            continue
+        for message in _types(device):
+            if message is ReferenceState:
+                continue  # the drive does not depend on who judges it
+            silence_s = explicit.get(message, 10.0 / device.rate_hz)
+            found.append(Source(name=name, message=message, silence_ns=round(silence_s * 1e9), rate_hz=device.rate_hz))
+    return found
+
+
+def course_message(course: Course, now_ns: int) -> Path:
+    """Convert the course to its log record."""
+    columns: dict[str, Any] = {
+        name: tuple(getattr(course, name).tolist()) for name in ("x_m", "y_m", "yaw_rad", "curvature_per_m", "speed_mps")
+    }
+    return Path(now_ns, course.name, course.closed, **columns)
+
+
+def _device(port: str, tables: Mapping[str, DeviceTable], link: str) -> Device:
+    table = tables.get(port)
+    accepts = [GroundTruth] if table is None else _types(table)
+    if table is None or link == "messages":
+        driver = resolve("driver", MESSAGE_DRIVER)
+        params = driver.Params()
+    else:
+        driver, params = resolve("driver", table.driver.name), table.driver.selected
+    device: Device = driver(params, accepts, COMMAND_LIFETIME_NS)
+    return device
+
+
+def _types(table: DeviceTable) -> list[type[Message]]:
+    return [getattr(messages, name) for name in table.messages]

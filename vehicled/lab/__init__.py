@@ -1,1 +1,0 @@
-"""Experiments, recordings, published replicas, calibration, validation and the failsafe harness; only commands import it."""

@@ -1,0 +1,406 @@
+"""Process of the live view: serves the page and Foxglove's protocol from its pipe. ``python -m vehicled.live.view.server``.
+
+It runs at low priority, so that HTTP, JSON and slow clients take no time from the loop. It ends with the pipe.
+"""
+
+import asyncio
+import logging
+import os
+import socket as sockets
+import sys
+import time
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from socket import gethostname
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.datastructures import Headers, MultipleValuesError
+from websockets.exceptions import NegotiationError
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
+
+from vehicled.live.bridges.child import be_modest, report
+from vehicled.live.bridges.frames import MAX_FRAME_BYTES, FrameKind, Report
+from vehicled.live.control_socket.client import Client
+from vehicled.live.view.access import Access
+from vehicled.live.view.assets import headers, load_assets
+from vehicled.live.view.connection import Connection
+from vehicled.live.view.foxglove import SUBPROTOCOLS, Session, SharedChannels, displaced_status, dropped_status
+from vehicled.live.view.page_state import PageState
+from vehicled.live.view.page_teleop import PageDriver, PageTeleop, parse_message
+from vehicled.live.view.wire import ViewConfig
+from vehicled.log.frames import HEAD
+
+TICK_S = 0.1
+BEAT_S = 0.05
+"""Interval of the beats to the page in control, s."""
+MOST_SOCKETS = 8
+"""Largest number of sockets, pages and Foxglove together."""
+ACCEPTS, BACKLOG = 16, 1024
+"""Connections accepted at once, far fewer than ``MOST_STRANGERS``: a new one must be heard before it is the oldest; and those that
+the kernel keeps meanwhile.
+"""
+MOST_STRANGERS = 128
+"""Largest number of connections that have shown no right to a socket; beyond it the oldest is closed, so that there is always room
+for one more.
+"""
+GREETING_S = 3.0
+"""Timeout of the handshake, s."""
+PARTING_S = 0.3
+"""Time for the last message to a reader that gives way, s."""
+MAX_MESSAGE_BYTES = 4096
+"""Largest message from a page."""
+MAX_SUBSCRIBE_BYTES = 64 << 10
+CONTROL_TIMEOUT_S = 0.5
+"""Timeout for the control socket, s: the readings of the page in control wait meanwhile."""
+PAGE_QUEUE = (30, 4 << 20)
+FOXGLOVE_QUEUE = (4000, 2 << 20)
+
+
+class _Counted(ServerConnection):
+    """Connection that counts as a stranger's from its first byte, and until it has shown its right to a socket."""
+
+    view: "Server"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.view.strangers[self] = None
+        if len(self.view.strangers) > MOST_STRANGERS:
+            oldest = next(iter(self.view.strangers))
+            del self.view.strangers[oldest]
+            oldest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.view.strangers.pop(self, None)
+        self.view.admitted.discard(self)
+        super().connection_lost(exc)
+
+
+class Server:
+    """Server of the child process."""
+
+    def __init__(self, opening: ViewConfig) -> None:
+        self._opening = opening
+        name = gethostname().lower()
+        self._access = Access(opening.token, {name, f"{name.partition('.')[0]}.local", *opening.names})
+        self._assets = load_assets()
+        self._page_state = PageState(opening)
+        self._shared = SharedChannels(opening) if opening.foxglove else None
+        self._pages: dict[Connection, PageDriver | None] = {}
+        self._foxgloves: dict[Connection, Session] = {}
+        self._teleop = PageTeleop(
+            lambda: Client(Path(opening.control_socket), CONTROL_TIMEOUT_S), opening.most_throttle, opening.silence_s
+        )
+        self._fed_s = time.monotonic()
+        self._count = 0
+        self.strangers: dict[ServerConnection, None] = {}
+        """Connections without a right to a socket so far, half-open ones included, the oldest first."""
+        self.admitted: set[ServerConnection] = set()
+        """Connections with a socket."""
+
+    # ------------------------------------------------------------------ the pipe
+
+    async def follow(self, reader: asyncio.StreamReader) -> None:
+        """Read the daemon's frames until the pipe ends."""
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                length, kind = HEAD.unpack(await reader.readexactly(HEAD.size))
+                if length > MAX_FRAME_BYTES:
+                    return
+                data = await reader.readexactly(length)
+                self._fed_s = time.monotonic()
+                if kind == FrameKind.RECORDS:
+                    self._page_state.records(data)
+                    self._to_foxglove(data)
+                elif kind == FrameKind.STATE:
+                    self._page_state.snapshot(data)
+                    self._on_message()
+
+    def _on_message(self) -> None:
+        status, now_ms = self._page_state.status, _now_ms()
+        for driver in self._pages.values():
+            if driver is None or not status:
+                continue
+            before = driver.in_control
+            driver.on_message(status, now_ms)
+            if driver.in_control is not before:
+                self._report_holder()
+
+    def _to_foxglove(self, data: bytes) -> None:
+        if self._shared is None:
+            return
+        wanted = {channel for session in self._foxgloves.values() for channel in session.subscription_of}
+        try:
+            messages = self._shared.messages(data, wanted)
+        except ValueError:
+            return  # The frame is damaged; the picture has counted it.
+        for connection, session in self._foxgloves.items():
+            for channel, t_ns, payload in messages:
+                if channel in session.subscription_of:
+                    connection.put(session.data(channel, t_ns, payload))
+
+    # ------------------------------------------------------------------ clocks
+
+    async def tick(self) -> None:
+        """Send the changes to all pages, encoded once."""
+        due_s = time.monotonic()
+        while True:
+            due_s = max(due_s + TICK_S, time.monotonic())
+            await asyncio.sleep(due_s - time.monotonic())
+            text = self._page_state.tick(time.monotonic() - self._fed_s)
+            for page in self._pages:
+                page.put(text)
+
+    async def beat(self) -> None:
+        """Send a beat; its echo dates the page's readings."""
+        while True:
+            await asyncio.sleep(BEAT_S)
+            for page, driver in self._pages.items():
+                if driver is not None and driver.in_control:
+                    page.put_first(f'{{"k":"beat","b":{_now_ms()}}}')
+
+    # ------------------------------------------------------------------ HTTP
+
+    def answer(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Return a file of the page, or None to open a socket."""
+        try:
+            host, origin = request.headers.get("Host"), request.headers.get("Origin")
+            upgrade, asked = request.headers.get("Upgrade", ""), request.headers.get("Sec-WebSocket-Protocol", "")
+            bearer = request.headers.get("Authorization", "")
+        except MultipleValuesError:
+            return _refuse(HTTPStatus.BAD_REQUEST, "duplicate header")
+        if host is None or not self._access.ours(host):
+            return _refuse(
+                HTTPStatus.MISDIRECTED_REQUEST, "unknown host name: use the computer's address, or add the name to view.names"
+            )
+        url = urlsplit(request.path)
+        if upgrade.lower() == "websocket":
+            token = _token(url.query) or bearer.removeprefix("Bearer ")
+            return self._refusal(url.path, token, host, origin, asked) or self._admit(connection, page=_protocol(asked) is None)
+        if url.path == "/access":
+            # Return a normal answer, because a browser would log an error status in its console.
+            known = self._access.knows(bearer.removeprefix("Bearer "))
+            return _respond(HTTPStatus.OK, headers(host, "application/json"), b'{"known":%s}' % (b"true" if known else b"false"))
+        asset = self._assets.get(url.path)
+        if asset is None:
+            return _refuse(HTTPStatus.NOT_FOUND, "not found")
+        return _respond(HTTPStatus.OK, headers(host, asset.media_type), asset.body)
+
+    def _refusal(self, path: str, token: str, host: str, origin: str | None, asked: str) -> Response | None:
+        """Return why a client has no right to a socket; None if it has."""
+        if _protocol(asked) is not None:
+            if self._shared is None:
+                return _refuse(HTTPStatus.NOT_FOUND, "Foxglove is disabled: set view.foxglove in the profile")
+            if not self._access.reads_foxglove(origin, host, token):
+                return _refuse(HTTPStatus.FORBIDDEN, "token required: ws://HOST:PORT/?token=TOKEN")
+            return None
+        if path != "/socket" or not self._access.same_site(origin, host):
+            return _refuse(HTTPStatus.FORBIDDEN, "only this server's own page may open this socket")
+        if not self._access.knows(token):
+            return _refuse(HTTPStatus.UNAUTHORIZED, "token required")
+        return None
+
+    def _admit(self, connection: ServerConnection, *, page: bool) -> Response | None:
+        """Return None if there is room for one more socket, else the refusal."""
+        if len(self.admitted) >= MOST_SOCKETS and not (page and self._opening.teleop and self._make_room()):
+            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_SOCKETS} clients are connected already: close one")
+        self.strangers.pop(connection, None)
+        self.admitted.add(connection)
+        return None
+
+    def _make_room(self) -> bool:
+        """Close the oldest reader that is not in control, so that a person with the token can always open a page and stop."""
+        readers = [*self._foxgloves, *(page for page, driver in self._pages.items() if driver is None or not driver.in_control)]
+        oldest = next((reader for reader in readers if reader.socket in self.admitted), None)
+        if oldest is None:
+            return False
+        self.admitted.discard(oldest.socket)
+        oldest.put_first(_DISPLACED if oldest in self._pages else displaced_status())
+        asyncio.get_running_loop().call_later(PARTING_S, oldest.abort)
+        return True
+
+    # ------------------------------------------------------------------ sockets
+
+    async def serve(self, socket: ServerConnection) -> None:
+        """Serve one open socket."""
+        if socket.subprotocol is None:
+            await self._serve_page(socket)
+        elif self._shared is not None:
+            await self._serve_foxglove(socket, self._shared)
+
+    async def _serve_page(self, socket: ServerConnection) -> None:
+        page = Connection(socket, *PAGE_QUEUE)
+        self._count += 1
+        driver = PageDriver(self._teleop, f"web page {self._count} at {page.peer}") if self._opening.teleop else None
+        origin = driver.origin if driver is not None else ""
+        page.put_first(self._page_state.hello(teleop=self._opening.teleop, origin=origin, holder=self._holder()))
+        if driver is not None and self._page_state.status:
+            driver.on_message(self._page_state.status, _now_ms())
+        self._pages[page] = driver
+        sender = asyncio.create_task(page.send())
+        try:
+            async for text in page.messages():
+                message = parse_message(text) if driver is not None and len(text) <= MAX_MESSAGE_BYTES else None
+                if driver is None or message is None:
+                    page.put_first(_note("this page is read-only" if driver is None else "not understood"))
+                    continue
+                before = driver.in_control
+                note = driver.on_page_message(message, _now_ms())
+                if note:
+                    page.put_first(_note(note))
+                if driver.in_control is not before:
+                    self._report_holder()
+        finally:
+            sender.cancel()
+            del self._pages[page]
+            if driver is not None and driver.in_control:
+                driver.release()
+                self._report_holder()
+
+    def _report_holder(self) -> None:
+        """Tell every page which client is in control."""
+        holder = self._holder()
+        for page, driver in self._pages.items():
+            page.put_first(_text({"k": "control", "mine": driver is not None and driver.in_control, "holder": holder}))
+
+    def _holder(self) -> str:
+        return self._teleop.holder.origin if self._teleop.holder is not None else ""
+
+    async def _serve_foxglove(self, socket: ServerConnection, shared: SharedChannels) -> None:
+        connection, session = Connection(socket, *FOXGLOVE_QUEUE), Session(shared)
+        for message in shared.greeting:
+            connection.put_first(message)
+        self._foxgloves[connection] = session
+        tasks = [asyncio.create_task(connection.send()), asyncio.create_task(_report_drops(connection))]
+        try:
+            async for text in connection.messages():
+                for answer in session.receive(text):
+                    connection.put(answer)
+        finally:
+            for task in tasks:
+                task.cancel()
+            del self._foxgloves[connection]
+
+    def close(self) -> None:
+        """Close all connections after the pipe ended."""
+        self._teleop.close()
+        for page in self._pages:
+            page.put_first(_text({"k": "over"}))
+
+
+_DISPLACED = '{"k":"displaced"}'
+
+
+async def _report_drops(connection: Connection) -> None:
+    errors = 0
+    while True:
+        await asyncio.sleep(1.0)
+        if connection.outbox.dropped != errors:
+            errors = connection.outbox.dropped
+            connection.put_first(dropped_status(errors))
+
+
+def _protocol(asked: str) -> Subprotocol | None:
+    """Return the first supported subprotocol among the client's offers."""
+    offered = {name.strip() for name in asked.split(",")}
+    return next((Subprotocol(name) for name in SUBPROTOCOLS if name in offered), None)
+
+
+def _choose(connection: ServerConnection, offered: Any) -> Subprotocol | None:
+    chosen = _protocol(",".join(offered))
+    if offered and chosen is None:
+        raise NegotiationError(f"unsupported subprotocol; use one of {', '.join(SUBPROTOCOLS)}")
+    return chosen
+
+
+def _token(query: str) -> str:
+    try:
+        return parse_qs(query, max_num_fields=8).get("token", [""])[0]
+    except ValueError:
+        return ""
+
+
+def _refuse(status: HTTPStatus, why: str) -> Response:
+    return _respond(status, [("Content-Type", "text/plain; charset=utf-8")], why.encode() + b"\n")
+
+
+def _respond(status: HTTPStatus, pairs: list[tuple[str, str]], body: bytes) -> Response:
+    fields = Headers([*pairs, ("Content-Length", str(len(body))), ("Connection", "close")])
+    return Response(status.value, status.phrase, fields, body)
+
+
+def _note(text: str) -> str:
+    return _text({"k": "note", "text": text})
+
+
+def _text(message: dict[str, Any]) -> str:
+    return msgspec.json.encode(message).decode()
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+async def run() -> None:
+    """Serve until the pipe ends."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 20)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(0, "rb", buffering=0))
+    length, _ = HEAD.unpack(await reader.readexactly(HEAD.size))
+    opening = msgspec.msgpack.decode(await reader.readexactly(length), type=ViewConfig)
+    server = Server(opening)
+    connection_class = type("Counted", (_Counted,), {"view": server})
+    try:
+        listener = await serve(
+            server.serve,
+            opening.host,
+            opening.port,
+            backlog=ACCEPTS,
+            process_request=server.answer,
+            subprotocols=[Subprotocol(name) for name in SUBPROTOCOLS],
+            select_subprotocol=_choose,
+            create_connection=connection_class,
+            compression=None,
+            open_timeout=GREETING_S,
+            close_timeout=1.0,
+            ping_interval=5.0,
+            ping_timeout=10.0,
+            max_size=MAX_SUBSCRIBE_BYTES,
+            max_queue=16,
+            write_limit=32 << 10,
+            server_header=None,
+        )
+    except OSError as error:
+        report(Report(state="failed", detail=f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"))
+        return
+    for each in listener.sockets:
+        # asyncio takes one number for both; the kernel may keep more connections than are accepted at once.
+        with sockets.socket(fileno=os.dup(each.fileno())) as listening:
+            listening.listen(BACKLOG)
+    async with listener:
+        report(Report(state="listening", port=next(iter(listener.sockets)).getsockname()[1]))
+        clocks = [asyncio.create_task(server.tick()), asyncio.create_task(server.beat())]
+        await server.follow(reader)
+        for clock in clocks:
+            clock.cancel()
+        server.close()
+        # Leave time to send the last messages.
+        await asyncio.sleep(0.05)
+
+
+def main() -> int:
+    """Run the view's process."""
+    be_modest()
+    # Bad requests of strangers must not clutter the driver's terminal.
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    asyncio.run(run())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

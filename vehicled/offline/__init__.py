@@ -1,0 +1,1 @@
+"""Logs, recordings, studies, twins and learning: none of it needs a vehicle."""

@@ -1,0 +1,407 @@
+"""Single pass over a log that collects everything the report shows, in memory independent of the run's length."""
+
+import json
+import os
+import tomllib
+from contextlib import ExitStack
+from typing import Any, ClassVar
+
+import numpy as np
+
+from vehicled.core.attribution import NO_HOLDER, holder_name
+from vehicled.core.messages import (
+    ActuatorCommand,
+    CarrierSolution,
+    Cause,
+    ControlCommand,
+    ControlLevel,
+    ControlReason,
+    Direction,
+    EstimatorStatus,
+    Event,
+    Fault,
+    GarbageCollection,
+    GnssFix,
+    GroundTruth,
+    Heading,
+    HostHealth,
+    Identification,
+    ImuSample,
+    Message,
+    Mode,
+    ModeChange,
+    MotorStatus,
+    OperatorCommand,
+    Path,
+    PortEvent,
+    Reaction,
+    StateEstimate,
+    SteeringFeedback,
+    TaskTick,
+    WheelSpeed,
+    largest_variance,
+)
+from vehicled.log.errors import LogError
+from vehicled.log.older import renewed
+from vehicled.log.reader import LogReader, run_parts
+from vehicled.log.schema import CHANNELS, RunHeader
+from vehicled.offline.analysis.bins import Distribution
+from vehicled.offline.analysis.course import course_notes, course_of
+from vehicled.offline.analysis.report.join import LatencyJoin
+from vehicled.offline.analysis.report.thin import COLUMNS, Axis, States, Thinned
+from vehicled.offline.analysis.report.trace import Trace
+from vehicled.offline.analysis.report.wires import PortCount, count
+from vehicled.offline.analysis.timing import Timing, TimingScan, gap_note
+from vehicled.offline.analysis.truth import TruthJoin
+from vehicled.ros.fields import fields_of
+
+KEPT = 2_000
+"""Largest number of faults, events and the like to keep; more are only counted."""
+_CHUNKS_AT_ONCE = 64
+_ELLIPSES = 48
+_PARAMETERS = tuple(name for name in Identification.__struct_fields__ if name != "t_ns")
+FIELDS: dict[type[Message], tuple[str, ...]] = {
+    ControlCommand: (
+        "wheel_angle_rad", "throttle", "brake", "target_speed_mps", "cross_track_m", "heading_error_rad", "iterations",
+    ),
+    ActuatorCommand: ("throttle", "brake", "wheel_angle_rad"),
+    StateEstimate: ("speed_mps", "rejected", "rejected_in_a_row"),
+    GroundTruth: (
+        "speed_mps", "wheel_angle_rad", "battery_v", "position_sigma_m", "yaw_sigma_rad", "speed_sigma_mps",
+    ),
+    GnssFix: ("satellites", "hdop", "correction_age_s"),
+    HostHealth: ("disk_free_share", "memory_free_share", "cpu_busy_share", "log_backlog_share", "temperature_k"),
+    MotorStatus: ("motor_current_a", "input_current_a", "input_voltage_v", "controller_temperature_k", "motor_temperature_k"),
+    WheelSpeed: ("speed_mps",),
+    SteeringFeedback: ("wheel_angle_rad",),
+    Identification: _PARAMETERS,
+}  # fmt: skip
+"""Fields drawn unchanged."""
+_LOOSE: tuple[type[Message], ...] = tuple(kind for kind in FIELDS if not all(field.is_fixed for field in fields_of(kind)))
+"""Types of variable size among them; rare enough to be read one by one."""
+_ARRAYS: tuple[type[Message], ...] = (
+    *(kind for kind in FIELDS if kind not in _LOOSE), TaskTick, ImuSample, Heading, GarbageCollection,
+)  # fmt: skip
+_RARE: tuple[type[Message], ...] = (Fault, ModeChange, Event, PortEvent, OperatorCommand, Path)
+
+
+class Findings:
+    """Data of a log for the report."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Read the run whose first file is ``path``. Raises :class:`LogError` for an invalid log."""
+        self.path = os.fspath(path)
+        self.files = run_parts(path)
+        self.notes: list[str] = []
+        self.header: RunHeader | None = None
+        self.end: dict[str, str] = {}
+        self.limits: dict[str, float] = {}
+        self.datum: dict[str, float] = {}
+        self.series: dict[str, Thinned] = {}
+        self.states: dict[str, States] = {
+            "mode": States(tuple(Mode)),
+            "reaction": States(tuple(Reaction)),
+            "carrier": States(tuple(reversed(CarrierSolution))),
+            "estimator": States((2, 1, 0, 3)),
+            "level": States(tuple(ControlLevel)),
+            "reason": States(tuple(ControlReason)),
+        }
+        self.misses: dict[int, Any] = {}
+        """Misses per column, by cause."""
+        self.holders: dict[int, dict[str, int]] = {}
+        """Misses by cause and holder of the loop."""
+        self.skips = np.zeros(COLUMNS, np.int64)
+        self.bins: dict[tuple[int, str], Distribution] = {}
+        """Histograms by task and quantity."""
+        self.rare: dict[type[Message], list[Any]] = {kind: [] for kind in _RARE}
+        self.rare_counts: dict[type[Message], int] = dict.fromkeys(_RARE, 0)
+        self.ports: dict[tuple[str, Direction], PortCount] = {}
+        self.counts: dict[str, int] = {}
+        self.types: dict[str, str] = {}
+        self.seen: dict[str, int] = {}
+        """Number of messages read as arrays, by topic."""
+        self.traces = {"estimate": Trace(), "truth": Trace()}
+        self.ellipses: dict[int, tuple[float, float, float, float, float]] = {}
+        """Estimates by time: x, y, and the covariance xx, xy, yy."""
+        self.place = np.full((COLUMNS, 2), np.nan)
+        """Estimated position in every column, m."""
+        self.clipped = {bit: np.zeros(COLUMNS, np.int64) for bit in (1, 2, 4, 8)}
+        self.nis_outside = 0
+        self._last_nis = float("nan")
+        self._timing_scan = TimingScan()
+        self._read()
+
+    # ------------------------------------------------------------------ the files
+
+    def _read(self) -> None:
+        with ExitStack() as stack:
+            readers = [stack.enter_context(LogReader(file)) for file in self.files]
+            self._open(readers)
+            for log in readers:
+                self._file(log)
+        self._timing()
+
+    def _open(self, readers: list[LogReader]) -> None:
+        first = readers[0]
+        self.header = first.header if first.is_vehicled_log else None
+        bounds = [found for log in readers if (found := _bounds(log)) is not None]
+        start = min((low for low, _ in bounds), default=0)
+        stop = max((high for _, high in bounds), default=0)
+        self.axis = Axis(min(start, self.header.start_monotonic_ns) if self.header and start else start, stop)
+        self.origin_ns = self.header.start_monotonic_ns if self.header else start
+        self.empty = not bounds
+        names = {row.name: number for number, row in enumerate(self.header.tasks)} if self.header else {}
+        self.journey = LatencyJoin(names)
+        for log in readers:
+            if self.header is not None and (not log.is_vehicled_log or log.header.run_id != self.header.run_id):
+                raise LogError(f"{log.path}: belongs to another run than {self.path}")
+            self.end = log.end or self.end
+            if log.layout.problem:
+                self.notes.append(f"{os.path.basename(log.path)} is incomplete: {log.layout.problem}. What is whole is shown.")
+        if self.header is not None:
+            self._attachments(first)
+        self.course_notes = course_notes(first) if self.header is not None else []
+        self.truth = TruthJoin(self._put, course_of(first) if self.header is not None else None)
+
+    def _attachments(self, log: LogReader) -> None:
+        try:
+            profile = tomllib.loads(log.attachment("profile.toml").decode())
+            vehicle = profile.get("vehicle", {})
+            self.limits = {k: float(v) for k, v in profile.get("limits", {}).items() if isinstance(v, int | float)}
+            self.limits["max_wheel_rad"] = float(vehicle.get("steering", {}).get("max_wheel_rad", "nan"))
+        except (LogError, ValueError, AttributeError, TypeError) as error:
+            self.notes.append(f"The profile in the log cannot be read, so limits are not drawn: {self._named(error)}")
+        try:
+            self.datum = json.loads(log.attachment("course.json"))["datum"]
+        except (LogError, ValueError, KeyError, TypeError):
+            self.datum = {}
+
+    def _file(self, log: LogReader) -> None:
+        name = os.path.basename(log.path)
+        waiting: dict[type[Message], list[Any]] = {}
+        try:
+            for number, (kind, rows) in enumerate(log.arrays(*_ARRAYS)):
+                waiting.setdefault(kind, []).append(rows)
+                if number % (_CHUNKS_AT_ONCE * 8) == _CHUNKS_AT_ONCE * 8 - 1:
+                    self._batch(waiting)
+            self._batch(waiting)
+            self.notes += [f"{note}." for note in gap_note(log, name)]
+            for record in log.messages(*_RARE, *_LOOSE):
+                if type(record.message) in _LOOSE:
+                    self._loose(record.message)
+                    continue
+                message = renewed(record.message)
+                kept = self.rare[type(message)]
+                self.rare_counts[type(message)] += 1
+                if len(kept) < (4 if type(message) is Path else KEPT):
+                    kept.append(message)
+            count(log, self.ports)
+        except LogError as error:
+            self.notes.append(f"{name} cannot be read to its end: {self._named(error)}")
+        self.truth.advance(final=True)
+        self.journey.advance(final=True)
+        statistics = log.layout.statistics
+        for channel in log.layout.channels.values():
+            schema = log.layout.schemas.get(channel.schema_id)
+            self.types[channel.topic] = schema.name if schema else ""
+            if statistics is not None:
+                found = statistics.channel_message_counts.get(channel.id, 0)
+                self.counts[channel.topic] = self.counts.get(channel.topic, 0) + found
+        if log.damaged_chunks:
+            self.notes.append(f"{log.damaged_chunks} of {len(log.layout.chunks)} chunks of {name} are damaged and left out.")
+        if statistics is None:
+            self.notes.append(f"{name} has no summary: messages are counted only where they are read.")
+
+    def _named(self, error: Exception) -> str:
+        """Return the error text without the folders of the user who made the report."""
+        text = str(error)
+        for file in self.files:
+            text = text.replace(file, os.path.basename(file))
+        return text
+
+    def _timing(self) -> None:
+        self.timing: Timing | None = None
+        if self.header is None:
+            return
+        try:
+            # Truncation and damage are already noted.
+            self.timing = self._timing_scan.result(self.header, self.files, complete=True, notes=[])
+        except LogError as error:
+            self.notes.append(f"Deadlines cannot be judged: {self._named(error)}")
+
+    # ------------------------------------------------------------------ what is in them
+
+    def _batch(self, waiting: dict[type[Message], list[Any]]) -> None:
+        for kind, pieces in waiting.items():
+            rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            topic = CHANNELS[kind].topic
+            self.seen[topic] = self.seen.get(topic, 0) + len(rows)
+            if kind in TimingScan.TYPES:
+                self._timing_scan.add(kind, rows)
+            if kind is TaskTick:
+                self._ticks(rows)
+                continue
+            t_ns = rows["t_ns"]
+            columns = self.axis.columns(t_ns)
+            name = topic.rsplit("/", 1)[-1]
+            for field in FIELDS.get(kind, ()):
+                if field in (rows.dtype.names or ()):
+                    self._series(f"{name}.{field}").add(columns, rows[field])
+            special = self._SPECIAL.get(kind)
+            if special is not None:
+                special(self, rows, columns)
+            if kind in TruthJoin.TYPES:
+                self.truth.add(kind, rows)
+        waiting.clear()
+        self.truth.advance()
+        self.journey.advance()
+
+    def _loose(self, message: Message) -> None:
+        kind = type(message)
+        topic = CHANNELS[kind].topic
+        self.seen[topic] = self.seen.get(topic, 0) + 1
+        columns = self.axis.columns(np.array([message.t_ns]))  # type: ignore[attr-defined]
+        for field in FIELDS[kind]:
+            self._series(f"{topic.rsplit('/', 1)[-1]}.{field}").add(columns, np.array([float(getattr(message, field))]))
+
+    def _series(self, name: str) -> Thinned:
+        found = self.series.get(name)
+        if found is None:
+            found = self.series[name] = Thinned()
+        return found
+
+    def _put(self, name: str, t_ns: Any, values: Any) -> None:
+        self._series(f"error.{name}").add(self.axis.columns(t_ns), values)
+
+    def _ticks(self, rows: Any) -> None:
+        columns = self.axis.columns(rows["release_ns"])
+        self.journey.ticks(rows)
+        for task in np.unique(rows["task"]).tolist():
+            mine = rows["task"] == task
+            ticks, at = rows[mine], columns[mine]
+            response = ticks["end_ns"] - ticks["release_ns"]
+            self._series(f"task_tick.{task}.response_share").add(at, response / np.maximum(ticks["deadline_ns"], 1))
+            lateness = ticks["start_ns"] - ticks["release_ns"]
+            durations = {"lateness": lateness, "execution": ticks["end_ns"] - ticks["start_ns"], "response": response}
+            for quantity, values in durations.items():
+                if (task, quantity) not in self.bins:
+                    self.bins[task, quantity] = Distribution()
+                self.bins[task, quantity].add(values)
+        missed = (rows["missed"] != 0) & (columns >= 0)
+        for cause in np.unique(rows["cause"][missed]).tolist():
+            found = np.bincount(columns[missed & (rows["cause"] == cause)], minlength=COLUMNS)
+            self.misses[cause] = self.misses.get(cause, 0) + found
+        for row in np.flatnonzero(missed & (rows["holder"] != NO_HOLDER)).tolist():
+            self._held(int(rows["cause"][row]), int(rows["holder"][row]))
+        skipped = (rows["skipped"] > 0) & (columns >= 0)
+        np.add.at(self.skips, columns[skipped], rows["skipped"][skipped].astype(np.int64))
+
+    def _held(self, cause: int, holder: int) -> None:
+        callbacks = self.header.holders if self.header else []
+        name = holder_name(cause, holder, [row.name for row in self.header.tasks] if self.header else [], callbacks)
+        found = self.holders.setdefault(cause, {})
+        found[name] = found.get(name, 0) + 1
+
+    def _estimates(self, rows: Any, columns: Any) -> None:
+        covariance = rows["covariance"]
+        self.states["estimator"].add(columns, rows["status"])
+        # An uninitialised filter has no meaningful numbers.
+        begun = rows["status"] != EstimatorStatus.UNINITIALISED
+        rows, columns, covariance = rows[begun], columns[begun], covariance[begun]
+        if not len(rows):
+            return
+        with np.errstate(invalid="ignore"):
+            self._series("sigma.position_m").add(
+                columns, np.sqrt(largest_variance(covariance[:, 0], covariance[:, 1], covariance[:, 5]))
+            )
+            self._series("sigma.yaw_rad").add(columns, np.sqrt(covariance[:, 10]))
+            self._series("sigma.speed_mps").add(columns, np.sqrt(covariance[:, 15]))
+        self.traces["estimate"].add(rows["x_m"], rows["y_m"])
+        inside = columns >= 0
+        self.place[columns[inside], 0], self.place[columns[inside], 1] = rows["x_m"][inside], rows["y_m"][inside]
+        slots = columns * _ELLIPSES // COLUMNS
+        for row in np.flatnonzero(np.diff(slots, prepend=-1)).tolist():
+            c = covariance[row]
+            values = (float(rows["x_m"][row]), float(rows["y_m"][row]), float(c[0]), float(c[1]), float(c[5]))
+            if slots[row] >= 0 and all(map(np.isfinite, values)):
+                self.ellipses.setdefault(int(rows["t_ns"][row]), values)
+        # Between two fixes the estimates repeat the last value.
+        nis = rows["normalised_innovation_squared"]
+        fresh = np.isfinite(nis) & (nis != np.concatenate([[self._last_nis], nis[:-1]]))
+        self._last_nis = float(nis[-1])
+        self.nis_outside += int((nis[fresh] > NIS_95).sum())
+        self._series("nis").add(columns[fresh], nis[fresh])
+
+    def _actuators(self, rows: Any, columns: Any) -> None:
+        self.states["mode"].add(columns, rows["mode"])
+        self.states["reaction"].add(columns, rows["reaction"])
+        for field in ("estimate_age_ns", "gnss_age_ns", "imu_age_ns", "odometry_age_ns"):
+            if field in rows.dtype.names:
+                told = rows[field] >= 0
+                self._series(f"age.{field[:-7]}_ms").add(columns[told], rows[field][told] * 1e-6)
+        dated = rows["newest_input_ns"] > 0
+        self._series("age.wire_ms").add(columns[dated], (rows["t_ns"] - rows["newest_input_ns"])[dated] * 1e-6)
+        for bit, found in self.clipped.items():
+            hit = ((rows["clipped"] & bit) != 0) & (columns >= 0)
+            np.add.at(found, columns[hit], 1)
+
+    def _controls(self, rows: Any, columns: Any) -> None:
+        self.states["level"].add(columns, rows["level"])
+        if "reason" in rows.dtype.names:
+            self.states["reason"].add(columns, rows["reason"])
+
+    def _fixes(self, rows: Any, columns: Any) -> None:
+        self.states["carrier"].add(columns, rows["carrier"])
+        covariance = rows["position_covariance_m2"]
+        with np.errstate(invalid="ignore"):
+            self._series("gnss_fix.sigma_m").add(columns, np.sqrt(covariance[:, 0] + covariance[:, 4]))
+        self.journey.measured("GNSS epoch", rows)
+
+    def _imu(self, rows: Any, columns: Any) -> None:
+        self.journey.measured("IMU sample", rows)
+
+    def _collections(self, rows: Any, columns: Any) -> None:
+        self._series("collector.ms").add(columns, rows["duration_ns"] * 1e-6)
+
+    def _truth(self, rows: Any, columns: Any) -> None:
+        self.traces["truth"].add(rows["x_m"], rows["y_m"])
+
+    _SPECIAL: ClassVar[Any] = {
+        StateEstimate: _estimates, ActuatorCommand: _actuators, ControlCommand: _controls, GnssFix: _fixes, ImuSample: _imu,
+        GroundTruth: _truth, GarbageCollection: _collections,
+    }  # fmt: skip
+
+    # ------------------------------------------------------------------ for those who tell it
+
+    def seconds(self, t_ns: int) -> float:
+        """Return the time of the run, s."""
+        return (t_ns - self.origin_ns) * 1e-9
+
+    def has(self, name: str) -> bool:
+        """True if a series has values."""
+        return name in self.series and self.series[name].n > 0
+
+    def task_name(self, number: int) -> str:
+        """Return the name of a task in the rate table."""
+        rows = self.header.tasks if self.header else []
+        return rows[number].name if number < len(rows) else f"task {number}"
+
+    def cause_name(self, number: int) -> str:
+        return Cause(number).name.lower().replace("_", " ") if number in set(Cause) else f"cause {number}"
+
+
+NIS_95 = 5.991
+"""95 % quantile of the chi-square distribution with two degrees of freedom."""
+
+
+def _bounds(log: LogReader) -> tuple[int, int] | None:
+    """Return first and last time in a file. A damaged head must not stretch the axis over centuries."""
+    chunks = log.layout.chunks
+    if not len(chunks):
+        return None
+    start, stop = chunks["start_ns"].astype(np.float64), chunks["end_ns"].astype(np.float64)
+    day_ns = 86_400e9
+    near = (np.abs(start - np.median(start)) < 7 * day_ns) & (stop >= start) & (stop - start < day_ns)
+    if not near.any():
+        return None
+    return int(chunks["start_ns"][near].min()) - log.offset_ns, int(chunks["end_ns"][near].max()) - log.offset_ns

@@ -1,0 +1,95 @@
+"""Commands ``vehicled failsafe list | test``."""
+
+import os
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from vehicled.daemon.app import SetupError
+from vehicled.offline.failsafe import document
+from vehicled.offline.failsafe.report import TrialResult, lines, show, to_json
+from vehicled.run.terminal import Progress
+from vehicled.safety.matrix import MATRIX
+
+LOCKSTEP_N, WALL_N = 20, 3
+
+
+def listing(arguments: Namespace) -> int:
+    """Print the matrix."""
+    if arguments.markdown:
+        sys.stdout.write(document.markdown())
+        return 0
+    print(document.plain(shutil.get_terminal_size().columns))
+    return 0
+
+
+def test(arguments: Namespace) -> int:
+    """Inject the faults, measure and report. Exit status 1 if a trial failed."""
+    rows = _rows(arguments.row)
+    clocks = [arguments.clock] if arguments.clock else ["lockstep", "wall"]
+    links = [arguments.link] if arguments.link else ["messages", "wires"]
+    trials: list[TrialResult] = []
+    progress = Progress()
+    for clock in clocks:
+        run = _lockstep if clock == "lockstep" else _wall
+        n = arguments.n or (LOCKSTEP_N if clock == "lockstep" else WALL_N)
+        for done, total, trial in run(rows, links, n, arguments.seed):
+            trials.append(trial)
+            failed = sum(bool(each.problem) for each in trials)
+            if progress.due() or done == total:
+                progress.show(f"{clock}: {done} of {total} trials, {failed} failed, row {trial.row}")
+    progress.close()
+    if not trials:
+        raise SetupError(
+            "no fault matches --row, --link and --clock: wall time covers rows 1, 6, 17 and 24 to 29, and some rows need one link"
+        )
+    found = lines(trials)
+    if arguments.json:
+        print(to_json(found))
+    else:
+        show(found)
+    return 0 if not any(trial.problem for trial in trials) else 1
+
+
+def _rows(chosen: Sequence[int]) -> list[int]:
+    known = [row.number for row in MATRIX]
+    for number in chosen:
+        if number not in known:
+            raise SetupError(f"no row {number}: the matrix has rows {known[0]} to {known[-1]}")
+    return list(chosen) or known
+
+
+def _lockstep(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> Iterator[tuple[int, int, TrialResult]]:
+    """Run trials on all processors. Each trial is independent of those that run in parallel."""
+    from vehicled.offline.failsafe.injections import INJECTIONS
+
+    jobs = [
+        (index, link, seed + k)
+        for index, injection in enumerate(INJECTIONS)
+        if injection.row in rows
+        for link in links
+        if link in injection.links
+        for k in range(n)
+    ]
+    with ProcessPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
+        for done, trial in enumerate(pool.map(_one, jobs, chunksize=max(1, min(n, 10))), start=1):
+            yield done, len(jobs), trial
+
+
+def _one(job: tuple[int, str, int]) -> TrialResult:
+    from vehicled.offline.failsafe.injections import INJECTIONS
+    from vehicled.offline.failsafe.trial import run_trial
+
+    index, link, seed = job
+    return run_trial(INJECTIONS[index], link, seed)
+
+
+def _wall(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> Iterator[tuple[int, int, TrialResult]]:
+    """Run trials one after the other, because parallel ones would disturb each other."""
+    from vehicled.offline.failsafe.wall import WALL, run_wall
+
+    jobs = [(each, link, seed + k) for each in WALL if each.row in rows for link in links if link in each.links for k in range(n)]
+    for done, (each, link, one_seed) in enumerate(jobs, start=1):
+        yield done, len(jobs), run_wall(each, link, one_seed)

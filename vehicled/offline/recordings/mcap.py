@@ -1,0 +1,133 @@
+"""Our own logs as recordings: what the devices sent and what the actuators got, to be estimated anew.
+
+The truth is that of a simulator or of a reference system, where there was one, else the RTK track. What the daemon believed is the
+published estimate.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from vehicled.core.messages import (
+    ActuatorCommand,
+    GnssFix,
+    GroundTruth,
+    Heading,
+    ImuSample,
+    Message,
+    MotorStatus,
+    StateEstimate,
+    SteeringFeedback,
+    WheelSpeed,
+)
+from vehicled.log.errors import LogError
+from vehicled.log.reader import LogReader, run_parts
+from vehicled.offline.recordings import track_truth
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.recording import UNKNOWN_COURSE, Array, Poses, Recording, Times, Truth, seconds
+from vehicled.paths.errors import CourseError
+from vehicled.paths.stored import datum_of
+from vehicled.profile import parse
+
+INPUTS = (GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, ActuatorCommand)
+STEP_NS = 20_000_000
+"""Estimates are judged at 50 Hz: a vehicle does nothing faster."""
+MAX_SPAN_NS = 10_000 * 10**9
+"""Largest duration of a foreign log: almost three hours. Beyond it the stamps are wrong."""
+
+
+def load(path: str | os.PathLike[str], name: str = "") -> Recording:
+    """A log of ours, with all its parts. Raises :class:`RecordingError` and :class:`~vehicled.log.errors.LogError`."""
+    inputs: list[Message] = []
+    estimates: list[StateEstimate] = []
+    truths: list[GroundTruth] = []
+    with LogReader(path) as log:
+        imported = bool(log.header.imported)
+        course = "" if log.header.course == UNKNOWN_COURSE else log.header.course
+        loaded = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml")
+        try:
+            datum = datum_of(log.attachment("course.json"))
+        except CourseError as error:
+            raise RecordingError(f"{path}: {error}") from error
+    for part in run_parts(path):
+        with LogReader(part) as log:
+            for record in log.messages(*INPUTS, StateEstimate, GroundTruth):
+                message = record.message
+                if isinstance(message, StateEstimate):
+                    estimates.append(message)
+                elif isinstance(message, GroundTruth):
+                    truths.append(message)
+                else:
+                    inputs.append(message)
+    fixes = [m for m in inputs if isinstance(m, GnssFix)]
+    if not fixes or (not estimates and not imported):
+        what = "state estimate" if fixes else "GNSS fix"
+        raise RecordingError(f"{path}: holds no {what}: there is nothing to compare in it")
+    profile = loaded.profile
+    arm = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
+    lever_arm = (arm[0], arm[1], arm[2])
+    kept = _thinned(estimates)
+    steps = np.array([m.t_ns for m in kept], dtype=np.int64)
+    if not kept:
+        # A foreign log: nobody on board estimated anything.
+        if fixes[-1].t_rx_ns - fixes[0].t_rx_ns > MAX_SPAN_NS:
+            raise RecordingError(f"{path}: lasts longer than {MAX_SPAN_NS * 1e-9:.0f} s by its stamps: cut it, or mend its clock")
+        steps = np.arange(fixes[0].t_rx_ns, fixes[-1].t_rx_ns + 1, STEP_NS, dtype=np.int64)
+    _, east, north = track_truth.places(fixes, datum)
+    arrivals = [m.t_rx_ns for m in fixes]
+    return Recording(
+        name=name or Path(path).stem,
+        kind="log",
+        vehicle=profile.vehicle,
+        datum=datum,
+        inputs=inputs,
+        steps_ns=steps.tolist(),
+        truth=_told(steps, truths) if len(truths) > 1 else track_truth.of_fixes(steps, fixes, datum, lever_arm),
+        raw_x_m=track_truth.held(steps, arrivals, east),
+        raw_y_m=track_truth.held(steps, arrivals, north),
+        published=Poses(*(_column(kept, name) for name in ("x_m", "y_m", "yaw_rad", "speed_mps"))) if kept else Poses(),
+        lever_arm_m=lever_arm,
+        source=os.fspath(path),
+        course=course,
+        truth_sigma=_sigma(truths),
+    )
+
+
+def is_ours(path: str | os.PathLike[str]) -> bool:
+    """True if vehicled wrote the log; False also for unreadable files."""
+    try:
+        with LogReader(path) as log:
+            return log.is_vehicled_log
+    except LogError:
+        return False
+
+
+def _thinned(estimates: list[StateEstimate]) -> list[StateEstimate]:
+    kept: list[StateEstimate] = []
+    for estimate in estimates:
+        if not kept or estimate.t_ns - kept[-1].t_ns >= STEP_NS:
+            kept.append(estimate)
+    return kept
+
+
+def _told(steps_ns: Times, truths: list[GroundTruth]) -> Truth:
+    t_s = np.array([m.t_ns for m in truths]) * 1e-9
+    at = seconds(steps_ns)
+
+    def column(name: str) -> Array:
+        values = np.array([getattr(m, name) for m in truths], dtype=np.float64)
+        return track_truth.between(at, t_s, np.unwrap(values) if name == "yaw_rad" else values)
+
+    return Truth(steps_ns, column("x_m"), column("y_m"), column("yaw_rad"), column("speed_mps"))
+
+
+def _sigma(truths: list[GroundTruth]) -> tuple[float, float, float]:
+    """Return the medians of what the truth claims of position, yaw and speed; infinite where it claims nothing."""
+    claimed = np.array([(m.position_sigma_m, m.yaw_sigma_rad, m.speed_sigma_mps) for m in truths] or [(0.0, 0.0, 0.0)])
+    position, yaw, speed = np.median(np.nan_to_num(claimed, nan=np.inf), axis=0).tolist()
+    return position, yaw, speed
+
+
+def _column(estimates: list[StateEstimate], name: str) -> Array:
+    return np.array([getattr(estimate, name) for estimate in estimates], dtype=np.float64)

@@ -1,0 +1,33 @@
+"""Process that drives runs one after another: ``python -m vehicled.offline.studies.worker FD``. It ends with the study."""
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection
+
+import msgspec
+
+
+def main(descriptor: int) -> None:
+    """Drive every request that arrives on the connection and send its row."""
+    # Ctrl-C is for the study, which ends its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Only the study writes to the terminal; standard error is kept, because it tells why a process died.
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
+    from vehicled.offline.studies.conduct import Request, conduct
+    from vehicled.profile import plugins
+    from vehicled.runtime.plugin_watch import watch_import
+
+    plugins.guard = watch_import
+    connection = Connection(descriptor)
+    encoder, decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Request)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            connection.send_bytes(encoder.encode(conduct(decoder.decode(connection.recv_bytes()))))
+            gc.collect()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,281 @@
+"""Command ``vehicled twin calibrate``: fit the parameters of a twin to recorded drives."""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from math import degrees
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from sim_backend.plant.twin_file import Twin, anchored, load_twin
+from sim_backend.plant.twin_write import NewValue as Number
+from sim_backend.plant.twin_write import write_twin
+from vehicled.core.messages import ActuatorCommand
+from vehicled.daemon.app import SetupError
+from vehicled.log.reader import LogReader
+from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.loading import sources
+from vehicled.offline.recordings.recording import Recording
+from vehicled.offline.twin.calibration.calibrate import CalibrationError, calibrate
+from vehicled.offline.twin.calibration.four_dof_model import FourDofModel
+from vehicled.offline.twin.calibration.profile_write import written_profile
+from vehicled.offline.twin.calibration.quantity import GROUPS, CalibratedNumber, CalibrationModel, Group
+from vehicled.offline.twin.calibration.result import Calibration, RunResult
+from vehicled.offline.twin.calibration.run import Run
+from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
+from vehicled.profile import ProfileError, load_profile, loading, parse
+from vehicled.run.output import check_output, check_plot_file, write_output
+from vehicled.run.terminal import Progress, print_table
+
+ORIGIN = "calibration"
+FOUR_DOF_FRICTION = 0.8
+COURSE_ONLY = ("bare_rtk", "bare_plain", "rosbag")
+"""Kinds of recordings whose true yaw is the course over ground, with no gyro or heading in it."""
+
+
+def run(arguments: Namespace) -> int:
+    """Fit, print and write the requested outputs. Return 0, or 1 if interrupted. Raises :class:`SetupError`."""
+    _check_outputs(arguments)
+    groups = _groups(arguments.fit)
+    model, friction, source = _model(arguments)
+    if arguments.output:
+        _check_source(model, groups, source, Path(arguments.output))
+    runs, held_out = _runs(arguments.log, arguments.hold_out or [])
+    _note_other_vehicles(arguments, source)
+    progress = Progress()
+
+    def tell(text: str) -> None:
+        progress.update(f"{text}   (Ctrl-C stops with the best so far)")
+
+    try:
+        found = calibrate(model, runs, groups=groups, friction=friction, held_out=held_out, folds=arguments.folds, tell=tell)
+    except CalibrationError as error:
+        raise SetupError(str(error)) from error
+    finally:
+        progress.close()
+    # Print first, so that the fit is not lost if a file cannot be written.
+    if arguments.json:
+        data = {**msgspec.to_builtins(found), "summary": found.summary()}
+        print(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+    else:
+        _show(found)
+    if arguments.output:
+        logs = ", ".join(sorted({Path(log).name for log in arguments.log}))
+        text = f"vehicled twin calibrate on {len(found.fitted_on)} drives: {logs}"
+        write_output(Path(arguments.output), _written(source, found.figures, Path(arguments.output), text))
+        if not arguments.json:
+            print(f"vehicle: {arguments.output}")
+    if arguments.plot and found.runs:
+        from vehicled.offline.twin.calibrate_plot import plot
+
+        plot(model, runs, found, Path(arguments.plot))
+        if not arguments.json:
+            print(f"plot: {arguments.plot}")
+    return 1 if found.stopped else 0
+
+
+def drive_of(recording: Recording, name: str) -> Run:
+    """Convert a recording into a drive for the fit."""
+    commands = [message for message in recording.inputs if isinstance(message, ActuatorCommand)]
+    truth = recording.truth
+    begin_ns = min([int(truth.t_ns[0]), *(message.t_ns for message in commands[:1])])
+    return Run(
+        name=name,
+        command_s=np.array([(message.t_ns - begin_ns) * 1e-9 for message in commands]),
+        throttle=np.array([message.throttle for message in commands]),
+        brake=np.array([message.brake for message in commands]),
+        steering=np.array([message.steering for message in commands]),
+        t_s=np.asarray((truth.t_ns - begin_ns) * 1e-9, dtype=np.float64),
+        x_m=truth.x_m, y_m=truth.y_m, yaw_rad=_unwrapped(truth.yaw_rad), speed_mps=truth.speed_mps,
+        turns=recording.kind != "acceleration", rig=recording.kind, course_only=recording.kind in COURSE_ONLY,
+    )  # fmt: skip
+
+
+def _unwrapped(yaw_rad: Any) -> Any:
+    known = np.isfinite(yaw_rad)
+    out = yaw_rad.copy()
+    out[known] = np.unwrap(yaw_rad[known])
+    return out
+
+
+def _groups(text: str) -> list[Group]:
+    groups: list[Group] = []
+    for word in text.split(","):
+        if word not in GROUPS:
+            raise SetupError(f"--fit {word}: unknown group; choose from {', '.join(GROUPS)}")
+        groups.append(word)
+    return groups
+
+
+def _model(arguments: Namespace) -> tuple[CalibrationModel, float, Twin | str]:
+    """Return the model to fit, its grip over weight, and its source: a twin, or the text of a profile."""
+    try:
+        if arguments.vehicle:
+            twin = load_twin(arguments.vehicle)
+        else:
+            profile = load_profile(arguments.profile)
+            if profile.sim.twin is None:
+                if profile.sim.drive is None:
+                    raise SetupError(f"--profile {arguments.profile}: has no twin to calibrate: add [sim.twin] or [sim.drive]")
+                source = loading.read(loading.find(arguments.profile))
+                return FourDofModel(profile), FOUR_DOF_FRICTION, source
+            profile = anchored(profile, arguments.profile if os.path.isfile(arguments.profile) else "")
+            assert profile.sim.twin is not None, "anchoring keeps the twin"
+            twin = load_twin(profile.sim.twin.vehicle, profile.sim.twin.changes)
+    except ProfileError as error:
+        raise SetupError(str(error)) from error
+    return TwinModel(twin.parameters), friction_of(twin.parameters), twin
+
+
+def _runs(logs: Sequence[str], held: Sequence[str]) -> tuple[list[Run], set[str]]:
+    """Return all drives, and the names of the held-out ones."""
+    runs: dict[Path, Run] = {}
+    held_out: set[str] = set()
+    patterns = [word for word in held if not Path(word).expanduser().exists()]
+    for log, out in [(log, False) for log in logs] + [(word, True) for word in held if word not in patterns]:
+        for file, drive in _read(log).items():
+            # A drive that is named again for hold-out keeps its name.
+            name = runs.setdefault(file, drive).name
+            if out:
+                held_out.add(name)
+    files: dict[str, Path] = {}
+    for file, drive in runs.items():
+        other = files.setdefault(drive.name, file)
+        if other != file:
+            raise SetupError(
+                f"--log: {other} and {file} are both called {drive.name}; rename one, or give their common parent folder"
+            )
+    for pattern in patterns:
+        matched = [name for name in files if fnmatchcase(name, pattern)]
+        if not matched:
+            raise SetupError(f"--hold-out {pattern}: no run matches; the runs are {', '.join(list(files)[:8])} ...")
+        held_out.update(matched)
+    return [runs[files[name]] for name in sorted(files)], held_out
+
+
+def _read(log: str) -> dict[Path, Run]:
+    """Return the drives by the file, or the bag's folder, that contains them."""
+    path = Path(log).expanduser()
+    found = {}
+    try:
+        for source in sources(path):
+            loaded = source.load(None)
+            if loaded:
+                name = f"{path.resolve().name}/{source.name}" if path.is_dir() else f"{path.resolve().parent.name}/{source.name}"
+                found[source.path.resolve()] = drive_of(loaded[0], name)
+    except RecordingError as error:
+        raise SetupError(f"--log {log}: {error}") from error
+    return found
+
+
+def _note_other_vehicles(arguments: Namespace, source: Twin | str) -> None:
+    """Print a note for logs that were driven by another profile or twin than the fitted one."""
+    fitted = [load_profile(arguments.profile).name] if arguments.profile else []
+    if isinstance(source, Twin):
+        fitted.append(source.parameters.identity.name)
+    held_out = [word for word in arguments.hold_out or [] if Path(word).expanduser().exists()]
+    for log in dict.fromkeys([*arguments.log, *held_out]):
+        for one in sources(log):
+            if "log" not in one.kinds:
+                continue
+            with LogReader(one.path) as reader:
+                profile = parse(reader.attachment("profile.toml").decode(errors="replace"), str(one.path)).profile
+                drove = [profile.name, *([Path(profile.sim.twin.vehicle).stem] if profile.sim.twin is not None else [])]
+                if not reader.header.imported and not set(drove) & set(fitted):
+                    print(f"note: {one.path} was driven by profile {profile.name}, not {fitted[0]}", file=sys.stderr)
+
+
+def _check_outputs(arguments: Namespace) -> None:
+    """Check the output files and packages before the work."""
+    if find_spec("scipy") is None:
+        raise SetupError("twin calibrate needs scipy: pip install 'vehicled[calibrate]'")
+    if arguments.plot:
+        check_plot_file(Path(arguments.plot))
+    if arguments.output:
+        check_output("--output", Path(arguments.output))
+    if arguments.folds == 1 or arguments.folds < 0:
+        raise SetupError(f"--folds {arguments.folds}: use 0 for none, or 2 or more")
+
+
+def _check_source(model: CalibrationModel, groups: Collection[Group], source: Twin | str, file: Path) -> None:
+    """Check before the work that the fitted parameters have a place in the file, by writing their present values into it."""
+    moved = {one.name: one.start + one.sigma for one in model.quantities((), 1.0) if one.group in groups}
+    figures = model.figures(moved, dict.fromkeys(moved, 0.0))
+    _written(source, [replace(figure, value=figure.before) for figure in figures], file, "")
+
+
+def _written(source: Twin | str, figures: Sequence[CalibratedNumber], file: Path, text: str) -> str:
+    # Restrict the name to characters allowed for a twin.
+    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in file.stem.lower())[:64]
+    try:
+        if isinstance(source, str):
+            return written_profile(source, figures, text)
+        numbers = {figure.key: Number(figure.value, figure.sigma) for figure in figures}
+        return write_twin(source, numbers, _free_origin(source), text, name=name)
+    except ProfileError as error:
+        raise SetupError(f"--output: cannot write the new parameters: {error}") from error
+
+
+def _free_origin(twin: Twin) -> str:
+    """Return an unused key for the twin's origins."""
+    taken = set(twin.origins)
+    return next(key for key in (ORIGIN, *(f"{ORIGIN}{n}" for n in range(2, 1000))) if key not in taken)
+
+
+def _show(found: Calibration) -> None:
+    for line in found.refused:
+        print(f"not used: {line}")
+    rows = []
+    for q in found.found:
+        notes = " at its bound" if q.at_bound else ""
+        spread = f"{q.fold_spread:.2g}" if q.fold_spread is not None else "-"
+        rows.append([
+            q.name, q.group, f"{q.before:.4g}", f"{q.value:.4g}{notes}", f"{q.sigma:.2g}", spread,
+            f"{q.prior_sigma:.2g}", f"{q.prior_share:.0%}", f"{q.prior_pull:+.2g}", q.unit,
+        ])  # fmt: skip
+    heads = ["parameter", "group", "before", "fitted", "sigma", "over folds", "prior", "it decides", "it moves", "unit"]
+    print_table(f"{found.vehicle}: fitted parameters", heads, rows)
+    if held := [q.name for q in found.found if q.by_prior]:
+        print(
+            f"decided by the prior: {', '.join(held)}: the drives say little of them, so they stay near the vehicle's own numbers"
+        )
+    for unseen in found.unseen:
+        print(f"not fitted: {unseen.name}: {unseen.why}; {unseen.cure}")
+    for first, second, share in found.correlated:
+        print(f"hardly distinguishable: {first} and {second} (correlation {share:+.2f})")
+    for rig, angle_rad in found.misaligned_rad.items():
+        if abs(degrees(angle_rad)) < 0.05:
+            continue
+        print(f"corrected: the heading of the {rig} drives is {-degrees(angle_rad):+.1f} deg off the vehicle's")
+    by_kind: dict[str, list[RunResult]] = {}
+    for one in found.runs:
+        by_kind.setdefault(one.kind, []).append(one)
+    rows = []
+    for kind, runs in by_kind.items():
+        cells = []
+        for field in ("speed_mps", "place_m", "place_at_speed_m"):
+            before, after = (
+                [getattr(errors, field) for errors in side] for side in zip(*((r.before, r.after) for r in runs), strict=True)
+            )
+            cells.append(f"{np.mean(before):.3f} -> {np.mean(after):.3f} (worst {max(after):.3f})")
+        seen = sorted({"not fitted" if run.held_out else "FITTED" for run in runs})
+        rows.append([kind, str(len(runs)), " + ".join(seen), *cells])
+    heads = [
+        "drives",
+        "runs",
+        "these runs",
+        "speed RMS (m/s)",
+        "position RMS, by throttle (m)",
+        "position RMS, at measured speed (m)",
+    ]
+    if rows:
+        print_table("open loop, from commands only, without the recorded battery voltage", heads, rows)
+    if found.stopped:
+        print("interrupted: these are the best parameters so far", file=sys.stderr)

@@ -1,0 +1,148 @@
+"""Registry: names that a profile may use, and where their implementations live.
+
+Each table maps a name to ``"module:attribute"``. A module is imported only when its name is resolved, so that a vehicle that drives
+by pure pursuit never loads a solver. Adding an implementation is one line here. A name with a colon is a plugin
+(:mod:`vehicled.profile.plugins`), and so is the ``.onnx`` file of a trained network. Installed packages may offer names by entry points of
+the groups ``vehicled.controllers``, ``vehicled.estimators``, ``vehicled.identifiers``, ``vehicled.drivers`` and
+``vehicled.decoders``; they are looked up when a profile names them, never before.
+
+The simulator's plants have their own registry in ``sim_backend``, because the daemon must not know the plant it drives.
+"""
+
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Literal
+
+Kind = Literal["estimator", "identifier", "controller", "driver", "decoder", "CAN decoder"]
+
+ESTIMATORS: dict[str, str] = {
+    "ekf4": "vehicled.estimation.ekf4.estimator:Ekf4",
+    "ekf4_paper": "vehicled.offline.replications.published.ekf4_paper:Ekf4Paper",
+    "ekf4_published": "vehicled.offline.replications.published.ekf4:Ekf4Published",
+    "planar": "vehicled.estimation.planar.estimator:Planar",
+    "ins": "vehicled.estimation.ins.estimator:Ins",
+}
+IDENTIFIERS: dict[str, str] = {
+    "single_track": "vehicled.estimation.identification.identifier:SingleTrackIdentifier",
+}
+CONTROLLERS: dict[str, str] = {
+    "driver_model": "vehicled.offline.learning.driver_model:DriverModel",
+    "linear": "vehicled.control.linear:Linear",
+    "mpc": "vehicled.control.mpc.controller:Mpc",
+    "mpc_published": "vehicled.offline.replications.published.mpc:MpcPublished",
+    "programme": "vehicled.control.programme:Programme",
+    "flat": "vehicled.control.flat:Flat",
+    "pure_pursuit": "vehicled.control.pure_pursuit:PurePursuit",
+    "pure_pursuit_published": "vehicled.offline.replications.published.pure_pursuit:PurePursuitPublished",
+    "regulated_pure_pursuit": "vehicled.control.regulated_pure_pursuit:RegulatedPurePursuit",
+    "rollout": "vehicled.control.rollout.controller:Rollout",
+    "stanley": "vehicled.control.stanley:Stanley",
+}
+DRIVERS: dict[str, str] = {
+    "msglink": "drivers.msglink.device:MsgLinkDevice",
+    "ublox": "drivers.ublox.device:UbloxDevice",
+    "ntrip": "drivers.ntrip.device:NtripDevice",
+    "rtcm": "drivers.rtcm.device:RtcmDevice",
+    "n100": "drivers.imu.n100:N100Device",
+    "witmotion": "drivers.imu.witmotion:WitMotionDevice",
+    "bno08x": "drivers.imu.bno08x:Bno08xDevice",
+    "xsens": "drivers.imu.xsens:XsensDevice",
+    "vectornav": "drivers.imu.vectornav:VectorNavDevice",
+    "mip": "drivers.imu.mip:MipDevice",
+    "sbg": "drivers.sbg.device:SbgDevice",
+    "vesc_can": "drivers.vesc.device:VescCan",
+    "vesc_uart": "drivers.vesc.device:VescUart",
+    "pwm_board": "drivers.pwm_board.device:PwmBoard",
+}
+DECODERS: dict[str, str] = {
+    "nmea": "drivers.ublox.codec:decode_nmea",
+    "rtcm": "drivers.rtcm.codec:decode",
+    "ublox": "drivers.ublox.codec:decode",
+    "n100": "drivers.imu.n100:decode",
+    "witmotion": "drivers.imu.witmotion:decode",
+    "bno08x": "drivers.imu.bno08x:decode",
+    "xsens": "drivers.imu.xsens:decode",
+    "vectornav": "drivers.imu.vectornav:decode",
+    "mip": "drivers.imu.mip:decode",
+    "sbg": "drivers.sbg.codec:decode",
+    "vesc": "drivers.vesc.uart:decode",
+}
+"""Recording formats. Each decoder takes the bytes of a recording and yields (message name, content) in order."""
+CAN_DECODERS: dict[str, str] = {
+    "can": "vehicled.core.wire.can:decode",
+    "vesc": "drivers.vesc.canbus:decode_frames",
+}
+"""CAN recording formats. Each decoder takes the frames of a recording and yields (message name, content) in order."""
+
+LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "nmea": ("ublox", {"protocol": "nmea", "configure": False}),
+    "ublox": ("ublox", {"configure": False}),
+    "rtcm": ("rtcm", {}),
+    "n100": ("n100", {}),
+    "witmotion": ("witmotion", {}),
+    "bno08x": ("bno08x", {}),
+    "xsens": ("xsens", {"configure": False}),
+    "vectornav": ("vectornav", {"configure": False}),
+    "mip": ("mip", {"configure": False}),
+    "sbg": ("sbg", {"configure": False}),
+    "vesc": ("vesc_uart", {}),
+}
+"""Driver of each recording format, with the parameters with which it only listens."""
+
+_TABLES: dict[Kind, dict[str, str]] = {
+    "estimator": ESTIMATORS,
+    "identifier": IDENTIFIERS,
+    "controller": CONTROLLERS,
+    "driver": DRIVERS,
+    "decoder": DECODERS,
+    "CAN decoder": CAN_DECODERS,
+}
+
+
+class UnknownNameError(LookupError):
+    """Name without a registered implementation. ``suggestion`` is the nearest name, or None."""
+
+    def __init__(self, kind: Kind, name: str) -> None:
+        self.kind: Kind = kind
+        self.name = name
+        self.choices = names(kind)
+        close = get_close_matches(name[:64], self.choices, n=1, cutoff=0.5)
+        self.suggestion: str | None = close[0] if close else None
+        hint = f'; did you mean "{self.suggestion}"?' if self.suggestion else ""
+        super().__init__(f'unknown {kind} "{name[:64]}"{hint} (registered: {", ".join(self.choices)})')
+
+
+def names(kind: Kind) -> tuple[str, ...]:
+    """Return the registered names of one kind, sorted."""
+    return tuple(sorted(_TABLES[kind]))
+
+
+def offered(kind: Kind) -> dict[str, str]:
+    """Return the names that installed packages offer, with ``module:attribute`` of each. Registered names come first."""
+    from importlib.metadata import entry_points
+
+    group = f"vehicled.{kind.replace(' ', '_')}s"
+    return {point.name: point.value for point in entry_points(group=group) if point.name not in _TABLES[kind]}
+
+
+def reference(kind: Kind, name: str) -> str:
+    """Return the plugin's reference behind a name; empty for a registered one. Raises :class:`UnknownNameError`."""
+    if name in _TABLES[kind]:
+        return ""
+    found = name if ":" in name or name.endswith(".onnx") else offered(kind).get(name)
+    if found is None:
+        raise UnknownNameError(kind, name)
+    return found
+
+
+def resolve(kind: Kind, name: str, *, fresh: bool = False) -> Any:
+    """Import and return the implementation ``name``; ``fresh`` reads a plugin's files anew.
+
+    Raises UnknownNameError, and PluginError for a plugin; import errors of registered implementations pass through.
+    """
+    if plugin := reference(kind, name):
+        from vehicled.profile import plugins
+
+        return plugins.load(kind, plugin, plugins.CONTRACTS[kind], _TABLES[kind], fresh=fresh).implementation
+    module, _, attribute = _TABLES[kind][name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,59 @@
+"""Output files of the commands: checked before the work, and written completely or not at all."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vehicled.daemon.app import SetupError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def check_output(option: str, file: Path) -> None:
+    """Raise :class:`SetupError` before the work if the file of ``option`` cannot be written."""
+    if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
+        raise SetupError(f"{option} {file}: cannot be written; choose a file in an existing, writable folder")
+
+
+def check_plot_file(file: Path, option: str = "--plot") -> None:
+    """Raise :class:`SetupError` before the work if the file of an option cannot be written or is not a picture."""
+    if file.suffix.lower() not in PLOT_SUFFIXES:
+        raise SetupError(f"{option} {file}: the name must end in {', '.join(PLOT_SUFFIXES)}")
+    check_output(option, file)
+    if find_spec("matplotlib") is None:
+        raise SetupError(f"{option} needs matplotlib: pip install matplotlib")
+
+
+def save_figure(figure: "Figure", file: str | os.PathLike[str]) -> None:
+    """Write a figure in the format of the file name's ending. Raises :class:`SetupError`."""
+    try:
+        figure.savefig(file)
+    except (OSError, ValueError) as error:
+        raise SetupError(f"cannot write the plot to {os.fspath(file)}: {error}") from error
+
+
+def write_output(file: Path, text: str) -> None:
+    """Write a file completely or not at all; create its folder. Raises :class:`SetupError`."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.exists() and not file.is_file():
+            # Pipes and terminals cannot be replaced by a rename.
+            file.write_text(text, encoding="utf-8")
+        else:
+            _put(file.resolve(), text)
+    except OSError as error:
+        cure = "run it with sudo, or choose another place" if isinstance(error, PermissionError) else "choose another place"
+        raise SetupError(f"cannot write {file} ({error.strerror}): {cure}") from None
+
+
+def _put(file: Path, text: str) -> None:
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
