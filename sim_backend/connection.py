@@ -1,7 +1,7 @@
 """Simulator side of the link: addresses, one connection, greeting. Blocking; used before real time begins.
 
-A run serves one daemon. Errors: :class:`ListenError` (the address is unusable) and :class:`vehicled.core.link.LinkError` (the peer broke
-the protocol or vanished).
+A run serves one daemon. Errors: :class:`ListenError` (the address is unusable) and :class:`vehicled.core.link.LinkError` (the peer
+broke the protocol or vanished).
 """
 
 import errno
@@ -128,7 +128,7 @@ class Peer:
         self._backlog: list[Frame] = []
 
     def greet(self, ports: list[str], identity: str, world: dict[str, str], urls: dict[str, str] | None = None) -> Hello:
-        """Exchange greetings and return the daemon's. Raises :class:`vehicled.core.link.LinkError`. See :class:`vehicled.core.link.Hello`."""
+        """Exchange greetings and return the daemon's (:mod:`vehicled.core.link`). Raises ``LinkError``."""
         hello = Hello(
             role="simulator",
             clock="lockstep",

@@ -3,8 +3,12 @@
 ``import vehicled as v`` gives the Python interface of :mod:`vehicled.offline.api`, and every message type with its enumerations.
 """
 
+import sys
 from typing import Any
 
+from vehicled.moved import FormerPaths
+
+sys.meta_path.insert(0, FormerPaths())
 __version__ = "0.1.0"
 
 _API = (

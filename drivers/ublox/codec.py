@@ -1,7 +1,7 @@
 """Codec of u-blox receivers: UBX, NMEA and RTCM3 in one stream, in both directions.
 
-:func:`decode` reads a recording; :class:`vehicled.core.wire.framing.Framer` over :data:`PROTOCOLS` and :func:`decode_frame` read a live
-stream; :func:`encode` writes any layout. Decoding never raises on wire input. Sources: NOTES.md.
+:func:`decode` reads a recording; :class:`vehicled.core.wire.framing.Framer` over :data:`PROTOCOLS` and :func:`decode_frame` read a
+live stream; :func:`encode` writes any layout. Decoding never raises on wire input. Sources: NOTES.md.
 """
 
 import struct

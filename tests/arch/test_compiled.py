@@ -132,7 +132,7 @@ def test_the_divided_modules_drive_the_same(hook: ModuleType, listed: list[str],
     script = DRIVE.format(seconds=2.0)
     plain, divided = run(project_root, "-c", script), run(tmp_path, "-c", script)
     assert plain.returncode == divided.returncode == 0, divided.stderr
-    assert divided.stdout.split()[0] == str(tmp_path / "vehicled" / "machine.py")
+    assert divided.stdout.split()[0] == str(tmp_path / "vehicled" / "daemon" / "machine.py")
     assert plain.stdout.split()[1:] == divided.stdout.split()[1:]
 
 

@@ -50,7 +50,7 @@ def test_the_installed_wheel_reads_its_own_profiles(wheel: Path, tmp_path: Path)
         [sys.executable, "-P", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == [str(tmp_path / "vehicled" / "shipped.py"), "art"]
+    assert run.stdout.split() == [str(tmp_path / "vehicled" / "core" / "shipped.py"), "art"]
 
 
 def test_the_console_script_and_version(wheel: Path) -> None:

@@ -1,4 +1,4 @@
-"""``vehicled run`` loads what a drive needs, and nothing of the offline tools, the laboratory, the live view or the simulator."""
+"""``vehicled run`` loads what a drive needs, and nothing of the offline tools, the live view or the simulator."""
 
 import json
 import signal
@@ -9,10 +9,7 @@ from pathlib import Path
 from tests.busy_computer import DEADLINE_S
 from tests.closed_loop.conftest import ROOT
 
-OFFLINE = (
-    "sim_backend", "vehicled.offline.analysis", "vehicled.gym", "vehicled.lab", "vehicled.offline.gap", "vehicled.offline.recordings",
-    "vehicled.offline.replay", "vehicled.live.view",
-)  # fmt: skip
+OFFLINE = ("sim_backend", "vehicled.gym", "vehicled.live.view", "vehicled.offline")
 OFFLINE_LIBRARIES = ("cyclonedds", "gymnasium", "matplotlib", "pandas", "scipy", "websockets")
 PROGRAM = """
 import atexit, json, sys

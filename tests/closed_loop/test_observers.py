@@ -32,25 +32,25 @@ from vehicled.runtime.ending import EndConditions
 from vehicled.runtime.events import EventLog
 
 EXPLAINS = (
-    "vehicled.core.attribution", "vehicled.live.bridges", "vehicled.live.control_socket.console", "vehicled.core.error_text", "vehicled.core.histogram",
-    "vehicled.core.journal:Digest", "vehicled.run.judge", "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.manoeuvre",
-    "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health",
-    "vehicled.daemon.recognition",
-    "vehicled.runtime.evidence", "vehicled.runtime.events", "vehicled.runtime.health", "vehicled.safety.margins",
-    "vehicled.safety.reason", "vehicled.core.simulation_events",
-    "vehicled.core.wire.usage:MessageUsage._", "vehicled.core.wire.usage:rows", "vehicled.core.wire.usage:_event",
+    "vehicled.core.attribution", "vehicled.core.error_text", "vehicled.core.histogram", "vehicled.core.journal:Digest",
+    "vehicled.core.simulation_events", "vehicled.core.wire.usage:MessageUsage._", "vehicled.core.wire.usage:_event",
+    "vehicled.core.wire.usage:rows", "vehicled.daemon.recognition", "vehicled.live.bridges",
+    "vehicled.live.control_socket.console", "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.judge",
+    "vehicled.run.manoeuvre", "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health", "vehicled.runtime.events",
+    "vehicled.runtime.evidence", "vehicled.runtime.health", "vehicled.safety.margins", "vehicled.safety.reason",
 )  # fmt: skip
 """Modules, or parts of them behind a colon, that only explain a run."""
 DRIVES = (
-    "drivers", "vehicled.core.bus", "vehicled.core.clamp", "vehicled.control", "vehicled.live.control_socket.server", "vehicled.estimation",
-    "vehicled.core.executive", "vehicled.core.journal", "vehicled.core.link", "vehicled.daemon.machine", "vehicled.core.messages", "vehicled.core.observers",
-    "vehicled.paths", "vehicled.daemon.pipeline", "vehicled.profile.plugins", "vehicled.core.ports", "vehicled.profile", "vehicled.run.result",
-    "vehicled.run.session", "vehicled.run.signals", "vehicled.run.simulation", "vehicled.run.wall_session",
-    "vehicled.run.world_link", "vehicled.runtime.clock", "vehicled.runtime.connection", "vehicled.runtime.ending",
-    "vehicled.runtime.lease", "vehicled.runtime.link_port", "vehicled.runtime.lockstep", "vehicled.runtime.loop",
-    "vehicled.runtime.plugin_watch", "vehicled.runtime.reopening",
-    "vehicled.runtime.simulator", "vehicled.runtime.timer", "vehicled.runtime.wall",
-    "vehicled.run.task_costs", "vehicled.safety", "vehicled.core.tasks", "vehicled.core.vehicle", "vehicled.core.wire",
+    "drivers", "vehicled.control", "vehicled.core.bus", "vehicled.core.clamp", "vehicled.core.executive",
+    "vehicled.core.journal", "vehicled.core.link", "vehicled.core.messages", "vehicled.core.observers", "vehicled.core.ports",
+    "vehicled.core.tasks", "vehicled.core.vehicle", "vehicled.core.wire", "vehicled.daemon.machine", "vehicled.daemon.pipeline",
+    "vehicled.estimation", "vehicled.live.control_socket.server", "vehicled.paths", "vehicled.profile",
+    "vehicled.profile.plugins", "vehicled.run.result", "vehicled.run.session", "vehicled.run.signals",
+    "vehicled.run.simulation", "vehicled.run.task_costs", "vehicled.run.wall_session", "vehicled.run.world_link",
+    "vehicled.runtime.clock", "vehicled.runtime.connection", "vehicled.runtime.ending", "vehicled.runtime.lease",
+    "vehicled.runtime.link_port", "vehicled.runtime.lockstep", "vehicled.runtime.loop", "vehicled.runtime.plugin_watch",
+    "vehicled.runtime.reopening", "vehicled.runtime.simulator", "vehicled.runtime.timer", "vehicled.runtime.wall",
+    "vehicled.safety",
 )  # fmt: skip
 """Modules that drive, or that hold a run together."""
 

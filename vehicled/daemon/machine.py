@@ -4,9 +4,10 @@ It never reads a clock, never waits and never touches a file. Two pumps drive it
 between vehicle and simulation. Its inputs are the verbs of the journal: :meth:`Machine.on_rx`, :meth:`Machine.on_port`,
 :meth:`Machine.on_message`, :meth:`Machine.on_time`.
 
-``on_rx`` passes bytes to the port's device. The resulting messages wait in the inbox of the :class:`~vehicled.daemon.pipeline.Pipeline`.
-*Ingestion* checks them, *fusion* steps the estimator, *control* steps the controller, *actuation* asks the supervisor for mode and
-reaction and passes the command through the gate to the actuator's device. ``docs/flow_of_a_fix.md`` follows one fix.
+``on_rx`` passes bytes to the port's device. The resulting messages wait in the inbox of the
+:class:`~vehicled.daemon.pipeline.Pipeline`. *Ingestion* checks them, *fusion* steps the estimator, *control* steps the controller,
+*actuation* asks the supervisor for mode and reaction and passes the command through the gate to the actuator's device.
+``docs/flow_of_a_fix.md`` follows one fix.
 """
 
 from binascii import crc32

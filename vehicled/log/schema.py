@@ -1,9 +1,9 @@
 """Contents of a log: channels, header, attachments, file names. No I/O.
 
-Every message type of :data:`vehicled.core.messages.ALL` has a channel, ``/vehicled/<snake_name>``, encoding ``cdr``, schema encoding
-``ros2msg``, in a file of MCAP profile ``ros2``. ``log_time`` is UTC: the daemon's monotonic clock plus ``offset_ns`` of the header.
-``sequence`` counts the records of a run in the order in which the machine saw or made them, across all channels, modulo 2**32:
-sorted by it the journal replays.
+Every message type of :data:`vehicled.core.messages.ALL` has a channel, ``/vehicled/<snake_name>``, encoding ``cdr``, schema
+encoding ``ros2msg``, in a file of MCAP profile ``ros2``. ``log_time`` is UTC: the daemon's monotonic clock plus ``offset_ns`` of
+the header. ``sequence`` counts the records of a run in the order in which the machine saw or made them, across all channels, modulo
+2**32: sorted by it the journal replays.
 
 The channels are written as three interleaved streams of chunks, so that a reader of task ticks need not unpack the rest:
 

@@ -2,8 +2,8 @@
 
 Each table maps a name to ``"module:attribute"``. A module is imported only when its name is resolved, so that a vehicle that drives
 by pure pursuit never loads a solver. Adding an implementation is one line here. A name with a colon is a plugin
-(:mod:`vehicled.profile.plugins`), and so is the ``.onnx`` file of a trained network. Installed packages may offer names by entry points of
-the groups ``vehicled.controllers``, ``vehicled.estimators``, ``vehicled.identifiers``, ``vehicled.drivers`` and
+(:mod:`vehicled.profile.plugins`), and so is the ``.onnx`` file of a trained network. Installed packages may offer names by entry
+points of the groups ``vehicled.controllers``, ``vehicled.estimators``, ``vehicled.identifiers``, ``vehicled.drivers`` and
 ``vehicled.decoders``; they are looked up when a profile names them, never before.
 
 The simulator's plants have their own registry in ``sim_backend``, because the daemon must not know the plant it drives.

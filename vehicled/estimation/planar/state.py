@@ -7,9 +7,9 @@ GNSS position and its rate. Vehicle: acceleration of the full drive, friction, s
     dv/dt = authority throttle - damping v - sign(v) (friction + scrub |curvature| + brake)
     d2e/dt2 = -w^2 e - 2 z w de/dt + noise, w = 2 (walk / size)^2
 
-The drive is that of :class:`vehicled.core.vehicle.Drive`, whose damping is kept, because driving data cannot separate it from friction.
-The error of GNSS is a second-order Gauss-Markov process per axis (Brown and Hwang 2012, 5.3) with a random walk on top of it.
-Errors of 0.2 m and of 2 m walk alike over seconds; the first turns back within seconds, the second within minutes.
+The drive is that of :class:`vehicled.core.vehicle.Drive`, whose damping is kept, because driving data cannot separate it from
+friction. The error of GNSS is a second-order Gauss-Markov process per axis (Brown and Hwang 2012, 5.3) with a random walk on top of
+it. Errors of 0.2 m and of 2 m walk alike over seconds; the first turns back within seconds, the second within minutes.
 """
 
 from math import ceil, copysign, cos, exp, remainder, sin, tan, tau

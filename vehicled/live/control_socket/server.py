@@ -1,8 +1,8 @@
 """Server side of the control socket, on asyncio or trio. No client costs the loop a deadline, and a stop is never refused.
 
 A connection gets a place with its first request. Without one it may read the state and stop the vehicle. What is quick is done as
-it is read: stops, teleop readings, setpoints. Everything else waits for a turn (:mod:`vehicled.live.control_socket.turns`); paths and
-courses are the planning process's. Answers keep the order of the requests.
+it is read: stops, teleop readings, setpoints. Everything else waits for a turn (:mod:`vehicled.live.control_socket.turns`); paths
+and courses are the planning process's. Answers keep the order of the requests.
 """
 
 import grp

@@ -2,8 +2,8 @@
 trained networks as controllers, named as ``FILE.onnx``.
 
 A plugin is checked when it is loaded: its base class, its methods and their arguments, its parameters. Its returned messages are
-checked at every call, because their values go into commands and logs (:mod:`vehicled.profile.plugins.calls`). Errors name the file and the
-line. The text of its file, and of the modules beside the file that it imports, is kept for the log.
+checked at every call, because their values go into commands and logs (:mod:`vehicled.profile.plugins.calls`). Errors name the file
+and the line. The text of its file, and of the modules beside the file that it imports, is kept for the log.
 
 Its code is trusted not to end the process by a signal or a crash of a C library, not to change the daemon's own modules and not to
 take over its files and signals: that would need a process of its own.

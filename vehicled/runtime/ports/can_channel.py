@@ -1,8 +1,8 @@
 """CAN channels on python-can: SocketCAN, and UDP multicast for computers without CAN.
 
 The bus is drained from its file descriptor with ``recv(0)``, not with python-can's ``Notifier``, which spins silently when the bus
-dies. Frames go to the host as the 16-byte records of :mod:`vehicled.core.wire.can`, all of one wake-up together; error frames, too, as
-such. A storm of equal error frames is thinned out.
+dies. Frames go to the host as the 16-byte records of :mod:`vehicled.core.wire.can`, all of one wake-up together; error frames, too,
+as such. A storm of equal error frames is thinned out.
 """
 
 import errno

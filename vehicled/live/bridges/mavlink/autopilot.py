@@ -1,8 +1,8 @@
 """Speaks MAVLink for the vehicle: telemetry out, commands in. Pure: time and messages are given, requests go to lanes.
 
-A ground station sees an ArduPilot rover. Every command is answered; a refusal carries its reason as a STATUSTEXT.
-:data:`TAKEN` is the table of the messages that the vehicle takes, :func:`~vehicled.live.bridges.mavlink.commands.commands` that of the
-commands, :data:`REFUSED` that of the messages that it knows and refuses. What is in none of them is ignored.
+A ground station sees an ArduPilot rover. Every command is answered; a refusal carries its reason as a STATUSTEXT. :data:`TAKEN` is
+the table of the messages that the vehicle takes, :func:`~vehicled.live.bridges.mavlink.commands.commands` that of the commands,
+:data:`REFUSED` that of the messages that it knows and refuses. What is in none of them is ignored.
 """
 
 from collections.abc import Callable

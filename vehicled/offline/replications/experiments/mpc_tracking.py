@@ -5,10 +5,11 @@ a wandering error, heading with noise, and nothing else. What is judged is the d
 test has its own wandering error, and a vehicle whose drive and steering gain are off what is believed; all systems meet the same.
 
 The published tests were driven in another simulator and in a motion-capture hall, with the wheel angle sent unscaled and with
-weights that were never published: their table stands beside ours, not under it. The speed that the published system feeds back
-ends at 0.78 m/s whatever the throttle; on a vehicle as fast as its controller believes it holds full throttle and runs away. The
-filter of the paper is given the drive and steering gain that the others believe, see :mod:`~vehicled.offline.replications.experiments.ekf_circle`.
-With the recordings of the real drives (``--real``) their errors are computed again and drawn beside.
+weights that were never published: their table stands beside ours, not under it. The speed that the published system feeds back ends
+at 0.78 m/s whatever the throttle; on a vehicle as fast as its controller believes it holds full throttle and runs away. The filter
+of the paper is given the drive and steering gain that the others believe, see
+:mod:`~vehicled.offline.replications.experiments.ekf_circle`. With the recordings of the real drives (``--real``) their errors are
+computed again and drawn beside.
 """
 
 from argparse import ArgumentParser, Namespace

@@ -2,11 +2,11 @@
 error stands beside that of the drives it has not seen.
 
 For each path every recorded drive in turn is the one that is known: steering gain, offset, delay, the response of the speed
-(:mod:`~vehicled.offline.replications.experiments.drive_response`) and the gaps of the receiver come from it. The twin then drives the path under
-each published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a measurement, and with the
-position one row old and on the grid of the receiver's text, as it was on the vehicle. What no drive tells of the next, such as
-the zero of its heading, is taken from the spread over recorded drives (:mod:`~vehicled.offline.replications.experiments.prediction_spread`): the
-prediction is a mean and an interval.
+(:mod:`~vehicled.offline.replications.experiments.drive_response`) and the gaps of the receiver come from it. The twin then drives
+the path under each published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a measurement,
+and with the position one row old and on the grid of the receiver's text, as it was on the vehicle. What no drive tells of the next,
+such as the zero of its heading, is taken from the spread over recorded drives
+(:mod:`~vehicled.offline.replications.experiments.prediction_spread`): the prediction is a mean and an interval.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -389,7 +389,8 @@ def _mean_error_m(
     changed: Deviation,
     heading_sigma_rad: float = HEADING_SIGMA_RAD,
 ) -> float:
-    """Return the mean over the heading zero, by the rule of :func:`~vehicled.offline.replications.experiments.prediction_spread.interval`."""
+    """Return the mean over the heading zero, by the rule of
+    :func:`~vehicled.offline.replications.experiments.prediction_spread.interval`."""
 
     def error_m(nodes: float) -> float:
         return _error_m(courses, known, law, make_twin, replace(changed, heading_rad=nodes * NODE * heading_sigma_rad))

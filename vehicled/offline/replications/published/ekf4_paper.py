@@ -1,4 +1,5 @@
-"""The 4-DOF filter by the equations of Unjhawala et al. 2023, where :mod:`~vehicled.offline.replications.published.ekf4` is the code that ran.
+"""The 4-DOF filter by the equations of Unjhawala et al. 2023, where :mod:`~vehicled.offline.replications.published.ekf4` is the
+code that ran.
 
 State (x, y, theta, v), measurement (x, y, theta), one explicit Euler step of 0.1 s. What differs from the code: the Jacobian is
 I + dt df/dq at the state before the step, the speed stays at 0 or above, the pose at the start, which is given, is certain, and a
