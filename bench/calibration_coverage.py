@@ -28,7 +28,7 @@ from sim_backend.plant.twin_file import load_twin
 from vehicled.offline.twin.calibration.calibrate import calibrate
 from vehicled.offline.twin.calibration.four_dof_model import FourDofModel
 from vehicled.offline.twin.calibration.quantity import CalibrationModel
-from vehicled.offline.twin.calibration.run import Run
+from vehicled.offline.twin.calibration.run import CalibrationRun
 from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
@@ -125,7 +125,7 @@ def double_track(profile: Profile, chance: np.random.Generator) -> Drawn:
     return Drawn(model, friction_of(parameters), sim, lambda rad: float(np.interp(rad, s.map_angle_rad, s.map_command)), true)
 
 
-def driven(drawn: Drawn, wheelbase_m: float, noise: tuple[float, float, float], chance: np.random.Generator) -> Run:
+def driven(drawn: Drawn, wheelbase_m: float, noise: tuple[float, float, float], chance: np.random.Generator) -> CalibrationRun:
     """Drive two figure-eights by pure pursuit with the true pose, and measure them."""
     course, sim = load_course("figure_eight"), drawn.sim
     plant = plant_class(sim.plant)(sim, Pose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])), STEP_NS * 1e-9)
@@ -157,7 +157,7 @@ def driven(drawn: Drawn, wheelbase_m: float, noise: tuple[float, float, float], 
     t_s, x, y, yaw, speed = np.array(rows).T
     command_s, throttles, steerings = np.array(commands).T
     errors = chance.normal(size=(4, len(t_s))) * np.array([noise[0], noise[0], noise[1], noise[2]])[:, None]
-    return Run(
+    return CalibrationRun(
         name="eight/1", command_s=command_s, throttle=throttles, brake=np.zeros(len(command_s)), steering=steerings, t_s=t_s,
         x_m=x + errors[0], y_m=y + errors[1], yaw_rad=np.unwrap(yaw) + errors[2], speed_mps=speed + errors[3], rig="eight",
     )  # fmt: skip

@@ -22,7 +22,7 @@ from vehicled.offline.recordings import table
 from vehicled.offline.recordings.public_data import DATA_FOLDER
 from vehicled.offline.twin.validation.drive import drive
 from vehicled.offline.twin.validation.metrics import errors_of
-from vehicled.offline.twin.validation.reference import Reference, ReferenceRunError, find, read
+from vehicled.offline.twin.validation.reference import ReferenceRun, ReferenceRunError, find, read
 
 PRIOR = {
     "lateral slope": (0.85, 0.15), "grip": (1.07, 0.06), "front roll stiffness": (45e3, 12e3), "rear roll stiffness": (25e3, 10e3),
@@ -78,7 +78,7 @@ def with_values(p: TwinParameters, z: np.ndarray) -> TwinParameters:
     return replace(p, front=axle(p.front, front), rear=axle(p.rear, rear))
 
 
-def residuals(p: TwinParameters, z: np.ndarray, references: Sequence[Reference]) -> np.ndarray:
+def residuals(p: TwinParameters, z: np.ndarray, references: Sequence[ReferenceRun]) -> np.ndarray:
     """Return the scaled differences of all rows, and the prior's."""
     parts = []
     for reference in references:
@@ -91,7 +91,7 @@ def residuals(p: TwinParameters, z: np.ndarray, references: Sequence[Reference])
     return np.concatenate([*parts, 3.0 * z])
 
 
-def fit(p: TwinParameters, references: Sequence[Reference]) -> np.ndarray:
+def fit(p: TwinParameters, references: Sequence[ReferenceRun]) -> np.ndarray:
     """Return the scaled values by robust least squares."""
     from scipy.optimize import least_squares
 
@@ -103,7 +103,7 @@ def fit(p: TwinParameters, references: Sequence[Reference]) -> np.ndarray:
     return np.asarray(found.x)
 
 
-def show(title: str, p: TwinParameters, references: Sequence[Reference], fitted: Sequence[str]) -> None:
+def show(title: str, p: TwinParameters, references: Sequence[ReferenceRun], fitted: Sequence[str]) -> None:
     """Print the errors of every run."""
     print(f"\n{title}\n| run | position (%) | yaw rate (%) | end (m) | end (degrees) |\n|---|---|---|---|---|")
     for reference in references:

@@ -192,7 +192,7 @@ def imu_sample_row() -> Row:
     cut, payloads, decode_payload = pieces(data), [frame[5:-2] for frame in frames], msgpack.Decoder(ImuSample).decode
 
     def decode() -> int:
-        feed = msglink.Decoder().feed
+        feed = msglink.MsglinkDecoder().feed
         return sum(len(feed(piece)) for piece in cut)
 
     def floor() -> int:

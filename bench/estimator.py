@@ -27,9 +27,9 @@ from vehicled.core.vehicle import Drive as Motor
 from vehicled.core.vehicle import Steering, Vehicle
 from vehicled.estimation.ins.estimator import Ins
 from vehicled.estimation.ins.measurements import Fix, Sensors
-from vehicled.estimation.ins.mechanisation import Drive, Predictor
+from vehicled.estimation.ins.mechanisation import InertialInputs, Predictor
 from vehicled.estimation.ins.params import InsParams
-from vehicled.estimation.ins.state import N, State
+from vehicled.estimation.ins.state import InsState, N
 from vehicled.paths.datum import LOT_17
 
 BLOCK = 200
@@ -50,11 +50,11 @@ def ours() -> Callable[[], None]:
     """Return a step of our filter: prediction and GNSS update on the state of the last call."""
     params = InsParams(imu_lever_arm_m=(0.25, 0.0, 0.1))
     predictor, sensors = Predictor(params, 0.5), Sensors(params, (0.2, 0.0, 0.3))
-    drive = Drive((0.1, 0.2, 9.8), (0.001, 0.002, 0.003))
+    drive = InertialInputs((0.1, 0.2, 9.8), (0.001, 0.002, 0.003))
     fix = Fix(
         0.0, 0.0, 0.0, (4e-4, 0.0, 4e-4), 1e-3, -1, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (2.5e-3, 0.0, 2.5e-3), 5e-3
     )  # fmt: skip
-    start = State([0.0] * N, (1.0, 0.0, 0.0, 0.0), 0.01 * np.eye(N))
+    start = InsState([0.0] * N, (1.0, 0.0, 0.0, 0.0), 0.01 * np.eye(N))
 
     def step() -> None:
         state = predictor.predict(start, drive, 0.005).copy()

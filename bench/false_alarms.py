@@ -37,7 +37,7 @@ from sim_backend.emulators.failures import parse_failure
 from sim_backend.profile_check import resolved_profile
 from vehicled.core import shipped
 from vehicled.core.messages import Fault, Message, Mode, Reaction
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.offline.failsafe.injections import INJECTIONS
 from vehicled.offline.failsafe.trial import run_trial
 from vehicled.paths.catalog import load_course
@@ -229,7 +229,7 @@ def driven(drive: Drive) -> Outcome:
     judge = Judge(course)
     alarms = _Alarms(judge)
     failures = [parse_failure(text) for text in drive.failures]
-    pair = Pair(resolved_profile(loaded, course), course, failures, alarms, drive.seed, link=drive.link)
+    pair = WrappedPair(resolved_profile(loaded, course), course, failures, alarms, drive.seed, link=drive.link)
     machine, end_ns, drove = pair.machine, START_NS + round(drive.limit_s * SECOND_NS), False
     while pair.now_ns < end_ns:
         pair.grant()

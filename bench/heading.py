@@ -15,7 +15,7 @@ from statistics import mean
 from sim_backend.connection import START_NS
 from sim_backend.scenario import Start
 from vehicled.core.messages import EstimatorStatus, Message, Mode
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
@@ -56,7 +56,7 @@ def measure(way: str, estimator: str, seed: int) -> tuple[float, float, float, f
     """Return heading error and sigma at the start, RMS error and mean sigma over 20 s of the drive; None without one."""
     start, overrides = WAYS[way]
     profile = load_profile("f1tenth_gnss", [f"estimator.name={estimator}", *overrides])
-    pair = Pair(profile, load_course(profile.course), (), Nothing(), seed, link="messages", start=start)
+    pair = WrappedPair(profile, load_course(profile.course), (), Nothing(), seed, link="messages", start=start)
     began: tuple[float, float] | None = None
     squares: list[float] = []
     sigmas: list[float] = []

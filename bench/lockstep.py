@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from vehicled.core.link import Kind, encode
+from vehicled.core.link import LinkFrameKind, encode
 from vehicled.run.plan import Plan
 from vehicled.run.session import Observer, drive, greet
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
@@ -86,9 +86,9 @@ def simulator_alone() -> float:
         now_ns = start_ns = link.hello.start_ns
         while now_ns < start_ns + ALONE_S * 1e9:
             for kind, _, t_ns, _ in link.receive():
-                if kind is Kind.GRANT:
+                if kind is LinkFrameKind.GRANT:
                     now_ns = t_ns
-                    link.send(encode(Kind.DONE, 0, now_ns + GRANT_NS))
+                    link.send(encode(LinkFrameKind.DONE, 0, now_ns + GRANT_NS))
         wall_s = time.monotonic() - begin
         link.close("measured")
     return ALONE_S / wall_s

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from vehicled.offline.recordings.benchmark import Task, chosen, default_identifier, run_all
+from vehicled.offline.recordings.benchmark import BenchmarkTask, chosen, default_identifier, run_all
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.public_data import DATA_FOLDER
 from vehicled.offline.recordings.report import Overall, overall, sheets, to_raw
@@ -130,7 +130,7 @@ def main() -> int:
     results: dict[str, list[Verdict]] = {}
     for estimator in arguments.estimator or names("estimator"):
         folds = 4 if arguments.calibrated and estimator == "planar" else 0
-        task = Task(estimator=estimator, identifier=None if identifier == "none" else identifier, kinds=KINDS, folds=folds)
+        task = BenchmarkTask(estimator=estimator, identifier=None if identifier == "none" else identifier, kinds=KINDS, folds=folds)
         progress = Progress()
         try:
             found = chosen(arguments.data, task)

@@ -19,7 +19,7 @@ from vehicled.core.messages import CarrierSolution, GnssFix, Heading, ImuSample
 from vehicled.estimation.four_dof import drive_rate
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
-from vehicled.offline.recordings.prediction import Commands
+from vehicled.offline.recordings.prediction import RecordedCommands
 from vehicled.offline.recordings.public_data import DATA_FOLDER
 from vehicled.offline.recordings.recording import Array, Recording, arrival_ns, seconds
 from vehicled.offline.recordings.runner import make_estimator, run
@@ -51,7 +51,7 @@ def steps_s(recording: Recording) -> Array:
 
 def throttles(recording: Recording) -> Array:
     """Throttle in force in the middle of each step."""
-    commands, drive = Commands.of(recording.inputs), recording.vehicle.drive
+    commands, drive = RecordedCommands.of(recording.inputs), recording.vehicle.drive
     t_ns = np.array(recording.steps_ns, dtype=np.float64)
     return commands.at(commands.throttle, 0.5 * (t_ns[1:] + t_ns[:-1]) - drive.delay_s * 1e9)
 

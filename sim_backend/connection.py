@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from vehicled.core.link import Decoder, Frame, Hello, Kind, LinkError, decode_hello, encode, encode_hello
+from vehicled.core.link import Frame, Hello, LinkDecoder, LinkError, LinkFrameKind, decode_hello, encode, encode_hello
 
 START_NS = 1_000_000_000
 """Start time of a lockstep run, ns. Not 0, so that a forgotten stamp stands out."""
@@ -124,7 +124,7 @@ class Peer:
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(True)
         self.socket = connection
-        self._decoder = Decoder()
+        self._decoder = LinkDecoder()
         self._backlog: list[Frame] = []
 
     def greet(self, ports: list[str], identity: str, world: dict[str, str], urls: dict[str, str] | None = None) -> Hello:
@@ -144,9 +144,9 @@ class Peer:
         while not self._backlog:
             self._backlog = self._read()
         kind, _, _, payload = self._backlog.pop(0)
-        if kind is Kind.BYE:
+        if kind is LinkFrameKind.BYE:
             raise LinkError(f"the daemon refused: {payload.decode(errors='replace')}")
-        if kind is not Kind.HELLO:
+        if kind is not LinkFrameKind.HELLO:
             raise LinkError(f"the daemon began with {kind.name} instead of its greeting")
         answer = decode_hello(payload)
         if answer.ports != ports:
@@ -175,14 +175,14 @@ class Peer:
             # The daemon may say goodbye and close while we send; its last frames can still be read.
             while True:
                 for kind, _, _, payload in self._read_last(error):
-                    if kind is Kind.BYE:
+                    if kind is LinkFrameKind.BYE:
                         raise Goodbye(payload.decode(errors="replace")) from None
 
     def goodbye(self, reason: str) -> None:
         """Send the daemon the reason for the end, if it still listens. Never raises or blocks."""
         with suppress(OSError):
             self.socket.setblocking(False)
-            self.socket.send(encode(Kind.BYE, 0, 0, reason.encode()))
+            self.socket.send(encode(LinkFrameKind.BYE, 0, 0, reason.encode()))
 
     def _read(self) -> list[Frame]:
         try:

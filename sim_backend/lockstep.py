@@ -2,7 +2,7 @@
 
 from sim_backend.connection import Goodbye, Peer
 from sim_backend.world import World
-from vehicled.core.link import Kind, LinkError, decode_line, encode
+from vehicled.core.link import LinkError, LinkFrameKind, decode_line, encode
 
 HORIZON_NS = 1_000_000_000
 """Longest grant, ns; it bounds the data of one grant even if the daemon asks to be woken later."""
@@ -14,7 +14,7 @@ def run_lockstep(peer: Peer, world: World, start_ns: int) -> str:
     One send per grant: all DATA that arrives up to the instant the daemon asked for, then the GRANT of that instant.
     """
     granted_ns = start_ns
-    data, grant, done, bye = Kind.DATA, Kind.GRANT, Kind.DONE, Kind.BYE
+    data, grant, done, bye = LinkFrameKind.DATA, LinkFrameKind.GRANT, LinkFrameKind.DONE, LinkFrameKind.BYE
     try:
         while True:
             frames = [encode(data, port, t_rx_ns, payload) for t_rx_ns, port, payload in world.advance(granted_ns)]
@@ -27,7 +27,7 @@ def run_lockstep(peer: Peer, world: World, start_ns: int) -> str:
                         if t_ns < granted_ns:
                             raise LinkError(f"the daemon stamped bytes {granted_ns - t_ns} ns before the granted instant")
                         world.on_frame(port, t_ns, payload)
-                    elif kind is Kind.LINE:
+                    elif kind is LinkFrameKind.LINE:
                         world.on_line(port, t_ns, decode_line(payload))
                     elif kind is done:
                         if t_ns < granted_ns:

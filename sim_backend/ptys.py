@@ -22,7 +22,7 @@ class _Adapter:
     """slcan adapter: frames on the bus side, text on the host side; it answers open and close commands."""
 
     def __init__(self) -> None:
-        self._decoder = slcan.Decoder()
+        self._decoder = slcan.SlcanDecoder()
         self._open = False
 
     def from_host(self, text: bytes) -> tuple[bytes, bytes]:

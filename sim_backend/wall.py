@@ -12,7 +12,17 @@ from sim_backend.ptys import Ptys
 from sim_backend.sockets import Sockets
 from sim_backend.terminals import Terminals
 from sim_backend.world import World
-from vehicled.core.link import PACE_BEAT_NS, PACE_LEAD_NS, Frame, Kind, LinkError, decode_line, decode_lost, encode, encode_lost
+from vehicled.core.link import (
+    PACE_BEAT_NS,
+    PACE_LEAD_NS,
+    Frame,
+    LinkError,
+    LinkFrameKind,
+    decode_line,
+    decode_lost,
+    encode,
+    encode_lost,
+)
 from vehicled.runtime.loop import PreciseSelector
 
 HEARTBEAT_NS = 50_000_000
@@ -45,7 +55,7 @@ class DaemonClock:
 
     def question(self) -> bytes:
         """Return a SYNC frame; send it at once."""
-        return encode(Kind.SYNC, 0, self._own_clock())
+        return encode(LinkFrameKind.SYNC, 0, self._own_clock())
 
     def answer(self, t_ns: int, payload: bytes) -> None:
         """Use the daemon's answer: its time ``t_ns``, and our send time in ``payload``. Raises LinkError if malformed."""
@@ -68,10 +78,10 @@ def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
         answered = False
         while not answered:
             for kind, _, t_ns, payload in peer.receive():
-                if kind is Kind.SYNC:
+                if kind is LinkFrameKind.SYNC:
                     clock.answer(t_ns, payload)
                     answered = True
-                elif kind is Kind.BYE:
+                elif kind is LinkFrameKind.BYE:
                     raise Goodbye(payload.decode(errors="replace"))
     return clock
 
@@ -159,15 +169,15 @@ def run_wall(
                 frames = []
                 for t_rx_ns, port, payload in world.advance(reached_ns):
                     if terminals is None or not terminals.write(port, payload):
-                        frames.append(encode(Kind.DATA, port, t_rx_ns, payload))
+                        frames.append(encode(LinkFrameKind.DATA, port, t_rx_ns, payload))
                 if terminals is not None:
                     terminals.follow(reached_ns)
                 if real_ns >= beat_ns:
                     if pace is None:
-                        frames.append(encode(Kind.GRANT, 0, now_ns))
+                        frames.append(encode(LinkFrameKind.GRANT, 0, now_ns))
                     else:
                         granted_ns = reached_ns
-                        frames.append(encode_lost(Kind.GRANT, granted_ns, pace.lost_ns))
+                        frames.append(encode_lost(LinkFrameKind.GRANT, granted_ns, pace.lost_ns))
                     beat_ns = real_ns + beat_period_ns
                 if real_ns >= sync_ns and not clock.same_boot:
                     frames.append(clock.question())
@@ -189,15 +199,15 @@ def run_wall(
 
 def _on_frames(frames: list[Frame], world: World, clock: DaemonClock, pace: SharedClock | None) -> None:
     for kind, port, t_ns, payload in frames:
-        if kind is Kind.DATA:
+        if kind is LinkFrameKind.DATA:
             world.on_frame(port, t_ns, payload)
-        elif kind is Kind.SYNC:
+        elif kind is LinkFrameKind.SYNC:
             clock.answer(t_ns, payload)
-        elif kind is Kind.LINE:
+        elif kind is LinkFrameKind.LINE:
             world.on_line(port, t_ns, decode_line(payload))
-        elif kind is Kind.BYE:
+        elif kind is LinkFrameKind.BYE:
             raise Goodbye(payload.decode(errors="replace"))
-        elif kind is Kind.DONE:
+        elif kind is LinkFrameKind.DONE:
             if pace is not None:
                 pace.on_done(t_ns, decode_lost(payload))
         else:

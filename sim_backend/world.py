@@ -34,7 +34,7 @@ from sim_backend.sensors.truth import Truth
 from sim_backend.sensors.wheel_encoders import WheelEncoders
 from vehicled.core.messages import Message, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
-from vehicled.profile.schema import Device, Profile
+from vehicled.profile.schema import DeviceTable, Profile
 
 OPERATOR_PORT = "operator"
 TRUTH_PORT = "truth"
@@ -316,7 +316,7 @@ class World:
 
 def _sensors(
     name: str,
-    device: Device,
+    device: DeviceTable,
     profile: Profile,
     course: Course,
     actuators: Actuators,

@@ -10,7 +10,7 @@ from sim_backend.emulators.interface import DriveCommand, Emulator
 from vehicled.core.messages import Event, Fault, Message, PortState
 from vehicled.core.ports import Device as Driver
 from vehicled.core.ports import Reopen, Send, SetBaud
-from vehicled.profile.schema import Choice, Device
+from vehicled.profile.schema import Choice, DeviceTable
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -18,9 +18,9 @@ START = 1_000_000_000
 REOPEN_NS = 300 * MS
 
 
-def table(driver: str, params: Struct, messages: Sequence[str] = (), port: str = "") -> Device:
+def table(driver: str, params: Struct, messages: Sequence[str] = (), port: str = "") -> DeviceTable:
     """Return a device's table as in a profile."""
-    return Device(driver=Choice(name=driver, params={driver: params}), messages=list(messages), port=port)  # type: ignore[arg-type]
+    return DeviceTable(driver=Choice(name=driver, params={driver: params}), messages=list(messages), port=port)  # type: ignore[arg-type]
 
 
 class Bench:

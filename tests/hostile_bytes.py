@@ -71,7 +71,7 @@ def _device(name: str) -> Subject:
 
 
 def _link() -> Feed:
-    decoder = link.Decoder()
+    decoder = link.LinkDecoder()
 
     def feed(data: bytes) -> object:
         try:
@@ -86,10 +86,10 @@ def subjects() -> dict[str, Subject]:
     """Return every reader by name: the drivers, and the decoders that ports and simulator use. Fails for an unknown driver."""
     found = {name: _device(name) for name in DEVICES if name not in SILENT}
     frames = [CanFrame(0x901, bytes(range(8))), CanFrame(0x7FF, b"\1", extended=False)]
-    found["slcan"] = Subject(lambda: slcan.Decoder().feed, b"".join(map(slcan.encode, frames)), b"T1FFFFFFF8")
+    found["slcan"] = Subject(lambda: slcan.SlcanDecoder().feed, b"".join(map(slcan.encode, frames)), b"T1FFFFFFF8")
     pulses = pwm_board.encode(pwm_board.Pulses(1500, 1500), 4)
-    found["pwm_board, as the board reads it"] = Subject(lambda: pwm_board.Decoder().feed, pulses, b"\x04")
-    data = link.encode(link.Kind.DATA, 1, 10**9, bytes(40))
+    found["pwm_board, as the board reads it"] = Subject(lambda: pwm_board.PwmDecoder().feed, pulses, b"\x04")
+    data = link.encode(link.LinkFrameKind.DATA, 1, 10**9, bytes(40))
     found["simulator link"] = Subject(_link, data, (link.MAX_FRAME_BYTES).to_bytes(4, "little") + data[4:14])
     return found
 

@@ -74,11 +74,11 @@ def frames() -> str:
 
 def mission_items() -> str:
     """Commands in a mission, by what becomes of them."""
-    from vehicled.paths.mission_commands import COMMANDS, Kind
+    from vehicled.paths.mission_commands import COMMANDS, CommandEffect
 
     rows = []
-    for kind in Kind:
-        fate = {Kind.DRIVEN: "driven", Kind.HARMLESS: "ignored, with a line each"}.get(kind, "refused")
+    for kind in CommandEffect:
+        fate = {CommandEffect.DRIVEN: "driven", CommandEffect.HARMLESS: "ignored, with a line each"}.get(kind, "refused")
         names = ", ".join(f"{number} {name}" for number, (name, other) in sorted(COMMANDS.items()) if other is kind)
         rows.append([fate, kind.value or "see below", names])
     return table(["", "because", "commands"], [*rows, ["refused", "nobody knows what it moves", "every other number"]])

@@ -9,7 +9,7 @@ from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.vesc import VescCanEmulator, VescUartEmulator
 from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, WheelSpeed
 from vehicled.core.ports import Send
-from vehicled.profile.schema import Choice, Device
+from vehicled.profile.schema import Choice, DeviceTable
 
 MS = 1_000_000
 START_NS = 1_000_000_000
@@ -17,10 +17,10 @@ LATENCY_NS = 4 * MS
 WANTED = (MotorStatus, WheelSpeed)
 
 
-def device(driver: str, port: str = "", rate_hz: float = 50.0, **params: Any) -> Device:
+def device(driver: str, port: str = "", rate_hz: float = 50.0, **params: Any) -> DeviceTable:
     """The table of a VESC in a profile, with its driver's parameters."""
     made = CanParams(**params) if driver == "vesc_can" else UartParams(**params)
-    return Device(
+    return DeviceTable(
         driver=Choice(name=driver, params={driver: made}),
         port=port,
         messages=["ActuatorCommand", "MotorStatus", "WheelSpeed"],
@@ -41,7 +41,7 @@ def standing(t_ns: int) -> MotorStatus:
 class Bench:
     """Runs both in steps of a millisecond, the daemon commanding every 10 ms, the motor sampled every 20 ms."""
 
-    def __init__(self, table: Device, seed: int = 1, **emulated: Any) -> None:
+    def __init__(self, table: DeviceTable, seed: int = 1, **emulated: Any) -> None:
         params = table.driver.selected
         self.driver: VescCan | VescUart
         self.emulator: VescCanEmulator | VescUartEmulator

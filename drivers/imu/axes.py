@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import atan2, cos, hypot, isfinite, nan, pi, sin
 
 from drivers.imu.base import Vector
-from vehicled.core.wire.usage import Problem, Unused
+from vehicled.core.wire.usage import Unused, UsageProblem
 
 ROTATION_TOLERANCE = 0.01
 """Largest distance from one of the length of a quaternion or of a column of a matrix. The coarsest format here resolves 3e-5, and
@@ -42,35 +42,35 @@ def rate_of_increment(increment: Vector, dt_s: float) -> Vector:
     return x * scale, y * scale, z * scale
 
 
-def quaternion_problem(components: Sequence[float]) -> Problem | None:
+def quaternion_problem(components: Sequence[float]) -> UsageProblem | None:
     """Return why four numbers are no rotation."""
     return _length_problem("quaternion", (components,))
 
 
-def matrix_problem(elements: Sequence[float]) -> Problem | None:
+def matrix_problem(elements: Sequence[float]) -> UsageProblem | None:
     """Return why nine numbers are no rotation; by rows or by columns."""
     return _length_problem("rotation matrix", (elements[:3], elements[3:6], elements[6:9]))
 
 
-def _length_problem(name: str, vectors: Sequence[Sequence[float]]) -> Problem | None:
+def _length_problem(name: str, vectors: Sequence[Sequence[float]]) -> UsageProblem | None:
     for vector in vectors:
         length = hypot(*vector)
         if not isfinite(length):
-            return Problem(Unused.NOT_FINITE, name)
+            return UsageProblem(Unused.NOT_FINITE, name)
         if length == 0.0:
-            return Problem(Unused.ALL_ZERO, name)
+            return UsageProblem(Unused.ALL_ZERO, name)
         if abs(length - 1.0) > ROTATION_TOLERANCE:
-            return Problem(Unused.NOT_A_ROTATION, name, f"length {length:.3f}")
+            return UsageProblem(Unused.NOT_A_ROTATION, name, f"length {length:.3f}")
     return None
 
 
-def euler_problem(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Problem | None:
+def euler_problem(roll_rad: float, pitch_rad: float, yaw_rad: float) -> UsageProblem | None:
     """Return why three angles of floating-point numbers are no attitude. No unit is level and exactly north to the last bit."""
     if not isfinite(roll_rad + pitch_rad + yaw_rad):
-        return Problem(Unused.NOT_FINITE, "attitude")
+        return UsageProblem(Unused.NOT_FINITE, "attitude")
     if roll_rad == pitch_rad == yaw_rad == 0.0:
-        return Problem(Unused.ALL_ZERO, "attitude")
+        return UsageProblem(Unused.ALL_ZERO, "attitude")
     for name, angle, limit in (("roll", roll_rad, pi), ("pitch", pitch_rad, pi / 2), ("yaw", yaw_rad, 2 * pi)):
         if abs(angle) > limit + EULER_TOLERANCE_RAD:
-            return Problem(Unused.OUT_OF_RANGE, name, f"{angle:.3f} rad")
+            return UsageProblem(Unused.OUT_OF_RANGE, name, f"{angle:.3f} rad")
     return None

@@ -16,7 +16,7 @@ from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.core.messages import HeadingKind, Message
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.core.wire.crc import sum8
-from vehicled.core.wire.framing import Check, FixedFrame, Protocol
+from vehicled.core.wire.framing import FixedFrame, FrameCheck, Protocol
 from vehicled.core.wire.usage import MessageUsage, Unused
 
 SYNC = b"\xaa\xaa"
@@ -42,7 +42,7 @@ class RvcPacket(Struct, frozen=True, gc=False):
     """Zero in the BNO080; standstill flags in later chips."""
 
 
-PROTOCOL = Protocol("RVC", SYNC, FixedFrame(Check(sum8, first=2, tail=1, stored=-1), FRAME_BYTES))
+PROTOCOL = Protocol("RVC", SYNC, FixedFrame(FrameCheck(sum8, first=2, tail=1, stored=-1), FRAME_BYTES))
 
 
 def encode(packet: RvcPacket) -> bytes:

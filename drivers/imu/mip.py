@@ -17,12 +17,20 @@ from msgspec.structs import replace
 
 from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
 from drivers.imu.base import Sample, frames, sound
-from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
+from drivers.imu.set_up import (
+    MAX_REPLIES,
+    ConfigurableImuDevice,
+    ConfigurableParams,
+    ConfigurationError,
+    Refusal,
+    Script,
+    SetUpRequest,
+)
 from vehicled.core.messages import HeadingKind, Message
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.core.wire.crc import fletcher8, fletcher8_number
-from vehicled.core.wire.framing import Check, CountedFrame, Protocol
-from vehicled.core.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.wire.framing import CountedFrame, FrameCheck, Protocol
+from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
 SYNC = b"\x75\x65"
 OVERHEAD_BYTES = 6
@@ -75,7 +83,7 @@ class Packet(Struct, frozen=True, gc=False):
 PROTOCOL = Protocol(
     "MIP",
     SYNC,
-    CountedFrame(Check(fletcher8_number, tail=2, stored=-2, size=2, order="little"), at=3, extra=OVERHEAD_BYTES, most=0xFF),
+    CountedFrame(FrameCheck(fletcher8_number, tail=2, stored=-2, size=2, order="little"), at=3, extra=OVERHEAD_BYTES, most=0xFF),
 )
 
 
@@ -293,17 +301,17 @@ class MipCodec:
             return atan2(value[0], value[1])
         return None
 
-    def _doubt(self, kind: int, form: str, value: tuple[Any, ...]) -> Problem | None:
+    def _doubt(self, kind: int, form: str, value: tuple[Any, ...]) -> UsageProblem | None:
         """Return why an orientation is not used. The filter's takes precedence over the sensor's while it is valid."""
         if kind == FILTER:
             self._filter_yaw = bool(value[-1] & FILTER_VALID)
             if not self._filter_yaw:
-                return Problem(Unused.INVALID, "valid flags")
+                return UsageProblem(Unused.INVALID, "valid flags")
             value = value[:-1]
         if not self.wants_heading:
-            return Problem(Unused.NOT_WANTED)
+            return UsageProblem(Unused.NOT_WANTED)
         if kind == SENSOR and self._filter_yaw:
-            return Problem(Unused.DUPLICATE)
+            return UsageProblem(Unused.DUPLICATE)
         return euler_problem(*value) if form == "euler" else _ROTATION_PROBLEMS[form](value)
 
 
@@ -371,7 +379,7 @@ class MipDevice(ConfigurableImuDevice):
             raise ConfigurationError(f"the device cannot be set up: {problem}")
         return {"fields": [f"{field:02X}" for field in fields], "rate_hz": base_hz / decimation}
 
-    def _filter_format(self, modern: bool) -> Generator[Request, Any, str]:
+    def _filter_format(self, modern: bool) -> Generator[SetUpRequest, Any, str]:
         """Ask for the attitude of the filter, which says by itself if it is valid; return the problem, or an empty text."""
         rate: Any = Refusal("unknown")
         if modern:
@@ -389,7 +397,7 @@ class MipDevice(ConfigurableImuDevice):
         return [*plain, OVERRANGE], plain, fields
 
 
-def _set_format(modern: bool, kind: int, fields: list[int], decimation: int) -> Generator[Request, Any, str | None]:
+def _set_format(modern: bool, kind: int, fields: list[int], decimation: int) -> Generator[SetUpRequest, Any, str | None]:
     """Write a message format and read it back; return the problem, or None."""
     command, descriptor, scope = (MESSAGE_FORMAT, 0x8F, bytes((kind,))) if modern else (IMU_MESSAGE_FORMAT, 0x80, b"")
     body = scope + bytes((len(fields),)) + b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field in fields])
@@ -402,7 +410,7 @@ def _set_format(modern: bool, kind: int, fields: list[int], decimation: int) -> 
     return None if got == body else f"it is set to {got.hex()}"
 
 
-def _ask(what: str, kind: int, command: int, data: bytes = b"", descriptor: int | None = None) -> Request:
+def _ask(what: str, kind: int, command: int, data: bytes = b"", descriptor: int | None = None) -> SetUpRequest:
     """Return a command whose answer is the data of field ``descriptor``, or b"" if only the acknowledgement matters."""
 
     def judge(reply: Packet) -> bytes | Refusal | None:
@@ -414,4 +422,4 @@ def _ask(what: str, kind: int, command: int, data: bytes = b"", descriptor: int 
             return Refusal(ERRORS.get(code[1], f"error {code[1]}"))
         return b"" if descriptor is None else fields.get(descriptor)
 
-    return Request(what, encode(kind, (command, data)), judge)
+    return SetUpRequest(what, encode(kind, (command, data)), judge)

@@ -17,7 +17,7 @@ from drivers.imu.base import ImuDevice, ImuParams, Sample, Vector, frames, sound
 from vehicled.core.messages import HeadingKind, Message
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.wire.crc import crc8, crc16_xmodem
-from vehicled.core.wire.framing import NO_FRAME, Check, CountedFrame, Protocol
+from vehicled.core.wire.framing import NO_FRAME, CountedFrame, FrameCheck, Protocol
 from vehicled.core.wire.usage import MessageUsage, Unused
 
 SYNC = b"\xfc"
@@ -64,7 +64,7 @@ class _FdiLink(CountedFrame):
     """Frame whose head has a checksum of its own, so a damaged length holds nothing back."""
 
     def __init__(self) -> None:
-        check = Check(crc16_xmodem, first=HEAD_BYTES, tail=1, stored=5, size=2, end=bytes((END,)))
+        check = FrameCheck(crc16_xmodem, first=HEAD_BYTES, tail=1, stored=5, size=2, end=bytes((END,)))
         super().__init__(check, at=2, extra=OVERHEAD_BYTES, most=0xFF, head=5)
 
     def length(self, buffer: bytes | bytearray, at: int, end: int) -> int:

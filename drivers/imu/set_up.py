@@ -1,8 +1,8 @@
 """Configuration by request and reply, shared by Xsens, VectorNav and MicroStrain.
 
-A device writes its set-up as a generator of :class:`Request`, which receives each reply. This module handles timeouts, retries, and
-a new attempt after a failure or after silence (the sensor may have restarted with other settings). Samples pass throughout, so a
-sensor that streams the right data but cannot be configured still works.
+A device writes its set-up as a generator of :class:`SetUpRequest`, which receives each reply. This module handles timeouts,
+retries, and a new attempt after a failure or after silence (the sensor may have restarted with other settings). Samples pass
+throughout, so a sensor that streams the right data but cannot be configured still works.
 """
 
 from abc import abstractmethod
@@ -25,7 +25,7 @@ class Refusal(Struct, frozen=True, gc=False):
     reason: str
 
 
-class Request(Struct, frozen=True, gc=False):
+class SetUpRequest(Struct, frozen=True, gc=False):
     """One request. ``judge`` returns the answer, a Refusal, or None for an unrelated reply; it never raises."""
 
     what: str
@@ -36,7 +36,7 @@ class Request(Struct, frozen=True, gc=False):
     """Timeout of a slow request, s, instead of ``Params.answer_timeout_s``."""
 
 
-Script = Generator[Request, Any, dict[str, object]]
+Script = Generator[SetUpRequest, Any, dict[str, object]]
 """Set-up script: yields requests, receives answers, returns the fields of its event log entry."""
 
 
@@ -75,7 +75,7 @@ class ConfigurableImuDevice(ImuDevice):
         self._talk = params
         self._replies = codec.replies
         self._script: Script | None = None
-        self._ask: Request | None = None
+        self._ask: SetUpRequest | None = None
         self._tries_left = 0
         self._due_ns = NEVER_NS
         self._settled = False

@@ -19,13 +19,21 @@ from msgspec import Meta, Struct
 
 from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
 from drivers.imu.base import Sample, frames, sound
-from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
+from drivers.imu.set_up import (
+    MAX_REPLIES,
+    ConfigurableImuDevice,
+    ConfigurableParams,
+    ConfigurationError,
+    Refusal,
+    Script,
+    SetUpRequest,
+)
 from drivers.imu.vectornav_fields import EXTENDED, FIELDS, GROUPS, NAMES, masks
 from vehicled.core.messages import HeadingKind, Message
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.wire.crc import crc16_xmodem, xor8
-from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Protocol, TextLine
-from vehicled.core.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, CheckedFrame, FrameCheck, Protocol, TextLine
+from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
 SYNC = b"\xfa"
 MAX_FRAME_BYTES = 600
@@ -34,7 +42,7 @@ MAX_SATELLITES = 64
 MAX_LINE_BYTES = 256
 
 
-class Plan(NamedTuple):
+class DecodingPlan(NamedTuple):
     """Decoding plan for all frames with the same masks."""
 
     layout: Layout | None
@@ -47,7 +55,7 @@ class Plan(NamedTuple):
     """Bytes with sync."""
 
 
-class Frame(Struct, frozen=True, gc=False):
+class BinaryFrame(Struct, frozen=True, gc=False):
     """One binary frame, in units and axes of the device: degrees, rad/s, m/s2, Gauss, Celsius, kPa."""
 
     header: bytes
@@ -80,7 +88,7 @@ def _head(buffer: bytes | bytearray, at: int, end: int) -> bytes | int:
 
 
 @lru_cache(maxsize=256)  # bounded, because damaged headers vary; real devices send at most three kinds of frames
-def _plan(head: bytes) -> Plan | None:
+def _plan(head: bytes) -> DecodingPlan | None:
     """Return the plan; None if a mask is empty or has an unknown field."""
     chosen: list[tuple[str, Layout | None, int, int]] = []
     formats, count, place = "<", 0, 1
@@ -108,7 +116,7 @@ def _plan(head: bytes) -> Plan | None:
     fixed_bytes = whole.size + len(head) + 3
     if fixed_bytes > MAX_FRAME_BYTES:
         return None
-    return Plan(whole if all(cell[1] for cell in chosen) else None, tuple(chosen), fixed_bytes, len(head) + 1)
+    return DecodingPlan(whole if all(cell[1] for cell in chosen) else None, tuple(chosen), fixed_bytes, len(head) + 1)
 
 
 def _variable_bytes(name: str, buffer: bytes | bytearray, at: int, end: int) -> int:
@@ -150,7 +158,7 @@ class _Binary(CheckedFrame):
     """Binary frame: its length follows from the masks."""
 
     def __init__(self) -> None:
-        super().__init__(Check(crc16_xmodem, first=1))
+        super().__init__(FrameCheck(crc16_xmodem, first=1))
         self._sizes = _mask_sizes()
 
     def head(self, sync: bytes) -> list[bytes]:
@@ -210,7 +218,7 @@ class _Binary(CheckedFrame):
 BINARY, LINE = Protocol("VectorNav", SYNC, _Binary()), Protocol("line", b"$", TextLine(MAX_LINE_BYTES, with_crc=True))
 
 
-def read_frame(frame: bytes) -> Frame:
+def read_frame(frame: bytes) -> BinaryFrame:
     """Return the content of a valid binary frame."""
     head = _head(frame, 0, len(frame))
     assert isinstance(head, bytes)
@@ -222,13 +230,13 @@ def read_frame(frame: bytes) -> Frame:
         unpacked = plan.layout.unpack_from(frame, place)
         for name, _, first, last in plan.fields:
             values[name] = unpacked[first] if last - first == 1 else unpacked[first:last]
-        return Frame(head, values)
+        return BinaryFrame(head, values)
     for name, layout, _, _ in plan.fields:
         size = _variable_bytes(name, frame, place, len(frame)) if layout is None else layout.size
         several = (frame[place : place + size],) if layout is None else layout.unpack_from(frame, place)
         values[name] = several[0] if len(several) == 1 else several
         place += size
-    return Frame(head, values)
+    return BinaryFrame(head, values)
 
 
 def read_line(line: bytes) -> str:
@@ -363,7 +371,7 @@ class VectorNavCodec:
         field = next((each for each in _ATTITUDES if get(each) is not None), "")
         if not field:
             return None
-        problem = Problem(Unused.NOT_WANTED) if not self.wants_heading else attitude_problem(field, get(field)) or _doubt(get)
+        problem = UsageProblem(Unused.NOT_WANTED) if not self.wants_heading else attitude_problem(field, get(field)) or _doubt(get)
         if problem is not None:
             self.usage.lose(name, problem.reason, problem.field or field, problem.value)
             return None
@@ -373,7 +381,7 @@ class VectorNavCodec:
 _ANSWERS = ("VNRRG", "VNWRG", "VNERR")
 
 
-def attitude_problem(field: str, value: tuple[float, ...]) -> Problem | None:
+def attitude_problem(field: str, value: tuple[float, ...]) -> UsageProblem | None:
     """Return why the values of an attitude field are none."""
     if field.endswith("ypr"):
         yaw, pitch, roll = map(radians, value)
@@ -381,15 +389,15 @@ def attitude_problem(field: str, value: tuple[float, ...]) -> Problem | None:
     return quaternion_problem(value) if field.endswith("quaternion") else matrix_problem(value)
 
 
-def _doubt(get: Callable[..., Any]) -> Problem | None:
+def _doubt(get: Callable[..., Any]) -> UsageProblem | None:
     """Return why the unit's own status forbids its attitude."""
     vpe, ins = get("attitude.status"), get("ins.status")
     if vpe is None and ins is None:
-        return Problem(Unused.STATUS_MISSING)
+        return UsageProblem(Unused.STATUS_MISSING)
     if vpe is not None and vpe & 3 == NOT_TRACKING:
-        return Problem(Unused.INVALID, "attitude.status", "not tracking")
+        return UsageProblem(Unused.INVALID, "attitude.status", "not tracking")
     if ins is not None and ins & 3 not in (INS_TRACKING, INS_WITHOUT_GNSS):
-        return Problem(Unused.INVALID, "ins.status", f"mode {ins & 3}")
+        return UsageProblem(Unused.INVALID, "ins.status", f"mode {ins & 3}")
     return None
 
 
@@ -441,8 +449,8 @@ class VectorNavDevice(ConfigurableImuDevice):
         """Read the model, turn ASCII output off, set the binary output. Registers are written in memory only, so flash does not
         wear."""
         register, divisor = self._register, max(1, round(self._base_rate_hz / self.params.rate_hz))
-        model = yield Request("report its model", encode_line("VNRRG,01"), _register(1))
-        quiet = yield Request("stop its lines of text", encode_line("VNWRG,06,0"), _register(6))
+        model = yield SetUpRequest("report its model", encode_line("VNRRG,01"), _register(1))
+        quiet = yield SetUpRequest("stop its lines of text", encode_line("VNWRG,06,0"), _register(6))
         if isinstance(quiet, Refusal):
             raise ConfigurationError(f"the device keeps sending lines of text: {quiet.reason}")
         name = "unknown" if isinstance(model, Refusal) else ",".join(model)
@@ -454,9 +462,9 @@ class VectorNavDevice(ConfigurableImuDevice):
             choices.append(self.fields(False, heading=False))
         for fields in choices:
             body = f"{register},{self._serial_port},{divisor},{masks(fields)}"
-            got = yield Request("set its binary output", encode_line(f"VNWRG,{body}"), _register(register))
+            got = yield SetUpRequest("set its binary output", encode_line(f"VNWRG,{body}"), _register(register))
             if not isinstance(got, Refusal):
-                got = yield Request("report its binary output", encode_line(f"VNRRG,{register}"), _register(register))
+                got = yield SetUpRequest("report its binary output", encode_line(f"VNRRG,{register}"), _register(register))
                 # Zero padding of numbers varies between devices.
                 if isinstance(got, list) and [part.lstrip("0") for part in got] == [
                     part.lstrip("0") for part in body.split(",")[1:]

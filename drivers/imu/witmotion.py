@@ -18,7 +18,7 @@ from vehicled.core.messages import HeadingKind, Message, PortState
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.core.ports import NEVER_NS
 from vehicled.core.wire.crc import sum8
-from vehicled.core.wire.framing import Check, FixedFrame, Protocol
+from vehicled.core.wire.framing import FixedFrame, FrameCheck, Protocol
 from vehicled.core.wire.usage import MessageUsage, Unused
 
 SYNC = b"\x55"
@@ -110,7 +110,7 @@ NAMES = {
 }  # fmt: skip
 
 
-PROTOCOL = Protocol("WitMotion", SYNC, FixedFrame(Check(sum8, tail=1, stored=-1), FRAME_BYTES, KINDS))
+PROTOCOL = Protocol("WitMotion", SYNC, FixedFrame(FrameCheck(sum8, tail=1, stored=-1), FRAME_BYTES, KINDS))
 
 
 def frame_of(kind: int, payload: bytes) -> bytes:

@@ -22,13 +22,21 @@ from drivers.imu.axes import (
     rate_of_increment,
 )
 from drivers.imu.base import Sample, frames, sound
-from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
+from drivers.imu.set_up import (
+    MAX_REPLIES,
+    ConfigurableImuDevice,
+    ConfigurableParams,
+    ConfigurationError,
+    Refusal,
+    Script,
+    SetUpRequest,
+)
 from drivers.imu.xsens_time import TICKS_PER_SECOND, SampleTime
 from vehicled.core.messages import HeadingKind, Message
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.wire.crc import sum8
-from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, Check, CheckedFrame, Protocol
-from vehicled.core.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, CheckedFrame, FrameCheck, Protocol
+from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
 SYNC = b"\xfa\xff"
 MAX_DATA_BYTES = 2048
@@ -82,7 +90,7 @@ class _Xbus(CheckedFrame):
 
     def __init__(self) -> None:
         # The sum over all bytes but the first, with the checksum, is zero.
-        super().__init__(Check(sum8, first=1))
+        super().__init__(FrameCheck(sum8, first=1))
 
     def length(self, buffer: bytes | bytearray, at: int, end: int) -> int:
         if end - at < 5:
@@ -222,7 +230,7 @@ _FORWARD: dict[int, Callable[..., tuple[float, float]]] = {
 }
 
 
-_PROBLEMS: dict[int, Callable[..., Problem | None]] = {
+_PROBLEMS: dict[int, Callable[..., UsageProblem | None]] = {
     QUATERNION: lambda *components: quaternion_problem(components),
     ROTATION_MATRIX: lambda *columns: matrix_problem(columns),
     EULER_ANGLES: lambda *degrees: euler_problem(*map(radians, degrees)),
@@ -381,13 +389,13 @@ class XsensDevice(ConfigurableImuDevice):
         if self._woken:
             self._woken = False
             request = encode(WAKE_UP_ACK) + request
-        yield Request("enter the configuration state", request, _answer(GO_TO_CONFIG), self._config_timeout_s)
-        present = yield Request("report its outputs", encode(OUTPUT_CONFIGURATION), _outputs)
+        yield SetUpRequest("enter the configuration state", request, _answer(GO_TO_CONFIG), self._config_timeout_s)
+        present = yield SetUpRequest("report its outputs", encode(OUTPUT_CONFIGURATION), _outputs)
         written = not isinstance(present, list) or not set(wanted) <= set(present)
         if written:
-            present = yield Request("set its outputs", encode(OUTPUT_CONFIGURATION, pack_outputs(wanted)), _outputs)
+            present = yield SetUpRequest("set its outputs", encode(OUTPUT_CONFIGURATION, pack_outputs(wanted)), _outputs)
         # Leave the configuration state in any case, because an unmeasuring device is silent.
-        yield Request("start measuring", encode(GO_TO_MEASUREMENT), _answer(GO_TO_MEASUREMENT))
+        yield SetUpRequest("start measuring", encode(GO_TO_MEASUREMENT), _answer(GO_TO_MEASUREMENT))
         if isinstance(present, Refusal):
             raise ConfigurationError(f"the device refuses the outputs: {present.reason}")
         got = dict(present)

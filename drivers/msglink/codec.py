@@ -12,7 +12,7 @@ from operator import or_
 from msgspec import MsgspecError, msgpack
 
 from vehicled.core.messages import ALL, Message
-from vehicled.core.wire.framing import Check, CountedFrame, Framer, Protocol
+from vehicled.core.wire.framing import CountedFrame, FrameCheck, Framer, Protocol
 
 SYNC = b"VL"
 VERSION = 1
@@ -30,7 +30,7 @@ PROTOCOL = Protocol(
     "msglink",
     SYNC,
     CountedFrame(
-        Check(
+        FrameCheck(
             lambda covered: crc_hqx(covered, CRC_START),
             first=len(SYNC),
             tail=_CRC.size,
@@ -59,7 +59,7 @@ def encode(message: Message) -> bytes:
     return SYNC + covered + _CRC.pack(crc_hqx(covered, CRC_START))
 
 
-class Decoder:
+class MsglinkDecoder:
     """Incremental decoder of a stream cut anywhere. Never raises on wire input; keeps at most one frame.
 
     After a checksum error the search continues one byte after the sync, so damage costs only the damaged frames. A valid frame of

@@ -6,7 +6,7 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from drivers.msglink.codec import Decoder, encode
+from drivers.msglink.codec import MsglinkDecoder, encode
 from drivers.msglink.content import CHECKS
 from vehicled.core.messages import ALL, ActuatorCommand, Message, PortState
 from vehicled.core.ports import NEVER_NS, Action, Device, Send
@@ -28,7 +28,7 @@ class MsgLinkDevice(Device):
 
     def __init__(self, params: MsgLinkParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         """Drop messages of other types than ``messages``; commands expire after ``command_lifetime_ns``."""
-        self._decoder = Decoder()
+        self._decoder = MsglinkDecoder()
         self._accepts = frozenset(messages)
         self._lifetime_ns = command_lifetime_ns
         self._tx: list[Action] = []
@@ -42,7 +42,7 @@ class MsgLinkDevice(Device):
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
         """Reset the decoder on a new connection, because the old partial frame would spoil the first one."""
         if state is PortState.OPENED:
-            self._decoder = Decoder()
+            self._decoder = MsglinkDecoder()
         self._tx.clear()
         return ()
 

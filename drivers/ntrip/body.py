@@ -38,7 +38,7 @@ class BodyDecoder(Protocol):
         ...
 
 
-class Identity:
+class IdentityBody:
     """Decoder of an uncoded body of ``length`` bytes, or until the connection closes."""
 
     def __init__(self, length: int | None = None) -> None:

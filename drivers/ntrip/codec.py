@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from drivers.ntrip.body import BodyDecoder, Chunked, Gzip, Identity, Stacked
+from drivers.ntrip.body import BodyDecoder, Chunked, Gzip, IdentityBody, Stacked
 
 Version = Literal[1, 2]
 
@@ -113,7 +113,7 @@ class Head(Struct, frozen=True):
         length = self.fields.get("content-length", "")
         # Only a table ends with its length, because casters also give streams a length, some of them 0.
         limit = int(length) if self.is_table and re.fullmatch(r"[0-9]{1,9}", length) else None
-        outer: BodyDecoder = Chunked() if "chunked" in transfer else Identity(limit)
+        outer: BodyDecoder = Chunked() if "chunked" in transfer else IdentityBody(limit)
         if content.endswith("gzip") or any(each.endswith("gzip") for each in transfer):
             return Stacked(outer, Gzip())
         return outer

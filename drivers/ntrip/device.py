@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from drivers.ntrip.body import BodyDecoder, Identity
+from drivers.ntrip.body import BodyDecoder, IdentityBody
 from drivers.ntrip.codec import Credentials, Head, HeadReader, Version, encode_request
 from drivers.ntrip.gga import encode_gga, is_usable
 from drivers.ntrip.params import NtripParams
@@ -54,7 +54,7 @@ _NOT_UNDERSTOOD: Final = frozenset({400, 405, 426, 501, 505})
 _ADDRESS: Final = re.compile(r"(?:tcp|tls|tcp\+tls):(?://)?(?:[^/@\s]*@)?\[?([^/?#\s\]]+?)\]?:(\d+)(?![^\s,/?#])")
 
 
-class Stage(Enum):
+class ConnectionStage(Enum):
     """Stage of a connection."""
 
     HEAD = auto()
@@ -93,10 +93,10 @@ class NtripDevice(Device):
 
     def _begin(self) -> None:
         """Reset the state of the connection."""
-        self._stage = Stage.HEAD
+        self._stage = ConnectionStage.HEAD
         self._asked = False
         self._head = HeadReader()
-        self._body: BodyDecoder = Identity()
+        self._body: BodyDecoder = IdentityBody()
         self._body_bytes = 0
         self._table = SourceTableReader()
         self._closest = Closest("")
@@ -124,7 +124,7 @@ class NtripDevice(Device):
         """Set the password, and reconnect at once if the connection was refused for lack of it."""
         self._credentials = Credentials(self._params.user, text.rstrip("\r\n"))
         self._has_secret = True
-        if self._stage is Stage.OVER and self._fault is not None and self._fault[0] == "ntrip_credentials":
+        if self._stage is ConnectionStage.OVER and self._fault is not None and self._fault[0] == "ntrip_credentials":
             self._retry_ns = 0
 
     # ---------------------------------------------------------------- Device
@@ -155,7 +155,7 @@ class NtripDevice(Device):
         return ()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        if self._stage is Stage.OVER:
+        if self._stage is ConnectionStage.OVER:
             return []
         self._waiting += data
         if len(self._waiting) > WAITING_LIMIT_BYTES:
@@ -169,7 +169,7 @@ class NtripDevice(Device):
         messages: list[Message] = []
         self._work_due_ns = NEVER_NS
         worked = 0
-        while self._stage is not Stage.OVER and (self._waiting or self._decoded):
+        while self._stage is not ConnectionStage.OVER and (self._waiting or self._decoded):
             if worked >= TURN_BYTES or len(messages) >= TURN_MESSAGES:
                 self._work_due_ns = now_ns + TURN_PAUSE_NS
                 break
@@ -178,12 +178,12 @@ class NtripDevice(Device):
                 continue
             data = bytes(self._waiting[:SLICE_BYTES])
             del self._waiting[:SLICE_BYTES]
-            if self._stage is Stage.HEAD:
+            if self._stage is ConnectionStage.HEAD:
                 data = self._on_answer(data, now_ns, messages)
-            if data and self._stage in (Stage.STREAM, Stage.TABLE):
+            if data and self._stage in (ConnectionStage.STREAM, ConnectionStage.TABLE):
                 worked += len(data)
                 self._decoded.extend(self._body.feed(data))
-            if not self._decoded and self._stage in (Stage.STREAM, Stage.TABLE):
+            if not self._decoded and self._stage in (ConnectionStage.STREAM, ConnectionStage.TABLE):
                 self._on_body_end(now_ns, messages)
         return messages
 
@@ -201,7 +201,7 @@ class NtripDevice(Device):
 
     def _on_body(self, piece: bytes, now_ns: int, messages: list[Message]) -> int:
         """Read decoded bytes of the body; return their cost in bytes."""
-        if self._stage is Stage.STREAM:
+        if self._stage is ConnectionStage.STREAM:
             self._on_stream(piece, now_ns, messages)
             cost = len(piece) + PIECE_COST_BYTES
         else:
@@ -220,7 +220,7 @@ class NtripDevice(Device):
 
     def next_due_ns(self) -> int:
         due = min(self._watch.due_ns, self._retry_ns, self._work_due_ns)
-        if self._stage is Stage.STREAM:
+        if self._stage is ConnectionStage.STREAM:
             due = min(due, self._feed.due_ns)
             if self._fix is not None and self._params.gga_period_s:
                 due = min(due, self._gga_due_ns)
@@ -229,7 +229,7 @@ class NtripDevice(Device):
     def on_time(self, now_ns: int) -> Sequence[Message]:
         """Send the position; close a stalled or refused connection."""
         messages: list[Message] = self._work(now_ns) if self._work_due_ns <= now_ns else []
-        if self._stage is Stage.STREAM and self._feed.due_ns <= now_ns:
+        if self._stage is ConnectionStage.STREAM and self._feed.due_ns <= now_ns:
             before = self._feed.frames
             late = self._feed.on_silence()
             if self._feed.frames > before:
@@ -257,7 +257,7 @@ class NtripDevice(Device):
             body = head.decoder()
             if isinstance(body, str):
                 return self._refuse("ntrip_protocol", f"the caster uses {self._clean(body)}, which is not understood", t_ns)
-            self._stage, self._body = Stage.TABLE, body
+            self._stage, self._body = ConnectionStage.TABLE, body
             where = (self._fix.latitude_rad, self._fix.longitude_rad) if self._fix else ()
             self._closest = Closest(self._params.mountpoint, *where)
             return []
@@ -284,7 +284,7 @@ class NtripDevice(Device):
             return self._refuse("ntrip_protocol", f"the caster uses {self._clean(body)}, which is not understood", t_ns)
         if kind.startswith("text/html"):
             return self._refuse("ntrip_protocol", "the reply is a web page: this is not a caster, or a proxy answered", t_ns)
-        self._stage, self._body = Stage.STREAM, body
+        self._stage, self._body = ConnectionStage.STREAM, body
         if head.protocol == "ICY" and self._asked:
             self._gga_due_ns = t_ns  # a version 1 server has not read the position in the request header
         self._tell_position(t_ns)
@@ -322,7 +322,7 @@ class NtripDevice(Device):
 
     def _on_body_end(self, t_ns: int, messages: list[Message]) -> None:
         """Judge a body that is complete or damaged."""
-        if self._stage is Stage.TABLE:
+        if self._stage is ConnectionStage.TABLE:
             if self._table.complete or self._body.ended or self._body.error:
                 messages += self._on_table_end(t_ns)
         elif self._body.error:
@@ -355,18 +355,18 @@ class NtripDevice(Device):
 
     def _on_closed(self, now_ns: int) -> list[Message]:
         messages = self._rest(now_ns)
-        if self._stage is Stage.TABLE:
+        if self._stage is ConnectionStage.TABLE:
             return [*messages, *self._on_table_end(now_ns)]
-        if self._stage is Stage.HEAD and self._asked:
+        if self._stage is ConnectionStage.HEAD and self._asked:
             if not self._head.begun:
                 return [*messages, *self._unanswered("the caster closed the connection without a reply", now_ns)]
             if self._vain:
                 reason = "the caster closed the connection in the middle of its reply"
                 return [*messages, *self._raise("ntrip_refused", reason, now_ns)]
-        if self._stage is Stage.STREAM and not self._feed.frames and self._vain:
+        if self._stage is ConnectionStage.STREAM and not self._feed.frames and self._vain:
             reason = f"the caster answered {self._answer} and closed the connection before its first RTCM 3 message"
             return [*messages, *self._raise("ntrip_refused", reason + self._said_instead() + self._no_position(), now_ns)]
-        if self._stage is Stage.STREAM and self._vain >= SHORT_STREAMS and now_ns - self._first_ns < STEADY_NS:
+        if self._stage is ConnectionStage.STREAM and self._vain >= SHORT_STREAMS and now_ns - self._first_ns < STEADY_NS:
             after_s = (now_ns - self._first_ns) * 1e-9
             reason = f"the caster closes every connection soon, the last one {after_s:.0f} s after its first RTCM 3 message"
             return [*messages, *self._raise("ntrip_refused", reason, now_ns)]
@@ -401,14 +401,14 @@ class NtripDevice(Device):
         return self._raise("ntrip_refused", reason, now_ns)
 
     def _on_stall(self, now_ns: int) -> list[Message]:
-        if self._stage is Stage.TABLE:
+        if self._stage is ConnectionStage.TABLE:
             return self._on_table_end(now_ns)
         silence = f"{self._watch.timeout_ns / 1e9:.0f} s"
-        if self._stage is Stage.HEAD and not self._head.begun:
+        if self._stage is ConnectionStage.HEAD and not self._head.begun:
             reason = f"no reply from the caster for {silence}"
             if self._params.version == "auto":
                 self._version = 1 if self._version == 2 else 2
-        elif self._stage is Stage.HEAD:
+        elif self._stage is ConnectionStage.HEAD:
             reason = f"incomplete reply from the caster, then silence for {silence}"
         elif self._feed.frames:
             reason = f"no RTCM 3 message for {silence}"
@@ -451,7 +451,7 @@ class NtripDevice(Device):
         return self._resume_ns
 
     def _over(self, retry_ns: int) -> None:
-        self._stage = Stage.OVER
+        self._stage = ConnectionStage.OVER
         self._watch.stop()
         self._retry_ns = retry_ns
         self._waiting.clear()
@@ -487,7 +487,12 @@ class NtripDevice(Device):
         return round(self._params.gga_period_s * 1e9)
 
     def _tell_position(self, now_ns: int) -> None:
-        if self._stage is not Stage.STREAM or self._fix is None or not self._params.gga_period_s or now_ns < self._gga_due_ns:
+        if (
+            self._stage is not ConnectionStage.STREAM
+            or self._fix is None
+            or not self._params.gga_period_s
+            or now_ns < self._gga_due_ns
+        ):
             return
         # A queued position was not sent yet; the newest one replaces it.
         self._tx = [action for action in self._tx if not (isinstance(action, Send) and action.droppable)]

@@ -14,7 +14,7 @@ END: Final = "ENDSOURCETABLE"
 EARTH_RADIUS_M: Final = 6_371_000.0
 
 
-class Stream(Struct, frozen=True):
+class Mountpoint(Struct, frozen=True):
     """One mountpoint (STR record). A missing position is NaN."""
 
     mountpoint: str
@@ -36,12 +36,12 @@ class SourceTableReader:
         self._rest = b""
         self._skip = False
         self._total = 0
-        self.streams: list[Stream] = []
+        self.streams: list[Mountpoint] = []
         """Mountpoints received so far."""
         self.complete = False
         """True after ``ENDSOURCETABLE``, or once a limit is exceeded."""
 
-    def feed(self, data: bytes) -> list[Stream]:
+    def feed(self, data: bytes) -> list[Mountpoint]:
         """Return the mountpoints whose lines ``data`` completes. Bytes after the table are ignored."""
         self._total += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -57,7 +57,7 @@ class SourceTableReader:
             self.complete = True
         return self.streams[before:]
 
-    def end(self) -> list[Stream]:
+    def end(self) -> list[Mountpoint]:
         """Return the last mountpoint at the end of the connection, because its line end may be missing."""
         return self.feed(b"\n") if self._rest else []
 
@@ -69,14 +69,14 @@ class SourceTableReader:
         self.complete = text == END or len(self.streams) >= MAX_STREAMS
 
 
-def parse_stream(line: str) -> Stream | None:
+def parse_stream(line: str) -> Mountpoint | None:
     """Return a mountpoint of a table; None for another record or without a name."""
     kind, _, rest = line.partition(";")
     cells = _split(rest)
     if kind != "STR" or not cells[0]:
         return None
     latitude, longitude = (*cells[8:10], "", "")[:2]
-    return Stream(cells[0], _angle(latitude, 90.0), _angle(longitude, 360.0))
+    return Mountpoint(cells[0], _angle(latitude, 90.0), _angle(longitude, 360.0))
 
 
 def _split(text: str) -> list[str]:
@@ -119,7 +119,7 @@ class Closest:
         self._by_name: list[tuple[float, str]] = []
         self._by_distance: list[tuple[float, str]] = []
 
-    def add(self, streams: Sequence[Stream]) -> None:
+    def add(self, streams: Sequence[Mountpoint]) -> None:
         """Compare more mountpoints."""
         for stream in streams:
             pairs = _pairs(stream.mountpoint)

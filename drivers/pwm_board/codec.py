@@ -37,7 +37,7 @@ def encode(pulses: Pulses, resync_bytes: int = 0) -> bytes:
     return bytes(resync_bytes) + _FRAME.pack(SIZE, pulses.servo_us, pulses.drive_us)
 
 
-class Decoder:
+class PwmDecoder:
     """Decoder on the board's side: incremental, bounded, never raises. Widths are as sent, including invalid ones."""
 
     def __init__(self) -> None:

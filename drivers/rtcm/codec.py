@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from vehicled.core.wire.crc import CRC24Q_WEIGHT, crc24q
-from vehicled.core.wire.framing import Check, CountedFrame, PayloadReader, Protocol
+from vehicled.core.wire.framing import CountedFrame, FrameCheck, PayloadReader, Protocol
 
 SYNC: Final = b"\xd3"
 HEAD_BYTES: Final = 3
@@ -21,7 +21,7 @@ MAX_FRAME_BYTES: Final = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES
 RTCM3: Final = Protocol(
     "RTCM3",
     SYNC,
-    CountedFrame(Check(crc24q, CRC24Q_WEIGHT), at=1, width=2, order="big", extra=OVERHEAD_BYTES, most=MAX_PAYLOAD_BYTES),
+    CountedFrame(FrameCheck(crc24q, CRC24Q_WEIGHT), at=1, width=2, order="big", extra=OVERHEAD_BYTES, most=MAX_PAYLOAD_BYTES),
 )
 """Protocol for a ``Framer`` on a port shared with other protocols.
 

@@ -8,7 +8,7 @@ import msgspec
 from drivers.rtcm.codec import STATION_TYPES, FrameReader, Station, decode_station, message_type
 from vehicled.core.messages import Corrections, Event, Message
 from vehicled.core.ports import NEVER_NS
-from vehicled.core.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
 STALE_NS = 2_000_000_000
 """Timeout of an incomplete frame, ns. Longer than a TCP retransmission, which would otherwise lose a frame; a false start claims at
@@ -107,15 +107,15 @@ class CorrectionFeed:
         return Event(t_ns, "info", "corrections_station", msgspec.json.encode(fields).decode())
 
 
-def station_problem(station: Station | None) -> Problem | None:
+def station_problem(station: Station | None) -> UsageProblem | None:
     """Return why a base has no place: its receiver would make a wrong position of it, under a valid checksum."""
     if station is None:
-        return Problem(Unused.UNREADABLE, "length")
+        return UsageProblem(Unused.UNREADABLE, "length")
     from_centre_m = hypot(station.x_m, station.y_m, station.z_m)
     if from_centre_m == 0.0:
-        return Problem(Unused.ALL_ZERO, "place of the base")
+        return UsageProblem(Unused.ALL_ZERO, "place of the base")
     if not EARTH_M[0] <= from_centre_m <= EARTH_M[1]:
-        return Problem(Unused.OUT_OF_RANGE, "place of the base", f"{from_centre_m * 1e-3:.0f} km from the centre of the earth")
+        return UsageProblem(Unused.OUT_OF_RANGE, "place of the base", f"{from_centre_m * 1e-3:.0f} km from the centre of the earth")
     return None
 
 

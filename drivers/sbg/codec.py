@@ -15,7 +15,7 @@ from msgspec import Struct
 from drivers.imu.base import frames
 from vehicled.core.messages import NAN
 from vehicled.core.wire.crc import crc16_kermit
-from vehicled.core.wire.framing import NO_FRAME, Check, CountedFrame, Protocol
+from vehicled.core.wire.framing import NO_FRAME, CountedFrame, FrameCheck, Protocol
 
 SYNC, END = b"\xff\x5a", 0x33
 LOGS, FAST_LOGS, COMMANDS = 0x00, 0x01, 0x10
@@ -63,7 +63,7 @@ def divisor_of(rate_hz: float) -> int:
     return min(DIVISORS, key=lambda divisor: abs(MAIN_LOOP_HZ / divisor - rate_hz))
 
 
-class Status(NamedTuple):
+class StatusLog(NamedTuple):
     """Log 1."""
 
     time_us: int
@@ -245,7 +245,7 @@ class EkfVelBody(NamedTuple):
 
 
 Log = (
-    Status | UtcTime | ImuData | EkfEuler | EkfQuat | EkfNav | GpsVelocity | GpsPosition | GpsHeading | ImuShort | EkfVelBody
+    StatusLog | UtcTime | ImuData | EkfEuler | EkfQuat | EkfNav | GpsVelocity | GpsPosition | GpsHeading | ImuShort | EkfVelBody
 )  # fmt: skip
 
 
@@ -264,7 +264,7 @@ class _Shape(NamedTuple):
 
 
 _SHAPES = {
-    STATUS: _Shape(Status, "IHHII", "IHIB"),
+    STATUS: _Shape(StatusLog, "IHHII", "IHIB"),
     UTC_TIME: _Shape(UtcTime, "IHHBBBBBII", "fff"),
     IMU_DATA: _Shape(ImuData, "IH13f"),
     EKF_EULER: _Shape(EkfEuler, "I6fI", "ff"),
@@ -286,7 +286,7 @@ NAMES = {
 """Names of the logs that are decoded."""
 
 
-class Message(Struct, frozen=True, gc=False):
+class SbgMessage(Struct, frozen=True, gc=False):
     """Content of a frame that is no known log: an answer, a command, a page of a long payload, or another log."""
 
     number: int
@@ -298,7 +298,7 @@ class _SbgFrame(CountedFrame):
     """Frame whose longest payload depends on class and number."""
 
     def __init__(self) -> None:
-        check = Check(crc16_kermit, first=2, tail=3, stored=-3, size=2, order="little", end=bytes((END,)))
+        check = FrameCheck(crc16_kermit, first=2, tail=3, stored=-3, size=2, order="little", end=bytes((END,)))
         super().__init__(check, at=4, width=2, extra=OVERHEAD_BYTES, most=MAX_PAYLOAD_BYTES)
         longest, fixed = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES, COMMON_PAYLOAD_BYTES + OVERHEAD_BYTES
         self._longest = {each: [longest] * 256 for each in (LOGS, COMMANDS, COMMANDS | EXTENDED)} | {FAST_LOGS: [fixed] * 256}
@@ -314,15 +314,15 @@ class _SbgFrame(CountedFrame):
 PROTOCOL = Protocol("sbgECom", SYNC, _SbgFrame())
 
 
-def read(frame: bytes) -> Log | Message:
-    """Return the content of a valid frame. A known log that is too short is a :class:`Message`."""
+def read(frame: bytes) -> Log | SbgMessage:
+    """Return the content of a valid frame. A known log that is too short is a :class:`SbgMessage`."""
     number, message_class, payload = frame[2], frame[3], frame[6:-3]
     if message_class == LOGS and number in _LAYOUTS:
         kind, layouts = _LAYOUTS[number]
         for layout in layouts:
             if len(payload) >= layout.size:
                 return kind(*layout.unpack_from(payload))
-    return Message(number, message_class, payload)
+    return SbgMessage(number, message_class, payload)
 
 
 def encode(number: int, payload: bytes, message_class: int = LOGS) -> bytes:

@@ -8,7 +8,15 @@ from msgspec import Meta
 
 from drivers.imu.axes import flu
 from drivers.imu.base import Sample, sound, turn
-from drivers.imu.set_up import MAX_REPLIES, ConfigurableImuDevice, ConfigurableParams, ConfigurationError, Refusal, Request, Script
+from drivers.imu.set_up import (
+    MAX_REPLIES,
+    ConfigurableImuDevice,
+    ConfigurableParams,
+    ConfigurationError,
+    Refusal,
+    Script,
+    SetUpRequest,
+)
 from drivers.sbg.codec import (
     ACCELERATION_LSB,
     ACCELS_IN_RANGE,
@@ -50,7 +58,7 @@ from drivers.sbg.codec import (
     ImuData,
     ImuShort,
     Log,
-    Status,
+    StatusLog,
     UtcTime,
     command,
     divisor_of,
@@ -58,7 +66,7 @@ from drivers.sbg.codec import (
     number_of,
     read,
 )
-from drivers.sbg.codec import Message as OtherFrame
+from drivers.sbg.codec import SbgMessage as OtherFrame
 from drivers.sbg.navigation import (
     Attitude,
     Navigation,
@@ -95,7 +103,7 @@ from vehicled.core.messages import (
 )
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.wire.episodes import StateEpisodes
-from vehicled.core.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
 SECOND = 200
 """Output mode of a log that is sent every second."""
@@ -253,11 +261,11 @@ class SbgDevice(ConfigurableImuDevice):
             return
         name = NAMES[number_of(log)]
         place = navigation(log) if isinstance(log, EkfNav) else None
-        problem: Problem | None = None
+        problem: UsageProblem | None = None
         if isinstance(log, EkfEuler | EkfQuat):
             problem = attitude_problem(log)
         elif isinstance(log, EkfNav) and place is None:
-            problem = Problem(Unused.OUT_OF_RANGE, "place")
+            problem = UsageProblem(Unused.OUT_OF_RANGE, "place")
         if problem is not None:
             # The counter beside such values is not trusted either.
             self.usage.refuse(name, *problem)
@@ -273,14 +281,14 @@ class SbgDevice(ConfigurableImuDevice):
             case UtcTime():
                 utc_ns = utc(log)
                 self._utc = (log.time_us, utc_ns) if utc_ns else None
-                problem = None if utc_ns else Problem(Unused.NO_TIME)
-            case Status():
+                problem = None if utc_ns else UsageProblem(Unused.NO_TIME)
+            case StatusLog():
                 self._take_status(log, t_rx_ns, messages)
             case _:
-                problem = Problem(Unused.NOT_READ)
+                problem = UsageProblem(Unused.NOT_READ)
         self._account(name, problem)
 
-    def _account(self, name: str, problem: Problem | None) -> None:
+    def _account(self, name: str, problem: UsageProblem | None) -> None:
         if problem is None:
             self.usage.use(name)
         else:
@@ -292,7 +300,7 @@ class SbgDevice(ConfigurableImuDevice):
             rtk = self._carrier_at(log)
             messages.append(filter_fix(log, place, rtk, t_ns, t_rx_ns, self._utc_ns(log.time_us)))
         elif not self._wants_reference:
-            problem = Problem(Unused.NOT_WANTED)
+            problem = UsageProblem(Unused.NOT_WANTED)
         self._account(name, problem)
         self._nav = log, place
         self._join(t_ns, t_rx_ns, messages)
@@ -307,15 +315,15 @@ class SbgDevice(ConfigurableImuDevice):
         case = attitude(log)
         body = of_body(case, self._rotation) if self._turned else case
         body = body._replace(yaw_rad=wrapped(body.yaw_rad + self.params.yaw_offset_rad))
-        problem: Problem | None = None
+        problem: UsageProblem | None = None
         if self._wants_heading and not self._two_antennas:
             repeated = self._attitude is not None and self._attitude[0].time_us == log.time_us
-            problem = Problem(Unused.DUPLICATE) if repeated else heading_problem(log)
+            problem = UsageProblem(Unused.DUPLICATE) if repeated else heading_problem(log)
             if problem is None:
                 doubt = self._heading_sigma(body.yaw_sigma_rad)
                 messages.append(Heading(t_ns, t_rx_ns, body.yaw_rad, doubt, self._kind))
         elif not self._wants_reference:
-            problem = Problem(Unused.NOT_WANTED)
+            problem = UsageProblem(Unused.NOT_WANTED)
         self._account(name, problem)
         self._attitude = log, body
         self._join(t_ns, t_rx_ns, messages)
@@ -372,7 +380,7 @@ class SbgDevice(ConfigurableImuDevice):
     def _utc_ns(self, counter: int) -> int:
         return 0 if self._utc is None else self._utc[1] + _after(counter, self._utc[0]) * 1000
 
-    def _take_status(self, log: Status, t_rx_ns: int, messages: list[Message]) -> None:
+    def _take_status(self, log: StatusLog, t_rx_ns: int, messages: list[Message]) -> None:
         wrong = ", ".join([what for bit, what in GENERAL_OK.items() if not log.general >> bit & 1])
         change = self._status.update(wrong, t_rx_ns)
         if change is not None and not change.unsteady:
@@ -397,7 +405,7 @@ class SbgDevice(ConfigurableImuDevice):
         if not self._wants_fix or self._of_filter:
             # The state of the RTK solution comes from the receiver's position even for the place of the filter.
             used = isinstance(log, GpsPosition) and (self._wants_fix or self._wants_reference)
-            self._account(name, None if used else Problem(Unused.NOT_WANTED))
+            self._account(name, None if used else UsageProblem(Unused.NOT_WANTED))
             return
         self._account(name, position_problem(log) if isinstance(log, GpsPosition) else velocity_problem(log))
         if isinstance(log, GpsVelocity):
@@ -421,7 +429,7 @@ class SbgDevice(ConfigurableImuDevice):
 
     def _take_antennas(self, name: str, log: GpsHeading, t_ns: int, t_rx_ns: int, messages: list[Message]) -> None:
         wanted = self._wants_heading and self._two_antennas
-        problem = antennas_problem(log) if wanted else Problem(Unused.NOT_WANTED)
+        problem = antennas_problem(log) if wanted else UsageProblem(Unused.NOT_WANTED)
         self._account(name, problem)
         if problem is not None:
             return
@@ -453,16 +461,16 @@ class SbgDevice(ConfigurableImuDevice):
 
     def script(self) -> Script:
         """Read the model, then switch the logs on. Settings are not saved, so flash does not wear."""
-        info = yield Request("report its model", command(INFO), _answer(INFO))
+        info = yield SetUpRequest("report its model", command(INFO), _answer(INFO))
         model = "unknown" if isinstance(info, Refusal) else info[:32].split(b"\0")[0].decode("ascii", "replace")
         port = "ABCDE".index(self._sbg_params.output_port)
         for log, output in self.outputs().items():
             place = bytes((port, log, LOGS))
             setting = place + output.to_bytes(2, "little")
-            done = yield Request(f"send {NAMES[log]}", command(OUTPUT_CONF, setting), _acknowledged(OUTPUT_CONF))
+            done = yield SetUpRequest(f"send {NAMES[log]}", command(OUTPUT_CONF, setting), _acknowledged(OUTPUT_CONF))
             got: Any = done
             if not isinstance(done, Refusal):
-                got = yield Request(f"report the output of {NAMES[log]}", command(OUTPUT_CONF, place), _output(place))
+                got = yield SetUpRequest(f"report the output of {NAMES[log]}", command(OUTPUT_CONF, place), _output(place))
             if got != setting:
                 why = got.reason if isinstance(got, Refusal) else f"its output mode is {int.from_bytes(got[3:5], 'little')}"
                 raise ConfigurationError(

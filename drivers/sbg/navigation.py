@@ -32,7 +32,7 @@ from drivers.sbg.codec import (
     UtcTime,
 )
 from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, stated_carrier
-from vehicled.core.wire.usage import Problem, Unused
+from vehicled.core.wire.usage import Unused, UsageProblem
 
 _CARRIERS = {RTK_FLOAT: CarrierSolution.FLOAT, RTK_FIXED: CarrierSolution.FIXED}
 _OLDEST_YEAR = 2013
@@ -131,62 +131,62 @@ def carrier(log: GpsPosition) -> CarrierSolution:
     return stated_carrier(found, _variances(log.longitude_sigma_m, log.latitude_sigma_m, log.altitude_sigma_m))
 
 
-def position_problem(log: GpsPosition) -> Problem | None:
+def position_problem(log: GpsPosition) -> UsageProblem | None:
     """Return why GPS1_POS gives no position. Status and type must both be tested."""
     kind = position_type(log)
     if kind == 0:
-        return Problem(Unused.NO_SOLUTION)
+        return UsageProblem(Unused.NO_SOLUTION)
     if kind == TYPED_IN:
-        return Problem(Unused.MANUAL)
+        return UsageProblem(Unused.MANUAL)
     if kind > TYPED_IN:
-        return Problem(Unused.UNKNOWN_STATE, "type", kind)
+        return UsageProblem(Unused.UNKNOWN_STATE, "type", kind)
     if not _possible(log.latitude_deg, log.longitude_deg, log.altitude_m + log.undulation_m):
-        return Problem(Unused.OUT_OF_RANGE, "place")
+        return UsageProblem(Unused.OUT_OF_RANGE, "place")
     return None
 
 
-def velocity_problem(log: GpsVelocity) -> Problem | None:
+def velocity_problem(log: GpsVelocity) -> UsageProblem | None:
     """Return why GPS1_VEL gives no velocity."""
     if log.status & 0x3F or not log.status >> 6 & 0x3F:
-        return Problem(Unused.NO_SOLUTION)
+        return UsageProblem(Unused.NO_SOLUTION)
     speeds = log.velocity_north_mps, log.velocity_east_mps, log.velocity_down_mps
     if not isfinite(sum(speeds)):
-        return Problem(Unused.NOT_FINITE, "velocity")
-    return Problem(Unused.OUT_OF_RANGE, "velocity") if max(map(abs, speeds)) > MAX_SPEED_MPS else None
+        return UsageProblem(Unused.NOT_FINITE, "velocity")
+    return UsageProblem(Unused.OUT_OF_RANGE, "velocity") if max(map(abs, speeds)) > MAX_SPEED_MPS else None
 
 
-def antennas_problem(log: GpsHeading) -> Problem | None:
+def antennas_problem(log: GpsHeading) -> UsageProblem | None:
     """Return why GPS1_HDT gives no heading."""
     if log.status & 0x3F:
-        return Problem(Unused.NO_SOLUTION)
+        return UsageProblem(Unused.NO_SOLUTION)
     if not isfinite(log.heading_deg):
-        return Problem(Unused.NOT_FINITE, "heading")
+        return UsageProblem(Unused.NOT_FINITE, "heading")
     if not -180.0 <= log.heading_deg <= 360.0:
-        return Problem(Unused.OUT_OF_RANGE, "heading", f"{log.heading_deg:.1f} degrees")
+        return UsageProblem(Unused.OUT_OF_RANGE, "heading", f"{log.heading_deg:.1f} degrees")
     if log.heading_sigma_deg > MAX_HEADING_SIGMA_DEG:
-        return Problem(Unused.TOO_INACCURATE, "heading", f"{log.heading_sigma_deg:.1f} degrees")
+        return UsageProblem(Unused.TOO_INACCURATE, "heading", f"{log.heading_sigma_deg:.1f} degrees")
     return None
 
 
-def attitude_problem(log: EkfEuler | EkfQuat) -> Problem | None:
+def attitude_problem(log: EkfEuler | EkfQuat) -> UsageProblem | None:
     """Return why a log of the filter is no attitude."""
     if isinstance(log, EkfQuat):
         return quaternion_problem(log[1:5])
     return euler_problem(log.roll_rad, log.pitch_rad, log.yaw_rad)
 
 
-def heading_problem(log: EkfEuler | EkfQuat) -> Problem | None:
+def heading_problem(log: EkfEuler | EkfQuat) -> UsageProblem | None:
     """Return why the filter does not vouch for the heading of its attitude."""
     if not oriented(log.status):
-        return Problem(Unused.INVALID, "mode", mode(log.status))
-    return None if log.status & HEADING_VALID else Problem(Unused.INVALID, "heading valid")
+        return UsageProblem(Unused.INVALID, "mode", mode(log.status))
+    return None if log.status & HEADING_VALID else UsageProblem(Unused.INVALID, "heading valid")
 
 
-def place_problem(log: EkfNav) -> Problem | None:
+def place_problem(log: EkfNav) -> UsageProblem | None:
     """Return why the filter does not vouch for its place."""
     if mode(log.status) != MODE_NAV_POSITION:
-        return Problem(Unused.INVALID, "mode", mode(log.status))
-    return None if log.status & POSITION_VALID else Problem(Unused.INVALID, "position valid")
+        return UsageProblem(Unused.INVALID, "mode", mode(log.status))
+    return None if log.status & POSITION_VALID else UsageProblem(Unused.INVALID, "position valid")
 
 
 def receiver_fix(log: GpsPosition, velocity: GpsVelocity | None, t_ns: int, t_rx_ns: int, utc_ns: int) -> GnssFix:

@@ -13,7 +13,7 @@ from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.names import IDS, ubx_name
 from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
 from vehicled.core.wire.crc import CRC24Q_WEIGHT, crc24q, fletcher8, fletcher8_number
-from vehicled.core.wire.framing import Check, CountedFrame, Framer, Protocol, TextLine
+from vehicled.core.wire.framing import CountedFrame, FrameCheck, Framer, Protocol, TextLine
 
 UBX_SYNC = b"\xb5\x62"
 UBX_OVERHEAD_BYTES = 8
@@ -33,7 +33,7 @@ PROTOCOLS = (
         UBX,
         UBX_SYNC,
         CountedFrame(
-            Check(fletcher8_number, first=2, tail=2, stored=-2, size=2, order="little"),
+            FrameCheck(fletcher8_number, first=2, tail=2, stored=-2, size=2, order="little"),
             at=4,
             width=2,
             extra=UBX_OVERHEAD_BYTES,
@@ -41,7 +41,7 @@ PROTOCOLS = (
         ),
     ),
     Protocol(NMEA, b"$", TextLine(MAX_LINE_BYTES, bare=True)),
-    Protocol(RTCM, b"\xd3", CountedFrame(Check(crc24q, CRC24Q_WEIGHT), at=1, width=2, order="big", extra=6, most=1023)),
+    Protocol(RTCM, b"\xd3", CountedFrame(FrameCheck(crc24q, CRC24Q_WEIGHT), at=1, width=2, order="big", extra=6, most=1023)),
 )
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from drivers.ublox.codec import encode, poll
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset, Items, key_name
 from drivers.ublox.layouts import Ack, Nak
-from drivers.ublox.settings import DISPENSABLE, Group, Params, baud_item
+from drivers.ublox.settings import DISPENSABLE, Group, UbloxParams, baud_item
 from vehicled.core.ports import NEVER_NS, Action, Send, SetBaud
 
 ANSWER_NS = 1_000_000_000
@@ -49,7 +49,7 @@ class Phase(Enum):
     DONE = "done"
 
 
-class Outcome(Struct, frozen=True):
+class ConfigurationOutcome(Struct, frozen=True):
     """Result of one pass. ``problems`` names the items; without problems everything reads back as wanted."""
 
     problems: tuple[str, ...]
@@ -70,7 +70,7 @@ class _Request(Struct):
 class Configuration:
     """State machine that configures the receiver and verifies the result; :meth:`start` begins again."""
 
-    def __init__(self, params: Params, groups: Sequence[Group]) -> None:
+    def __init__(self, params: UbloxParams, groups: Sequence[Group]) -> None:
         self._params = params
         self._groups = tuple(groups)
         self._tx: list[Action] = []
@@ -85,7 +85,7 @@ class Configuration:
         self._answered = False
         self._due_ns = NEVER_NS
         self._wait_ns = WAIT_NS
-        self._outcome: Outcome | None = None
+        self._outcome: ConfigurationOutcome | None = None
         self.phase = Phase.IDLE
         self._rate_changed = False
 
@@ -188,7 +188,7 @@ class Configuration:
         changed, self._rate_changed = self._rate_changed, False
         return changed
 
-    def take_outcome(self) -> Outcome | None:
+    def take_outcome(self) -> ConfigurationOutcome | None:
         """Return the result of a pass, once."""
         outcome, self._outcome = self._outcome, None
         return outcome
@@ -260,7 +260,7 @@ class Configuration:
         if self._refused >= everything:
             self._problems = ["the receiver rejects every setting: it is not of generation 9, or its configuration is locked"]
             self._lacking = []
-        self._outcome = Outcome(tuple(self._problems), True, tuple(self._lacking))
+        self._outcome = ConfigurationOutcome(tuple(self._problems), True, tuple(self._lacking))
 
     def _send(self, now_ns: int) -> None:
         request = self._request
@@ -318,4 +318,4 @@ class Configuration:
         self.phase = Phase.WAIT
         self._due_ns = now_ns + self._wait_ns
         self._wait_ns = min(2 * self._wait_ns, WAIT_MAX_NS)
-        self._outcome = Outcome((problem,), False)
+        self._outcome = ConfigurationOutcome((problem,), False)

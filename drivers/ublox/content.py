@@ -9,7 +9,7 @@ from typing import NamedTuple
 from drivers.ublox.layouts import NavHpposllh, NavPvat, NavPvt, NavRelposned
 from drivers.ublox.nmea import Avr, Hdt, HeadingSentence, Hpr, Pashr, Position, Ths
 from vehicled.core.messages import FixType
-from vehicled.core.wire.usage import Problem, Unused
+from vehicled.core.wire.usage import Unused, UsageProblem
 
 MAX_POSITION_SIGMA_MM = 1_000_000
 """Stated error beyond which a position is none."""
@@ -38,61 +38,61 @@ _NO_POSITION = {0: Unused.NO_SOLUTION, 7: Unused.MANUAL, 8: Unused.SIMULATED}
 # ---------------------------------------------------------------- UBX
 
 
-def position_problem(pvt: NavPvt) -> Problem | None:
+def position_problem(pvt: NavPvt) -> UsageProblem | None:
     """Return why NAV-PVT gives no position."""
     if pvt.fix_type >= len(FIX_TYPES):
-        return Problem(Unused.UNKNOWN_STATE, "fixType", pvt.fix_type)
+        return UsageProblem(Unused.UNKNOWN_STATE, "fixType", pvt.fix_type)
     if FIX_TYPES[pvt.fix_type] in (FixType.NONE, FixType.TIME):
-        return Problem(Unused.NO_SOLUTION)
+        return UsageProblem(Unused.NO_SOLUTION)
     if not pvt.fix_ok:
-        return Problem(Unused.INVALID, "gnssFixOK")
+        return UsageProblem(Unused.INVALID, "gnssFixOK")
     if pvt.position_invalid:
-        return Problem(Unused.INVALID, "invalidLlh")
+        return UsageProblem(Unused.INVALID, "invalidLlh")
     if not (pvt.latitude_deg_e7 or pvt.longitude_deg_e7):
-        return Problem(Unused.ALL_ZERO, "position")
+        return UsageProblem(Unused.ALL_ZERO, "position")
     if abs(pvt.latitude_deg_e7) > 900_000_000:
-        return Problem(Unused.OUT_OF_RANGE, "latitude", pvt.latitude_deg_e7 * 1e-7)
+        return UsageProblem(Unused.OUT_OF_RANGE, "latitude", pvt.latitude_deg_e7 * 1e-7)
     if abs(pvt.longitude_deg_e7) > 1_800_000_000:
-        return Problem(Unused.OUT_OF_RANGE, "longitude", pvt.longitude_deg_e7 * 1e-7)
+        return UsageProblem(Unused.OUT_OF_RANGE, "longitude", pvt.longitude_deg_e7 * 1e-7)
     if pvt.horizontal_accuracy_mm > MAX_POSITION_SIGMA_MM:
-        return Problem(Unused.TOO_INACCURATE, "hAcc", f"{pvt.horizontal_accuracy_mm * 1e-3:.0f} m")
+        return UsageProblem(Unused.TOO_INACCURATE, "hAcc", f"{pvt.horizontal_accuracy_mm * 1e-3:.0f} m")
     return None
 
 
-def precise_problem(precise: NavHpposllh, pvt: NavPvt) -> Problem | None:
+def precise_problem(precise: NavHpposllh, pvt: NavPvt) -> UsageProblem | None:
     """Return why the digits of NAV-HPPOSLLH do not belong to the position of NAV-PVT of the same epoch."""
     if precise.position_invalid:
-        return Problem(Unused.INVALID, "invalidLlh")
+        return UsageProblem(Unused.INVALID, "invalidLlh")
     fine = precise.latitude_deg_e9, precise.longitude_deg_e9
     if max(map(abs, fine)) > 99:
-        return Problem(Unused.OUT_OF_RANGE, "high-precision digits", max(fine, key=abs))
+        return UsageProblem(Unused.OUT_OF_RANGE, "high-precision digits", max(fine, key=abs))
     away = abs(precise.latitude_deg_e7 - pvt.latitude_deg_e7), abs(precise.longitude_deg_e7 - pvt.longitude_deg_e7)
-    return Problem(Unused.CONTRADICTION, "position") if max(away) > 2 else None
+    return UsageProblem(Unused.CONTRADICTION, "position") if max(away) > 2 else None
 
 
-def velocity_problem(pvt: NavPvt) -> Problem | None:
+def velocity_problem(pvt: NavPvt) -> UsageProblem | None:
     """Return why NAV-PVT gives no velocity."""
     speeds = pvt.velocity_north_mmps, pvt.velocity_east_mmps, pvt.velocity_down_mmps
     if max(map(abs, speeds)) > MAX_SPEED_MMPS:
-        return Problem(Unused.OUT_OF_RANGE, "velocity", f"{max(speeds, key=abs) * 1e-3:.0f} m/s")
+        return UsageProblem(Unused.OUT_OF_RANGE, "velocity", f"{max(speeds, key=abs) * 1e-3:.0f} m/s")
     if pvt.speed_accuracy_mmps > MAX_SPEED_MMPS:
-        return Problem(Unused.TOO_INACCURATE, "sAcc", f"{pvt.speed_accuracy_mmps * 1e-3:.0f} m/s")
+        return UsageProblem(Unused.TOO_INACCURATE, "sAcc", f"{pvt.speed_accuracy_mmps * 1e-3:.0f} m/s")
     return None
 
 
-def vector_problem(vector: NavRelposned, *, needs_fixed: bool) -> Problem | None:
+def vector_problem(vector: NavRelposned, *, needs_fixed: bool) -> UsageProblem | None:
     """Return why the vector of NAV-RELPOSNED is no heading, apart from its length."""
     for name, valid in (
         ("gnssFixOK", vector.fix_ok), ("relPosValid", vector.position_valid), ("relPosHeadingValid", vector.heading_valid),
     ):  # fmt: skip
         if not valid:
-            return Problem(Unused.INVALID, name)
+            return UsageProblem(Unused.INVALID, name)
     if not vector.moving:
-        return Problem(Unused.NOT_MOVING, value=f"{vector.length_m:.1f} m")
+        return UsageProblem(Unused.NOT_MOVING, value=f"{vector.length_m:.1f} m")
     if vector.extrapolated:
-        return Problem(Unused.BASE_DATA_MISSING)
+        return UsageProblem(Unused.BASE_DATA_MISSING)
     if vector.carrier != 2 and (needs_fixed or vector.carrier == 0):
-        return Problem(Unused.NOT_FIXED)
+        return UsageProblem(Unused.NOT_FIXED)
     return (
         _heading_problem(vector.heading_deg_e5)
         or _contradiction(vector)
@@ -100,36 +100,36 @@ def vector_problem(vector: NavRelposned, *, needs_fixed: bool) -> Problem | None
     )
 
 
-def _contradiction(vector: NavRelposned) -> Problem | None:
+def _contradiction(vector: NavRelposned) -> UsageProblem | None:
     """Return why the components of a vector are not those of its length and heading. Without a length they are of another unit."""
     north_m, east_m, down_m = vector.components_m
     if not vector.normalised and abs(hypot(north_m, east_m, down_m) - vector.length_m) > COMPONENTS_M:
-        return Problem(Unused.CONTRADICTION, "length", f"{vector.length_m:.3f} m of {hypot(north_m, east_m, down_m):.3f} m")
+        return UsageProblem(Unused.CONTRADICTION, "length", f"{vector.length_m:.3f} m of {hypot(north_m, east_m, down_m):.3f} m")
     away_rad = remainder(atan2(east_m, north_m) - radians(vector.heading_deg_e5 * 1e-5), tau)
     if not vector.normalised and abs(away_rad) * hypot(north_m, east_m) > COMPONENTS_M:
-        return Problem(Unused.CONTRADICTION, "heading", f"{vector.heading_deg_e5 * 1e-5:.1f} deg")
+        return UsageProblem(Unused.CONTRADICTION, "heading", f"{vector.heading_deg_e5 * 1e-5:.1f} deg")
     return None
 
 
-def attitude_problem(pvat: NavPvat) -> Problem | None:
+def attitude_problem(pvat: NavPvat) -> UsageProblem | None:
     """Return why NAV-PVAT gives no heading."""
     if not pvat.flags & 1:
-        return Problem(Unused.INVALID, "gnssFixOK")
+        return UsageProblem(Unused.INVALID, "gnssFixOK")
     if not pvat.heading_valid:
-        return Problem(Unused.INVALID, "vehHeadingValid")
+        return UsageProblem(Unused.INVALID, "vehHeadingValid")
     return _heading_problem(pvat.heading_deg_e5) or _inaccurate(radians(pvat.heading_accuracy_deg_e2 * 1e-2))
 
 
-def _heading_problem(heading_deg_e5: int) -> Problem | None:
+def _heading_problem(heading_deg_e5: int) -> UsageProblem | None:
     # The fields are signed: -90 is 270 degrees.
     if not -18_000_000 <= heading_deg_e5 <= 36_000_000:
-        return Problem(Unused.OUT_OF_RANGE, "heading", f"{heading_deg_e5 * 1e-5:.1f} deg")
+        return UsageProblem(Unused.OUT_OF_RANGE, "heading", f"{heading_deg_e5 * 1e-5:.1f} deg")
     return None
 
 
-def _inaccurate(sigma_rad: float) -> Problem | None:
+def _inaccurate(sigma_rad: float) -> UsageProblem | None:
     if sigma_rad > MAX_HEADING_SIGMA_RAD:
-        return Problem(Unused.TOO_INACCURATE, "heading", f"{sigma_rad:.2f} rad")
+        return UsageProblem(Unused.TOO_INACCURATE, "heading", f"{sigma_rad:.2f} rad")
     return None
 
 
@@ -147,14 +147,14 @@ class Baseline:
         self._other_m, self._others = 0.0, 0
         self._learnt: tuple[float, float] | None = None
 
-    def problem(self, length_m: float, *, known: bool, fixed: bool) -> Problem | None:
+    def problem(self, length_m: float, *, known: bool, fixed: bool) -> UsageProblem | None:
         """Return why a vector is not that of the two antennas. ``known``: its length has a meaning."""
         if not known:
-            return Problem(Unused.LENGTH_UNKNOWN)
+            return UsageProblem(Unused.LENGTH_UNKNOWN)
         if length_m < MIN_BASELINE_M:
-            return Problem(Unused.OUT_OF_RANGE, "length", f"{length_m:.3f} m")
+            return UsageProblem(Unused.OUT_OF_RANGE, "length", f"{length_m:.3f} m")
         if not self._stated and length_m > LEARNABLE_BASELINE_M:
-            return Problem(Unused.BASELINE_NOT_STATED, value=f"{length_m:.2f} m")
+            return UsageProblem(Unused.BASELINE_NOT_STATED, value=f"{length_m:.2f} m")
         if self.length_m == 0.0:
             if fixed:
                 self._learn(length_m)
@@ -164,7 +164,7 @@ class Baseline:
             return None
         if fixed and not self._stated and self._relearns(length_m):
             return None
-        return Problem(Unused.WRONG_LENGTH, value=f"{length_m:.3f} m instead of {self.length_m:.3f} m")
+        return UsageProblem(Unused.WRONG_LENGTH, value=f"{length_m:.3f} m instead of {self.length_m:.3f} m")
 
     def take_learnt(self) -> tuple[float, float] | None:
         """Return the former length, 0 for none, and the one that was learnt since the last call; None if none was."""
@@ -187,20 +187,20 @@ class Baseline:
 # ---------------------------------------------------------------- NMEA
 
 
-def sentence_problem(sentence: Position, lost: tuple[Problem, ...]) -> Problem | None:
+def sentence_problem(sentence: Position, lost: tuple[UsageProblem, ...]) -> UsageProblem | None:
     """Return why GGA or GNS gives no position. ``lost``: its unreadable fields."""
     quality = sentence.quality
     if quality in _NO_POSITION:
-        return Problem(_NO_POSITION[quality])
+        return UsageProblem(_NO_POSITION[quality])
     if quality not in QUALITIES:
         shown = getattr(sentence, "modes", quality)
-        return next((each for each in lost if each.field == "quality"), Problem(Unused.UNKNOWN_STATE, "quality", shown))
+        return next((each for each in lost if each.field == "quality"), UsageProblem(Unused.UNKNOWN_STATE, "quality", shown))
     if not isfinite(sentence.latitude_deg):
         unreadable = (each for each in lost if each.field.endswith(("latitude", "longitude")))
-        return next(unreadable, Problem(Unused.UNREADABLE, "latitude"))
+        return next(unreadable, UsageProblem(Unused.UNREADABLE, "latitude"))
     if not (sentence.latitude_deg or sentence.longitude_deg):
-        return Problem(Unused.ALL_ZERO, "position")
-    return next((each for each in lost if each.field == "time"), Problem(Unused.NO_TIME)) if sentence.time_ms is None else None
+        return UsageProblem(Unused.ALL_ZERO, "position")
+    return next((each for each in lost if each.field == "time"), UsageProblem(Unused.NO_TIME)) if sentence.time_ms is None else None
 
 
 class SentenceHeading(NamedTuple):
@@ -221,14 +221,14 @@ STATED_RANK = RANKS[Hpr]
 """Rank from which a sentence states the quality of its solution. One that says that there is none still stands for those below."""
 
 
-def heading_of(sentence: HeadingSentence, lost: tuple[Problem, ...], *, needs_fixed: bool) -> SentenceHeading | Problem:
+def heading_of(sentence: HeadingSentence, lost: tuple[UsageProblem, ...], *, needs_fixed: bool) -> SentenceHeading | UsageProblem:
     """Return the heading of a sentence, or why it gives none."""
     if not isfinite(sentence.heading_deg):
-        return next((each for each in lost if each.field.endswith("heading")), Problem(Unused.NO_SOLUTION))
+        return next((each for each in lost if each.field.endswith("heading")), UsageProblem(Unused.NO_SOLUTION))
     match sentence:
         case Ths(mode=mode):
             if mode not in ("A", "E"):
-                return Problem(_THS_MODES.get(mode, Unused.UNKNOWN_STATE), "mode", mode)
+                return UsageProblem(_THS_MODES.get(mode, Unused.UNKNOWN_STATE), "mode", mode)
             return SentenceHeading(sentence.heading_deg, estimated=mode == "E")
         case Hdt():
             return SentenceHeading(sentence.heading_deg)
@@ -237,16 +237,18 @@ def heading_of(sentence: HeadingSentence, lost: tuple[Problem, ...], *, needs_fi
                 return SentenceHeading(sentence.heading_deg)
             if state in ("6", "G"):
                 return SentenceHeading(sentence.heading_deg, estimated=True)
-            return Problem(Unused.NOT_FIXED if state == "5" else _HPR_STATES.get(state, Unused.UNKNOWN_STATE), "quality", state)
+            return UsageProblem(
+                Unused.NOT_FIXED if state == "5" else _HPR_STATES.get(state, Unused.UNKNOWN_STATE), "quality", state
+            )
         case Pashr(quality=quality, aligned=aligned):
             if quality == "0":
-                return Problem(Unused.NO_SOLUTION)
+                return UsageProblem(Unused.NO_SOLUTION)
             if aligned == "0":
-                return Problem(Unused.INVALID, "alignment")
+                return UsageProblem(Unused.INVALID, "alignment")
             sigma_rad = radians(sentence.heading_sigma_deg)
             return _inaccurate(sigma_rad) or SentenceHeading(sentence.heading_deg, sigma_rad if sigma_rad > 0.0 else nan)
         case Avr(quality=quality):
             if quality == "3" or (quality == "2" and not needs_fixed):
                 return SentenceHeading(sentence.heading_deg)
             known = {"0": Unused.NO_SOLUTION, "1": Unused.NOT_FIXED, "2": Unused.NOT_FIXED, "4": Unused.NOT_FIXED}
-            return Problem(known.get(quality, Unused.UNKNOWN_STATE), "quality", quality)
+            return UsageProblem(known.get(quality, Unused.UNKNOWN_STATE), "quality", quality)

@@ -12,7 +12,7 @@ from drivers.ublox.layouts import CORRECTION_AGE_S, NavCov, NavDop, NavHpposllh,
 from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Vtg
 from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind, stated_carrier
 from vehicled.core.messages.units import KNOT_MPS
-from vehicled.core.wire.usage import Problem, Unused
+from vehicled.core.wire.usage import Unused, UsageProblem
 
 _UNIX_EPOCH = date(1970, 1, 1).toordinal()
 # The 10-bit GPS week rolls over every 19.6 years. These receivers are newer than 2013, so earlier dates are roll-overs.
@@ -25,7 +25,7 @@ NMEA_ANCHORS = ("GGA", "GNS")
 _DAY_MS = 86_400_000
 
 Covariance = tuple[float, ...]
-Lost = list[tuple[str, Problem]]
+Lost = list[tuple[str, UsageProblem]]
 """Fields that were not used, with the kind of their message in the epoch."""
 
 _MIN_HEIGHT_M, _MAX_HEIGHT_M = content.MIN_HEIGHT_MM * 1e-3, content.MAX_HEIGHT_MM * 1e-3
@@ -117,13 +117,13 @@ def ubx_fix(epoch: Epoch, lost: Lost, since_used_s: float = nan, leap_s: int | N
             latitude, longitude = radians(pvt.latitude_deg_e7 * 1e-7), radians(pvt.longitude_deg_e7 * 1e-7)
             height = pvt.height_mm * 1e-3
         if not _MIN_HEIGHT_M <= height <= _MAX_HEIGHT_M:
-            lost.append(("PVT", Problem(Unused.OUT_OF_RANGE, "height", f"{height:.0f} m")))
+            lost.append(("PVT", UsageProblem(Unused.OUT_OF_RANGE, "height", f"{height:.0f} m")))
             height = nan
         # hAcc squared is the sum of both variances, as NAV-COV of the same epoch shows; one axis has half.
         if horizontal_m > 0.0:
             position = _diagonal(horizontal_m**2 / 2, horizontal_m**2 / 2, vertical_m**2 if vertical_m > 0.0 else nan)
         else:
-            lost.append(("PVT", Problem(Unused.OUT_OF_RANGE, "hAcc", 0)))
+            lost.append(("PVT", UsageProblem(Unused.OUT_OF_RANGE, "hAcc", 0)))
         problem = content.velocity_problem(pvt)
         if problem is not None:
             lost.append(("PVT", problem))
@@ -159,10 +159,10 @@ def ubx_fix(epoch: Epoch, lost: Lost, since_used_s: float = nan, leap_s: int | N
 def _ubx_carrier(pvt: NavPvt, position: Covariance, lost: Lost) -> CarrierSolution:
     """Return the carrier solution, which needs corrections, and a stated error that agrees."""
     if pvt.carrier > 2:
-        lost.append(("PVT", Problem(Unused.UNKNOWN_STATE, "carrSoln", pvt.carrier)))
+        lost.append(("PVT", UsageProblem(Unused.UNKNOWN_STATE, "carrSoln", pvt.carrier)))
         return CarrierSolution.NONE
     if pvt.carrier and not pvt.differential:
-        lost.append(("PVT", Problem(Unused.CONTRADICTION, "carrSoln", "without diffSoln")))
+        lost.append(("PVT", UsageProblem(Unused.CONTRADICTION, "carrSoln", "without diffSoln")))
         return CarrierSolution.NONE
     return _agreeing("PVT", CarrierSolution(pvt.carrier), position, lost)
 
@@ -171,7 +171,7 @@ def _agreeing(kind: str, carrier: CarrierSolution, position: Covariance, lost: L
     found = stated_carrier(carrier, position)
     if found is not carrier:
         sigma_m = max(position[0], position[4]) ** 0.5
-        lost.append((kind, Problem(Unused.CONTRADICTION, "fixed carrier solution", f"stated error {sigma_m:.2f} m")))
+        lost.append((kind, UsageProblem(Unused.CONTRADICTION, "fixed carrier solution", f"stated error {sigma_m:.2f} m")))
     return found
 
 
@@ -191,7 +191,7 @@ def _enu(name: str, ned: tuple[float, ...], otherwise: Covariance, lost: Lost) -
     flat = nn * ee - ne * ne
     volume = dd * flat - nd * (nd * ee - ne * ed) - ed * (nn * ed - ne * nd)
     if not (isfinite(volume) and nn > 0.0 and flat > 0.0 and volume > 0.0):
-        lost.append(("COV", Problem(Unused.OUT_OF_RANGE, f"covariance of {name}", nn)))
+        lost.append(("COV", UsageProblem(Unused.OUT_OF_RANGE, f"covariance of {name}", nn)))
         return otherwise
     return (ee, ne, -ed, ne, nn, -nd, -ed, -nd, dd)
 
@@ -206,7 +206,7 @@ def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = Non
     fix_type = FixType.NONE if content.sentence_problem(gga, ()) else content.QUALITIES[quality]
     if fix_type is not FixType.NONE and rmc is not None and rmc.valid is False:
         # So a receiver says that the limits of its user are exceeded.
-        lost.append((type(gga).__name__.upper(), Problem(Unused.INVALID, "position", "V in RMC")))
+        lost.append((type(gga).__name__.upper(), UsageProblem(Unused.INVALID, "position", "V in RMC")))
         fix_type = FixType.NONE
     latitude = longitude = height = nan
     position, velocity, carrier = NAN9, NAN3, CarrierSolution.NONE

@@ -12,7 +12,7 @@ from math import isfinite, nan
 from typing import NamedTuple
 
 from vehicled.core.wire.crc import xor8
-from vehicled.core.wire.usage import Problem, Unused
+from vehicled.core.wire.usage import Unused, UsageProblem
 
 DAY_MS = 86_400_000
 
@@ -178,7 +178,7 @@ class Read(NamedTuple):
     """One sentence, and its fields that could not be used."""
 
     sentence: Sentence
-    lost: tuple[Problem, ...] = ()
+    lost: tuple[UsageProblem, ...] = ()
 
 
 # ---------------------------------------------------------------- fields
@@ -196,13 +196,13 @@ class _Fields:
 
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts
-        self.lost: list[Problem] = []
+        self.lost: list[UsageProblem] = []
 
     def text(self, at: int) -> str:
         return self._texts[at] if at < len(self._texts) else ""
 
     def _lose(self, name: str, at: int, reason: Unused = Unused.UNREADABLE) -> None:
-        self.lost.append(Problem(reason, name, self.text(at)))
+        self.lost.append(UsageProblem(reason, name, self.text(at)))
 
     def number(self, at: int, name: str, low: float = -1e9, high: float = 1e9) -> float:
         text = self.text(at)
@@ -364,7 +364,7 @@ def _ths(talker: str, fields: _Fields) -> Sentence:
 def _hdt(talker: str, fields: _Fields) -> Sentence:
     heading = _heading(fields, 1)
     if isfinite(heading) and fields.text(2) != "T":
-        fields.lost.append(Problem(Unused.UNKNOWN_STATE, "reference of heading", fields.text(2)))
+        fields.lost.append(UsageProblem(Unused.UNKNOWN_STATE, "reference of heading", fields.text(2)))
         heading = nan
     return Hdt(talker, heading)
 
@@ -387,7 +387,7 @@ def _pashr_hpr(talker: str, fields: _Fields) -> Sentence:
 def _pashr(talker: str, fields: _Fields) -> Sentence:
     heading, sigma = _heading(fields, 2), fields.number(9, "sigma of heading", 0.0, 360.0)
     if isfinite(heading) and fields.text(3) != "T":
-        fields.lost.append(Problem(Unused.UNKNOWN_STATE, "reference of heading", fields.text(3)))
+        fields.lost.append(UsageProblem(Unused.UNKNOWN_STATE, "reference of heading", fields.text(3)))
         heading = nan
     return Pashr(fields.time_ms(1), heading, sigma, fields.text(10), fields.text(11))
 

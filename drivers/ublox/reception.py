@@ -23,11 +23,11 @@ from drivers.ublox.layouts import (
     RxmRtcm,
 )
 from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Ths, Vtg, Zda
-from drivers.ublox.settings import Params
+from drivers.ublox.settings import UbloxParams
 from drivers.ublox.watch import ORIGIN, GapWatch, RtkWatch, event
 from vehicled.core.messages import GnssFix, Heading, HeadingKind, Message, Reaction
 from vehicled.core.wire.episodes import FaultEpisode, StateEpisodes
-from vehicled.core.wire.usage import MessageUsage, Problem, Unused
+from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
 GSA_NS = 5_000_000_000
 """Largest age of a GSA used for a fix."""
@@ -55,7 +55,7 @@ class Reception:
 
     def __init__(
         self,
-        params: Params,
+        params: UbloxParams,
         wanted: Iterable[type[Message]],
         figures: ReceptionStats,
         usage: MessageUsage,
@@ -67,8 +67,8 @@ class Reception:
         self._figures = figures
         self._usage, self._baseline = usage, baseline
         self._name = ""
-        self._problem: Problem | None = None
-        self._lost: tuple[Problem, ...] = ()
+        self._problem: UsageProblem | None = None
+        self._lost: tuple[UsageProblem, ...] = ()
         nmea = self._nmea = params.protocol == "nmea"
         modulus_ms = DAY_MS if nmea else WEEK_MS
         self._clock = EpochClock(modulus_ms, round(params.latency_ms * 1e6))
@@ -122,7 +122,7 @@ class Reception:
         """State of the solution: none, single, dgps, float or fixed."""
         return self._rtk.state
 
-    def on_message(self, name: str, message: Any, t_rx_ns: int, lost: tuple[Problem, ...] = ()) -> Sequence[Message]:
+    def on_message(self, name: str, message: Any, t_rx_ns: int, lost: tuple[UsageProblem, ...] = ()) -> Sequence[Message]:
         """Handle a decoded message of any kind, and account for it under ``name``. ``lost``: its fields that cannot be read."""
         handler = self._handlers.get(type(message))
         if handler is None:
@@ -185,7 +185,7 @@ class Reception:
         for _, reason in self._epochs.take_unused():
             self._figures.late_messages += reason is Unused.LATE
             # Only the message that is handled now can be too late.
-            self._problem = self._problem or Problem(reason)
+            self._problem = self._problem or UsageProblem(reason)
         return messages
 
     def _name_of(self, epoch: Epoch, kind: str) -> str:
@@ -218,7 +218,7 @@ class Reception:
 
     def _on_relposned(self, vector: NavRelposned, t_rx_ns: int) -> Sequence[Message]:
         if not self._wants_heading:
-            self._problem = Problem(Unused.NOT_WANTED)
+            self._problem = UsageProblem(Unused.NOT_WANTED)
             return ()
         t_ns = self._clock.time_of(vector.itow_ms, t_rx_ns)
         params = self._params
@@ -239,7 +239,7 @@ class Reception:
         self._usage.remark(self._name, f"its baseline of {now_m} m is learnt: measure it and state baseline_m")
         return (event(t_rx_ns, "warning", "baseline_changed", before_m=before_m, now_m=now_m),) if before_m else ()
 
-    def _doubt_heading(self, problem: Problem | None, t_rx_ns: int) -> Sequence[Message]:
+    def _doubt_heading(self, problem: UsageProblem | None, t_rx_ns: int) -> Sequence[Message]:
         change = self._heading.update(_FOUND if problem is None else _LOST, t_rx_ns)
         if change is None:
             return ()
@@ -295,7 +295,7 @@ class Reception:
         if isinstance(sentence, Zda) or sentence.valid:
             self._calendar.set(sentence.day, sentence.time_ms)
         else:
-            self._problem = Problem(Unused.NO_SOLUTION)
+            self._problem = UsageProblem(Unused.NO_SOLUTION)
         if isinstance(sentence, Rmc) and self._wants_fix:
             self._without_position += 1
             if self._without_position > POSITIONLESS:
@@ -305,7 +305,7 @@ class Reception:
 
     def _on_timed(self, sentence: Gga | Gns | Rmc | Gst, t_rx_ns: int) -> Sequence[Message]:
         if sentence.time_ms is None:
-            self._problem = self._problem or Problem(Unused.NO_TIME)
+            self._problem = self._problem or UsageProblem(Unused.NO_TIME)
             return ()
         return self._finish(self._epochs.add(type(sentence).__name__.upper(), sentence.time_ms, sentence, t_rx_ns))
 
@@ -322,7 +322,7 @@ class Reception:
         talker, rank = sentence.talker, 2 * solved + (sentence.talker == "GN")
         source, best, seen_ns = self._talkers.get(type(sentence), (talker, rank, t_rx_ns))
         if source != talker and rank <= best and t_rx_ns - seen_ns < SOURCE_NS:
-            self._problem = Problem(Unused.DUPLICATE)
+            self._problem = UsageProblem(Unused.DUPLICATE)
             return True
         self._talkers[type(sentence)] = talker, rank, t_rx_ns
         return False
@@ -342,15 +342,15 @@ class Reception:
 
     def _on_heading_sentence(self, sentence: HeadingSentence, t_rx_ns: int) -> Sequence[Message]:
         if not self._wants_heading:
-            self._problem = Problem(Unused.NOT_WANTED)
+            self._problem = UsageProblem(Unused.NOT_WANTED)
             return ()
         rank, (best, seen_ns) = content.RANKS[type(sentence)], self._heading_source
         if best > rank and t_rx_ns - seen_ns < SOURCE_NS:
-            self._problem = Problem(Unused.DUPLICATE)
+            self._problem = UsageProblem(Unused.DUPLICATE)
             return ()
         params = self._params
         found = content.heading_of(sentence, self._lost, needs_fixed=params.heading_needs_fixed)
-        if isinstance(found, Problem):
+        if isinstance(found, UsageProblem):
             self._problem = found
         elif isinstance(sentence, Avr):
             self._problem = self._baseline.problem(
@@ -365,7 +365,7 @@ class Reception:
         else:
             self._heading_source = min(rank, content.STATED_RANK), t_rx_ns
         messages += self._doubt_heading(self._problem, t_rx_ns)
-        if self._problem is None and not isinstance(found, Problem):
+        if self._problem is None and not isinstance(found, UsageProblem):
             unknown_rad = params.estimated_heading_sigma_rad if found.estimated else params.heading_sigma_rad
             sigma_rad = found.sigma_rad if isfinite(found.sigma_rad) else unknown_rad
             yaw_rad = fixes.yaw_rad(found.heading_deg, params.baseline_yaw_rad)

@@ -135,7 +135,7 @@ class Fill(Struct, frozen=True, gc=False):
     data: bytes
 
 
-class Process(Struct, frozen=True, gc=False):
+class ProcessBuffer(Struct, frozen=True, gc=False):
     """End of a long packet: sender, send mode, length and CRC-16/XMODEM."""
 
     target_id: int
@@ -161,7 +161,7 @@ class NotifyBoot(Struct, frozen=True, gc=False):
     data: bytes
 
 
-class Foreign(Struct, frozen=True, gc=False):
+class ForeignFrame(Struct, frozen=True, gc=False):
     """Unusable frame: another protocol, an unknown packet, or a payload too short for its packet."""
 
     frame: CanFrame
@@ -178,10 +178,10 @@ CanMessage = (
     | Ping
     | Pong
     | Fill
-    | Process
+    | ProcessBuffer
     | Short
     | NotifyBoot
-    | Foreign
+    | ForeignFrame
 )
 
 _I = struct.Struct(">i")
@@ -224,7 +224,7 @@ _DECODERS: dict[int, tuple[str, int, Callable[[int, bytes], CanMessage]]] = {
     Can.PONG: ("PONG", 1, lambda target, data: Pong(target, data[0], data[1] if len(data) > 1 else 0)),
     Can.FILL_RX_BUFFER: ("FILL_RX_BUFFER", 2, lambda target, data: Fill(target, data[0], data[1:])),
     Can.FILL_RX_BUFFER_LONG: ("FILL_RX_BUFFER_LONG", 3, lambda target, data: Fill(target, data[0] << 8 | data[1], data[2:])),
-    Can.PROCESS_RX_BUFFER: ("PROCESS_RX_BUFFER", 6, lambda target, data: Process(target, *_PROCESS.unpack_from(data))),
+    Can.PROCESS_RX_BUFFER: ("PROCESS_RX_BUFFER", 6, lambda target, data: ProcessBuffer(target, *_PROCESS.unpack_from(data))),
     Can.PROCESS_SHORT_BUFFER: ("PROCESS_SHORT_BUFFER", 3, lambda target, data: Short(target, data[0], data[1], data[2:])),
     Can.NOTIFY_BOOT: ("NOTIFY_BOOT", 0, NotifyBoot),
     # Exactly four bytes, because the six-byte SET_CURRENT swaps its fields between firmware versions.
@@ -233,20 +233,20 @@ _DECODERS: dict[int, tuple[str, int, Callable[[int, bytes], CanMessage]]] = {
 
 
 def decode_can(frame: CanFrame) -> tuple[str, CanMessage]:
-    """Return name and content of a frame. Never raises; invalid frames are ``Foreign``, named ERROR, STANDARD, FOREIGN or
+    """Return name and content of a frame. Never raises; invalid frames are ``ForeignFrame``, named ERROR, STANDARD, FOREIGN or
     PACKET_n."""
     can_id = frame.can_id
     if frame.error:
-        return "ERROR", Foreign(frame)
+        return "ERROR", ForeignFrame(frame)
     if not frame.extended:
-        return "STANDARD", Foreign(frame)
+        return "STANDARD", ForeignFrame(frame)
     packet, data = can_id >> 8, frame.data
     found = _DECODERS.get(packet)
     if found is None or frame.remote:
-        return ("FOREIGN" if packet > 0xFF else f"PACKET_{packet}"), Foreign(frame)
+        return ("FOREIGN" if packet > 0xFF else f"PACKET_{packet}"), ForeignFrame(frame)
     name, shortest, decoder = found
     if len(data) < shortest or (packet in _SCALES and len(data) != 4):
-        return f"PACKET_{packet}", Foreign(frame)
+        return f"PACKET_{packet}", ForeignFrame(frame)
     return name, decoder(can_id & 0xFF, data)
 
 
@@ -266,13 +266,13 @@ def encode_can(message: CanMessage) -> CanFrame:
             if offset <= 0xFF:
                 return _frame(Can.FILL_RX_BUFFER, target, bytes((offset,)) + data)
             return _frame(Can.FILL_RX_BUFFER_LONG, target, offset.to_bytes(2, "big") + data)
-        case Process(target, sender, mode, length, crc):
+        case ProcessBuffer(target, sender, mode, length, crc):
             return _frame(Can.PROCESS_RX_BUFFER, target, _PROCESS.pack(sender, mode, length, crc))
         case Short(target, sender, mode, payload):
             return _frame(Can.PROCESS_SHORT_BUFFER, target, bytes((sender, mode)) + payload)
         case NotifyBoot(target, data):
             return _frame(Can.NOTIFY_BOOT, target, data)
-        case Foreign(frame):
+        case ForeignFrame(frame):
             return frame
 
 
@@ -292,7 +292,7 @@ def split_comm(target_id: int, sender_id: int, payload: bytes, send_mode: int = 
         step = 7 if at <= 0xFF else 6
         frames.append(encode_can(Fill(target_id, at, payload[at : at + step])))
         at += step
-    return [*frames, encode_can(Process(target_id, sender_id, send_mode, length, crc16_xmodem(payload)))]
+    return [*frames, encode_can(ProcessBuffer(target_id, sender_id, send_mode, length, crc16_xmodem(payload)))]
 
 
 class Reassembler:
@@ -322,7 +322,7 @@ class Reassembler:
             self._pieces.clear()
         self._pieces[piece.offset] = piece.data
 
-    def process(self, end: Process) -> bytes | None:
+    def process(self, end: ProcessBuffer) -> bytes | None:
         """Return the packet that ``end`` completes, or None."""
         pieces, self._pieces = self._pieces, {}
         packet = bytearray()
@@ -350,7 +350,7 @@ def decode_frames(frames: Iterable[CanFrame]) -> Iterator[tuple[str, CanMessage 
         match message:
             case Fill(target):
                 long.setdefault(target, Reassembler()).fill(message)
-            case Process(target):
+            case ProcessBuffer(target):
                 packet = long.setdefault(target, Reassembler()).process(message)
                 if packet is not None:
                     yield decode_comm(packet)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from drivers.vesc.appconf import RawAppConf
 from drivers.vesc.fields import setpoint
-from drivers.vesc.values import Layout, Values, decode_selective, decode_values, encode_selective, encode_values
+from drivers.vesc.values import Values, ValuesLayout, decode_selective, decode_values, encode_selective, encode_values
 
 MAX_PAYLOAD_BYTES = 512
 """Longest packet of the firmware."""
@@ -46,7 +46,7 @@ class SelectiveRequest(Struct, frozen=True, gc=False):
     mask: int
 
 
-class Setpoint(Struct, frozen=True, gc=False):
+class SetCommand(Struct, frozen=True, gc=False):
     """Command with one number: duty (fraction), current (A), speed (ERPM), position (deg), servo position (0 to 1)."""
 
     command: int
@@ -92,7 +92,9 @@ class Unknown(Struct, frozen=True, gc=False):
     payload: bytes
 
 
-CommMessage = Request | SelectiveRequest | Setpoint | FwVersion | Values | Selective | Forward | PingCanReply | RawAppConf | Unknown
+CommMessage = (
+    Request | SelectiveRequest | SetCommand | FwVersion | Values | Selective | Forward | PingCanReply | RawAppConf | Unknown
+)
 
 _SCALES: dict[int, tuple[str, float]] = {
     Comm.SET_DUTY: ("i", 1e5),
@@ -125,7 +127,7 @@ def _content(code: int, payload: bytes) -> CommMessage | None:
     scaled = _LAYOUTS.get(code)
     if scaled is not None:
         layout, scale = scaled
-        return Setpoint(code, layout.unpack_from(payload)[1] / scale) if len(payload) >= layout.size else None
+        return SetCommand(code, layout.unpack_from(payload)[1] / scale) if len(payload) >= layout.size else None
     if len(payload) == 1:
         return Request(code) if code in _BARE else None
     if code == Comm.GET_VALUES:
@@ -161,10 +163,10 @@ def _decode_version(payload: bytes) -> FwVersion | None:
     )
 
 
-def encode_comm(message: CommMessage, layout: Layout = Layout.STATUS) -> bytes:
+def encode_comm(message: CommMessage, layout: ValuesLayout = ValuesLayout.STATUS) -> bytes:
     """Return the payload of a packet; ``layout`` is for telemetry. Raises ValueError for an invalid set-point."""
     match message:
-        case Setpoint(command, value):
+        case SetCommand(command, value):
             scaled = _LAYOUTS.get(command)
             if scaled is None:
                 raise ValueError(f"command {command} takes no set-point")

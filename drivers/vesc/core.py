@@ -16,7 +16,7 @@ from math import isfinite
 from typing import ClassVar
 
 from drivers.vesc.appconf import AppConf, RawAppConf, Unreadable
-from drivers.vesc.comm import Comm, CommMessage, FwVersion, Request, Selective, Setpoint, Unknown, encode_comm
+from drivers.vesc.comm import Comm, CommMessage, FwVersion, Request, Selective, SetCommand, Unknown, encode_comm
 from drivers.vesc.content import possible
 from drivers.vesc.episodes import ORIGIN, Episodes
 from drivers.vesc.faults import describe, fault_name
@@ -100,7 +100,7 @@ class VescCore(Device):
     # Provided by a wire.
 
     @abstractmethod
-    def _frame_motor(self, setpoint: Setpoint) -> bytes:
+    def _frame_motor(self, setpoint: SetCommand) -> bytes:
         """Return a motor command as bytes for the port."""
 
     @abstractmethod

@@ -11,11 +11,11 @@ from drivers.vesc.canbus import (
     CanMessage,
     CanSetpoint,
     Fill,
-    Foreign,
+    ForeignFrame,
     NotifyBoot,
     Ping,
     Pong,
-    Process,
+    ProcessBuffer,
     Reassembler,
     SendMode,
     Short,
@@ -29,7 +29,7 @@ from drivers.vesc.canbus import (
     encode_can,
     split_comm,
 )
-from drivers.vesc.comm import Comm, Setpoint, decode_comm, encode_comm
+from drivers.vesc.comm import Comm, SetCommand, decode_comm, encode_comm
 from drivers.vesc.core import DIAGNOSE_NS, SLOW_FIELDS, VescCore
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
@@ -111,7 +111,7 @@ class VescCan(VescCore):
                 self._on_neighbour(message.controller_id)
             case Fill(target) if target == self._host:
                 self._long.fill(message)
-            case Process(target, sender) if target == self._host:
+            case ProcessBuffer(target, sender) if target == self._host:
                 packet = self._long.process(message)
                 if packet is not None and sender == self._target:
                     self._on_comm(decode_comm(packet), t_rx_ns)
@@ -125,10 +125,10 @@ class VescCan(VescCore):
             case NotifyBoot(controller) if controller == self._target:
                 self._on_rx_frame(t_rx_ns)
                 self._restarted(t_rx_ns)
-            case Foreign(frame) if frame.error:
+            case ForeignFrame(frame) if frame.error:
                 self._on_bus_error(frame, t_rx_ns)
                 return
-            case Foreign(frame):
+            case ForeignFrame(frame):
                 self.foreign_frames += 1
                 if frame.extended and frame.can_id >> 8 & 0xFFFF == UAVCAN_NODE_STATUS and len(self._uavcan) < MAX_NEIGHBOURS:
                     self._uavcan.add(frame.can_id & 0x7F)
@@ -179,7 +179,7 @@ class VescCan(VescCore):
         if len(self._neighbours) < MAX_NEIGHBOURS:
             self._neighbours.add(controller_id)
 
-    def _frame_motor(self, setpoint: Setpoint) -> bytes:
+    def _frame_motor(self, setpoint: SetCommand) -> bytes:
         return pack(encode_can(CanSetpoint(CAN_COMMANDS[Comm(setpoint.command)], self._target, setpoint.value)))
 
     def _frame_comm(self, payload: bytes, *, reply: bool = False) -> bytes:
@@ -263,7 +263,7 @@ class VescUart(VescCore):
             self._on_comm(decode_comm(payload), t_rx_ns)
         return self._take(t_rx_ns)
 
-    def _frame_motor(self, setpoint: Setpoint) -> bytes:
+    def _frame_motor(self, setpoint: SetCommand) -> bytes:
         return frame_uart(encode_comm(setpoint))
 
     def _frame_comm(self, payload: bytes, *, reply: bool = False) -> bytes:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from drivers.vesc.comm import Comm, Setpoint
+from drivers.vesc.comm import Comm, SetCommand
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 
 Id = Annotated[int, Meta(ge=0, le=254)]
@@ -80,29 +80,29 @@ def forward(params: VescParams) -> float:
     return 1.0 if params.erpm_per_mps > 0.0 else -1.0
 
 
-def motor_setpoint(params: VescParams, throttle: float, brake: float) -> Setpoint:
+def motor_setpoint(params: VescParams, throttle: float, brake: float) -> SetCommand:
     """Return the motor command for a throttle of -1 to 1 (negative in reverse) and a brake of 0 to 1; the brake wins.
 
     Every input gives a frame. Without throttle and brake it is SET_CURRENT 0 in every mode, which releases the motor; SET_DUTY 0
     would short it and SET_RPM 0 would brake.
     """
     if brake > 0.0:
-        return Setpoint(Comm.SET_CURRENT_BRAKE, brake * params.max_brake_current_a)
+        return SetCommand(Comm.SET_CURRENT_BRAKE, brake * params.max_brake_current_a)
     if throttle == 0.0:
-        return Setpoint(Comm.SET_CURRENT, 0.0)
+        return SetCommand(Comm.SET_CURRENT, 0.0)
     match params.control:
         case "duty":
-            return Setpoint(Comm.SET_DUTY, forward(params) * throttle * params.max_duty)
+            return SetCommand(Comm.SET_DUTY, forward(params) * throttle * params.max_duty)
         case "current":
-            return Setpoint(Comm.SET_CURRENT, forward(params) * throttle * params.max_current_a)
+            return SetCommand(Comm.SET_CURRENT, forward(params) * throttle * params.max_current_a)
         case "speed":
-            return Setpoint(Comm.SET_RPM, throttle * params.max_speed_mps * params.erpm_per_mps + params.erpm_offset)
+            return SetCommand(Comm.SET_RPM, throttle * params.max_speed_mps * params.erpm_per_mps + params.erpm_offset)
 
 
-def servo_setpoint(params: VescParams, steering: float) -> Setpoint:
+def servo_setpoint(params: VescParams, steering: float) -> SetCommand:
     """Return the servo position for a steering command of -1 to 1, within the limits of the linkage."""
     position = params.servo_center + params.servo_gain * steering
-    return Setpoint(Comm.SET_SERVO_POS, min(params.servo_max, max(params.servo_min, position)))
+    return SetCommand(Comm.SET_SERVO_POS, min(params.servo_max, max(params.servo_min, position)))
 
 
 def speed_mps(params: VescParams, erpm: float) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from drivers.vesc.comm import MAX_PAYLOAD_BYTES, CommMessage, decode_comm
 from vehicled.core.wire.crc import crc16_xmodem
-from vehicled.core.wire.framing import Check, CountedFrame, PayloadReader, Protocol
+from vehicled.core.wire.framing import CountedFrame, FrameCheck, PayloadReader, Protocol
 
 SHORT, LONG, END = 0x02, 0x03, 0x03
 _SHORT_HEAD = struct.Struct(">BB")
@@ -28,7 +28,7 @@ _PROTOCOLS = (
         "short",
         bytes((SHORT,)),
         CountedFrame(
-            Check(crc16_xmodem, first=_SHORT_HEAD.size, tail=1, end=bytes((END,))),
+            FrameCheck(crc16_xmodem, first=_SHORT_HEAD.size, tail=1, end=bytes((END,))),
             at=1,
             extra=_SHORT_HEAD.size + _TAIL.size,
             least=1,
@@ -39,7 +39,7 @@ _PROTOCOLS = (
         "long",
         bytes((LONG,)),
         CountedFrame(
-            Check(crc16_xmodem, first=_LONG_HEAD.size, tail=1, end=bytes((END,))),
+            FrameCheck(crc16_xmodem, first=_LONG_HEAD.size, tail=1, end=bytes((END,))),
             at=1,
             width=2,
             order="big",

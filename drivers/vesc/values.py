@@ -16,7 +16,7 @@ from drivers.vesc.fields import Field, decode_fields, encode_fields, i16
 NAN = float("nan")
 
 
-class Layout(IntEnum):
+class ValuesLayout(IntEnum):
     """Length of a GET_VALUES reply with command byte, by its last field."""
 
     FAULT = 54
@@ -94,12 +94,12 @@ _FIELDS: tuple[Field, ...] = (
 """Fields in wire order, which is also the bit order of a selective request."""
 
 _APPENDED = {
-    Layout.FAULT: _FIELDS[:16],
-    Layout.PID_POSITION: _FIELDS[:17],
-    Layout.CONTROLLER_ID: _FIELDS[:18],
-    Layout.MOS_TEMPERATURES: _FIELDS[:19],
-    Layout.DQ_VOLTAGES: _FIELDS[:21],
-    Layout.STATUS: _FIELDS,
+    ValuesLayout.FAULT: _FIELDS[:16],
+    ValuesLayout.PID_POSITION: _FIELDS[:17],
+    ValuesLayout.CONTROLLER_ID: _FIELDS[:18],
+    ValuesLayout.MOS_TEMPERATURES: _FIELDS[:19],
+    ValuesLayout.DQ_VOLTAGES: _FIELDS[:21],
+    ValuesLayout.STATUS: _FIELDS,
 }
 """Fields of each layout whose order is that of the newest."""
 
@@ -112,7 +112,7 @@ ALL_FIELDS = (1 << len(_FIELDS)) - 1
 
 def decode_values(data: bytes) -> Values | None:
     """Return the values of a GET_VALUES reply without its command byte; None if too short for any firmware."""
-    if len(data) + 1 == Layout.LEGACY:
+    if len(data) + 1 == ValuesLayout.LEGACY:
         return _decode_legacy(data)
     fitting = [each for each in _APPENDED if each <= len(data) + 1]
     return _values(data, _APPENDED[fitting[-1]]) if fitting else None
@@ -131,9 +131,9 @@ def _decode_legacy(data: bytes) -> Values:
     return replace(values, fet_temperature_c=max(temperatures_c), mos_temperatures_c=(first, second, third))
 
 
-def encode_values(values: Values, layout: Layout = Layout.STATUS) -> bytes:
+def encode_values(values: Values, layout: ValuesLayout = ValuesLayout.STATUS) -> bytes:
     """Return a GET_VALUES reply without its command byte, in a firmware's layout; unknown fields become 0."""
-    if layout is Layout.LEGACY:
+    if layout is ValuesLayout.LEGACY:
         head = _LEGACY_HEAD.pack(*(i16(values.fet_temperature_c, 10.0),) * 6, 0)
         return head + encode_fields(values, _LEGACY_FIELDS)
     return encode_fields(values, _FIELDS)[: layout - 1]

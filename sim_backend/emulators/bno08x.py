@@ -9,7 +9,7 @@ from sim_backend.emulators.inertial import ImuReading, InertialUnit, Vector, eul
 from sim_backend.emulators.line import on_its_line
 from vehicled.core.messages import Heading, Message
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 BAUD = 115_200
 """Fixed line rate."""
@@ -18,7 +18,7 @@ BAUD = 115_200
 class Bno08xUnit(InertialUnit):
     """BNO08x as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         super().__init__(port, device, seed, start_ns, BAUD)
         self._clockwise = self.params.yaw_positive == "right"
         self._begin(start_ns)

@@ -15,7 +15,7 @@ from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.outbox import EmulatorOutbox
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import Message
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 PERIOD_NS = 1_000_000_000
 LATENCY_NS = 40_000_000
@@ -42,7 +42,7 @@ _ELLIPSOID_M, _ECCENTRICITY = 6_378_137.0, 0.006_694_379_990_14
 class Caster(EmulatorOutbox):
     """Caster of one mountpoint as :class:`sim_backend.emulators.interface.Emulator`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         super().__init__()
         self._mountpoint: str = device.driver.selected.mountpoint
         self._noise = stream(seed, f"{port}/caster")

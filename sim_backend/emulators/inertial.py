@@ -14,7 +14,7 @@ from sim_backend.emulators.line import LineDevice
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import Heading, ImuSample, Message
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 CRYSTAL_PPM = 15.0
 """Standard deviation of its clock error, as of a cheap crystal."""
@@ -50,7 +50,7 @@ class ImuReading(NamedTuple):
 class InertialUnit(LineDevice, ABC):
     """IMU as a :class:`sim_backend.emulators.line.LineDevice`. Subclasses add the protocol."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, baud: int) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, baud: int) -> None:
         """``baud``: line rate of the unit, which the daemon never changes."""
         super().__init__(baud)
         self.params = device.driver.selected

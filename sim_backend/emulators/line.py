@@ -9,7 +9,7 @@ from typing import Any
 
 from sim_backend.emulators.wire import Wire, WireDevice
 from sim_backend.sensors.noise import BLOCK, stream
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 BITS_PER_BYTE = 10
 """Start bit, eight data bits, stop bit."""
@@ -160,10 +160,10 @@ class SerialLine(Wire[LineDevice]):
         return self._lengths.pop()
 
 
-def on_its_line(unit: Callable[[str, Device, int, int], LineDevice]) -> Callable[[str, Device, int, int], SerialLine]:
+def on_its_line(unit: Callable[[str, DeviceTable, int, int], LineDevice]) -> Callable[[str, DeviceTable, int, int], SerialLine]:
     """Return the emulator of a device and its line, for the registry: a function of port name, device table, seed and start."""
 
-    def emulator(port: str, device: Device, seed: int, start_ns: int) -> SerialLine:
+    def emulator(port: str, device: DeviceTable, seed: int, start_ns: int) -> SerialLine:
         return SerialLine(unit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
 
     return emulator

@@ -47,7 +47,7 @@ from sim_backend.emulators.inertial import (
 from sim_backend.emulators.line import baud_of, on_its_line
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.core.wire.framing import Framer
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 BAUD = 115_200
 BASE_RATE_HZ = 1000
@@ -65,7 +65,7 @@ FieldRate = tuple[int, int]
 class MipUnit(InertialUnit):
     """MicroStrain unit as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, *, modern: bool = True) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, *, modern: bool = True) -> None:
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
         self._modern = modern
         self._fields = (*_COMMON, REFERENCE_TIME if modern else GPS_TIME)

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from drivers.msglink.codec import Decoder, encode
+from drivers.msglink.codec import MsglinkDecoder, encode
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 from sim_backend.emulators.outbox import EmulatorOutbox
 from vehicled.core.messages import ActuatorCommand, Message, MotorStatus
@@ -23,7 +23,7 @@ class MsgLinkEmulator(EmulatorOutbox):
         self._actuator = actuator
         self._fault_code = 0
         self._deaf = False
-        self._decoder = Decoder()
+        self._decoder = MsglinkDecoder()
 
     @property
     def dropped_bytes(self) -> int:

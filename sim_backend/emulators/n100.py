@@ -9,7 +9,7 @@ from math import cos, sin, tau
 from drivers.imu.n100 import AhrsPacket, ImuPacket, encode_ahrs, encode_imu
 from sim_backend.emulators.inertial import ImuReading, InertialUnit, Vector, clockwise_from_north, euler, frd
 from sim_backend.emulators.line import on_its_line
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 BAUD = 921_600
 """Line rate, set with the vendor's tool, never by the daemon."""
@@ -22,7 +22,7 @@ EARTH_FIELD_MG = (200.0, 0.0, 450.0)
 class N100Unit(InertialUnit):
     """N100 as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         super().__init__(port, device, seed, start_ns, BAUD)
         self._turning: Vector = (0.0, 0.0, 0.0)
         self._begin(start_ns)

@@ -4,10 +4,10 @@ The driver's calibration converts pulses back to normalised commands. The dynami
 limits) are in ``[sim]``: they were identified on the vehicle with the board included.
 """
 
-from drivers.pwm_board.codec import BAUD, BOARD_MAX_US, BOARD_MIN_US, Decoder
+from drivers.pwm_board.codec import BAUD, BOARD_MAX_US, BOARD_MIN_US, PwmDecoder
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.line import LineDevice, on_its_line
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 FELT_SHARE = 0.1
 """Dead band of the speed controller around neutral, relative to the range."""
@@ -18,18 +18,18 @@ ARMING_NS = 100_000_000
 class PwmBoardUnit(LineDevice):
     """PWM board as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         super().__init__(BAUD)
         self._params = device.driver.selected
         self.frames = 0
         """Number of decoded frames."""
         self._dropped_bytes = 0
-        self._decoder = Decoder()
+        self._decoder = PwmDecoder()
         self._begin()
 
     def _begin(self) -> None:
         self._dropped_bytes += self._decoder.dropped_bytes
-        self._decoder = Decoder()
+        self._decoder = PwmDecoder()
         self._servo_us = self._params.steering_center_us
         self._drive_us = self._params.drive_neutral_us
         # State of the speed controller: braked, then neutral since, then armed to reverse.

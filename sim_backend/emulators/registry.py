@@ -10,7 +10,7 @@ from sim_backend.emulators.interface import Emulator
 from sim_backend.emulators.line import baud_of
 from sim_backend.emulators.msglink import MsgLinkEmulator
 from vehicled.profile import plugins
-from vehicled.profile.schema import Device, Profile
+from vehicled.profile.schema import DeviceTable, Profile
 
 EMULATORS: dict[str, str] = {
     "bno08x": "sim_backend.emulators.bno08x:bno08x",
@@ -82,7 +82,7 @@ def check_failures(profile: Profile, failures: Sequence[Failure], *, wires: bool
 
 
 def emulator(
-    port: str, device: Device | None, seed: int, start_ns: int, *, wires: bool, failures: Sequence[Failure] = ()
+    port: str, device: DeviceTable | None, seed: int, start_ns: int, *, wires: bool, failures: Sequence[Failure] = ()
 ) -> Emulator:
     """Return the emulator of a port. Ports without a table, and all ports without ``wires``, carry messages.
 
@@ -96,7 +96,7 @@ def emulator(
     return FailingEmulator(sound, own, device.messages if device is not None else (), seed, start_ns)
 
 
-def _sound(port: str, device: Device | None, seed: int, start_ns: int, wires: bool) -> Emulator:
+def _sound(port: str, device: DeviceTable | None, seed: int, start_ns: int, wires: bool) -> Emulator:
     if device is None or not wires or device.driver.name == "msglink":
         return MsgLinkEmulator(actuator=device is not None and device.capabilities is not None)
     if plugins.is_reference(device.emulator):
@@ -108,7 +108,7 @@ def _sound(port: str, device: Device | None, seed: int, start_ns: int, wires: bo
     return found
 
 
-def _target(port: str, device: Device) -> str:
+def _target(port: str, device: DeviceTable) -> str:
     name = device.emulator or device.driver.name
     if name in EMULATORS or plugins.is_reference(device.emulator):
         return EMULATORS.get(name, name)

@@ -53,7 +53,7 @@ from sim_backend.emulators.line import baud_of, on_its_line
 from vehicled.core.messages import CarrierSolution, FixType, GnssFix, Heading, Message, ReferenceState
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.core.wire.framing import Framer
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 BAUD = 921_600
 PORT_A = 0
@@ -83,7 +83,7 @@ _MOST_COUNTS = 2**31 - 1
 class SbgUnit(InertialUnit):
     """Ellipse as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, *, rest: bool = False) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, *, rest: bool = False) -> None:
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
         self._rest = rest
         self._flash: dict[int, int] = {}
@@ -111,7 +111,7 @@ class SbgUnit(InertialUnit):
         """Obey commands. A frame with a wrong checksum is ignored."""
         for _, frame in self._framer.feed(data):
             content = codec.read(frame)
-            if isinstance(content, codec.Message) and content.message_class == codec.COMMANDS:
+            if isinstance(content, codec.SbgMessage) and content.message_class == codec.COMMANDS:
                 self.answer(self._obey(content.number, content.payload), now_ns)
 
     def _obey(self, number: int, payload: bytes) -> bytes:
@@ -170,7 +170,7 @@ class SbgUnit(InertialUnit):
     def _status(self, t_ns: int) -> None:
         if self._seconds.due(t_ns):
             general, uptime_s = sum(1 << bit for bit in GENERAL_OK), self.clock_ns(t_ns) // 1_000_000_000
-            self._put(codec.Status(self._us(t_ns), general, 0, 0, 0, uptime_s=uptime_s), t_ns)
+            self._put(codec.StatusLog(self._us(t_ns), general, 0, 0, 0, uptime_s=uptime_s), t_ns)
 
     def _attitude(self, t_ns: int, body: tuple[float, float, float], sigma_rad: float, solution: int = SOUND) -> None:
         """Send the attitude as angles and as a quaternion; ``body``: roll, pitch, yaw of the vehicle."""

@@ -15,9 +15,9 @@ from drivers.ublox.layouts import Ack, MonRf, MonVer, Nak, RfBlock, RxmRtcm, Tim
 from drivers.ublox.names import IDS
 from sim_backend.emulators.line import LineDevice, on_its_line
 from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, Instant
-from sim_backend.emulators.ublox_settings import Settings
+from sim_backend.emulators.ublox_settings import ReceiverSettings
 from vehicled.core.messages import GnssFix, Heading, Message
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 UTC_BEFORE_KNOWN_NS = 1_767_225_600_000_000_000
 """UTC at the start of a receiver without positions, so that its time of week can run."""
@@ -43,14 +43,14 @@ class UbloxReceiver(LineDevice):
     kinds: ClassVar[Mapping[str, float]] = MappingProxyType({"jamming": 2.0, "spoofing": 2.0})
     """Injectable failures with default levels: 2 is warning, 3 critical."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         super().__init__()
         params = device.driver.selected
         self._port = params.port.upper()
         self._baseline_m = params.baseline_m or DEFAULT_BASELINE_M
         self._baseline_yaw_rad = params.baseline_yaw_rad
         self._follows_fixes = "GnssFix" in device.messages
-        self._settings = Settings()
+        self._settings = ReceiverSettings()
         self._utc_offset_ns = UTC_BEFORE_KNOWN_NS - start_ns
         self._jamming = _JAMMING_NONE
         self._spoofing = _SPOOFING_NONE
@@ -72,7 +72,7 @@ class UbloxReceiver(LineDevice):
         self._pulse_s = -1
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ReceiverSettings:
         """Present configuration."""
         return self._settings
 

@@ -65,7 +65,7 @@ _FACTORY = _factory()
 _LIMITS = {keys.KEYS[name]: allowed for name, allowed in _RANGES.items()}
 
 
-class Settings:
+class ReceiverSettings:
     """Items by key in RAM, and those that survive a restart."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from drivers.imu.vectornav_fields import masks, names_of
 from sim_backend.emulators.inertial import ImuReading, InertialUnit, OutputSchedule, euler, frd, rotation_columns
 from sim_backend.emulators.line import BITS_PER_BYTE, baud_of, on_its_line
 from vehicled.core.wire.framing import Framer
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 BAUD = 115_200
 ASYNC_TYPE, ASYNC_RATE, OUTPUTS = 6, 7, (75, 76, 77)
@@ -42,7 +42,7 @@ INVALID_COMMAND, TOO_FEW, TOO_MANY, INVALID_PARAMETER, INVALID_REGISTER, UNAUTHO
 class VectorNavUnit(InertialUnit):
     """VN-100 as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
         self._flash = dict(FACTORY)
         if not self.params.configure:

@@ -19,7 +19,7 @@ from drivers.vesc.canbus import (
     NotifyBoot,
     Ping,
     Pong,
-    Process,
+    ProcessBuffer,
     Reassembler,
     SendMode,
     Short,
@@ -36,7 +36,7 @@ from drivers.vesc.comm import (
     Request,
     Selective,
     SelectiveRequest,
-    Setpoint,
+    SetCommand,
     decode_comm,
     encode_comm,
 )
@@ -44,13 +44,13 @@ from drivers.vesc.uart import UartDecoder, frame_uart
 from sim_backend.emulators.can_bus import CanBus, CanNode
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.line import LineDevice, SerialLine, baud_of
-from sim_backend.emulators.vesc_motor import Calibration, PowerStage
+from sim_backend.emulators.vesc_motor import MotorCalibration, PowerStage
 from sim_backend.emulators.vesc_telemetry import Telemetry, layout_of, status_groups
 from sim_backend.emulators.wire import WireDevice
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import Message, MotorStatus
 from vehicled.core.wire.can import CanFrame
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 FIRMWARE = (6, 0)
 """Firmware (major, minor): the newest with a known configuration signature."""
@@ -76,9 +76,9 @@ _MOTOR_PACKETS = {
 }
 
 
-def configuration(device: Device, firmware: tuple[int, int] = FIRMWARE) -> AppConf:
+def configuration(device: DeviceTable, firmware: tuple[int, int] = FIRMWARE) -> AppConf:
     """Return the application configuration that the profile expects: timeout and its brake current, servo output, STATUS frames."""
-    params: Calibration = device.driver.selected
+    params: MotorCalibration = device.driver.selected
     rate_hz = round(device.rate_hz or STATUS_RATE_HZ)
     fields: dict[str, int] = {"status_rate_hz": rate_hz, "status_mode": 5}
     if firmware >= (6, 0):
@@ -113,7 +113,7 @@ class VescUnit(WireDevice, ABC):
     kinds: Mapping[str, float] = MappingProxyType({FAULT: float(ABS_OVER_CURRENT), OWN_TIMEOUT: 1.0})
     """Injectable failures with default values: a fault code; motor commands that get lost."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
         super().__init__()
         self.firmware = options.get("firmware", FIRMWARE)
         """Firmware (major, minor)."""
@@ -121,7 +121,7 @@ class VescUnit(WireDevice, ABC):
         """Application configuration as it would be read back."""
         self._layout = layout_of(self.firmware)
         self._uuid = stream(seed, f"{port}/uuid").bytes(12)
-        params: Calibration = device.driver.selected
+        params: MotorCalibration = device.driver.selected
         self._telemetry = Telemetry(params, self.conf.controller_id)
         # Before 5.3 the servo output was a build option; this build has it.
         servo_on = self.conf.servo_output != 0
@@ -190,9 +190,9 @@ class VescUnit(WireDevice, ABC):
 
     def _obey(self, message: CommMessage, now_ns: int) -> CommMessage | None:
         match message:
-            case Setpoint(Comm.SET_SERVO_POS, position):
+            case SetCommand(Comm.SET_SERVO_POS, position):
                 self._stage.set_servo(position, now_ns)
-            case Setpoint(command, value) if command in _MOTOR_PACKETS:
+            case SetCommand(command, value) if command in _MOTOR_PACKETS:
                 self._stage.set_motor(_MOTOR_PACKETS[Comm(command)], value, now_ns)
             case Request(Comm.ALIVE):
                 self._stage.feed(now_ns)
@@ -220,7 +220,7 @@ class VescUnit(WireDevice, ABC):
 class VescCanUnit(VescUnit, CanNode):
     """VESC on CAN as a :class:`sim_backend.emulators.can_bus.CanNode`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
         super().__init__(port, device, seed, start_ns, **options)
         self._groups = status_groups(self.conf)
         # In bridge or UAVCAN mode it ignores and sends no frames of its own protocol.
@@ -253,7 +253,7 @@ class VescCanUnit(VescUnit, CanNode):
                 self._tx.append(encode_can(Pong(sender, self.conf.controller_id)))
             case Fill(target) if target in addressed:
                 self._long.fill(message)
-            case Process(target, sender, mode) if target in addressed:
+            case ProcessBuffer(target, sender, mode) if target in addressed:
                 packet_bytes = self._long.process(message)
                 if packet_bytes is not None:
                     self._on_packet(packet_bytes, sender, mode, now_ns)
@@ -284,7 +284,7 @@ class VescCanUnit(VescUnit, CanNode):
 class VescUartUnit(VescUnit, LineDevice):
     """VESC on a serial line as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
         super().__init__(port, device, seed, start_ns, **options)
         # USB has no rate; a UART is set to the rate that the daemon opens.
         self._baud = baud_of(device.port) or BAUD
@@ -316,7 +316,7 @@ class VescUartUnit(VescUnit, LineDevice):
 class VescCanEmulator(CanBus):
     """VESC on a CAN port."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
         self.unit = VescCanUnit(port, device, seed, start_ns, **options)
         """Controller without its wire."""
         super().__init__(self.unit, start_ns)
@@ -325,7 +325,7 @@ class VescCanEmulator(CanBus):
 class VescUartEmulator(SerialLine):
     """VESC on a serial port. Before firmware 3.8 it uses the format of pyvesc 1.0.5."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
         self.unit = VescUartUnit(port, device, seed, start_ns, **options)
         """Controller without its wire."""
         super().__init__(self.unit, port, seed, start_ns, host_baud=baud_of(device.port))

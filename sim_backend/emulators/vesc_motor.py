@@ -28,7 +28,7 @@ LONGEST_STEP_S = 0.1
 """Longest gap between measurements that is integrated."""
 
 
-class Calibration(Protocol):
+class MotorCalibration(Protocol):
     """Parameters read from the driver's table, which documents them."""
 
     max_duty: float
@@ -69,7 +69,7 @@ class SpeedLoop:
 class PowerStage:
     """Motor and servo output. Called in time order."""
 
-    def __init__(self, params: Calibration, timeout_ms: int, timeout_brake_a: float, servo_on: bool, start_ns: int) -> None:
+    def __init__(self, params: MotorCalibration, timeout_ms: int, timeout_brake_a: float, servo_on: bool, start_ns: int) -> None:
         """``timeout_ms`` 0 disables the timeout; ``timeout_brake_a`` 0 coasts on timeout."""
         self._params = params
         self._forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0

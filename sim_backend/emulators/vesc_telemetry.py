@@ -4,8 +4,8 @@ from math import isfinite, pi
 
 from drivers.vesc.appconf import UNREAD, AppConf
 from drivers.vesc.canbus import CanMessage, Status, Status2, Status3, Status4, Status5, Status6
-from drivers.vesc.values import TIMED_OUT, Layout, Values
-from sim_backend.emulators.vesc_motor import Calibration
+from drivers.vesc.values import TIMED_OUT, Values, ValuesLayout
+from sim_backend.emulators.vesc_motor import MotorCalibration
 from vehicled.core.messages import MotorStatus
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 
@@ -20,18 +20,18 @@ LONGEST_STEP_S = 1.0
 """Longest gap between samples that is integrated."""
 
 _LAYOUT_SINCE = (
-    ((6, 0), Layout.STATUS),
-    ((5, 0), Layout.DQ_VOLTAGES),
-    ((4, 0), Layout.MOS_TEMPERATURES),
-    ((3, 40), Layout.CONTROLLER_ID),
-    ((3, 34), Layout.PID_POSITION),
-    ((3, 8), Layout.FAULT),
+    ((6, 0), ValuesLayout.STATUS),
+    ((5, 0), ValuesLayout.DQ_VOLTAGES),
+    ((4, 0), ValuesLayout.MOS_TEMPERATURES),
+    ((3, 40), ValuesLayout.CONTROLLER_ID),
+    ((3, 34), ValuesLayout.PID_POSITION),
+    ((3, 8), ValuesLayout.FAULT),
 )
 
 
-def layout_of(firmware: tuple[int, int]) -> Layout:
+def layout_of(firmware: tuple[int, int]) -> ValuesLayout:
     """Return the layout of GET_VALUES; before 3.8 in the order of pyvesc 1.0.5."""
-    return next((layout for since, layout in _LAYOUT_SINCE if firmware >= since), Layout.LEGACY)
+    return next((layout for since, layout in _LAYOUT_SINCE if firmware >= since), ValuesLayout.LEGACY)
 
 
 def status_groups(conf: AppConf) -> list[tuple[int, tuple[int, ...]]]:
@@ -69,7 +69,7 @@ class _Average:
 class Telemetry:
     """Converts samples of the sensor model to GET_VALUES and STATUS frames."""
 
-    def __init__(self, params: Calibration, controller_id: int) -> None:
+    def __init__(self, params: MotorCalibration, controller_id: int) -> None:
         forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0
         self._erpm_per_radps = forward * params.pole_pairs * 30.0 / pi
         # Full drive corresponds to the driver's maximum duty.

@@ -35,7 +35,7 @@ from sim_backend.emulators.inertial import ImuReading, InertialUnit, OutputSched
 from sim_backend.emulators.line import BITS_PER_BYTE, baud_of, on_its_line
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.wire.framing import Framer
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 BAUD = 115_200
 FACTORY = {REGISTER_CONTENT: 0x1E, REGISTER_RATE: RATE_CODES[10]}
@@ -55,7 +55,7 @@ _KINDS = (TIME, ACCELERATION, GYRO, ANGLE, MAGNETIC, QUATERNION)
 class WitMotionUnit(InertialUnit):
     """WitMotion unit as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         # It is delivered at 9600 baud; assume it was set to the rate that the daemon opens.
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
         self._flash = dict(FACTORY)

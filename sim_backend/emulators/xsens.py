@@ -38,7 +38,7 @@ from sim_backend.emulators.inertial import ANSWER_NS, ImuReading, InertialUnit, 
 from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.line import baud_of, on_its_line
 from vehicled.core.wire.framing import Framer
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 
 BAUD = 115_200
 FACTORY = (
@@ -62,7 +62,7 @@ _OWN_RATE = (QUATERNION, EULER_ANGLES, ACCELERATION, RATE_OF_TURN, TEMPERATURE)
 class XsensUnit(InertialUnit):
     """MTi as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: Device, seed: int, start_ns: int) -> None:
+    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
         outputs = list(FACTORY)
         if not self.params.configure:

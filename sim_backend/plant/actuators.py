@@ -7,7 +7,7 @@ next grid point on. Queues are ordered and hold at most one entry per grid point
 from collections import deque
 from math import copysign, expm1, isfinite
 
-from sim_backend.plant.wiring import Wiring, wiring
+from sim_backend.plant.wiring import ActuatorWiring, wiring
 from vehicled.core.clamp import clamp
 from vehicled.profile.schema import Battery, Sim
 
@@ -67,7 +67,7 @@ class Supply:
 class Actuators:
     """Path from received commands to the plant's inputs: ``throttle``, ``brake`` and ``wheel_angle_rad`` after each step."""
 
-    def __init__(self, sim: Sim, start_ns: int, step_ns: int, wired: Wiring | None = None) -> None:
+    def __init__(self, sim: Sim, start_ns: int, step_ns: int, wired: ActuatorWiring | None = None) -> None:
         """``wired`` is the wiring of ``sim``, where it is known already: reading a twin file takes milliseconds."""
         wired = wired or wiring(sim)
         self._start_ns = start_ns
@@ -230,7 +230,7 @@ class Actuators:
 class _Servo:
     """Second-order follower of an angle, integrated implicitly."""
 
-    def __init__(self, wired: Wiring, angle_rad: float, step_s: float) -> None:
+    def __init__(self, wired: ActuatorWiring, angle_rad: float, step_s: float) -> None:
         stiff = wired.bandwidth_radps * step_s
         self._pull = stiff * wired.bandwidth_radps
         self._implicit_gain = 1.0 / (1.0 + 2.0 * wired.damping_ratio * stiff + stiff * stiff)

@@ -13,7 +13,7 @@ from vehicled.profile.schema import Sim
 UNLIMITED_RADPS = 1e9
 
 
-class Wiring(Struct, frozen=True):
+class ActuatorWiring(Struct, frozen=True):
     """Parameters of :class:`sim_backend.plant.actuators.Actuators`."""
 
     angle_rad: Callable[[float], float]
@@ -39,7 +39,7 @@ class Wiring(Struct, frozen=True):
     """No-load speed of the motor at nominal voltage; 0: the drive does not depend on the battery."""
 
 
-def wiring(sim: Sim) -> Wiring:
+def wiring(sim: Sim) -> ActuatorWiring:
     """Return the wiring of ``[sim.steering]`` and ``[sim.drive]``, or of the twin file. Raises ProfileError if unreadable."""
     steering, drive = sim.steering, sim.drive
     if sim.twin is not None:
@@ -47,7 +47,7 @@ def wiring(sim: Sim) -> Wiring:
     assert steering is not None, "the profile's own rules see to it"
     assert drive is not None, "the profile's own rules see to it"
     gain_rad, offset_rad = steering.gain_rad, steering.offset_rad
-    return Wiring(
+    return ActuatorWiring(
         lambda command: offset_rad + gain_rad * command,
         max_wheel_rad=steering.max_wheel_rad,
         rate_radps=steering.rate_radps,
@@ -67,11 +67,11 @@ def wiring(sim: Sim) -> Wiring:
     )
 
 
-def _of_twin(twin: TwinParameters) -> Wiring:
+def _of_twin(twin: TwinParameters) -> ActuatorWiring:
     steering, drive = twin.steering, twin.powertrain
     reverse_share = float(drive.reverse_ratio > 0.0) if isinstance(drive, Engine) else drive.reverse_share
     by_voltage = isinstance(drive, Motor) and drive.mode == "duty"
-    return Wiring(
+    return ActuatorWiring(
         partial(_wheel_rad, steering.map_command, steering.map_angle_rad, steering.offset_rad),
         max_wheel_rad=steering.max_wheel_rad,
         rate_radps=steering.rate_radps or UNLIMITED_RADPS,

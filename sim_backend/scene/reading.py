@@ -19,7 +19,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.course_file import shown
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
-from vehicled.paths.geojson import Feature, features_of, map_position, map_positions, map_ring
+from vehicled.paths.geojson import GeoFeature, features_of, map_position, map_positions, map_ring
 from vehicled.profile import toml_text
 from vehicled.profile.collect import Collector
 from vehicled.profile.problems import ProfileError
@@ -143,7 +143,7 @@ def _geojson(path: Path, data: bytes, course: Course) -> SceneFile:
     return _collect(path, dict(table), lambda key: where.get(tuple(key[:2]), ""))
 
 
-def _entry(place: str, feature: Feature, datum: Datum) -> tuple[str, Data]:
+def _entry(place: str, feature: GeoFeature, datum: Datum) -> tuple[str, Data]:
     """Return the scene table and its entry, in metres of the map. Raises CourseError."""
     geometry, properties = feature.geometry, feature.properties
     coordinates = geometry.get("coordinates")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from vehicled.profile.collect import Rule, View
+from vehicled.profile.collect import Rule, TableView
 from vehicled.profile.problems import KeyPath
 from vehicled.profile.schema import Table
 
@@ -82,7 +82,7 @@ class SceneFile(Table, frozen=True, kw_only=True):
     """YAML file of an occupancy grid; its path is relative to the scene."""
 
 
-def _moving(thing: View) -> Iterator[tuple[KeyPath, str]]:
+def _moving(thing: TableView) -> Iterator[tuple[KeyPath, str]]:
     places, times, outline = thing.get("places") or [], thing.get("times_s") or [], thing.get("outline") or []
     if (thing.get("radius_m") is None) == (not outline):
         yield ("radius_m",), "a moving object needs either radius_m or an outline"

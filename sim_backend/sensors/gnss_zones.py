@@ -9,7 +9,7 @@ from sim_backend.scene.anchor import bytes_of, expanded
 from sim_backend.scene.errors import SceneError
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
-from vehicled.paths.geojson import Feature, features_of, map_ring
+from vehicled.paths.geojson import GeoFeature, features_of, map_ring
 from vehicled.profile.collect import Collector
 from vehicled.profile.gnss import GnssModel, GnssZone
 from vehicled.profile.problems import KeyPath, ProfileError
@@ -51,7 +51,7 @@ def read_zones(data: bytes, file_name: str, datum: Datum) -> list[GnssZone]:
     return found.zones
 
 
-def _entry(file_name: str, feature: Feature, datum: Datum) -> dict[str, Any]:
+def _entry(file_name: str, feature: GeoFeature, datum: Datum) -> dict[str, Any]:
     """Return one zone as a table of the profile."""
     place, rings = f"{file_name}, {feature.place}", feature.geometry.get("coordinates")
     if feature.geometry.get("type") != "Polygon":

@@ -13,7 +13,7 @@ from sim_backend.terrain.raster import MAX_SIZE, Raster
 from sim_backend.terrain.surface import Terrain
 from vehicled.paths.errors import CourseError
 from vehicled.paths.projection import Projection
-from vehicled.profile.schema import Terrain as TerrainTable
+from vehicled.profile.schema import TerrainTable as TerrainTable
 
 MAX_FRICTION = 5.0
 

@@ -64,6 +64,9 @@ DRAWS = {
     "vehicled/runtime/events.py",
 }
 
+NESTED = {"Params"}
+"""Names by which the registry asks each implementation for one of its own."""
+
 
 def _modules(root: Path, *packages: str) -> list[Path]:
     return sorted(path for package in packages for path in (root / package).rglob("*.py"))
@@ -91,6 +94,16 @@ def _trees() -> Iterator[None]:
 
 def _lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_class_names_are_unique(project_root: Path) -> None:
+    found: dict[str, list[str]] = {}
+    for path in _modules(project_root, "vehicled", "drivers", "sim_backend"):
+        if "templates" not in path.parts:
+            for node in _nodes(_tree(path)):
+                if isinstance(node, ast.ClassDef) and node.name not in NESTED:
+                    found.setdefault(node.name, []).append(str(path.relative_to(project_root)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
 
 
 def test_the_runtime_stays_thin(project_root: Path) -> None:

@@ -30,7 +30,7 @@ from vehicled.core.messages import (
 )
 from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.daemon.machine import Machine
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
@@ -143,7 +143,7 @@ class _Drive:
     def __init__(self, profile_name: str, since_ns: int, seed: int) -> None:
         self.profile, self.seed = _profile(profile_name), seed
         self.recorder = _Recorder(_course(), since_ns)
-        self.pair = Pair(self.profile, _course(), (), self.recorder, seed)
+        self.pair = WrappedPair(self.profile, _course(), (), self.recorder, seed)
         self.before = _counters(self.pair.machine)
         self.pair.grant()
 
@@ -155,7 +155,7 @@ class _Drive:
         return self
 
 
-def will_fail(pair: Pair, profile: Profile, failure: Failure, seed: int) -> None:
+def will_fail(pair: WrappedPair, profile: Profile, failure: Failure, seed: int) -> None:
     """Let a device of a drive that is under way fail, later."""
     world, port = pair.world, port_names(profile).index(failure.port)
     messages = profile.devices[failure.port].messages

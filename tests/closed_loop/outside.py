@@ -28,7 +28,7 @@ from vehicled.core.messages import (
 )
 from vehicled.core.ports import NEVER_NS
 from vehicled.core.tasks import PIPELINE
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 
 SECOND_NS = 1_000_000_000
 READING_NS = 20_000_000
@@ -77,7 +77,7 @@ COSTS_NS = {"fusion_slow": ("fusion", 30_000_000), "control_slow": ("control", 2
 class Outside:
     """Applies failures to the machine when they are due."""
 
-    def __init__(self, pair: Pair, failures: Sequence[Failure]) -> None:
+    def __init__(self, pair: WrappedPair, failures: Sequence[Failure]) -> None:
         self._pair = pair
         self._failures = sorted((f for f in failures if f.port in OUTSIDE), key=lambda failure: failure.start_s)
         self._active: list[Failure] = []

@@ -13,7 +13,7 @@ from tests.closed_loop.misfortunes import OUTSIDE, Case, end_s
 from tests.closed_loop.outside import Outside
 from vehicled.core.messages import Mode, OperatorAction, Reaction
 from vehicled.core.vehicle import STANDSTILL_MPS
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile import load_profile
@@ -78,9 +78,9 @@ def _drive(case: Case, judge: Judge) -> str:
     return f"{machine.mode.name}: {machine.why}"
 
 
-def begin(profile: Profile, course: Course, failures: Sequence[Failure], judge: Judge, seed: int, link: str) -> Pair:
+def begin(profile: Profile, course: Course, failures: Sequence[Failure], judge: Judge, seed: int, link: str) -> WrappedPair:
     """Start a drive that the judge follows."""
-    pair = Pair(profile, course, [failure for failure in failures if failure.port not in OUTSIDE], judge, seed, link=link)
+    pair = WrappedPair(profile, course, [failure for failure in failures if failure.port not in OUTSIDE], judge, seed, link=link)
     judge.supervisor = pair.machine.supervisor
     return pair
 
@@ -90,7 +90,7 @@ def stands(judge: Judge) -> bool:
     return judge.truth is not None and abs(judge.truth.speed_mps) < STANDSTILL_MPS
 
 
-def _judge_end(pair: Pair, judge: Judge) -> None:
+def _judge_end(pair: WrappedPair, judge: Judge) -> None:
     machine, command = pair.machine, judge.command
     assert command is not None
     if machine.mode in DRIVING:

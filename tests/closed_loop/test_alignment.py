@@ -28,7 +28,7 @@ from vehicled.core.messages import (
     Reaction,
     TeleopCommand,
 )
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.offline.replay.drive import Replay
 from vehicled.offline.replay.journal import Journal
 from vehicled.paths.course import Course, course_from_waypoints
@@ -63,7 +63,7 @@ class Drive:
         self.modes: list[ModeChange] = []
         self.faults: list[Fault] = []
         profile = load_profile(PROFILE, list(overrides))
-        self.pair = Pair(profile, self.course, failures, self, seed, link=link, fence=fence, scenario=scenario, start=start)
+        self.pair = WrappedPair(profile, self.course, failures, self, seed, link=link, fence=fence, scenario=scenario, start=start)
         self.machine = self.pair.machine
         self.began = self.pair.world.motion
 
@@ -335,7 +335,7 @@ def test_an_aligned_drive_is_replayed(tmp_path: Path) -> None:
 
 
 def test_a_profile_with_a_heading_device_stands_at_the_start() -> None:
-    pair = Pair(load_profile("art"), bend(), (), Judge(bend()), 1, link="messages")
+    pair = WrappedPair(load_profile("art"), bend(), (), Judge(bend()), 1, link="messages")
     assert pair.world.motion.x_m == pytest.approx(0.0)
 
 

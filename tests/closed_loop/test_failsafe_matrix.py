@@ -18,11 +18,11 @@ from vehicled.cli import main
 from vehicled.core.journal import NullSink
 from vehicled.core.messages import Mode
 from vehicled.offline.failsafe import command
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.offline.failsafe.document import markdown
 from vehicled.offline.failsafe.injections import BOTH, INJECTIONS, Injection
 from vehicled.offline.failsafe.report import TrialResult, again, lines
-from vehicled.offline.failsafe.stage import Scene
+from vehicled.offline.failsafe.stage import InjectionScene
 from vehicled.offline.failsafe.trial import BEGIN_S, TrialDrive, failures_of, injection_s, run_trial
 from vehicled.offline.failsafe.wall import WALL
 from vehicled.paths.catalog import load_course
@@ -63,7 +63,7 @@ SOON_S = 1.0
 """Driving time before the injections of this test, s."""
 
 
-def under_way(profile: str, overrides: tuple[str, ...], scene: Scene, link: str, course: str) -> TrialDrive:
+def under_way(profile: str, overrides: tuple[str, ...], scene: InjectionScene, link: str, course: str) -> TrialDrive:
     """A drive shortly before any injection."""
     drive = TrialDrive(load_profile(profile, overrides), load_course(course), scene, link, (), seed=0)
     drive.until(BEGIN_S + SOON_S - 0.2)
@@ -138,7 +138,7 @@ def test_the_command_tries_every_row_on_both_links_and_skips_none(
 @pytest.mark.parametrize("link", BOTH)
 def test_a_simulated_drive_runs_by_every_rule_and_every_check(link: str) -> None:
     """The safety layer has no switch for simulation, and the daemon of a simulation has all of it."""
-    pair = Pair(load_profile("art_vesc"), load_course("circle_r5_ccw"), (), NullSink(), 0, link=link)
+    pair = WrappedPair(load_profile("art_vesc"), load_course("circle_r5_ccw"), (), NullSink(), 0, link=link)
     supervisor = pair.machine.supervisor
     assert supervisor._rules == RULES
     for mode in Mode:

@@ -12,7 +12,7 @@ from tests.grid import covering
 from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
 from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import Supervisor
-from vehicled.safety.trip import Link
+from vehicled.safety.trip import CauseLink
 
 SEEDS = (0, 4, 8, 1, 5, 9, 2, 10, 14, 3, 15, 23, 7, 29, 30, 31, 34, 145)
 MS = 1_000_000
@@ -47,7 +47,7 @@ def judged(steps: Sequence[tuple[Mode, Reaction]], *asked: tuple[int, OperatorAc
     """Return the judge's verdict on commands 10 ms apart, with requests before the steps of these numbers."""
     judge = Judge()
     judge.supervisor = Supervisor()
-    judge.supervisor.chain.append(Link(0, Reaction.BRAKE, Reason("stalled")))
+    judge.supervisor.chain.append(CauseLink(0, Reaction.BRAKE, Reason("stalled")))
     for i, (mode, reaction) in enumerate(steps):
         now_ns = START_NS + 10 * i * MS
         for _, action in [request for request in asked if request[0] == i]:

@@ -5,7 +5,7 @@ import pytest
 from sim_backend.connection import START_NS
 from tests.closed_loop.fault_judge import SECOND_NS
 from vehicled.core.messages import Fault, Message, Mode, Reaction
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.profile import load
 from vehicled.run.judge import Judge
 from vehicled.run.plan import course_of
@@ -57,7 +57,7 @@ def test_it_is_neither_stopped_nor_capped(name: str) -> None:
             if isinstance(message, Fault) and message.active and message.reaction >= Reaction.CAP_SPEED:
                 reactions.append(f"{message.code}: {message.reason}")
 
-    pair = Pair(profile, course, (), Tap(course), seed=seed, link="messages")
+    pair = WrappedPair(profile, course, (), Tap(course), seed=seed, link="messages")
     while not pair.machine.course_driven and pair.now_ns < START_NS + seconds * SECOND_NS:
         pair.grant()
         pair.reply()
@@ -71,7 +71,7 @@ def test_every_estimator_arms_and_drives_with_its_defaults(estimator: str) -> No
     profile = load("art", [f"estimator.name={estimator}"]).profile
     course = course_of(profile, "circle_r5_ccw")
     judge = Judge(course)
-    pair = Pair(profile, course, (), judge, seed=1, link="messages")
+    pair = WrappedPair(profile, course, (), judge, seed=1, link="messages")
     while pair.now_ns < START_NS + 5 * SECOND_NS:
         pair.grant()
         pair.reply()

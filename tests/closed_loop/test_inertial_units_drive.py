@@ -3,7 +3,7 @@
 import pytest
 
 from vehicled.core.messages import Event, Fault, GroundTruth, Message, Reaction
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
@@ -60,12 +60,12 @@ class Journal:
             self.off_m = max(self.off_m, abs(point.cross_track_m))
 
 
-def drive(overrides: list[str], course: Course) -> tuple[str, Journal, Pair]:
+def drive(overrides: list[str], course: Course) -> tuple[str, Journal, WrappedPair]:
     """The course to its end: digest of all frames to the actuator."""
     journal = Journal(course)
     offset = f"devices.heading.driver.bno08x.yaw_offset_rad={float(course.yaw_rad[0])}"
     profile = load_profile("art", [*overrides, offset] if "bno08x" in overrides[0] else overrides)
-    pair = Pair(profile, course, [], journal, 7)
+    pair = WrappedPair(profile, course, [], journal, 7)
     while True:
         pair.grant()
         if pair.machine.over(pair.now_ns) or pair.now_ns > LIMIT_NS:

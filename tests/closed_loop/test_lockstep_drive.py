@@ -14,7 +14,7 @@ from tests.grid import sampled
 from vehicled.cli import main
 from vehicled.core.messages import GroundTruth, Message
 from vehicled.log.reader import LogReader
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
@@ -67,7 +67,7 @@ class CrossTrackRecorder:
 def test_other_courses_finish(name: str) -> None:
     course = load_course(name)
     recorder = CrossTrackRecorder(course)
-    pair = Pair(load_profile("art"), course, [], recorder, 0, link="messages")
+    pair = WrappedPair(load_profile("art"), course, [], recorder, 0, link="messages")
     machine, end_ns = pair.machine, START_NS + 300 * 10**9
     while not machine.over(pair.now_ns) and pair.now_ns < end_ns:
         pair.grant()

@@ -10,7 +10,7 @@ import vehicled as v
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
 from vehicled.core.messages import Fault, GroundTruth, Message, Mode, ModeChange, OperatorAction, OperatorCommand
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.profile import load
 from vehicled.run.plan import course_of
@@ -46,7 +46,7 @@ class Drive:
         loaded = load(profile, list(overrides)).profile
         self.trace = Trace()
         line = course if isinstance(course, Course) else course_of(loaded, course)
-        self.pair = Pair(loaded, line, [parse_failure(text) for text in failures], self.trace, seed, link="messages")
+        self.pair = WrappedPair(loaded, line, [parse_failure(text) for text in failures], self.trace, seed, link="messages")
         self.machine = self.pair.machine
 
     def until(self, at_s: float, *, modes: Iterable[Mode] = tuple(Mode)) -> float:

@@ -7,7 +7,7 @@ import pytest
 
 from sim_backend.connection import START_NS
 from vehicled.core.messages import ActuatorCommand, Fault, LaserScan, Mode, ObstacleRange, OperatorAction, OperatorCommand
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
@@ -35,7 +35,7 @@ class Drive:
         self.faults: list[Fault] = []
         self.readings: list[LaserScan | ObstacleRange] = []
         self.fastest_mps = 0.0
-        self.pair = Pair(self.profile, course, [], self, 3, link=link)
+        self.pair = WrappedPair(self.profile, course, [], self, 3, link=link)
         self.nearest_m = inf
         vehicle = self.profile.vehicle
         half = vehicle.width_m / 2

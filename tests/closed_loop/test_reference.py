@@ -5,7 +5,7 @@ import pytest
 from sim_backend.emulators.failures import parse_failure
 from vehicled.core.messages import Fault, GroundTruth, Message, Reaction, ReferenceState
 from vehicled.daemon.reference import ReferenceFrame
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
@@ -41,7 +41,7 @@ class Journal:
 def drive(overrides: list[str], *, fail: str = "", link: str = "messages") -> tuple[str, Journal]:
     """Drive for some seconds: digest of all frames of the daemon."""
     journal, course = Journal(), load_course("circle_r5_ccw")
-    pair = Pair(load_profile("art", overrides), course, [parse_failure(fail)] if fail else [], journal, 7, link=link)
+    pair = WrappedPair(load_profile("art", overrides), course, [parse_failure(fail)] if fail else [], journal, 7, link=link)
     start_ns = pair.now_ns
     while pair.now_ns < start_ns + LIMIT_NS:
         pair.grant()

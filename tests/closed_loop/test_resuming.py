@@ -20,7 +20,7 @@ from vehicled.core.messages import (
     OperatorCommand,
     TeleopCommand,
 )
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_bytes
@@ -41,7 +41,7 @@ class Drive:
         self.events: list[str] = []
         self.drives = False
         profile = load_profile("art", overrides)
-        self.pair = Pair(profile, COURSE, [], self, 0, link="messages")
+        self.pair = WrappedPair(profile, COURSE, [], self, 0, link="messages")
         self.machine = self.pair.machine
         self.hand: tuple[float, float] | None = None
         """Steering and throttle of who drives by hand."""

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from drivers.msglink.codec import Decoder as Messages
+from drivers.msglink.codec import MsglinkDecoder as Messages
 from drivers.msglink.codec import encode as to_frame
 from sim_backend.__main__ import main
 from tests.busy_computer import DEADLINE_S
-from vehicled.core.link import Decoder, Frame, Hello, Kind, decode_hello, encode, encode_hello
+from vehicled.core.link import Frame, Hello, LinkDecoder, LinkFrameKind, decode_hello, encode, encode_hello
 from vehicled.core.messages import ActuatorCommand, GroundTruth
 
 MS = 1_000_000
@@ -32,7 +32,7 @@ class Daemon:
     """The daemon's end of the link."""
 
     sock: socket.socket
-    decoder: Decoder = field(default_factory=Decoder)
+    decoder: LinkDecoder = field(default_factory=LinkDecoder)
     frames: list[Frame] = field(default_factory=list)
     hello: Hello | None = None
 
@@ -47,12 +47,12 @@ class Daemon:
 
     def greet(self, clock: str, boot_id: str = "", ports: list[str] | None = None) -> Hello:
         kind, _, _, payload = self.read()
-        assert kind is Kind.HELLO
+        assert kind is LinkFrameKind.HELLO
         hello = self.hello = decode_hello(payload)
         self.sock.sendall(encode_hello(Hello(role="daemon", clock=clock, ports=ports or hello.ports, boot_id=boot_id)))
         return hello
 
-    def send(self, kind: Kind, t_ns: int = 0, payload: bytes = b"", port: int = 0) -> None:
+    def send(self, kind: LinkFrameKind, t_ns: int = 0, payload: bytes = b"", port: int = 0) -> None:
         self.sock.sendall(encode(kind, port, t_ns, payload))
 
     def until_grant(self) -> tuple[int, list[Frame]]:
@@ -60,16 +60,16 @@ class Daemon:
         data: list[Frame] = []
         while True:
             frame = self.read()
-            if frame[0] is Kind.GRANT:
+            if frame[0] is LinkFrameKind.GRANT:
                 return frame[2], data
-            assert frame[0] is Kind.DATA
+            assert frame[0] is LinkFrameKind.DATA
             data.append(frame)
 
     def last_words(self) -> str:
         """Reason of the simulator's BYE; whatever comes before it is read away."""
         while True:
             kind, _, _, payload = self.read()
-            if kind is Kind.BYE:
+            if kind is LinkFrameKind.BYE:
                 return payload.decode()
 
 
@@ -123,10 +123,10 @@ def lap(daemon: Daemon, period_ns: int, seconds: float) -> tuple[str, list[Groun
         if (granted_ns - hello.start_ns) % (10 * MS) == 0:
             # Stamped after the grant, as a task that costs 1.25 ms would.
             command = to_frame(ActuatorCommand(granted_ns, granted_ns, 0.6, 0.0, 0.3, 0.1))
-            daemon.send(Kind.DATA, granted_ns + 1_250_000, command, drive)
+            daemon.send(LinkFrameKind.DATA, granted_ns + 1_250_000, command, drive)
         wake_ns = granted_ns + period_ns
-        daemon.send(Kind.DONE, wake_ns)
-    daemon.send(Kind.BYE, end_ns, b"done")
+        daemon.send(LinkFrameKind.DONE, wake_ns)
+    daemon.send(LinkFrameKind.BYE, end_ns, b"done")
     return digest.hexdigest(), truth
 
 
@@ -152,13 +152,13 @@ def test_each_grant_comes_with_its_data_in_one_piece():
         t_ns, _ = daemon.until_grant()
         for _ in range(50):
             t_ns += 20 * MS
-            daemon.send(Kind.DONE, t_ns)
+            daemon.send(LinkFrameKind.DONE, t_ns)
             # One send on a socket pair is one read here, as long as it is small.
-            frames = list(Decoder().feed(daemon.sock.recv(1 << 20)))
-            assert [frame[0] for frame in frames[:-1]] == [Kind.DATA] * (len(frames) - 1)
+            frames = list(LinkDecoder().feed(daemon.sock.recv(1 << 20)))
+            assert [frame[0] for frame in frames[:-1]] == [LinkFrameKind.DATA] * (len(frames) - 1)
             assert len(frames) > 9
-            assert frames[-1][::2] == (Kind.GRANT, t_ns)
-        daemon.send(Kind.BYE)
+            assert frames[-1][::2] == (LinkFrameKind.GRANT, t_ns)
+        daemon.send(LinkFrameKind.BYE)
         assert ended(process) == (0, "")
 
 
@@ -166,20 +166,20 @@ def test_a_daemon_that_waits_for_input_only_is_granted_time_in_pieces():
     with running() as (process, daemon):
         hello = daemon.greet("lockstep")
         daemon.until_grant()
-        daemon.send(Kind.DONE, 2**63 - 1)
+        daemon.send(LinkFrameKind.DONE, 2**63 - 1)
         granted_ns, data = daemon.until_grant()
         assert granted_ns == hello.start_ns + 1_000 * MS
         assert len(data) > 400
-        daemon.send(Kind.BYE)
+        daemon.send(LinkFrameKind.BYE)
         assert ended(process) == (0, "")
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (lambda daemon, t_ns: daemon.send(Kind.DONE, t_ns - 1), "asked to be woken 1 ns before"),
-        (lambda daemon, t_ns: daemon.send(Kind.DATA, t_ns - 5, b"x"), "stamped bytes 5 ns before"),
-        (lambda daemon, t_ns: daemon.send(Kind.GRANT, t_ns), "sent GRANT, which lockstep does not allow"),
+        (lambda daemon, t_ns: daemon.send(LinkFrameKind.DONE, t_ns - 1), "asked to be woken 1 ns before"),
+        (lambda daemon, t_ns: daemon.send(LinkFrameKind.DATA, t_ns - 5, b"x"), "stamped bytes 5 ns before"),
+        (lambda daemon, t_ns: daemon.send(LinkFrameKind.GRANT, t_ns), "sent GRANT, which lockstep does not allow"),
         (lambda daemon, t_ns: daemon.sock.sendall(b"\xff" * 40), "not a frame of the simulator link"),
     ],
     ids=["woken in the past", "sent in the past", "grant", "garbage"],
@@ -239,14 +239,14 @@ def test_wall_time_on_the_same_boot_runs_on_the_shared_clock():
             now_ns = time.monotonic_ns()
             # Nothing from the future: bytes leave at their arrival time, not before.
             assert t_ns <= now_ns
-            assert kind in (Kind.DATA, Kind.GRANT)
-            if kind is Kind.GRANT:
+            assert kind in (LinkFrameKind.DATA, LinkFrameKind.GRANT)
+            if kind is LinkFrameKind.GRANT:
                 heartbeats.append(t_ns)
-                daemon.send(Kind.DATA, now_ns, to_frame(ActuatorCommand(now_ns, now_ns, 1.0, 0.0, 0.0, 0.0)), drive)
+                daemon.send(LinkFrameKind.DATA, now_ns, to_frame(ActuatorCommand(now_ns, now_ns, 1.0, 0.0, 0.0, 0.0)), drive)
             else:
                 stamps.append(t_ns)
                 speeds += [m.speed_mps for m in Messages().feed(payload) if isinstance(m, GroundTruth)]
-        daemon.send(Kind.BYE, 0, b"seen enough")
+        daemon.send(LinkFrameKind.BYE, 0, b"seen enough")
         assert ended(process) == (0, "")
     assert min(later - sooner for sooner, later in pairwise(heartbeats)) >= 50 * MS
     assert stamps == sorted(stamps)
@@ -264,14 +264,14 @@ def test_wall_time_across_machines_runs_on_the_daemon_s_clock():
         while data < 50 or syncs < 9:
             kind, _, t_ns, _ = daemon.read()
             daemon_ns = time.monotonic_ns() + ahead_ns
-            if kind is Kind.SYNC:
+            if kind is LinkFrameKind.SYNC:
                 syncs += 1
-                daemon.send(Kind.SYNC, daemon_ns, struct.pack("<q", t_ns))
-            elif kind is Kind.DATA:
+                daemon.send(LinkFrameKind.SYNC, daemon_ns, struct.pack("<q", t_ns))
+            elif kind is LinkFrameKind.DATA:
                 data += 1
                 # Its offset is known to half a round trip; ten seconds allow for a machine that is held up.
                 assert abs(t_ns - daemon_ns) < 10_000 * MS
-        daemon.send(Kind.BYE)
+        daemon.send(LinkFrameKind.BYE)
         assert ended(process) == (0, "")
 
 
@@ -280,7 +280,7 @@ def test_ctrl_c_is_the_daemon_s_affair_and_terminate_ends():
         daemon.greet("lockstep")
         t_ns, _ = daemon.until_grant()
         process.send_signal(signal.SIGINT)
-        daemon.send(Kind.DONE, t_ns + 10 * MS)
+        daemon.send(LinkFrameKind.DONE, t_ns + 10 * MS)
         assert daemon.until_grant()[0] == t_ns + 10 * MS
         process.send_signal(signal.SIGTERM)
         assert daemon.last_words() == "the simulator ends: terminated"
@@ -307,7 +307,7 @@ def test_a_unix_socket_serves_one_daemon_and_is_removed(path: str):
             daemon.greet("lockstep")
             daemon.until_grant()
             assert not Path(path).exists()
-            daemon.send(Kind.BYE)
+            daemon.send(LinkFrameKind.BYE)
             assert ended(process) == (0, "")
 
 

@@ -8,7 +8,7 @@ from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
 from tests.grid import sampled
 from vehicled.core.messages import ActuatorCommand, ControlCommand, GroundTruth, Message, Mode, Reaction
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load
 
@@ -41,7 +41,7 @@ class SpeedRecorder:
 def test_below_its_cap_it_drives_evenly(controller: str) -> None:
     profile = load("art_vesc", [f'controller.name="{controller}"']).profile
     recorder = SpeedRecorder()
-    pair = Pair(profile, load_course("circle_r5_ccw"), [parse_failure("gnss:off@6+30")], recorder, 0, link="wires")
+    pair = WrappedPair(profile, load_course("circle_r5_ccw"), [parse_failure("gnss:off@6+30")], recorder, 0, link="wires")
     while pair.now_ns < START_NS + 12 * SECOND_NS:
         pair.grant()
         pair.reply()
@@ -59,7 +59,7 @@ def test_below_its_cap_it_drives_evenly(controller: str) -> None:
 def test_a_course_as_fast_as_the_vehicle_may_drive_is_driven_evenly() -> None:
     profile = load("art_vesc", ["limits.max_speed_mps=2.0"]).profile
     recorder = SpeedRecorder()
-    pair = Pair(profile, load_course("circle_r25_ccw:speed_mps=2.0"), [], recorder, 0, link="wires")
+    pair = WrappedPair(profile, load_course("circle_r25_ccw:speed_mps=2.0"), [], recorder, 0, link="wires")
     while pair.now_ns < START_NS + 15 * SECOND_NS:
         pair.grant()
         pair.reply()

@@ -7,7 +7,7 @@ import pytest
 from sim_backend.connection import START_NS
 from tests.closed_loop.fault_judge import SECOND_NS
 from tests.grid import sampled
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
 from vehicled.run.judge import Judge
@@ -36,7 +36,7 @@ def test_a_bend_is_driven(vehicle: str) -> None:
         "bend", [size_m * v for v in u], [0.25 * size_m * sin(v) for v in u], default_speed_mps=speed_mps, closed=False
     )
     judge = Judge(course)
-    pair = Pair(load_profile(vehicle), course, (), judge, seed=1, link="messages")
+    pair = WrappedPair(load_profile(vehicle), course, (), judge, seed=1, link="messages")
     while not judge.finished and pair.now_ns < START_NS + LONGEST_S * SECOND_NS:
         pair.grant()
         pair.reply()
@@ -49,7 +49,7 @@ def test_a_skid_steered_vehicle_turns_a_corner_and_is_not_stopped(seed: int) -> 
     """Its rear axle slips sideways, so gyro and course over ground parted by half a radian where that was the reference point."""
     course = course_from_waypoints("corner", [0.0, 4.0, 4.0], [0.0, 0.0, 4.0], default_speed_mps=0.8, closed=False)
     judge = Judge(course)
-    pair = Pair(load_profile("husky_a200"), course, (), judge, seed=seed, link="messages")
+    pair = WrappedPair(load_profile("husky_a200"), course, (), judge, seed=seed, link="messages")
     while not pair.machine.course_driven and pair.now_ns < START_NS + LONGEST_S * SECOND_NS:
         pair.grant()
         pair.reply()

@@ -25,7 +25,7 @@ from vehicled.core.messages import (
 from vehicled.live.control_socket.console import Console, RunFacts
 from vehicled.log.reader import LogReader
 from vehicled.offline.analysis.report.page import write_report
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.offline.replay.drive import Replay
 from vehicled.offline.replay.journal import Journal
 from vehicled.paths.catalog import load_course
@@ -103,7 +103,7 @@ class Drive:
         self.events: list[tuple[float, str]] = []
         self.at_m = 0.0
         self.truth: GroundTruth | None = None
-        self.pair = Pair(load_profile(vehicle, overrides), course, [], self, 1, link="messages")
+        self.pair = WrappedPair(load_profile(vehicle, overrides), course, [], self, 1, link="messages")
         self.machine = self.pair.machine
         facts = RunFacts(
             profile=vehicle, course=course.name, course_m=course.length_m, estimator="", controller="", link="", version="",

@@ -24,7 +24,7 @@ from tests.conformance.port_kit import Recorder, now_ns, serving, until
 from vehicled.core.messages import PortState
 from vehicled.core.ports import NEVER_NS
 from vehicled.core.wire.can import CanFrame, pack
-from vehicled.core.wire.slcan import Decoder, encode
+from vehicled.core.wire.slcan import SlcanDecoder, encode
 from vehicled.runtime.ports import make_port
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +100,7 @@ class SlcanPeer(PtyPeer):
 
     def revive(self) -> None:
         super().revive()
-        self.decoder = Decoder()
+        self.decoder = SlcanDecoder()
 
 
 class TcpPeer:

@@ -3,18 +3,18 @@
 import pytest
 
 from drivers.vesc.canbus import Can, CanSetpoint, Short, Status, Status4, Status5, decode_can, encode_can, split_comm
-from drivers.vesc.comm import Comm, FwVersion, Request, SelectiveRequest, Setpoint, decode_comm, encode_comm
+from drivers.vesc.comm import Comm, FwVersion, Request, SelectiveRequest, SetCommand, decode_comm, encode_comm
 from drivers.vesc.uart import decode, frame_uart
-from drivers.vesc.values import Layout, Values
+from drivers.vesc.values import Values, ValuesLayout
 from vehicled.core.wire.can import CanFrame
 
 UART = [
     ("ALIVE", Request(Comm.ALIVE), "02 01 1e f3 ff 03"),
     ("FW_VERSION", Request(Comm.FW_VERSION), "02 01 00 00 00 03"),
     ("GET_VALUES", Request(Comm.GET_VALUES), "02 01 04 40 84 03"),
-    ("SET_RPM", Setpoint(Comm.SET_RPM, 3000.0), "02 05 08 00 00 0b b8 f8 04 03"),
-    ("SET_SERVO_POS", Setpoint(Comm.SET_SERVO_POS, 0.5), "02 03 0c 01 f4 e9 cb 03"),
-    ("SET_CURRENT", Setpoint(Comm.SET_CURRENT, 5.0), "02 05 06 00 00 13 88 8b 25 03"),
+    ("SET_RPM", SetCommand(Comm.SET_RPM, 3000.0), "02 05 08 00 00 0b b8 f8 04 03"),
+    ("SET_SERVO_POS", SetCommand(Comm.SET_SERVO_POS, 0.5), "02 03 0c 01 f4 e9 cb 03"),
+    ("SET_CURRENT", SetCommand(Comm.SET_CURRENT, 5.0), "02 05 06 00 00 13 88 8b 25 03"),
 ]
 
 
@@ -81,7 +81,7 @@ EXPECTED = Values(
 
 def test_telemetry_of_the_newest_firmware() -> None:
     wire = bytes.fromhex(GET_VALUES)
-    assert len(wire) == Layout.STATUS
+    assert len(wire) == ValuesLayout.STATUS
     assert decode_comm(wire) == ("GET_VALUES", EXPECTED)
     assert encode_comm(EXPECTED) == wire
 
@@ -89,11 +89,11 @@ def test_telemetry_of_the_newest_firmware() -> None:
 @pytest.mark.parametrize(
     ("length", "missing"),
     [
-        (Layout.DQ_VOLTAGES, {"status"}),
-        (Layout.MOS_TEMPERATURES, {"status", "d_voltage_v", "q_voltage_v"}),
-        (Layout.CONTROLLER_ID, {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c"}),
-        (Layout.PID_POSITION, {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c", "controller_id"}),
-        (Layout.FAULT, {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c", "controller_id", "pid_position_deg"}),
+        (ValuesLayout.DQ_VOLTAGES, {"status"}),
+        (ValuesLayout.MOS_TEMPERATURES, {"status", "d_voltage_v", "q_voltage_v"}),
+        (ValuesLayout.CONTROLLER_ID, {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c"}),
+        (ValuesLayout.PID_POSITION, {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c", "controller_id"}),
+        (ValuesLayout.FAULT, {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c", "controller_id", "pid_position_deg"}),
     ],
 )
 def test_telemetry_of_older_firmware_ends_earlier(length, missing) -> None:

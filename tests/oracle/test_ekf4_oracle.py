@@ -16,7 +16,7 @@ from vehicled.estimation import measurements
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.gaussian import chi_square_limit, update
-from vehicled.estimation.history import Pose
+from vehicled.estimation.history import EstimatedPose
 from vehicled.paths.datum import Datum
 
 Array = np.ndarray[Any, Any]
@@ -50,7 +50,7 @@ def textbook(m: Array, P: Array, v: Array, H: Array, R: Array) -> tuple[Array, A
 def test_updates_are_those_of_the_textbook(root: list[float], yaw: float, v: float, rate: float, a: float, b: float) -> None:
     A = np.array(root).reshape(4, 4)
     P = A @ A.T + 0.01 * np.eye(4)
-    pose = Pose(3.0, -2.0, yaw, v, rate)
+    pose = EstimatedPose(3.0, -2.0, yaw, v, rate)
     R = np.array(((0.09, 0.02), (0.02, 0.04)))
     c, s = math.cos(yaw), math.sin(yaw)
     turn, lever = np.array(((c, -s), (s, c))), np.array(LEVER_M[:2])
@@ -81,7 +81,7 @@ def test_updates_are_those_of_the_textbook(root: list[float], yaw: float, v: flo
 
 def test_slow_vehicle_takes_only_the_speed_along_its_yaw() -> None:
     R = np.diag((0.04, 0.01))
-    z = measurements.velocity(Pose(0.0, 0.0, 0.0, 0.1, 0.0), 0.25, 0.3, R, (0.0, 0.0, 0.0), 0.5)
+    z = measurements.velocity(EstimatedPose(0.0, 0.0, 0.0, 0.1, 0.0), 0.25, 0.3, R, (0.0, 0.0, 0.0), 0.5)
     assert z.residual.tolist() == pytest.approx([0.15])
     assert z.H.tolist() == [[0.0, 0.0, 0.0, 1.0]]
     assert z.R.tolist() == [[pytest.approx(0.04)]]

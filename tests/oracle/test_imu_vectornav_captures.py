@@ -33,9 +33,9 @@ def capture(shared_data: Path) -> bytes:
     return (shared_data / "captures" / NAME).read_bytes()
 
 
-def frames(shared_data: Path) -> Iterator[vectornav.Frame]:
+def frames(shared_data: Path) -> Iterator[vectornav.BinaryFrame]:
     for _, value in vectornav.decode(capture(shared_data)):
-        if isinstance(value, vectornav.Frame):
+        if isinstance(value, vectornav.BinaryFrame):
             yield value
 
 

@@ -13,9 +13,9 @@ from scipy.spatial.transform import Rotation as Turn
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ins.alignment import tilt
 from vehicled.estimation.ins.measurements import Fix, Sensors
-from vehicled.estimation.ins.mechanisation import Drive, Predictor, mechanise, noise_rates
+from vehicled.estimation.ins.mechanisation import InertialInputs, Predictor, mechanise, noise_rates
 from vehicled.estimation.ins.params import InsParams
-from vehicled.estimation.ins.state import BA, BG, A, C, N, P, State, V, exponential, from_angles, product, rotation
+from vehicled.estimation.ins.state import BA, BG, A, C, InsState, N, P, V, exponential, from_angles, product, rotation
 from vehicled.estimation.ins.update import Corrector
 
 Floats = npt.NDArray[np.float64]
@@ -28,7 +28,7 @@ def skew(v: Any) -> Floats:
     return np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))
 
 
-def some_state(seed: int) -> State:
+def some_state(seed: int) -> InsState:
     rng = np.random.default_rng(seed)
     x = (0.02 * rng.standard_normal(N)).tolist()
     x[P : P + 3] = [3.0, -2.0, 0.5]
@@ -37,12 +37,12 @@ def some_state(seed: int) -> State:
     root = rng.standard_normal((N, N))
     scale = np.concatenate(([0.3] * 3, [0.2] * 3, [0.02] * 3, [0.003] * 3, [0.05] * 3, [0.5] * 3, [0.02] * 3, [0.02]))
     P0 = (root @ root.T / N + 0.1 * np.eye(N)) * np.outer(scale, scale)
-    s = State(x, from_angles(0.05, -0.08, 0.7), P0)
+    s = InsState(x, from_angles(0.05, -0.08, 0.7), P0)
     s.colour_variance = (0.25, 0.25, 0.5)
     return s
 
 
-def copy_of(s: State) -> State:
+def copy_of(s: InsState) -> InsState:
     t = s.copy()
     t.P = s.P.copy()
     return t
@@ -137,7 +137,7 @@ def test_prediction_of_the_covariance_is_that_of_textbook_matrices(seed: int) ->
     q = noise_rates(params, True, True) * dt
     q[C : C + 3] = np.array(s.colour_variance) * (1.0 - math.exp(-2.0 * dt / params.gnss.coloured_time_s))
     predictor = Predictor(params, 0.5)
-    ours = predictor.predict(s, Drive(FORCE, RATE), dt)
+    ours = predictor.predict(s, InertialInputs(FORCE, RATE), dt)
     np.testing.assert_allclose(ours.P, F @ s.P @ F.T + np.diag(q), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(expm(A_ * dt), predictor.transition, atol=9.8 * dt * dt)
 
@@ -151,7 +151,7 @@ def test_predictions_and_fixes_are_filterpys() -> None:
     kf = filterpy.KalmanFilter(dim_x=N, dim_z=2)
     kf.P, kf.H, kf.R = s.P.copy(), np.eye(N)[:2], np.diag((4e-4, 9e-4))
     for k in range(1, 201):
-        s = predictor.predict(s, Drive(FORCE, RATE), 0.005)
+        s = predictor.predict(s, InertialInputs(FORCE, RATE), 0.005)
         kf.F, kf.Q = predictor.transition.copy(), np.diag(predictor.noise)
         kf.x = np.zeros((N, 1))
         kf.predict()
@@ -167,15 +167,15 @@ def test_predictions_and_fixes_are_filterpys() -> None:
 
 def test_coloured_error_keeps_its_stationary_variance() -> None:
     params, predictor = InsParams(), Predictor(InsParams(), 0.5)
-    s = State([0.0] * N, (1.0, 0.0, 0.0, 0.0), 1e-4 * np.eye(N))
+    s = InsState([0.0] * N, (1.0, 0.0, 0.0, 0.0), 1e-4 * np.eye(N))
     s.colour_variance = (0.25, 4.0, 1.0)
     s.P[C : C + 3, C : C + 3] = np.diag(s.colour_variance)
     for _ in range(500):
-        s = predictor.predict(s, Drive((0.0, 0.0, 9.8), (0.0, 0.0, 0.0)), 0.02)
+        s = predictor.predict(s, InertialInputs((0.0, 0.0, 9.8), (0.0, 0.0, 0.0)), 0.02)
     np.testing.assert_allclose(np.diag(s.P)[C : C + 3], s.colour_variance, rtol=1e-9)
     s.x[C : C + 3] = [1.0, 1.0, 1.0]
     for _ in range(500):
-        s = predictor.predict(s, Drive((0.0, 0.0, 9.8), (0.0, 0.0, 0.0)), 0.02)
+        s = predictor.predict(s, InertialInputs((0.0, 0.0, 9.8), (0.0, 0.0, 0.0)), 0.02)
     assert s.x[C] == pytest.approx(math.exp(-10.0 / params.gnss.coloured_time_s))
 
 

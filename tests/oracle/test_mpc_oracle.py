@@ -13,7 +13,7 @@ from tests.stand_ins.published_program import uncondensed
 from vehicled.control.error_state import ErrorState
 from vehicled.control.mpc.path import Leg, legs
 from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
-from vehicled.control.mpc.qp import BOUNDS, DYNAMICS, KINDS, LEFT, WHEEL, YAW, HorizonQp, Weights
+from vehicled.control.mpc.qp import BOUNDS, DYNAMICS, KINDS, LEFT, WHEEL, YAW, CostWeights, HorizonQp
 from vehicled.control.mpc.qp_solver import DaqpSolver, OsqpSolver
 from vehicled.control.speed import SpeedParams, SpeedProfile
 from vehicled.core.messages import ControlReason
@@ -22,7 +22,7 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
 PROFILE = load_profile("art")
-WEIGHTS = Weights(left=1.0, yaw=0.2, slack=100.0, last=5.0)
+WEIGHTS = CostWeights(left=1.0, yaw=0.2, slack=100.0, last=5.0)
 STAGES, STAGE_S = 20, 0.125
 ENVELOPE = PlanLimits(
     wheelbase_m=0.5, lowest_wheel_rad=-0.31, highest_wheel_rad=0.335, rate_radps=0.67, lateral_mps2=2.5, lateral_wheelbase_m=0.5,

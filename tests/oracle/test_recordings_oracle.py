@@ -8,7 +8,7 @@ import pytest
 
 from vehicled.core.messages import ActuatorCommand
 from vehicled.offline.recordings import smoothing
-from vehicled.offline.recordings.prediction import Commands, predict
+from vehicled.offline.recordings.prediction import RecordedCommands, predict
 from vehicled.profile import load_profile
 
 signal = pytest.importorskip("scipy.signal")
@@ -37,7 +37,9 @@ def test_prediction_is_the_solution_of_the_model() -> None:
     commands = [ActuatorCommand(int(t), int(t), float(a), 0.0, float(s), 0.0) for t, a, s in zip(stamps, throttle, share)]
     start_s = np.array([2.0, 3.05])
     state = np.array([[0.0, 0.0, 0.5, 1.2], [3.0, -1.0, -2.0, 2.0]])
-    found = predict([vehicle] * 2, Commands.of(commands), (start_s * 1e9).astype(np.int64), state, np.array([1.0, 1.0]), steps=400)
+    found = predict(
+        [vehicle] * 2, RecordedCommands.of(commands), (start_s * 1e9).astype(np.int64), state, np.array([1.0, 1.0]), steps=400
+    )
 
     def held(column: np.ndarray, at_s: float) -> float:
         return float(column[int(np.floor(at_s / 0.1 + 1e-9))]) if at_s >= 0.0 else 0.0
@@ -65,6 +67,6 @@ def test_coasting_is_exponential() -> None:
     drive = msgspec.structs.replace(vehicle.drive, friction_nm=0.0)
     vehicle = msgspec.structs.replace(vehicle, drive=drive, steering=msgspec.structs.replace(vehicle.steering, offset_rad=0.0))
     rate = (drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms) / drive.inertia_kgm2
-    found = predict([vehicle], Commands.of([]), np.array([0]), np.array([[0.0, 0.0, 0.0, 2.0]]), np.array([1.0]))
+    found = predict([vehicle], RecordedCommands.of([]), np.array([0]), np.array([[0.0, 0.0, 0.0, 2.0]]), np.array([1.0]))
     assert found[0, 3] == pytest.approx(2.0 * exp(-rate))
     assert found[0, 0] == pytest.approx(2.0 * (1.0 - exp(-rate)) / rate, rel=1e-4)

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from vehicled.offline.gap.robot_localization.frames import Frames, Pose, of_angles, of_quaternion
+from vehicled.offline.gap.robot_localization.frames import FramePose, Frames, of_angles, of_quaternion
 from vehicled.offline.gap.robot_localization.node import ImuMessage, Node, PoseMessage, TwistMessage
-from vehicled.offline.gap.robot_localization.settings import Sensor, Settings, load, of
+from vehicled.offline.gap.robot_localization.settings import NodeSettings, SensorInput, load, of
 
 BAGS = {
     "ekf_bag1_2014": "test1_2014.bag", "ekf_bag1_2015": "test1_2014.bag", "ekf_bag1_ros1_noetic": "test1.bag",
@@ -32,7 +32,7 @@ def folder(shared_data: Path) -> Path:
     return found
 
 
-def settings_of(file: Path) -> tuple[Settings, Frames]:
+def settings_of(file: Path) -> tuple[NodeSettings, Frames]:
     """Read a parameter file of ROS 2, or the launch file of ROS 1 in which the parameters of a test are."""
     if file.suffix == ".yaml":
         # The ROS 2 launch file of the first test has the same transform as that of ROS 1.
@@ -51,7 +51,7 @@ def settings_of(file: Path) -> tuple[Settings, Frames]:
 
 def frames_of(texts: list[str]) -> Frames:
     """Return the frames of arguments ``x y z yaw pitch roll parent child``."""
-    found: dict[tuple[str, str], Pose] = {}
+    found: dict[tuple[str, str], FramePose] = {}
     for text in texts:
         words = text.split()
         x, y, z, yaw, pitch, roll = map(float, words[:6])
@@ -62,16 +62,16 @@ def frames_of(texts: list[str]) -> Frames:
 class NodeOf2014(Node):
     """The node as it was until 2015: a differential pose is the change of the sensor behind the state at its message before."""
 
-    def __init__(self, settings: Settings, frames: Frames) -> None:
+    def __init__(self, settings: NodeSettings, frames: Frames) -> None:
         super().__init__(settings, frames)
-        self._at_message: dict[str, Pose] = {}
+        self._at_message: dict[str, FramePose] = {}
         self._keys: dict[int, str] = {}
 
-    def _pose(self, sensor: Sensor, key: str, message: PoseMessage, target: str, *, imu: bool) -> None:
+    def _pose(self, sensor: SensorInput, key: str, message: PoseMessage, target: str, *, imu: bool) -> None:
         transform = self._transform(target, message.frame or target)
         if transform is None:
             return
-        pose = transform @ Pose(of_quaternion(*message.quaternion), message.position)
+        pose = transform @ FramePose(of_quaternion(*message.quaternion), message.position)
         before = self._previous.get(key)
         self._previous[key] = message.t_ns, pose, message.covariance
         if sensor.differential:
@@ -87,7 +87,7 @@ class NodeOf2014(Node):
         self._enqueue(message.t_ns, value, whole, used, sensor.pose_threshold)
         self._keys[id(value)] = key
 
-    def _state(self) -> Pose:
+    def _state(self) -> FramePose:
         return of_angles(*self.filter.x[:6].tolist())
 
     def step(self, now_ns: int) -> None:
@@ -99,7 +99,7 @@ class NodeOf2014(Node):
         super().step(now_ns)
 
 
-def drive(node: Node, settings: Settings, bag: Path) -> None:
+def drive(node: Node, settings: NodeSettings, bag: Path) -> None:
     """Play a bag: the node steps at its frequency on the clock of the bag."""
     rosbags = pytest.importorskip("rosbags.highlevel")
     topics = {sensor.topic: sensor.name for sensor in settings.sensors}

@@ -12,7 +12,7 @@ from pynmeagps import NMEAReader
 from pyrtcm import RTCMReader
 
 from drivers.ntrip.gga import encode_gga
-from drivers.ntrip.sourcetable import Stream
+from drivers.ntrip.sourcetable import Mountpoint
 from drivers.rtcm.codec import FrameReader, decode_station, message_type, station_of
 from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 
@@ -85,5 +85,5 @@ def test_distances_are_good_to_half_a_percent():
     for south, west in places:
         for north, east in places:
             _, _, true_m = geod.inv(west, south, east, north)
-            stream = Stream("X", latitude_rad=radians(north), longitude_rad=radians(east))
+            stream = Mountpoint("X", latitude_rad=radians(north), longitude_rad=radians(east))
             assert stream.distance_m(radians(south), radians(west)) == pytest.approx(true_m, rel=0.006, abs=1.0)

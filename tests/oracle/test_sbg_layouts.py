@@ -69,7 +69,7 @@ def test_fields_are_where_other_parsers_look(number: int) -> None:
         place = text.partition(":")[2]
         struct.pack_into("<" + place[-1], payload, int(place[:-1]), VALUES[place[-1]])
     log = codec.read(codec.encode(number, bytes(payload)))
-    assert not isinstance(log, codec.Message)
+    assert not isinstance(log, codec.SbgMessage)
     for text in fields:
         name, _, place = text.partition(":")
         assert getattr(log, name) == VALUES[place[-1]], name

@@ -9,10 +9,10 @@ from collections import Counter
 
 import pytest
 
-from drivers.vesc.canbus import Can, Foreign, decode_can
-from drivers.vesc.comm import Comm, Request, Setpoint, encode_comm
+from drivers.vesc.canbus import Can, ForeignFrame, decode_can
+from drivers.vesc.comm import Comm, Request, SetCommand, encode_comm
 from drivers.vesc.uart import decode, frame_uart
-from drivers.vesc.values import Layout, Values
+from drivers.vesc.values import Values, ValuesLayout
 from vehicled.core.wire.can import CanFrame, pack, unpack_all
 
 
@@ -30,7 +30,7 @@ def test_captured_status_frames_have_the_counts_that_python_can_gives(shared_dat
         # Through the record of a frame port, as the driver gets them.
         assert unpack_all(b"".join(map(pack, frames))) == frames
         named = [decode_can(frame) for frame in frames]
-        assert not [content for _, content in named if isinstance(content, Foreign)]
+        assert not [content for _, content in named if isinstance(content, ForeignFrame)]
         ours = Counter(f"pkt {Can[name].value}" for name, _ in named)
         assert dict(ours) == expected[f"vesc/{log.name}"]["counts"]
 
@@ -61,11 +61,11 @@ def pyvesc():
 
 def test_pyvesc_and_we_frame_commands_alike(pyvesc) -> None:
     theirs = [
-        (pyvesc.SetDutyCycle(20_000), Setpoint(Comm.SET_DUTY, 0.2)),
-        (pyvesc.SetCurrent(-5000), Setpoint(Comm.SET_CURRENT, -5.0)),
-        (pyvesc.SetCurrentBrake(12_345), Setpoint(Comm.SET_CURRENT_BRAKE, 12.345)),
-        (pyvesc.SetRPM(-3000), Setpoint(Comm.SET_RPM, -3000.0)),
-        (pyvesc.SetPosition(90), Setpoint(Comm.SET_POS, 90.0)),
+        (pyvesc.SetDutyCycle(20_000), SetCommand(Comm.SET_DUTY, 0.2)),
+        (pyvesc.SetCurrent(-5000), SetCommand(Comm.SET_CURRENT, -5.0)),
+        (pyvesc.SetCurrentBrake(12_345), SetCommand(Comm.SET_CURRENT_BRAKE, 12.345)),
+        (pyvesc.SetRPM(-3000), SetCommand(Comm.SET_RPM, -3000.0)),
+        (pyvesc.SetPosition(90), SetCommand(Comm.SET_POS, 90.0)),
     ]
     for message, ours in theirs:
         wire = pyvesc.encode(message)
@@ -90,7 +90,7 @@ def test_pyvesc_reads_our_telemetry_in_its_layout(pyvesc) -> None:
         absolute_tachometer=88,
         fault_code=3,
     )
-    wire = frame_uart(encode_comm(values, Layout.LEGACY))
+    wire = frame_uart(encode_comm(values, ValuesLayout.LEGACY))
     message, consumed = pyvesc.decode(wire)
     assert consumed == len(wire)
     assert isinstance(message, pyvesc.GetValues)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.busy_computer import DEADLINE_S
 from vehicled.core.wire.can import CanFrame, pack, unpack_all
-from vehicled.core.wire.slcan import BITRATES, Decoder, SlcanLine, encode
+from vehicled.core.wire.slcan import BITRATES, SlcanDecoder, SlcanLine, encode
 
 frames = st.builds(
     lambda can_id, data, extended, remote: CanFrame(
@@ -83,7 +83,7 @@ def adapter() -> Iterator[tuple[int, slcanBus]]:
 
 def test_as_adapter_we_understand_what_the_host_says(adapter: tuple[int, slcanBus]) -> None:
     ours, bus = adapter
-    decoder = Decoder()
+    decoder = SlcanDecoder()
     assert decoder.feed(os.read(ours, 4096)) == [
         SlcanLine(b"C"),
         SlcanLine(b"S6"),

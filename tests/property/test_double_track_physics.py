@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sim_backend.plant.double_track.checks import check
 from sim_backend.plant.double_track.model import DoubleTrack
 from sim_backend.plant.double_track.parameters import TwinParameters
-from sim_backend.plant.double_track.state import State
+from sim_backend.plant.double_track.state import PlantState
 from sim_backend.plant.twin_file import load_twin
 from tests.examples import examples
 
@@ -22,7 +22,7 @@ PASSIVE = {name: load_twin(name, _STRAIGHT).parameters for name in ("art_lfdm", 
 PAIRS = {name: (DoubleTrack(parameters), DoubleTrack(parameters)) for name, parameters in SHIPPED.items()}
 COMMANDS = st.lists(st.tuples(st.floats(-1.2, 1.2), st.floats(-1.0, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=6)
 _OTHER = {"fl": "fr", "fr": "fl", "rl": "rr", "rr": "rl"}
-MIRRORED = {name: re.sub(r"_(fl|fr|rl|rr)_", lambda found: f"_{_OTHER[found[1]]}_", name) for name in State._fields}
+MIRRORED = {name: re.sub(r"_(fl|fr|rl|rr)_", lambda found: f"_{_OTHER[found[1]]}_", name) for name in PlantState._fields}
 ODD = {
     "y_m",
     "yaw_rad",
@@ -79,7 +79,7 @@ def test_the_mirrored_manoeuvre_gives_the_mirrored_bits(
         for _ in range(30):
             left.step(steer, throttle, brake)
             right.step(-steer, throttle, brake)
-    for field in State._fields:
+    for field in PlantState._fields:
         there = getattr(right.state, MIRRORED[field])
         sign = -1.0 if field in ODD or field.startswith("side_") else 1.0
         assert getattr(left.state, field) == sign * there, field

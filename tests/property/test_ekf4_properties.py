@@ -30,9 +30,9 @@ from vehicled.core.messages import (
 from vehicled.estimation import measurements
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
-from vehicled.estimation.four_dof import Densities, Input, State, predict, propagate, transition
+from vehicled.estimation.four_dof import Densities, FourDofState, Input, predict, propagate, transition
 from vehicled.estimation.gaussian import update
-from vehicled.estimation.history import Pose
+from vehicled.estimation.history import EstimatedPose
 from vehicled.paths.datum import Datum
 
 VEHICLE = make_vehicle(steering=make_steering(offset_rad=0.018), drive=make_drive(brake_deceleration_mps2=2.0))
@@ -40,7 +40,7 @@ DATUM = Datum(0.7517, -1.5605, 260.0)
 DIAGONAL = (0.04, 0, 0, 0, 0, 0.04, 0, 0, 0, 0, 0.01, 0, 0, 0, 0, 0.09)
 
 states = st.builds(
-    State,
+    FourDofState,
     x_m=st.floats(-100, 100),
     y_m=st.floats(-100, 100),
     yaw_rad=st.floats(-3.0, 3.0),
@@ -57,18 +57,18 @@ inputs = st.builds(
 )
 
 
-def _mean(state: State, command: Input, dt_s: float) -> np.ndarray[Any, Any]:
+def _mean(state: FourDofState, command: Input, dt_s: float) -> np.ndarray[Any, Any]:
     s = transition(VEHICLE, state, command, dt_s)
     return np.array((s.x_m, s.y_m, s.yaw_rad, s.speed_mps))
 
 
-def _matrix(state: State, command: Input, dt_s: float) -> np.ndarray[Any, Any]:
+def _matrix(state: FourDofState, command: Input, dt_s: float) -> np.ndarray[Any, Any]:
     s = transition(VEHICLE, state, command, dt_s)
     return np.array(((1, 0, s.dx_dyaw, s.dx_dv), (0, 1, s.dy_dyaw, s.dy_dv), (0, 0, 1, s.dyaw_dv), (0, 0, 0, s.dv_dv)))
 
 
 @given(states, inputs, st.floats(1e-3, 0.1))
-def test_jacobian_is_that_of_the_step(state: State, command: Input, dt_s: float) -> None:
+def test_jacobian_is_that_of_the_step(state: FourDofState, command: Input, dt_s: float) -> None:
     q = np.array((state.x_m, state.y_m, state.yaw_rad, state.speed_mps))
     numeric = np.zeros((4, 4))
     h = 1e-5
@@ -78,7 +78,7 @@ def test_jacobian_is_that_of_the_step(state: State, command: Input, dt_s: float)
             shifted = q.copy()
             shifted[k] += sign * h
             x, y, yaw, v = shifted.tolist()
-            ends.append(_mean(State(x, y, yaw, v, state.wheel_rad, DIAGONAL), command, dt_s))
+            ends.append(_mean(FourDofState(x, y, yaw, v, state.wheel_rad, DIAGONAL), command, dt_s))
         difference = ends[0] - ends[1]
         difference[2] = math.remainder(difference[2], math.tau)
         numeric[:, k] = difference / (2.0 * h)
@@ -86,7 +86,7 @@ def test_jacobian_is_that_of_the_step(state: State, command: Input, dt_s: float)
 
 
 @given(states, inputs)
-def test_jacobian_is_identity_plus_dt_times_the_derivative_of_the_model(state: State, command: Input) -> None:
+def test_jacobian_is_identity_plus_dt_times_the_derivative_of_the_model(state: FourDofState, command: Input) -> None:
     """df/dq of the published model, written from its equations."""
     d, l, dt_s = VEHICLE.drive, VEHICLE.wheelbase_m, 1e-6  # noqa: E741
     v, theta = state.speed_mps, state.yaw_rad
@@ -100,7 +100,7 @@ def test_jacobian_is_identity_plus_dt_times_the_derivative_of_the_model(state: S
 
 
 @given(states, inputs, st.floats(1e-3, 0.1), st.lists(st.floats(-1, 1), min_size=16, max_size=16))
-def test_written_out_propagation_is_the_matrix_product(state: State, command: Input, dt_s: float, root: list[float]) -> None:
+def test_written_out_propagation_is_the_matrix_product(state: FourDofState, command: Input, dt_s: float, root: list[float]) -> None:
     A = np.array(root).reshape(4, 4)
     P = A @ A.T
     F = _matrix(state, command, dt_s)
@@ -109,8 +109,8 @@ def test_written_out_propagation_is_the_matrix_product(state: State, command: In
 
 
 @given(states, inputs, st.floats(1e-3, 0.02))
-def test_speed_never_falls_below_zero(state: State, command: Input, dt_s: float) -> None:
-    slow = State(state.x_m, state.y_m, state.yaw_rad, 1e-4, state.wheel_rad, DIAGONAL)
+def test_speed_never_falls_below_zero(state: FourDofState, command: Input, dt_s: float) -> None:
+    slow = FourDofState(state.x_m, state.y_m, state.yaw_rad, 1e-4, state.wheel_rad, DIAGONAL)
     for _ in range(20):
         slow = predict(Densities(0.02, 0.01, 0.05, 0.3), VEHICLE, slow, command, dt_s)
         assert slow.speed_mps >= 0.0
@@ -130,7 +130,7 @@ def test_update_keeps_the_covariance_positive_definite(
     A = np.array(root).reshape(4, 4)
     P = A @ A.T + 1e-6 * np.eye(4)
     R = variance * np.array(((1.0, correlation), (correlation, 1.0)))
-    z = measurements.position(Pose(0.0, 0.0, 0.4, 1.0, 0.1), dx, dy, R, (0.2, 0.05, 0.3))
+    z = measurements.position(EstimatedPose(0.0, 0.0, 0.4, 1.0, 0.1), dx, dy, R, (0.2, 0.05, 0.3))
     result = update(tuple(P.ravel().tolist()), z, 13.8, forced)
     after = np.array(result.covariance).reshape(4, 4)
     np.testing.assert_array_equal(after, after.T)
@@ -156,7 +156,7 @@ def test_gate_takes_what_is_within_chi_square_and_nothing_beyond(
     A = np.array(root).reshape(4, 4)
     P = A @ A.T + 1e-6 * np.eye(4)
     R = variance * np.array(((1.0, correlation), (correlation, 1.0)))
-    z = measurements.position(Pose(0.0, 0.0, 0.4, 1.0, 0.1), 0.0, 0.0, R, (0.2, 0.05, 0.3))
+    z = measurements.position(EstimatedPose(0.0, 0.0, 0.4, 1.0, 0.1), 0.0, 0.0, R, (0.2, 0.05, 0.3))
     S = z.H @ P @ z.H.T + z.R
     residual = np.sqrt(wanted_nis) * np.linalg.cholesky(S) @ (math.cos(direction_rad), math.sin(direction_rad))
     result = update(tuple(P.ravel().tolist()), replace(z, residual=residual), 13.8, forced)

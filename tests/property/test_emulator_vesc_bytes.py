@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.vesc.canbus import Can, split_comm
-from drivers.vesc.comm import Comm, Request, Setpoint, encode_comm
+from drivers.vesc.comm import Comm, Request, SetCommand, encode_comm
 from drivers.vesc.uart import frame_uart
 from sim_backend.emulators.vesc import VescCanEmulator, VescUartEmulator
 from tests.vesc_bench import MS, START_NS, device
@@ -66,7 +66,7 @@ def test_hostile_frames_on_the_bus(frames: list[bytes], junk: bytes) -> None:
 @pytest.mark.parametrize("wire", ["vesc_can", "vesc_uart"])
 @given(data=st.data())
 def test_any_cut_gives_the_same_commands(wire: str, data: st.DataObject) -> None:
-    duty, position = Setpoint(Comm.SET_DUTY, 0.1), Setpoint(Comm.SET_SERVO_POS, 0.6)
+    duty, position = SetCommand(Comm.SET_DUTY, 0.1), SetCommand(Comm.SET_SERVO_POS, 0.6)
     if wire == "vesc_uart":
         stream = b"".join(frame_uart(encode_comm(each)) for each in (duty, position, duty))
     else:

@@ -309,7 +309,7 @@ def test_vectornav_frames_of_any_masks_survive(names: set[str], number: int) -> 
             values[name] = several[0] if len(several) == 1 else several
     frame = vectornav.encode(values)
     ((label, found),) = vectornav.decode(frame)
-    assert isinstance(found, vectornav.Frame)
+    assert isinstance(found, vectornav.BinaryFrame)
     assert found.values == values
     assert label == f"VN fa{found.header.hex()}"
 

@@ -28,17 +28,17 @@ from vehicled.core.messages import (
 )
 from vehicled.estimation.ins.estimator import Ins
 from vehicled.estimation.ins.measurements import Sensors
-from vehicled.estimation.ins.mechanisation import Drive, Predictor
+from vehicled.estimation.ins.mechanisation import InertialInputs, Predictor
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import (
     BG,
     HB,
     A,
     C,
+    InsState,
     N,
     P,
     S,
-    State,
     Triple,
     V,
     apply_inverse,
@@ -63,23 +63,23 @@ states = st.builds(
     st.integers(0, 10**6),
 )
 inputs = st.builds(
-    Drive,
+    InertialInputs,
     force_mps2=st.one_of(st.none(), st.tuples(small, small, st.floats(8, 11))),
     rate_radps=st.one_of(st.none(), st.tuples(small, small, st.floats(-1.5, 1.5))),
     wheel_rad=st.floats(-0.3, 0.3),
 )
 
 
-def _state(tilt: tuple[float, float], yaw: float, v: Triple, seed: int) -> State:
+def _state(tilt: tuple[float, float], yaw: float, v: Triple, seed: int) -> InsState:
     rng = np.random.default_rng(seed)
     x = (0.05 * rng.standard_normal(N)).tolist()
     x[V : V + 3] = list(v)
     x[A : A + 3] = [0.0, 0.0, 0.0]
     root = 0.1 * rng.standard_normal((N, N))
-    return State(x, from_angles(tilt[0], tilt[1], yaw), root @ root.T + 1e-4 * np.eye(N))
+    return InsState(x, from_angles(tilt[0], tilt[1], yaw), root @ root.T + 1e-4 * np.eye(N))
 
 
-def _with_error(s: State, dx: Floats) -> State:
+def _with_error(s: InsState, dx: Floats) -> InsState:
     """The true state that differs from ``s`` by an error state: what ``inject`` inverts."""
     t = s.copy()
     t.inject(dx)
@@ -87,7 +87,7 @@ def _with_error(s: State, dx: Floats) -> State:
     return t
 
 
-def _difference(a: State, b: State) -> Floats:
+def _difference(a: InsState, b: InsState) -> Floats:
     """Error state that leads from b to a."""
     d: Floats = np.array(a.x, dtype=np.float64) - np.array(b.x, dtype=np.float64)
     w, x, y, z = product(a.q, (b.q[0], -b.q[1], -b.q[2], -b.q[3]))
@@ -97,7 +97,7 @@ def _difference(a: State, b: State) -> Floats:
 
 @examples(25)
 @given(states, inputs, st.floats(1e-3, 0.02))
-def test_transition_is_the_derivative_of_the_mechanisation(s: State, u: Drive, dt_s: float) -> None:
+def test_transition_is_the_derivative_of_the_mechanisation(s: InsState, u: InertialInputs, dt_s: float) -> None:
     """Jacobian of the state after the step by the state before, over all 22 directions."""
     predictor = Predictor(InsParams(), 0.5)
     predictor.predict(s, u, dt_s)
@@ -119,24 +119,24 @@ def test_transition_is_the_derivative_of_the_mechanisation(s: State, u: Drive, d
 
 @examples(25)
 @given(states, inputs)
-def test_measurement_derivatives_are_those_of_the_measured_values(s: State, u: Drive) -> None:
+def test_measurement_derivatives_are_those_of_the_measured_values(s: InsState, u: InertialInputs) -> None:
     """Heading, forward speed and the constraints, by central differences over the whole state."""
     rate = (0.1, -0.05, 0.6)
     sensors = Sensors(InsParams(imu_lever_arm_m=(0.25, 0.1, 0.2)), (0.1, 0.0, 0.4))
     seen: list[tuple[Floats, float]] = []
 
     class Spy(Corrector):
-        def scalar(self, s: State, h: Floats, residual: float, *rest: Any) -> tuple[float, bool]:
+        def scalar(self, s: InsState, h: Floats, residual: float, *rest: Any) -> tuple[float, bool]:
             seen.append((h.copy(), residual))
             return 0.0, True
 
-        def pair(self, s: State, H: Floats, r1: float, r2: float, *rest: Any) -> tuple[float, bool]:
+        def pair(self, s: InsState, H: Floats, r1: float, r2: float, *rest: Any) -> tuple[float, bool]:
             seen.extend(((H[0].copy(), r1), (H[1].copy(), r2)))
             return 0.0, True
 
     sensors._corrector = Spy(5)
 
-    def all_of(state: State) -> list[tuple[Floats, float]]:
+    def all_of(state: InsState) -> list[tuple[Floats, float]]:
         seen.clear()
         biased = state.x
         state.rate_radps = tuple(r - b for r, b in zip(rate, biased[BG : BG + 3]))  # type: ignore[assignment]
@@ -157,7 +157,7 @@ def test_measurement_derivatives_are_those_of_the_measured_values(s: State, u: D
 
 @given(states, st.floats(-50, 50), st.floats(-50, 50), st.floats(1e-6, 1e4), st.floats(-0.9, 0.9), st.booleans())
 def test_updates_keep_the_covariance_positive_definite(
-    s: State, r1: float, r2: float, variance: float, correlation: float, forced: bool
+    s: InsState, r1: float, r2: float, variance: float, correlation: float, forced: bool
 ) -> None:
     corrector = Corrector(0 if forced else 10)
     before = s.copy()
@@ -185,7 +185,7 @@ def _least(P: Floats) -> float:
 
 def test_a_million_to_one_between_prior_and_measurement_is_borne() -> None:
     """Exact measurements of the same thing, again and again: the plain downdate would lose its definiteness."""
-    s = State([0.0] * N, (1.0, 0.0, 0.0, 0.0), np.eye(N) * 1e6)
+    s = InsState([0.0] * N, (1.0, 0.0, 0.0, 0.0), np.eye(N) * 1e6)
     corrector = Corrector(5)
     for _ in range(200):
         corrector.pair(s, np.eye(N)[[0, 1]] + np.eye(N)[[3, 4]], 0.0, 0.0, (1e-6, 0.0, 1e-6), math.inf, 0, ((), ()))
@@ -296,7 +296,7 @@ def test_values_that_are_not_finite_change_nothing_but_the_count(bad: float) -> 
 
 
 @given(states)
-def test_attitude_stays_a_rotation(s: State) -> None:
+def test_attitude_stays_a_rotation(s: InsState) -> None:
     R = np.array(rotation(s.q)).reshape(3, 3)
     np.testing.assert_allclose(R @ R.T, np.eye(3), atol=1e-12)
     assert np.linalg.det(R) == pytest.approx(1.0)

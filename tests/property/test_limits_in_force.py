@@ -39,7 +39,7 @@ from vehicled.profile import load_profile
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import CourseEntry
 from vehicled.safety.monitors import Monitors
-from vehicled.safety.monitors.sources import Source, SourceMonitor
+from vehicled.safety.monitors.sources import MonitoredSource, SourceMonitor
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.standstill import StandstillDetector
 
@@ -104,7 +104,7 @@ def measured(speed_mps: float) -> tuple[RuleInputs, bool]:
 def turned(roll_rad: float) -> tuple[RuleInputs, bool]:
     """An IMU that is rolled against its mounting, at standstill."""
     monitors = fixed(watching(), 0.0)
-    monitors.sources = SourceMonitor([Source(name="imu", message=ImuSample, silence_ns=10**9)])
+    monitors.sources = SourceMonitor([MonitoredSource(name="imu", message=ImuSample, silence_ns=10**9)])
     monitors.sources.heard(ImuSample, NOW_NS)
     force = 0.0, 9.80665 * math.sin(roll_rad), 9.80665 * math.cos(roll_rad)
     if isfinite(roll_rad):

@@ -17,7 +17,7 @@ from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.filter_status import status_of
 from vehicled.estimation.ins.estimator import Ins
 from vehicled.estimation.ins.params import InsParams
-from vehicled.estimation.ins.state import N, State
+from vehicled.estimation.ins.state import InsState, N
 from vehicled.estimation.ins.update import Corrector
 from vehicled.estimation.planar.estimator import Planar
 from vehicled.estimation.planar.params import PlanarParams
@@ -131,7 +131,7 @@ def test_the_gate_of_the_inertial_filter_lets_pass_up_to_its_limit_and_is_doubte
     root: float, patience: int, data: st.DataObject
 ) -> None:
     residual = data.draw(near(root, signed=True, garbage=True))
-    s = State([0.0] * N, (1.0, 0.0, 0.0, 0.0), np.eye(N) * 0.75)
+    s = InsState([0.0] * N, (1.0, 0.0, 0.0, 0.0), np.eye(N) * 0.75)
     corrector, h = Corrector(patience), np.eye(N)[0]
     good = residual * residual <= root * root
     for tried in range(patience + 1):
@@ -158,7 +158,7 @@ def test_the_gate_of_the_inertial_filter_lets_pass_up_to_its_limit_and_is_doubte
 def test_a_pair_passes_the_gate_by_the_sum_of_both(root: float, data: st.DataObject) -> None:
     first = data.draw(near(root, signed=True))
     second = data.draw(st.sampled_from((0.0, 0.0, 0.5, 1.0)))
-    s = State([0.0] * N, (1.0, 0.0, 0.0, 0.0), np.eye(N) * 0.75)
+    s = InsState([0.0] * N, (1.0, 0.0, 0.0, 0.0), np.eye(N) * 0.75)
     nis, accepted = Corrector(9).pair(s, np.eye(N)[[0, 1]], first, second, (0.25, 0.0, 0.25), root * root, 0, ((0,), (1,)))
     assert nis == first * first + second * second
     assert accepted is (first * first + second * second <= root * root)

@@ -11,24 +11,24 @@ from vehicled.core import link
 from vehicled.core.link import (
     MAX_FRAME_BYTES,
     SHOWN_REASON,
-    Decoder,
     Frame,
     Hello,
-    Kind,
+    LinkDecoder,
     LinkError,
+    LinkFrameKind,
     decode_hello,
     decode_reason,
     encode,
     encode_hello,
 )
 
-frames = st.tuples(st.sampled_from(Kind), st.integers(0, 255), st.integers(-(2**63), 2**63 - 1), st.binary(max_size=300))
+frames = st.tuples(st.sampled_from(LinkFrameKind), st.integers(0, 255), st.integers(-(2**63), 2**63 - 1), st.binary(max_size=300))
 
 
 @given(st.lists(frames, max_size=20), st.data())
 def test_any_chunking_gives_the_same_frames(sent: list[Frame], data: st.DataObject) -> None:
     stream = b"".join(encode(*frame) for frame in sent)
-    decoder, got = Decoder(), []
+    decoder, got = LinkDecoder(), []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
         got += decoder.feed(stream[:size])
@@ -38,31 +38,31 @@ def test_any_chunking_gives_the_same_frames(sent: list[Frame], data: st.DataObje
 
 @given(st.lists(st.binary(max_size=200), max_size=20))
 def test_garbage_gives_frames_or_one_named_error(chunks: list[bytes]) -> None:
-    decoder = Decoder()
+    decoder = LinkDecoder()
     with contextlib.suppress(LinkError):
         for chunk in chunks:
             for kind, _, _, payload in decoder.feed(chunk):
-                assert isinstance(kind, Kind)
+                assert isinstance(kind, LinkFrameKind)
                 assert len(payload) <= MAX_FRAME_BYTES
 
 
 def test_frames_before_a_broken_one_are_not_lost() -> None:
-    decoder = Decoder()
-    (frame,) = decoder.feed(encode(Kind.DATA, 1, 5, b"a") + b"\xff" * 14)
+    decoder = LinkDecoder()
+    (frame,) = decoder.feed(encode(LinkFrameKind.DATA, 1, 5, b"a") + b"\xff" * 14)
     assert frame[3] == b"a"
     with pytest.raises(LinkError, match="length"):
-        decoder.feed(encode(Kind.DATA, 1, 5, b"b"))
+        decoder.feed(encode(LinkFrameKind.DATA, 1, 5, b"b"))
 
 
 def test_an_impossible_length_is_refused_at_once() -> None:
     with pytest.raises(LinkError, match="length"):
-        Decoder().feed(b"\xff" * 14)
+        LinkDecoder().feed(b"\xff" * 14)
 
 
 def test_greetings() -> None:
     hello = Hello(role="simulator", clock="lockstep", ports=["gnss", "drive"], start_ns=10**9)
-    ((kind, _, _, payload),) = Decoder().feed(encode_hello(hello))
-    assert kind is Kind.HELLO
+    ((kind, _, _, payload),) = LinkDecoder().feed(encode_hello(hello))
+    assert kind is LinkFrameKind.HELLO
     assert decode_hello(payload) == hello
     with pytest.raises(LinkError, match="update the older one"):
         decode_hello(b'{"version": 9, "role": "simulator", "clock": "wall", "ports": []}')
@@ -113,9 +113,9 @@ def test_a_large_frame_in_small_pieces_is_looked_at_once(monkeypatch: pytest.Mon
             return link_head.unpack_from(data, at)
 
     link_head = link._HEAD
-    frame = encode(Kind.DATA, 0, 5, bytes(100_000))
+    frame = encode(LinkFrameKind.DATA, 0, 5, bytes(100_000))
     monkeypatch.setattr(link, "_HEAD", Head())
-    decoder, got = Decoder(), []
+    decoder, got = LinkDecoder(), []
     for k in range(0, len(frame), 10):
         got += decoder.feed(frame[k : k + 10])
     assert [len(payload) for _, _, _, payload in got] == [100_000]

@@ -16,7 +16,7 @@ from vehicled.control.mpc.controller import Mpc, MpcParams
 from vehicled.control.mpc.follower import CurvatureScale, WheelHistory
 from vehicled.control.mpc.path import legs
 from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
-from vehicled.control.mpc.qp import HorizonQp, Weights
+from vehicled.control.mpc.qp import CostWeights, HorizonQp
 from vehicled.control.mpc.qp_solver import OsqpSolver
 from vehicled.control.speed import SpeedParams, SpeedProfile
 from vehicled.core.messages import NAN, ControlCommand, ControlLevel, ControlReason, EstimatorStatus, StateEstimate
@@ -182,7 +182,7 @@ STAGES, STAGE_S = 20, 0.125
 )  # fmt: skip
 def test_a_plan_keeps_to_lock_slew_rate_and_grip(speed: float, wheel: float, left: float, yaw: float, s_m: float) -> None:
     """An angle beyond its limits comes back at the slew rate. Within the tolerance of the solver."""
-    program = HorizonQp(STAGES, Weights(1.0, 0.2, 100.0, 5.0))
+    program = HorizonQp(STAGES, CostWeights(1.0, 0.2, 100.0, 5.0))
     planner = SteeringPlanner(program, OsqpSolver(program, 4000, 2.0), STAGE_S)
     course = COURSES["lot17"]
     k = min(int(s_m / course.length_m * len(course.x_m)), len(course.x_m) - 1)
@@ -211,7 +211,7 @@ def test_a_plan_keeps_to_lock_slew_rate_and_grip(speed: float, wheel: float, lef
 @pytest.mark.parametrize("field", ["x_m", "y_m", "yaw_rad", "speed_mps", "wheel_rad"])
 @pytest.mark.parametrize("bad", [NAN, math.inf, -math.inf])
 def test_a_start_that_is_no_number_gives_a_reason_and_spoils_nothing(field: str, bad: float) -> None:
-    program = HorizonQp(STAGES, Weights(1.0, 0.2, 100.0, 5.0))
+    program = HorizonQp(STAGES, CostWeights(1.0, 0.2, 100.0, 5.0))
     planner = SteeringPlanner(program, OsqpSolver(program, 4000, 2.0), STAGE_S)
     start = PlanStart(0.0, 0.0, 0.3, 1.0, 0.0)
     plan = planner.step(LEG, 0.0, start._replace(**{field: bad}), ENVELOPE, 0.01)

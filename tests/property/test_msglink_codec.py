@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.msglink.codec import CRC_START, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, SYNC, VERSION, Decoder, encode
+from drivers.msglink.codec import CRC_START, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, SYNC, VERSION, MsglinkDecoder, encode
 from vehicled.core import messages
 from vehicled.core.messages import (
     ActuatorCommand,
@@ -57,7 +57,7 @@ def frame(payload: bytes, version: int = VERSION) -> bytes:
 def test_any_chunking_gives_the_same_messages(sent: list[Message], data):
     stream = b"".join(map(encode, sent))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
-    decoder, got = Decoder(), []
+    decoder, got = MsglinkDecoder(), []
     for start, stop in zip([0, *cuts], [*cuts, len(stream)]):
         got += decoder.feed(stream[start:stop])
     assert got == sent
@@ -66,7 +66,7 @@ def test_any_chunking_gives_the_same_messages(sent: list[Message], data):
 
 def test_byte_by_byte():
     sent = [OperatorCommand(1, 0, OperatorAction.ARM, "VL"), WheelSpeed(2, 0, 1.5, 0.1)]
-    decoder = Decoder()
+    decoder = MsglinkDecoder()
     got = [message for byte in b"".join(map(encode, sent)) for message in decoder.feed(bytes([byte]))]
     assert got == sent
 
@@ -96,12 +96,12 @@ def test_every_message_type_passes(kind: type[Message]):
     info = msgspec.inspect.type_info(kind)
     assert isinstance(info, msgspec.inspect.StructType)
     message = kind(*(sample(field.type) for field in info.fields))
-    assert Decoder().feed(encode(message)) == [message]
+    assert MsglinkDecoder().feed(encode(message)) == [message]
 
 
 @given(st.binary(max_size=2_000), st.lists(st.integers(1, 300), min_size=1, max_size=10))
 def test_random_bytes_never_raise_and_are_accounted_for(noise: bytes, sizes: list[int]):
-    decoder, at, frames = Decoder(), 0, 0
+    decoder, at, frames = MsglinkDecoder(), 0, 0
     while at < len(noise):
         size = sizes[at % len(sizes)]
         frames += len(decoder.feed(noise[at : at + size]))
@@ -130,7 +130,7 @@ def test_damage_costs_at_most_the_damaged_frames(sent: list[Message], data):
                 case _:
                     del body[at:]
         stream.append(bytes(body))
-    decoder = Decoder()
+    decoder = MsglinkDecoder()
     got = decoder.feed(b"".join(stream)) + decoder.feed(FLUSH)
     kept = [message for number, message in enumerate(sent) if number not in damaged]
     # In order, with no invented message in between: bytes inserted before a sync or after a crc spare the frame itself.
@@ -143,7 +143,7 @@ def test_damage_costs_at_most_the_damaged_frames(sent: list[Message], data):
 @given(st.binary(max_size=300))
 def test_sound_frames_of_nonsense_are_skipped_whole(payload: bytes):
     good = WheelSpeed(5, 0, 1.0, 0.1)
-    decoder = Decoder()
+    decoder = MsglinkDecoder()
     got = decoder.feed(frame(payload) + encode(good))
     assert got == [good]
     assert (decoder.unknown_frames, decoder.dropped_bytes) == (1, 0)
@@ -169,7 +169,7 @@ def test_sound_frames_of_nonsense_are_skipped_whole(payload: bytes):
 )
 def test_unfitting_messages_are_counted_and_skipped(payload: bytes):
     good = OperatorCommand(5, 0, OperatorAction.STOP, "")
-    decoder = Decoder()
+    decoder = MsglinkDecoder()
     assert decoder.feed(frame(payload) + encode(good)) == [good]
     assert (decoder.unknown_frames, decoder.bad_frames, decoder.dropped_bytes) == (1, 0, 0)
 
@@ -177,7 +177,7 @@ def test_unfitting_messages_are_counted_and_skipped(payload: bytes):
 def test_another_version_is_skipped_whole():
     good = WheelSpeed(5, 0, 1.0, 0.1)
     ours = encode(good)[5:-2]
-    decoder = Decoder()
+    decoder = MsglinkDecoder()
     assert decoder.feed(frame(ours, VERSION + 1) + encode(good)) == [good]
     assert (decoder.unknown_frames, decoder.bad_frames, decoder.dropped_bytes) == (1, 0, 0)
 
@@ -185,7 +185,7 @@ def test_another_version_is_skipped_whole():
 def test_a_newer_sender_may_append_fields_and_an_older_one_leave_defaults_out():
     newer = frame(msgspec.msgpack.encode(["WheelSpeed", 1, 0, 2.0, 0.1, "new", [1, 2, {"a": None}]]))
     older = frame(msgspec.msgpack.encode(["ImuSample", 1, 0, [1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
-    wheel, imu = Decoder().feed(newer + older)
+    wheel, imu = MsglinkDecoder().feed(newer + older)
     assert wheel == WheelSpeed(1, 0, 2.0, 0.1)
     assert isinstance(imu, ImuSample)
     assert imu.angular_rate_radps == (4.0, 5.0, 6.0)
@@ -194,7 +194,7 @@ def test_a_newer_sender_may_append_fields_and_an_older_one_leave_defaults_out():
 
 def test_a_length_over_the_limit_is_not_waited_for():
     good = WheelSpeed(5, 0, 1.0, 0.1)
-    decoder = Decoder()
+    decoder = MsglinkDecoder()
     assert decoder.feed(SYNC + struct.pack("<BH", VERSION, MAX_PAYLOAD_BYTES + 1) + encode(good)) == [good]
     assert (decoder.bad_frames, decoder.dropped_bytes) == (1, 5)
 
@@ -203,7 +203,7 @@ def test_too_long_a_message_is_refused_by_name():
     with pytest.raises(ValueError, match="Corrections of 17019 bytes"):
         encode(Corrections(0, 0, "", bytes(17_000)))
     longest = Corrections(0, 0, "", bytes(MAX_PAYLOAD_BYTES - 19))
-    assert Decoder().feed(encode(longest)) == [longest]
+    assert MsglinkDecoder().feed(encode(longest)) == [longest]
     assert len(encode(longest)) == MAX_PAYLOAD_BYTES + OVERHEAD_BYTES
 
 
@@ -225,4 +225,4 @@ def test_the_examples_of_the_notes_are_true(name: str, message: Message):
     assert block is not None
     wire = bytes.fromhex("".join(line[:51] for line in block.group(1).splitlines()))
     assert encode(message) == wire
-    assert Decoder().feed(wire) == [message]
+    assert MsglinkDecoder().feed(wire) == [message]

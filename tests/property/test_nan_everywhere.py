@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from drivers.msglink.codec import Decoder, encode
+from drivers.msglink.codec import MsglinkDecoder, encode
 from tests.examples import examples
 from tests.forked import branch
 from tests.grid import sampled
@@ -32,7 +32,7 @@ from vehicled.core.messages import (
     TeleopCommand,
     WireChunk,
 )
-from vehicled.offline.failsafe.bench import Pair
+from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile import load_profile
@@ -55,7 +55,7 @@ class Recorder:
     def __init__(self) -> None:
         self.newest: dict[type[Message], Message] = {}
         self.raised: list[str] = []
-        self._decoder = Decoder()
+        self._decoder = MsglinkDecoder()
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """See :class:`vehicled.core.journal.Sink`."""
@@ -76,7 +76,7 @@ class Drive:
 
     def __init__(self) -> None:
         self.log = Recorder()
-        self.pair = Pair(_profile(), _course(), [], self.log, 3, link="messages")
+        self.pair = WrappedPair(_profile(), _course(), [], self.log, 3, link="messages")
         self.until(UNDER_WAY_MS)
         assert self.pair.machine.mode is Mode.AUTO
 

@@ -18,7 +18,7 @@ from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.profile import ProfileError, load, parse, toml_text
 from vehicled.profile.collect import INVALID, Collector
 from vehicled.profile.loading import Loaded
-from vehicled.profile.schema import Log, Sim, Task
+from vehicled.profile.schema import LogTable, Sim, TaskRate
 
 TEXT = (Path(__file__).parents[2] / "profiles" / "art.toml").read_text()
 ART = tomllib.loads(TEXT)
@@ -151,8 +151,8 @@ def test_every_written_key_is_found_on_its_line(data: dict[str, Any]) -> None:
 STRUCTS: dict[type[msgspec.Struct], dict[str, Any]] = {
     Vehicle: ART["vehicle"],
     Limits: ART["limits"],
-    Task: ART["tasks"]["control"],
-    Log: ART["log"],
+    TaskRate: ART["tasks"]["control"],
+    LogTable: ART["log"],
     Sim: ART["sim"],
 }
 

@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from drivers.pwm_board.codec import FRAME_BYTES, Decoder, Pulses, encode
+from drivers.pwm_board.codec import FRAME_BYTES, Pulses, PwmDecoder, encode
 
 widths = st.integers(1000, 1980)
 frames = st.lists(st.builds(Pulses, widths, widths), min_size=1, max_size=20)
@@ -12,7 +12,7 @@ frames = st.lists(st.builds(Pulses, widths, widths), min_size=1, max_size=20)
 @given(frames, st.integers(0, 8), st.data())
 def test_any_chunking_gives_the_same_pulses(sent, zeros, data) -> None:
     stream = b"".join(encode(each, zeros) for each in sent)
-    decoder = Decoder()
+    decoder = PwmDecoder()
     found = []
     rest = stream
     while rest:
@@ -27,7 +27,7 @@ def test_any_chunking_gives_the_same_pulses(sent, zeros, data) -> None:
 def test_with_four_zeros_a_lost_byte_costs_at_most_two_frames(sent, data) -> None:
     stream = b"".join(encode(each, 4) for each in sent)
     lost = data.draw(st.integers(0, len(stream) - 1))
-    found = Decoder().feed(stream[:lost] + stream[lost + 1 :])
+    found = PwmDecoder().feed(stream[:lost] + stream[lost + 1 :])
     hit = lost // (4 + FRAME_BYTES)
     assert found[:hit] == sent[:hit]
     after = sent[hit + 2 :]
@@ -38,14 +38,14 @@ def test_without_zeros_one_lost_byte_can_swap_servo_and_drive_for_good() -> None
     """Full right of the published calibration is 1250 us, whose high byte is a 4: the reason for the zeros."""
     sent = [Pulses(1250, 1500)] * 50
     stream = b"".join(map(encode, sent))
-    assert Decoder().feed(stream[1:])[-1] == Pulses(1500, 0xE204)
+    assert PwmDecoder().feed(stream[1:])[-1] == Pulses(1500, 0xE204)
     padded = b"".join(encode(each, 4) for each in sent)
-    assert Decoder().feed(padded[5:])[1:] == sent[1:]
+    assert PwmDecoder().feed(padded[5:])[1:] == sent[1:]
 
 
 @given(st.lists(st.binary(max_size=50), max_size=30))
 def test_any_bytes_never_raise_and_never_pile_up(chunks) -> None:
-    decoder = Decoder()
+    decoder = PwmDecoder()
     assume(chunks)
     for chunk in chunks:
         for pulses in decoder.feed(chunk):

@@ -17,7 +17,7 @@ from vehicled.core.messages import EstimatorStatus, LaserScan, StateEstimate
 from vehicled.paths.catalog import load_course
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.profile import load_profile
-from vehicled.safety.monitors.lane import Body
+from vehicled.safety.monitors.lane import LaneBody
 
 PROFILE = load_profile("art_vesc")
 COURSE = load_course("circle_r5_ccw")
@@ -25,7 +25,7 @@ SECOND = 1_000_000_000
 MODEL = TrackModel(0.5, 0.4, 1.0, 1.0, 1.0, 1.0, 0.6, 20.0)
 PARAMS = RolloutParams()
 TABLE = CourseTable(COURSE, np.ones(len(COURSE.x_m)))
-BODY = Body(PROFILE.vehicle, 0.1)
+BODY = LaneBody(PROFILE.vehicle, 0.1)
 PLANNER = Planner(PARAMS, TABLE, BODY, PlannerLimits(1.2, 0.8, 2.0))
 
 

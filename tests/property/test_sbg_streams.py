@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.sbg import codec
-from drivers.sbg.codec import DIVISORS, NAMES, PROTOCOL, Message, encode, encode_log, read
+from drivers.sbg.codec import DIVISORS, NAMES, PROTOCOL, SbgMessage, encode, encode_log, read
 from drivers.sbg.device import SbgDevice, SbgParams
 from vehicled.core.messages import GnssFix, Heading, ImuSample, PortState, ReferenceState
 from vehicled.core.messages import Message as Sent
@@ -92,7 +92,7 @@ def test_any_content_gives_messages_of_numbers_only(frames: list[bytes]) -> None
 def test_logs_pass_unchanged_and_grow_at_their_end_only(kind: Any, data: st.DataObject) -> None:
     frame = data.draw(_words(kind))
     log = read(frame)
-    assert not isinstance(log, Message)
+    assert not isinstance(log, SbgMessage)
     again = encode_log(log)
     if "nan" not in repr(log):
         assert again == frame
@@ -105,7 +105,7 @@ def test_logs_pass_unchanged_and_grow_at_their_end_only(kind: Any, data: st.Data
         assert repr(older[:fields]) == repr(log[:fields])  # type: ignore[index]
         assert older[fields:] == kind(*log)._replace(**kind._field_defaults)[fields:] or "nan" in repr(older)  # type: ignore[index]
     too_short = shape.layouts[-1].size - 1
-    assert isinstance(read(encode(number, frame[6 : 6 + too_short])), Message)
+    assert isinstance(read(encode(number, frame[6 : 6 + too_short])), SbgMessage)
 
 
 @given(st.floats(0.1, 400.0))

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.msglink.codec import Decoder, encode
+from drivers.msglink.codec import MsglinkDecoder, encode
 from sim_backend.plant.actuators import HORIZON_NS
 from sim_backend.world import World, port_names
 from vehicled.core.messages import ActuatorCommand, GnssFix, GroundTruth, Heading, ImuSample
@@ -47,7 +47,7 @@ def test_the_world_stays_finite_and_within_its_stops(sent: list[tuple[int, float
         assert 0.0 <= actuators.brake <= 1.0
     assert world.actuators.ignored_commands == ignored
     for _, _, data in arrivals:
-        (message,) = Decoder().feed(data)
+        (message,) = MsglinkDecoder().feed(data)
         match message:
             case GnssFix():
                 values = [message.latitude_rad, message.longitude_rad, message.height_m, *message.velocity_enu_mps]

@@ -11,8 +11,8 @@ from drivers.vesc.canbus import (
     CanMessage,
     CanSetpoint,
     Fill,
-    Foreign,
-    Process,
+    ForeignFrame,
+    ProcessBuffer,
     Reassembler,
     Status,
     Status2,
@@ -24,11 +24,11 @@ from drivers.vesc.canbus import (
     encode_can,
     split_comm,
 )
-from drivers.vesc.comm import MAX_PAYLOAD_BYTES, Comm, FwVersion, Selective, Setpoint, decode_comm, encode_comm
+from drivers.vesc.comm import MAX_PAYLOAD_BYTES, Comm, FwVersion, Selective, SetCommand, decode_comm, encode_comm
 from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import LONGEST_FRAME_BYTES, UartDecoder, decode, frame_uart
-from drivers.vesc.values import ALL_FIELDS, Layout, Values
+from drivers.vesc.values import ALL_FIELDS, Values, ValuesLayout
 from vehicled.core.messages import ActuatorCommand, MotorStatus, WheelSpeed
 from vehicled.core.wire.can import CanFrame, pack
 
@@ -37,10 +37,10 @@ VALUES = Values(
 )
 PAYLOADS = [
     encode_comm(VALUES),
-    encode_comm(VALUES, Layout.DQ_VOLTAGES),
+    encode_comm(VALUES, ValuesLayout.DQ_VOLTAGES),
     encode_comm(FwVersion(6, 0, "60", bytes(12), 0, 0, 0)),
     b"\x11" + bytes(range(256)) + bytes(150),
-    encode_comm(Setpoint(Comm.SET_SERVO_POS, 0.75)),
+    encode_comm(SetCommand(Comm.SET_SERVO_POS, 0.75)),
 ]
 STREAM = b"".join(map(frame_uart, PAYLOADS))
 payloads = st.binary(min_size=1, max_size=MAX_PAYLOAD_BYTES)
@@ -144,7 +144,7 @@ def test_numbers_come_back_as_they_went(number, small, controller) -> None:
     for message in messages:
         assert decode_can(encode_can(message))[1] == message
     for command, scale in ((Comm.SET_CURRENT, 1e3), (Comm.SET_HANDBRAKE, 1e3), (Comm.SET_CURRENT_REL, 1e5)):
-        setpoint = Setpoint(command, number / scale)
+        setpoint = SetCommand(command, number / scale)
         assert decode_comm(encode_comm(setpoint))[1] == setpoint
 
 
@@ -191,7 +191,7 @@ def reassembled(frames: list[CanFrame], box: Reassembler) -> list[bytes]:
         match decode_can(frame)[1]:
             case Fill() as piece:
                 box.fill(piece)
-            case Process() as end:
+            case ProcessBuffer() as end:
                 packet = box.process(end)
                 if packet is not None:
                     found.append(packet)
@@ -236,7 +236,7 @@ def test_hostile_pieces_stay_within_bounds(pieces) -> None:
     for piece in pieces:
         box.fill(piece)
         assert box.buffered_bytes <= 7 * MAX_PAYLOAD_BYTES
-    assert box.process(Process(254, 1, 0, 65_535, 0)) is None
+    assert box.process(ProcessBuffer(254, 1, 0, 65_535, 0)) is None
     assert box.buffered_bytes == 0
 
 
@@ -246,7 +246,7 @@ def test_any_frame_is_decoded_or_foreign(can_id, data, extended, remote) -> None
     name, message = decode_can(frame)
     assert name
     if remote or not extended:
-        assert isinstance(message, Foreign)
+        assert isinstance(message, ForeignFrame)
 
 
 @pytest.mark.parametrize("wire", ["can", "uart"])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.core.wire.can import CanFrame
-from vehicled.core.wire.slcan import LINE_LIMIT, Decoder, SlcanLine, encode
+from vehicled.core.wire.slcan import LINE_LIMIT, SlcanDecoder, SlcanLine, encode
 
 frames = st.builds(
     lambda can_id, data, extended, remote: CanFrame(
@@ -36,7 +36,7 @@ def chunks_of(stream: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(streams, st.lists(st.integers(0, 10**6), max_size=40))
 def test_what_was_written_is_read_however_it_is_cut(items: list[CanFrame | SlcanLine], cuts: list[int]) -> None:
-    decoder = Decoder()
+    decoder = SlcanDecoder()
     stream = b"".join(map(line, items))
     assert [found for chunk in chunks_of(stream, cuts) for found in decoder.feed(chunk)] == items
     assert (decoder.bad_lines, decoder.dropped_bytes, decoder.buffered_bytes) == (0, 0, 0)
@@ -48,7 +48,7 @@ def test_one_bad_byte_costs_at_most_two_lines(items: list[CanFrame | SlcanLine],
     stream = b"".join(lines)
     at = place % (len(stream) + 1)
     rest = at if accident == "insert" else at + 1
-    found = Decoder().feed(stream[:at] + (b"" if accident == "delete" else bytes([byte])) + stream[rest:] + b"\r")
+    found = SlcanDecoder().feed(stream[:at] + (b"" if accident == "delete" else bytes([byte])) + stream[rest:] + b"\r")
     hit, begin = 0, 0
     for index, each in enumerate(lines):
         hit, begin = (index, begin) if begin <= at else (hit, begin)
@@ -68,7 +68,7 @@ atoms = st.sampled_from(
 )
 def test_arbitrary_bytes(parts: list[bytes], digits: int, cuts: list[int]) -> None:
     stream = b"".join(parts)
-    whole, pieces = Decoder(digits), Decoder(digits)
+    whole, pieces = SlcanDecoder(digits), SlcanDecoder(digits)
     found = []
     for chunk in chunks_of(stream, cuts):
         found += pieces.feed(chunk)
@@ -78,4 +78,4 @@ def test_arbitrary_bytes(parts: list[bytes], digits: int, cuts: list[int]) -> No
     assert counters == (pieces.bad_lines, pieces.dropped_bytes, pieces.buffered_bytes)
     for item in found:
         if isinstance(item, CanFrame):
-            assert Decoder().feed(encode(item)) == [item]
+            assert SlcanDecoder().feed(encode(item)) == [item]

@@ -15,7 +15,7 @@ from vehicled.cli import main
 from vehicled.profile import Loaded, load
 from vehicled.runtime.board import facts, measure, setup_fault
 from vehicled.runtime.board.claim import BoardCalibration, claim, judge
-from vehicled.runtime.board.measure import BoardMeasurements, Lateness, Spread
+from vehicled.runtime.board.measure import BoardMeasurements, Lateness, TimeSpread
 
 GOOD = BoardCalibration(
     board="b1", fifo=False, lateness_p99_ns=60_000, lateness_max_ns=500_000, round_trip_p99_ns=100_000, disk_max_ns=10**8
@@ -45,7 +45,7 @@ def store(folder: Path, found: BoardCalibration) -> None:
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=300))
 def test_percentiles_are_values_that_occurred(values: list[int]) -> None:
-    spread = Spread.of(values)
+    spread = TimeSpread.of(values)
     assert spread.n == len(values)
     assert spread.max_ns == max(values)
     for share, found in ((0.5, spread.p50_ns), (0.99, spread.p99_ns)):
@@ -97,11 +97,11 @@ def test_values_that_cannot_be_measured_are_reported(tmp_path: Path) -> None:
 
 def test_the_claim_is_by_the_worst_rate_at_the_best_priority() -> None:
     rows = [
-        Lateness(200, False, Spread(9, 1, 9 * MS, 20 * MS)),
-        Lateness(200, True, Spread(9, 1, 1 * MS, 3 * MS)),
-        Lateness(400, True, Spread(9, 1, 2 * MS, 2 * MS)),
+        Lateness(200, False, TimeSpread(9, 1, 9 * MS, 20 * MS)),
+        Lateness(200, True, TimeSpread(9, 1, 1 * MS, 3 * MS)),
+        Lateness(400, True, TimeSpread(9, 1, 2 * MS, 2 * MS)),
     ]
-    found = claim(BoardMeasurements(lateness=rows, round_trip=Spread(9, 1, 4 * MS, 5 * MS)), board="b1")
+    found = claim(BoardMeasurements(lateness=rows, round_trip=TimeSpread(9, 1, 4 * MS, 5 * MS)), board="b1")
     assert found is not None
     assert (found.fifo, found.lateness_p99_ns, found.lateness_max_ns) == (True, 2 * MS, 3 * MS)
     assert (found.task_hz, found.serial_hz) == (125, 125)
@@ -247,7 +247,7 @@ def test_the_report_is_complete_and_holds_no_secrets(
 def test_the_status_says_whether_the_board_keeps_the_profile(
     accepts: str, status: int, board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    slow = BoardMeasurements(lateness=[Lateness(400, False, Spread(9, MS, 3 * MS, 40 * MS))])
+    slow = BoardMeasurements(lateness=[Lateness(400, False, TimeSpread(9, MS, 3 * MS, 40 * MS))])
     monkeypatch.setattr("vehicled.cli.doctor.measure", lambda place, seconds, fifo: slow)
     profile = tmp_path / "mine.toml"
     text = Path(load("art").path).read_text()

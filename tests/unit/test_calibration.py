@@ -17,10 +17,10 @@ from vehicled.offline.twin.calibrate import _read
 from vehicled.offline.twin.calibrate_plot import plot
 from vehicled.offline.twin.calibration import excitation, shaping, twin_model
 from vehicled.offline.twin.calibration.calibrate import CalibrationError, _found, _undetermined, calibrate
-from vehicled.offline.twin.calibration.fit import Stage
+from vehicled.offline.twin.calibration.fit import FitStage
 from vehicled.offline.twin.calibration.four_dof_model import FourDofModel
 from vehicled.offline.twin.calibration.quantity import Group
-from vehicled.offline.twin.calibration.run import CalibrationRunError, Run, RunSegment, checked, pieces
+from vehicled.offline.twin.calibration.run import CalibrationRun, CalibrationRunError, RunSegment, checked, pieces
 from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
 from vehicled.profile import load_profile
 
@@ -34,17 +34,17 @@ PLACE_NOISE_M = 0.005
 YAW_NOISE_RAD = 0.005
 
 
-def blank(name: str, throttle: Any, steering: Any, seconds: float) -> Run:
+def blank(name: str, throttle: Any, steering: Any, seconds: float) -> CalibrationRun:
     """Commands at 10 Hz, and rows at 10 Hz that are not known yet."""
     t = np.arange(0.0, seconds, 0.1)
     zero = np.zeros(len(t))
-    return Run(
+    return CalibrationRun(
         name=name, command_s=t, throttle=np.vectorize(throttle)(t).astype(float), brake=zero,
         steering=np.vectorize(steering)(t).astype(float), t_s=t, x_m=zero, y_m=zero, yaw_rad=zero, speed_mps=zero + 1.0,
     )  # fmt: skip
 
 
-def driven(model: Any, run: Run, values: dict[str, float], seed: int, level: float = 1.0) -> Run:
+def driven(model: Any, run: CalibrationRun, values: dict[str, float], seed: int, level: float = 1.0) -> CalibrationRun:
     """The run as a vehicle with those values drives it, measured with noise."""
     piece = RunSegment(run=run, index=0, rows=slice(0, len(run.t_s)), start=(0.0, 0.0, 0.0, 0.0))
     made = model.drive(piece, values, model.steps_s()[0], at_speed=False, level=level)
@@ -55,7 +55,7 @@ def driven(model: Any, run: Run, values: dict[str, float], seed: int, level: flo
     )  # fmt: skip
 
 
-def programme() -> list[Run]:
+def programme() -> list[CalibrationRun]:
     """Steps, ramps and turns, short enough for a test."""
     return [
         blank("step/1", lambda t: 1.0 if 2.2 <= t < 4.5 else 0.0, lambda t: 0.0, 7.0),
@@ -65,7 +65,7 @@ def programme() -> list[Run]:
     ]
 
 
-def four_dof_runs(model: FourDofModel, truth: dict[str, float], seed: int) -> list[Run]:
+def four_dof_runs(model: FourDofModel, truth: dict[str, float], seed: int) -> list[CalibrationRun]:
     return [driven(model, run, truth, seed * 10 + k, 1.0 + 0.01 * (k - 1)) for k, run in enumerate(programme())]
 
 
@@ -127,13 +127,13 @@ def test_a_prior_that_moves_a_quantity_is_stated_with_the_move() -> None:
     model = FourDofModel(load_profile("art"))
     run = driven(model, blank("circle/1", lambda t: 0.7, lambda t: 0.3, 12.0), {"gain": 0.45}, 5)
     gain = next(quantity for quantity in model.quantities([0.3], 1.0) if quantity.name == "gain")
-    tight = Stage(model, pieces([run]), [replace(gain, sigma=0.01)], {}, by_speed=False).solve(lambda text: None)
-    free = Stage(model, pieces([run]), [replace(gain, sigma=10.0)], {}, by_speed=False).solve(lambda text: None)
+    tight = FitStage(model, pieces([run]), [replace(gain, sigma=0.01)], {}, by_speed=False).solve(lambda text: None)
+    free = FitStage(model, pieces([run]), [replace(gain, sigma=10.0)], {}, by_speed=False).solve(lambda text: None)
     moved = tight.values["gain"] - free.values["gain"]
     assert moved < -1e-4
     assert tight.pulls["gain"] == pytest.approx(moved, rel=0.3)
     assert abs(free.pulls["gain"]) < 1e-5
-    fixed = Stage(model, pieces([run]), [replace(gain, sigma=1e-5)], {}, by_speed=False).solve(lambda text: None)
+    fixed = FitStage(model, pieces([run]), [replace(gain, sigma=1e-5)], {}, by_speed=False).solve(lambda text: None)
     assert [_found([stage], [])[0].by_prior for stage in (free, tight, fixed)] == [False, False, True]
 
 
@@ -182,10 +182,10 @@ def test_what_a_figure_eight_does_not_tell_apart_is_left_out_and_counts_in_the_r
     model = FourDofModel(load_profile("art"))
     run = driven(model, blank("eight/1", lambda t: 0.6, eight, 24.0), {"gain": 0.38, "offset": 0.03}, 3)
     quantities = {q.name: q for q in model.quantities([], 1.0)}
-    free = Stage(model, pieces([run]), [quantities["gain"], quantities["steering_delay"]], {}, by_speed=False)
+    free = FitStage(model, pieces([run]), [quantities["gain"], quantities["steering_delay"]], {}, by_speed=False)
     known = free.solve(lambda text: None)
     other = [quantities["offset"]]
-    considered = Stage(model, pieces([run]), free._quantities, {}, by_speed=False, considered=other).solve(lambda text: None)
+    considered = FitStage(model, pieces([run]), free._quantities, {}, by_speed=False, considered=other).solve(lambda text: None)
     assert considered.values == known.values
     assert (np.diag(considered.covariance) > 1.01 * np.diag(known.covariance)).any()
     assert considered.shown == pytest.approx(known.shown)

@@ -17,7 +17,7 @@ from vehicled.control.speed import (
     PidState,
     SpeedParams,
     SpeedProfile,
-    Target,
+    SpeedTarget,
     drive_authority_mps2,
     planned_deceleration_mps2,
     runaway_mps,
@@ -114,7 +114,7 @@ def test_plan_counts_on_no_more_than_coasting_gives() -> None:
 def _settle(params: SpeedParams, believed: Drive, truth: Drive, target: float, seconds: float = 20.0) -> list[float]:
     state, v, speeds = PidState(), 0.0, []
     for _ in range(int(seconds * 100)):
-        state, demand = speed_step(params, believed, state, v, Target(target, 0.0), 0.01)
+        state, demand = speed_step(params, believed, state, v, SpeedTarget(target, 0.0), 0.01)
         v = max(0.0, v + 0.01 * (truth.acceleration_mps2(demand.throttle, v) - demand.brake * truth.brake_deceleration_mps2))
         speeds.append(v)
     return speeds
@@ -141,7 +141,7 @@ def test_the_integral_does_not_wind_up_against_a_limit() -> None:
     params = SpeedParams(i=2.0, integral_limit=1.0, acceleration_mps2=100.0)
     state = PidState()
     for _ in range(1000):
-        state, demand = speed_step(params, DRIVE, state, 0.0, Target(3.0, 0.0), 0.01)
+        state, demand = speed_step(params, DRIVE, state, 0.0, SpeedTarget(3.0, 0.0), 0.01)
         assert demand.throttle == 1.0
     assert abs(state.integral) < 0.01
 
@@ -150,7 +150,7 @@ def _driven(drive: Drive, target: float, seconds: float, *, held_s: float = 0.0,
     """Return the speeds of a vehicle on a slope, > 0 downhill, that something holds at first; commands act 0.1 s late."""
     state, v, speeds, commands = PidState(), 0.0, [], [Demand(0.0, 1.0)] * 10
     for k in range(int(seconds * 100)):
-        state, demand = speed_step(PARAMS, drive, state, v, Target(target, 0.0), 0.01)
+        state, demand = speed_step(PARAMS, drive, state, v, SpeedTarget(target, 0.0), 0.01)
         commands.append(demand)
         acts = commands.pop(0)
         rolling = (drive.friction_nm / drive.inertia_kgm2) * drive.wheel_radius_m * drive.gear_ratio
@@ -196,24 +196,24 @@ def test_downhill_the_brake_holds_the_speed(slope_mps2: float) -> None:
 
 def test_derivative_opposes_acceleration() -> None:
     state = PidState(reference_mps=1.0, last_speed_mps=0.99)
-    _, without = speed_step(SpeedParams(), DRIVE, state, 1.0, Target(1.0, 0.0), 0.01)
-    _, damped = speed_step(SpeedParams(d=0.05), DRIVE, state, 1.0, Target(1.0, 0.0), 0.01)
+    _, without = speed_step(SpeedParams(), DRIVE, state, 1.0, SpeedTarget(1.0, 0.0), 0.01)
+    _, damped = speed_step(SpeedParams(d=0.05), DRIVE, state, 1.0, SpeedTarget(1.0, 0.0), 0.01)
     assert without.throttle - damped.throttle == pytest.approx(0.05 * 1.0)
 
 
 def test_brake_only_where_there_is_one_and_beyond_the_dead_band() -> None:
     fast = PidState(reference_mps=1.0)
-    assert speed_step(PARAMS, DRIVE, fast, 2.0, Target(1.0, 0.0), 0.01)[1] == Demand(0.0, 0.0)
-    demand = speed_step(PARAMS, BRAKED, fast, 2.0, Target(1.0, 0.0), 0.01)[1]
+    assert speed_step(PARAMS, DRIVE, fast, 2.0, SpeedTarget(1.0, 0.0), 0.01)[1] == Demand(0.0, 0.0)
+    demand = speed_step(PARAMS, BRAKED, fast, 2.0, SpeedTarget(1.0, 0.0), 0.01)[1]
     assert demand.throttle == 0.0
     gain = usable_gain(PARAMS, DRIVE)
     asked = DRIVE.steady_throttle(1.0) - gain
     assert demand.brake == pytest.approx(min(1.0, -asked * drive_authority_mps2(BRAKED) / 4.0))
     inside = 0.2 + (DRIVE.steady_throttle(0.2) + 0.05) / gain
     assert inside < runaway_mps(0.2)
-    assert speed_step(PARAMS, BRAKED, PidState(reference_mps=0.2), inside, Target(0.2, 0.0), 0.01)[1] == Demand(0.0, 0.0)
+    assert speed_step(PARAMS, BRAKED, PidState(reference_mps=0.2), inside, SpeedTarget(0.2, 0.0), 0.01)[1] == Demand(0.0, 0.0)
     insensitive = replace(PARAMS, brake_dead_band=1.0)
-    assert speed_step(insensitive, BRAKED, fast, 1.5, Target(1.0, 0.0), 0.01)[1].brake > 0.0, "one that runs away is braked"
+    assert speed_step(insensitive, BRAKED, fast, 1.5, SpeedTarget(1.0, 0.0), 0.01)[1].brake > 0.0, "one that runs away is braked"
 
 
 @given(
@@ -228,7 +228,7 @@ def test_demand_is_always_inside_its_limits(speed: float, target: float, a: floa
     drive = BRAKED if brake else DRIVE
     state = PidState(1.0, integral, 0.5)
     for _ in range(3):
-        state, demand = speed_step(PARAMS, drive, state, speed, Target(target, a), dt)
+        state, demand = speed_step(PARAMS, drive, state, speed, SpeedTarget(target, a), dt)
         assert 0.0 <= demand.throttle <= 1.0
         assert 0.0 <= demand.brake <= 1.0
         assert demand.throttle == 0.0 or demand.brake == 0.0
@@ -244,8 +244,8 @@ def test_backward_is_forward_mirrored(speed: float, target: float, reference: fl
     whole = msgspec.structs.replace(REVERSING, reverse_share=1.0)
     ahead = PidState(abs(reference), integral, speed)
     astern = PidState(-abs(reference), -integral, -speed)
-    state, demand = speed_step(PARAMS, whole, ahead, speed, Target(target, -0.1), dt_s)
-    mirrored, answer = speed_step(PARAMS, whole, astern, -speed, Target(-target, 0.1), dt_s)
+    state, demand = speed_step(PARAMS, whole, ahead, speed, SpeedTarget(target, -0.1), dt_s)
+    mirrored, answer = speed_step(PARAMS, whole, astern, -speed, SpeedTarget(-target, 0.1), dt_s)
     if target == 0.0 or speed == 0.0:
         return
     assert (answer.throttle, answer.brake) == pytest.approx((-demand.throttle, demand.brake), abs=1e-12)
@@ -257,7 +257,7 @@ def test_backward_is_forward_mirrored(speed: float, target: float, reference: fl
 def test_a_change_of_direction_goes_through_the_brake_and_rest(sign: float) -> None:
     state, v, braked, driven = PidState(), 0.8 * sign, False, False
     for _ in range(400):
-        state, demand = speed_step(SpeedParams(p=2.0), REVERSING, state, v, Target(-0.5 * sign, 0.0), 0.02)
+        state, demand = speed_step(SpeedParams(p=2.0), REVERSING, state, v, SpeedTarget(-0.5 * sign, 0.0), 0.02)
         if v * sign > 0.05:
             assert demand.throttle == 0.0, "never against the motion"
             braked = braked or demand.brake == 1.0
@@ -269,15 +269,15 @@ def test_a_change_of_direction_goes_through_the_brake_and_rest(sign: float) -> N
 
 
 def test_backward_the_throttle_keeps_to_its_share() -> None:
-    _, demand = speed_step(SpeedParams(p=50.0), REVERSING, PidState(), -0.1, Target(-2.0, 0.0), 0.02)
+    _, demand = speed_step(SpeedParams(p=50.0), REVERSING, PidState(), -0.1, SpeedTarget(-2.0, 0.0), 0.02)
     assert demand.throttle == -0.5
-    _, forward_only = speed_step(SpeedParams(p=50.0), BRAKED, PidState(), 0.0, Target(-2.0, 0.0), 0.02)
+    _, forward_only = speed_step(SpeedParams(p=50.0), BRAKED, PidState(), 0.0, SpeedTarget(-2.0, 0.0), 0.02)
     assert forward_only.throttle == 0.0
 
 
 def test_taking_over_at_speed_gives_no_jerk() -> None:
     """The first reference is the speed itself: the demand is that which holds it, plus the planned acceleration."""
-    _, demand = speed_step(PARAMS, DRIVE, PidState(), 0.6, Target(1.0, 0.0), 0.01)
+    _, demand = speed_step(PARAMS, DRIVE, PidState(), 0.6, SpeedTarget(1.0, 0.0), 0.01)
     expected = DRIVE.steady_throttle(0.61) + PARAMS.acceleration_mps2 / drive_authority_mps2(DRIVE)
     expected += usable_gain(PARAMS, DRIVE) * 0.01
     assert demand.throttle == pytest.approx(expected)

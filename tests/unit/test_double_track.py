@@ -16,7 +16,7 @@ from sim_backend.plant.double_track.ground import Plane
 from sim_backend.plant.double_track.model import COLUMNS, DoubleTrack
 from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.double_track.parameters import Engine, TwinParameters
-from sim_backend.plant.double_track.state import Outputs, State
+from sim_backend.plant.double_track.state import Outputs, PlantState
 from sim_backend.plant.double_track.tyre import contact
 from sim_backend.plant.twin_file import load_twin, names
 from tests.grid import sampled
@@ -338,7 +338,7 @@ def test_a_run_of_machine_code_is_the_plain_one() -> None:
 
 
 def test_the_columns_are_the_fields() -> None:
-    assert len(COLUMNS) == len(State._fields) + len(Outputs._fields)
+    assert len(COLUMNS) == len(PlantState._fields) + len(Outputs._fields)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from sim_backend.plant.double_track.constants import Constants, constants
 from sim_backend.plant.double_track.ground import FLAT, Ground, Plane
 from sim_backend.plant.double_track.model import DoubleTrack, rest
 from sim_backend.plant.double_track.native_model import NativeDoubleTrack, double_track
-from sim_backend.plant.double_track.state import Outputs, State, Stepped, Surface
+from sim_backend.plant.double_track.state import Outputs, PlantState, Stepped, Surface
 from sim_backend.plant.twin_file import load_twin
 from sim_backend.world import World
 from tests.busy_computer import DEADLINE_S
@@ -192,7 +192,7 @@ long twin_run(void) { return 0; }
 """
 
 
-def small(c: Constants, state: State, g: Surface, steer_rad: float, throttle: float, brake: float) -> Stepped:
+def small(c: Constants, state: PlantState, g: Surface, steer_rad: float, throttle: float, brake: float) -> Stepped:
     """Stands for the plain step of the text above: what is tested is what becomes of a text."""
     x_m = state.x_m + (c.step_s * tan(throttle) + g.down_mps2 * brake)
     return Stepped(state._replace(x_m=x_m), Outputs(*(0.0,) * len(Outputs._fields)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.dynamic_single_track import UNSTABLE_SHARE, SingleTrack, lateral_step, single_track
-from vehicled.estimation.four_dof import Densities, Input, State, lowest_speed_mps, predict, transition
+from vehicled.estimation.four_dof import Densities, FourDofState, Input, lowest_speed_mps, predict, transition
 
 NAN = float("nan")
 L = 0.5
@@ -95,7 +95,7 @@ def test_nothing_blows_up(v: float, lateral: float, rate: float, tan_wheel: floa
 
 
 states = st.builds(
-    State,
+    FourDofState,
     x_m=st.floats(-100, 100),
     y_m=st.floats(-100, 100),
     yaw_rad=st.floats(-3.0, 3.0),
@@ -114,15 +114,15 @@ inputs = st.builds(
 )
 
 
-def _mean(q: Any, state: State, command: Input, dt_s: float) -> Any:
+def _mean(q: Any, state: FourDofState, command: Input, dt_s: float) -> Any:
     x, y, yaw, v = q.tolist()
-    moved = State(x, y, yaw, v, state.wheel_rad, DIAGONAL, state.yaw_rate_radps, state.lateral_mps)
+    moved = FourDofState(x, y, yaw, v, state.wheel_rad, DIAGONAL, state.yaw_rate_radps, state.lateral_mps)
     s = transition(VEHICLE, moved, command, dt_s, TRACK)
     return np.array((s.x_m, s.y_m, s.yaw_rad, s.speed_mps))
 
 
 @given(states, inputs, st.floats(1e-3, 0.02))
-def test_jacobian_is_that_of_the_step(state: State, command: Input, dt_s: float) -> None:
+def test_jacobian_is_that_of_the_step(state: FourDofState, command: Input, dt_s: float) -> None:
     """Forward and backward, with tyres."""
     q = np.array((state.x_m, state.y_m, state.yaw_rad, state.speed_mps))
     s = transition(VEHICLE, state, command, dt_s, TRACK)
@@ -140,7 +140,7 @@ def test_backward_is_forward_mirrored() -> None:
     noise = Densities(0.02, 0.01, 0.05, 0.3)
     ends = []
     for sign in (1.0, -1.0):
-        state = State(0.0, 0.0, 0.0, 0.0, 0.2, DIAGONAL)
+        state = FourDofState(0.0, 0.0, 0.0, 0.0, 0.2, DIAGONAL)
         for _ in range(100):
             state = predict(noise, VEHICLE, state, Input(0.6 * sign, 0.0, 0.2), 0.02)
         ends.append(state)
@@ -154,7 +154,7 @@ def test_backward_is_forward_mirrored() -> None:
 
 def test_braking_ends_at_rest_both_ways() -> None:
     for speed in (1.0, -1.0):
-        state = State(0.0, 0.0, 0.0, speed, 0.0, DIAGONAL)
+        state = FourDofState(0.0, 0.0, 0.0, speed, 0.0, DIAGONAL)
         for _ in range(200):
             state = predict(Densities(0.02, 0.01, 0.05, 0.3), VEHICLE, state, Input(0.0, 1.0, 0.0), 0.02)
             assert state.speed_mps * speed >= 0.0
@@ -167,7 +167,7 @@ def test_only_a_drive_with_reverse_or_brake_may_be_believed_to_go_backward() -> 
     assert lowest_speed_mps(DRIVE) == -math.inf
     one_way = replace(VEHICLE, drive=replace(DRIVE, reverse_share=0.0, brake_deceleration_mps2=0.0))
     assert lowest_speed_mps(one_way.drive) == 0.0
-    state = State(0.0, 0.0, 0.0, 0.01, 0.0, DIAGONAL)
+    state = FourDofState(0.0, 0.0, 0.0, 0.01, 0.0, DIAGONAL)
     for _ in range(20):
         state = predict(Densities(0.02, 0.01, 0.05, 0.3), one_way, state, Input(-1.0, 0.0, 0.0), 0.02)
     assert state.speed_mps == 0.0

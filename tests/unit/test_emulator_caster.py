@@ -19,7 +19,7 @@ from tests.ntrip_caster import crc24q
 from vehicled.core.messages import Corrections, Fault, FixType, GnssFix, Message, PortState
 from vehicled.core.ports import Pause, Reopen, Send
 from vehicled.profile.loading import load
-from vehicled.profile.schema import Device as DeviceTable
+from vehicled.profile.schema import DeviceTable as DeviceTable
 from vehicled.runtime.ports import make_port
 
 MS = 1_000_000

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.imu.n100 import N100Device, N100Params
-from drivers.msglink.codec import Decoder, encode
+from drivers.msglink.codec import MsglinkDecoder, encode
 from drivers.pwm_board.device import PwmBoard, PwmParams
 from drivers.ublox.device import UbloxDevice
-from drivers.ublox.settings import Params
+from drivers.ublox.settings import UbloxParams
 from sim_backend.__main__ import _main
 from sim_backend.emulators.failing import FULL_SCALE_MPS2, FailingEmulator
 from sim_backend.emulators.failures import KINDS, Failure, FailureError, parse_failure
@@ -42,7 +42,7 @@ EARTH_M = 6_371_000.0
 
 def gnss(*texts: str, seconds: int = 20) -> Bench:
     """A receiver that fails, over so many seconds from the start."""
-    params = Params(rate_hz=10.0, port="uart1", baud=460_800)
+    params = UbloxParams(rate_hz=10.0, port="uart1", baud=460_800)
     device = table("ublox", params, ("GnssFix",))
     failing = FailingEmulator(ublox("gnss", device, 3, START), [parse_failure(each) for each in texts], ("GnssFix",), 3, START)
     found = Bench(failing, UbloxDevice(params, [GnssFix], 10 * SECOND))
@@ -145,7 +145,7 @@ def test_a_receiver_has_failures_of_its_own() -> None:
 
 def test_without_a_failure_the_wrapper_changes_nothing() -> None:
     later = gnss("gnss:off@100+1", seconds=6)
-    params = Params(rate_hz=10.0, port="uart1", baud=460_800)
+    params = UbloxParams(rate_hz=10.0, port="uart1", baud=460_800)
     plain = Bench(ublox("gnss", table("ublox", params, ("GnssFix",)), 3, START), UbloxDevice(params, [GnssFix], 10 * SECOND))
     plain.run(START + 6 * SECOND, ublox_bench.samples(60))
     assert later.arrivals == plain.arrivals
@@ -349,7 +349,7 @@ def test_failures_work_on_the_message_link_too() -> None:
         emulator = FailingEmulator(MsgLinkEmulator(actuator=False), [parse_failure(text)], ("Heading",), 3, START)
         found = Bench(emulator)
         found.run(START + 4 * SECOND, ublox_bench.headings(60))
-        return Decoder().feed(found.received)
+        return MsglinkDecoder().feed(found.received)
 
     assert len(messages("heading:off@1+1")) == 39
     yaws = [one.yaw_rad for one in messages("heading:stuck@1+1") if isinstance(one, Heading)]
@@ -381,7 +381,7 @@ def motor(failure: str, *commands: ActuatorCommand) -> tuple[list[MotorStatus], 
         found.run(t_ns, [(t_ns, MotorStatus(t_ns, 0, 10.0, input_voltage_v=11.0))])
         found.send(encode(ActuatorCommand(t_ns, 0, 0.5, 0.0, 0.1, 0.0)))
     found.run(START + 4 * SECOND)
-    told = [one for one in Decoder().feed(found.received) if isinstance(one, MotorStatus)]
+    told = [one for one in MsglinkDecoder().feed(found.received) if isinstance(one, MotorStatus)]
     return told, found.commands
 
 
@@ -432,6 +432,6 @@ def test_headings_go_wrong_by_an_angle() -> None:
     found = Bench(emulator)
     sent = ublox_bench.headings(60)
     found.run(START + 4 * SECOND, sent)
-    got = [one for one in Decoder().feed(found.received) if isinstance(one, Heading)]
+    got = [one for one in MsglinkDecoder().feed(found.received) if isinstance(one, Heading)]
     assert got[25].yaw_rad - sent[25][1].yaw_rad == pytest.approx(0.5)
     assert got[5].yaw_rad == sent[5][1].yaw_rad

@@ -10,7 +10,7 @@ import pytest
 
 from drivers.vesc.appconf import UNREAD
 from drivers.vesc.canbus import CanSetpoint, SendMode, encode_can, split_comm
-from drivers.vesc.comm import Comm, Forward, Request, SelectiveRequest, Setpoint, decode_comm, encode_comm
+from drivers.vesc.comm import Comm, Forward, Request, SelectiveRequest, SetCommand, decode_comm, encode_comm
 from drivers.vesc.device import CAN_COMMANDS
 from drivers.vesc.faults import NAMES
 from drivers.vesc.uart import UartDecoder, frame_uart
@@ -78,7 +78,7 @@ def test_a_command_needs_no_longer_than_its_frames_do() -> None:
     both_ns = 18 * 10 * 1_000_000_000 // 115_200
     for wire, expected in (("vesc_can", bus), ("vesc_uart", [(both_ns, "throttle"), (both_ns, "steering")])):
         bench = Bench(device(wire))
-        data = b"".join(_frames(wire, Setpoint(Comm.SET_DUTY, 0.1), Setpoint(Comm.SET_SERVO_POS, 0.4)))
+        data = b"".join(_frames(wire, SetCommand(Comm.SET_DUTY, 0.1), SetCommand(Comm.SET_SERVO_POS, 0.4)))
         bench.emulator.on_rx(data, START_NS)
         bench.emulator.on_time(START_NS + 5 * MS)
         before, *commands = bench.emulator.take_commands()
@@ -156,11 +156,11 @@ def test_alive_and_servo_positions_and_the_time_out() -> None:
         emulator.on_rx(frame_uart(encode_comm(message)), START_NS + at_ms * MS)
         emulator.on_time(START_NS + (at_ms + 5) * MS)
 
-    say(0, Setpoint(Comm.SET_DUTY, 0.1))
+    say(0, SetCommand(Comm.SET_DUTY, 0.1))
     say(80, Request(Comm.ALIVE))
-    say(160, Setpoint(Comm.SET_SERVO_POS, 0.6))
+    say(160, SetCommand(Comm.SET_SERVO_POS, 0.6))
     assert not unit.timed_out
-    say(200, Setpoint(Comm.SET_SERVO_POS, 0.4))
+    say(200, SetCommand(Comm.SET_SERVO_POS, 0.4))
     assert unit.timed_out
     assert emulator.take_commands()[-1].throttle == 0.0
     # ALIVE ends the time-out and does not bring the command back.
@@ -357,7 +357,7 @@ def _command(t_ms: int) -> ActuatorCommand:
     return ActuatorCommand(t_ms, t_ms, 0.0, t_ms / 1000.0, 0.1, 0.0, Mode.AUTO)
 
 
-def _frames(wire: str, motor: Setpoint, servo: Setpoint) -> list[bytes]:
+def _frames(wire: str, motor: SetCommand, servo: SetCommand) -> list[bytes]:
     if wire == "vesc_uart":
         return [frame_uart(encode_comm(motor)), frame_uart(encode_comm(servo))]
     return [

@@ -4,7 +4,7 @@ import pytest
 
 from vehicled.core.messages import ImuSample
 from vehicled.estimation.counters import GATES, MAX_REJECTED, MAX_STRIKES, GateCounters, InputCounters
-from vehicled.estimation.gyro import Gyro
+from vehicled.estimation.gyro import YawRateGyro
 from vehicled.estimation.ins.inertial import Queue
 from vehicled.estimation.planar.inputs import GyroHistory
 
@@ -27,7 +27,7 @@ def test_counts_stay_within_the_fields_of_the_estimate() -> None:
 def test_samples_of_the_inertial_unit_count_in_their_filter(kind: str) -> None:
     counters = InputCounters()
     add = {
-        "ekf4": Gyro(0.1, 1.0, counters).observe,
+        "ekf4": YawRateGyro(0.1, 1.0, counters).observe,
         "planar": GyroHistory(10**9, 10**8, counters).append,
         "ins": Queue(0.1, counters).observe,
     }[kind]

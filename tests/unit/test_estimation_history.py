@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vehicled.core.messages import ImuSample
 from vehicled.estimation.counters import InputCounters
-from vehicled.estimation.gyro import Gyro
+from vehicled.estimation.gyro import YawRateGyro
 from vehicled.estimation.history import CommandHistory
 
 MS = 1_000_000
@@ -46,7 +46,7 @@ def _sample(t_ns: int, rate: float, saturated: bool = False) -> ImuSample:
 
 
 def test_gyro_means_over_the_interval_and_goes_stale() -> None:
-    gyro = Gyro(fresh_s=0.05, rest_s=1.0, counters=InputCounters())
+    gyro = YawRateGyro(fresh_s=0.05, rest_s=1.0, counters=InputCounters())
     assert math.isnan(gyro.rate_radps(0))
     for k, rate in enumerate((0.1, 0.2, 0.6)):
         gyro.observe(_sample(k * MS, rate))
@@ -59,7 +59,7 @@ def test_gyro_means_over_the_interval_and_goes_stale() -> None:
 
 
 def test_gyro_learns_its_bias_only_at_rest() -> None:
-    gyro = Gyro(fresh_s=0.05, rest_s=1.0, counters=InputCounters())
+    gyro = YawRateGyro(fresh_s=0.05, rest_s=1.0, counters=InputCounters())
 
     def run(start_ms: int, rate: float, standing: bool) -> None:
         for t in range(start_ms, start_ms + 3000, 5):
@@ -77,7 +77,7 @@ def test_gyro_learns_its_bias_only_at_rest() -> None:
 
 def test_gyro_refuses_what_cannot_be_and_recovers_from_a_stamp_of_the_future() -> None:
     counters = InputCounters()
-    gyro = Gyro(fresh_s=0.05, rest_s=1.0, counters=counters)
+    gyro = YawRateGyro(fresh_s=0.05, rest_s=1.0, counters=counters)
     for bad in (_sample(0, math.nan), _sample(0, 1e9), _sample(0, 0.1, saturated=True)):
         gyro.observe(bad)
     assert counters.ignored == 3

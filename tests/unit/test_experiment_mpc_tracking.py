@@ -83,7 +83,7 @@ def test_ours_is_nearer_on_the_true_state(found: dict[str, Any]) -> None:
 
 
 def test_ours_is_shown_beside_the_published(found: dict[str, Any]) -> None:
-    notes, rows = Notes(), msgspec.convert(found["ours"], list[mpc_tracking.Row])
+    notes, rows = Notes(), msgspec.convert(found["ours"], list[mpc_tracking.TrackingRow])
     mpc_tracking._show(notes, rows, "inner")
     assert [title.split()[0] for title, _, _ in notes.tables] == ["mean", "max"]
     for _, columns, lines in notes.tables:

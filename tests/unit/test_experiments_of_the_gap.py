@@ -13,7 +13,7 @@ from tests import reference_bench
 from vehicled.cli import main
 from vehicled.daemon.app import SetupError
 from vehicled.offline.gap.gap import ALL, Gap, compare_sets
-from vehicled.offline.gap.quantities import Measured
+from vehicled.offline.gap.quantities import MeasuredRun
 from vehicled.offline.gap.runs import JudgedRun, RunSet
 from vehicled.offline.replications.experiments import ins_check, sim_to_real, vepd
 from vehicled.offline.sensors.truth import series
@@ -33,7 +33,12 @@ def gap_of(errors: dict[str, float]) -> Gap:
                 values = {"E": 0.1 + error + 0.01 * float(random.random()), "S": 0.1, "position": 0.0, "heading": 0.0, "nis": 1.0}
                 found.append(
                     JudgedRun(
-                        name=f"{k}", path="", manoeuvre=manoeuvre, measured=Measured(values, 20.0, 1.0), truth_hz=50.0, rates_hz={}
+                        name=f"{k}",
+                        path="",
+                        manoeuvre=manoeuvre,
+                        measured=MeasuredRun(values, 20.0, 1.0),
+                        truth_hz=50.0,
+                        rates_hz={},
                     )
                 )
         return RunSet(label, found)

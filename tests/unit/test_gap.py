@@ -21,19 +21,19 @@ from vehicled.core.messages import GnssFix
 from vehicled.daemon.reference import too_coarse
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.gap import ALL, compare_sets
-from vehicled.offline.gap.quantities import JudgeTrack, Measured, flatness, measure
-from vehicled.offline.gap.runs import JudgedRun, RunSet, Task, find, rates_hz_of
+from vehicled.offline.gap.quantities import JudgeTrack, MeasuredRun, flatness, measure
+from vehicled.offline.gap.runs import JudgedRun, JudgingTask, RunSet, find, rates_hz_of
 from vehicled.offline.gap.statistics import DISTANCES, compare, labellings, wasserstein
-from vehicled.offline.recordings.recording import Truth
-from vehicled.offline.studies.conduct import Row
-from vehicled.offline.studies.table import Table
+from vehicled.offline.recordings.recording import RecordedTruth
+from vehicled.offline.studies.conduct import RunRow
+from vehicled.offline.studies.table import RunTable
 
 SECOND = 1_000_000_000
 
 
-def truth_of(t_s: np.ndarray, speed: np.ndarray) -> Truth:
+def truth_of(t_s: np.ndarray, speed: np.ndarray) -> RecordedTruth:
     nothing = np.zeros(len(t_s))
-    return Truth(np.round(t_s * 1e9).astype(np.int64), nothing, nothing, nothing, speed)
+    return RecordedTruth(np.round(t_s * 1e9).astype(np.int64), nothing, nothing, nothing, speed)
 
 
 def track_of(t_s: np.ndarray, speed: np.ndarray, **columns: np.ndarray) -> JudgeTrack:
@@ -44,7 +44,7 @@ def track_of(t_s: np.ndarray, speed: np.ndarray, **columns: np.ndarray) -> Judge
 
 def run_of(values: np.ndarray, manoeuvre: str = "", name: str = "r", duration_s: float = 10.0) -> JudgedRun:
     quantities = {"E": float(values[0]), "S": float(values[1]), "position": 0.0, "heading": 0.0, "nis": 1.0}
-    measured = Measured(quantities, duration_s, 1.0)
+    measured = MeasuredRun(quantities, duration_s, 1.0)
     return JudgedRun(name=name, path=name, manoeuvre=manoeuvre, measured=measured, truth_hz=50.0, rates_hz={"GnssFix": 10.0})
 
 
@@ -259,12 +259,12 @@ def study(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("study")
     runs = [(name, k) for name in ("alike", "noisy") for k in range(5)]
     source = 'keep_logs = "all"\n[factors]\nsensor.cases.alike = {}\nsensor.cases.noisy = {}\nseed = [0, 1, 2, 3, 4]\n'
-    with Table(folder, create=True) as table:
+    with RunTable(folder, create=True) as table:
         table.keep_facts({"version": "1", "source": source, "path": str(folder / "sensors.toml")})
         table.plan([(n, f"{n:016x}", {"sensor": name, "seed": k}) for n, (name, k) in enumerate(runs)], first=True)
         for n, (name, k) in enumerate(runs):
             log = str(folders[name] / f"run{k}.csv")
-            table.add(Row(key=f"{n:016x}", number=n, levels={}, outcome="finished", why="", log=log))
+            table.add(RunRow(key=f"{n:016x}", number=n, levels={}, outcome="finished", why="", log=log))
     return folder
 
 
@@ -345,7 +345,7 @@ def test_folders_of_a_study_are_no_manoeuvres(tmp_path: Path) -> None:
     for folder in ("0123456789abcdef", "circle"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "run.csv").touch()
-    assert [run.folder for run in find([tmp_path], Task(judge="ekf4", mapping="map.toml"))] == ["", "circle"]
+    assert [run.folder for run in find([tmp_path], JudgingTask(judge="ekf4", mapping="map.toml"))] == ["", "circle"]
 
 
 MAPPING = """

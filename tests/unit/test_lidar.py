@@ -137,11 +137,11 @@ def test_the_world_sends_scans_by_the_device_and_the_same_seed_gives_the_same_by
         world = World(profile, course, seed, START)
         return [data for _, number, data in world.advance(START + SECOND) if number == port]
 
-    from drivers.msglink.codec import Decoder
+    from drivers.msglink.codec import MsglinkDecoder
 
     first = scans(7)
     assert first == scans(7) != scans(8)
-    found = [message for data in first for message in Decoder().feed(data) if isinstance(message, LaserScan)]
+    found = [message for data in first for message in MsglinkDecoder().feed(data) if isinstance(message, LaserScan)]
     assert 18 <= len(found) == len(first) <= 20
     assert all(len(each.ranges_m) == 541 for each in found)
     assert (found[0].x_m, found[0].y_m) == (0.45, 0.0)

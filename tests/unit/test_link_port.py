@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from tests.busy_computer import DEADLINE_S
-from vehicled.core.link import Decoder, Hello, Kind, encode, encode_hello, encode_lost
+from vehicled.core.link import Hello, LinkDecoder, LinkFrameKind, encode, encode_hello, encode_lost
 from vehicled.core.messages import Message
 from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.connection import Link, LinkClosedError
@@ -43,7 +43,7 @@ def test_a_silent_simulator_is_the_end(linked: tuple[LinkTransport, socket.socke
 
 def test_a_daemon_that_stood_still_does_not_blame_the_simulator(linked: tuple[LinkTransport, socket.socket]) -> None:
     transport, theirs = linked
-    theirs.sendall(encode(Kind.DATA, 0, 0, b"waiting to be read"))
+    theirs.sendall(encode(LinkFrameKind.DATA, 0, 0, b"waiting to be read"))
     transport.transmit([], time.monotonic_ns() + 10_000_000_000)
 
 
@@ -51,15 +51,15 @@ def test_what_a_stopped_simulator_does_not_read_is_kept_in_order(linked: tuple[L
     transport, theirs = linked
     transport._link.sock.setblocking(False)
     # The simulator sends once, so that it is not silent, and reads nothing for longer than the kernel's buffer lasts.
-    theirs.sendall(encode(Kind.DATA, 0, 0, b"waiting to be read"))
+    theirs.sendall(encode(LinkFrameKind.DATA, 0, 0, b"waiting to be read"))
     beats_ns = [time.monotonic_ns() + k * HEARTBEAT_NS for k in range(3000)]
     for beat_ns in beats_ns:
         transport.transmit([], beat_ns)
     theirs.setblocking(False)
-    decoder, found = Decoder(), list[int]()
+    decoder, found = LinkDecoder(), list[int]()
     while len(found) < len(beats_ns) + 1:
         with suppress(BlockingIOError):
-            found += [t_ns for kind, _, t_ns, _ in decoder.feed(theirs.recv(1 << 16)) if kind is not Kind.HELLO]
+            found += [t_ns for kind, _, t_ns, _ in decoder.feed(theirs.recv(1 << 16)) if kind is not LinkFrameKind.HELLO]
         transport.transmit([], beats_ns[-1] + HEARTBEAT_NS)
     assert found == [*beats_ns, beats_ns[-1] + HEARTBEAT_NS]
 
@@ -67,7 +67,7 @@ def test_what_a_stopped_simulator_does_not_read_is_kept_in_order(linked: tuple[L
 def test_a_simulator_that_never_reads_ends_the_run(linked: tuple[LinkTransport, socket.socket]) -> None:
     transport, theirs = linked
     transport._link.sock.setblocking(False)
-    theirs.sendall(encode(Kind.DATA, 0, 0, b"waiting to be read"))
+    theirs.sendall(encode(LinkFrameKind.DATA, 0, 0, b"waiting to be read"))
     begin_ns = time.monotonic_ns()
 
     def beat_for_ever() -> None:
@@ -104,8 +104,8 @@ Grants = Callable[[int], list[bytes]]
         (lambda now: [grant(now), grant(now - 1)], "its time went back"),
         (lambda now: [grant(now + 2 * SECOND)], "ahead of the run"),
         (lambda now: [grant(now, lost_ns=3600 * SECOND)], "more than the run has lasted"),
-        (lambda now: [encode(Kind.DATA, 7, 0, b"x")], "port number 7"),
-        (lambda now: [encode(Kind.GRANT, 0, now, b"short")], "carries"),
+        (lambda now: [encode(LinkFrameKind.DATA, 7, 0, b"x")], "port number 7"),
+        (lambda now: [encode(LinkFrameKind.GRANT, 0, now, b"short")], "carries"),
     ],
 )
 def test_a_paced_simulator_that_keeps_no_time_ends_the_run(
@@ -131,7 +131,7 @@ def test_a_paced_simulator_whose_time_stands_ends_the_run(paced: tuple[LinkTrans
             group.start_soon(transport.serve, _Host())
             for k in range(200):
                 # It sends, and crawls by a nanosecond: the clock of the run would pause for ever.
-                theirs.sendall(grant(stands + k) + encode(Kind.DATA, 0, 0, b"x"))
+                theirs.sendall(grant(stands + k) + encode(LinkFrameKind.DATA, 0, 0, b"x"))
                 await anyio.sleep(0.01)
                 transport.transmit([], clock.now_ns())
 
@@ -146,7 +146,7 @@ def test_a_link_that_carries_a_byte_now_and_then_is_silent(linked: tuple[LinkTra
     async def serve() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(transport.serve, _Host())
-            for byte in encode(Kind.DATA, 0, 0, bytes(1000)):
+            for byte in encode(LinkFrameKind.DATA, 0, 0, bytes(1000)):
                 theirs.sendall(bytes([byte]))
                 await anyio.sleep(0.01)
                 transport.transmit([], time.monotonic_ns())
@@ -157,4 +157,4 @@ def test_a_link_that_carries_a_byte_now_and_then_is_silent(linked: tuple[LinkTra
 
 
 def grant(t_ns: int, lost_ns: int = 0) -> bytes:
-    return encode_lost(Kind.GRANT, t_ns, lost_ns)
+    return encode_lost(LinkFrameKind.GRANT, t_ns, lost_ns)

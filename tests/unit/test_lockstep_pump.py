@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.core.link import Frame, Hello, Kind
+from vehicled.core.link import Frame, Hello, LinkFrameKind
 from vehicled.core.link_time import MAX_STEP_NS
 from vehicled.daemon.machine import Outgoing
 from vehicled.runtime.ending import Ending, Outcome
@@ -112,11 +112,11 @@ def run(send: Callable[[int, int], Iterable[Frame]], *, turns: int = 1000, wait_
 
 
 def grant(t_ns: int) -> Frame:
-    return Kind.GRANT, 0, t_ns, b""
+    return LinkFrameKind.GRANT, 0, t_ns, b""
 
 
 def data(t_ns: int, port: int = 0) -> Frame:
-    return Kind.DATA, port, t_ns, b"x"
+    return LinkFrameKind.DATA, port, t_ns, b"x"
 
 
 def after(count: int, hostile: Callable[[int], Iterable[Frame]]) -> Callable[[int, int], Iterable[Frame]]:
@@ -136,9 +136,12 @@ def after(count: int, hostile: Callable[[int], Iterable[Frame]]) -> Callable[[in
         (lambda asked: [data(asked, port=2), grant(asked)], "a port that it did not announce"),
         (lambda asked: [grant(asked - PERIOD)], "no time for 5 s, although it sends"),
         (lambda asked: [data(asked - PERIOD)] * 50, "no time for 5 s, although it sends"),
-        (lambda asked: [(Kind.SYNC, 0, 0, b""), (Kind.HELLO, 0, 0, b"{}"), (Kind.LINE, 0, 0, b"")], "no time for 5 s"),
+        (
+            lambda asked: [(LinkFrameKind.SYNC, 0, 0, b""), (LinkFrameKind.HELLO, 0, 0, b"{}"), (LinkFrameKind.LINE, 0, 0, b"")],
+            "no time for 5 s",
+        ),
         (lambda asked: [], "no time for 5 s"),
-        (lambda asked: [(Kind.BYE, 0, 0, b"\x1b]0;owned\x07" + b"A" * 100_000)], r"\u001b]0;owned\u0007AAA"),
+        (lambda asked: [(LinkFrameKind.BYE, 0, 0, b"\x1b]0;owned\x07" + b"A" * 100_000)], r"\u001b]0;owned\u0007AAA"),
     ],
 )  # fmt: skip
 def test_a_simulator_that_keeps_no_time_is_ended_with_a_reason(hostile: Callable[[int], Iterable[Frame]], said: str) -> None:
@@ -183,12 +186,12 @@ def test_bytes_that_are_a_little_late_are_taken() -> None:
     assert ending.why == "done"
 
 
-kinds = st.sampled_from([Kind.DATA, Kind.GRANT, Kind.GRANT, Kind.SYNC, Kind.DONE])
+kinds = st.sampled_from([LinkFrameKind.DATA, LinkFrameKind.GRANT, LinkFrameKind.GRANT, LinkFrameKind.SYNC, LinkFrameKind.DONE])
 steps = st.integers(-3 * PERIOD, 3 * PERIOD) | st.integers(-(2**63), 2**63 - 1) | st.just(0)
 
 
 @given(st.lists(st.lists(st.tuples(kinds, st.integers(0, 3), steps), max_size=4), min_size=1, max_size=12))
-def test_any_frames_end_the_run_sooner_or_later(batches: list[list[tuple[Kind, int, int]]]) -> None:
+def test_any_frames_end_the_run_sooner_or_later(batches: list[list[tuple[LinkFrameKind, int, int]]]) -> None:
     def send(batch: int, asked_ns: int) -> list[Frame]:
         return [
             (kind, port, max(-(2**63), min(asked_ns + step, 2**63 - 1)), b"") for kind, port, step in batches[batch % len(batches)]

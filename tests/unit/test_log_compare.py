@@ -13,7 +13,7 @@ from vehicled.core.messages import ControlCommand, EstimatorStatus, GroundTruth,
 from vehicled.log.errors import LogError
 from vehicled.offline.analysis.compare.blocks import Counts, Quantile, Ratio
 from vehicled.offline.analysis.compare.comparison import Comparison, MetricComparison, compare, judge
-from vehicled.offline.analysis.compare.gather import Measure, Run, gather
+from vehicled.offline.analysis.compare.gather import Measure, RunStatistics, gather
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_json
 
@@ -136,7 +136,7 @@ def test_a_file_that_is_none(tmp_path: Path, logs: dict[str, str]) -> None:
 # ------------------------------------------------------------------ statistics
 
 
-def synthetic(rng: np.random.Generator, shift: float, blocks: int = 40) -> Run:
+def synthetic(rng: np.random.Generator, shift: float, blocks: int = 40) -> RunStatistics:
     """A run whose samples remember the ones before over a fifth of a block."""
     noise = np.empty(blocks * 50)
     state = 0.0
@@ -149,7 +149,7 @@ def synthetic(rng: np.random.Generator, shift: float, blocks: int = 40) -> Run:
     counts.add(block, values.astype(np.int64))
     mean.add(block, values)
     statistics = {Measure("a", "p50", "us", 0.0): Quantile(counts, 0.5, 1e3), Measure("a", "mean", "us", 0.0): mean}
-    return Run(["x"], bench.header(), blocks, 10**9, statistics, {}, [])  # type: ignore[arg-type]
+    return RunStatistics(["x"], bench.header(), blocks, 10**9, statistics, {}, [])  # type: ignore[arg-type]
 
 
 def test_intervals_cover_and_false_alarms_are_rare() -> None:

@@ -21,7 +21,7 @@ from vehicled.log.schema import Attachment, RunHeader, TaskRow
 from vehicled.offline.analysis.plot import plot
 from vehicled.offline.analysis.report.page import render, write_report
 from vehicled.offline.analysis.report.scan import Findings
-from vehicled.offline.analysis.report.thin import COLUMNS, Axis, States, Thinned
+from vehicled.offline.analysis.report.thin import COLUMNS, States, Thinned, TimeAxis
 from vehicled.offline.analysis.report.verdict import stop_story, verdict
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_json
@@ -390,7 +390,7 @@ def test_the_command_writes_beside_the_log_or_where_told(full, tmp_path, capsys)
 
 
 def test_thinning_keeps_every_spike_and_its_place():
-    axis = Axis(0, 1_000_000 * 1_000)
+    axis = TimeAxis(0, 1_000_000 * 1_000)
     t_ns = np.arange(1_000_000) * 1_000
     values = np.zeros(1_000_000)
     values[123_456] = 9.0
@@ -405,7 +405,7 @@ def test_thinning_keeps_every_spike_and_its_place():
 
 
 def test_times_outside_of_the_run_are_not_drawn():
-    axis = Axis(1_000_000, 2_000_000)
+    axis = TimeAxis(1_000_000, 2_000_000)
     assert axis.columns(np.array([0, 1_000_000, 2_000_000, 3_000_000, -(2**62)])).tolist() == [-1, 0, COLUMNS - 1, -1, -1]
 
 

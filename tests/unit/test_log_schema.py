@@ -12,8 +12,8 @@ from vehicled.log.errors import LogError
 from vehicled.log.schema import (
     CHANNELS,
     LOG_VERSION,
+    ChunkStream,
     RunHeader,
-    Stream,
     TaskRow,
     age_key,
     is_log_name,
@@ -47,7 +47,7 @@ def test_every_message_type_has_one_channel_and_a_ros_schema():
 
 
 def test_inputs_of_the_machine_are_lossless():
-    lossless = {message for message, channel in CHANNELS.items() if channel.stream is not Stream.DERIVED}
+    lossless = {message for message, channel in CHANNELS.items() if channel.stream is not ChunkStream.DERIVED}
     assert lossless >= {messages.WireChunk, messages.TaskTick, messages.OperatorCommand, messages.PortEvent}
     assert messages.StateEstimate not in lossless
 

@@ -3,7 +3,7 @@
 import json
 
 from vehicled.core.messages import Cause, Direction, Event, ImuSample, OperatorAction, OperatorCommand, TaskTick, WireChunk
-from vehicled.log.frames import Decoder, LogFrameKind
+from vehicled.log.frames import FrameDecoder, LogFrameKind
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.outbox import FrameQueue
 from vehicled.log.schema import CHANNELS
@@ -29,7 +29,7 @@ def drain(sink):
 def content(data):
     """[(frame number, sequence, log time, message)] of all frames."""
     found = []
-    for number, (kind, payload) in enumerate(Decoder().feed(bytes(data))):
+    for number, (kind, payload) in enumerate(FrameDecoder().feed(bytes(data))):
         assert kind is LogFrameKind.RECORDS
         for at, length, channel, sequence, log_time in message_heads(payload):
             body = payload[at + MESSAGE_HEAD.size :][:length]
@@ -156,8 +156,8 @@ def test_frames_cut_anywhere_are_the_same_frames():
         sink.record(imu(n), n)
     sink.close_chunks(60)
     data = bytes(drain(sink)) * 3
-    whole = list(Decoder().feed(data))
+    whole = list(FrameDecoder().feed(data))
     for step in (1, 7, 4096):
-        decoder = Decoder()
+        decoder = FrameDecoder()
         assert [frame for at in range(0, len(data), step) for frame in decoder.feed(data[at : at + step])] == whole
         assert decoder.rest == 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from drivers.msglink.codec import Decoder, encode
+from drivers.msglink.codec import MsglinkDecoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.control.interface import Controller
@@ -45,7 +45,7 @@ from vehicled.paths.datum import LOT_17
 from vehicled.run.session import NoLog
 from vehicled.runtime.ending import EndConditions
 from vehicled.safety.gate import Gate
-from vehicled.safety.monitors.sources import Source
+from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.supervisor import Supervisor
 
 MS = 1_000_000
@@ -131,8 +131,8 @@ class Rig:
             devices={port: MsgLinkDevice(MsgLinkParams(), types, COMMAND_LIFETIME_NS) for port, types in accepts.items()},
             actuator="drive",
             pipeline=self.pipeline(
-                Source(name="imu", message=ImuSample, silence_ns=50 * MS),
-                Source(name="gnss", message=GnssFix, silence_ns=500 * MS),
+                MonitoredSource(name="imu", message=ImuSample, silence_ns=50 * MS),
+                MonitoredSource(name="gnss", message=GnssFix, silence_ns=500 * MS),
             ),
             rates={
                 name: RateRow(rate_hz=rate, deadline_ns=10 * MS)
@@ -149,7 +149,7 @@ class Rig:
             self.machine.on_port(port, PortState.OPENED, "test", START)
         self.frames: list[tuple[int, str, bytes]] = []
 
-    def pipeline(self, *sources: Source) -> Pipeline:
+    def pipeline(self, *sources: MonitoredSource) -> Pipeline:
         return Pipeline(
             sources=sources,
             vehicle=VEHICLE,
@@ -189,7 +189,7 @@ def sent(outgoing: Sequence[Outgoing]) -> list[tuple[int, str, bytes]]:
 
 
 def commands(frames: list[tuple[int, str, bytes]]) -> list[ActuatorCommand]:
-    decoder = Decoder()
+    decoder = MsglinkDecoder()
     return [m for _, _, data in frames for m in decoder.feed(data) if isinstance(m, ActuatorCommand)]
 
 

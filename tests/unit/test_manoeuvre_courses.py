@@ -15,7 +15,7 @@ from vehicled.paths.catalog import load_course, names, parameters
 from vehicled.paths.course import Course
 from vehicled.paths.formulas import smooth_step
 from vehicled.paths.manoeuvres import clothoids
-from vehicled.paths.markings import Body, Lane, LanePassage, Markings
+from vehicled.paths.markings import BodyRectangle, Lane, LanePassage, Markings
 from vehicled.paths.stored import from_json, to_json
 
 HMMWV = {"width_m": 2.16, "centre_m": 1.69}
@@ -157,7 +157,7 @@ def test_smooth_step_and_clothoid() -> None:
     assert points[-1] == pytest.approx([np.trapezoid(np.cos(heading), fine), np.trapezoid(np.sin(heading), fine)], abs=1e-5)
 
 
-def _drive(course: Course, body: Body, aside_m: float = 0.0) -> LanePassage:
+def _drive(course: Course, body: BodyRectangle, aside_m: float = 0.0) -> LanePassage:
     """The middle of the rear axle along the line, shifted to the left."""
     passing = LanePassage(course.markings, body)
     for x, y, yaw in zip(course.x_m, course.y_m, course.yaw_rad, strict=True):
@@ -167,7 +167,7 @@ def _drive(course: Course, body: Body, aside_m: float = 0.0) -> LanePassage:
 
 @pytest.mark.parametrize("name", ["iso_3888_1", "iso_3888_2", "thesis_dlc35", "slalom"])
 def test_the_line_itself_passes(name: str) -> None:
-    passing = _drive(load_course(name, width_m=1.8, centre_m=1.35), Body(3.6, 0.9, 1.8))
+    passing = _drive(load_course(name, width_m=1.8, centre_m=1.35), BodyRectangle(3.6, 0.9, 1.8))
     assert passing.verdict.startswith("passed"), passing.verdict
     assert 0.0 < passing.room_m < 0.5
 
@@ -175,19 +175,19 @@ def test_the_line_itself_passes(name: str) -> None:
 def test_a_corner_outside_or_a_missed_box_fails() -> None:
     course = load_course("iso_3888_1", width_m=1.8)
     # Lane A leaves (1.1 w + 0.25 - w) / 2 = 0.215 m on either side.
-    assert _drive(course, Body(3.6, 0.9, 1.8), 0.1).failures == []
-    failed = _drive(course, Body(3.6, 0.9, 1.8), 0.3)
+    assert _drive(course, BodyRectangle(3.6, 0.9, 1.8), 0.1).failures == []
+    failed = _drive(course, BodyRectangle(3.6, 0.9, 1.8), 0.3)
     assert failed.verdict.startswith("failed: lane A left by 0.0")
     assert "left corner" in failed.verdict
     boxes = load_course("thesis_st5")
-    assert _drive(boxes, Body(3.6, 0.9, 1.8), 0.45).failures == []
-    missed = _drive(boxes, Body(3.6, 0.9, 1.8), 0.55)
+    assert _drive(boxes, BodyRectangle(3.6, 0.9, 1.8), 0.45).failures == []
+    missed = _drive(boxes, BodyRectangle(3.6, 0.9, 1.8), 0.55)
     assert "120 of 120 waypoint boxes missed" in missed.verdict
 
 
 def test_a_stop_half_way_is_not_a_pass() -> None:
     course = load_course("iso_3888_1", width_m=1.8)
-    passing = LanePassage(course.markings, Body(3.6, 0.9, 1.8))
+    passing = LanePassage(course.markings, BodyRectangle(3.6, 0.9, 1.8))
     half = course.markings.lanes[1].x_m
     for x, y, yaw in zip(course.x_m, course.y_m, course.yaw_rad, strict=True):
         if x < half:
@@ -202,8 +202,8 @@ def test_turning_course_and_drive_changes_no_verdict(angle: float, aside: float)
     c, s = math.cos(angle), math.sin(angle)
     lane = Lane("A", c * 5.0, s * 5.0, angle, 10.0, 2.5)
     straight, turned = (
-        LanePassage(Markings((Lane("A", 5.0, 0.0, 0.0, 10.0, 2.5),)), Body(3, 1, 2)),
-        LanePassage(Markings((lane,)), Body(3, 1, 2)),
+        LanePassage(Markings((Lane("A", 5.0, 0.0, 0.0, 10.0, 2.5),)), BodyRectangle(3, 1, 2)),
+        LanePassage(Markings((lane,)), BodyRectangle(3, 1, 2)),
     )
     for way in np.arange(0.0, 20.0, 0.5):
         straight.update(way, aside, 0.0)
@@ -219,7 +219,7 @@ _places = st.tuples(st.floats(-6.0, 6.0), st.floats(-6.0, 6.0))
 def test_a_box_is_met_by_a_way_that_touches_it(
     boxes: list[tuple[float, float]], way: list[tuple[float, float]], side: float
 ) -> None:
-    passing = LanePassage(Markings(boxes_m=tuple(boxes), box_side_m=side), Body(3, 1, 2))
+    passing = LanePassage(Markings(boxes_m=tuple(boxes), box_side_m=side), BodyRectangle(3, 1, 2))
     for x, y in way:
         passing.update(x, y, 0.0)
     met = len(boxes) - int(next((text.split()[0] for text in passing.failures), "0"))

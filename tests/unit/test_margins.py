@@ -32,7 +32,7 @@ from vehicled.safety import rule as rules
 from vehicled.safety.margins import rows, standings
 from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors import Monitors
-from vehicled.safety.monitors.sources import Source
+from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.rule import RuleInputs, Sense
 from vehicled.safety.supervisor import Supervisor
 
@@ -40,7 +40,7 @@ PROFILE = load_profile("art")
 LIMITS = replace(PROFILE.limits, corridor_m=2.0, battery_low_v=10.0, battery_empty_v=9.0)
 PROMISED = (GnssFix, ImuSample, LaserScan, ObstacleRange)
 KINDS = (*PROMISED, MotorStatus)
-SOURCES = [Source(name=kind.__name__, message=kind, silence_ns=10**8) for kind in PROMISED]
+SOURCES = [MonitoredSource(name=kind.__name__, message=kind, silence_ns=10**8) for kind in PROMISED]
 
 SILENCES_S = (
     0.1, LIMITS.gnss_silence_s, LIMITS.imu_silence_s, LIMITS.estimate_silence_s, LIMITS.control_silence_s, LIMITS.loop_silence_s,

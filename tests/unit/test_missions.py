@@ -13,7 +13,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import course_from_bytes
 from vehicled.paths.mission import ItemError, Mission, MissionItem, changed_speed
-from vehicled.paths.mission_commands import COMMANDS, Kind
+from vehicled.paths.mission_commands import COMMANDS, CommandEffect
 from vehicled.paths.waits import MAX_WAIT_S
 
 Row = tuple[Any, ...]
@@ -70,9 +70,9 @@ def test_every_command_is_driven_named_or_refused(number: int) -> None:
     name, kind = COMMANDS.get(number, ("", None))
     params = {178: (1.0, 0.5), 93: (3.0,)}.get(number, ())
     rows = [ALL[0], ALL[1], waypoint(2, *params, command=number), ALL[3]]
-    if kind is Kind.DRIVEN and number != 20:
+    if kind is CommandEffect.DRIVEN and number != 20:
         assert "ignored" not in told(read(*rows))
-    elif kind is Kind.HARMLESS:
+    elif kind is CommandEffect.HARMLESS:
         course = read(*rows)
         assert f"ignored: command {number} ({name}): it moves nothing (line 4)" in told(course)
         assert (course.waypoints, course.waits) == (3, ())

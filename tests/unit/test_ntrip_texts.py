@@ -6,10 +6,10 @@ from math import nan, pi, radians
 
 import pytest
 
-from drivers.ntrip.body import Chunked, Gzip, Identity
+from drivers.ntrip.body import Chunked, Gzip, IdentityBody
 from drivers.ntrip.codec import Credentials, HeadReader, encode_request
 from drivers.ntrip.gga import encode_gga, is_usable
-from drivers.ntrip.sourcetable import MAX_STREAMS, MAX_TABLE_BYTES, Closest, SourceTableReader, Stream, parse_stream
+from drivers.ntrip.sourcetable import MAX_STREAMS, MAX_TABLE_BYTES, Closest, Mountpoint, SourceTableReader, parse_stream
 from tests.ntrip_caster import TABLE
 from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 
@@ -167,7 +167,7 @@ def test_what_is_called_gzip_and_is_none_passes():
 
 
 def test_a_length_ends_the_body():
-    decoder = Identity(5)
+    decoder = IdentityBody(5)
     assert decoder.feed(b"abc") == [b"abc"]
     assert not decoder.ended
     assert decoder.feed(b"defg") == [b"de"]
@@ -186,15 +186,15 @@ def test_the_table_of_the_test_caster():
 @pytest.mark.parametrize(
     ("line", "record"),
     [
-        ("STR;ONLY", Stream("ONLY")),
-        ("STR;A;;;;x;;;;north;400", Stream("A")),
-        ("STR;A;;;;;;;;91.0;-361", Stream("A")),
-        ("STR;A;;;;;;;;nan;inf", Stream("A")),
-        ("STR;A;;;;;;;;-45.0;315.0", Stream("A", latitude_rad=-pi / 4, longitude_rad=-pi / 4)),
+        ("STR;ONLY", Mountpoint("ONLY")),
+        ("STR;A;;;;x;;;;north;400", Mountpoint("A")),
+        ("STR;A;;;;;;;;91.0;-361", Mountpoint("A")),
+        ("STR;A;;;;;;;;nan;inf", Mountpoint("A")),
+        ("STR;A;;;;;;;;-45.0;315.0", Mountpoint("A", latitude_rad=-pi / 4, longitude_rad=-pi / 4)),
         ("CAS;h;99999999999", None),
         ("NET;n;o;b;Y", None),
-        ('STR;A;"open;quote', Stream("A")),
-        ('STR;A;"a;b";c;d;e;f;g;h;45.0;-45.0', Stream("A", pi / 4, -pi / 4)),
+        ('STR;A;"open;quote', Mountpoint("A")),
+        ('STR;A;"a;b";c;d;e;f;g;h;45.0;-45.0', Mountpoint("A", pi / 4, -pi / 4)),
         ("STR;", None),
         ("STR", None),
         ("XYZ;a", None),
@@ -225,7 +225,7 @@ def test_names_that_were_probably_meant():
     def closest(wanted: str) -> str:
         search = Closest(wanted)
         for name in names:
-            search.add([Stream(name)])
+            search.add([Mountpoint(name)])
         return search.names()[0]
 
     assert closest("cors02rtcm3") == "CORS02RTCM3"

@@ -25,13 +25,13 @@ from vehicled.daemon.live_changes import ChangeError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.datum import Datum
-from vehicled.paths.shortest import Pose
+from vehicled.paths.shortest import PlanarPose
 from vehicled.paths.stored import from_bytes, to_bytes
 from vehicled.paths.waits import Wait
 from vehicled.profile.loading import load_profile
 from vehicled.runtime.planner import process
-from vehicled.runtime.planner.frames import Goal, Opening, RequestKind
-from vehicled.runtime.planner.process import Asker, Planned, Planner
+from vehicled.runtime.planner.frames import Goal, Opening, PlanFrameKind
+from vehicled.runtime.planner.process import Asker, Planned, PlanningProcess
 from vehicled.runtime.planner.work import Work
 from vehicled.safety.fence import Fence, Polygon
 
@@ -63,9 +63,9 @@ class Log:
 
 
 @asynccontextmanager
-async def planning() -> AsyncIterator[tuple[Planner, Log]]:
+async def planning() -> AsyncIterator[tuple[PlanningProcess, Log]]:
     log = Log()
-    planner = Planner(OPENING, log.record, lambda: 0)
+    planner = PlanningProcess(OPENING, log.record, lambda: 0)
     planner.start()
     async with anyio.create_task_group() as group:
         group.start_soon(planner.serve)
@@ -74,7 +74,7 @@ async def planning() -> AsyncIterator[tuple[Planner, Log]]:
 
 
 def goal(x_m: float, y_m: float) -> Goal:
-    return Goal(start=Pose(0.0, 0.0, 0.0), x_m=x_m, y_m=y_m, yaw_rad=None, speed_mps=1.0, name="goto")
+    return Goal(start=PlanarPose(0.0, 0.0, 0.0), x_m=x_m, y_m=y_m, yaw_rad=None, speed_mps=1.0, name="goto")
 
 
 def asker(origin: str = "me", program: int = 1) -> Asker:
@@ -112,7 +112,7 @@ async def test_a_course_of_a_client_is_read_and_named() -> None:
 @pytest.mark.parametrize("fields", [{"origin": "n" * 65}, {"kind": "goto"}, {"more": 1}])
 def test_a_line_out_of_range_is_refused_by_name(fields: dict[str, Any]) -> None:
     work = Work(msgspec.msgpack.encode(OPENING))
-    _, text = work.reply(RequestKind.COURSE, b"".join(line(to_bytes(straight(20.0)), **fields)))
+    _, text = work.reply(PlanFrameKind.COURSE, b"".join(line(to_bytes(straight(20.0)), **fields)))
     assert text.startswith(b"not a request")
 
 
@@ -144,7 +144,7 @@ def test_a_course_that_may_not_be_driven_is_refused_with_the_reason(course: Cour
     work = Work(msgspec.msgpack.encode(OPENING))
     if "reverse" in said and ART.vehicle.drive.top_reverse_speed_mps:
         pytest.skip("this vehicle reverses")
-    head, text = work.reply(RequestKind.COURSE, b"".join(line(to_bytes(course))))
+    head, text = work.reply(PlanFrameKind.COURSE, b"".join(line(to_bytes(course))))
     assert any(part in text.decode() for part in said.split("|")), text
     assert len(head) == 5
     assert text.decode().isprintable()
@@ -211,7 +211,7 @@ async def test_the_newest_request_of_an_origin_takes_the_place_of_the_others() -
 async def test_a_program_that_has_used_little_time_comes_first() -> None:
     order: list[str] = []
 
-    async def ask(planner: Planner, origin: str, program: int) -> None:
+    async def ask(planner: PlanningProcess, origin: str, program: int) -> None:
         await planner.goal(asker(origin, program), goal(200.0, 50.0))
         order.append(origin)
 
@@ -275,7 +275,7 @@ async def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_process_ends_with_the_daemon_and_loads_nothing_before_it_is_asked() -> None:
-    planner = Planner(OPENING, Log().record, lambda: 0)
+    planner = PlanningProcess(OPENING, Log().record, lambda: 0)
     planner.start()
     try:
         child, channel = planner._process, planner._channel

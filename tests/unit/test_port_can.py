@@ -17,7 +17,7 @@ from tests.conformance.port_kit import now_ns, read, serving, until
 from vehicled.core.messages import PortState
 from vehicled.core.ports import NEVER_NS
 from vehicled.core.wire.can import CanFrame, error_texts, pack, unpack_all
-from vehicled.core.wire.slcan import Decoder, encode, opening
+from vehicled.core.wire.slcan import SlcanDecoder, encode, opening
 from vehicled.runtime.ports import make_port
 from vehicled.runtime.ports.address import SocketCanAddress
 from vehicled.runtime.ports.can_channel import FRAMES_PER_WAKE, CanChannel, open_socketcan
@@ -316,7 +316,7 @@ async def test_an_adapter_is_opened_at_its_bit_rate_and_its_damage_is_counted(ad
         assert port.counts.bad_frames == 2
         # No node can send an error frame; the others of the same call go.
         assert port.send(pack(CanFrame(4, bytes(8), error=True)) + RECORDS, NEVER_NS, now_ns())
-        assert Decoder().feed(await read(master, len(TEXT))) == FRAMES
+        assert SlcanDecoder().feed(await read(master, len(TEXT))) == FRAMES
         assert port.counts.bad_frames == 3
 
 
@@ -334,10 +334,10 @@ async def test_frames_wait_whole_for_a_slow_adapter(adapter):
 
         def all_there() -> bool:
             got.extend(_available(master)[:500_000])
-            return got.endswith(b"\r") and len(Decoder().feed(bytes(got))) >= len(sent) - port.counts.overflowed
+            return got.endswith(b"\r") and len(SlcanDecoder().feed(bytes(got))) >= len(sent) - port.counts.overflowed
 
         await until(all_there)
-    decoder = Decoder()
+    decoder = SlcanDecoder()
     frames = [item for item in decoder.feed(bytes(got)) if isinstance(item, CanFrame)]
     assert decoder.bad_lines == 0
     assert len(frames) == len(sent) - port.counts.overflowed

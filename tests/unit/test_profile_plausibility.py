@@ -11,7 +11,7 @@ from vehicled.profile import ProfileError, load, names
 from vehicled.profile.loading import find, findings_of, read
 from vehicled.profile.registry import names as registered
 from vehicled.profile.registry import resolve
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 from vehicled.profile.units import CONVERSIONS, did_you_mean
 from vehicled.run.findings import findings
 from vehicled.runtime.ports.sharing import judge_ports
@@ -191,19 +191,19 @@ def test_the_nearest_unit_is_suggested_and_no_other() -> None:
 # ---------------------------------------------------------------- ports
 
 
-def _devices(**ports: str) -> dict[str, Device]:
+def _devices(**ports: str) -> dict[str, DeviceTable]:
     devices = load("art_vesc").profile.devices
     template = devices["imu"], devices["drive"]
     return {name: _at(template[name.startswith("vesc")], port) for name, port in ports.items()}
 
 
-def _at(device: Device, port: str) -> Device:
+def _at(device: DeviceTable, port: str) -> DeviceTable:
     from msgspec.structs import replace
 
     return replace(device, port=port)
 
 
-def _levels(devices: dict[str, Device]) -> list[tuple[str, str]]:
+def _levels(devices: dict[str, DeviceTable]) -> list[tuple[str, str]]:
     return [(note.path, note.level) for note in judge_ports(devices)]
 
 
@@ -247,7 +247,7 @@ def test_every_driver_of_a_wire_says_what_its_port_carries() -> None:
     assert silent == {"msglink"}, "it has the simulator's link, which carries anything"
 
 
-def _drive(driver: str, port: str) -> dict[str, Device]:
+def _drive(driver: str, port: str) -> dict[str, DeviceTable]:
     settings = "" if driver == "vesc_uart" else ", vesc_can = { controller_id = 1 }"
     loaded = load("art_vesc", [f'devices.drive.driver={{ name = "{driver}"{settings} }}', f'devices.drive.port="{port}"'])
     return {"drive": loaded.profile.devices["drive"]}

@@ -12,7 +12,7 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import course_from_bytes
-from vehicled.profile.schema import Terrain as TerrainTable
+from vehicled.profile.schema import TerrainTable as TerrainTable
 
 pyproj = pytest.importorskip("pyproj")
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from drivers.pwm_board.codec import BOARD_STALE_NS, Decoder, Pulses, encode
+from drivers.pwm_board.codec import BOARD_STALE_NS, Pulses, PwmDecoder, encode
 from drivers.pwm_board.device import PwmBoard, PwmParams
 from vehicled.core.messages import ActuatorCommand, Fault, Mode, PortState, WheelSpeed
 from vehicled.core.ports import NEVER_NS, Send
@@ -25,7 +25,7 @@ class Bench:
 
     def __init__(self, **params) -> None:
         self.device = PwmBoard(PwmParams(**params), (), 50 * MS)
-        self.board = Decoder()
+        self.board = PwmDecoder()
         self.now = 0
         self.frames: list[tuple[int, Pulses]] = []
         self.faults: list[Fault] = []
@@ -60,7 +60,7 @@ class Bench:
 def test_the_frame_is_the_published_one() -> None:
     assert encode(Pulses(1500, 1400)) == bytes.fromhex("04 dc05 7805")
     assert encode(Pulses(1250, 1980), 4) == bytes.fromhex("00000000 04 e204 bc07")
-    assert Decoder().feed(bytes.fromhex("04 dc05 7805")) == [Pulses(1500, 1400)]
+    assert PwmDecoder().feed(bytes.fromhex("04 dc05 7805")) == [Pulses(1500, 1400)]
     for pulses in (Pulses(999, 1500), Pulses(1500, 1981)):
         with pytest.raises(ValueError, match="the board ignores a pulse"):
             encode(pulses)

@@ -13,10 +13,10 @@ from vehicled.core.messages import ActuatorCommand, Identification
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings import least_squares, scores, smoothing
 from vehicled.offline.recordings.outages import outages, withheld
-from vehicled.offline.recordings.prediction import Commands, predict
+from vehicled.offline.recordings.prediction import RecordedCommands, predict
 from vehicled.offline.recordings.recording import Recording, Track
 from vehicled.offline.recordings.report import overall, sheets, short_names, to_raw
-from vehicled.offline.recordings.scores import Bridge, Errors, Score, Spread
+from vehicled.offline.recordings.scores import Bridge, ErrorSpread, PoseErrors, Score
 
 
 def load(path: Path, kind: str) -> Recording:
@@ -43,7 +43,7 @@ def test_the_truth_itself_has_no_error_and_raw_and_published_have_theirs(tmp_pat
     recording = load(bench.mocap(tmp_path / "run.csv"), "mocap")
     found = scores.score(recording, track_of(recording), "truth")
     assert found.known == 1.0
-    assert found.estimate.position_m == Spread(mean=0.0, rms=0.0, max=0.0, count=150)
+    assert found.estimate.position_m == ErrorSpread(mean=0.0, rms=0.0, max=0.0, count=150)
     assert found.raw.position_m is not None
     assert found.raw.position_m.max == pytest.approx(14.9 * np.hypot(0.05, 0.02), abs=1e-5)
     assert found.published.position_m is not None
@@ -165,7 +165,7 @@ def test_a_constant_command_is_a_circle() -> None:
     from vehicled.profile import load_profile
 
     vehicle = true_vehicle(load_profile("art").vehicle)
-    commands = Commands.of([ActuatorCommand(0, 0, 0.6, 0.0, 0.5, 0.0)])
+    commands = RecordedCommands.of([ActuatorCommand(0, 0, 0.6, 0.0, 0.5, 0.0)])
     start = np.array([[1.0, 2.0, 0.3, 1.0], [0.0, 0.0, -1.0, 1.0]])
     stamps = np.array([5_000_000_000, 6_000_000_000])
     found = predict([vehicle, vehicle], commands, stamps, start, np.array([1.0, 2.0]))
@@ -188,7 +188,7 @@ def test_delay_dead_zone_slew_stop_and_standstill_are_in_the_prediction() -> Non
     start = np.array([[0.0, 0.0, 0.0, 1.0]])
 
     def yaw_after(commands: list[ActuatorCommand], horizon_s: float) -> float:
-        return float(predict([vehicle], Commands.of(commands), np.array([10 * second]), start, np.array([horizon_s]))[0, 2])
+        return float(predict([vehicle], RecordedCommands.of(commands), np.array([10 * second]), start, np.array([horizon_s]))[0, 2])
 
     turn = [ActuatorCommand(10 * second, 0, 0.5, 0.0, 1.0, 0.0)]
     assert yaw_after(turn, 0.5) == 0.0, "delay"
@@ -197,10 +197,10 @@ def test_delay_dead_zone_slew_stop_and_standstill_are_in_the_prediction() -> Non
     hard = yaw_after([ActuatorCommand(0, 0, 0.5, 0.0, 1.0, 0.0)], 0.2)
     gains = msgspec.structs.replace(vehicle, steering=msgspec.structs.replace(steering, gain_rad=0.9))
     stopped = predict(
-        [gains], Commands.of([ActuatorCommand(0, 0, 0.5, 0.0, 1.0, 0.0)]), np.array([10 * second]), start, np.array([0.2])
+        [gains], RecordedCommands.of([ActuatorCommand(0, 0, 0.5, 0.0, 1.0, 0.0)]), np.array([10 * second]), start, np.array([0.2])
     )
     assert stopped[0, 2] == pytest.approx(hard), "the stop at max_wheel_rad"
-    coasting = predict([vehicle], Commands.of([]), np.array([0]), np.array([[0.0, 0.0, 0.0, 0.2]]), np.array([3.0]))
+    coasting = predict([vehicle], RecordedCommands.of([]), np.array([0]), np.array([[0.0, 0.0, 0.0, 0.2]]), np.array([3.0]))
     assert coasting[0, 3] == 0.0, "friction ends the motion and does not turn it round"
 
 
@@ -264,13 +264,13 @@ def test_a_withheld_outage_counts_and_not_the_gaps_of_the_drive_itself(tmp_path:
 
 
 def a_score(name: str, kind: str = "mocap", position: float = 0.1, raw: float = 0.2, **more: Any) -> Score:
-    def spread(value: float) -> Spread:
-        return Spread(mean=value, rms=value, max=value, count=10)
+    def spread(value: float) -> ErrorSpread:
+        return ErrorSpread(mean=value, rms=value, max=value, count=10)
 
     return Score(
         name=name, kind=kind, estimator="e", duration_s=10.0, known=1.0,
-        estimate=Errors(position_m=spread(position), speed_mps=spread(0.05)), raw=Errors(position_m=spread(raw)),
-        published=Errors(), **more,
+        estimate=PoseErrors(position_m=spread(position), speed_mps=spread(0.05)), raw=PoseErrors(position_m=spread(raw)),
+        published=PoseErrors(), **more,
     )  # fmt: skip
 
 

@@ -15,10 +15,10 @@ from tests import recordings_bench as bench
 from vehicled.core.messages import GnssFix, Heading, ImuSample, WheelSpeed
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.making import make_judge
-from vehicled.offline.gap.robot_localization.frames import Frames, Pose, of_angles, of_quaternion
+from vehicled.offline.gap.robot_localization.frames import FramePose, Frames, of_angles, of_quaternion
 from vehicled.offline.gap.robot_localization.motion import ATTITUDE, PITCH, RATES, ROLL, VELOCITY, YAW, transfer
 from vehicled.offline.gap.robot_localization.node import ImuMessage, Node, PoseMessage, TwistMessage
-from vehicled.offline.gap.robot_localization.settings import Settings, load, of
+from vehicled.offline.gap.robot_localization.settings import NodeSettings, load, of
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import Recording
 
@@ -31,7 +31,7 @@ def masks(*used: int) -> list[bool]:
     return [part in used for part in range(15)]
 
 
-def settings(**more: Any) -> Settings:
+def settings(**more: Any) -> NodeSettings:
     table = {"frequency": 50.0, "pose0": "/gnss", "pose0_config": masks(0, 1), "odom0": "/wheel", "odom0_config": masks(6)}
     return of(table | more, "test")
 
@@ -360,6 +360,6 @@ def test_a_run_without_its_inputs_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_identity_leaves_a_pose_as_it_is() -> None:
-    turned = Pose(np.eye(3), np.zeros(3)) @ of_angles(1, 2, 3, 0.1, 0.2, 0.3)
+    turned = FramePose(np.eye(3), np.zeros(3)) @ of_angles(1, 2, 3, 0.1, 0.2, 0.3)
     assert turned.angles == pytest.approx((0.1, 0.2, 0.3))
     assert (turned.inverse() @ turned).origin == pytest.approx((0.0, 0.0, 0.0))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from sim_backend.wall import SLICE_NS, SharedClock
-from vehicled.core.link import PACE_BEAT_NS, PACE_LEAD_NS, Kind, LinkError, decode_lost, encode_lost
+from vehicled.core.link import PACE_BEAT_NS, PACE_LEAD_NS, LinkError, LinkFrameKind, decode_lost, encode_lost
 from vehicled.runtime.clock import PacedClock, RunClock
 
 MS = 1_000_000
@@ -191,6 +191,6 @@ def test_an_alarm_is_never_too_late_and_looks_again_while_the_clock_stands() -> 
 
 
 def test_a_heartbeat_carries_the_time_that_was_lost() -> None:
-    assert decode_lost(encode_lost(Kind.GRANT, 5, 7)[14:]) == 7
+    assert decode_lost(encode_lost(LinkFrameKind.GRANT, 5, 7)[14:]) == 7
     with pytest.raises(LinkError, match="8 bytes, not 0"):
         decode_lost(b"")

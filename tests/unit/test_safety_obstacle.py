@@ -23,13 +23,13 @@ from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.profile import load_profile
 from vehicled.safety.arming import missing
 from vehicled.safety.monitors import Monitors
-from vehicled.safety.monitors.lane import Body, CourseLane, arc
+from vehicled.safety.monitors.lane import CourseLane, LaneBody, arc
 from vehicled.safety.rule import RuleInputs
 
 PROFILE = load_profile("art_vesc")
 VEHICLE, LIMITS = PROFILE.vehicle, PROFILE.limits
 COURSE = load_course("lot17")
-BODY = Body(VEHICLE, LIMITS.obstacle_side_m)
+BODY = LaneBody(VEHICLE, LIMITS.obstacle_side_m)
 FRONT_M, HALF_M = BODY.front_m, 0.5 * VEHICLE.width_m + LIMITS.obstacle_side_m
 NOW = 50_000_000_000
 SPEED_MPS = 1.0

@@ -30,7 +30,7 @@ from vehicled.core.messages.decisions import Setpoint
 from vehicled.core.vehicle import Limits
 from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors import Monitors
-from vehicled.safety.monitors.sources import Source
+from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
 
@@ -116,7 +116,9 @@ def silent(*kinds: type[Any]) -> Put:
     """Let the newest message of every kind be so old; None: the profile declares none."""
 
     def put(m: Monitors, value: float | None, now_ns: int) -> None:
-        m.sources = type(m.sources)([Source(name=kind.__name__, message=kind, silence_ns=1) for kind in kinds if value is not None])
+        m.sources = type(m.sources)(
+            [MonitoredSource(name=kind.__name__, message=kind, silence_ns=1) for kind in kinds if value is not None]
+        )
         for kind in kinds:
             if value is not None and value < inf:
                 m.sources.heard(kind, now_ns - ns(value))

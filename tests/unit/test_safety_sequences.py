@@ -22,7 +22,7 @@ from vehicled.core.messages import (
 )
 from vehicled.core.ports import NEVER_NS
 from vehicled.safety.modes import refusal
-from vehicled.safety.monitors.sources import Source, SourceMonitor
+from vehicled.safety.monitors.sources import MonitoredSource, SourceMonitor
 from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, CHAIN_LIMIT
 
@@ -424,7 +424,7 @@ def rates(monitor: SourceMonitor, hz: float, count: int, begin_ns: int = 10**9) 
 
 @pytest.mark.parametrize(("hz", "slow"), [(400.0, False), (100.0, False), (81.0, False), (79.0, True), (20.0, True)])
 def test_a_source_at_less_than_its_rate_is_named(hz: float, slow: bool) -> None:
-    monitor = SourceMonitor([Source(name="imu", message=ImuSample, silence_ns=10**8, rate_hz=100.0)])
+    monitor = SourceMonitor([MonitoredSource(name="imu", message=ImuSample, silence_ns=10**8, rate_hz=100.0)])
     rates(monitor, hz, 5)
     assert monitor.slow() == [], "five tell no rate"
     rates(monitor, hz, 200)
@@ -434,7 +434,7 @@ def test_a_source_at_less_than_its_rate_is_named(hz: float, slow: bool) -> None:
 
 
 def test_an_outage_is_no_slow_rate_and_two_receivers_count_together() -> None:
-    sources = [Source(name=name, message=ImuSample, silence_ns=10**8, rate_hz=100.0) for name in ("left", "right")]
+    sources = [MonitoredSource(name=name, message=ImuSample, silence_ns=10**8, rate_hz=100.0) for name in ("left", "right")]
     monitor = SourceMonitor(sources)
     end_ns = rates(monitor, 200.0, 100)
     assert monitor.slow() == []

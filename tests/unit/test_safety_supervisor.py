@@ -32,7 +32,7 @@ from vehicled.paths.formulas import straight
 from vehicled.safety.matrix import MATRIX, RULES
 from vehicled.safety.modes import TRANSITIONS, Trigger, after
 from vehicled.safety.monitors import Monitors
-from vehicled.safety.monitors.sources import Source
+from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
 
@@ -42,8 +42,8 @@ ESTIMATE = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorS
 MOVING = replace(ESTIMATE, speed_mps=1.0)
 CONTROL = ControlCommand(0, 0, 0.0, 0.3, 0.0, 1.0, 0.0, 0.1, 0.0, 0.0)
 SOURCES = (
-    Source(name="gnss", message=GnssFix, silence_ns=500 * MS),
-    Source(name="imu", message=ImuSample, silence_ns=50 * MS),
+    MonitoredSource(name="gnss", message=GnssFix, silence_ns=500 * MS),
+    MonitoredSource(name="imu", message=ImuSample, silence_ns=50 * MS),
 )
 
 

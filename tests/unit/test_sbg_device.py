@@ -455,7 +455,7 @@ def test_the_counter_wraps() -> None:
 
 def test_the_status_of_the_unit_is_told_once() -> None:
     device = make(["ImuSample"])
-    log = codec.Status(1000, 0x1F, 0, 0, 0)
+    log = codec.StatusLog(1000, 0x1F, 0, 0, 0)
     assert not device.on_rx(encode_log(log), 1)
     (told,) = device.on_rx(encode_log(log._replace(general=0x1B)), 2)
     assert isinstance(told, Event)

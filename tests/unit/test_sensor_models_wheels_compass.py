@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from drivers.msglink.codec import Decoder, encode
+from drivers.msglink.codec import MsglinkDecoder, encode
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.geomagnetism import earth_field_ut, year_of
@@ -216,7 +216,7 @@ def drive(profile: Profile, seconds: int) -> list[Message]:
     found: list[Message] = []
     for now_ns in range(START, START + seconds * SECOND, 20 * MS):
         world.on_frame(drive_port, now_ns, encode(ActuatorCommand(now_ns, 0, 0.5, 0.0, 0.3, 0.0)))
-        found += [message for _, _, data in world.advance(now_ns + 20 * MS) for message in Decoder().feed(data)]
+        found += [message for _, _, data in world.advance(now_ns + 20 * MS) for message in MsglinkDecoder().feed(data)]
     return found
 
 

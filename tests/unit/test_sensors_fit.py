@@ -20,13 +20,13 @@ from tests import log_bench
 from vehicled.cli import main
 from vehicled.core.messages import GnssFix, ImuSample
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Truth
+from vehicled.offline.recordings.recording import RecordedTruth
 from vehicled.offline.sensors import inertial, positions
 from vehicled.offline.sensors.allan import Terms, allan, fit, fit_with_doubt, overlapping
 from vehicled.offline.sensors.allan import samples as samples_of
 from vehicled.offline.sensors.fit import corridor_option
 from vehicled.offline.sensors.positions import Form
-from vehicled.offline.sensors.reading import Drive, inertial_samples, read
+from vehicled.offline.sensors.reading import SensorRecording, inertial_samples, read
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
 from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
@@ -59,11 +59,11 @@ def fixes(model: GnssModel, seconds: float, seed: int = 1, motion: Callable[[flo
     return found
 
 
-def drive(**parts: Any) -> Drive:
+def drive(**parts: Any) -> SensorRecording:
     given: dict[str, Any] = {"name": "run", "fixes": [], "truth": None, "datum": LOT_17}
     if "samples" in parts:
         parts["sample_ns"], parts["samples"] = inertial_samples(parts["samples"])
-    return Drive(**given | parts)
+    return SensorRecording(**given | parts)
 
 
 def log(path: Path, messages: Sequence[Any]) -> str:
@@ -167,7 +167,7 @@ def test_only_the_time_of_standing_counts() -> None:
 # -------------------------------------------------------------------- positions
 
 
-def made(form: Form, length: int, count: int, seed: int) -> list[Drive]:
+def made(form: Form, length: int, count: int, seed: int) -> list[SensorRecording]:
     table = RecordedError(
         white_sigma_m=form.white_m, wander_sigma_m=form.wander_m, wander_time_s=form.wander_s, smooth_sigma_m=form.smooth_m,
         smooth_time_s=form.smooth_s,
@@ -251,7 +251,7 @@ def test_a_lateness_counts_only_if_it_shows() -> None:
         return replace(STILL, x_m=10.0 * np.cos(angle), y_m=10.0 * np.sin(angle), yaw_rad=angle + np.pi / 2.0, speed_mps=8.0)
 
     t_s = np.arange(0.0, 60.0, 0.1)
-    truth = Truth(
+    truth = RecordedTruth(
         (START_NS + t_s * 1e9).astype(np.int64),
         10.0 * np.cos(0.8 * t_s),
         10.0 * np.sin(0.8 * t_s),

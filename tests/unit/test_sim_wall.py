@@ -10,7 +10,7 @@ import pytest
 from sim_backend.connection import Peer
 from sim_backend.wall import SLICE_NS, DaemonClock, run_wall
 from sim_backend.world import World
-from vehicled.core.link import Decoder, Kind, LinkError, encode
+from vehicled.core.link import LinkDecoder, LinkError, LinkFrameKind, encode
 
 AHEAD_NS = 123_456_789_000
 
@@ -27,8 +27,8 @@ class Clock:
 
 def trip(clock: DaemonClock, own: Clock, there_ns: int, back_ns: int, drift_ns: int = 0) -> None:
     """One SYNC whose legs take ``there_ns`` and ``back_ns``."""
-    ((kind, _, t_ns, _),) = Decoder().feed(clock.question())
-    assert (kind, t_ns) == (Kind.SYNC, own.t_ns)
+    ((kind, _, t_ns, _),) = LinkDecoder().feed(clock.question())
+    assert (kind, t_ns) == (LinkFrameKind.SYNC, own.t_ns)
     own.t_ns += there_ns
     daemon_ns = own.t_ns + AHEAD_NS + drift_ns
     own.t_ns += back_ns
@@ -87,9 +87,9 @@ class Recorder:
         self.reached.append(to_ns)
         if len(self.reached) == 5:
             self.own.t_ns += 500_000_000
-            self.daemon.sendall(encode(Kind.DATA, 0, to_ns, b"command"))
+            self.daemon.sendall(encode(LinkFrameKind.DATA, 0, to_ns, b"command"))
         if len(self.reached) == 100:
-            self.daemon.sendall(encode(Kind.BYE, 0, 0, b"enough"))
+            self.daemon.sendall(encode(LinkFrameKind.BYE, 0, 0, b"enough"))
         self.own.t_ns += 100_000
         return [(to_ns, 0, b"sample")]
 
@@ -106,7 +106,7 @@ def test_a_late_simulator_catches_up_in_slices_and_listens_in_between():
         own = Clock()
         recorder = Recorder(own, theirs)
         assert run_wall(Peer(ours), cast(World, recorder), DaemonClock(True, own)) == "enough"
-        sent = list(Decoder().feed(theirs.recv(1 << 20)))
+        sent = list(LinkDecoder().feed(theirs.recv(1 << 20)))
     steps = [later - sooner for sooner, later in pairwise(recorder.reached)]
     assert max(steps) == SLICE_NS
     assert min(steps) >= 0
@@ -114,7 +114,7 @@ def test_a_late_simulator_catches_up_in_slices_and_listens_in_between():
     assert own.t_ns - recorder.reached[-1] <= 200_000
     # The command that came with the stall is heard before the first slice after it.
     assert recorder.heard == [5]
-    assert [frame[0] for frame in sent].count(Kind.DATA) == 100
-    beats = [t_ns for kind, _, t_ns, _ in sent if kind is Kind.GRANT]
+    assert [frame[0] for frame in sent].count(LinkFrameKind.DATA) == 100
+    beats = [t_ns for kind, _, t_ns, _ in sent if kind is LinkFrameKind.GRANT]
     # At most one beat per period, so none in a burst after the stall.
     assert all(later - sooner >= 50_000_000 for sooner, later in pairwise(beats))

@@ -5,7 +5,7 @@ from math import hypot, pi, remainder
 
 import pytest
 
-from drivers.msglink.codec import Decoder, encode
+from drivers.msglink.codec import MsglinkDecoder, encode
 from sim_backend.emulators.msglink import MsgLinkEmulator
 from sim_backend.plant.registry import UnknownPlantError
 from sim_backend.world import SIMULATED_UTC_NS, Arrival, World, port_names
@@ -61,7 +61,7 @@ def every(interval_ns: int) -> list[int]:
 
 
 def decoded(arrivals: list[Arrival]) -> list[tuple[int, int, Message]]:
-    return [(t_rx_ns, port, message) for t_rx_ns, port, data in arrivals for message in Decoder().feed(data)]
+    return [(t_rx_ns, port, message) for t_rx_ns, port, data in arrivals for message in MsglinkDecoder().feed(data)]
 
 
 def test_ports_are_the_devices_then_operator_and_truth_each_once(profile: Profile):

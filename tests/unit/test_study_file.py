@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from vehicled.offline.studies.campaign import check_levels
 from vehicled.offline.studies.cluster import DaskPool
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.design import Factor, factor_of
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.formula import FormulaError, evaluate
 from vehicled.offline.studies.metrics import StudyDrive, check_searched, measure_own
 from vehicled.offline.studies.report import read_study
 from vehicled.offline.studies.specification import Specification, load, names, parse
-from vehicled.offline.studies.table import Table
+from vehicled.offline.studies.table import RunTable
 from vehicled.profile import ProfileError
 
 HERE = Path("/nowhere/my.toml")
@@ -154,41 +154,41 @@ def test_a_search_may_be_for_a_number_of_the_users_function() -> None:
 
 
 def test_one_call_at_a_time_drives_into_a_folder(tmp_path: Path) -> None:
-    with Table(tmp_path, create=True):
+    with RunTable(tmp_path, create=True):
         with pytest.raises(StudyError, match="another call drives a study into this folder"):
-            Table(tmp_path, create=True)
-        with Table(tmp_path) as reader:
+            RunTable(tmp_path, create=True)
+        with RunTable(tmp_path) as reader:
             assert reader.facts() == {}
-    with Table(tmp_path, create=True):
+    with RunTable(tmp_path, create=True):
         pass
     (tmp_path / "file").touch()
     with pytest.raises(StudyError, match="is a file: name a folder"):
-        Table(tmp_path / "file", create=True)
+        RunTable(tmp_path / "file", create=True)
 
 
 def test_a_finished_study_is_read_without_writing(tmp_path: Path) -> None:
-    with Table(tmp_path, create=True) as table:
+    with RunTable(tmp_path, create=True) as table:
         table.keep_facts({"name": "mine"})
         assert (tmp_path / "study.sqlite-wal").exists()
-        with Table(tmp_path) as reader:
+        with RunTable(tmp_path) as reader:
             assert reader.facts() == {"name": "mine"}
     assert [path.name for path in tmp_path.iterdir()] == ["study.sqlite"]
-    with Table(tmp_path) as reader:
+    with RunTable(tmp_path) as reader:
         assert reader.facts() == {"name": "mine"}
         # As on a read-only disk: a reader makes no files.
         assert [path.name for path in tmp_path.iterdir()] == ["study.sqlite"]
     (tmp_path / "study.sqlite").write_text("not a table " * 100)
     with pytest.raises(StudyError, match="cannot be read: file is not a database"):
-        Table(tmp_path)
+        RunTable(tmp_path)
 
 
 def test_a_finished_study_is_read_without_its_files(tmp_path: Path) -> None:
     """The reader may be in another folder, or on another computer."""
     source = "metrics = ['./not_here.py:f']\n[factors]\nseed = [1]\n"
-    with Table(tmp_path, create=True) as table:
+    with RunTable(tmp_path, create=True) as table:
         table.keep_facts({"path": "my.toml", "source": source})
         table.plan([(1, "k", {"seed": 1})], first=True)
-        table.add(Row(key="k", number=1, levels={"seed": 1}, outcome="finished", why="", metrics={"f": 2.0}))
+        table.add(RunRow(key="k", number=1, levels={"seed": 1}, outcome="finished", why="", metrics={"f": 2.0}))
     assert read_study(tmp_path).metrics == ["f"]
 
 

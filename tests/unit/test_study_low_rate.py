@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.low_rate import (
     CROSS_TRACK,
@@ -77,7 +77,7 @@ def _study(folder: Path, *, unfinished: bool = False) -> Finished:
         done = not (unfinished and point.levels[RATE] < 150 and point.levels[MANOEUVRE] == "thesis_dlc40")
         metrics = {CROSS_TRACK: 0.05 + 1 / point.levels[RATE], HEADING: 0.01} if done else {}
         rows.append(
-            Row(
+            RunRow(
                 key=str(point.number),
                 number=point.number,
                 levels=point.levels,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.kinds import write_page
 from vehicled.offline.studies.report import Finished
@@ -31,7 +31,7 @@ def finished(tmp_path: Path, second: str = "vehicle") -> Finished:
             {} if lost else {"cross_track_mean_m": error_m, "place.00_m": error_m, "place.01_m": 2 * error_m}
         )
         rows.append(
-            Row(
+            RunRow(
                 key=str(number), number=number, levels={"controller": controller, second: vehicle, "seed": seed},
                 outcome="failed" if lost else "finished", why="left the corridor" if lost else "", metrics=metrics,
             )

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.report import chart
 from vehicled.offline.studies.statistics import Effect, effects, interval, proportion, quantiles
 
 
-def row(number: int, value: float | None, outcome: Any = "finished", **levels: Any) -> Row:
-    return Row(key=str(number), number=number, levels=levels, outcome=outcome, why="", metrics={"m": value})
+def row(number: int, value: float | None, outcome: Any = "finished", **levels: Any) -> RunRow:
+    return RunRow(key=str(number), number=number, levels=levels, outcome=outcome, why="", metrics={"m": value})
 
 
 def test_the_interval_of_a_mean_is_that_of_scipy() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from vehicled.live.teleop.joystick import JoystickDevice, devices
 from vehicled.live.teleop.js_event import FULL, JsDecoder, JsEvent, encode
-from vehicled.live.teleop.mapping import MAPS, XPAD, Axis, Layout, MappingError, PadMap, choose, load, resolve
+from vehicled.live.teleop.mapping import MAPS, XPAD, Axis, MappingError, PadLayout, PadMap, choose, load, resolve
 from vehicled.live.teleop.pad import Pad
 from vehicled.live.teleop.reading import RELEASED, Reading, TeleopRequestKind
 
@@ -94,7 +94,7 @@ def test_common_pads_are_known_by_name(name: str, key: str) -> None:
 
 
 def test_a_wheel_has_inverted_pedals_and_paddles_for_a_deadman() -> None:
-    layout = Layout(
+    layout = PadLayout(
         ["ABS_X", "ABS_Y", "ABS_Z", "ABS_RZ", "ABS_HAT0X", "ABS_HAT0Y"],
         [f"BTN_{n}" for n in ("TRIGGER", "THUMB", "THUMB2", "TOP", "TOP2", "PINKIE", "BASE", "BASE2", "BASE3", "BASE4")],
     )
@@ -106,7 +106,7 @@ def test_a_wheel_has_inverted_pedals_and_paddles_for_a_deadman() -> None:
 
 
 def test_a_pad_on_another_driver_is_taken_by_the_mapping_that_fits() -> None:
-    layout = Layout(["ABS_X", "ABS_Y", "ABS_Z", "ABS_RZ", "ABS_GAS", "ABS_BRAKE"], XPAD.buttons)
+    layout = PadLayout(["ABS_X", "ABS_Y", "ABS_Z", "ABS_RZ", "ABS_GAS", "ABS_BRAKE"], XPAD.buttons)
     key, mapping = choose("Xbox Wireless Controller", layout)
     assert key == "xbox_bluetooth"
     assert (mapping.throttle.axis, mapping.steering.axis) == (4, 0)
@@ -114,7 +114,7 @@ def test_a_pad_on_another_driver_is_taken_by_the_mapping_that_fits() -> None:
 
 def test_an_unknown_pad_is_refused_with_what_it_has() -> None:
     with pytest.raises(MappingError, match=r"(?s)flight stick.*ABS_X.*BTN_TRIGGER.*--map"):
-        choose("flight stick", Layout(["ABS_X"], ["BTN_TRIGGER"]))
+        choose("flight stick", PadLayout(["ABS_X"], ["BTN_TRIGGER"]))
 
 
 def test_a_file_says_what_differs(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_file_that_is_wrong_is_refused_with_the_reason(tmp_path: Path, text: s
 
 def test_what_the_device_lacks_is_named() -> None:
     with pytest.raises(MappingError, match="has no axis ABS_Z for brake"):
-        resolve(MAPS["xbox"], Layout(["ABS_X", "ABS_RZ"], XPAD.buttons), "pad")
+        resolve(MAPS["xbox"], PadLayout(["ABS_X", "ABS_RZ"], XPAD.buttons), "pad")
 
 
 # ---------------------------------------------------------------- the pad

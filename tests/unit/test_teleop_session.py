@@ -27,7 +27,7 @@ from vehicled.live.teleop.mapping import MAPS, XPAD, resolve
 from vehicled.live.teleop.pad import Pad
 from vehicled.live.teleop.reading import Reading, TeleopRequestKind
 from vehicled.live.teleop.screen import status_line
-from vehicled.live.teleop.session import Session
+from vehicled.live.teleop.session import TeleopSession
 from vehicled.live.teleop.state import TeleopState
 from vehicled.live.teleop.terminal import Terminal
 
@@ -146,7 +146,7 @@ class Sitting:
         self.joystick = JoystickDevice(device)
         self.line: list[str] = []
         pad = Pad(resolve(MAPS["xbox"], XPAD, "pad"), "pad")
-        self.session = Session(
+        self.session = TeleopSession(
             path,
             Keyboard(1.0),
             (pad, self.joystick),

@@ -10,7 +10,7 @@ from sim_backend.terrain.reading import load_terrain, read_raster
 from tests.unit.test_scene_files import png_header
 from vehicled.cli import main
 from vehicled.profile import ProfileError, load_profile
-from vehicled.profile.schema import Terrain as TerrainTable
+from vehicled.profile.schema import TerrainTable as TerrainTable
 
 try:
     # Here, because it opens a database of projections that stays open: no test can close it behind itself.

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from vehicled.cli import main
 from vehicled.core.messages import ActuatorCommand, Mode
-from vehicled.offline.recordings.recording import Recording, Truth
+from vehicled.offline.recordings.recording import RecordedTruth, Recording
 from vehicled.offline.replications.experiments.drive_response import DriveResponse, ResponseError, identify
 from vehicled.offline.replications.experiments.prediction_spread import (
     CAUSES,
@@ -23,7 +23,14 @@ from vehicled.offline.replications.experiments.prediction_spread import (
     interval,
     sigmas,
 )
-from vehicled.offline.replications.experiments.twin_prediction import Drive, PublishedLaw, Waypoints, cross_track_m, drive, predict
+from vehicled.offline.replications.experiments.twin_prediction import (
+    PublishedLaw,
+    RecordedDrive,
+    Waypoints,
+    cross_track_m,
+    drive,
+    predict,
+)
 from vehicled.offline.replications.predict import NEAR_LIMIT_CYCLE, FourDofTwin, twin_of
 from vehicled.offline.replications.published.mpc import PublishedQp
 from vehicled.paths.datum import LOT_17
@@ -47,7 +54,7 @@ def recorded(response: DriveResponse, seconds: float = 60.0, turns: float = 0.7)
         commands.append(ActuatorCommand(now_ns, now_ns, throttle, 0.0, steering, 0.0, Mode.AUTO))
     x, y, yaw, speed = np.array(rows).T
     t_ns = np.arange(len(rows)) * 100_000_000
-    truth = Truth(t_ns, x, y, yaw, speed)
+    truth = RecordedTruth(t_ns, x, y, yaw, speed)
     return Recording(
         name="made", kind="path", vehicle=profile.vehicle, datum=LOT_17, inputs=commands, steps_ns=t_ns.tolist(), truth=truth,
         raw_x_m=x, raw_y_m=y,
@@ -94,7 +101,7 @@ def test_the_prediction_is_the_drive_of_the_law_and_the_same_each_time() -> None
     def twin(response: DriveResponse, x: float, y: float, yaw: float) -> FourDofTwin:
         return FourDofTwin(twin_of(profile.sim, response), x, y, yaw)
 
-    drives = [Drive("sine", "linear", "made", f"pid_{k}", 0.2, made) for k in (1, 2)]
+    drives = [RecordedDrive("sine", "linear", "made", f"pid_{k}", 0.2, made) for k in (1, 2)]
     found, unused = predict({"sine": course}, drives, twin, lambda _: None)
     assert not unused
     assert [(p.law, p.known, p.real_m) for p in found] == [("linear", "pid_1", [0.2]), ("linear", "pid_2", [0.2])]

@@ -20,11 +20,11 @@ from sim_backend.plant.twin_file import load_twin
 from vehicled.cli import main
 from vehicled.offline.twin.validation import mutants, runner, theory
 from vehicled.offline.twin.validation.drive import accelerated, commands_of, drive, linear_tyres
-from vehicled.offline.twin.validation.evidence import Effect, Finding, judge
+from vehicled.offline.twin.validation.evidence import Finding, ParameterEffect, judge
 from vehicled.offline.twin.validation.manoeuvre import traits_of
 from vehicled.offline.twin.validation.metrics import check_target, deviations, judged_rows, rms
-from vehicled.offline.twin.validation.parameters import PARAMETERS, Parameter
-from vehicled.offline.twin.validation.reference import Reference, ReferenceRunError, ReferenceSource, find, read
+from vehicled.offline.twin.validation.parameters import PARAMETERS, TwinParameter
+from vehicled.offline.twin.validation.reference import ReferenceRun, ReferenceRunError, ReferenceSource, find, read
 from vehicled.offline.twin.validation.result import RunComparison, TheoryCheck, Validation, worst_first
 from vehicled.offline.twin.validation.runner import Selection, run_all
 from vehicled.offline.twin.validation.targets import REPORT_ONLY, RULES, Target, target_of
@@ -269,13 +269,13 @@ ZERO, TURN = held(0.0), held(0.05, 1.0)
 
 def shown(
     family: str, steer: Callable[[float], float], drive_at: Callable[[float], float] = ZERO, speed_mps: float = 15.0
-) -> Reference:
+) -> ReferenceRun:
     """A reference run of 10 s at a speed; negative ``drive_at`` brakes. It turns as it steers."""
     t = np.arange(0.0, 10.0, 0.02)
     angle, driven = np.array([steer(each) for each in t]), np.array([drive_at(each) for each in t])
     pedals = family == "lfdm"
     flat = np.zeros(len(t))
-    return Reference(
+    return ReferenceRun(
         ReferenceSource(family, "", "", "", "any_name", ""), t, flat, flat, flat, flat + speed_mps, flat, angle * speed_mps / 2.5,
         flat, t, angle, np.maximum(driven, 0.0) if pedals else driven, np.maximum(-driven, 0.0), angle * speed_mps**2 / 2.5,
     )  # fmt: skip
@@ -308,7 +308,7 @@ def shown(
         (shown("autodrive_nigel", TURN), "", 0.0, "report only"),
     ],
 )
-def test_a_run_gets_its_target_by_its_signals(run: Reference, model: str, ay: float, expected: str) -> None:
+def test_a_run_gets_its_target_by_its_signals(run: ReferenceRun, model: str, ay: float, expected: str) -> None:
     """A throttle that is let go in a turn is one of them, whatever its file is called."""
     assert target_of(run.source.family, "hmmwv", model, traits_of(run), ay).name == expected
 
@@ -456,7 +456,7 @@ STEERING: dict[str, tuple[float, Callable[[float], float]]] = {
 }
 
 
-def parameter(name: str) -> Parameter:
+def parameter(name: str) -> TwinParameter:
     return next(parameter for parameter in PARAMETERS if parameter.name == name)
 
 
@@ -551,7 +551,7 @@ def test_the_detection_table_counts_runs_that_show_a_wrong_parameter(made_up, tm
 
 def test_two_odd_runs_do_not_name_a_parameter():
     """Two of five runs would be explained by 40 % more mass."""
-    runs = [("mb", [Effect("mass", 4.0, 4.0 * deviation)], 4) for deviation in (4.0, 0.05, -0.05, 0.1, 4.0)]
+    runs = [("mb", [ParameterEffect("mass", 4.0, 4.0 * deviation)], 4) for deviation in (4.0, 0.05, -0.05, 0.1, 4.0)]
     judged = [(("commonroad", model, "bmw_320i"), effects, figures) for model, effects, figures in runs]
     mass = next(finding for finding in judge(judged) if finding.parameter == "mass")
     assert (mass.passed, mass.deviation_pct) == (True, pytest.approx(1.0))

@@ -14,11 +14,11 @@ from drivers.vesc.appconf import (
     read_appconf,
     readable_firmwares,
 )
-from drivers.vesc.canbus import Can, CanSetpoint, Fill, Foreign, Process, Reassembler, decode_can, encode_can, split_comm
-from drivers.vesc.comm import Comm, Setpoint, Unknown, decode_comm, encode_comm
+from drivers.vesc.canbus import Can, CanSetpoint, Fill, ForeignFrame, ProcessBuffer, Reassembler, decode_can, encode_can, split_comm
+from drivers.vesc.comm import Comm, SetCommand, Unknown, decode_comm, encode_comm
 from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.uart import decode, frame_uart
-from drivers.vesc.values import Layout, Values
+from drivers.vesc.values import Values, ValuesLayout
 from vehicled.core.wire.can import CanFrame
 
 # Signature, id 7, 500 ms, 12.5 A, then per family: status, rates, ..., CAN mode, ..., servo output, ..., application.
@@ -112,13 +112,13 @@ def test_a_set_point_that_is_not_finite_is_never_encoded(value) -> None:
     with pytest.raises(ValueError, match="cannot be sent"):
         encode_can(CanSetpoint(Can.SET_DUTY, 1, value))
     with pytest.raises(ValueError, match="cannot be sent"):
-        encode_comm(Setpoint(Comm.SET_SERVO_POS, value))
+        encode_comm(SetCommand(Comm.SET_SERVO_POS, value))
 
 
 def test_set_points_out_of_range_are_cut_not_wrapped() -> None:
     assert encode_can(CanSetpoint(Can.SET_CURRENT, 1, 1e9)).data == bytes.fromhex("7fffffff")
     assert encode_can(CanSetpoint(Can.SET_CURRENT, 1, -1e9)).data == bytes.fromhex("80000000")
-    assert encode_comm(Setpoint(Comm.SET_SERVO_POS, 99.0)) == bytes.fromhex("0c7fff")
+    assert encode_comm(SetCommand(Comm.SET_SERVO_POS, 99.0)) == bytes.fromhex("0c7fff")
 
 
 def test_packets_that_no_firmware_takes_are_refused() -> None:
@@ -128,12 +128,12 @@ def test_packets_that_no_firmware_takes_are_refused() -> None:
         with pytest.raises(ValueError, match="cannot be sent"):
             split_comm(1, 254, bytes(length))
     with pytest.raises(ValueError, match="takes no set-point"):
-        encode_comm(Setpoint(Comm.ALIVE, 1.0))
+        encode_comm(SetCommand(Comm.ALIVE, 1.0))
 
 
 def test_frames_that_do_not_fit_are_foreign() -> None:
     # The six-byte form of SET_CURRENT means different things to different firmware.
-    assert decode_can(CanFrame(0x101, bytes(6))) == ("PACKET_1", Foreign(CanFrame(0x101, bytes(6))))
+    assert decode_can(CanFrame(0x101, bytes(6))) == ("PACKET_1", ForeignFrame(CanFrame(0x101, bytes(6))))
     assert decode_can(CanFrame(0x901, bytes(7)))[0] == "PACKET_9"
     assert decode_can(CanFrame(0x2F01, b""))[0] == "PACKET_47"
     assert decode_can(CanFrame(0x10015501, bytes(8)))[0] == "FOREIGN"
@@ -157,7 +157,7 @@ def test_a_gap_between_pieces_is_no_packet_even_if_the_checksum_fits() -> None:
     for piece, offset in zip(pieces, (0, 7, 21), strict=True):
         assert isinstance(piece, Fill)
         box.fill(Fill(254, offset, piece.data))
-    assert isinstance(end, Process)
+    assert isinstance(end, ProcessBuffer)
     assert box.process(end) is None
     assert box.bad_frames == 1
 
@@ -170,4 +170,4 @@ def test_a_long_frame_that_a_short_one_could_carry_is_none() -> None:
 
 
 def test_unknown_values_are_sent_as_zero() -> None:
-    assert encode_comm(Values(), Layout.FAULT)[1:45] == bytes(44)
+    assert encode_comm(Values(), ValuesLayout.FAULT)[1:45] == bytes(44)

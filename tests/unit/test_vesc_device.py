@@ -16,7 +16,7 @@ from drivers.vesc.canbus import (
     NotifyBoot,
     Ping,
     Pong,
-    Process,
+    ProcessBuffer,
     Reassembler,
     Short,
     Status,
@@ -26,11 +26,11 @@ from drivers.vesc.canbus import (
     encode_can,
     split_comm,
 )
-from drivers.vesc.comm import Comm, FwVersion, Request, Setpoint, decode_comm, encode_comm
+from drivers.vesc.comm import Comm, FwVersion, Request, SetCommand, decode_comm, encode_comm
 from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
-from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Layout, Values
+from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values, ValuesLayout
 from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
 from vehicled.core.ports import NEVER_NS, Send
 from vehicled.core.wire.can import CanFrame, pack, unpack_all
@@ -85,7 +85,7 @@ class Bench:
         self.version = FwVersion(6, 0, "60_MK6", bytes(12), 1, 0, 0)
         self.conf = GOOD
         self.values = IDLE
-        self.layout = Layout.STATUS
+        self.layout = ValuesLayout.STATUS
         self.alive = True
         self.answers_appconf = True
         self.status_period: int | None = 20 * MS
@@ -119,7 +119,7 @@ class Bench:
                             self.answer(payload)
                         case Fill(1) as piece:
                             self._long.fill(piece)
-                        case Process(1, 254) as end:
+                        case ProcessBuffer(1, 254) as end:
                             packet = self._long.process(end)
                             assert packet
                             self.answer(packet)
@@ -175,12 +175,12 @@ class Bench:
             found = [message for frame in self.frames for message in [decode_can(frame)[1]] if isinstance(message, CanSetpoint)]
             return [(message.packet, message.value) for message in found]
         contents = [decode_comm(payload)[1] for payload in self.payloads]
-        return [(c.command, c.value) for c in contents if isinstance(c, Setpoint) and c.command != Comm.SET_SERVO_POS]
+        return [(c.command, c.value) for c in contents if isinstance(c, SetCommand) and c.command != Comm.SET_SERVO_POS]
 
     def servo(self) -> list[float]:
         """Servo commands so far."""
         contents = [decode_comm(payload)[1] for payload in self.payloads]
-        return [c.value for c in contents if isinstance(c, Setpoint) and c.command == Comm.SET_SERVO_POS]
+        return [c.value for c in contents if isinstance(c, SetCommand) and c.command == Comm.SET_SERVO_POS]
 
     def faults(self, active: bool = True) -> list[str]:
         """Codes of the episodes begun (or ended) so far."""
@@ -409,7 +409,7 @@ def test_on_can_the_configuration_must_be_that_of_the_controller() -> None:
 def test_firmware_whose_configuration_cannot_be_read(wire) -> None:
     bench = Bench(wire)
     bench.version = FwVersion(5, 0, "60", bytes(12))
-    bench.layout = Layout.DQ_VOLTAGES
+    bench.layout = ValuesLayout.DQ_VOLTAGES
     bench.open().run(300, STANDBY)
     assert not bench.device.ready
     assert "unknown for firmware 5.00" in bench.reason("vesc_config")
@@ -427,7 +427,7 @@ def test_firmware_whose_configuration_cannot_be_read(wire) -> None:
 def test_old_firmware_never_gets_a_servo_command(wire) -> None:
     """Before 3.2 command 12 is SET_MCCONF: two bytes of servo position would be taken for a motor configuration."""
     bench = Bench(wire, accept_unreadable_timeout=True)
-    bench.version, bench.layout = FwVersion(2, 18), Layout.LEGACY
+    bench.version, bench.layout = FwVersion(2, 18), ValuesLayout.LEGACY
     bench.open().run(300, STANDBY)
     bench.run(300, command(throttle=1.0, steering=1.0))
     assert "too old to be driven" in bench.reason("vesc_config")
@@ -544,10 +544,10 @@ def test_its_time_out_after_a_pause_of_ours_is_no_fault(wire, pause_ms) -> None:
     bench.run(1500, command(throttle=0.5))
     bench.now += pause_ms * MS
     late = Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": TIMED_OUT})
-    bench.reply(encode_comm(late, Layout.STATUS))
+    bench.reply(encode_comm(late, ValuesLayout.STATUS))
     bench.device.on_command(command(throttle=0.5), bench.now)
     bench.collect()
-    bench.reply(encode_comm(late, Layout.STATUS))
+    bench.reply(encode_comm(late, ValuesLayout.STATUS))
     bench.run(1500, command(throttle=0.5))
     assert bench.faults() == []
     assert bench.motor()[-1] == (DUTY[wire], 0.1)
@@ -852,7 +852,9 @@ def test_motor_status_is_positive_forwards_whichever_way_the_motor_turns(wire, s
         bench.deliver(pack(encode_can(Status(1, sign * 9228.0, 3.0, sign * 0.2))))
     else:
         fields = {"erpm": sign * 9228.0, "duty": sign * 0.2, "motor_current_a": 3.0}
-        bench.reply(encode_comm(Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | fields), Layout.STATUS))
+        bench.reply(
+            encode_comm(Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | fields), ValuesLayout.STATUS)
+        )
     motor, wheel = bench.messages[before:]
     assert isinstance(motor, MotorStatus)
     assert isinstance(wheel, WheelSpeed)

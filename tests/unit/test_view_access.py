@@ -11,7 +11,7 @@ from vehicled.daemon.app import SetupError
 from vehicled.live.view.access import Access, is_loopback, new_token
 from vehicled.live.view.address import parse_address, url_of
 from vehicled.live.view.assets import headers, load_assets
-from vehicled.profile.schema import View
+from vehicled.profile.schema import ViewTable
 from vehicled.run.live_view import LEAST_TOKEN, _token, check_view
 
 OPEN = Access("", ["rover.local"])
@@ -103,23 +103,23 @@ def test_what_only_this_machine_reaches() -> None:
 
 
 def test_a_token_is_made_where_one_is_needed_and_read_where_one_is_named(tmp_path: Path) -> None:
-    assert _token(View(), needed=False) == ""
-    assert len(_token(View(), needed=True)) >= 20
+    assert _token(ViewTable(), needed=False) == ""
+    assert len(_token(ViewTable(), needed=True)) >= 20
     file = tmp_path / "token"
     file.write_text("a-long-enough-one\n")
-    assert _token(View(token_file=str(file)), needed=False) == "a-long-enough-one"
+    assert _token(ViewTable(token_file=str(file)), needed=False) == "a-long-enough-one"
 
 
 def test_the_command_line_counts_before_the_profile_and_each_is_named_for_its_mistakes() -> None:
-    profile = View(address="127.0.0.1:7000")
+    profile = ViewTable(address="127.0.0.1:7000")
     assert check_view(profile, "") == ("127.0.0.1", 7000, "")
     assert check_view(profile, "[::1]:7001") == ("::1", 7001, "")
-    assert check_view(View(teleop=True), "")[2]
-    assert check_view(View(), "0.0.0.0")[2]
+    assert check_view(ViewTable(teleop=True), "")[2]
+    assert check_view(ViewTable(), "0.0.0.0")[2]
     with pytest.raises(SetupError, match=r"^--view: 'x:y' is not a listen address"):
         check_view(profile, "x:y")
     with pytest.raises(SetupError, match=r"^view\.address: 'odd place' is not a listen address"):
-        check_view(View(address="odd place"), "")
+        check_view(ViewTable(address="odd place"), "")
 
 
 @pytest.mark.parametrize("text", ["", "short", "two words here", "tab\there-and-more", "ünicode-token"])
@@ -129,7 +129,7 @@ def test_a_poor_token_is_refused_by_its_file_and_is_not_printed(tmp_path: Path, 
     with pytest.raises(
         Exception, match=f"{re.escape(str(file))} (must be one line of at least {LEAST_TOKEN}|is empty; write)"
     ) as caught:
-        _token(View(token_file=str(file)), needed=True)
+        _token(ViewTable(token_file=str(file)), needed=True)
     assert not text or text not in str(caught.value)
 
 

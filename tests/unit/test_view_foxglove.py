@@ -11,7 +11,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from tests.unit.view_facts import OFFSET_NS, STARTED_NS, estimate, opening, packed
 from vehicled.core.messages import ImuSample, Path
-from vehicled.live.view.foxglove import Session, SharedChannels
+from vehicled.live.view.foxglove import FoxgloveSession, SharedChannels
 
 
 class SpecClient:
@@ -51,7 +51,7 @@ class SpecClient:
 class Bench:
     def __init__(self) -> None:
         self.shared = SharedChannels(opening())
-        self.session = Session(self.shared)
+        self.session = FoxgloveSession(self.shared)
         self.client = SpecClient()
         for message in self.shared.greeting:
             self.client.receive(message)

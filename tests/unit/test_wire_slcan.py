@@ -3,7 +3,7 @@
 import pytest
 
 from vehicled.core.wire.can import CanFrame
-from vehicled.core.wire.slcan import CLOSING, LINE_LIMIT, Decoder, SlcanLine, encode, opening
+from vehicled.core.wire.slcan import CLOSING, LINE_LIMIT, SlcanDecoder, SlcanLine, encode, opening
 
 LINES = [
     (b"T000009010800000BB8007B00FA\r".replace(b"0108", b"018"), CanFrame(0x901, bytes.fromhex("00000bb8007b00fa"))),
@@ -27,7 +27,7 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "meaning"), LINES, ids=[repr(line) for line, _ in LINES])
 def test_lines(line: bytes, meaning: CanFrame | SlcanLine) -> None:
-    decoder = Decoder()
+    decoder = SlcanDecoder()
     assert decoder.feed(line) == [meaning]
     assert (decoder.bad_lines, decoder.dropped_bytes, decoder.buffered_bytes) == (0, 0, 0)
 
@@ -72,27 +72,27 @@ def test_what_has_no_line_is_refused(frame: CanFrame) -> None:
     ],
 )
 def test_a_bad_line_costs_itself_only(line: bytes) -> None:
-    decoder = Decoder()
+    decoder = SlcanDecoder()
     good = CanFrame(0x901, b"ok")
     assert decoder.feed(line + b"\r" + encode(good)) == [good]
     assert (decoder.bad_lines, decoder.dropped_bytes, decoder.buffered_bytes) == (1, len(line) + 1, 0)
 
 
 def test_a_refusal_inside_of_a_line_is_still_heard() -> None:
-    decoder = Decoder()
+    decoder = SlcanDecoder()
     assert decoder.feed(b"T0000\aS6\r") == [SlcanLine(b"\a"), SlcanLine(b"S6")]
     assert (decoder.bad_lines, decoder.dropped_bytes) == (1, 5)
 
 
 def test_a_lost_end_of_line_costs_the_two_lines_it_parted() -> None:
-    decoder = Decoder()
+    decoder = SlcanDecoder()
     frame = CanFrame(0x901, b"12345678")
     assert decoder.feed(encode(frame)[:-1] + encode(frame) * 2) == [frame]
     assert decoder.bad_lines == 1
 
 
 def test_a_line_without_end_is_not_collected() -> None:
-    decoder = Decoder()
+    decoder = SlcanDecoder()
     for _ in range(1_000):
         assert decoder.feed(b"T0123456789") == []
         assert decoder.buffered_bytes <= LINE_LIMIT
@@ -102,10 +102,10 @@ def test_a_line_without_end_is_not_collected() -> None:
 
 def test_time_stamps_are_expected_or_refused_never_guessed() -> None:
     line = b"t1231AA1F4B\r"
-    assert Decoder(timestamp_digits=4).feed(line) == [CanFrame(0x123, b"\xaa", extended=False)]
-    assert Decoder().feed(line) == []
-    assert Decoder(timestamp_digits=4).feed(b"t1231AA\r") == []
-    assert Decoder(timestamp_digits=4).feed(b"R0000012320001\r") == [CanFrame(0x123, bytes(2), remote=True)]
+    assert SlcanDecoder(timestamp_digits=4).feed(line) == [CanFrame(0x123, b"\xaa", extended=False)]
+    assert SlcanDecoder().feed(line) == []
+    assert SlcanDecoder(timestamp_digits=4).feed(b"t1231AA\r") == []
+    assert SlcanDecoder(timestamp_digits=4).feed(b"R0000012320001\r") == [CanFrame(0x123, bytes(2), remote=True)]
 
 
 def test_opening_works_in_whatever_state_the_adapter_is() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from vehicled.core.messages import FIXED_SIGMA_LIMIT_M
-from vehicled.offline.recordings.benchmark import Task, chosen, default_identifier, run_all
+from vehicled.offline.recordings.benchmark import BenchmarkTask, chosen, default_identifier, run_all
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.public_data import data_folder
 from vehicled.offline.recordings.report import overall, sheets
@@ -23,7 +23,7 @@ CALIBRATION_FOLDS = 4
 def recorded(arguments: Namespace) -> int:
     """Run an estimator over recordings and print its errors."""
     identifier = default_identifier() if arguments.identifier is None else arguments.identifier
-    task = Task(
+    task = BenchmarkTask(
         estimator=arguments.estimator,
         identifier=None if identifier == "none" else identifier,
         overrides=tuple(arguments.set),

@@ -20,7 +20,7 @@ from vehicled.run.output import write_output
 from vehicled.run.terminal import print_table
 from vehicled.runtime.board import facts
 from vehicled.runtime.board.claim import BoardCalibration, Shortfall, claim, judge
-from vehicled.runtime.board.measure import BoardMeasurements, Spread, measure
+from vehicled.runtime.board.measure import BoardMeasurements, TimeSpread, measure
 from vehicled.runtime.board.setup_fault import CALIBRATION, folder, setup_fault
 from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.ports.discover import CanInterface, SerialDevice, discover, udev_rule
@@ -34,7 +34,7 @@ SPEAKERS = {
 """Descriptions of the formats that are not named like a driver."""
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class ComputerReport(Struct, frozen=True, kw_only=True):
     """Complete report of the computer. Contains no secrets: no profile text, no environment, no host or user name."""
 
     vehicled: str
@@ -91,13 +91,13 @@ def _report(
     serial: tuple[SerialDevice, ...],
     can: tuple[CanInterface, ...],
     heard: dict[str, str],
-) -> Report:
+) -> ComputerReport:
     place = facts.existing(Path(loaded.profile.log.folder if loaded else "~").expanduser())
     measured = measure(place, arguments.seconds, fifo=facts.may_use_fifo()) if arguments.seconds else None
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     board = facts.identity()
     found = claim(measured, board=board, kernel=platform.release(), when=when) if measured else None
-    return Report(
+    return ComputerReport(
         vehicled=__version__ + (" (compiled)" if find_spec("vehicled__mypyc") else ""),
         python=platform.python_version(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -117,12 +117,12 @@ def _report(
     )
 
 
-def _counted(report: Report, loaded: Loaded | None) -> list[Shortfall]:
+def _counted(report: ComputerReport, loaded: Loaded | None) -> list[Shortfall]:
     """Return the shortfalls that the profile does not accept."""
     return [] if loaded is None or loaded.profile.host.allow_shortfall else report.shortfalls
 
 
-def _text(report: Report) -> list[str]:
+def _text(report: ComputerReport) -> list[str]:
     lines = [
         f"vehicled {report.vehicled}, Python {report.python}, {report.system}, {report.when}",
         f"board: {report.model}, {report.board or 'without a name of its own'}",
@@ -159,7 +159,7 @@ def _measured_text(measured: BoardMeasurements) -> list[str]:
     return lines + [f"not measured: {trouble}" for trouble in measured.troubles]
 
 
-def _points(spread: Spread) -> tuple[int, int, int]:
+def _points(spread: TimeSpread) -> tuple[int, int, int]:
     return spread.p50_ns, spread.p99_ns, spread.max_ns
 
 
@@ -167,7 +167,7 @@ def _duration(ns: int) -> str:
     return f"{ns / 1e6:.1f} ms" if ns >= 10_000_000 else f"{ns / 1e3:.0f} us"
 
 
-def _save(report: Report) -> None:
+def _save(report: ComputerReport) -> None:
     if report.claim is None:
         raise SetupError(f"there is no calibration to store: {'; '.join(report.measured.troubles if report.measured else [])}")
     file = folder() / CALIBRATION
@@ -175,7 +175,7 @@ def _save(report: Report) -> None:
     print(f"stored in {file}: profiles that need more cannot be armed until it is measured again or removed", file=sys.stderr)
 
 
-def _ports_text(report: Report) -> list[str]:
+def _ports_text(report: ComputerReport) -> list[str]:
     lines = [
         f"{device.url}: {_who(device)}, {_access(device)} {report.heard.get(device.url, '')}".rstrip() for device in report.serial
     ]

@@ -11,7 +11,7 @@ import msgspec
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.gap import Gap, describe, gap
 from vehicled.offline.gap.quantities import PUBLISHED
-from vehicled.offline.gap.runs import Task
+from vehicled.offline.gap.runs import JudgingTask
 from vehicled.offline.studies.logs import expanded, grouped
 from vehicled.run.output import check_output, check_plot_file, write_output
 from vehicled.run.terminal import Progress, print_table
@@ -25,7 +25,7 @@ def run(arguments: Namespace) -> int:
             check_plot_file(Path(file), option)
     if arguments.runs:
         check_output("--runs", Path(arguments.runs))
-    task = Task(
+    task = JudgingTask(
         judge=arguments.judge,
         overrides=tuple(arguments.set),
         profile=arguments.profile,

@@ -10,7 +10,7 @@ from vehicled.offline.learning.dataset import Dataset, Meaning, load, read_drive
 from vehicled.offline.learning.errors import LearningError
 from vehicled.offline.learning.imitation import COURSES, DaggerRound, DriveSpec, dagger, requests
 from vehicled.offline.learning.policy_file import write_policy
-from vehicled.offline.learning.training import Epoch, TrainingSpec
+from vehicled.offline.learning.training import TrainingEpoch, TrainingSpec
 from vehicled.offline.learning.training import train as train_network
 from vehicled.offline.studies.pool import LocalPool
 from vehicled.run.output import check_output, check_plot_file, save_figure
@@ -116,7 +116,7 @@ def train(arguments: Namespace) -> int:
     )  # fmt: skip
     progress = Progress()
 
-    def show(epoch: Epoch) -> None:
+    def show(epoch: TrainingEpoch) -> None:
         progress.update(f"epoch {epoch.number} of {spec.epochs}: error {epoch.training:.4f}, held back {epoch.validation:.4f}")
 
     def show_drive(done: DaggerRound) -> None:

@@ -41,12 +41,12 @@ def log_name(text: str) -> str:
 
 def folders() -> list[Path]:
     """Return the folders searched for logs: the current one and the default log folder of the profiles."""
-    from vehicled.profile.schema import Log
+    from vehicled.profile.schema import LogTable
 
     places = [Path()]
     # A user may have no home directory.
     with suppress(RuntimeError):
-        places.append(Path(Log().folder).expanduser())
+        places.append(Path(LogTable().folder).expanduser())
     return places
 
 

@@ -59,7 +59,7 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
     if not arguments.quiet and not arguments.by_hand:
         for note in plan.course_notes:
             print(f"note: {note}", file=sys.stderr)
-    line = _ProgressLine(plan.course.length_m)
+    line = _DriveProgress(plan.course.length_m)
     events = EventLog(line.progress.above(), json=False, quiet=True, ready=arguments.clock == "wall")
     done = simulate(
         plan,
@@ -99,7 +99,7 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
     return int(ending.outcome) if arguments.by_hand else exit_status(ending, result.finished, result.markings_passed)
 
 
-class _ProgressLine:
+class _DriveProgress:
     """Progress of a drive: distance, speed, time and mode."""
 
     def __init__(self, length_m: float) -> None:

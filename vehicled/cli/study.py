@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from vehicled.offline.studies import specification
-from vehicled.offline.studies.campaign import Campaign, State
+from vehicled.offline.studies.campaign import Campaign, StudyState
 from vehicled.offline.studies.kinds import write_page
 from vehicled.offline.studies.pool import LocalPool, Pool
 from vehicled.offline.studies.report import Finished, read_study
@@ -21,7 +21,7 @@ def run(arguments: Namespace) -> int:
     """Drive what is missing, write the report, print what to look at."""
     chosen = specification.load(arguments.study)
     folder = Path(arguments.output or f"study_{chosen.name}")
-    line = _ProgressLine()
+    line = _StudyProgress()
     with Campaign(chosen, folder, extend=arguments.extend) as campaign:
         pool: Pool
         if arguments.on:
@@ -61,13 +61,13 @@ def run(arguments: Namespace) -> int:
     return 1 if shown else 0
 
 
-class _ProgressLine:
+class _StudyProgress:
     """Runs done, their rate and the time left."""
 
     def __init__(self) -> None:
         self.progress = Progress()
 
-    def show(self, state: State) -> None:
+    def show(self, state: StudyState) -> None:
         """Update the line if it is due."""
         if not self.progress.due():
             return

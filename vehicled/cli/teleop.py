@@ -15,7 +15,7 @@ from vehicled.live.teleop.keyboard import Keyboard
 from vehicled.live.teleop.mapping import PadMap, choose, load, resolve
 from vehicled.live.teleop.pad import Pad
 from vehicled.live.teleop.screen import KEYS, PAD_KEYS
-from vehicled.live.teleop.session import Session
+from vehicled.live.teleop.session import TeleopSession
 from vehicled.live.teleop.terminal import Terminal
 
 INTERRUPTED = 130
@@ -41,7 +41,7 @@ def teleop(arguments: Namespace) -> int:
             raise SetupError("--map needs a gamepad or steering wheel: plug one in, or give it with --device")
         print(keys, flush=True)
         terminal = _terminal(stack, needed=pad is None)
-        session = Session(
+        session = TeleopSession(
             daemon,
             keyboard,
             pad,

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from vehicled.control.speed import PidState, SpeedParams, Target, speed_step
+from vehicled.control.speed import PidState, SpeedParams, SpeedTarget, speed_step
 from vehicled.core.messages import ControlCommand
 from vehicled.core.vehicle import AlignmentParams, Vehicle
 
@@ -46,7 +46,7 @@ class AlignmentDrive:
         dt_s = (now_ns - before_ns) * 1e-9
         # The command gate checks the sign of the wheel speed: it stops a vehicle that moves against its drive.
         self._pid, demand = speed_step(
-            self._speed, self._vehicle.drive, self._pid, abs(inputs.speed_mps), Target(wanted_mps, 0.0), dt_s
+            self._speed, self._vehicle.drive, self._pid, abs(inputs.speed_mps), SpeedTarget(wanted_mps, 0.0), dt_s
         )
         most_rad = STEERING_FRACTION * self._vehicle.steering.max_wheel_rad
         wheel_rad = min(max(-STEERING_GAIN * inputs.turned_rad, -most_rad), most_rad)

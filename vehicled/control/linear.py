@@ -42,16 +42,16 @@ class LinearParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Speed profile parameters; the law has its own speed gain."""
 
 
-class Commands(NamedTuple):
+class CommandFractions(NamedTuple):
     """Fractions of full drive and of full steering, before limiting."""
 
     throttle: float
     steering: float
 
 
-def law(params: LinearParams, errors: ErrorState) -> Commands:
+def law(params: LinearParams, errors: ErrorState) -> CommandFractions:
     """Return K e."""
-    return Commands(
+    return CommandFractions(
         sum(k * e for k, e in zip(params.throttle, errors, strict=True)),
         sum(k * e for k, e in zip(params.steering, errors, strict=True)),
     )

@@ -11,7 +11,16 @@ from vehicled.control.drift import DriftAngle
 from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.interface import Controller
 from vehicled.control.preview import Preview, motion_yaw_rad, path_delay_s, predict_pose, predict_speed
-from vehicled.control.speed import Demand, PidState, SpeedParams, SpeedProfile, Target, runaway_mps, speed_noise_mps, speed_step
+from vehicled.control.speed import (
+    Demand,
+    PidState,
+    SpeedParams,
+    SpeedProfile,
+    SpeedTarget,
+    runaway_mps,
+    speed_noise_mps,
+    speed_step,
+)
 from vehicled.control.stop import brake_command, is_drivable
 from vehicled.core.clamp import clamp
 from vehicled.core.messages import ControlCommand, StateEstimate
@@ -161,7 +170,7 @@ class PathFollower(Controller):
         if steering.throttle is not None:
             demand = self._in_leg_direction(steering.throttle)
         if self.tracker.at_leg_end or self._wheels_turning(steering.wheel_rad, now_ns):
-            target, demand = Target(0.0, 0.0), Demand(0.0, 1.0)
+            target, demand = SpeedTarget(0.0, 0.0), Demand(0.0, 1.0)
         if not (isfinite(wheel) and isfinite(demand.throttle) and isfinite(demand.brake)):
             return self._brake(estimate, now_ns)
         self.command_rad = wheel
@@ -263,7 +272,7 @@ class PathFollower(Controller):
             self._pid = PidState()
         return self._turning_since_ns is not None
 
-    def target(self, s_m: float) -> Target:
+    def target(self, s_m: float) -> SpeedTarget:
         """Return the target of the speed profile at an arc length of the current leg, below the cap."""
         return self._below_cap(self.profile.at(s_m, self.tracker.leg))
 
@@ -275,7 +284,7 @@ class PathFollower(Controller):
 
     def _drive(
         self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float
-    ) -> tuple[Target, Demand]:
+    ) -> tuple[SpeedTarget, Demand]:
         drive, direction = self.vehicle.drive, self.tracker.direction
         speed = self._speed_mps(estimate)
         horizon_ns = age_ns + self._drive_delay_ns
@@ -285,10 +294,10 @@ class PathFollower(Controller):
         ahead_m = s_m + direction * travelled_m
         target = self.profile.at(ahead_m, self.tracker.leg)
         if abs(target.speed_mps) > cap_mps:
-            target = Target(direction * cap_mps, 0.0)
+            target = SpeedTarget(direction * cap_mps, 0.0)
         creep_mps = self.profile.creep_mps(ahead_m)
         if abs(target.speed_mps) < creep_mps:
-            target = Target(direction * creep_mps, 0.0)
+            target = SpeedTarget(direction * creep_mps, 0.0)
         target = self._below_cap(target)
         self._target_mps = target.speed_mps
         self._pid, demand = speed_step(
@@ -302,9 +311,9 @@ class PathFollower(Controller):
         slower_mps = min(self._allowed_mps, abs(speed_mps)) - self.profile.deceleration_mps2 * dt_s
         self._allowed_mps = max(slower_mps, self.cap_mps)
 
-    def _below_cap(self, target: Target) -> Target:
+    def _below_cap(self, target: SpeedTarget) -> SpeedTarget:
         if abs(target.speed_mps) <= self._allowed_mps:
             return target
         direction = self.tracker.direction
         slowing_mps2 = self.profile.deceleration_mps2 if self._allowed_mps > self.cap_mps else 0.0
-        return Target(direction * self._allowed_mps, -direction * slowing_mps2)
+        return SpeedTarget(direction * self._allowed_mps, -direction * slowing_mps2)

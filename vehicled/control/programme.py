@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct, field
 
 from vehicled.control.interface import Controller
-from vehicled.control.speed import Demand, PidState, SpeedParams, Target, speed_noise_mps, speed_step
+from vehicled.control.speed import Demand, PidState, SpeedParams, SpeedTarget, speed_noise_mps, speed_step
 from vehicled.control.stop import brake_command, is_drivable
 from vehicled.core.messages import ControlCommand, ControlLevel, StateEstimate
 from vehicled.core.vehicle import Limits, NonNegative, Positive, Vehicle
@@ -167,7 +167,7 @@ class Programme(Controller):
         lock = self._vehicle.steering.max_wheel_rad
         wheel = atan(self._vehicle.wheelbase_m * 2.0 * aside / (ahead_m * ahead_m + left_m * left_m))
         speed = self._p.entry_speed_mps
-        return min(max(wheel, -lock), lock), speed, self._held(estimate, Target(speed, 0.0), dt_s)
+        return min(max(wheel, -lock), lock), speed, self._held(estimate, SpeedTarget(speed, 0.0), dt_s)
 
     # ---------------------------------------------------------------- programme
 
@@ -201,13 +201,13 @@ class Programme(Controller):
             slope = 0.0
             if both and fraction:
                 slope = (p.speed_mps[k + 1] - p.speed_mps[k]) / (p.t_s[k + 1] - p.t_s[k])
-            return wheel, speed, self._held(estimate, Target(speed, slope), dt_s)
+            return wheel, speed, self._held(estimate, SpeedTarget(speed, slope), dt_s)
         self._pid = PidState()
         throttle = min(max(at(p.throttle) if p.throttle else 0.0, -self._vehicle.drive.reverse_share), 1.0)
         brake = min(max(at(p.brake) if p.brake else 0.0, 0.0), 1.0)
         return wheel, float("nan"), Demand(throttle, brake)
 
-    def _held(self, estimate: StateEstimate, target: Target, dt_s: float) -> Demand:
+    def _held(self, estimate: StateEstimate, target: SpeedTarget, dt_s: float) -> Demand:
         # Uses the present speed: a prediction over the drive delay would turn the model error into a steady-state error.
         self._pid, demand = speed_step(
             self._p.speed, self._vehicle.drive, self._pid, estimate.speed_mps, target, dt_s, noise_mps=speed_noise_mps(estimate)

@@ -4,7 +4,7 @@ from math import atan, isnan
 
 from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.path_follower import CAP_MARGIN_MPS, CAP_MARGIN_RATIO
-from vehicled.control.speed import Demand, PidState, SpeedParams, Target, runaway_mps, speed_noise_mps, speed_step
+from vehicled.control.speed import Demand, PidState, SpeedParams, SpeedTarget, runaway_mps, speed_noise_mps, speed_step
 from vehicled.control.stop import brake_command, is_drivable
 from vehicled.core.messages import ControlCommand, Setpoint, StateEstimate
 from vehicled.core.vehicle import MAX_DELAY_NS, STANDSTILL_MPS, Vehicle
@@ -67,7 +67,7 @@ class SetpointControl:
             return ControlCommand(now_ns, setpoint.t_ns, wheel_rad, 0.0, 1.0, target_speed_mps=0.0)
         dt_s = (now_ns - before_ns) * 1e-9
         self._pid, demand = speed_step(
-            self._speed, drive, self._pid, speed_mps, Target(wanted_mps, 0.0), dt_s, self._observer.surplus_mps2,
+            self._speed, drive, self._pid, speed_mps, SpeedTarget(wanted_mps, 0.0), dt_s, self._observer.surplus_mps2,
             noise_mps=speed_noise_mps(estimate),
         )  # fmt: skip
         return ControlCommand(

@@ -159,7 +159,7 @@ def speed_warnings(vehicle: Vehicle, limits: Limits, course: Course, params: Spe
     return warnings
 
 
-class Target(Struct, frozen=True, gc=False):
+class SpeedTarget(Struct, frozen=True, gc=False):
     """Speed target at one arc length, negative in reverse, and its rate of change."""
 
     speed_mps: float
@@ -225,7 +225,7 @@ class SpeedProfile:
         """Return the lowest target at an arc length, m/s > 0: ``SpeedParams.creep_mps``, or what the course asks for if less."""
         return self._creep_mps[bisect_right(self._s_m, s_m, 1, len(self._s_m) - 1) - 1]
 
-    def at(self, s_m: float, leg: int | None = None) -> Target:
+    def at(self, s_m: float, leg: int | None = None) -> SpeedTarget:
         """Return the speed at an arc length, and the deceleration (never an acceleration) that follows the profile there.
 
         With ``leg``, the tracker's index, positions beyond its ends count as its ends.
@@ -235,7 +235,7 @@ class SpeedProfile:
         start, here, sign = self._s_m[k], self._square[k], self._signs[k]
         slope = (self._square_after[k] - here) / (self._s_m[k + 1] - start)
         square = here + slope * clamp(s_m - start, 0.0, self._s_m[k + 1] - start)
-        return Target(sign * sqrt(max(square, 0.0)), sign * clamp(0.5 * slope, -self.deceleration_mps2, 0.0))
+        return SpeedTarget(sign * sqrt(max(square, 0.0)), sign * clamp(0.5 * slope, -self.deceleration_mps2, 0.0))
 
 
 class Demand(Struct, frozen=True, gc=False):
@@ -278,7 +278,7 @@ def speed_step(
     drive: Drive,
     state: PidState,
     speed_mps: float,
-    target: Target,
+    target: SpeedTarget,
     dt_s: float,
     surplus_mps2: float = 0.0,
     *,
@@ -365,7 +365,7 @@ def speed_step(
     return after, Demand(sign * throttle + 0.0, brake)
 
 
-def _direction(drive: Drive, speed_mps: float, target: Target) -> float:
+def _direction(drive: Drive, speed_mps: float, target: SpeedTarget) -> float:
     """Return 1.0 or -1.0: the direction of the target, or of the motion if the target has none."""
     if target.speed_mps != 0.0:
         return 1.0 if target.speed_mps > 0.0 else -1.0

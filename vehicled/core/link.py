@@ -56,7 +56,7 @@ class LinkError(Exception):
     """Protocol violation or version mismatch of the peer."""
 
 
-class Kind(IntEnum):
+class LinkFrameKind(IntEnum):
     """Kind of a frame."""
 
     HELLO = 1
@@ -96,20 +96,20 @@ class _Versioned(msgspec.Struct):
     version: int
 
 
-Frame = tuple[Kind, int, int, bytes]
+Frame = tuple[LinkFrameKind, int, int, bytes]
 """kind, port, t_ns, payload."""
 
-_KINDS = {int(kind): kind for kind in Kind}
+_KINDS = {int(kind): kind for kind in LinkFrameKind}
 
 
-def encode(kind: Kind, port: int, t_ns: int, payload: bytes = b"") -> bytes:
+def encode(kind: LinkFrameKind, port: int, t_ns: int, payload: bytes = b"") -> bytes:
     """Encode one frame."""
     return _HEAD.pack(_HEAD_AFTER_LENGTH + len(payload), kind, port, t_ns) + payload
 
 
 def encode_line(port: int, t_ns: int, baud: int) -> bytes:
     """Encode a port's new line rate; 0 for a reopened port."""
-    return encode(Kind.LINE, port, t_ns, _BAUD.pack(baud))
+    return encode(LinkFrameKind.LINE, port, t_ns, _BAUD.pack(baud))
 
 
 def decode_line(payload: bytes) -> int:
@@ -120,7 +120,7 @@ def decode_line(payload: bytes) -> int:
     return baud
 
 
-def encode_lost(kind: Kind, t_ns: int, lost_ns: int) -> bytes:
+def encode_lost(kind: LinkFrameKind, t_ns: int, lost_ns: int) -> bytes:
     """Encode a GRANT or DONE of a shared clock: the sender's time, and the time that it has lost so far."""
     return encode(kind, 0, t_ns, _LOST.pack(lost_ns))
 
@@ -135,7 +135,7 @@ def decode_lost(payload: bytes) -> int:
 
 def encode_hello(hello: Hello) -> bytes:
     """Encode the first frame."""
-    return encode(Kind.HELLO, 0, hello.start_ns, msgspec.json.encode(hello))
+    return encode(LinkFrameKind.HELLO, 0, hello.start_ns, msgspec.json.encode(hello))
 
 
 def decode_hello(payload: bytes) -> Hello:
@@ -160,7 +160,7 @@ def decode_reason(payload: bytes) -> str:
     return printable(payload.decode(errors="replace"), SHOWN_REASON)
 
 
-class Decoder:
+class LinkDecoder:
     """Incremental decoder of a byte stream that is cut anywhere."""
 
     def __init__(self) -> None:

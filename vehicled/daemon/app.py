@@ -22,13 +22,13 @@ from vehicled.daemon.reference import ReferenceFrame
 from vehicled.estimation.interface import Estimator
 from vehicled.paths.course import Course
 from vehicled.profile.registry import resolve
-from vehicled.profile.schema import Device as DeviceTable
-from vehicled.profile.schema import Profile, Task
+from vehicled.profile.schema import DeviceTable as DeviceTable
+from vehicled.profile.schema import Profile, TaskRate
 from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.matrix import CAPABILITIES, substitutes
 from vehicled.safety.monitors.inertial import Mounting
-from vehicled.safety.monitors.sources import Source
+from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.supervisor import Supervisor
 
 COMMAND_LIFETIME_NS = 50_000_000
@@ -58,7 +58,7 @@ class Wiring(Struct, frozen=True, kw_only=True):
     rates: dict[str, RateRow]
 
 
-def rate_row(task: Task) -> RateRow:
+def rate_row(task: TaskRate) -> RateRow:
     """Convert a task table of the profile to a row of the rate table."""
     return RateRow(
         rate_hz=task.rate_hz,
@@ -225,7 +225,7 @@ def imu_mounting(profile: Profile) -> Mounting:
     return Mounting()
 
 
-def sources(profile: Profile) -> list[Source]:
+def sources(profile: Profile) -> list[MonitoredSource]:
     """Return the sensor streams of a profile with their timeouts: the profile's for GNSS and IMU, else ten periods."""
     explicit = {messages.GnssFix: profile.limits.gnss_silence_s, messages.ImuSample: profile.limits.imu_silence_s}
     found = []
@@ -236,7 +236,7 @@ def sources(profile: Profile) -> list[Source]:
             if message is ReferenceState:
                 continue  # the drive does not depend on who judges it
             silence_s = explicit.get(message, 10.0 / device.rate_hz)
-            found.append(Source(name=name, message=message, silence_ns=round(silence_s * 1e9), rate_hz=device.rate_hz))
+            found.append(MonitoredSource(name=name, message=message, silence_ns=round(silence_s * 1e9), rate_hz=device.rate_hz))
     return found
 
 

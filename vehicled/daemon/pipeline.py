@@ -61,7 +61,7 @@ from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.inertial import Mounting
-from vehicled.safety.monitors.sources import Source
+from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.rows.sensors import UNMEASURED
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
@@ -84,7 +84,7 @@ class Pipeline:
     def __init__(
         self,
         *,
-        sources: Sequence[Source],
+        sources: Sequence[MonitoredSource],
         vehicle: Vehicle,
         limits: Limits,
         estimator: Estimator,

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from vehicled.core.messages import GnssFix, Heading, HeadingKind
 from vehicled.estimation import coloured_error, measurements
 from vehicled.estimation.ekf4.params import Ekf4Params
-from vehicled.estimation.four_dof import State
+from vehicled.estimation.four_dof import FourDofState
 from vehicled.estimation.gaussian import Array
-from vehicled.estimation.history import Pose
+from vehicled.estimation.history import EstimatedPose
 
 MAX_SPEED_MPS = 100.0
 UNKNOWN_SPEED_SIGMA_MPS = 1.0
@@ -40,7 +40,7 @@ def initial_state(
     lever_arm_m: tuple[float, float, float],
     lowest_speed_mps: float = 0.0,
     backward: bool = False,
-) -> State | None:
+) -> FourDofState | None:
     """Return the state at the fix, whose antenna is at ``enu_m``, or None without a yaw.
 
     The yaw is the heading, else the course over ground of a fix that moves fast enough, reversed if the vehicle is driven
@@ -73,7 +73,7 @@ def initial_state(
         coloured = replace(coloured, cross=cross)
     east, north, _ = enu_m
     # The residual of the antenna against itself is minus the lever arm turned into the map.
-    arm = measurements.position(Pose(east, north, yaw, 0.0, 0.0), east, north, R, lever_arm_m).residual
+    arm = measurements.position(EstimatedPose(east, north, yaw, 0.0, 0.0), east, north, R, lever_arm_m).residual
     variance_speed = sigma_speed * sigma_speed if known else UNKNOWN_SPEED_SIGMA_MPS * UNKNOWN_SPEED_SIGMA_MPS
     covariance = (
         float(R[0, 0]) + slow_m2, float(R[0, 1]), 0.0, 0.0,
@@ -83,4 +83,6 @@ def initial_state(
     )  # fmt: skip
     forward = ve * cos(yaw) + vn * sin(yaw) if moves else 0.0
     signed = max(lowest_speed_mps, copysign(speed, forward)) if moves else 0.0
-    return State(east + float(arm[0]), north + float(arm[1]), remainder(yaw, tau), signed, 0.0, covariance, coloured=coloured)
+    return FourDofState(
+        east + float(arm[0]), north + float(arm[1]), remainder(yaw, tau), signed, 0.0, covariance, coloured=coloured
+    )

@@ -20,7 +20,7 @@ MAX_GAP_NS = 1_000_000_000
 """A longer gap between estimates, or time that goes back, resets the frame: the motion in between is unknown."""
 
 
-class Frame(Struct, frozen=True, gc=False):
+class FramePoint(Struct, frozen=True, gc=False):
     """The controller's pose at the time of the last estimate, and the rates at which it approaches the estimate."""
 
     t_ns: int
@@ -32,7 +32,9 @@ class Frame(Struct, frozen=True, gc=False):
     yaw_rate_radps: float
 
 
-def follow(params: ControlFrameParams, frame: Frame | None, estimate: StateEstimate) -> tuple[Frame | None, StateEstimate]:
+def follow(
+    params: ControlFrameParams, frame: FramePoint | None, estimate: StateEstimate
+) -> tuple[FramePoint | None, StateEstimate]:
     """Return the new frame, and the estimate for the controller: with the frame's pose, all else unchanged.
 
     An estimate that is not finite passes unchanged and clears the frame; without a frame a new one starts on the estimate. Between
@@ -45,7 +47,7 @@ def follow(params: ControlFrameParams, frame: Frame | None, estimate: StateEstim
         return None, estimate
     rate = estimate.yaw_rate_radps if isfinite(estimate.yaw_rate_radps) else 0.0
     if frame is None or not 0 <= estimate.t_ns - frame.t_ns <= MAX_GAP_NS:
-        return Frame(estimate.t_ns, x, y, yaw, v, params.position_rate_mps, params.yaw_rate_radps), estimate
+        return FramePoint(estimate.t_ns, x, y, yaw, v, params.position_rate_mps, params.yaw_rate_radps), estimate
     dt_s = (estimate.t_ns - frame.t_ns) * 1e-9
     distance_m = 0.5 * (frame.speed_mps + v) * dt_s
     # The motion uses the estimated yaw: with the frame's own, a yaw error still being corrected would add position error, and
@@ -64,7 +66,7 @@ def follow(params: ControlFrameParams, frame: Frame | None, estimate: StateEstim
     # Without a pending correction the pose equals the estimate exactly, not up to rounding.
     at_x, at_y = (x, y) if fraction == 1.0 else (moved_x + fraction * dx, moved_y + fraction * dy)
     at_yaw = yaw if yaw_fraction == 1.0 else remainder(moved_yaw + yaw_fraction * dyaw, tau)
-    after = Frame(estimate.t_ns, at_x, at_y, at_yaw, v, position_rate, yaw_rate)
+    after = FramePoint(estimate.t_ns, at_x, at_y, at_yaw, v, position_rate, yaw_rate)
     if fraction == 1.0 and yaw_fraction == 1.0:
         return after, estimate
     return after, replace(estimate, x_m=at_x, y_m=at_y, yaw_rad=at_yaw)
@@ -85,7 +87,7 @@ class ControlFrame:
 
     def __init__(self, params: ControlFrameParams) -> None:
         self._params = params
-        self._frame: Frame | None = None
+        self._frame: FramePoint | None = None
         self._lag_m = 0.0
 
     @property

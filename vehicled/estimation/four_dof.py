@@ -28,7 +28,7 @@ Covariance = tuple[float, ...]
 """(16,) row-major 4 x 4 over (x, y, yaw, speed); symmetric."""
 
 
-class State(Struct, frozen=True, gc=False):
+class FourDofState(Struct, frozen=True, gc=False):
     """Mean and covariance of (x, y, yaw, speed), and values taken as known: slewed wheel angle, yaw rate, lateral velocity."""
 
     x_m: float
@@ -70,7 +70,7 @@ class Densities(Struct, frozen=True, gc=False):
     """Correlation time of the slow error of GNSS."""
 
 
-class Step(Struct, frozen=True, gc=False):
+class ModelTransition(Struct, frozen=True, gc=False):
     """Result of one transition: the new mean and the entries of its Jacobian that are neither 0 nor 1."""
 
     x_m: float
@@ -112,7 +112,9 @@ def drive_rate(drive: Drive) -> float:
     return (drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms) / drive.inertia_kgm2
 
 
-def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float, track: SingleTrack | None = None) -> Step:
+def transition(
+    vehicle: Vehicle, state: FourDofState, command: Input, dt_s: float, track: SingleTrack | None = None
+) -> ModelTransition:
     """Return the mean after ``dt_s`` and the Jacobian of that step over (x, y, yaw, speed). With ``track`` the tyres slip.
 
     Speed is integrated exactly (the drive is linear in it, so a stiff motor is stable at any step), the pose by the midpoint rule.
@@ -158,7 +160,7 @@ def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float, trac
     step_y = dt_s * sin(yaw_mid)
     dx = v_mid * step_x - lateral * step_y
     dy = v_mid * step_y + lateral * step_x
-    return Step(
+    return ModelTransition(
         state.x_m + dx,
         state.y_m + dy,
         remainder(state.yaw_rad + dt_s * yaw_rate, tau),
@@ -175,7 +177,7 @@ def transition(vehicle: Vehicle, state: State, command: Input, dt_s: float, trac
     )
 
 
-def propagate(p: Covariance, s: Step) -> Covariance:
+def propagate(p: Covariance, s: ModelTransition) -> Covariance:
     """Return F P F' for F = [[1, 0, dx_dyaw, dx_dv], [0, 1, dy_dyaw, dy_dv], [0, 0, 1, dyaw_dv], [0, 0, 0, dv_dv]].
 
     Written out in plain floats, because at this size they are faster than numpy.
@@ -204,8 +206,8 @@ def propagate(p: Covariance, s: Step) -> Covariance:
 
 
 def predict(
-    noise: Densities, vehicle: Vehicle, state: State, command: Input, dt_s: float, track: SingleTrack | None = None
-) -> State:
+    noise: Densities, vehicle: Vehicle, state: FourDofState, command: Input, dt_s: float, track: SingleTrack | None = None
+) -> FourDofState:
     """Return the state ``dt_s`` later. ``dt_s`` > 0, short against the turn (20 ms).
 
     P+ = F P F' + Q dt with Q diagonal. EKF prediction, Sarkka 2013, Alg. 5.4.
@@ -230,6 +232,6 @@ def predict(
             (1.0, 0.0, s.dx_dyaw, s.dx_dv), (0.0, 1.0, s.dy_dyaw, s.dy_dv), (0.0, 0.0, 1.0, s.dyaw_dv), (0.0, 0.0, 0.0, s.dv_dv)
         ))  # fmt: skip
         coloured = coloured_error.predicted(coloured, F, noise.coloured_time_s, dt_s)
-    return State(
+    return FourDofState(
         s.x_m, s.y_m, s.yaw_rad, s.speed_mps, s.wheel_rad, covariance, s.yaw_rate_radps, s.lateral_mps, state.surplus_mps2, coloured
     )  # fmt: skip

@@ -15,7 +15,7 @@ FUTURE_TOLERANCE_NS = 10_000_000
 """A stamp up to this far ahead is an error of the device clock's mapping and counts as now; later samples are rejected."""
 
 
-class Gyro:
+class YawRateGyro:
     """Mean yaw rate of the samples since the last :meth:`take`, minus the bias learnt at standstill."""
 
     def __init__(self, fresh_s: float, rest_s: float, counters: InputCounters) -> None:

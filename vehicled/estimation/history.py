@@ -47,7 +47,7 @@ class CommandHistory(Generic[T]):
         self._values.clear()
 
 
-class Pose(Struct, frozen=True, gc=False):
+class EstimatedPose(Struct, frozen=True, gc=False):
     """Estimated state of the rear axle at one time."""
 
     x_m: float

@@ -12,7 +12,7 @@ import numpy as np
 
 from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 from vehicled.estimation.gaussian import Array, Measurement
-from vehicled.estimation.history import Pose
+from vehicled.estimation.history import EstimatedPose
 from vehicled.paths.datum import Datum
 
 _H_YAW = np.array(((0.0, 0.0, 1.0, 0.0),))
@@ -82,7 +82,7 @@ def declared_sigma_m(fix: GnssFix) -> float:
     return UNKNOWN_SIGMA_M[fix.carrier]
 
 
-def position(at: Pose, east_m: float, north_m: float, R: Array, lever_arm_m: tuple[float, float, float]) -> Measurement:
+def position(at: EstimatedPose, east_m: float, north_m: float, R: Array, lever_arm_m: tuple[float, float, float]) -> Measurement:
     """GNSS position of the antenna, expected p + R(yaw) lever. Residual (2,) in m, ENU; the vehicle is assumed level."""
     c, s = cos(at.yaw_rad), sin(at.yaw_rad)
     forward, left = lever_arm_m[0], lever_arm_m[1]
@@ -95,7 +95,7 @@ def position(at: Pose, east_m: float, north_m: float, R: Array, lever_arm_m: tup
 
 
 def velocity(
-    at: Pose, east_mps: float, north_mps: float, R: Array, lever_arm_m: tuple[float, float, float], course_min_mps: float
+    at: EstimatedPose, east_mps: float, north_mps: float, R: Array, lever_arm_m: tuple[float, float, float], course_min_mps: float
 ) -> Measurement:
     """GNSS velocity of the antenna, expected v (cos, sin) + slip (-sin, cos) + yaw rate x lever. Residual in m/s.
 
@@ -118,13 +118,13 @@ def velocity(
     return Measurement(np.array((along,)), _H_SPEED, np.array(((variance,),)), (0.0, 0.0, 0.0, along * along))
 
 
-def heading(at: Pose, yaw_rad: float, sigma_rad: float) -> Measurement:
+def heading(at: EstimatedPose, yaw_rad: float, sigma_rad: float) -> Measurement:
     """Measured yaw; the residual is wrapped to +-pi."""
     residual = remainder(yaw_rad - at.yaw_rad, tau)
     return Measurement(np.array((residual,)), _H_YAW, np.array(((sigma_rad * sigma_rad,),)), (0.0, 0.0, residual * residual, 0.0))
 
 
-def speed(at: Pose, speed_mps: float, sigma_mps: float) -> Measurement:
+def speed(at: EstimatedPose, speed_mps: float, sigma_mps: float) -> Measurement:
     """Measured speed of the rear axle."""
     residual = speed_mps - at.speed_mps
     return Measurement(np.array((residual,)), _H_SPEED, np.array(((sigma_mps * sigma_mps,),)), (0.0, 0.0, 0.0, residual * residual))

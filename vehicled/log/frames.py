@@ -63,7 +63,7 @@ def frame(kind: LogFrameKind, payload: bytes) -> bytes:
     return HEAD.pack(len(payload), kind) + payload
 
 
-class Decoder:
+class FrameDecoder:
     """Incremental decoder of frames."""
 
     def __init__(self) -> None:

@@ -46,7 +46,7 @@ DAMAGE = (McapError, struct.error, ValueError, EOFError, IndexError, OverflowErr
 """Exceptions raised by reading a damaged record; the last two by a length that is none."""
 
 
-class Layout(Struct):
+class LogLayout(Struct):
     """Contents of a file and its completeness."""
 
     size: int
@@ -117,7 +117,7 @@ _KNOWN_MAGIC = (
 )
 
 
-def read_layout(stream: BinaryIO) -> Layout:
+def read_layout(stream: BinaryIO) -> LogLayout:
     """Return the layout of an open file, from its summary if intact, else by scanning its records."""
     size = stream.seek(0, os.SEEK_END)
     try:
@@ -144,7 +144,7 @@ def records_between(stream: BinaryIO, start: int, stop: int) -> Iterator[tuple[i
         at += _HEAD.size + length
 
 
-def _from_summary(stream: BinaryIO, size: int) -> Layout:
+def _from_summary(stream: BinaryIO, size: int) -> LogLayout:
     if size < 2 * len(MAGIC) + _FOOTER_BYTES:
         raise ValueError("cut off")
     stream.seek(size - _FOOTER_BYTES)
@@ -156,7 +156,7 @@ def _from_summary(stream: BinaryIO, size: int) -> Layout:
     if not len(MAGIC) < summary_start < stop:
         raise ValueError("it has no summary")
     checked = _check_summary(stream, summary_start, size)
-    layout = Layout(size=size)
+    layout = LogLayout(size=size)
     _read_data_end(stream, layout, summary_start - _DATA_END.size)
     _read_header(stream, layout)
     if layout.data_crc and not checked and layout.library.startswith("vehicled"):
@@ -200,7 +200,7 @@ def _check_summary(stream: BinaryIO, summary_start: int, size: int) -> bool:
     return bool(expected)
 
 
-def _read_data_end(stream: BinaryIO, layout: Layout, at: int) -> None:
+def _read_data_end(stream: BinaryIO, layout: LogLayout, at: int) -> None:
     stream.seek(max(at, 0))
     opcode, length, crc = _DATA_END.unpack(stream.read(_DATA_END.size))
     if opcode != Opcode.DATA_END or length != 4:
@@ -208,9 +208,9 @@ def _read_data_end(stream: BinaryIO, layout: Layout, at: int) -> None:
     layout.data_end, layout.data_crc = at, crc
 
 
-def _from_walk(stream: BinaryIO, size: int, problem: str) -> Layout:
+def _from_walk(stream: BinaryIO, size: int, problem: str) -> LogLayout:
     stream.seek(size - len(MAGIC))
-    layout = Layout(size=size, problem=problem, cut=stream.read() != MAGIC)
+    layout = LogLayout(size=size, problem=problem, cut=stream.read() != MAGIC)
     chunks = array("Q")
     at = len(MAGIC)
     while at < size:
@@ -235,7 +235,7 @@ def _from_walk(stream: BinaryIO, size: int, problem: str) -> Layout:
     return layout
 
 
-def _read_walked(stream: BinaryIO, layout: Layout, chunks: "array[int]", opcode: int, offset: int, length: int) -> None:
+def _read_walked(stream: BinaryIO, layout: LogLayout, chunks: "array[int]", opcode: int, offset: int, length: int) -> None:
     at = offset - _HEAD.size
     if opcode == Opcode.CHUNK:
         stream.seek(offset)
@@ -322,7 +322,7 @@ def _next_chunk(stream: BinaryIO, start: int, size: int) -> int:
     return size
 
 
-def _read_header(stream: BinaryIO, layout: Layout) -> None:
+def _read_header(stream: BinaryIO, layout: LogLayout) -> None:
     stream.seek(len(MAGIC))
     opcode, length = _HEAD.unpack(stream.read(_HEAD.size))
     if opcode != Opcode.HEADER:
@@ -331,13 +331,13 @@ def _read_header(stream: BinaryIO, layout: Layout) -> None:
     layout.mcap_profile, layout.library = header.profile, header.library
 
 
-def _read_metadata(stream: BinaryIO, layout: Layout, offset: int, length: int) -> None:
+def _read_metadata(stream: BinaryIO, layout: LogLayout, offset: int, length: int) -> None:
     record = Metadata.read(record_body(stream, offset, length))
     layout.metadata[record.name] = record.metadata
     layout.metadata_places.append((offset, length))
 
 
-def _read_definition(stream: BinaryIO, layout: Layout, opcode: int, offset: int, length: int) -> None:
+def _read_definition(stream: BinaryIO, layout: LogLayout, opcode: int, offset: int, length: int) -> None:
     if opcode == Opcode.SCHEMA:
         schema = Schema.read(record_body(stream, offset, length))
         layout.schemas[schema.id] = schema

@@ -23,7 +23,16 @@ from msgspec import Struct
 
 from vehicled.core.messages import Message, TaskTick
 from vehicled.log.errors import LogError
-from vehicled.log.layout import CHUNK_PEEK_BYTES, DAMAGE, Layout, channel_bit, chunk_length, open_file, read_layout, records_between
+from vehicled.log.layout import (
+    CHUNK_PEEK_BYTES,
+    DAMAGE,
+    LogLayout,
+    channel_bit,
+    chunk_length,
+    open_file,
+    read_layout,
+    records_between,
+)
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.schema import CHANNELS, END_RECORD, HEADER_RECORD, RunHeader, schema_of
 from vehicled.ros.cdr import CdrError, known_fields, numpy_dtype, unpacker
@@ -68,7 +77,7 @@ class LogReader:
         self.path = os.fspath(path)
         self._stream: BinaryIO = open_file(path)
         try:
-            self.layout: Layout = read_layout(self._stream)
+            self.layout: LogLayout = read_layout(self._stream)
             metadata = self.layout.metadata.get(HEADER_RECORD)
             try:
                 self._header = RunHeader.from_metadata(metadata) if metadata is not None else None

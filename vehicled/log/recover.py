@@ -18,7 +18,7 @@ from mcap.records import Attachment, Channel, Metadata, Schema
 from msgspec import Struct, field
 
 from vehicled.log.errors import LogError, why
-from vehicled.log.layout import DAMAGE, Layout, open_file, record_body, records_between
+from vehicled.log.layout import DAMAGE, LogLayout, open_file, record_body, records_between
 from vehicled.log.mcapfile import McapFile
 from vehicled.log.reader import LogReader, unpack_chunk
 
@@ -115,7 +115,7 @@ def recover(path: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
         )
 
 
-def _untouched(source: str, layout: Layout) -> RecoverReport:
+def _untouched(source: str, layout: LogLayout) -> RecoverReport:
     statistics = layout.statistics
     return RecoverReport(
         source=source,
@@ -129,7 +129,7 @@ def _untouched(source: str, layout: Layout) -> RecoverReport:
     )
 
 
-def _copy_parts(file: McapFile, old: BinaryIO, layout: Layout) -> tuple[list[str], int]:
+def _copy_parts(file: McapFile, old: BinaryIO, layout: LogLayout) -> tuple[list[str], int]:
     """Copy all records but the chunks; return names and bytes of the unreadable attachments."""
     for schema in layout.schemas.values():
         file.add_schema(schema)

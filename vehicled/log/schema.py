@@ -43,7 +43,7 @@ PROJECTION_CHANNEL_BASE = 1000
 """First channel number of the standard ROS types made by the writer."""
 
 
-class Stream(IntEnum):
+class ChunkStream(IntEnum):
     """Stream of chunks that a channel belongs to."""
 
     TICKS = 0
@@ -51,32 +51,32 @@ class Stream(IntEnum):
     DERIVED = 2
 
 
-_STREAMS: dict[type[Message], Stream] = {
-    messages.TaskTick: Stream.TICKS,
-    messages.WireChunk: Stream.JOURNAL,
-    messages.OperatorCommand: Stream.JOURNAL,
-    messages.TeleopCommand: Stream.JOURNAL,
-    messages.Heartbeat: Stream.JOURNAL,
-    messages.Setpoint: Stream.JOURNAL,
-    messages.CourseCommand: Stream.JOURNAL,
-    messages.SpeedCommand: Stream.JOURNAL,
-    messages.ParameterCommand: Stream.JOURNAL,
-    messages.HostHealth: Stream.JOURNAL,
-    messages.MachineCall: Stream.JOURNAL,
-    messages.PortEvent: Stream.JOURNAL,
-    messages.Fault: Stream.JOURNAL,
-    messages.ModeChange: Stream.JOURNAL,
-    messages.Event: Stream.JOURNAL,
+_STREAMS: dict[type[Message], ChunkStream] = {
+    messages.TaskTick: ChunkStream.TICKS,
+    messages.WireChunk: ChunkStream.JOURNAL,
+    messages.OperatorCommand: ChunkStream.JOURNAL,
+    messages.TeleopCommand: ChunkStream.JOURNAL,
+    messages.Heartbeat: ChunkStream.JOURNAL,
+    messages.Setpoint: ChunkStream.JOURNAL,
+    messages.CourseCommand: ChunkStream.JOURNAL,
+    messages.SpeedCommand: ChunkStream.JOURNAL,
+    messages.ParameterCommand: ChunkStream.JOURNAL,
+    messages.HostHealth: ChunkStream.JOURNAL,
+    messages.MachineCall: ChunkStream.JOURNAL,
+    messages.PortEvent: ChunkStream.JOURNAL,
+    messages.Fault: ChunkStream.JOURNAL,
+    messages.ModeChange: ChunkStream.JOURNAL,
+    messages.Event: ChunkStream.JOURNAL,
 }
 
 
-class Channel(Struct, frozen=True):
+class LogChannel(Struct, frozen=True):
     """Channel of one message type."""
 
     id: int
     topic: str
     message: type[Message]
-    stream: Stream
+    stream: ChunkStream
 
 
 def topic_of(message: type[Message]) -> str:
@@ -84,8 +84,8 @@ def topic_of(message: type[Message]) -> str:
     return "/vehicled/" + re.sub(r"(?<!^)(?=[A-Z])", "_", message.__name__).lower()
 
 
-CHANNELS: dict[type[Message], Channel] = {
-    message: Channel(number, topic_of(message), message, _STREAMS.get(message, Stream.DERIVED))
+CHANNELS: dict[type[Message], LogChannel] = {
+    message: LogChannel(number, topic_of(message), message, _STREAMS.get(message, ChunkStream.DERIVED))
     for number, message in enumerate(messages.ALL, start=1)
 }
 """Channel by message type. Numbers follow ``messages.ALL``, which is only ever appended to."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 from vehicled.core.messages import Event, Message
 from vehicled.log.frames import HEAD, LogFrameKind
 from vehicled.log.outbox import FrameQueue
-from vehicled.log.schema import CHANNELS, Stream
+from vehicled.log.schema import CHANNELS, ChunkStream
 from vehicled.ros.cdr import CdrError, packer
 
 CHUNK_BYTES = 64 * 1024
@@ -53,7 +53,7 @@ class _Buffer:
 
     __slots__ = ("complete_to_ns", "copied", "data", "records", "stream")
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ChunkStream) -> None:
         self.stream = stream
         self.data = bytearray(HEAD.size)
         self.copied = HEAD.size
@@ -77,7 +77,7 @@ class LogSink:
         self.offset_ns = offset_ns
         """UTC minus the clock of the messages, ns."""
         self.outbox = FrameQueue(journal_limit_bytes, derived_limit_bytes)
-        self._buffers = [_Buffer(stream) for stream in Stream]
+        self._buffers = [_Buffer(stream) for stream in ChunkStream]
         self._routes: dict[type[Message], tuple[Callable[[Any], bytes], int, _Buffer]] = {
             kind: (packer(kind), channel.id, self._buffers[channel.stream]) for kind, channel in CHANNELS.items()
         }
@@ -125,7 +125,7 @@ class LogSink:
     def lose(self, message: Message, log_time_ns: int) -> None:
         """Count a record whose recording raised. Of the journal it is a gap, beyond which the run cannot be replayed."""
         self._sequence = (self._sequence + 1) & _WRAP
-        lossless = self._routes[type(message)][2].stream is not Stream.DERIVED
+        lossless = self._routes[type(message)][2].stream is not ChunkStream.DERIVED
         losses = self.journal_losses if lossless else self.derived_losses
         losses.records += 1
         if lossless and self.not_replayable_after_ns is None:
@@ -203,7 +203,7 @@ class LogSink:
         if self._stopped:
             return
         HEAD.pack_into(frame, 0, len(frame) - HEAD.size, LogFrameKind.RECORDS)
-        lossless = buffer.stream is not Stream.DERIVED
+        lossless = buffer.stream is not ChunkStream.DERIVED
         losses = self.journal_losses if lossless else self.derived_losses
         if self.outbox.offer(frame, lossless=lossless):
             buffer.complete_to_ns = now_ns
@@ -248,7 +248,7 @@ class LogSink:
             self.record(event, now_ns)
             return
         # Send it as a separate frame beyond the limit.
-        buffer = _Buffer(Stream.JOURNAL)
+        buffer = _Buffer(ChunkStream.JOURNAL)
         pack, channel, _ = self._routes[Event]
         payload = pack(event)
         t_ns = now_ns + self.offset_ns

@@ -19,7 +19,7 @@ from mcap.records import Channel, Schema
 import vehicled
 from vehicled.core.child_process import be_modest
 from vehicled.log.errors import LogError, why
-from vehicled.log.frames import Decoder, LogFrameKind, WriterConfig, WriterReport
+from vehicled.log.frames import FrameDecoder, LogFrameKind, WriterConfig, WriterReport
 from vehicled.log.mcapfile import McapFile, compressor
 from vehicled.log.projecting import Projector
 from vehicled.log.quota import enforce, lock
@@ -222,7 +222,7 @@ class Writer:
 
 def run(source: int) -> int:
     """Read frames from a file descriptor until it ends. Return the exit status."""
-    decoder = Decoder()
+    decoder = FrameDecoder()
     writer: Writer | None = None
     end: dict[str, str] = {}
     status = EXIT_OK

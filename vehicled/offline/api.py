@@ -24,8 +24,8 @@ from vehicled.offline.replay.drive import Replay, ReplayResult
 from vehicled.offline.replay.journal import Journal
 from vehicled.offline.replay.setup import Code
 from vehicled.offline.studies import specification as study_specification
-from vehicled.offline.studies.campaign import Campaign, State
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.campaign import Campaign, StudyState
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.kinds import write_page
 from vehicled.offline.studies.logs import expanded, grouped
 from vehicled.offline.studies.pool import LocalPool, Pool
@@ -245,7 +245,7 @@ class Study:
         self._finished = finished
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[RunRow]:
         """All runs in order, each with its levels, its outcome and its metrics."""
         return self._finished.rows
 
@@ -271,7 +271,7 @@ def study(
     jobs: int | None = None,
     on: str = "",
     extend: bool = False,
-    progress: Callable[[State], None] | None = None,
+    progress: Callable[[StudyState], None] | None = None,
 ) -> Study:
     """Drive what is missing of a study, as ``vehicled study`` does, and return all of it.
 
@@ -327,9 +327,9 @@ def gap(
     """
     from vehicled.offline.gap.errors import GapError
     from vehicled.offline.gap.gap import gap as measure
-    from vehicled.offline.gap.runs import Task
+    from vehicled.offline.gap.runs import JudgingTask
 
-    task = Task(
+    task = JudgingTask(
         judge=_reference(judge),
         overrides=tuple(_overrides(overrides)),
         profile=profile,

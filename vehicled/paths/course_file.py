@@ -257,7 +257,7 @@ class CourseFile:
         what = "no waypoint for" if t_s is None else "nothing was recorded for"
         return remarks + [f"{what} {self._between(gap)}" for gap in meant[:MOST_GAPS_SHOWN]]
 
-    def _between(self, gap: gaps.Gap) -> str:
+    def _between(self, gap: gaps.RowGap) -> str:
         return f"{gap} ({self.places[gap.row - 1]} to {self.places[gap.row]})"
 
     def _of_trace(self, plane: Array, t_s: Array, datum: Datum) -> tuple[Course, list[str]]:

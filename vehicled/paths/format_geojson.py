@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from vehicled.paths.columns import column_of, scale_of
 from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, ReadOptions, number, shown
 from vehicled.paths.errors import CourseError
-from vehicled.paths.geojson import Feature, degrees_of, features_of
+from vehicled.paths.geojson import GeoFeature, degrees_of, features_of
 from vehicled.paths.lines import MapLine, only_line
 from vehicled.paths.read_summary import ReadSummary
 
@@ -25,14 +25,14 @@ def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
     """Return the waypoints of the only line in a GeoJSON file; heights are ignored. Raises CourseError."""
     features = features_of(data, file_name, KIND)
     lines, spots = list[MapLine](), MapLine("points", "the file")
-    owners: list[Feature] = []
+    owners: list[GeoFeature] = []
     for feature in features:
         for geometry in _geometries(feature.geometry):
             found = list(_lines(file_name, feature, geometry, spots))
             lines += found
             owners += [feature] * len(found)
     if not lines and spots.points:
-        lines, owners = [spots], [Feature("the points", {}, {})]
+        lines, owners = [spots], [GeoFeature("the points", {}, {})]
     if not lines:
         others = sorted({shown(feature.geometry.get("type"), 30) for feature in features if feature.geometry})
         listed = ", ".join(others[:5]) or "none"
@@ -71,7 +71,7 @@ def _geometries(geometry: Mapping[str, object], depth: int = 0) -> Iterator[Mapp
                 yield from _geometries(each, depth + 1)
 
 
-def _lines(file_name: str, feature: Feature, geometry: Mapping[str, object], spots: MapLine) -> Iterator[MapLine]:
+def _lines(file_name: str, feature: GeoFeature, geometry: Mapping[str, object], spots: MapLine) -> Iterator[MapLine]:
     """Iterate over the lines of a geometry; single points are added to ``spots``. Raises CourseError."""
     kind, coordinates, name = geometry.get("type"), geometry.get("coordinates"), feature.properties.get("name")
     at = f"{file_name}, {feature.place}"

@@ -15,7 +15,7 @@ _POINTS = {"trkpt": "trkseg", "rtept": "rte", "wpt": "gpx"}
 _KINDS = {"trkseg": "<trkseg>", "rte": "<rte>"}
 
 
-class _Reader(XmlReader):
+class _GpxReader(XmlReader):
     """Collects the points of all lines."""
 
     kind = KIND
@@ -84,7 +84,7 @@ class _Reader(XmlReader):
 
 def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
     """Return the waypoints of the only track segment, route, or list of waypoints. Raises CourseError."""
-    reader = _Reader(file_name)
+    reader = _GpxReader(file_name)
     reader.parse(data)
     lines = [line for line in reader.lines if line.points]
     others = dict(reader.others)

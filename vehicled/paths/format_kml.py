@@ -23,7 +23,7 @@ _COORDINATES = ("LineString", "LinearRing", "Point")
 _MOST_TEXT = 200
 
 
-class _Reader(XmlReader):
+class _KmlReader(XmlReader):
     """Collects lines, tracks, outlines and single places."""
 
     kind = KIND
@@ -103,7 +103,7 @@ class _Reader(XmlReader):
 
 def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
     """Return the waypoints of the only line in a KML file. Raises CourseError."""
-    reader = _Reader(file_name)
+    reader = _KmlReader(file_name)
     reader.parse(data)
     lines = [line for line in reader.lines if line.points]
     ignored: list[tuple[str, str]] = []

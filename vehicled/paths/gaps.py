@@ -20,7 +20,7 @@ OFF_TANGENT_RAD = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class RowGap:
     """Two neighbouring rows between which something is missing."""
 
     row: int
@@ -36,7 +36,7 @@ class Gap:
         return f"{pause}{self.length_m:.1f} m"
 
 
-def find(points: Array, t_s: Array | None, shortest_m: float = SHORTEST_M) -> tuple[list[Gap], list[Gap]]:
+def find(points: Array, t_s: Array | None, shortest_m: float = SHORTEST_M) -> tuple[list[RowGap], list[RowGap]]:
     """Return the gaps between rows at points (n, 2) in m, and long legs or pauses that may be meant.
 
     t_s (n,): times in s, which do not decrease; without them, only a long leg that leaves the line is a gap.
@@ -45,7 +45,7 @@ def find(points: Array, t_s: Array | None, shortest_m: float = SHORTEST_M) -> tu
     usual_m = _middle(legs[legs > 0.0])
     if t_s is None:
         rows = np.flatnonzero(legs > max(shortest_m, UNTIMED_LEGS * usual_m)).tolist()
-        judged = [(Gap(i + 1, float(legs[i]), float("nan")), _leaves_line(points, i)) for i in rows]
+        judged = [(RowGap(i + 1, float(legs[i]), float("nan")), _leaves_line(points, i)) for i in rows]
         return [gap for gap, leaves in judged if leaves], [gap for gap, leaves in judged if not leaves]
     pauses = np.diff(t_s)
     usual_s = _middle(pauses[pauses > 0.0])
@@ -56,8 +56,8 @@ def find(points: Array, t_s: Array | None, shortest_m: float = SHORTEST_M) -> tu
     jumped = (legs > max(5.0, USUAL_LEGS * usual_m)) & (speeds > JUMP_RATIO * usual_mps)
     stood = ~long & (pauses > max(LONG_PAUSE_S, 4.0 * USUAL_LEGS * usual_s))
     missing, pausing = (np.flatnonzero(each).tolist() for each in ((long & late) | jumped, stood))
-    found = [Gap(i + 1, float(legs[i]), float(pauses[i]), bool(jumped[i] and not late[i])) for i in missing]
-    return found, [Gap(i + 1, float(legs[i]), float(pauses[i])) for i in pausing]
+    found = [RowGap(i + 1, float(legs[i]), float(pauses[i]), bool(jumped[i] and not late[i])) for i in missing]
+    return found, [RowGap(i + 1, float(legs[i]), float(pauses[i])) for i in pausing]
 
 
 def _middle(values: Array) -> float:

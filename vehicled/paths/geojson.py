@@ -13,7 +13,7 @@ from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 
 
-class Feature(NamedTuple):
+class GeoFeature(NamedTuple):
     """One feature of a file."""
 
     place: str
@@ -23,7 +23,7 @@ class Feature(NamedTuple):
     properties: Mapping[str, Any]
 
 
-def features_of(data: bytes, file_name: str, kind: str) -> list[Feature]:
+def features_of(data: bytes, file_name: str, kind: str) -> list[GeoFeature]:
     """Return the features of a file; a bare geometry is one without properties. ``kind`` names the expected file. Raises
     CourseError."""
     root = json_of(data, file_name, kind)
@@ -36,14 +36,14 @@ def features_of(data: bytes, file_name: str, kind: str) -> list[Feature]:
     return [_feature(file_name, f"feature {index}", feature) for index, feature in enumerate(features, 1)]
 
 
-def _feature(file_name: str, place: str, feature: object) -> Feature:
+def _feature(file_name: str, place: str, feature: object) -> GeoFeature:
     if not isinstance(feature, dict):
         raise CourseError(f"{file_name}, {place}: {shown(feature)} is no feature; draw it again or delete it")
     geometry = feature.get("geometry") if feature.get("type", "Feature") == "Feature" else feature
     properties = feature.get("properties") or {}
     if not isinstance(properties, dict):
         raise CourseError(f"{file_name}, {place}: properties is {shown(properties)}; write an object, or null for none")
-    return Feature(place, geometry if isinstance(geometry, dict) else {}, properties)
+    return GeoFeature(place, geometry if isinstance(geometry, dict) else {}, properties)
 
 
 def degrees_of(place: str, positions: object) -> list[tuple[float, float]]:

@@ -43,7 +43,7 @@ class Markings(Struct, frozen=True):
 NO_MARKINGS = Markings()
 
 
-class Body(NamedTuple):
+class BodyRectangle(NamedTuple):
     """Rectangle of a vehicle about its reference point; m."""
 
     front_m: float
@@ -55,7 +55,7 @@ class LanePassage:
     """Follows one drive through the markings of its course. A lane is kept when no corner of the body leaves it sideways between
     its ends and its end is passed; a box is met when the way between two poses crosses it."""
 
-    def __init__(self, markings: Markings, body: Body) -> None:
+    def __init__(self, markings: Markings, body: BodyRectangle) -> None:
         self._markings = markings
         half = 0.5 * body.width_m
         self._corners = {

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vehicled.paths.course import MAX_SPEED_MPS
 from vehicled.paths.errors import CourseError
-from vehicled.paths.mission_commands import COMMANDS, Kind, title
+from vehicled.paths.mission_commands import COMMANDS, CommandEffect, title
 from vehicled.paths.waits import MAX_WAIT_S
 
 WAYPOINT, LOITER_TIME, RETURN, DELAY, CHANGE_SPEED = 16, 19, 20, 93, 178
@@ -57,7 +57,7 @@ class MissionItem(NamedTuple):
     autocontinue: bool = True
 
 
-class Stage(NamedTuple):
+class MissionStage(NamedTuple):
     """Waypoint of a mission."""
 
     x: float
@@ -81,7 +81,7 @@ class Mission:
         self._default_mps = self._speed_mps = default_speed_mps
         self._home, self._local = home, local
         self._wait_s = 0.0
-        self.stages: list[Stage] = []
+        self.stages: list[MissionStage] = []
         self.changes = 0
         """Number of speed changes."""
         self.ignored: dict[str, list[str]] = {}
@@ -103,11 +103,11 @@ class Mission:
 
     def add(self, item: MissionItem, label: str) -> None:
         """Add the next item. Raises :class:`ItemError`."""
-        name, kind = COMMANDS.get(item.command, ("", Kind.USER))
-        if kind is Kind.HARMLESS:
+        name, kind = COMMANDS.get(item.command, ("", CommandEffect.USER))
+        if kind is CommandEffect.HARMLESS:
             self.ignore(f"{title(item.command)}: {kind.value}", label)
             return
-        if kind is not Kind.DRIVEN:
+        if kind is not CommandEffect.DRIVEN:
             reason = kind.value if name else "it is unknown"
             raise ItemError(
                 Flaw.COMMAND,
@@ -129,7 +129,7 @@ class Mission:
             self._waypoint(item, label)
 
     def _append(self, x: float, y: float, local: bool, label: str) -> None:
-        self.stages.append(Stage(x, y, local, self._speed_mps, 0.0, label))
+        self.stages.append(MissionStage(x, y, local, self._speed_mps, 0.0, label))
 
     def _waypoint(self, item: MissionItem, label: str) -> None:
         local = self._local and item.frame == LOCAL_NED

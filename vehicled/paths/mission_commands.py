@@ -7,7 +7,7 @@ left out of a mission; a command that is not listed is refused, because nobody k
 from enum import Enum
 
 
-class Kind(Enum):
+class CommandEffect(Enum):
     """Effect of a command; the value says why it cannot be driven, as the rest of a sentence. Empty: it can be."""
 
     DRIVEN = ""
@@ -26,12 +26,12 @@ class Kind(Enum):
     OTHER = "it is a request and no item of a mission"
 
 
-_BY_KIND: dict[Kind, dict[int, str]] = {
-    Kind.DRIVEN: {
+_BY_KIND: dict[CommandEffect, dict[int, str]] = {
+    CommandEffect.DRIVEN: {
         16: "NAV_WAYPOINT", 19: "NAV_LOITER_TIME", 20: "NAV_RETURN_TO_LAUNCH", 93: "NAV_DELAY",
         178: "DO_CHANGE_SPEED",
     },
-    Kind.HARMLESS: {
+    CommandEffect.HARMLESS: {
         95: "NAV_LAST", 159: "CONDITION_LAST", 181: "DO_SET_RELAY", 182: "DO_REPEAT_RELAY", 183: "DO_SET_SERVO",
         184: "DO_REPEAT_SERVO", 187: "DO_SET_ACTUATOR", 197: "DO_SET_ROI_NONE", 200: "DO_CONTROL_VIDEO",
         202: "DO_DIGICAM_CONFIGURE", 203: "DO_DIGICAM_CONTROL", 204: "DO_MOUNT_CONFIGURE", 205: "DO_MOUNT_CONTROL",
@@ -50,39 +50,39 @@ _BY_KIND: dict[Kind, dict[int, str]] = {
         2511: "LOGGING_STOP", 42501: "GIMBAL_RESET", 42502: "GIMBAL_AXIS_CALIBRATION_STATUS",
         42503: "GIMBAL_REQUEST_AXIS_CALIBRATION", 42505: "GIMBAL_FULL_RESET", 42600: "DO_WINCH",
     },
-    Kind.LANDS: {
+    CommandEffect.LANDS: {
         21: "NAV_LAND", 22: "NAV_TAKEOFF", 23: "NAV_LAND_LOCAL", 24: "NAV_TAKEOFF_LOCAL", 84: "NAV_VTOL_TAKEOFF",
         85: "NAV_VTOL_LAND", 94: "NAV_PAYLOAD_PLACE", 188: "DO_RETURN_PATH_START", 189: "DO_LAND_START",
         190: "DO_RALLY_LAND", 191: "DO_GO_AROUND", 208: "DO_PARACHUTE", 3000: "DO_VTOL_TRANSITION",
         30001: "PAYLOAD_PREPARE_DEPLOY", 30002: "PAYLOAD_CONTROL_DEPLOY",
     },
-    Kind.CIRCLES: {
+    CommandEffect.CIRCLES: {
         17: "NAV_LOITER_UNLIM", 18: "NAV_LOITER_TURNS", 31: "NAV_LOITER_TO_ALT", 34: "DO_ORBIT",
         35: "DO_FIGURE_EIGHT", 83: "NAV_ALTITUDE_WAIT", 2800: "PANORAMA_CREATE",
     },
-    Kind.PATHS: {
+    CommandEffect.PATHS: {
         30: "NAV_CONTINUE_AND_CHANGE_ALT", 36: "NAV_ARC_WAYPOINT", 81: "NAV_PATHPLANNING", 82: "NAV_SPLINE_WAYPOINT",
     },
-    Kind.LEADS: {
+    CommandEffect.LEADS: {
         25: "NAV_FOLLOW", 32: "DO_FOLLOW", 33: "DO_FOLLOW_REPOSITION", 92: "NAV_GUIDED_ENABLE",
         221: "DO_GUIDED_MASTER", 222: "DO_GUIDED_LIMITS", 42701: "SCRIPTING", 42702: "NAV_SCRIPT_TIME",
         42703: "NAV_ATTITUDE_TIME",
     },
-    Kind.JUMPS: {
+    CommandEffect.JUMPS: {
         177: "DO_JUMP", 224: "DO_SET_MISSION_CURRENT", 252: "OVERRIDE_GOTO", 300: "MISSION_START", 601: "DO_JUMP_TAG",
     },
-    Kind.TURNS: {
+    CommandEffect.TURNS: {
         80: "NAV_ROI", 115: "CONDITION_YAW", 194: "DO_SET_REVERSE", 195: "DO_SET_ROI_LOCATION",
         196: "DO_SET_ROI_WPNEXT_OFFSET", 198: "DO_SET_ROI_SYSID", 201: "DO_SET_ROI", 210: "DO_INVERTED_FLIGHT",
         213: "NAV_SET_YAW_SPEED", 43002: "GUIDED_CHANGE_HEADING",
     },
-    Kind.CONDITIONS: {
+    CommandEffect.CONDITIONS: {
         112: "CONDITION_DELAY", 113: "CONDITION_CHANGE_ALT", 114: "CONDITION_DISTANCE", 4501: "CONDITION_GATE",
     },
-    Kind.SPEEDS: {
+    CommandEffect.SPEEDS: {
         186: "DO_CHANGE_ALTITUDE", 43000: "GUIDED_CHANGE_SPEED", 43001: "GUIDED_CHANGE_ALTITUDE",
     },
-    Kind.CHANGES: {
+    CommandEffect.CHANGES: {
         176: "DO_SET_MODE", 179: "DO_SET_HOME", 180: "DO_SET_PARAMETER", 185: "DO_FLIGHTTERMINATION",
         192: "DO_REPOSITION", 193: "DO_PAUSE_CONTINUE", 207: "DO_FENCE_ENABLE", 209: "DO_MOTOR_TEST",
         212: "DO_AUTOTUNE_ENABLE", 215: "DO_SET_RESUME_REPEAT_DIST", 218: "DO_AUX_FUNCTION", 223: "DO_ENGINE_CONTROL",
@@ -93,18 +93,18 @@ _BY_KIND: dict[Kind, dict[int, str]] = {
         42000: "POWER_OFF_INITIATED", 42001: "SOLO_BTN_FLY_CLICK", 42002: "SOLO_BTN_FLY_HOLD",
         42003: "SOLO_BTN_PAUSE_CLICK", 42007: "SET_EKF_SOURCE_SET",
     },
-    Kind.REGIONS: {
+    CommandEffect.REGIONS: {
         5000: "NAV_FENCE_RETURN_POINT", 5001: "NAV_FENCE_POLYGON_VERTEX_INCLUSION",
         5002: "NAV_FENCE_POLYGON_VERTEX_EXCLUSION", 5003: "NAV_FENCE_CIRCLE_INCLUSION",
         5004: "NAV_FENCE_CIRCLE_EXCLUSION", 5100: "NAV_RALLY_POINT",
     },
-    Kind.USER: {
+    CommandEffect.USER: {
         31000: "WAYPOINT_USER_1", 31001: "WAYPOINT_USER_2", 31002: "WAYPOINT_USER_3", 31003: "WAYPOINT_USER_4",
         31004: "WAYPOINT_USER_5", 31005: "SPATIAL_USER_1", 31006: "SPATIAL_USER_2", 31007: "SPATIAL_USER_3",
         31008: "SPATIAL_USER_4", 31009: "SPATIAL_USER_5", 31010: "USER_1", 31011: "USER_2", 31012: "USER_3",
         31013: "USER_4", 31014: "USER_5",
     },
-    Kind.OTHER: {
+    CommandEffect.OTHER: {
         401: "RUN_PREARM_CHECKS", 410: "GET_HOME_POSITION", 500: "START_RX_PAIR", 510: "GET_MESSAGE_INTERVAL",
         511: "SET_MESSAGE_INTERVAL", 512: "REQUEST_MESSAGE", 519: "REQUEST_PROTOCOL_VERSION",
         520: "REQUEST_AUTOPILOT_CAPABILITIES", 2520: "AIRFRAME_CONFIGURATION", 2600: "CONTROL_HIGH_LATENCY",
@@ -117,7 +117,9 @@ _BY_KIND: dict[Kind, dict[int, str]] = {
     },
 }  # fmt: skip
 
-COMMANDS: dict[int, tuple[str, Kind]] = {number: (name, kind) for kind, names in _BY_KIND.items() for number, name in names.items()}
+COMMANDS: dict[int, tuple[str, CommandEffect]] = {
+    number: (name, kind) for kind, names in _BY_KIND.items() for number, name in names.items()
+}
 """Name and kind of each command."""
 
 

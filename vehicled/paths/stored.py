@@ -26,7 +26,7 @@ MAX_NAME = 200
 _MOST_BYTES = 8 * len(ARRAYS) * MAX_SAMPLES + (1 << 20)
 
 
-class _Place(Struct):
+class _StoredPlace(Struct):
     latitude_rad: float
     longitude_rad: float
     height_m: float
@@ -36,14 +36,14 @@ class _Place(Struct):
 
 
 class _Located(Struct):
-    datum: _Place
+    datum: _StoredPlace
 
 
 class _Stored(Struct, kw_only=True):
     name: str
     closed: bool
     length_m: float
-    datum: _Place
+    datum: _StoredPlace
     x_m: list[float]
     y_m: list[float]
     yaw_rad: list[float]
@@ -57,7 +57,7 @@ class _Stored(Struct, kw_only=True):
 def to_json(course: Course) -> bytes:
     """Return the course as text, so that a log needs no other file."""
     datum = course.datum
-    place = _Place(datum.latitude_rad, datum.longitude_rad, datum.height_m)
+    place = _StoredPlace(datum.latitude_rad, datum.longitude_rad, datum.height_m)
     columns = {name: getattr(course, name).tolist() for name in ARRAYS}
     return msgspec.json.encode(
         _Stored(
@@ -96,7 +96,7 @@ class CourseHead(Struct, kw_only=True):
     name: str
     closed: bool
     length_m: float
-    datum: _Place
+    datum: _StoredPlace
     samples: Annotated[int, Meta(ge=2, le=MAX_SAMPLES)]
     markings: Markings = Markings()
     waits: tuple[Wait, ...] = ()
@@ -105,7 +105,7 @@ class CourseHead(Struct, kw_only=True):
 def head_of(course: Course) -> CourseHead:
     """Return the head of a course."""
     datum = course.datum
-    place = _Place(datum.latitude_rad, datum.longitude_rad, datum.height_m)
+    place = _StoredPlace(datum.latitude_rad, datum.longitude_rad, datum.height_m)
     return CourseHead(
         name=course.name, closed=course.closed, length_m=course.length_m, datum=place, samples=len(course.x_m),
         markings=course.markings, waits=course.waits,

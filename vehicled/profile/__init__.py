@@ -6,7 +6,7 @@
 
 from typing import Any
 
-from vehicled.profile.loading import Loaded, Summary, describe, load, load_profile, names, parse
+from vehicled.profile.loading import Loaded, ProfileSummary, describe, load, load_profile, names, parse
 from vehicled.profile.notes import check
 from vehicled.profile.problems import Note, Problem, ProfileError
 from vehicled.profile.schema import Profile
@@ -17,7 +17,7 @@ __all__ = [
     "Problem",
     "Profile",
     "ProfileError",
-    "Summary",
+    "ProfileSummary",
     "check",
     "describe",
     "json_schema",

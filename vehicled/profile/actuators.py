@@ -5,7 +5,7 @@ from functools import partial
 from math import degrees, pi
 from typing import Any
 
-from vehicled.profile.collect import View
+from vehicled.profile.collect import TableView
 from vehicled.profile.problems import KeyPath, Level
 
 Verdict = tuple[KeyPath, Level, str]
@@ -27,7 +27,7 @@ _LIKE = 0.15
 """Part by which a ratio may differ from a usual slip."""
 
 
-def judge_actuators(profile: View, wrong: Set[KeyPath]) -> Iterator[Verdict]:
+def judge_actuators(profile: TableView, wrong: Set[KeyPath]) -> Iterator[Verdict]:
     """Iterate over the doubtful numbers of the drivers that drive and steer; ``wrong`` numbers make none doubtful."""
 
     def vehicle(*keys: str) -> Any:

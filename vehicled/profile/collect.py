@@ -32,7 +32,7 @@ def build_table(struct: type[Struct], data: Mapping[str, Any]) -> tuple[Any, lis
     return collector.build(struct, data), [str(each) for each in collector.problems]
 
 
-class View:
+class TableView:
     """One table as a rule sees it: what is valid by itself, so that one wrong key does not hide a contradiction of two others."""
 
     def __init__(
@@ -66,7 +66,7 @@ class View:
                 yield path, float(value), float(default) if known else None
 
 
-Rule = Callable[[View], Iterator[tuple[KeyPath, str]]]
+Rule = Callable[[TableView], Iterator[tuple[KeyPath, str]]]
 """Checks between the keys of one table: (key path inside the table, message) of every contradiction."""
 
 
@@ -104,9 +104,9 @@ class Collector:
         except _TooManyError:
             return INVALID
 
-    def view(self, written: Mapping[str, Any]) -> View:
+    def view(self, written: Mapping[str, Any]) -> TableView:
         """Return the whole file as rules see it, after :meth:`build`."""
-        return View(written, self._valid, (), self._defaults)
+        return TableView(written, self._valid, (), self._defaults)
 
     def _report(self, path: KeyPath, message: str, place: str | None = None) -> Any:
         if len(self.problems) >= MAX_PROBLEMS:
@@ -177,7 +177,7 @@ class Collector:
             elif field.default is not NODEFAULT:
                 self._valid[(*path, key)] = field.default
         if rule := self._rules.get(kind.cls):
-            for inside, message in rule(View(raw, self._valid, path)):
+            for inside, message in rule(TableView(raw, self._valid, path)):
                 self._report((*path, *inside), message)
         return self._finish(kind.cls, built, path) if len(self.problems) == before else INVALID
 

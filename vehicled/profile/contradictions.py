@@ -9,12 +9,12 @@ from typing import Any
 
 from vehicled.core.messages import Corrections
 from vehicled.core.vehicle import Drive, Steering, Vehicle
-from vehicled.profile.collect import Rule, View
+from vehicled.profile.collect import Rule, TableView
 from vehicled.profile.latency import SIDES, LatencyModel
 from vehicled.profile.plugins import PluginError
 from vehicled.profile.problems import KeyPath
 from vehicled.profile.registry import UnknownNameError, resolve
-from vehicled.profile.schema import Battery, Device, Log, Profile, Sim, Task, Tasks, TwinSteering
+from vehicled.profile.schema import Battery, DeviceTable, LogTable, Profile, Sim, TaskRate, Tasks, TwinSteering
 from vehicled.profile.units import did_you_mean
 
 Found = Iterator[tuple[KeyPath, str]]
@@ -28,7 +28,7 @@ OWN_TABLES = ("wheelbase_m", "steering", "drive")
 """Keys of the vehicle of the 4-DOF plant; every other plant uses a twin file."""
 
 
-def _task(task: View) -> Found:
+def _task(task: TableView) -> Found:
     rate_hz, deadline_ms, phase_ms = task.get("rate_hz"), task.get("deadline_ms"), task.get("phase_ms")
     if rate_hz is None:
         return
@@ -45,7 +45,7 @@ def _task(task: View) -> Found:
         yield ("phase_ms",), f"{phase_ms:g} ms is not less than the period of {period_ms:g} ms (rate_hz = {rate_hz:g})"
 
 
-def _tasks(tasks: View) -> Found:
+def _tasks(tasks: TableView) -> Found:
     shares = {}
     for name in tasks.written:
         rate_hz, declared_us = tasks.get(name, "rate_hz"), tasks.get(name, "declared_us")
@@ -57,7 +57,7 @@ def _tasks(tasks: View) -> Found:
         yield (), f"declared_us times rate_hz add up to {total:.0%} of a core ({parts}); lockstep could not keep up"
 
 
-def _device(device: View) -> Found:
+def _device(device: TableView) -> Found:
     messages = device.get("messages") or []
     if len(set(messages)) < len(messages):
         yield ("messages",), f"named twice: {', '.join(sorted({name for name in messages if messages.count(name) > 1}))}"
@@ -68,7 +68,7 @@ def _device(device: View) -> Found:
         )
 
 
-def _profile(profile: View) -> Found:
+def _profile(profile: TableView) -> Found:
     yield from _ports(profile)
     yield from _silence(profile)
     yield from _reverse(profile)
@@ -77,7 +77,7 @@ def _profile(profile: View) -> Found:
     yield from _references(profile)
 
 
-def _references(profile: View) -> Found:
+def _references(profile: TableView) -> Found:
     """Check that one device judges the vehicle, and does nothing else: an estimate cannot be judged by what it is made of."""
     tables = _devices(profile)
     judges = [name for name, table in tables.items() if "ReferenceState" in _listed(table)]
@@ -93,7 +93,7 @@ def _references(profile: View) -> Found:
         yield ("devices", name, "messages"), f'a second reference beside "{judges[0]}": one device is the truth'
 
 
-def _corrections(profile: View) -> Found:
+def _corrections(profile: TableView) -> Found:
     """Check that a route of corrections has a source and a receiver."""
     tables = _devices(profile)
     sources = [name for name in tables if "Corrections" in (profile.get("devices", name, "messages") or ())]
@@ -129,7 +129,7 @@ def _corrections(profile: View) -> Found:
                 yield path, f'"{source}" takes its corrections from here: two receivers cannot correct each other'
 
 
-def _devices(profile: View) -> dict[str, dict[str, Any]]:
+def _devices(profile: TableView) -> dict[str, dict[str, Any]]:
     """Return the tables of the devices as written, so that a mistake in one of them does not hide it."""
     devices: Any = profile.written.get("devices")
     return {name: table for name, table in devices.items() if isinstance(table, dict)} if isinstance(devices, dict) else {}
@@ -152,7 +152,7 @@ def _names(kinds: tuple[type, ...]) -> set[str]:
     return {kind.__name__ for kind in kinds}
 
 
-def _refusals(profile: View) -> Found:
+def _refusals(profile: TableView) -> Found:
     """Refuse a limit that the estimator's timeout never lets the count reach: it would accept a jump instead of stopping."""
     chosen: Any = profile.written.get("estimator")
     name = chosen.get("name") if isinstance(chosen, dict) else chosen
@@ -167,7 +167,7 @@ def _refusals(profile: View) -> Found:
         )
 
 
-def _reverse(profile: View) -> Found:
+def _reverse(profile: TableView) -> Found:
     """Refuse reverse on a board without a pulse for it, which would send neutral."""
     if not profile.get("vehicle", "drive", "reverse_share"):
         return
@@ -179,7 +179,7 @@ def _reverse(profile: View) -> Found:
             )
 
 
-def _ports(profile: View) -> Found:
+def _ports(profile: TableView) -> Found:
     # Use the written values, so that a mistake in one device does not hide that it is the only actuator.
     devices: Any = profile.written.get("devices")
     if not isinstance(devices, dict):
@@ -207,7 +207,7 @@ def _listed(device: dict[str, Any]) -> list[Any]:
     return messages if isinstance(messages, list) else []
 
 
-def _silence(profile: View) -> Found:
+def _silence(profile: TableView) -> Found:
     """Refuse a silence limit below the period of its source, which would stop the vehicle between messages."""
     sources = [(("limits", "estimate_silence_s"), ("tasks", "fusion")), (("sim", "command_timeout_s"), ("tasks", "actuation"))]
     for message, limit in (("GnssFix", "gnss_silence_s"), ("ImuSample", "imu_silence_s")):
@@ -228,7 +228,7 @@ def _silence(profile: View) -> Found:
             )
 
 
-def _vehicle(vehicle: View) -> Found:
+def _vehicle(vehicle: TableView) -> Found:
     for inner, outer in (("wheelbase_m", "length_m"), ("track_m", "width_m")):
         inside, outside = vehicle.get(inner), vehicle.get(outer)
         if inside is not None and outside is not None and inside > outside:
@@ -246,7 +246,7 @@ def _inside(outside: float, length: float) -> bool:
     return 0.3 * outside <= length <= outside
 
 
-def _drive(drive: View) -> Found:
+def _drive(drive: TableView) -> Found:
     friction, stall = drive.get("friction_nm"), drive.get("stall_torque_nm")
     if friction is not None and stall is not None and friction >= stall:
         yield ("friction_nm",), f"{friction:g} is not less than stall_torque_nm = {stall:g}; the vehicle could never move"
@@ -259,7 +259,7 @@ def _drive(drive: View) -> Found:
         )
 
 
-def _steering(steering: View) -> Found:
+def _steering(steering: TableView) -> Found:
     offset = abs(steering.get("offset_rad") or 0.0)
     for key in ("gain_rad", "max_wheel_rad"):
         size = steering.get(key)
@@ -268,13 +268,13 @@ def _steering(steering: View) -> Found:
             return
 
 
-def _battery(battery: View) -> Found:
+def _battery(battery: TableView) -> Found:
     full_v, nominal_v = battery.get("full_v"), battery.get("nominal_v")
     if full_v is not None and nominal_v is not None and full_v < nominal_v:
         yield ("full_v",), f"{full_v:g} V is less than nominal_v = {nominal_v:g}; write both for the whole pack, not for a cell"
 
 
-def _sim(sim: View) -> Found:
+def _sim(sim: TableView) -> Found:
     """Refuse a plant with its vehicle in two places, one of which would be ignored."""
     plant = sim.get("plant")
     if plant == "four_dof":
@@ -297,13 +297,13 @@ def _sim(sim: View) -> Found:
                 yield (key,), f'the plant "double_track" has its {key} in the twin file; remove it here, or use sim.twin.changes'
 
 
-def _log(log: View) -> Found:
+def _log(log: TableView) -> Found:
     rotate_mb, quota_mb = log.get("rotate_mb"), log.get("quota_mb")
     if rotate_mb is not None and quota_mb is not None and rotate_mb > quota_mb:
         yield ("rotate_mb",), f"{rotate_mb} is more than quota_mb = {quota_mb}; one part of a run would already exceed the quota"
 
 
-def _latency(latency: View) -> Found:
+def _latency(latency: TableView) -> Found:
     for side in SIDES:
         bounds = latency.get(f"{side}_ms")
         if isinstance(bounds, list) and bounds[0] > bounds[1]:
@@ -311,9 +311,9 @@ def _latency(latency: View) -> Found:
 
 
 RULES: dict[type, Rule] = {
-    Task: _task,
+    TaskRate: _task,
     Tasks: _tasks,
-    Device: _device,
+    DeviceTable: _device,
     Profile: _profile,
     Sim: _sim,
     Vehicle: _vehicle,
@@ -321,7 +321,7 @@ RULES: dict[type, Rule] = {
     Steering: _steering,
     TwinSteering: _steering,
     Battery: _battery,
-    Log: _log,
+    LogTable: _log,
     LatencyModel: _latency,
 }
 """Rules by the struct they belong to."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from vehicled.profile import registry
-from vehicled.profile.schema import Choice, Profile
+from vehicled.profile.schema import Choice, DeviceTable, Profile
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -37,7 +37,7 @@ def json_schema() -> dict[str, Any]:
             "required": ["name"],
             "additionalProperties": False,
         }
-        owner = definitions["Device" if kind == "driver" else Profile.__name__]
+        owner = definitions[(DeviceTable if kind == "driver" else Profile).__name__]
         owner["properties"][kind] = {
             "description": f"The {kind}: its name, or a table with the name and the parameters of any of them.",
             "anyOf": [{"enum": names}, table],

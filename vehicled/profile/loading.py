@@ -39,7 +39,7 @@ class Loaded(Struct, frozen=True):
         return [note for note in self.findings if note.level == "error"]
 
 
-class Summary(Struct, frozen=True):
+class ProfileSummary(Struct, frozen=True):
     """A line of ``vehicled profiles``. ``problem`` is empty when the file can be used."""
 
     name: str
@@ -86,17 +86,17 @@ def names() -> list[str]:
     return sorted(_files())
 
 
-def describe() -> list[Summary]:
+def describe() -> list[ProfileSummary]:
     """Return every profile with its description, or with its problem if it is invalid."""
     summaries = []
     for name, path in sorted(_files().items()):
         try:
             profile = load(str(path)).profile
-            summaries.append(Summary(name, profile.description, str(path)))
+            summaries.append(ProfileSummary(name, profile.description, str(path)))
         except ProfileError as error:
             count = len(error.problems)
             summaries.append(
-                Summary(name, "", str(path), f"{count} problem{'s' if count != 1 else ''}, see: vehicled check {name}")
+                ProfileSummary(name, "", str(path), f"{count} problem{'s' if count != 1 else ''}, see: vehicled check {name}")
             )
     return summaries
 

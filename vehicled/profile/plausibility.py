@@ -11,7 +11,7 @@ from math import inf
 from typing import Any
 
 from vehicled.profile.actuators import judge_actuators
-from vehicled.profile.collect import View
+from vehicled.profile.collect import TableView
 from vehicled.profile.problems import KeyPath, Level, dotted
 from vehicled.profile.relation import Range, Relation
 from vehicled.profile.relations import RELATIONS
@@ -37,7 +37,7 @@ _OWN_SCALE = (
 """Keys without a usual size."""
 
 
-def judge(profile: View, wrong: Set[KeyPath] = frozenset()) -> list[Verdict]:
+def judge(profile: TableView, wrong: Set[KeyPath] = frozenset()) -> list[Verdict]:
     """Return the implausible numbers of a profile, one verdict for each key, errors first.
 
     ``wrong`` are keys known to be mistakes: like a key with a verdict, they make no other key suspicious.
@@ -67,7 +67,7 @@ _LENGTHS: tuple[tuple[KeyPath, KeyPath, Range], ...] = (
 """Lengths of a vehicle: key, another that it goes with, and the possible ratio of the two."""
 
 
-def _lengths(profile: View, wrong: Set[KeyPath]) -> tuple[Verdict, list[KeyPath]] | None:
+def _lengths(profile: TableView, wrong: Set[KeyPath]) -> tuple[Verdict, list[KeyPath]] | None:
     """Return the verdict on a vehicle with all lengths in another unit, and their keys; None if they are in metres."""
     length_m, width_m, mass_kg = (profile.get("vehicle", key) for key in ("length_m", "width_m", "mass_kg"))
     if not length_m or not width_m or not mass_kg or ("vehicle", "mass_kg") in wrong:
@@ -92,7 +92,7 @@ def _lengths(profile: View, wrong: Set[KeyPath]) -> tuple[Verdict, list[KeyPath]
     return None
 
 
-def _relations(profile: View, level: Level, wrong: set[KeyPath], found: Mapping[KeyPath, Verdict]) -> Iterator[Verdict]:
+def _relations(profile: TableView, level: Level, wrong: set[KeyPath], found: Mapping[KeyPath, Verdict]) -> Iterator[Verdict]:
     """Iterate over the verdicts of one level; a number that is wrong by itself is found before what it makes of others."""
     wrong |= found.keys()
     for relation in _ORDERED:
@@ -107,7 +107,9 @@ def _relations(profile: View, level: Level, wrong: set[KeyPath], found: Mapping[
             yield path, "warning" if path[0] == "sim" else level, message
 
 
-def _message(profile: View, relation: Relation, value: float, others: list[float], level: Level, wrong: Set[KeyPath]) -> str | None:
+def _message(
+    profile: TableView, relation: Relation, value: float, others: list[float], level: Level, wrong: Set[KeyPath]
+) -> str | None:
     """Return what is wrong with a value at this level, or None."""
     found = _quantity(relation, value, others)
     low, high = relation.usual
@@ -144,7 +146,7 @@ def _quantity(relation: Relation, value: float, others: list[float]) -> float:
         return inf
 
 
-def _lever_arms(profile: View) -> Iterator[Verdict]:
+def _lever_arms(profile: TableView) -> Iterator[Verdict]:
     """Check that sensors are on the vehicle or its mast."""
     length, width = profile.get("vehicle", "length_m"), profile.get("vehicle", "width_m")
     if length is None or width is None:
@@ -185,7 +187,7 @@ USUAL_RATES_HZ: dict[str, Range] = {
 """Rates of devices by the message they give."""
 
 
-def _rates(profile: View) -> Iterator[Verdict]:
+def _rates(profile: TableView) -> Iterator[Verdict]:
     """Check that the rate of a device equals the rate that the profile expects."""
     for name in profile.names("devices"):
         rate_hz = profile.get("devices", name, "rate_hz")
@@ -207,7 +209,7 @@ def _within(least: float, most: float, value: float) -> bool:
     return least <= abs(value) <= most
 
 
-def _far_from_default(profile: View) -> Iterator[Verdict]:
+def _far_from_default(profile: TableView) -> Iterator[Verdict]:
     """Find tuning parameters and sensor models far from their defaults, such as by a wrong unit."""
     for path, value, default in profile.numbers():
         key = str(path[-1])

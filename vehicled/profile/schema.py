@@ -42,7 +42,7 @@ Carried = Literal[
 """Message types that may pass a device; all others live inside the daemon or in its log."""
 
 
-class Task(Table, frozen=True, kw_only=True):
+class TaskRate(Table, frozen=True, kw_only=True):
     """One row of the rate table. The deadline counts the response: end minus planned release."""
 
     rate_hz: Rate
@@ -59,10 +59,10 @@ class Task(Table, frozen=True, kw_only=True):
 class Tasks(Table, frozen=True, kw_only=True):
     """The pipeline, in the order in which tasks due at the same instant run."""
 
-    ingestion: Task
-    fusion: Task
-    control: Task
-    actuation: Task
+    ingestion: TaskRate
+    fusion: TaskRate
+    control: TaskRate
+    actuation: TaskRate
 
 
 class Capabilities(Table, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class Choice(Struct, frozen=True, kw_only=True):
         return label(self.name)
 
 
-class Device(Table, frozen=True, kw_only=True):
+class DeviceTable(Table, frozen=True, kw_only=True):
     """One device on one port."""
 
     driver: Annotated[Choice, Meta(extra={"registered": "driver"})]
@@ -113,7 +113,7 @@ class Device(Table, frozen=True, kw_only=True):
     capabilities: Capabilities | None = None
 
 
-class Log(Table, frozen=True, kw_only=True):
+class LogTable(Table, frozen=True, kw_only=True):
     """Folder of the logs, and limits of their size."""
 
     folder: str = "~/vehicled/logs"
@@ -149,7 +149,7 @@ class Safety(Table, frozen=True, kw_only=True):
     """Relay or radio kill switch that stops the vehicle without this computer."""
 
 
-class View(Table, frozen=True, kw_only=True):
+class ViewTable(Table, frozen=True, kw_only=True):
     """The live view, which ``--view`` switches on."""
 
     address: Annotated[str, Meta(max_length=300)] = "127.0.0.1:8765"
@@ -231,7 +231,7 @@ class LidarModel(Table, frozen=True, kw_only=True):
     """Fraction of rays that return nothing."""
 
 
-class Terrain(Table, frozen=True, kw_only=True):
+class TerrainTable(Table, frozen=True, kw_only=True):
     """The ground of the twin, for a plant that drives on one. Paths count from the profile; empty: level, the same everywhere."""
 
     height: str = ""
@@ -272,7 +272,7 @@ class Sim(Table, frozen=True, kw_only=True):
     scene: str = ""
     """File of what stands and moves round the course (.toml, .geojson, or the .yaml of a map); its path counts from the profile."""
     lidar: LidarModel = field(default_factory=LidarModel)
-    terrain: Terrain = field(default_factory=Terrain)
+    terrain: TerrainTable = field(default_factory=TerrainTable)
     command_timeout_s: Positive = 0.2
     """Age of the last command at which the actuator board goes to neutral: straight, no drive, no brake."""
     latency: LatencyModel = field(default_factory=LatencyModel)
@@ -290,7 +290,7 @@ class Profile(Table, frozen=True, kw_only=True):
     """GeoJSON file of polygons that must not be left, or with ``keep_out`` not be entered; its path counts from the profile."""
     vehicle: Vehicle
     limits: Limits
-    devices: dict[PortName, Device]
+    devices: dict[PortName, DeviceTable]
     tasks: Tasks
     estimator: Annotated[Choice, Meta(extra={"registered": "estimator"})]
     identifier: Annotated[Choice, Meta(extra={"registered": "identifier"})] | None = None
@@ -300,8 +300,8 @@ class Profile(Table, frozen=True, kw_only=True):
     alignment: AlignmentParams = field(default_factory=AlignmentParams)
     """Alignment of the heading by driving, for a vehicle without a heading device."""
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
-    log: Log = field(default_factory=Log)
+    log: LogTable = field(default_factory=LogTable)
     host: HostTable = field(default_factory=HostTable)
     safety: Safety = field(default_factory=Safety)
-    view: View = field(default_factory=View)
+    view: ViewTable = field(default_factory=ViewTable)
     sim: Sim

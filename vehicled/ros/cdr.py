@@ -119,7 +119,7 @@ def _layout_text(tokens: list[Token], position: int) -> str:
     return "".join(parts)
 
 
-class _Run:
+class _FixedRun:
     """Consecutive fields of fixed size up to the next field of variable size, whose count is included."""
 
     def __init__(self, fields: list[Field], variable: Field | None) -> None:
@@ -143,18 +143,18 @@ def _token(field: Field) -> Token:
     return code, size, max(field.length, 1)
 
 
-def _runs(fields: tuple[Field, ...]) -> list[_Run]:
+def _runs(fields: tuple[Field, ...]) -> list[_FixedRun]:
     """Split the fields after each one of variable size; no run is empty."""
-    runs: list[_Run] = []
+    runs: list[_FixedRun] = []
     fixed: list[Field] = []
     for field in fields or (_DUMMY,):
         if field.is_fixed:
             fixed.append(field)
         else:
-            runs.append(_Run(fixed, field))
+            runs.append(_FixedRun(fixed, field))
             fixed = []
     if fixed:
-        runs.append(_Run(fixed, None))
+        runs.append(_FixedRun(fixed, None))
     return runs
 
 

@@ -31,7 +31,7 @@ def truth_tracker(course: Course) -> PathTracker:
     return PathTracker(course, end_tolerance_m=END_TOLERANCE_M, cusp_tolerance_m=_CUSP_TOLERANCE_M)
 
 
-class Errors:
+class ErrorStatistics:
     """Mean, RMS and maximum of an error's magnitude, in constant memory. NaN if empty."""
 
     __slots__ = ("_sum", "_sum_squares", "max", "n")
@@ -112,12 +112,12 @@ class Judge:
         self._first_ns = 0
         self._last_ns = 0
         self.trace: list[TracePoint] | None = [] if keep_trace else None
-        self.cross_track_m = Errors()
-        self.heading_rad = Errors()
-        self.speed_mps = Errors()
-        self.estimate_position_m = Errors()
-        self.estimate_yaw_rad = Errors()
-        self.estimate_speed_mps = Errors()
+        self.cross_track_m = ErrorStatistics()
+        self.heading_rad = ErrorStatistics()
+        self.speed_mps = ErrorStatistics()
+        self.estimate_position_m = ErrorStatistics()
+        self.estimate_yaw_rad = ErrorStatistics()
+        self.estimate_speed_mps = ErrorStatistics()
 
     @property
     def finished(self) -> bool:

@@ -15,7 +15,7 @@ from vehicled.live.view.access import is_loopback, new_token
 from vehicled.live.view.address import parse_address, url_of
 from vehicled.live.view.wire import CourseFacts, RingFacts, TaskFacts, ViewConfig
 from vehicled.paths.course import Course
-from vehicled.profile.schema import View
+from vehicled.profile.schema import ViewTable
 from vehicled.run.plan import Plan
 from vehicled.run.secret import read_secret
 from vehicled.safety.margins import rows
@@ -72,7 +72,7 @@ def open_view(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, cont
     return process
 
 
-def check_view(view: View, address: str) -> tuple[str, int, str]:
+def check_view(view: ViewTable, address: str) -> tuple[str, int, str]:
     """Return (host, port, token) before anything is started. Raises :class:`SetupError`."""
     if find_spec("websockets") is None:
         raise SetupError("--view needs the package websockets: pip install 'vehicled[view]'")
@@ -88,7 +88,7 @@ def _course(course: Course, step: int) -> CourseFacts:
     return CourseFacts(course.name, course.length_m, course.closed, x_m, y_m)
 
 
-def _token(view: View, *, needed: bool) -> str:
+def _token(view: ViewTable, *, needed: bool) -> str:
     """Return the profile's token, a new one if needed, else empty."""
     if not view.token_file and not view.token_credential:
         return new_token() if needed else ""

@@ -14,10 +14,10 @@ from vehicled.core.messages import ActuatorCommand, ControlCommand, ControlLevel
 from vehicled.core.vehicle import Vehicle
 from vehicled.daemon.app import SetupError
 from vehicled.paths.course import Course
-from vehicled.paths.markings import Body, LanePassage
+from vehicled.paths.markings import BodyRectangle, LanePassage
 from vehicled.profile import load
 from vehicled.profile.schema import Profile
-from vehicled.run.judge import Errors, Judge
+from vehicled.run.judge import ErrorStatistics, Judge
 from vehicled.run.spec import RunSpec
 from vehicled.safety.gate import KINDS
 
@@ -34,7 +34,7 @@ class Section(Struct, frozen=True):
     """Mean true speed, m/s."""
 
 
-class Motion(Struct, frozen=True):
+class ProgrammeMotion(Struct, frozen=True):
     """Motion of the vehicle during a programme, in AUTO mode."""
 
     driven_m: float
@@ -52,11 +52,11 @@ class ManoeuvreJudge:
     def __init__(self, course: Course, vehicle: Vehicle, judge: Judge) -> None:
         """Take the course. ``judge`` of the same course must get every message first: its projection is reused."""
         outline = vehicle.outline
-        body = Body(outline.front_m, outline.rear_m, vehicle.width_m)
+        body = BodyRectangle(outline.front_m, outline.rear_m, vehicle.width_m)
         self._markings = course.markings
         self._passing = LanePassage(course.markings, body)
         self._judge = judge
-        self._cross_track, self._heading, self._speed = Errors(), Errors(), Errors()
+        self._cross_track, self._heading, self._speed = ErrorStatistics(), ErrorStatistics(), ErrorStatistics()
         self._driving = False
         self._before: GroundTruth | None = None
         self._driven_m = self._top_mps = self._lateral_mps2 = self._yaw_rate_radps = self._turned_rad = 0.0
@@ -99,9 +99,9 @@ class ManoeuvreJudge:
         return Section(cross.mean, cross.max, self._heading.mean, self._speed.mean)
 
     @property
-    def motion(self) -> Motion:
+    def motion(self) -> ProgrammeMotion:
         """Return the motion during a programme."""
-        return Motion(
+        return ProgrammeMotion(
             self._driven_m,
             self._top_mps,
             self._lateral_mps2,

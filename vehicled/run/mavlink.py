@@ -8,7 +8,7 @@ import numpy as np
 
 from vehicled import __version__
 from vehicled.daemon.app import SetupError
-from vehicled.live.bridges.mavlink.config import AddressError, MavlinkConfig, parse_address
+from vehicled.live.bridges.mavlink.config import MavlinkAddressError, MavlinkConfig, parse_address
 from vehicled.live.bridges.process import BridgeProcess
 from vehicled.live.control_socket.console import RunFacts
 from vehicled.run.plan import Plan
@@ -51,5 +51,5 @@ def check_mavlink(spec: RunSpec) -> None:
         raise SetupError("--mavlink needs the package pymavlink: pip install 'vehicled[mavlink]'")
     try:
         parse_address(spec.mavlink)
-    except AddressError as error:
+    except MavlinkAddressError as error:
         raise SetupError(f"--mavlink: {error}") from None

@@ -10,8 +10,8 @@ from msgspec.structs import asdict
 from vehicled.core.executive import Executive
 from vehicled.core.messages import Identification, Message
 from vehicled.core.wire.usage import UsageRow, told
-from vehicled.run.judge import Errors, Judge
-from vehicled.run.manoeuvre import Motion, Section
+from vehicled.run.judge import ErrorStatistics, Judge
+from vehicled.run.manoeuvre import ProgrammeMotion, Section
 from vehicled.run.terminal import print_table
 from vehicled.runtime.clock import StallCount
 from vehicled.runtime.ending import Ending, Outcome
@@ -25,7 +25,7 @@ class ErrorStats(Struct, frozen=True):
     max: float
 
     @classmethod
-    def of(cls, errors: Errors) -> "ErrorStats":
+    def of(cls, errors: ErrorStatistics) -> "ErrorStats":
         """Return the statistics of an error; NaN if empty."""
         return cls(errors.mean, errors.rms, errors.max if errors.n else float("nan"))
 
@@ -99,7 +99,7 @@ class Result(Struct, frozen=True, kw_only=True):
     section: Section | None = None
     programme: str = ""
     """Name of the programme, if one was driven; the course errors are then meaningless."""
-    motion: Motion | None = None
+    motion: ProgrammeMotion | None = None
     stalls: StallCount | None = None
     """Stalls of this computer during which the simulated clock paused; None if it never pauses."""
     identified: dict[str, float] | None = None
@@ -163,7 +163,7 @@ class Result(Struct, frozen=True, kw_only=True):
         print_table(title, ["", ""], rows)
 
 
-def _motion_rows(motion: Motion, driving_s: float) -> list[list[str]]:
+def _motion_rows(motion: ProgrammeMotion, driving_s: float) -> list[list[str]]:
     turned = f"{degrees(motion.turned_rad):+.1f} deg, at most {degrees(motion.peak_yaw_rate_radps):.1f} deg/s, "
     turned += f"{motion.peak_lateral_mps2:.2f} m/s2"
     cut = ", ".join(f"{kind} {count}" for kind, count in motion.cut.items())

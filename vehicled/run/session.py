@@ -90,7 +90,7 @@ class NoLog:
         """Do nothing."""
 
 
-class Drive(Struct, frozen=True):
+class DriveOutcome(Struct, frozen=True):
     """Result of a drive."""
 
     ending: Ending
@@ -145,7 +145,7 @@ def drive(
     ports: "Mapping[str, Port] | None" = None,
     setup_fault: str = "",
     simulator_pid: int | None = None,
-) -> Drive:
+) -> DriveOutcome:
     """Run the daemon on a simulator link, on ``ports`` by device, or on both, until it ends. Closes the link.
 
     ``setup_fault`` is a reason against arming, or empty. Raises :class:`vehicled.core.link.LinkError` if the simulator simulates
@@ -278,7 +278,7 @@ def drive(
     _record_all(router, observers.take_events(ending.now_ns))
     log = None if writer is None else observers.guard("log writer", writer.close, None)(end, ending.now_ns)
     problem = log.failure if log is not None else "" if writer is None else f"closing the log {writer.path} failed"
-    return Drive(
+    return DriveOutcome(
         ending, machine, plan.spec.seed, run_from_ns, wall_s, log, problem, stalls, late, signals.number, observers.summary
     )  # fmt: skip
 

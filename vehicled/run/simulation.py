@@ -19,7 +19,7 @@ from vehicled.run.manoeuvre import TYPES as MANOEUVRE_TYPES
 from vehicled.run.manoeuvre import ManoeuvreJudge
 from vehicled.run.plan import Plan
 from vehicled.run.result import Learnt, Result, figures_of, health_of
-from vehicled.run.session import Drive, Listener, Observer, drive, greet
+from vehicled.run.session import DriveOutcome, Listener, Observer, drive, greet
 from vehicled.run.signals import give_back
 from vehicled.run.world_files import conditions, world_files
 from vehicled.runtime.connection import connect
@@ -49,7 +49,7 @@ class Simulated(Struct, frozen=True):
     """A finished drive in simulation."""
 
     result: Result
-    drive: Drive
+    drive: DriveOutcome
     trace: Sequence[TracePoint]
     """Every instant of driving; empty unless asked for."""
 
@@ -109,7 +109,7 @@ def simulate(
     return Simulated(_result(plan, done, judge, manoeuvre, learnt), done, judge.trace or ())
 
 
-def _drive_beside(plan: Plan, simulation: SimulationSpec, observer: Observer) -> Drive:
+def _drive_beside(plan: Plan, simulation: SimulationSpec, observer: Observer) -> DriveOutcome:
     """Drive against a simulator in a process of its own."""
     simulator_pid: int | None = None
     with ExitStack() as stack:
@@ -150,7 +150,7 @@ def _world(plan: Plan, simulation: SimulationSpec, profile: Profile) -> "WorldLi
     )
 
 
-def _result(plan: Plan, done: Drive, judge: Judge, manoeuvre: ManoeuvreJudge, learnt: Learnt) -> Result:
+def _result(plan: Plan, done: DriveOutcome, judge: Judge, manoeuvre: ManoeuvreJudge, learnt: Learnt) -> Result:
     profile = plan.loaded.profile
     machine = done.machine
     controller = profile.controller

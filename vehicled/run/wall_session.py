@@ -33,7 +33,7 @@ from vehicled.runtime.wall import WallPump
 from vehicled.runtime.wires import WireTransport
 
 if TYPE_CHECKING:
-    from vehicled.runtime.planner.process import Planner
+    from vehicled.runtime.planner.process import PlanningProcess
 
 Service = Callable[[], Coroutine[Any, Any, None]]
 
@@ -89,16 +89,16 @@ def services(
     return services
 
 
-def _planner(plan: Plan, machine: Machine, console: Console, clock: RunClock) -> "Planner | None":
+def _planner(plan: Plan, machine: Machine, console: Console, clock: RunClock) -> "PlanningProcess | None":
     """Return the planning process, started; None if the controller cannot be given another course."""
     from vehicled.runtime.planner.frames import Opening
-    from vehicled.runtime.planner.process import Planner
+    from vehicled.runtime.planner.process import PlanningProcess
 
     if machine.builder is None:
         return None
     profile = plan.loaded.profile
     opening = Opening.of(profile.vehicle, profile.limits, plan.course.datum, plan.fence)
-    planner = Planner(opening, console.router.record, clock.now_ns)
+    planner = PlanningProcess(opening, console.router.record, clock.now_ns)
     with suppress(OSError):
         # The first request tries again, and is refused if that fails too.
         planner.start()

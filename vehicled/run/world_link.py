@@ -6,7 +6,7 @@ from sim_backend.connection import START_NS
 from sim_backend.lockstep import HORIZON_NS
 from sim_backend.plant.interface import VehicleLostError
 from sim_backend.world import SIMULATED_UTC_NS, World, WorldSetup, port_names
-from vehicled.core.link import Frame, Hello, Kind, LinkError
+from vehicled.core.link import Frame, Hello, LinkError, LinkFrameKind
 from vehicled.core.ports import Pause, Send, SetBaud
 from vehicled.daemon.machine import Outgoing
 from vehicled.profile.plugins import describe, is_interrupt
@@ -32,11 +32,11 @@ class WorldLink:
         try:
             arrivals = self.world.advance(granted_ns)
         except VehicleLostError as error:
-            return [(Kind.BYE, 0, granted_ns, str(error).encode())]
+            return [(LinkFrameKind.BYE, 0, granted_ns, str(error).encode())]
         except BaseException as error:
             raise _failed(error) from error
-        frames: list[Frame] = [(Kind.DATA, port, t_rx_ns, data) for t_rx_ns, port, data in arrivals]
-        frames.append((Kind.GRANT, 0, granted_ns, b""))
+        frames: list[Frame] = [(LinkFrameKind.DATA, port, t_rx_ns, data) for t_rx_ns, port, data in arrivals]
+        frames.append((LinkFrameKind.GRANT, 0, granted_ns, b""))
         return frames
 
     def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:

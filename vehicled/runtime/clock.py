@@ -23,7 +23,7 @@ _KEPT = 16
 """Changes of the lost time that are kept, to date what happened before them."""
 
 
-class Taken(Protocol):
+class StolenTime(Protocol):
     """Measures the time that the computer took from the daemon's thread."""
 
     def mark(self) -> None:
@@ -108,7 +108,7 @@ class PacedClock(RunClock):
 
     def __init__(self, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
         super().__init__(monotonic_ns)
-        self.taken: Taken | None = None
+        self.taken: StolenTime | None = None
         """Measure of the time that the computer takes from the daemon; None measures none."""
         self.unread: Callable[[], bool] = _nothing_unread
         """Function that returns True if something of the simulator waits to be read."""

@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from vehicled.core.link import (
-    Decoder,
     Frame,
     Hello,
-    Kind,
+    LinkDecoder,
     LinkError,
+    LinkFrameKind,
     decode_hello,
     decode_reason,
     encode,
@@ -76,16 +76,16 @@ class Link:
         Raises :class:`LinkError` if the peer is silent, has another version, or lacks a port of the profile.
         """
         self.sock = sock
-        self._decoder = Decoder()
+        self._decoder = LinkDecoder()
         self._backlog: list[Frame] = []
         self._timeout_s = 0.0
         self._unsent = bytearray()
         self.opened_ns = time.monotonic_ns()
         """Time of the greeting on the monotonic clock."""
         kind, _, _, payload = self._first_frame(timeout_s)
-        if kind is Kind.BYE:
+        if kind is LinkFrameKind.BYE:
             raise LinkError(f"the simulator refused the connection: {decode_reason(payload)}")
-        if kind is not Kind.HELLO:
+        if kind is not LinkFrameKind.HELLO:
             raise LinkError(f"the peer sent {kind.name} instead of HELLO: is it a simulator?")
         self.hello = decode_hello(payload)
         self.ports = self.hello.ports
@@ -169,7 +169,7 @@ class Link:
         """Send the frames of a lockstep grant, and DONE unless ``wake_ns`` is None. Raises :class:`LinkClosedError`."""
         frames = [self.encode(each) for each in outgoing]
         if wake_ns is not None:
-            frames.append(encode(Kind.DONE, 0, wake_ns))
+            frames.append(encode(LinkFrameKind.DONE, 0, wake_ns))
         self.send(b"".join(frames))
 
     def encode(self, outgoing: Outgoing) -> bytes:
@@ -178,12 +178,12 @@ class Link:
         if isinstance(action, Pause):
             return b""
         if isinstance(action, Send):
-            return encode(Kind.DATA, number, outgoing.t_ns, action.data)
+            return encode(LinkFrameKind.DATA, number, outgoing.t_ns, action.data)
         return encode_line(number, outgoing.t_ns, action.baud if isinstance(action, SetBaud) else 0)
 
     def close(self, reason: str) -> None:
         """Send BYE and close; never raises."""
         with suppress(OSError, LinkError):
             self.sock.setblocking(False)
-            self.sock.send(encode(Kind.BYE, 0, 0, reason.encode()))
+            self.sock.send(encode(LinkFrameKind.BYE, 0, 0, reason.encode()))
         self.sock.close()

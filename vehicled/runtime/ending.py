@@ -27,7 +27,7 @@ class Ending(Struct, frozen=True):
     now_ns: int
 
 
-class Log(Protocol):
+class ChunkedLog(Protocol):
     """Log that writes its chunks from time to time."""
 
     def pump(self, now_ns: int) -> None:
@@ -41,7 +41,7 @@ class EndConditions:
     def __init__(
         self,
         machine: Machine,
-        log: Log,
+        log: ChunkedLog,
         *,
         until_ns: int,
         start_timeout_ns: int = NEVER_NS,

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from vehicled.core.journal import Sink
-from vehicled.core.link import PACE_BEAT_NS, Kind, decode_lost, decode_reason, encode, encode_lost
+from vehicled.core.link import PACE_BEAT_NS, LinkFrameKind, decode_lost, decode_reason, encode, encode_lost
 from vehicled.core.link_time import PacedTime
 from vehicled.core.messages import Event, Fault, PortState, Reaction
 from vehicled.core.observers import Observers
@@ -77,18 +77,18 @@ class LinkTransport:
                 # Only whole frames count: a link that carries a byte now and then is silent.
                 self._last_rx_ns = time.monotonic_ns()
             for kind, number, t_ns, payload in frames:
-                if kind is Kind.DATA:
+                if kind is LinkFrameKind.DATA:
                     if number >= len(link.ports):
                         raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
                     host.on_rx(link.ports[number], payload, now_ns)
-                elif kind is Kind.GRANT and self._paced is not None:
+                elif kind is LinkFrameKind.GRANT and self._paced is not None:
                     lost_ns = decode_lost(payload)
                     self._time.check(t_ns, lost_ns, self._named_ns, self._clock.now_ns(), time.monotonic_ns())
                     self._report(self._paced.on_grant(t_ns, lost_ns))
                     now_ns = self._clock.now_ns()
-                elif kind is Kind.SYNC:
-                    link.offer(encode(Kind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
-                elif kind is Kind.BYE:
+                elif kind is LinkFrameKind.SYNC:
+                    link.offer(encode(LinkFrameKind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
+                elif kind is LinkFrameKind.BYE:
                     raise LinkClosedError(f"the simulator ended the run: {decode_reason(payload)}")
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
@@ -115,9 +115,9 @@ class LinkTransport:
         if monotonic_ns >= self._heartbeat_ns:
             self._heartbeat_ns = monotonic_ns + self._beat_ns
             if self._paced is None:
-                out.append(encode(Kind.DONE, 0, now_ns))
+                out.append(encode(LinkFrameKind.DONE, 0, now_ns))
             else:
-                out.append(encode_lost(Kind.DONE, now_ns, self._paced.own_lost_ns))
+                out.append(encode_lost(LinkFrameKind.DONE, now_ns, self._paced.own_lost_ns))
                 self._paced.on_heartbeat()
                 self._named_ns = now_ns
         self._link.offer(b"".join(out))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from vehicled.core.executive import DeclaredStopwatch
-from vehicled.core.link import Frame, Hello, Kind, LinkError, decode_reason
+from vehicled.core.link import Frame, Hello, LinkError, LinkFrameKind, decode_reason
 from vehicled.core.link_time import LockstepTime
 from vehicled.core.messages import PortState
 from vehicled.daemon.machine import Machine, Outgoing
@@ -50,13 +50,13 @@ def run_lockstep(
     try:
         while True:
             for kind, port, t_ns, payload in link.receive():
-                if kind is Kind.BYE:
+                if kind is LinkFrameKind.BYE:
                     return run.lost(f"the simulator ended the run: {decode_reason(payload)}", now_ns)
-                if kind is not Kind.DATA and kind is not Kind.GRANT:
+                if kind is not LinkFrameKind.DATA and kind is not LinkFrameKind.GRANT:
                     continue
-                granted.check(t_ns, grant=kind is Kind.GRANT)
+                granted.check(t_ns, grant=kind is LinkFrameKind.GRANT)
                 # Data that arrive at the instant of a release come first; a grant says that all of them have arrived.
-                while wake_ns < t_ns or (wake_ns == t_ns and kind is Kind.GRANT):
+                while wake_ns < t_ns or (wake_ns == t_ns and kind is LinkFrameKind.GRANT):
                     now_ns = wake_ns
                     if reopening.due_ns <= now_ns:
                         reopening.on_time(now_ns)
@@ -73,7 +73,7 @@ def run_lockstep(
                     busy_ns = machine.executive.busy_until_ns
                     due_ns = min(machine.next_due_ns(), reopening.due_ns)
                     wake_ns = stopwatch.wake_ns(due_ns, busy_ns if busy_ns > now_ns else now_ns + 1)
-                if kind is Kind.DATA:
+                if kind is LinkFrameKind.DATA:
                     machine.on_rx(link.ports[port], payload, t_ns)
                 else:
                     asked_ns = max(wake_ns, min(machine.next_output_ns(), reopening.due_ns))

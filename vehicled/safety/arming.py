@@ -12,7 +12,7 @@ from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.safety.monitors.alignment import heading_sigma_rad
 from vehicled.safety.monitors.consistency import BEYOND_REFUSALS
 from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
-from vehicled.safety.monitors.speed import Evidence
+from vehicled.safety.monitors.speed import StandstillEvidence
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
 from vehicled.safety.rule import RuleInputs
@@ -20,7 +20,7 @@ from vehicled.safety.rule import RuleInputs
 YEAR_S = 31_556_952.0
 
 
-class Check(Struct, frozen=True):
+class ArmingCheck(Struct, frozen=True):
     """One condition of arming."""
 
     code: str
@@ -123,13 +123,13 @@ def _still(s: RuleInputs) -> str:
         return f"the vehicle moves at {speed:.2f} m/s: let it stand"
     monitor = s.monitors.speed
     match monitor.standstill(s.now_ns, s.monitors.motion.ceiling_mps):
-        case Evidence.NONE:
+        case StandstillEvidence.NONE:
             return "neither wheels nor GNSS measure a speed, so it is not known to stand: wait for fixes"
-        case Evidence.MOVES:
+        case StandstillEvidence.MOVES:
             return f"wheels or GNSS measure {monitor.measured_mps(s.now_ns):.2f} m/s: let it stand, or look at both"
-        case Evidence.UNCONFIRMED:
+        case StandstillEvidence.UNCONFIRMED:
             return "only wheels, or a receiver that repeats itself, say that it stands: wait for live fixes"
-        case Evidence.STANDS:
+        case StandstillEvidence.STANDS:
             return ""
 
 
@@ -261,31 +261,35 @@ def _clock(s: RuleInputs) -> str:
     return ""
 
 
-CHECKS: tuple[Check, ...] = (
-    Check("setup", _setup, "profile and calibration are those of this vehicle and this board"),
-    Check("inputs", _inputs, "every input that the profile promises is alive, within its age, and at 80 % of its rate or more"),
-    Check("estimator", _estimator, "the estimator runs, and its state is finite"),
-    Check("heading", _heading, "the heading is known to `alignment.arming_sigma_rad`; not asked of a hand"),
-    Check("certainty", _certainty, "the position is known to a third of the corridor"),
-    Check("controller", _controller, "the controller gives commands; not asked of a hand"),
-    Check("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
-    Check("fence", _fence, "the body is inside the fence and outside its keep-out zones; not asked of a hand"),
-    Check("standstill", _still, "it is seen to stand, by the estimate and every fresh speed of wheels and GNSS: see below"),
-    Check("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
-    Check("imu", _imu, "the IMU is still at rest, and feels gravity alone, along the vertical of its mounting"),
-    Check("actuator", _actuator, "the actuator can be reached and has proven its time-out"),
-    Check("telemetry", _telemetry, "an actuator that has telemetry tells it"),
-    Check("motor", _motor, "motor and motor controller are cool enough to drive without a cap; the battery is not empty"),
-    Check("devices", _devices, "no device tells of a fault that stops"),
-    Check("ground", _ground, "the ground station is heard, where `limits.ground_expected` asks for one or one has been heard"),
-    Check(
+CHECKS: tuple[ArmingCheck, ...] = (
+    ArmingCheck("setup", _setup, "profile and calibration are those of this vehicle and this board"),
+    ArmingCheck(
+        "inputs", _inputs, "every input that the profile promises is alive, within its age, and at 80 % of its rate or more"
+    ),
+    ArmingCheck("estimator", _estimator, "the estimator runs, and its state is finite"),
+    ArmingCheck("heading", _heading, "the heading is known to `alignment.arming_sigma_rad`; not asked of a hand"),
+    ArmingCheck("certainty", _certainty, "the position is known to a third of the corridor"),
+    ArmingCheck("controller", _controller, "the controller gives commands; not asked of a hand"),
+    ArmingCheck("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
+    ArmingCheck("fence", _fence, "the body is inside the fence and outside its keep-out zones; not asked of a hand"),
+    ArmingCheck("standstill", _still, "it is seen to stand, by the estimate and every fresh speed of wheels and GNSS: see below"),
+    ArmingCheck("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
+    ArmingCheck("imu", _imu, "the IMU is still at rest, and feels gravity alone, along the vertical of its mounting"),
+    ArmingCheck("actuator", _actuator, "the actuator can be reached and has proven its time-out"),
+    ArmingCheck("telemetry", _telemetry, "an actuator that has telemetry tells it"),
+    ArmingCheck("motor", _motor, "motor and motor controller are cool enough to drive without a cap; the battery is not empty"),
+    ArmingCheck("devices", _devices, "no device tells of a fault that stops"),
+    ArmingCheck(
+        "ground", _ground, "the ground station is heard, where `limits.ground_expected` asks for one or one has been heard"
+    ),
+    ArmingCheck(
         "deadlines",
         _deadlines,
         "no task has missed more than `limits.arming_missed_share` of its deadlines in the last ten seconds",
     ),
-    Check("lane", blocked, "nothing stands in the lane; not asked of a hand"),
-    Check("host", _host, "disk, memory and temperature of the computer; the log is written"),
-    Check("clock", _clock, "the wall clock has been set, and was not moved within the last five seconds"),
+    ArmingCheck("lane", blocked, "nothing stands in the lane; not asked of a hand"),
+    ArmingCheck("host", _host, "disk, memory and temperature of the computer; the log is written"),
+    ArmingCheck("clock", _clock, "the wall clock has been set, and was not moved within the last five seconds"),
 )
 """All checks, in the order in which their failures are reported."""
 

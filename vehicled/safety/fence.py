@@ -15,7 +15,7 @@ from vehicled.paths.arc import on_arc
 from vehicled.paths.course_file import shown
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
-from vehicled.paths.geojson import Feature, features_of, map_ring
+from vehicled.paths.geojson import GeoFeature, features_of, map_ring
 from vehicled.paths.polygon import PlanePoint
 
 Array = npt.NDArray[np.float64]
@@ -259,7 +259,7 @@ def read_geojson(data: bytes, file_name: str, datum: Datum) -> Fence:
     return Fence(polygons)
 
 
-def _polygons(file_name: str, feature: Feature, datum: Datum) -> list[Polygon]:
+def _polygons(file_name: str, feature: GeoFeature, datum: Datum) -> list[Polygon]:
     kind, shapes = feature.geometry.get("type"), feature.geometry.get("coordinates")
     if kind not in ("Polygon", "MultiPolygon"):
         return []

@@ -73,7 +73,7 @@ WITHDRAWN = frozenset({ReasonCode.ARMING_WITHDRAWN, ReasonCode.DRIVING_WITHDRAWN
 """Codes of a request that another one withdrew while it waited for its checks."""
 
 
-class Measured(Struct, frozen=True):
+class TrippedValue(Struct, frozen=True):
     """Comparison that made a rule trip: its value and limit at that moment."""
 
     value: float
@@ -98,7 +98,7 @@ class Reason(Struct, frozen=True):
     """Arguments of the text: the checks that fail, or the values at a trip."""
     after: "Reason | None" = None
     """Earlier reason that still applies: why the stop began that this one made harder."""
-    measured: Measured | None = None
+    measured: TrippedValue | None = None
     """Value and limit of the rule; None if the reason is not a comparison of numbers."""
 
     def then(self, later: "Reason") -> "Reason":

@@ -14,7 +14,7 @@ from vehicled.core.ports import NEVER_NS
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors
-from vehicled.safety.reason import Measured, Reason
+from vehicled.safety.reason import Reason, TrippedValue
 
 
 class Clear(Enum):
@@ -88,11 +88,11 @@ class Rule(Struct, frozen=True, kw_only=True):
         value = self.value(s)
         return bool(value if self.limit is None else self.sense.compare(value, self.limit(s)))
 
-    def measured(self, s: RuleInputs) -> Measured | None:
+    def measured(self, s: RuleInputs) -> TrippedValue | None:
         """Return value and limit at this instant; None without a limit or while the value is unknown."""
         if self.limit is None or isnan(value := self.value(s)):
             return None
-        return Measured(value, self.limit(s), self.unit, self.sense.value)
+        return TrippedValue(value, self.limit(s), self.unit, self.sense.value)
 
     @boundary
     def reason_now(self, s: RuleInputs) -> Reason:

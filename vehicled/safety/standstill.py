@@ -4,7 +4,7 @@ from math import isfinite
 
 from vehicled.core.messages import Mode, MotorStatus
 from vehicled.core.vehicle import STANDSTILL_MPS
-from vehicled.safety.monitors.speed import Evidence
+from vehicled.safety.monitors.speed import StandstillEvidence
 from vehicled.safety.rule import RuleInputs
 
 DOUBTED_NS = 3 * 10**9
@@ -35,7 +35,7 @@ class StandstillDetector:
         """Time since which half the brake has certainly stopped the vehicle; None before."""
         self._moves_since_ns: int | None = None
         """Start of the present stop; None while there is none."""
-        self._evidence = Evidence.NONE
+        self._evidence = StandstillEvidence.NONE
         self.assumed_s = 0.0
         """Time after which the standstill was assumed, s; 0 if it is seen."""
 
@@ -52,14 +52,14 @@ class StandstillDetector:
             return False
         self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
         self._evidence = s.monitors.speed.standstill(s.now_ns, motion.ceiling_mps)
-        if self._evidence is not Evidence.STANDS:
+        if self._evidence is not StandstillEvidence.STANDS:
             self._seen_since_ns = None
         elif self._seen_since_ns is None:
             self._seen_since_ns = s.now_ns
         if self._seen_since_ns is not None:
             stops = s.mode in (Mode.STOPPING, Mode.FAULT)
             return isfinite(estimate.speed_mps) or not stops or s.now_ns - self._seen_since_ns >= SOLE_NS
-        if self._evidence is not Evidence.NONE:
+        if self._evidence is not StandstillEvidence.NONE:
             return False
         if self._stopped_since_ns is None or s.now_ns - self._stopped_since_ns < MARGIN_NS:
             return False
@@ -89,10 +89,10 @@ class StandstillDetector:
             said = "there is no fresh estimate: look after the sensors"
         elif abs(estimate.speed_mps) >= STANDSTILL_MPS:
             said = f"the estimate says {estimate.speed_mps:.2f} m/s: hold the vehicle"
-        elif self._evidence is Evidence.MOVES:
+        elif self._evidence is StandstillEvidence.MOVES:
             speed = s.monitors.speed.measured_mps(s.now_ns)
             said = f"wheels or GNSS measure {speed:.2f} m/s and the estimate does not: hold the vehicle, look at both"
-        elif self._evidence is Evidence.UNCONFIRMED:
+        elif self._evidence is StandstillEvidence.UNCONFIRMED:
             said = (
                 "only wheels, or a receiver that repeats itself, say that it stands: they count once half the brake has stopped it"
             )

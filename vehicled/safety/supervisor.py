@@ -12,10 +12,10 @@ from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.matrix import RULES
 from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
-from vehicled.safety.reason import Measured, Reason, ReasonCode
+from vehicled.safety.reason import Reason, ReasonCode, TrippedValue
 from vehicled.safety.rule import Clear, Rule, RuleInputs
 from vehicled.safety.standstill import StandstillDetector
-from vehicled.safety.trip import Link, Trip
+from vehicled.safety.trip import CauseLink, Trip
 
 ARM_REQUEST_VALID_NS = 10 * 10**9
 """Time for which a request waits for its checks, ns; then it is refused with the failed checks as the reason."""
@@ -57,7 +57,7 @@ class Supervisor:
         """True if the brake is released as well as the drive, because current would only heat a blocked motor."""
         self.waiting: list[str] = []
         """Texts of what a pending request waits for, or of why a stop does not end."""
-        self.chain: list[Link] = []
+        self.chain: list[CauseLink] = []
         """Trips since the vehicle was armed, in order: the reason of a stop with its history."""
         self.faults: list[Fault] = []
         """Trips and clearances since the last :meth:`take_faults`."""
@@ -451,10 +451,17 @@ class Supervisor:
             if mildest > reaction:
                 return
             del self.chain[next(k for k, link in enumerate(self.chain) if link.reaction is mildest)]
-        self.chain.append(Link(now_ns, reaction, reason))
+        self.chain.append(CauseLink(now_ns, reaction, reason))
 
     def _record(
-        self, code: str, origin: str, reaction: Reaction, active: bool, reason: str, now_ns: int, measured: Measured | None = None
+        self,
+        code: str,
+        origin: str,
+        reaction: Reaction,
+        active: bool,
+        reason: str,
+        now_ns: int,
+        measured: TrippedValue | None = None,
     ) -> None:
         numbers = () if measured is None else (measured.value, measured.limit, measured.unit)
         self.faults.append(Fault(now_ns, code, origin, reaction, active, reason, *numbers))

@@ -6,7 +6,7 @@ from vehicled.core.messages import Reaction
 from vehicled.safety.reason import Reason
 
 
-class Link(Struct, frozen=True):
+class CauseLink(Struct, frozen=True):
     """One link of the chain of causes, which begins when the vehicle is armed."""
 
     t_ns: int

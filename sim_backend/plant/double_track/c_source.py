@@ -11,11 +11,11 @@ from typing import Any
 
 from sim_backend.plant.double_track import equations, powertrain, tyre
 from sim_backend.plant.double_track.constants import AxleConstants, Constants
-from sim_backend.plant.double_track.state import Outputs, State, Stepped, Surface
+from sim_backend.plant.double_track.state import Outputs, PlantState, Stepped, Surface
 
 FINE, DIVERGED, ROLLED_OVER, REFUSED = 0, 1, 2, 3
 """Result codes of a step. ``DIVERGED`` and ``REFUSED`` (commands that are not finite) leave the state unchanged."""
-SURFACE_AT = len(State._fields) + len(Outputs._fields)
+SURFACE_AT = len(PlantState._fields) + len(Outputs._fields)
 LIMITS_AT = SURFACE_AT + len(Surface._fields)
 
 _HEAD = """\
@@ -59,7 +59,7 @@ long twin_run(Block *block, const double *commands, long count, long every, Step
 """
 
 
-def block(c: Constants, state: State, surface: Surface, speed_limit_mps: float, roll_limit_rad: float) -> list[float]:
+def block(c: Constants, state: PlantState, surface: Surface, speed_limit_mps: float, roll_limit_rad: float) -> list[float]:
     """Return the array that a step works on: state, outputs, the surface under the vehicle at ``SURFACE_AT``, the two limits at
     ``LIMITS_AT``, the vehicle's numbers.
     """
@@ -82,8 +82,8 @@ def kind(c: Constants) -> str:
 
 def c_source(c: Constants) -> str:
     """Return the C source for the kind of vehicle of ``c``."""
-    structs = [State, Outputs, Stepped, Surface, AxleConstants, type(c.drive), Constants, tyre.Contact]
-    structs += [powertrain.Drive, powertrain.Shaft, powertrain.Wheels, equations.Loads, equations.Corner]
+    structs = [PlantState, Outputs, Stepped, Surface, AxleConstants, type(c.drive), Constants, tyre.Contact]
+    structs += [powertrain.ShaftDrive, powertrain.Shaft, powertrain.Wheels, equations.Loads, equations.Corner]
     others = {function.__name__ for drive, function in powertrain.DRIVES.items() if drive is not type(c.drive)}
     functions = [
         node

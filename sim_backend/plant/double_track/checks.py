@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sim_backend.plant.double_track.constants import GRAVITY_MPS2
-from sim_backend.plant.double_track.parameters import Axle, Engine, Motor, Steering, TwinParameters
+from sim_backend.plant.double_track.parameters import Axle, Engine, Motor, SteeringGeometry, TwinParameters
 
 Problem = tuple[str, str]
 """Dotted key and reason."""
@@ -123,7 +123,7 @@ def _curve(key: str, points: list[float], *others: list[float]) -> Iterator[Prob
         yield key, "must have as many points as its values"
 
 
-def _steering(steering: Steering) -> Iterator[Problem]:
+def _steering(steering: SteeringGeometry) -> Iterator[Problem]:
     yield from _curve("steering.map_command", steering.map_command, steering.map_angle_rad)
     if any(b < a for a, b in pairwise(steering.map_angle_rad)):
         yield "steering.map_angle_rad", "falls; a greater command must not steer less to the left"

@@ -4,13 +4,13 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 from sim_backend.plant.double_track.parameters import (
-    Acceleration,
+    AccelerationDrive,
     Axle,
     Differential,
-    Direction,
     Engine,
     Motor,
     TwinParameters,
+    TyreDirection,
 )
 
 GRAVITY_MPS2 = 9.81
@@ -182,7 +182,7 @@ class EngineConstants(NamedTuple):
 
 
 class AccelerationConstants(NamedTuple):
-    """Constants of :class:`sim_backend.plant.double_track.parameters.Acceleration`."""
+    """Constants of :class:`sim_backend.plant.double_track.parameters.AccelerationDrive`."""
 
     full_torque_nm: float
     switch_speed_mps: float
@@ -338,7 +338,7 @@ def _axle(
     )
 
 
-def _curve(direction: Direction) -> tuple[float, float, float, float, float, float, float, float, float, float]:
+def _curve(direction: TyreDirection) -> tuple[float, float, float, float, float, float, float, float, float, float]:
     """Return force and slip coefficients. Forces: F / q = value - fall q, the parabola through 0, pn and 2 pn. Slips: s = value +
     rise q.
     """
@@ -409,7 +409,7 @@ def _drive(parameters: TwinParameters, step_s: float) -> MotorConstants | Engine
             shift_interval_s=drive.shift_interval_s,
         )
     radius_m = drive.driveline.front_share * front.rolling_radius_m + (1.0 - drive.driveline.front_share) * rear.rolling_radius_m
-    assert isinstance(drive, Acceleration)
+    assert isinstance(drive, AccelerationDrive)
     return AccelerationConstants(
         full_torque_nm=parameters.body.mass_kg * drive.full_acceleration_mps2 * radius_m,
         switch_speed_mps=drive.switch_speed_mps,

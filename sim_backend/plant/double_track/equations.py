@@ -19,7 +19,7 @@ from sim_backend.plant.double_track.powertrain import (
     settled,
     shaft,
 )
-from sim_backend.plant.double_track.state import Outputs, State, Stepped, Surface
+from sim_backend.plant.double_track.state import Outputs, PlantState, Stepped, Surface
 from sim_backend.plant.double_track.tyre import Contact, contact, deflected
 
 STILL_MPS = 2e-3
@@ -56,7 +56,7 @@ class Corner(NamedTuple):
     lateral_mps: float
 
 
-def loads(c: Constants, s: State, g: Surface) -> Loads:
+def loads(c: Constants, s: PlantState, g: Surface) -> Loads:
     """Return the static loads plus load transfer by the last step's accelerations and by the springs."""
     f, r = c.front, c.rear
     square = s.forward_mps * s.forward_mps
@@ -86,7 +86,7 @@ def clipped(value: float, most: float) -> float:
     return (value if value > -most else -most) if value < most else most
 
 
-def corner(c: AxleConstants, s: State, side: float, tangent: float, ackermann: float, curvature_per_m: float) -> Corner:
+def corner(c: AxleConstants, s: PlantState, side: float, tangent: float, ackermann: float, curvature_per_m: float) -> Corner:
     """Return a wheel of an axle whose virtual middle wheel has this tangent; ``side`` is 1 left and -1 right."""
     y_m = side * c.half_track_m
     own = tangent / (1.0 - ackermann * curvature_per_m * y_m)
@@ -110,7 +110,7 @@ def momentum(c: AxleConstants, t: Contact, w: Corner, spin_radps: float) -> floa
     return c.spin_inertia_kgm2 * spin_radps - c.step_s * t.lever_m * (t.drag_n - t.drag_nspm * w.forward_mps)
 
 
-def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, brake: float) -> Stepped:
+def step(c: Constants, s: PlantState, g: Surface, steer_rad: float, throttle: float, brake: float) -> Stepped:
     """Advance the state by one grid step. ``steer_rad`` of the virtual front wheel, throttle -1..1, brake 0..1, constant over the
     step.
     """
@@ -299,7 +299,7 @@ def step(c: Constants, s: State, g: Surface, steer_rad: float, throttle: float, 
     cos_yaw = cos(s.yaw_rad)
     sin_yaw = sin(s.yaw_rad)
     return Stepped(
-        State(
+        PlantState(
             s.x_m + (along_m * cos_yaw - across_m * sin_yaw),
             s.y_m + (along_m * sin_yaw + across_m * cos_yaw),
             s.yaw_rad + free * turn,

@@ -4,7 +4,7 @@ from math import cos, sin, sqrt
 from typing import Protocol
 
 from sim_backend.plant.double_track.constants import GRAVITY_MPS2, Constants
-from sim_backend.plant.double_track.state import State, Surface
+from sim_backend.plant.double_track.state import PlantState, Surface
 
 
 class Ground(Protocol):
@@ -37,7 +37,7 @@ def flat_surface(friction: float = 1.0) -> Surface:
     return Surface(0.0, 0.0, GRAVITY_MPS2, 1.0, 1.0, friction, friction, friction, friction)
 
 
-def surface(ground: Ground, c: Constants, s: State) -> Surface:
+def surface(ground: Ground, c: Constants, s: PlantState) -> Surface:
     """Return the ground under a vehicle: the plane through the heights under its wheels, and the friction there.
 
     Local slopes are only continuous, so the second derivative of an attitude from them has spikes that grow as the step shrinks;

@@ -10,7 +10,7 @@ from sim_backend.plant.double_track.checks import ParameterError, check
 from sim_backend.plant.double_track.constants import Constants, EngineConstants, constants
 from sim_backend.plant.double_track.ground import FLAT, Ground, flat_surface, surface
 from sim_backend.plant.double_track.parameters import TwinParameters
-from sim_backend.plant.double_track.state import Outputs, State, Surface
+from sim_backend.plant.double_track.state import Outputs, PlantState, Surface
 
 COLUMNS = (
     *("x", "y", "yaw", "vx", "vy", "yaw_rate", "roll", "roll_rate", "pitch", "pitch_rate", "tip", "tip_rate"),
@@ -27,7 +27,9 @@ COLUMNS = (
 """Columns of :meth:`DoubleTrack.run`: fields of the state, then of the outputs."""
 
 
-def rest(c: Constants, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0, speed_mps: float = 0.0, gear: int = 0) -> State:
+def rest(
+    c: Constants, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0, speed_mps: float = 0.0, gear: int = 0
+) -> PlantState:
     """Return the state of a vehicle that rolls straight ahead or stands. Gear 0: chosen by the speed."""
     x_m, y_m, yaw_rad, speed_mps = float(x_m), float(y_m), float(yaw_rad), float(speed_mps)
     front, rear = speed_mps / c.front.rolling_radius_m, speed_mps / c.rear.rolling_radius_m
@@ -39,7 +41,7 @@ def rest(c: Constants, x_m: float = 0.0, y_m: float = 0.0, yaw_rad: float = 0.0,
         while not gear and chosen < c.drive.gears and shaft / c.drive.ratios[int(chosen)] > c.drive.up_radps[int(chosen)]:
             chosen += 1.0
         engine = abs(shaft / c.drive.ratios[int(chosen)])
-    return State(
+    return PlantState(
         *(x_m, y_m, yaw_rad, speed_mps, 0.0, 0.0),
         *(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
         *(front, front, rear, rear),

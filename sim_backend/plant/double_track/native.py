@@ -26,7 +26,7 @@ from typing import NamedTuple
 from sim_backend.plant.double_track import c_source
 from sim_backend.plant.double_track.constants import Constants
 from sim_backend.plant.double_track.ground import flat_surface
-from sim_backend.plant.double_track.state import State, Stepped
+from sim_backend.plant.double_track.state import PlantState, Stepped
 
 Plain = Callable[..., Stepped]
 
@@ -56,7 +56,7 @@ RETRY_S = 3600.0
 PROVING_STEPS = 3000
 
 
-def native_step(c: Constants, text: Callable[[Constants], str], plain: Plain, start: State) -> Native | None:
+def native_step(c: Constants, text: Callable[[Constants], str], plain: Plain, start: PlantState) -> Native | None:
     """Return machine code for the kind of vehicle of ``c``; None if it is not available.
 
     ``text`` returns the C source of the kind, which must agree with the step ``plain`` from ``start`` on. Both are called only if
@@ -123,7 +123,7 @@ def _is_known(library_path: Path) -> bool:
     return status.st_size > 0 or time.time() - status.st_mtime < RETRY_S
 
 
-def _make(library_path: Path, compiler: str, text: str, c: Constants, plain: Plain, start: State) -> None:
+def _make(library_path: Path, compiler: str, text: str, c: Constants, plain: Plain, start: PlantState) -> None:
     """Compile, verify and move into place atomically, so that two processes can do it side by side."""
     with tempfile.TemporaryDirectory(dir=library_path.parent) as place:
         source, library = Path(place, "step.c"), Path(place, "step.so")
@@ -153,7 +153,7 @@ def _loaded(path: Path) -> Native:
     return Native(library.twin_advance, library.twin_run)
 
 
-def _agrees(native: Native, plain: Plain, c: Constants, start: State) -> bool:
+def _agrees(native: Native, plain: Plain, c: Constants, start: PlantState) -> bool:
     """True if both give the same bits: starting, turning, sliding, braking and standing, with random commands held for a while."""
     random, surface, state = Random(1), flat_surface(), start
     block = doubles(c_source.block(c, start, surface, inf, inf))

@@ -11,10 +11,10 @@ from sim_backend.plant.double_track.ground import FLAT, Ground
 from sim_backend.plant.double_track.model import DoubleTrack, refusal, rest
 from sim_backend.plant.double_track.native import Native, doubles, native_step
 from sim_backend.plant.double_track.parameters import TwinParameters
-from sim_backend.plant.double_track.state import Outputs, State, Surface
+from sim_backend.plant.double_track.state import Outputs, PlantState, Surface
 
-_STATES = len(State._fields)
-_ENGINE = State._fields.index("engine_radps")
+_STATES = len(PlantState._fields)
+_ENGINE = PlantState._fields.index("engine_radps")
 
 
 def double_track(parameters: TwinParameters, step_s: float = 1e-3, ground: Ground = FLAT) -> DoubleTrack:
@@ -24,7 +24,9 @@ def double_track(parameters: TwinParameters, step_s: float = 1e-3, ground: Groun
     return plain if native is None else NativeDoubleTrack(parameters, step_s, ground, native)
 
 
-def _again(parameters: TwinParameters, step_s: float, ground: Ground, newest: tuple[State, Outputs, Surface, bool]) -> DoubleTrack:
+def _again(
+    parameters: TwinParameters, step_s: float, ground: Ground, newest: tuple[PlantState, Outputs, Surface, bool]
+) -> DoubleTrack:
     """Return a copied or unpickled vehicle, with a block and machine code of its own or, on a machine without, the plain step."""
     vehicle = double_track(parameters, step_s, ground)
     vehicle.state, vehicle.outputs, vehicle.under, vehicle.diverged = newest
@@ -50,12 +52,12 @@ class NativeDoubleTrack(DoubleTrack):
         return _again, (self.parameters, self.constants.step_s, FLAT if self._flat is not None else self._ground, newest)
 
     @property
-    def state(self) -> State:
+    def state(self) -> PlantState:
         """State at the newest grid point."""
-        return State._make(self._block[:_STATES])
+        return PlantState._make(self._block[:_STATES])
 
     @state.setter
-    def state(self, state: State) -> None:
+    def state(self, state: PlantState) -> None:
         self._block[:_STATES] = [*state]
 
     @property

@@ -62,7 +62,7 @@ class Body(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     height_m: Size
 
 
-class Direction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TyreDirection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """TMeasy force curve of one direction. Forces depend on load as a parabola through 0 and the two values, slips linearly."""
 
     slope_n: Pair
@@ -95,8 +95,8 @@ class Tyre(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Load beyond which forces do not grow."""
     rolling_resistance: Share
     """Rolling resistance coefficient, as dry friction."""
-    longitudinal: Direction
-    lateral: Direction
+    longitudinal: TyreDirection
+    lateral: TyreDirection
     vertical: Vertical | None = None
     """May be left out: the radii are the same at all loads."""
 
@@ -128,7 +128,7 @@ class Axle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tyre: Tyre
 
 
-class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SteeringGeometry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Steering from the command -1..1 to the wheels. Angles are those of the virtual wheel in the middle of the front axle."""
 
     map_command: Curve
@@ -252,7 +252,7 @@ class Engine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_
     driveline: Driveline
 
 
-class Acceleration(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="acceleration"):
+class AccelerationDrive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="acceleration"):
     """Throttle as a commanded acceleration: drive torque mass x acceleration x rolling radius. Rotating inertias are not
     compensated.
     """
@@ -304,8 +304,8 @@ class TwinParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     body: Body
     front: Axle
     rear: Axle
-    steering: Steering
-    powertrain: Motor | Engine | Acceleration
+    steering: SteeringGeometry
+    powertrain: Motor | Engine | AccelerationDrive
     brakes: Brakes
     aerodynamics: Aerodynamics
     bounds: Bounds

@@ -26,7 +26,7 @@ zero slip.
 """
 
 
-class Drive(NamedTuple):
+class ShaftDrive(NamedTuple):
     """Effect of a powertrain on the shaft to the wheels."""
 
     torque_nm: float
@@ -74,14 +74,16 @@ def pick(values: Table, index: float) -> float:
     return values[int(index)]
 
 
-def drive(c: Constants, d: Any, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float) -> Drive:
+def drive(
+    c: Constants, d: Any, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
+) -> ShaftDrive:
     """Return the drive of the powertrain that the constants ``d`` belong to."""
     return DRIVES[type(d)](c, d, throttle, shaft_radps, engine_radps, gear, since_s)
 
 
 def motor(
     c: Constants, m: MotorConstants, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
-) -> Drive:
+) -> ShaftDrive:
     """Return the drive of an electric motor at a shaft speed."""
     command = throttle if throttle > -m.reverse_share else -m.reverse_share
     speed = shaft_radps * m.reduction
@@ -109,7 +111,7 @@ def motor(
     loss_nm, _ = lookup(m.loss_speed, m.loss_torque, fabs(speed))
     inertia_nms = m.inertia_nms
     fall_nms = inertia_nms - slope * m.reduction * m.reduction
-    return Drive(
+    return ShaftDrive(
         torque_nm * m.reduction + fall_nms * shaft_radps,
         fall_nms,
         (loss_nm + (m.hold_nm if command == 0.0 else 0.0)) * m.reduction,
@@ -122,7 +124,7 @@ def motor(
 
 def engine(
     c: Constants, e: EngineConstants, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
-) -> Drive:
+) -> ShaftDrive:
     """Return the drive of a combustion engine with gearbox at a shaft speed."""
     ratio = pick(e.ratios, gear)
     input_radps = shaft_radps / ratio
@@ -159,7 +161,7 @@ def engine(
     up = ready and input_radps > pick(e.up_radps, gear) and gear < e.gears and gear > 0.0
     down = ready and input_radps < pick(e.down_radps, gear) and gear > 1.0
     gear_after = 0.0 if backward else (1.0 if forward else (gear + 1.0 if up else (gear - 1.0 if down else gear)))
-    return Drive(
+    return ShaftDrive(
         torque_nm,
         fall_nms,
         0.0,
@@ -172,7 +174,7 @@ def engine(
 
 def acceleration(
     c: Constants, a: AccelerationConstants, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
-) -> Drive:
+) -> ShaftDrive:
     """Return the drive of a commanded acceleration."""
     command = throttle if throttle > -a.reverse_share else -a.reverse_share
     speed_mps = shaft_radps * (c.front_share * c.front.rolling_radius_m + c.rear_share * c.rear.rolling_radius_m)
@@ -180,10 +182,14 @@ def acceleration(
     most = a.switch_speed_mps / towards_mps if towards_mps > a.switch_speed_mps else 1.0
     limited = (command if command > -most else -most) if command < most else most
     torque_nm = limited * a.full_torque_nm if towards_mps < a.top_speed_mps else 0.0
-    return Drive(torque_nm, 0.0, 0.0, shaft_radps, 0.0, gear, since_s)
+    return ShaftDrive(torque_nm, 0.0, 0.0, shaft_radps, 0.0, gear, since_s)
 
 
-DRIVES: dict[type, Callable[..., Drive]] = {MotorConstants: motor, EngineConstants: engine, AccelerationConstants: acceleration}
+DRIVES: dict[type, Callable[..., ShaftDrive]] = {
+    MotorConstants: motor,
+    EngineConstants: engine,
+    AccelerationConstants: acceleration,
+}
 
 
 def bias_nms(

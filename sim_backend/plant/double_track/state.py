@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class State(NamedTuple):
+class PlantState(NamedTuple):
     """State at a grid point. Centre of mass, ISO axes; wheels in the order front left, front right, rear left, rear right."""
 
     x_m: float
@@ -76,7 +76,7 @@ class Outputs(NamedTuple):
 class Stepped(NamedTuple):
     """Result of a step."""
 
-    state: State
+    state: PlantState
     outputs: Outputs
 
 

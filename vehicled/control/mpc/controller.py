@@ -24,7 +24,7 @@ from vehicled.control.fallback_chain import FallbackChain, FallbackParams, Plann
 from vehicled.control.mpc.follower import MpcPathFollower
 from vehicled.control.mpc.path import drive_at, legs
 from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
-from vehicled.control.mpc.qp import HorizonQp, Weights
+from vehicled.control.mpc.qp import CostWeights, HorizonQp
 from vehicled.control.mpc.qp_solver import DaqpSolver, OsqpSolver, Solver
 from vehicled.control.path_follower import SPEED_RANGES, FollowerState, SteeringDemand
 from vehicled.control.preview import Preview
@@ -82,7 +82,9 @@ class Mpc(MpcPathFollower):
         horizon_s = params.stages * params.stage_s
         self._course, self._planned_profile = course, self.profile
         self._legs = legs(course, self.profile, limits.max_speed_mps * horizon_s)
-        program = HorizonQp(params.stages, Weights(params.weight_left, params.weight_yaw, params.weight_slack, params.weight_last))
+        program = HorizonQp(
+            params.stages, CostWeights(params.weight_left, params.weight_yaw, params.weight_slack, params.weight_last)
+        )
         solver: Solver
         if params.backend == "osqp":
             solver = OsqpSolver(program, params.iterations, params.step_size)

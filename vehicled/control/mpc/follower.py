@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from vehicled.control.path_follower import PathFollower
 from vehicled.control.preview import Preview, path_delay_s, predict_pose, predict_speed
-from vehicled.control.speed import Demand, SpeedParams, Target
+from vehicled.control.speed import Demand, SpeedParams, SpeedTarget
 from vehicled.core.messages import NAN, StateEstimate
 from vehicled.core.ports import NEVER_NS
 from vehicled.core.vehicle import MAX_DELAY_NS, Limits, Steering, Vehicle
@@ -152,7 +152,7 @@ class MpcPathFollower(PathFollower):
 
     def _drive(
         self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float
-    ) -> tuple[Target, Demand]:
+    ) -> tuple[SpeedTarget, Demand]:
         target, wanted = super()._drive(estimate, s_m, cap_mps, now_ns, age_ns, dt_s)
         step, last = self._rate_per_s * dt_s, self._demands.at(NEVER_NS)
         if wanted.brake > 0.0:

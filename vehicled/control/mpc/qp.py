@@ -42,7 +42,7 @@ BOUNDS = 3
 """Inequality rows after them: turn, wheel, left minus slack."""
 
 
-class Weights(NamedTuple):
+class CostWeights(NamedTuple):
     """Weights of the squares in the cost, relative to that of the turn per stage (1/rad^2)."""
 
     left: float
@@ -54,7 +54,7 @@ class Weights(NamedTuple):
     """Factor on the errors of the last stage, which represent the time after the horizon."""
 
 
-class Motion(NamedTuple):
+class LinearMotion(NamedTuple):
     """Linearised motion about the nominal one, and its errors; arrays (N,), entry k for stage k, written in place."""
 
     along_per_yaw: Array
@@ -79,7 +79,7 @@ class HorizonQp:
     ``q``, ``lower`` and ``upper`` without allocating.
     """
 
-    def __init__(self, stages: int, weights: Weights) -> None:
+    def __init__(self, stages: int, weights: CostWeights) -> None:
         """Build the program for ``stages`` N >= 2."""
         n = self.stages = stages
         self.unknowns, self.constraints = KINDS * n, (DYNAMICS + BOUNDS) * n
@@ -103,7 +103,7 @@ class HorizonQp:
         # Nominal turn, wheel and left are adjacent for the bounds, left and yaw for the cost.
         nominal = np.zeros((BOUNDS + 1, n))
         self._nominal, self._errors = nominal[:BOUNDS], nominal[BOUNDS - 1 :]
-        self.motion = Motion(*self._varying[:3], *nominal)
+        self.motion = LinearMotion(*self._varying[:3], *nominal)
 
     def _set_pattern(self) -> None:
         """Build A once from triplets, and record the index of each varying entry."""

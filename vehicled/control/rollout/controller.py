@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from vehicled.control.path_follower import FollowerState, SteeringDemand
 from vehicled.control.pure_pursuit import PurePursuit
 from vehicled.control.rollout.params import RolloutParams
-from vehicled.control.rollout.planner import Choice, Planner, PlannerLimits
+from vehicled.control.rollout.planner import ChosenPath, Planner, PlannerLimits
 from vehicled.control.rollout.simulation import LEAST_SCALE, Array, CourseTable, TrackModel
 from vehicled.core.messages import LaserScan, StateEstimate
 from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.paths.tracking import CoursePoint, PathPoint
-from vehicled.safety.monitors.lane import Body
+from vehicled.safety.monitors.lane import LaneBody
 from vehicled.safety.monitors.scans import scan_points
 
 MOST_SCANS = 64
@@ -51,7 +51,7 @@ class Rollout(PurePursuit):
         super().__init__(params, vehicle, limits, course, period_s)
         self._rollout_params = params
         self._limits = limits
-        self._body = Body(vehicle, limits.obstacle_side_m)
+        self._body = LaneBody(vehicle, limits.obstacle_side_m)
         spread_m = min(params.spread_m, limits.corridor_m - params.corridor_margin_m)
         self._plans = not course.cusps and float(course.speed_mps.min()) >= 0.0 and spread_m >= LEAST_SPREAD_M
         self._table = CourseTable(course, self.profile.sampled_mps(len(course.s_m)))
@@ -61,7 +61,7 @@ class Rollout(PurePursuit):
 
     def adapt(self, vehicle: Vehicle) -> None:
         super().adapt(vehicle)
-        self._body = Body(vehicle, self._limits.obstacle_side_m)
+        self._body = LaneBody(vehicle, self._limits.obstacle_side_m)
         self._planner = self._made_planner()
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
@@ -73,7 +73,7 @@ class Rollout(PurePursuit):
         self._points: deque[tuple[int, Array, Array]] = deque(maxlen=MOST_SCANS)
         self._path: LateralOffset | None = None
         self._hasty = 0
-        self.choice = Choice(None, 1.0, inf, True, 0)
+        self.choice = ChosenPath(None, 1.0, inf, True, 0)
         """Last choice, for tests and benchmarks."""
 
     def _made_planner(self) -> Planner:
@@ -128,7 +128,7 @@ class Rollout(PurePursuit):
         if self._hasty:
             self._hasty, rounds = self._hasty - 1, 1
         if not len(x) and self._path is None:
-            self.choice = Choice(None, 1.0, inf, True, 0)
+            self.choice = ChosenPath(None, 1.0, inf, True, 0)
             return
         self.choice = self._planner.choose(self._model(), state.ahead, s_m, self._path, (x, y), rounds)
         self._path = self.choice.path

@@ -9,7 +9,7 @@ from vehicled.control.preview import Preview
 from vehicled.control.rollout.params import RolloutParams
 from vehicled.control.rollout.simulation import Array, CourseTable, Predicted, TrackModel, simulate
 from vehicled.paths.lateral_offset import LateralOffset
-from vehicled.safety.monitors.lane import Body
+from vehicled.safety.monitors.lane import LaneBody
 
 PEAK_BEND = 5.78
 """Largest second derivative of the change of offset, times length squared over the change."""
@@ -24,7 +24,7 @@ SETTLED_M = 0.01
 """Offsets nearer to each other count as one."""
 
 
-class Choice(NamedTuple):
+class ChosenPath(NamedTuple):
     """Chosen path and speed."""
 
     path: LateralOffset | None
@@ -49,21 +49,21 @@ class PlannerLimits(NamedTuple):
 class Planner:
     """Chooses among paths. Holds no state but the course; the same input gives the same choice."""
 
-    def __init__(self, params: RolloutParams, course: CourseTable, body: Body, limits: PlannerLimits) -> None:
+    def __init__(self, params: RolloutParams, course: CourseTable, body: LaneBody, limits: PlannerLimits) -> None:
         self._params, self._course, self._body, self._limits = params, course, body, limits
         self._required_m = body.side_m + params.clearance_m
         self._reach_m = course.top_mps * params.horizon_s + body.reach_m + limits.spread_m + 1.0
 
     def choose(
         self, model: TrackModel, start: Preview, s_m: float, present: LateralOffset | None, points: tuple[Array, Array], rounds: int
-    ) -> Choice:
+    ) -> ChosenPath:
         """Return the best path from a pose at ``s_m``. ``points``: x and y (n,) of the obstacles in the map frame."""
         p, spread = self._params, self._limits.spread_m
         target = float(present.after_m) if present is not None else 0.0
         x, y, required = self._near(points, start)
         best: tuple[float, float, float] = (inf, target, 1.0)
-        found = Choice(present, 1.0, inf, True, 0)
-        blocked: tuple[float, Choice] | None = None
+        found = ChosenPath(present, 1.0, inf, True, 0)
+        blocked: tuple[float, ChosenPath] | None = None
         offsets, total = np.linspace(-spread, spread, p.paths), 0
         step = 2.0 * spread / max(p.paths - 1, 1)
         ratios = (1.0,) if p.slow_ratio >= 1.0 else (1.0, p.slow_ratio)
@@ -80,11 +80,11 @@ class Planner:
             choice = int(np.argmin(cost))
             if cost[choice] < best[0]:
                 best = (float(cost[choice]), float(every[choice]), float(ratio[choice]))
-                found = Choice(self._line(paths, choice, present), best[2], float(clearance[choice]), True, total)
+                found = ChosenPath(self._line(paths, choice, present), best[2], float(clearance[choice]), True, total)
             if not np.isfinite(cost[choice]) and best[0] == inf:
                 longest = int(np.argmax(free_s))
                 if blocked is None or free_s[longest] > blocked[0]:
-                    blocked = float(free_s[longest]), Choice(present, 1.0, float(clearance[longest]), False, total)
+                    blocked = float(free_s[longest]), ChosenPath(present, 1.0, float(clearance[longest]), False, total)
             if best[0] <= 0.0:
                 break  # the course itself at full speed, with all the clearance that counts
             step *= 0.5

@@ -81,7 +81,7 @@ class _Bare(Shape):
         return True
 
 
-class Check(NamedTuple):
+class FrameCheck(NamedTuple):
     """Checksum of a frame, and its place."""
 
     checksum: Callable[[Buffer], int]
@@ -103,7 +103,7 @@ class Check(NamedTuple):
 class CheckedFrame(Shape):
     """Frame with a checksum. Subclasses give its length in constant time."""
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: FrameCheck) -> None:
         self.check, self.weight = check, check.weight
 
     def valid(self, buffer: Stream, at: int, stop: int) -> bool:
@@ -122,7 +122,7 @@ class CountedFrame(CheckedFrame):
 
     def __init__(
         self,
-        check: Check,
+        check: FrameCheck,
         *,
         at: int,
         width: Literal[1, 2] = 1,
@@ -161,7 +161,7 @@ class CountedFrame(CheckedFrame):
 class FixedFrame(CheckedFrame):
     """Frame of ``size`` bytes."""
 
-    def __init__(self, check: Check, size: int, kinds: Collection[int] = range(256)) -> None:
+    def __init__(self, check: FrameCheck, size: int, kinds: Collection[int] = range(256)) -> None:
         """``kinds`` are the possible values of the second byte."""
         super().__init__(check)
         self._size = size

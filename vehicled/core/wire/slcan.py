@@ -134,7 +134,7 @@ def _errors(letters: bytes) -> CanFrame:
     return CanFrame(int(can_id), bytes(data), False, False, True)
 
 
-class Decoder:
+class SlcanDecoder:
     """Incremental decoder of either direction, from a stream cut anywhere. Never raises on wire input.
 
     A damaged character costs its line, and the next one too if it was the CR between them.

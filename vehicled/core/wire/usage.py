@@ -103,7 +103,7 @@ _TEXTS = {
 }
 
 
-class Problem(NamedTuple):
+class UsageProblem(NamedTuple):
     """Reason why a message or a field cannot be used, with the field and what was in it."""
 
     reason: Unused

@@ -37,7 +37,7 @@ from vehicled.estimation.ekf4.inputs import Observable, is_possible, source_of, 
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
-from vehicled.estimation.gyro import FUTURE_TOLERANCE_NS, Gyro
+from vehicled.estimation.gyro import FUTURE_TOLERANCE_NS, YawRateGyro
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import MAX_RANGE_M, enu_m
 from vehicled.estimation.timeline import Timeline
@@ -52,7 +52,7 @@ HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""
 
 
-class Command(Struct, frozen=True, gc=False):
+class ModelCommand(Struct, frozen=True, gc=False):
     """The part of an ActuatorCommand that moves the model."""
 
     throttle: float = 0.0
@@ -82,7 +82,7 @@ class Ekf4(Counted):
         self._profile_radius_m = vehicle.drive.wheel_radius_m
         self.adapt(vehicle)
         keep_ns = MAX_DELAY_NS + self._history_ns + MAX_GAP_NS
-        self._commands: CommandHistory[Command] = CommandHistory(Command(), keep_ns)
+        self._commands: CommandHistory[ModelCommand] = CommandHistory(ModelCommand(), keep_ns)
         self._rates: CommandHistory[float] = CommandHistory(NAN, keep_ns)
         self._rate_holds = False
         self._timeline: Timeline[FilterState, Ekf4Measurement] = Timeline(
@@ -92,7 +92,7 @@ class Ekf4(Counted):
             ahead_ns=FUTURE_TOLERANCE_NS,
         )
         self._direction = DirectionMonitor(datum, vehicle)
-        self._gyro = Gyro(params.gyro_fresh_s, params.rest_s, self._inputs)
+        self._gyro = YawRateGyro(params.gyro_fresh_s, params.rest_s, self._inputs)
         self._pending: list[Observable] = []
         self._heading: Heading | None = None
         self._stepped_ns: int | None = None
@@ -128,7 +128,7 @@ class Ekf4(Counted):
         lock = self._vehicle.steering.max_wheel_rad
         self._commands.append(
             command.t_ns,
-            Command(
+            ModelCommand(
                 clamp(command.throttle, -1.0, 1.0),
                 clamp(command.brake, 0.0, 1.0),
                 clamp(command.wheel_angle_rad, -lock, lock),

@@ -15,9 +15,9 @@ from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.estimation import coloured_error, measurements
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.ekf4.params import Ekf4Params
-from vehicled.estimation.four_dof import State
+from vehicled.estimation.four_dof import FourDofState
 from vehicled.estimation.gaussian import Array, Measurement, chi_square_limit, update
-from vehicled.estimation.history import Pose
+from vehicled.estimation.history import EstimatedPose
 
 # Sources of measurements in their order of fusion at one instant: yaw first, since positions depend on it. A source is also the
 # index of its gate; the velocity of a fix has its own gate.
@@ -35,7 +35,7 @@ class YawMeasurement(Struct, frozen=True, gc=False):
     sigma_rad: float
 
 
-class SpeedMeasurement(Struct, frozen=True, gc=False):
+class AxleSpeed(Struct, frozen=True, gc=False):
     """Speed of the rear axle from wheels or motor."""
 
     t_ns: int
@@ -66,13 +66,13 @@ class PositionMeasurement(Struct, frozen=True, gc=False):
     carrier: int = 0
 
 
-Ekf4Measurement = YawMeasurement | SpeedMeasurement | SteeringMeasurement | PositionMeasurement
+Ekf4Measurement = YawMeasurement | AxleSpeed | SteeringMeasurement | PositionMeasurement
 
 
 class FilterState(Struct, frozen=True, gc=False):
     """State of the filter and the counters of its measurements."""
 
-    state: State
+    state: FourDofState
     counters: GateCounters
 
 
@@ -109,14 +109,14 @@ def fuse(config: FusionConfig, filter_state: FilterState, z: Ekf4Measurement) ->
         if z.source == DRIFTING:
             sigma = _drifting_sigma_rad(config.params, filter_state.state, sigma)
         return _apply(config, filter_state, z.source, z.t_ns, measurements.heading(pose, z.yaw_rad, sigma))
-    if isinstance(z, SpeedMeasurement):
+    if isinstance(z, AxleSpeed):
         return _apply(config, filter_state, z.source, z.t_ns, measurements.speed(pose, z.speed_mps, z.sigma_mps))
     if isinstance(z, SteeringMeasurement):
         return _with_wheel(filter_state, clamp(z.wheel_rad, -config.max_wheel_rad, config.max_wheel_rad))
     return _fuse_fix(config, filter_state, pose, z)
 
 
-def _drifting_sigma_rad(params: Ekf4Params, state: State, sigma_rad: float) -> float:
+def _drifting_sigma_rad(params: Ekf4Params, state: FourDofState, sigma_rad: float) -> float:
     """Return the sigma with which a heading that a gyro integrates is fused.
 
     Its slow error, mounting angle and drift, is no state of this filter, so a hundred such headings are worth no more than one:
@@ -127,7 +127,7 @@ def _drifting_sigma_rad(params: Ekf4Params, state: State, sigma_rad: float) -> f
     return min(sqrt(slow * variance / (variance - slow)), measurements.MAX_SIGMA) if variance > slow else measurements.MAX_SIGMA
 
 
-def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: Pose, z: PositionMeasurement) -> FilterState:
+def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: EstimatedPose, z: PositionMeasurement) -> FilterState:
     rejected = filter_state.counters.rejected
     astray = z.coloured_sigma_m == 0.0 and filter_state.counters.strikes[POSITION] >= config.params.max_rejections
     east_m, north_m = z.east_m, z.north_m
@@ -173,7 +173,7 @@ def _apply(
         # An error of the drive model shows as corrections that keep their sign.
         most = config.max_surplus_mps2
         surplus = clamp(state.surplus_mps2 + config.params.surplus_per_s * dv, -most, most)
-    corrected = State(
+    corrected = FourDofState(
         state.x_m + dx,
         state.y_m + dy,
         remainder(state.yaw_rad + dyaw, tau),
@@ -195,5 +195,5 @@ def _with_wheel(b: FilterState, wheel_rad: float) -> FilterState:
     return replace(b, state=replace(b.state, wheel_rad=wheel_rad))
 
 
-def _pose(state: State) -> Pose:
-    return Pose(state.x_m, state.y_m, state.yaw_rad, state.speed_mps, state.yaw_rate_radps, state.lateral_mps)
+def _pose(state: FourDofState) -> EstimatedPose:
+    return EstimatedPose(state.x_m, state.y_m, state.yaw_rad, state.speed_mps, state.yaw_rate_radps, state.lateral_mps)

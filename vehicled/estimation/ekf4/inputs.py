@@ -11,9 +11,9 @@ from vehicled.estimation.ekf4.fusion import (
     MOTOR,
     STEERING,
     WHEEL,
+    AxleSpeed,
     Ekf4Measurement,
     PositionMeasurement,
-    SpeedMeasurement,
     SteeringMeasurement,
     YawMeasurement,
 )
@@ -68,10 +68,10 @@ def to_measurement(params: Ekf4Params, drive: Drive, wheel_scale: float, datum: 
         case WheelSpeed():
             floor = params.wheel_speed_sigma_floor_mps
             sigma = max(message.sigma_mps, floor) if isfinite(message.sigma_mps) else floor
-            return SpeedMeasurement(message.t_ns, WHEEL, wheel_scale * message.speed_mps, min(sigma, measurements.MAX_SIGMA))
+            return AxleSpeed(message.t_ns, WHEEL, wheel_scale * message.speed_mps, min(sigma, measurements.MAX_SIGMA))
         case MotorStatus():
             speed = message.motor_speed_radps * drive.gear_ratio * drive.wheel_radius_m
-            return SpeedMeasurement(message.t_ns, MOTOR, speed, params.motor_speed_sigma_mps)
+            return AxleSpeed(message.t_ns, MOTOR, speed, params.motor_speed_sigma_mps)
         case _:
             return SteeringMeasurement(message.wheel_angle_rad)
 

@@ -32,7 +32,7 @@ from vehicled.estimation.identification.chord import ChordFilter
 from vehicled.estimation.identification.drive import DriveFilter, DriveSample
 from vehicled.estimation.identification.integral import RunningIntegral, SlewedCommands
 from vehicled.estimation.identification.params import IdentifierParams
-from vehicled.estimation.identification.steering import Sample, SteeringBank
+from vehicled.estimation.identification.steering import SteeringBank, SteeringSample
 from vehicled.estimation.identification.yaw import NEVER_NS, Turn, YawSource
 
 MAX_SPEED_MPS = 100.0
@@ -169,7 +169,7 @@ class SingleTrackIdentifier:
         sigma = sqrt(p.wheel_sigma_rad**2 + turned * turned + slowed * slowed)
         new_s = min(interval_s, (turn.end_ns - self._learnt_ns) * 1e-9)
         self._learnt_ns = turn.end_ns
-        self._bank.update(Sample(commands.mean(turn.start_ns, turn.end_ns, self._bank.delays_ns), wheel, sigma, new_s))
+        self._bank.update(SteeringSample(commands.mean(turn.start_ns, turn.end_ns, self._bank.delays_ns), wheel, sigma, new_s))
 
     def _slew_per_s(self) -> float:
         """Return the steering slew in commands per second, with the current gain."""

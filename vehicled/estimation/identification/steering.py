@@ -33,7 +33,7 @@ EXCITATION = 0.2
 """Command at which the gain is fully observable."""
 
 
-class Sample(NamedTuple):
+class SteeringSample(NamedTuple):
     """Measured response of the steering over one interval."""
 
     command: Array
@@ -87,7 +87,7 @@ class SteeringBank:
         self.samples = 0
         self.found = self._mean()
 
-    def update(self, sample: Sample) -> None:
+    def update(self, sample: SteeringSample) -> None:
         """Fuse one interval. All values must be finite, sigma and interval positive."""
         p = self._params
         s, gain, offset = sample.command, self._gain, self._offset

@@ -14,7 +14,7 @@ from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ins.inertial import ZeroVelocityDetector
 from vehicled.estimation.ins.measurements import Fix
 from vehicled.estimation.ins.params import InsParams
-from vehicled.estimation.ins.state import BA, BG, HB, A, C, N, P, S, State, Triple, V, apply, cross, from_angles
+from vehicled.estimation.ins.state import BA, BG, HB, A, C, InsState, N, P, S, Triple, V, apply, cross, from_angles
 
 HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start the filter."""
@@ -45,7 +45,7 @@ class Yaw(Struct, frozen=True, gc=False):
     speed_sigma_mps: float = nan
 
 
-class _Place(Struct, frozen=True, gc=False):
+class _FixPlace(Struct, frozen=True, gc=False):
     t_ns: int
     east_m: float
     north_m: float
@@ -63,7 +63,7 @@ class Aligner:
         self._params = params
         self._uses = (params.inertial, params.magnetic, params.moving_base)
         self._headings: dict[int, tuple[int, Yaw]] = {}
-        self._places: deque[_Place] = deque(maxlen=512)
+        self._places: deque[_FixPlace] = deque(maxlen=512)
         self._turned_rad = 0.0
 
     def clear(self) -> None:
@@ -110,7 +110,7 @@ class Aligner:
             if t_ns <= places[-1].t_ns:
                 return None
             places.popleft()
-        here = _Place(t_ns, fix.east_m, fix.north_m, self._turned_rad, white, fix.colour, colour)
+        here = _FixPlace(t_ns, fix.east_m, fix.north_m, self._turned_rad, white, fix.colour, colour)
         best: Yaw | None = None
         turns = self._turned_rad
         count = 1
@@ -129,7 +129,7 @@ class Aligner:
         places.append(here)
         return best and speed and Yaw(best.yaw_rad, hypot(best.sigma_rad, COURSE_SIGMA_RAD), -1, *speed)
 
-    def _speed(self, here: _Place, yaw_rad: float) -> tuple[float, float] | None:
+    def _speed(self, here: _FixPlace, yaw_rad: float) -> tuple[float, float] | None:
         """Return the forward speed over the last second and its sigma; None without a place that is old enough."""
         for there in reversed(self._places):
             dt_s = (here.t_ns - there.t_ns) * 1e-9
@@ -141,7 +141,7 @@ class Aligner:
         variance = here.variance_m2 + there.variance_m2 + self._wander_m2(there, here)
         return forward_m / dt_s, hypot(sqrt(variance), 0.5 * ACCELERATION_MPS2 * dt_s * dt_s) / dt_s
 
-    def _wander_m2(self, there: _Place, here: _Place) -> float:
+    def _wander_m2(self, there: _FixPlace, here: _FixPlace) -> float:
         """Return the variance of the change of the coloured error between two places.
 
         One error drifts by a Gauss-Markov process; what a receiver declares beyond it comes on top. Fixes of two kinds have two
@@ -163,7 +163,7 @@ def tilt(force_mps2: Triple) -> tuple[float, float]:
     return atan2(fy, fz), atan2(-fx, hypot(fy, fz))
 
 
-def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetector, arm_m: Triple) -> State:
+def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetector, arm_m: Triple) -> InsState:
     """Return the state of the inertial unit at the fix. ``arm_m`` points from the unit to the antenna. The covariance keeps the
     correlations of position with coloured error, attitude and lever arm, and of yaw with the bias of its heading."""
     imu = params.imu
@@ -184,7 +184,7 @@ def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetect
     variance[S] = max(params.wheel_scale_sigma, 1e-6) ** 2
 
     q = from_angles(roll, pitch, yaw.yaw_rad)
-    state = State([0.0] * N, q, np.zeros((N, N)))
+    state = InsState([0.0] * N, q, np.zeros((N, N)))
     ax, ay, az = apply(state.R, *arm_m)
     bias = still.rate_radps if rested else (0.0, 0.0, 0.0)
     ve, vn, vu = fix.velocity_mps

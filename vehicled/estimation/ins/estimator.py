@@ -36,10 +36,10 @@ from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.ins.alignment import Aligner, first_state
 from vehicled.estimation.ins.inertial import FUTURE_TOLERANCE_NS, Queue, ZeroVelocityDetector
 from vehicled.estimation.ins.measurements import POSITION, Sensors
-from vehicled.estimation.ins.mechanisation import NOTHING, Drive, Predictor, mechanise
+from vehicled.estimation.ins.mechanisation import NOTHING, InertialInputs, Predictor, mechanise
 from vehicled.estimation.ins.messages import HEADING, MOTOR, WHEEL, PendingMeasurement, measured, wanted
 from vehicled.estimation.ins.params import InsParams
-from vehicled.estimation.ins.state import N, State, Triple, apply, apply_inverse, cross, yaw_of
+from vehicled.estimation.ins.state import InsState, N, Triple, apply, apply_inverse, cross, yaw_of
 from vehicled.estimation.measurements import MAX_RANGE_M
 from vehicled.estimation.timeline import Timeline
 from vehicled.paths.datum import Datum
@@ -69,11 +69,11 @@ class Ins(Counted):
         self._predictor = Predictor(params, vehicle.wheelbase_m)
         self._history_ns = int(params.history_length_s * 1e9) if params.smooth_lagged_data else UNSMOOTHED_NS
         self._grid_ns = int(1e9 / params.constraints.rate_hz)
-        self._timeline: Timeline[State, PendingMeasurement] = Timeline(
+        self._timeline: Timeline[InsState, PendingMeasurement] = Timeline(
             self._predict, self._update, keep_ns=self._history_ns, capacity=2048
         )
         keep_ns = self._history_ns + 2 * MAX_GAP_NS
-        self._drives: CommandHistory[Drive] = CommandHistory(NOTHING, keep_ns)
+        self._drives: CommandHistory[InertialInputs] = CommandHistory(NOTHING, keep_ns)
         self._commands: CommandHistory[ActuatorCommand] = CommandHistory(NEUTRAL, keep_ns + MAX_DELAY_NS)
         self._inertial = Queue(params.sensor_timeout_s, self._inputs)
         self._zero_velocity = ZeroVelocityDetector(params.rest)
@@ -91,7 +91,7 @@ class Ins(Counted):
         self.adapt(vehicle)
 
     @property
-    def state(self) -> State | None:
+    def state(self) -> InsState | None:
         """State at the newest inertial sample; None before alignment."""
         return self._timeline.state if self._timeline.running else None
 
@@ -166,7 +166,7 @@ class Ins(Counted):
             self._wheel_rad = slew(self._wheel_rad, min(max(target, -lock), lock), steering.rate_radps * dt_s, lock)
             if not running:
                 self._aligner.turn(rate[2] - self._zero_velocity.rate_radps[2] if rate is not None else 0.0, dt_s)
-            drive = Drive(force, rate, self._standstill(known_ns, force, rate), self._wheel_rad)
+            drive = InertialInputs(force, rate, self._standstill(known_ns, force, rate), self._wheel_rad)
             self._last_drive = drive
             if running:
                 self._drives.append(since_ns, drive)
@@ -194,7 +194,7 @@ class Ins(Counted):
 
     # ---------------------------------------------------------------- the two functions of the timeline
 
-    def _predict(self, state: State, t0_ns: int, t1_ns: int) -> State:
+    def _predict(self, state: InsState, t0_ns: int, t1_ns: int) -> InsState:
         drive = self._drives.at(t0_ns)
         t_ns = t0_ns
         while t_ns < t1_ns:
@@ -212,7 +212,7 @@ class Ins(Counted):
                 self._sensors.level(state)
         return state
 
-    def _update(self, state: State, z: PendingMeasurement) -> State:
+    def _update(self, state: InsState, z: PendingMeasurement) -> InsState:
         state = state.copy()
         if z.fix is not None:
             accepted = self._sensors.fix(state, z.fix)
@@ -244,7 +244,7 @@ class Ins(Counted):
             elif HEADING <= z.source < WHEEL:
                 self._aligner.heading(z.source - HEADING, z.t_ns, z.value, z.sigma)
 
-    def _start(self, z: PendingMeasurement, state: State, known_ns: int) -> None:
+    def _start(self, z: PendingMeasurement, state: InsState, known_ns: int) -> None:
         state.counters = GateCounters(z.t_ns, 1, self._rejected)
         self._drives.clear(self._last_drive)
         self._timeline.start(z.t_ns, state)
@@ -287,7 +287,7 @@ class Ins(Counted):
             self._restart()
         return unknown(now_ns, self._newest_ns, self._rejected)
 
-    def _pose(self, s: State, ahead_s: float) -> tuple[float, float, float, float, float]:
+    def _pose(self, s: InsState, ahead_s: float) -> tuple[float, float, float, float, float]:
         """Return position, yaw, speed and yaw rate of the rear axle, extrapolated by ``ahead_s`` with the last force and rate."""
         rate = s.rate_radps
         R = s.R
@@ -300,7 +300,7 @@ class Ins(Counted):
         yaw_rate = R[6] * rate[0] + R[7] * rate[1] + R[8] * rate[2]
         return p[0] - lx, p[1] - ly, yaw_of(R), ahead, yaw_rate
 
-    def _covariance(self, s: State) -> tuple[float, ...]:
+    def _covariance(self, s: InsState) -> tuple[float, ...]:
         """Return the covariance (16,) of position, yaw and speed of the rear axle, from that of the inertial unit."""
         J, R, x = self._rows, s.R, s.x
         lx, ly, lz = apply(R, *self._imu_m)

@@ -19,10 +19,10 @@ from vehicled.estimation.ins.state import (
     A,
     Array,
     C,
+    InsState,
     N,
     P,
     S,
-    State,
     Triple,
     V,
     apply,
@@ -158,7 +158,7 @@ class Sensors:
 
     # ---------------------------------------------------------------- GNSS
 
-    def fix(self, s: State, z: Fix) -> bool:
+    def fix(self, s: InsState, z: Fix) -> bool:
         """Fuse position, height, velocity and vertical velocity of the antenna, each with its own gate."""
         if z.colour >= 0:
             recolour(s, z)
@@ -168,7 +168,7 @@ class Sensors:
             accepted = self._move(s, ve, vn, vu, z) or accepted
         return accepted
 
-    def _place(self, s: State, z: Fix) -> bool:
+    def _place(self, s: InsState, z: Fix) -> bool:
         ax, ay, az = apply(s.R, *self._arm_m)
         H, h, x = self._position, self._height, s.x
         H[0, 7], H[0, 8], H[1, 6], H[1, 8] = az, -ay, -az, ax
@@ -191,7 +191,7 @@ class Sensors:
             self._corrector.scalar(s, h, up, z.up_variance_m2, self._pose_limit, HEIGHT, (2,))
         return accepted
 
-    def _move(self, s: State, ve: float, vn: float, vu: float, z: Fix) -> bool:
+    def _move(self, s: InsState, ve: float, vn: float, vu: float, z: Fix) -> bool:
         lx, ly, lz = apply(s.R, *cross(s.rate_radps, self._arm_m))
         H, x = self._velocity, s.x
         H[0, 7], H[0, 8], H[1, 6], H[1, 8] = lz, -ly, -lz, lx
@@ -205,7 +205,7 @@ class Sensors:
 
     # ---------------------------------------------------------------- heading and speed
 
-    def heading(self, s: State, kind: int, yaw_rad: float, sigma_rad: float) -> bool:
+    def heading(self, s: InsState, kind: int, yaw_rad: float, sigma_rad: float) -> bool:
         """Fuse a yaw with the bias of its kind. Repeated rejection inflates a drifting bias, but for two antennas the yaw."""
         h, R = self._yaw, s.R
         flat = max(R[0] * R[0] + R[3] * R[3], 1e-6)
@@ -217,14 +217,14 @@ class Sensors:
         variance = sigma_rad * sigma_rad
         return self._corrector.scalar(s, h, residual, variance, self._yaw_limits[kind], HEADING + kind, doubt)[1]
 
-    def body_velocity(self, s: State) -> Triple:
+    def body_velocity(self, s: InsState) -> Triple:
         """Return the velocity of the rear axle in body axes."""
         x = s.x
         b = apply_inverse(s.R, x[3], x[4], x[5])
         l = cross(s.rate_radps, self._imu_m)  # noqa: E741
         return (b[0] - l[0], b[1] - l[1], b[2] - l[2])
 
-    def speed(self, s: State, motor: bool, speed_mps: float, sigma_mps: float) -> bool:
+    def speed(self, s: InsState, motor: bool, speed_mps: float, sigma_mps: float) -> bool:
         """Fuse the forward speed of wheel or motor, measured = (1 - scale error) speed."""
         h, R = self._speed, s.R
         ahead = self.body_velocity(s)[0]
@@ -240,7 +240,7 @@ class Sensors:
 
     # ---------------------------------------------------------------- constraints
 
-    def constrain(self, s: State) -> None:
+    def constrain(self, s: InsState) -> None:
         """Apply the non-holonomic constraints of the rear axle (Dissanayake et al. 2001); their sigma grows with speed and side
         force."""
         use = self._params.constraints
@@ -261,7 +261,7 @@ class Sensors:
         elif use.use_vertical:
             self._corrector.scalar(s, H[1], -up, use.vertical_sigma_mps**2, inf, CONSTRAINT, ())
 
-    def stand(self, s: State, gyro: bool) -> None:
+    def stand(self, s: InsState, gyro: bool) -> None:
         """Apply the zero-velocity update, and with a gyro the zero-rate update, which measures its bias."""
         use, correct, units = self._params.rest, self._corrector, self._units
         if use.use_zero_velocity:
@@ -276,14 +276,14 @@ class Sensors:
                 residual = s.rate_radps[axis] + before[axis] - s.x[BG + axis]
                 correct.scalar(s, units[BG + axis], residual, variance, inf, CONSTRAINT, ())
 
-    def level(self, s: State) -> None:
+    def level(self, s: InsState) -> None:
         """Assume level ground, for a vehicle without accelerometer."""
         variance = LEVEL_SIGMA_RAD**2
         self._corrector.scalar(s, self._units[A], s.R[5], variance, inf, CONSTRAINT, ())
         self._corrector.scalar(s, self._units[A + 1], -s.R[2], variance, inf, CONSTRAINT, ())
 
 
-def recolour(s: State, z: Fix) -> None:
+def recolour(s: InsState, z: Fix) -> None:
     """Set the variance of the coloured states to the declared one. Another kind of solution has another error, so its states are
     marginalised and reset."""
     if s.colour != z.colour:

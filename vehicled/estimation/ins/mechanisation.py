@@ -22,11 +22,11 @@ from vehicled.estimation.ins.state import (
     HB,
     A,
     Array,
+    InsState,
     N,
     Quaternion,
     Rotation,
     S,
-    State,
     Triple,
     V,
     apply_inverse,
@@ -43,7 +43,7 @@ _A_BG, _V_BA, _V_A = _ROW * A + 8 * BG, _ROW * V + 8 * BA, _ROW * V + 8 * A
 """Byte offsets of a row and of blocks in the memory of a matrix (N, N)."""
 
 
-class Drive(Struct, frozen=True, gc=False):
+class InertialInputs(Struct, frozen=True, gc=False):
     """Inputs during one interval. None marks a lost sensor."""
 
     force_mps2: Triple | None = None
@@ -56,7 +56,7 @@ class Drive(Struct, frozen=True, gc=False):
     """Modelled wheel angle."""
 
 
-NOTHING = Drive()
+NOTHING = InertialInputs()
 
 
 def mechanise(
@@ -118,7 +118,7 @@ class Predictor:
         """Diagonal (N,) of the process noise of the last step."""
         return self._noise
 
-    def rate(self, s: State, u: Drive) -> Triple:
+    def rate(self, s: InsState, u: InertialInputs) -> Triple:
         """Return the angular rate without bias, of the gyro, else of the single-track model."""
         x = s.x
         if u.rate_radps is not None:
@@ -126,7 +126,7 @@ class Predictor:
         ahead = s.R[0] * x[3] + s.R[3] * x[4] + s.R[6] * x[5]
         return (0.0, 0.0, ahead * tan(u.wheel_rad) / self.wheelbase_m)
 
-    def predict(self, s: State, u: Drive, dt_s: float) -> State:
+    def predict(self, s: InsState, u: InertialInputs, dt_s: float) -> InsState:
         """Return the state after ``dt_s`` > 0 (20 ms at most, for the linearisation). ``s`` is not changed."""
         x = s.x
         rate = self.rate(s, u)
@@ -137,7 +137,7 @@ class Predictor:
         self._F.dot(s.P, out=self._FP)
         covariance = self._FP.dot(self._Ft)
         covariance.reshape(-1)[:: N + 1] += self._noise
-        new: State = State.__new__(State)
+        new: InsState = InsState.__new__(InsState)
         decay = self._decay
         new.x = [*p, *v, *x[6:15], decay * x[15], decay * x[16], decay * x[17], *x[18:]]
         new.q = q1
@@ -150,7 +150,7 @@ class Predictor:
         new.counters = s.counters
         return new
 
-    def _write(self, s: State, u: Drive, R1: Rotation, force_enu: Triple, dt_s: float) -> None:
+    def _write(self, s: InsState, u: InertialInputs, R1: Rotation, force_enu: Triple, dt_s: float) -> None:
         """Write transition matrix and noise of this step."""
         memory = self._memory
         mode = (u.force_mps2 is not None, u.rate_radps is not None)

@@ -28,7 +28,7 @@ P, V, A, BG, BA, C, HB, S = 0, 3, 6, 9, 12, 15, 18, 21
 """First index of each part of the error state; in ``State.x`` the entries of the attitude are zero."""
 
 
-class State:
+class InsState:
     """State of the filter. A history shares states, so change only a ``copy``. ``P`` is (N, N), symmetric; ``x`` has N floats."""
 
     __slots__ = (
@@ -50,9 +50,9 @@ class State:
         """Stationary variance of the coloured states, m2."""
         self.counters = GateCounters()
 
-    def copy(self) -> "State":
+    def copy(self) -> "InsState":
         """Return a copy that may be changed."""
-        new: State = State.__new__(State)
+        new: InsState = InsState.__new__(InsState)
         new.x = self.x
         new.q = self.q
         new.R = self.R

@@ -10,7 +10,7 @@ from math import inf, isfinite, sqrt
 import numpy as np
 from msgspec.structs import replace
 
-from vehicled.estimation.ins.state import Array, N, State
+from vehicled.estimation.ins.state import Array, InsState, N
 
 KEEP = 1.0 - 1e-9
 """Fraction of the variance reduction that is applied. The rest exceeds the rounding error (1e-16 times the ratio of the largest to
@@ -41,7 +41,7 @@ class Corrector:
         self._k = sqrt(KEEP)
 
     def scalar(
-        self, s: State, h: Array, residual: float, variance: float, limit: float, gate: int, doubt: tuple[int, ...]
+        self, s: InsState, h: Array, residual: float, variance: float, limit: float, gate: int, doubt: tuple[int, ...]
     ) -> tuple[float, bool]:
         """Fuse one value: h (N,), residual, variance of its noise > 0."""
         g = self._g
@@ -67,7 +67,7 @@ class Corrector:
 
     def pair(
         self,
-        s: State,
+        s: InsState,
         H: Array,
         r1: float,
         r2: float,
@@ -117,7 +117,7 @@ class Corrector:
         T[0, 0], T[0, 1], T[1, 1] = 1.0 / l1, -l21 / (l1 * l2), 1.0 / l2
         return u1, u2, u1 * u1 + u2 * u2
 
-    def _doubts(self, s: State, nis: float, gate: int) -> bool:
+    def _doubts(self, s: InsState, nis: float, gate: int) -> bool:
         """Count a value outside the gate, and return True if it must be accepted nevertheless."""
         counters = s.counters
         if isfinite(nis) and counters.strikes[gate] >= self._max_in_a_row:

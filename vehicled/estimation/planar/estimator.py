@@ -36,10 +36,10 @@ from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import MAX_RANGE_M, MAX_SIGMA, enu_m, is_possible_fix
 from vehicled.estimation.planar import start as planar_start
 from vehicled.estimation.planar import update as planar_update
-from vehicled.estimation.planar.inputs import Command, GyroHistory
+from vehicled.estimation.planar.inputs import GyroHistory, MotionCommand
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import YAW, Inputs, PlanarState, V, X, Y, predict, substeps
-from vehicled.estimation.planar.update import Context, Position, Scalar
+from vehicled.estimation.planar.update import Context, Position, ScalarMeasurement
 from vehicled.estimation.timeline import Timeline
 from vehicled.paths.datum import Datum
 
@@ -48,7 +48,7 @@ AHEAD_NS = 10_000_000
 """A stamp up to this far ahead is an error of the device clock's mapping and counts as now."""
 MAX_QUEUE = 256
 
-Measured = Position | Heading | Scalar
+Measured = Position | Heading | ScalarMeasurement
 OBSERVED = (np.array((X, Y, YAW, V))[:, None], np.array((X, Y, YAW, V))[None, :])
 
 
@@ -68,7 +68,7 @@ class Planar(Counted):
         jump_limit = chi_square_limit(params.error_jump_probability, 2) if params.gate else infinity
         self._context = Context(params, lever_arm_m, (limits[0], limits[1]), jump_limit, vehicle.drive.reverse_share > 0.0)
         history_ns = int(params.history_s * 1e9)
-        self._commands: CommandHistory[Command] = CommandHistory(Command(), MAX_DELAY_NS + history_ns + MAX_GAP_NS)
+        self._commands: CommandHistory[MotionCommand] = CommandHistory(MotionCommand(), MAX_DELAY_NS + history_ns + MAX_GAP_NS)
         self._driven = False
         self._gyro = GyroHistory(history_ns + MAX_GAP_NS, int(params.gyro_fresh_s * 1e9), self._inputs)
         self._timeline: Timeline[PlanarState, tuple[int, Measured]] = Timeline(
@@ -108,7 +108,7 @@ class Planar(Counted):
         self._direction.command(command)
         self._commands.append(
             command.t_ns,
-            Command(
+            MotionCommand(
                 min(max(command.throttle, -1.0), 1.0), min(max(command.brake, 0.0), 1.0), min(max(command.steering, -1.0), 1.0)
             ),
         )
@@ -146,7 +146,7 @@ class Planar(Counted):
         elif isinstance(message, SteeringFeedback):
             if abs(message.wheel_angle_rad) <= 1.5:
                 sigma = _sigma(message.sigma_rad, 0.01)
-                item = planar_update.STEERING, Scalar(message.t_ns, message.wheel_angle_rad, sigma)
+                item = planar_update.STEERING, ScalarMeasurement(message.t_ns, message.wheel_angle_rad, sigma)
         else:
             return None
         if item is None:
@@ -155,7 +155,7 @@ class Planar(Counted):
 
     @staticmethod
     def _speed(t_ns: int, source: int, value: float, sigma: float, floor: float) -> tuple[int, Measured] | None:
-        return (source, Scalar(t_ns, value, _sigma(sigma, floor))) if abs(value) <= planar_update.MAX_SPEED_MPS else None
+        return (source, ScalarMeasurement(t_ns, value, _sigma(sigma, floor))) if abs(value) <= planar_update.MAX_SPEED_MPS else None
 
     # ---------------------------------------------------------------- step
 

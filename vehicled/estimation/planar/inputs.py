@@ -11,7 +11,7 @@ MAX_RATE_RADPS = 35.0
 MAX_SAMPLES = 8192
 
 
-class Command(Struct, frozen=True, gc=False):
+class MotionCommand(Struct, frozen=True, gc=False):
     """The part of an ActuatorCommand that moves the vehicle."""
 
     throttle: float = 0.0

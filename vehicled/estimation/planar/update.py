@@ -55,7 +55,7 @@ class Position(Struct, frozen=True, gc=False):
     north_m: float
 
 
-class Scalar(Struct, frozen=True, gc=False):
+class ScalarMeasurement(Struct, frozen=True, gc=False):
     """Speed or wheel angle, with its sigma."""
 
     t_ns: int
@@ -287,7 +287,7 @@ def _other_heading(p: PlanarParams, state: PlanarState, kind: int) -> PlanarStat
     return state._replace(x=x, P=P, heading_kind=kind)
 
 
-def speed(c: Context, state: PlanarState, z: Scalar, source: int) -> PlanarState:
+def speed(c: Context, state: PlanarState, z: ScalarMeasurement, source: int) -> PlanarState:
     """Fuse the speed of wheels or motor, speed / scale. Wheels that clearly turn end a standstill that the filter assumes."""
     p = c.params
     pushed = state.rest_s > p.rest_s and abs(z.value) > p.rest_speed_mps + 3.0 * z.sigma
@@ -306,7 +306,7 @@ def speed(c: Context, state: PlanarState, z: Scalar, source: int) -> PlanarState
     return _settled(after, source, z.t_ns, accepted)
 
 
-def steering(c: Context, state: PlanarState, z: Scalar) -> PlanarState:
+def steering(c: Context, state: PlanarState, z: ScalarMeasurement) -> PlanarState:
     """Fuse a measured wheel angle, gain x steering + offset."""
     H = np.zeros((1, SIZE))
     H[0, GAIN], H[0, OFFSET] = state.steering, 1.0

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from vehicled.core import child_process
-from vehicled.live.bridges.frames import MAX_FRAME_BYTES, FrameKind, Report
+from vehicled.live.bridges.frames import MAX_FRAME_BYTES, ChildReport, FrameKind
 from vehicled.log.frames import HEAD
 
 C = TypeVar("C", bound=Struct)
@@ -35,7 +35,7 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def report(message: Report) -> None:
+def report(message: ChildReport) -> None:
     """Report to the daemon; nothing happens if it is gone."""
     with suppress(OSError):
         sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")

@@ -23,7 +23,7 @@ class FrameKind(IntEnum):
     """State of the run as JSON, see :class:`~vehicled.live.bridges.feed.Feed`."""
 
 
-class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChildReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Report of the child, one JSON object per line."""
 
     state: str

@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from vehicled.live.bridges.frames import FrameKind, Report, frame
+from vehicled.live.bridges.frames import ChildReport, FrameKind, frame
 from vehicled.log.frames import HEAD
 from vehicled.log.pipe import child_environment
 
@@ -170,7 +170,7 @@ class BridgeProcess:
                 why = "its process ended without a report" if ready else f"no answer within {START_TIMEOUT_S:.0f} s"
                 raise BridgeError(f"cannot start {self.name}: {why}")
             answer += data
-        report = msgspec.json.decode(answer.splitlines()[0], type=Report)
+        report = msgspec.json.decode(answer.splitlines()[0], type=ChildReport)
         if report.state != "listening":
             raise BridgeError(f"cannot start {self.name}: {report.detail}")
         self.port = report.port

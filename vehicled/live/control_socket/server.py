@@ -60,7 +60,7 @@ from vehicled.live.control_socket.turns import Turns
 from vehicled.log.cat import kinds_of
 from vehicled.log.errors import LogError
 from vehicled.paths.course import Course
-from vehicled.runtime.planner.process import Asker, Planned, Planner
+from vehicled.runtime.planner.process import Asker, Planned, PlanningProcess
 from vehicled.safety.monitors.setpoints import LEASE_NS
 
 READ_BYTES = 1 << 14
@@ -118,7 +118,7 @@ class _Allowance:
         return max(-self._left / REQUESTS_PER_S, 0.0)
 
 
-class _Place:
+class _AnswerPlace:
     """Place of one answer in the order of the requests."""
 
     data: bytes | None = None
@@ -127,7 +127,7 @@ class _Place:
 class _Pending:
     """Request that waits for its turn, or is being served."""
 
-    def __init__(self, request: Request | CoursePieces, place: _Place, stops: int | None) -> None:
+    def __init__(self, request: Request | CoursePieces, place: _AnswerPlace, stops: int | None) -> None:
         self.request = request
         self.place = place
         self.stops = stops
@@ -176,7 +176,7 @@ class _Client:
         """True if the client was informed that another one uses its origin."""
         self.setpoint: Setpoint | None = None
         """Newest setpoint of this client; None if it sends none."""
-        self._places: deque[_Place] = deque()
+        self._places: deque[_AnswerPlace] = deque()
         self._sending = anyio.Lock()
 
     async def receive(self, most_bytes: int) -> bytes:
@@ -198,13 +198,13 @@ class _Client:
         poller.register(self.socket, 0)
         return bool(poller.poll(0))
 
-    def place(self) -> _Place:
+    def place(self) -> _AnswerPlace:
         """Return the place of the next answer."""
-        place = _Place()
+        place = _AnswerPlace()
         self._places.append(place)
         return place
 
-    async def reply(self, place: _Place, data: bytes) -> None:
+    async def reply(self, place: _AnswerPlace, data: bytes) -> None:
         """Send an answer as soon as all before it are sent. Raises TimeoutError, an OSError, if the client does not read."""
         place.data = data
         async with self._sending:
@@ -238,7 +238,7 @@ class ControlServer:
         path: Path,
         now_ns: Callable[[], int] = time.monotonic_ns,
         due_ns: Callable[[], int] | None = None,
-        planner: Planner | None = None,
+        planner: PlanningProcess | None = None,
     ) -> None:
         """Take the path; ``now_ns`` is the clock of the run, ``due_ns`` returns when its next task is due. Without a ``planner``
         courses are refused.
@@ -549,7 +549,7 @@ class ControlServer:
     def _status(self, console: Console) -> bytes:
         return _told(lambda: {"status": console.status(self._now_ns())})
 
-    async def _publish(self, client: _Client, console: Console, request: SubscribeRequest, place: _Place) -> None:
+    async def _publish(self, client: _Client, console: Console, request: SubscribeRequest, place: _AnswerPlace) -> None:
         """Send the messages of a topic until the client disconnects."""
         try:
             (kind,) = kinds_of([request.topic])

@@ -22,7 +22,7 @@ ALIVE_S = 1.0
 """Longest time without an answer, s, so that a client that is gone is noticed."""
 
 
-class Listener:
+class TopicListener:
     """Newest message of one type, with the times of all of them."""
 
     def __init__(self) -> None:
@@ -39,9 +39,9 @@ class Listener:
 
 
 @contextmanager
-def listening(console: Console, *kinds: type[Message]) -> Iterator[dict[type[Message], Listener]]:
+def listening(console: Console, *kinds: type[Message]) -> Iterator[dict[type[Message], TopicListener]]:
     """Listen to messages of some types."""
-    listeners = {kind: Listener() for kind in kinds}
+    listeners = {kind: TopicListener() for kind in kinds}
     for kind, listener in listeners.items():
         console.router.listen((kind,), listener.record)
     try:
@@ -62,7 +62,7 @@ async def survey(console: Console, seconds: float) -> list[dict[str, Any]]:
 class Subscription:
     """Answers to one subscription."""
 
-    def __init__(self, listener: Listener, rate_hz: float) -> None:
+    def __init__(self, listener: TopicListener, rate_hz: float) -> None:
         self._listener = listener
         self._period_s = 1.0 / rate_hz
         self._sent = 0

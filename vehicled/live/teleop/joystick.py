@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from vehicled.live.teleop.js_event import JsDecoder, JsEvent
-from vehicled.live.teleop.mapping import XPAD, Layout, MappingError
+from vehicled.live.teleop.mapping import XPAD, MappingError, PadLayout
 
 FOLDER = Path("/dev/input")
 # _IOR('j', ...) of linux/joystick.h.
@@ -29,7 +29,7 @@ class JoystickSource(Protocol):
     """Device that delivers joystick events."""
 
     name: str
-    layout: Layout
+    layout: PadLayout
 
     def fileno(self) -> int:
         """Return the file descriptor, for select."""
@@ -96,14 +96,14 @@ def devices(folder: Path = FOLDER) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name[2:]))
 
 
-def _describe(fd: int) -> tuple[str, Layout]:
+def _describe(fd: int) -> tuple[str, PadLayout]:
     """Return name and layout. Raises OSError if the device is not a joystick."""
     axes = fcntl.ioctl(fd, _AXES, b"\0")[0]
     buttons = fcntl.ioctl(fd, _BUTTONS, b"\0")[0]
     name = fcntl.ioctl(fd, _NAME + (128 << 16), bytes(128)).split(b"\0")[0].decode(errors="replace")
     axis_map = fcntl.ioctl(fd, _AXIS_MAP, bytes(64))
     button_map = struct.unpack("=512H", fcntl.ioctl(fd, _BUTTON_MAP, bytes(1024)))
-    return name, Layout(
+    return name, PadLayout(
         [_ABS.get(code, f"ABS_{code}") for code in axis_map[:axes]],
         [_BTN.get(code, f"BTN_{code - _BTN_MISC}") for code in button_map[:buttons]],
     )

@@ -130,21 +130,21 @@ MAPS: dict[str, PadMap] = {
 """Built-in mappings. The first one that matches the device's name, axes and buttons is used."""
 
 
-class Layout(Struct, frozen=True):
+class PadLayout(Struct, frozen=True):
     """Axes and buttons of a device: their names by number."""
 
     axes: list[str]
     buttons: list[str]
 
 
-XPAD = Layout(
+XPAD = PadLayout(
     ["ABS_X", "ABS_Y", "ABS_Z", "ABS_RX", "ABS_RY", "ABS_RZ", "ABS_HAT0X", "ABS_HAT0Y"],
     [f"BTN_{name}" for name in ("SOUTH", "EAST", "NORTH", "WEST", "TL", "TR", "SELECT", "START", "MODE", "THUMBL", "THUMBR")],
 )
 """Layout of the kernel's driver for Xbox USB pads; also used for events from a file or pipe."""
 
 
-def resolve(mapping: PadMap, layout: Layout, name: str) -> PadMap:
+def resolve(mapping: PadMap, layout: PadLayout, name: str) -> PadMap:
     """Return the mapping with numbers only. Raises :class:`MappingError` if the device lacks an axis or button."""
 
     def number(ref: Ref, what: str, known: list[str]) -> int:
@@ -172,7 +172,7 @@ def resolve(mapping: PadMap, layout: Layout, name: str) -> PadMap:
     )
 
 
-def choose(name: str, layout: Layout) -> tuple[str, PadMap]:
+def choose(name: str, layout: PadLayout) -> tuple[str, PadMap]:
     """Return name and resolved mapping for a device. Raises :class:`MappingError` if none matches."""
     for key, mapping in MAPS.items():
         if any(fnmatch(name.lower(), pattern.lower()) for pattern in mapping.names):

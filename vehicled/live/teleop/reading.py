@@ -34,7 +34,7 @@ class TeleopRequestKind(Enum):
     """Disarm and end."""
 
 
-class Source(Protocol):
+class ReadingSource(Protocol):
     """Source of teleop readings: keyboard, pad, steering wheel, or a web page."""
 
     name: str

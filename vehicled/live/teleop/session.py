@@ -28,7 +28,7 @@ WATCH_HZ = 10.0
 _ENDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "the terminal was closed", signal.SIGQUIT: "SIGQUIT"}
 
 
-class Session:
+class TeleopSession:
     """Runs until the driver quits, the input device or the daemon is lost, or a signal ends it."""
 
     def __init__(

@@ -12,7 +12,7 @@ MOST_TICKS = 20_000
 """Largest number of ticks kept per task: 10 s at 2 kHz."""
 
 
-class _Task:
+class _TaskDeadlines:
     def __init__(self, facts: TaskFacts) -> None:
         self.facts = facts
         self.ticks: deque[tuple[int, float]] = deque(maxlen=MOST_TICKS)
@@ -25,7 +25,7 @@ class DeadlineWindow:
     """Response times of every task of the rate table."""
 
     def __init__(self, tasks: list[TaskFacts]) -> None:
-        self._tasks = [_Task(facts) for facts in tasks]
+        self._tasks = [_TaskDeadlines(facts) for facts in tasks]
         self._now_ns = 0
 
     def add(self, tick: TaskTick) -> None:
@@ -60,7 +60,7 @@ class DeadlineWindow:
         """
         return [self._row(task) for task in self._tasks]
 
-    def _row(self, task: _Task) -> dict[str, Any]:
+    def _row(self, task: _TaskDeadlines) -> dict[str, Any]:
         ticks = task.ticks
         while ticks and self._now_ns - ticks[0][0] > WINDOW_NS:
             ticks.popleft()

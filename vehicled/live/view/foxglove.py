@@ -27,7 +27,7 @@ MESSAGE_DATA = struct.Struct("<BIQ")
 INFO, WARNING, ERROR = range(3)
 
 
-class _Wanted(Struct, frozen=True):
+class _Subscription(Struct, frozen=True):
     id: int
     channel: int = msgspec.field(name="channelId")
 
@@ -35,7 +35,7 @@ class _Wanted(Struct, frozen=True):
 class Subscribe(Struct, frozen=True, tag_field="op", tag="subscribe"):
     """Request to send messages of some channels."""
 
-    subscriptions: list[_Wanted]
+    subscriptions: list[_Subscription]
 
 
 class Unsubscribe(Struct, frozen=True, tag_field="op", tag="unsubscribe"):
@@ -93,7 +93,7 @@ class SharedChannels:
         return found
 
 
-class Session:
+class FoxgloveSession:
     """Protocol state of one connection."""
 
     def __init__(self, shared: SharedChannels) -> None:
@@ -121,7 +121,7 @@ class Session:
                 del self.subscription_of[channel]
         return answers
 
-    def _subscribe(self, wanted: _Wanted) -> list[str | bytes]:
+    def _subscribe(self, wanted: _Subscription) -> list[str | bytes]:
         number, channel = wanted.id, wanted.channel
         if channel not in self._shared.channels:
             return [_status(WARNING, f"no channel {channel}")]

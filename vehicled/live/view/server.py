@@ -24,12 +24,12 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from vehicled.live.bridges.child import be_modest, report
-from vehicled.live.bridges.frames import MAX_FRAME_BYTES, FrameKind, Report
+from vehicled.live.bridges.frames import MAX_FRAME_BYTES, ChildReport, FrameKind
 from vehicled.live.control_socket.client import Client
 from vehicled.live.view.access import Access
 from vehicled.live.view.assets import headers, load_assets
 from vehicled.live.view.connection import Connection
-from vehicled.live.view.foxglove import SUBPROTOCOLS, Session, SharedChannels, displaced_status, dropped_status
+from vehicled.live.view.foxglove import SUBPROTOCOLS, FoxgloveSession, SharedChannels, displaced_status, dropped_status
 from vehicled.live.view.page_state import PageState
 from vehicled.live.view.page_teleop import PageDriver, PageTeleop, parse_message
 from vehicled.live.view.wire import ViewConfig
@@ -91,7 +91,7 @@ class Server:
         self._page_state = PageState(opening)
         self._shared = SharedChannels(opening) if opening.foxglove else None
         self._pages: dict[Connection, PageDriver | None] = {}
-        self._foxgloves: dict[Connection, Session] = {}
+        self._foxgloves: dict[Connection, FoxgloveSession] = {}
         self._teleop = PageTeleop(
             lambda: Client(Path(opening.control_socket), CONTROL_TIMEOUT_S), opening.most_throttle, opening.silence_s
         )
@@ -271,7 +271,7 @@ class Server:
         return self._teleop.holder.origin if self._teleop.holder is not None else ""
 
     async def _serve_foxglove(self, socket: ServerConnection, shared: SharedChannels) -> None:
-        connection, session = Connection(socket, *FOXGLOVE_QUEUE), Session(shared)
+        connection, session = Connection(socket, *FOXGLOVE_QUEUE), FoxgloveSession(shared)
         for message in shared.greeting:
             connection.put_first(message)
         self._foxgloves[connection] = session
@@ -375,14 +375,14 @@ async def run() -> None:
             server_header=None,
         )
     except OSError as error:
-        report(Report(state="failed", detail=f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"))
+        report(ChildReport(state="failed", detail=f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"))
         return
     for each in listener.sockets:
         # asyncio takes one number for both; the kernel may keep more connections than are accepted at once.
         with sockets.socket(fileno=os.dup(each.fileno())) as listening:
             listening.listen(BACKLOG)
     async with listener:
-        report(Report(state="listening", port=next(iter(listener.sockets)).getsockname()[1]))
+        report(ChildReport(state="listening", port=next(iter(listener.sockets)).getsockname()[1]))
         clocks = [asyncio.create_task(server.tick()), asyncio.create_task(server.beat())]
         await server.follow(reader)
         for clock in clocks:

@@ -14,7 +14,7 @@ from vehicled.log.cat import kinds_of
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import CHANNELS
-from vehicled.offline.analysis.report.thin import Axis, Thinned, gap_columns
+from vehicled.offline.analysis.report.thin import Thinned, TimeAxis, gap_columns
 from vehicled.ros.cdr import numpy_dtype
 from vehicled.ros.fields import PRIMITIVES, SCALAR, Field, fields_of
 from vehicled.run.output import save_figure
@@ -27,7 +27,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-class _Wanted:
+class _WantedCurve:
     """One requested curve."""
 
     def __init__(self, text: str) -> None:
@@ -71,7 +71,7 @@ class _Wanted:
 
 def plot(path: str | os.PathLike[str], fields: Sequence[str], output: str | os.PathLike[str]) -> None:
     """Draw ``topic.field`` of a run into a PNG, SVG or PDF file. Raises :class:`LogError`, :class:`SetupError`."""
-    wanted = [_Wanted(text) for text in dict.fromkeys(fields)]
+    wanted = [_WantedCurve(text) for text in dict.fromkeys(fields)]
     if not wanted:
         raise LogError("nothing to draw: give at least one --topic, as --topic state_estimate.speed_mps")
     if find_spec("matplotlib") is None:
@@ -91,7 +91,7 @@ def plot(path: str | os.PathLike[str], fields: Sequence[str], output: str | os.P
     _draw(wanted, axis, origin_ns, os.path.basename(os.fspath(path)), output)
 
 
-def _axis(readers: Sequence[LogReader]) -> tuple[Axis, int]:
+def _axis(readers: Sequence[LogReader]) -> tuple[TimeAxis, int]:
     bounds = []
     for log in readers:
         chunks = log.layout.chunks
@@ -101,10 +101,10 @@ def _axis(readers: Sequence[LogReader]) -> tuple[Axis, int]:
         raise LogError(f"{readers[0].path}: the log has no messages")
     start = min(low for low, _ in bounds)
     origin = readers[0].header.start_monotonic_ns if readers[0].is_vehicled_log else start
-    return Axis(start, max(high for _, high in bounds)), origin
+    return TimeAxis(start, max(high for _, high in bounds)), origin
 
 
-def _read(log: LogReader, wanted: Sequence[_Wanted], axis: Axis) -> None:
+def _read(log: LogReader, wanted: Sequence[_WantedCurve], axis: TimeAxis) -> None:
     fixed, loose = set(), set()
     for curve in wanted:
         try:
@@ -126,7 +126,7 @@ def _read(log: LogReader, wanted: Sequence[_Wanted], axis: Axis) -> None:
                     curve.series.add(columns, np.array([curve.value(record.message)]))
 
 
-def _draw(wanted: Sequence[_Wanted], axis: Axis, origin_ns: int, title: str, output: str | os.PathLike[str]) -> None:
+def _draw(wanted: Sequence[_WantedCurve], axis: TimeAxis, origin_ns: int, title: str, output: str | os.PathLike[str]) -> None:
     from matplotlib.figure import Figure
 
     units = list(dict.fromkeys(curve.unit for curve in wanted))

@@ -31,7 +31,7 @@ _CHUNKS_AT_ONCE = 64
 """Chunks to process at once: half a second of data is too little for numpy to pay off."""
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+class DurationSummary(Struct, frozen=True, kw_only=True):
     """Distribution of durations, in microseconds."""
 
     n: int
@@ -55,12 +55,12 @@ class TaskTiming(Struct, frozen=True, kw_only=True):
     rate_hz: float
     """Measured rate from the intervals between runs, skips included, Hz."""
     deadline_us: float
-    lateness: Summary
-    execution: Summary
-    response: Summary
-    jitter: Summary
+    lateness: DurationSummary
+    execution: DurationSummary
+    response: DurationSummary
+    jitter: DurationSummary
     jitter_p99_p1_us: float
-    age: Summary | None
+    age: DurationSummary | None
     misses: int
     miss_share: float
     longest_miss_run: int
@@ -89,7 +89,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     """Time from first release to last end, s."""
     ticks: int
     tasks: list[TaskTiming]
-    wire_to_actuator: Summary | None
+    wire_to_actuator: DurationSummary | None
     unknown_share: float
     """Fraction of all misses without a known cause."""
     exceeded: list[str]
@@ -115,7 +115,7 @@ class Timing(Struct, frozen=True, kw_only=True):
         return _text(self, every=every)
 
 
-class _Task:
+class _TaskTiming:
     """Running statistics of one task."""
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class TimingScan:
     TYPES: tuple[type[Message], ...] = (TaskTick, *_OUTPUTS)
 
     def __init__(self) -> None:
-        self._accounts: dict[int, _Task] = {}
+        self._accounts: dict[int, _TaskTiming] = {}
         self._ages: dict[str, Distribution] = {name: Distribution() for name in _OUTPUTS.values()}
         self._first_ns, self._last_ns = 2**63 - 1, 0
 
@@ -189,7 +189,7 @@ class TimingScan:
         for number in np.unique(numbers).tolist():
             account = self._accounts.get(number)
             if account is None:
-                account = self._accounts[number] = _Task()
+                account = self._accounts[number] = _TaskTiming()
             account.add(rows[numbers == number])
 
     def result(self, header: RunHeader, files: list[str], *, complete: bool, notes: list[str]) -> Timing:
@@ -275,7 +275,7 @@ def timing(path: str | os.PathLike[str], *, follow_parts: bool = True) -> Timing
     )
 
 
-def _judge(number: int, account: _Task, header: RunHeader, ages: dict[str, Distribution]) -> TaskTiming:
+def _judge(number: int, account: _TaskTiming, header: RunHeader, ages: dict[str, Distribution]) -> TaskTiming:
     known = number < len(header.tasks)
     unknown = TaskRow(name=f"task {number}", rate_hz=0.0, deadline_ns=account.deadline_ns, max_miss_share=1.0)
     row = header.tasks[number] if known else unknown
@@ -310,11 +310,11 @@ def _judge(number: int, account: _Task, header: RunHeader, ages: dict[str, Distr
     )
 
 
-def _summary(values: Distribution) -> Summary:
+def _summary(values: Distribution) -> DurationSummary:
     def at(share: float) -> float:
         return values.quantile_ns(share) / 1e3
 
-    return Summary(
+    return DurationSummary(
         n=values.n,
         mean_us=values.mean_ns / 1e3,
         sigma_us=values.sigma_ns / 1e3,
@@ -336,13 +336,13 @@ def _text(timing: Timing, *, every: bool) -> str:
     if timing.loop:
         lines.append(f"event loop: {timing.loop}")
     lines += [f"note: {note}" for note in timing.notes]
-    shape: Sequence[tuple[str, Callable[[Summary], float]]] = (
+    shape: Sequence[tuple[str, Callable[[DurationSummary], float]]] = (
         ("mean", lambda s: s.mean_us), ("sigma", lambda s: s.sigma_us), ("p50", lambda s: s.p50_us), ("p90", lambda s: s.p90_us),
         ("p99", lambda s: s.p99_us), ("p99.9", lambda s: s.p99_9_us), ("max", lambda s: s.max_us),
     )  # fmt: skip
     rows = [["task", "us", *(name for name, _ in shape)]]
     for task in timing.tasks:
-        named: list[tuple[str, Summary | None]] = [
+        named: list[tuple[str, DurationSummary | None]] = [
             ("lateness", task.lateness), ("execution", task.execution), ("response", task.response), ("jitter", task.jitter),
             ("age", task.age),
         ]  # fmt: skip

@@ -27,7 +27,7 @@ class Faulty:
         return output if self.spoil is None else self.spoil(output)
 
 
-class Pair(InProcessPair):
+class WrappedPair(InProcessPair):
     """Daemon and simulator in one process, with the wrapper above round estimator and controller."""
 
     def around(self, estimator: Estimator, controller: Controller) -> tuple[Estimator, Controller]:

@@ -25,7 +25,7 @@ from vehicled.core.messages import (
 )
 from vehicled.core.tasks import PIPELINE
 from vehicled.core.vehicle import MOVING_MPS, Limits
-from vehicled.offline.failsafe.stage import PROGRAM, READING_NS, SECOND_NS, STICK, Scene, Stage
+from vehicled.offline.failsafe.stage import PROGRAM, READING_NS, SECOND_NS, STICK, InjectionScene, TrialStage
 from vehicled.runtime.ending import EndConditions
 from vehicled.safety.monitors.place import OVERRUN_SHARE
 from vehicled.safety.monitors.yaw import STUCK_RAD
@@ -49,13 +49,13 @@ class Injection(Struct, frozen=True, kw_only=True):
     """Failures of simulated devices, each ``port:kind=value``, with spaces in between."""
     fail_s: float = 60.0
     """Duration of those failures, s."""
-    act: Callable[[Stage], None] | None = None
-    prepare: Callable[[Stage], None] | None = None
+    act: Callable[[TrialStage], None] | None = None
+    prepare: Callable[[TrialStage], None] | None = None
     """Function called before the drive."""
-    scene: Scene = Scene.COURSE
+    scene: InjectionScene = InjectionScene.COURSE
     also: tuple[str, ...] = ()
     """Codes by which a device may report the same fault, earlier or instead."""
-    since: Callable[[Stage], bool] | None = None
+    since: Callable[[TrialStage], bool] | None = None
     grace_s: Callable[[Limits], float] = lambda limits: 0.0
     refused: str = ""
     """Part of the reason with which arming must be refused."""
@@ -76,14 +76,14 @@ def _task(name: str) -> int:
     return PIPELINE.index(name)
 
 
-def _costs(task: str, cost_ms: float) -> Callable[[Stage], None]:
-    def act(stage: Stage) -> None:
+def _costs(task: str, cost_ms: float) -> Callable[[TrialStage], None]:
+    def act(stage: TrialStage) -> None:
         stage.pair.stopwatch.costs_ns[_task(task)] = round(cost_ms * 1e6)
 
     return act
 
 
-def _now_and_then(stage: Stage) -> None:
+def _now_and_then(stage: TrialStage) -> None:
     """Make every fourth run of control too long."""
     costs, stats = stage.pair.stopwatch.costs_ns, stage.pair.machine.executive.stats(_task("control"))
     usual = costs[_task("control")]
@@ -94,21 +94,21 @@ def _now_and_then(stage: Stage) -> None:
     stage.duties.append(duty)
 
 
-def _estimate(change: Callable[[StateEstimate], StateEstimate]) -> Callable[[Stage], None]:
-    def act(stage: Stage) -> None:
+def _estimate(change: Callable[[StateEstimate], StateEstimate]) -> Callable[[TrialStage], None]:
+    def act(stage: TrialStage) -> None:
         stage.estimator.spoil = change
 
     return act
 
 
-def _command(change: Callable[[ControlCommand], ControlCommand]) -> Callable[[Stage], None]:
-    def act(stage: Stage) -> None:
+def _command(change: Callable[[ControlCommand], ControlCommand]) -> Callable[[TrialStage], None]:
+    def act(stage: TrialStage) -> None:
         stage.controller.spoil = change
 
     return act
 
 
-def _raise_once(stage: Stage) -> None:
+def _raise_once(stage: TrialStage) -> None:
     def spoil(command: ControlCommand) -> ControlCommand:
         stage.controller.spoil = None
         raise ArithmeticError("injected defect in a task")
@@ -116,12 +116,12 @@ def _raise_once(stage: Stage) -> None:
     stage.controller.spoil = spoil
 
 
-def _ask(action: OperatorAction) -> Callable[[Stage], None]:
+def _ask(action: OperatorAction) -> Callable[[TrialStage], None]:
     return lambda stage: stage.ask(action)
 
 
-def _stick(*, plugged: bool = True, deadman: bool = True, unplugged: bool = False) -> Callable[[Stage], None]:
-    def act(stage: Stage) -> None:
+def _stick(*, plugged: bool = True, deadman: bool = True, unplugged: bool = False) -> Callable[[TrialStage], None]:
+    def act(stage: TrialStage) -> None:
         stage.stick_plugged, stage.deadman = plugged, deadman
         if unplugged:
             now_ns = stage.now_ns
@@ -130,8 +130,8 @@ def _stick(*, plugged: bool = True, deadman: bool = True, unplugged: bool = Fals
     return act
 
 
-def _program(*, released: bool) -> Callable[[Stage], None]:
-    def act(stage: Stage) -> None:
+def _program(*, released: bool) -> Callable[[TrialStage], None]:
+    def act(stage: TrialStage) -> None:
         stage.program_sends = False
         if released:
             stage.say(Setpoint(stage.now_ns, stage.now_ns, 0.0, 0.0, origin=PROGRAM, released=True))
@@ -139,11 +139,11 @@ def _program(*, released: bool) -> Callable[[Stage], None]:
     return act
 
 
-def _push(stage: Stage) -> None:
+def _push(stage: TrialStage) -> None:
     stage.pushes = True
 
 
-def _deflected(stage: Stage) -> None:
+def _deflected(stage: TrialStage) -> None:
     """Request teleop repeatedly with an input device that was never neutral."""
     counts = iter(range(1, 1_000_000))
     due_ns = stage.now_ns
@@ -160,22 +160,22 @@ def _deflected(stage: Stage) -> None:
     stage.duties.append(duty)
 
 
-def _not_calibrated(stage: Stage) -> None:
+def _not_calibrated(stage: TrialStage) -> None:
     stage.pair.machine.refuse_arming("the profile is not the calibrated one")
     stage.ask(OperatorAction.ARM, OperatorAction.DRIVE)
 
 
-def _ground(speaks: bool) -> Callable[[Stage], None]:
-    def act(stage: Stage) -> None:
+def _ground(speaks: bool) -> Callable[[TrialStage], None]:
+    def act(stage: TrialStage) -> None:
         stage.ground_speaks = speaks
 
     return act
 
 
-def _host(**reading: float | bool | str) -> Callable[[Stage], None]:
+def _host(**reading: float | bool | str) -> Callable[[TrialStage], None]:
     """Send readings of the host once a second, at a random phase."""
 
-    def act(stage: Stage) -> None:
+    def act(stage: TrialStage) -> None:
         due_ns = stage.now_ns + stage.now_ns % SECOND_NS
         once = "suspended_s" in reading or "clock_step_s" in reading
         told = False
@@ -197,39 +197,39 @@ class _NoLog:
         """Do nothing."""
 
 
-def _lose_simulator(stage: Stage) -> None:
+def _lose_simulator(stage: TrialStage) -> None:
     """End the run in the way of both pumps when the link ends."""
     pair = stage.pair
     EndConditions(pair.machine, _NoLog(), until_ns=2**62).lost("the simulator is gone", pair.now_ns)
 
 
-def _moves(stage: Stage) -> bool:
+def _moves(stage: TrialStage) -> bool:
     return stage.speed_mps > 2.0 * MOVING_MPS
 
 
-def _stands(stage: Stage) -> bool:
+def _stands(stage: TrialStage) -> bool:
     return stage.speed_mps < MOVING_MPS
 
 
-def _says_finished(stage: Stage, finished: bool) -> None:
+def _says_finished(stage: TrialStage, finished: bool) -> None:
     vars(stage.controller)["finished"] = finished
 
 
-def _drives_on(stage: Stage) -> None:
+def _drives_on(stage: TrialStage) -> None:
     """Let the controller drive for ever."""
     _says_finished(stage, False)
     stage.controller.spoil = lambda command: replace(command, throttle=0.45, brake=0.0)
 
 
-def _beyond(stage: Stage) -> bool:
+def _beyond(stage: TrialStage) -> bool:
     return stage.beyond_m > OVERRUN_SHARE * stage.profile.limits.corridor_m
 
 
-def _left(stage: Stage) -> bool:
+def _left(stage: TrialStage) -> bool:
     return stage.off_course_m > stage.profile.limits.corridor_m
 
 
-def _too_fast(stage: Stage) -> bool:
+def _too_fast(stage: TrialStage) -> bool:
     limits = stage.profile.limits
     return stage.speed_mps > limits.max_speed_mps + limits.overspeed_mps
 
@@ -290,23 +290,26 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=3, code="task_raised", how="the controller raises once", act=_raise_once),
     Injection(row=4, code="emergency_stop", how="the operator requests it", act=_ask(OperatorAction.EMERGENCY_STOP)),
     Injection(
-        row=5, code="teleop_lost", how="the readings stop", simulated=True, scene=Scene.HAND, act=_stick(plugged=False)
+        row=5, code="teleop_lost", how="the readings stop", simulated=True, scene=InjectionScene.HAND, act=_stick(plugged=False)
     ),
     Injection(
-        row=5, code="deadman_released", how="the deadman is released", simulated=True, scene=Scene.HAND, act=_stick(deadman=False)
+        row=5, code="deadman_released", how="the deadman is released",
+        simulated=True, scene=InjectionScene.HAND, act=_stick(deadman=False)
     ),
     Injection(
-        row=5, code="setpoint_stale", how="the setpoints stop", simulated=True, scene=Scene.SETPOINTS, act=_program(released=False)
+        row=5, code="setpoint_stale", how="the setpoints stop",
+        simulated=True, scene=InjectionScene.SETPOINTS, act=_program(released=False)
     ),
     Injection(
-        row=5, code="setpoints_ended", how="the program ends", simulated=True, scene=Scene.SETPOINTS, act=_program(released=True)
+        row=5, code="setpoints_ended", how="the program ends",
+        simulated=True, scene=InjectionScene.SETPOINTS, act=_program(released=True)
     ),
     Injection(
-        row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True, scene=Scene.HAND,
+        row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True, scene=InjectionScene.HAND,
         act=_stick(plugged=False, unplugged=True),
     ),
     Injection(
-        row=6, code="", how="a deflected stick requests teleop", simulated=True, scene=Scene.PARKED, act=_deflected,
+        row=6, code="", how="a deflected stick requests teleop", simulated=True, scene=InjectionScene.PARKED, act=_deflected,
         refused="centre the stick",
     ),
     Injection(
@@ -339,7 +342,7 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=11, code="heading_against_course", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(
         row=11, code="heading_stuck", how="the same heading repeats; from a turn of 0.1 rad on", fail="heading:stuck",
-        act=Stage.measure_turn, since=lambda s: s.turned_rad > STUCK_RAD, timeout_s=60.0,
+        act=TrialStage.measure_turn, since=lambda s: s.turned_rad > STUCK_RAD, timeout_s=60.0,
     ),
     Injection(row=12, code="imu_silent", how="the IMU sends nothing", fail="imu:off"),
     Injection(row=12, code="imu_stuck", how="the same sample repeats", fail="imu:stuck", also=("imu_silent",)),
@@ -361,10 +364,11 @@ INJECTIONS: tuple[Injection, ...] = (
         profile="art", links=WIRES,
     ),
     Injection(
-        row=14, code="not_moving", how="the wheels are blocked at standstill", fail="drive:blocked", scene=Scene.HELD, act=_push
+        row=14, code="not_moving", how="the wheels are blocked at standstill",
+        fail="drive:blocked", scene=InjectionScene.HELD, act=_push
     ),
     Injection(
-        row=14, code="not_moving", how="no frame ever reaches the board", fail="drive:off", scene=Scene.HELD, act=_push,
+        row=14, code="not_moving", how="no frame ever reaches the board", fail="drive:off", scene=InjectionScene.HELD, act=_push,
         profile="art", links=WIRES,
     ),
     Injection(
@@ -374,7 +378,7 @@ INJECTIONS: tuple[Injection, ...] = (
     ),
     Injection(
         row=15, code="rolling_back", how="the drive creeps backward, whatever the command; from 0.3 m on",
-        fail="drive:runaway=-0.29", fail_s=6.0, since=lambda s: s.way_m > s.profile.limits.roll_back_m, scene=Scene.HELD,
+        fail="drive:runaway=-0.29", fail_s=6.0, since=lambda s: s.way_m > s.profile.limits.roll_back_m, scene=InjectionScene.HELD,
         act=_push, overrides=("limits.not_moving_s=10",), timeout_s=12.0,
     ),
     Injection(
@@ -383,11 +387,11 @@ INJECTIONS: tuple[Injection, ...] = (
     ),
     Injection(
         row=15, code="uncommanded_motion", how="the drive runs away from standstill for 3 s", fail="drive:runaway",
-        fail_s=3.0, since=_moves, scene=Scene.HELD,
+        fail_s=3.0, since=_moves, scene=InjectionScene.HELD,
     ),
     Injection(
         row=15, code="uncommanded_motion_lasts", how="the drive runs away against the brake", fail="drive:runaway", fail_s=3.0,
-        since=_moves, scene=Scene.HELD,
+        since=_moves, scene=InjectionScene.HELD,
     ),
     Injection(
         row=15, code="overspeed", how="the drive runs away beyond the speed limit for 3 s", fail="drive:runaway=1", fail_s=3.0,
@@ -468,7 +472,7 @@ INJECTIONS: tuple[Injection, ...] = (
     ),
     Injection(row=26, code="woke_up", how="the computer was suspended for 20 s", simulated=True, act=_host(suspended_s=20.0)),
     Injection(
-        row=27, code="", how="the profile is not the calibrated one", simulated=True, scene=Scene.PARKED,
+        row=27, code="", how="the profile is not the calibrated one", simulated=True, scene=InjectionScene.PARKED,
         act=_not_calibrated, refused="calibrated",
     ),
     Injection(row=28, code="", how="the daemon restarts while the vehicle drives", act=lambda s: s.pair.start(s.now_ns)),

@@ -8,7 +8,7 @@ from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure
 from vehicled.core.journal import Sink
 from vehicled.core.messages import Heartbeat, Message, Mode, OperatorAction, OperatorCommand, Setpoint, TeleopCommand
-from vehicled.offline.failsafe.bench import Faulty, Pair
+from vehicled.offline.failsafe.bench import Faulty, WrappedPair
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile.schema import Profile
@@ -28,7 +28,7 @@ POST_M = 0.15
 """Radius of the post put up as an obstacle, m."""
 
 
-class Scene(Enum):
+class InjectionScene(Enum):
     """State of the vehicle at the injection."""
 
     COURSE = "drives the course"
@@ -52,14 +52,14 @@ class SuddenFence(Fence):
         super().__init__((Polygon((*near, *far), keep_out=True, name="put up by the trial"),))
 
 
-class Stage:
+class TrialStage:
     """Machine, simulated world and operator of one trial. :meth:`step` advances time."""
 
     def __init__(
         self,
         profile: Profile,
         course: Course,
-        scene: Scene,
+        scene: InjectionScene,
         link: str,
         failures: Sequence[Failure],
         recorder: Sink,
@@ -83,7 +83,7 @@ class Stage:
         self._sequence = 0
         self._reading_ns = self._heartbeat_ns = START_NS
         self._asked: set[str] = set()
-        self.pair = Pair(
+        self.pair = WrappedPair(
             profile,
             course,
             failures,
@@ -91,7 +91,7 @@ class Stage:
             seed,
             link=link,
             fence=self.fence,
-            scenario=scene is Scene.COURSE,
+            scenario=scene is InjectionScene.COURSE,
         )
         self._tracker = PathTracker(course)
         self._place = self.pair.world.motion
@@ -193,14 +193,14 @@ class Stage:
             self.say(OperatorCommand(self.now_ns, self.now_ns, action, "the trial"))
 
     def _humans(self, now_ns: int) -> None:
-        by_hand = self.scene in (Scene.HAND, Scene.HELD)
+        by_hand = self.scene in (InjectionScene.HAND, InjectionScene.HELD)
         if by_hand and self.stick_plugged and now_ns >= self._reading_ns:
             self._reading_ns = now_ns + READING_NS
             self._sequence += 1
-            pushes = self.pushes or (self.scene is Scene.HAND and now_ns >= PUSH_NS)
+            pushes = self.pushes or (self.scene is InjectionScene.HAND and now_ns >= PUSH_NS)
             steering, throttle = (HAND_STEERING, HAND_THROTTLE) if pushes else (0.0, 0.0)
             self.say(TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, self.deadman, STICK, self._sequence))
-        if self.scene is Scene.SETPOINTS:
+        if self.scene is InjectionScene.SETPOINTS:
             if self.program_sends and now_ns >= self._reading_ns:
                 self._reading_ns = now_ns + READING_NS
                 self._sequence += 1
@@ -224,8 +224,11 @@ class Stage:
     def ready(self) -> bool:
         """Return True if the vehicle is in the state that the trial needs."""
         wanted = {
-            Scene.COURSE: Mode.AUTO, Scene.HAND: Mode.TELEOP, Scene.HELD: Mode.TELEOP, Scene.SETPOINTS: Mode.OFFBOARD,
-            Scene.PARKED: Mode.STANDBY,
+            InjectionScene.COURSE: Mode.AUTO,
+            InjectionScene.HAND: Mode.TELEOP,
+            InjectionScene.HELD: Mode.TELEOP,
+            InjectionScene.SETPOINTS: Mode.OFFBOARD,
+            InjectionScene.PARKED: Mode.STANDBY,
         }  # fmt: skip
         return self.pair.machine.mode is wanted[self.scene]
 

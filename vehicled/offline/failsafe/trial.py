@@ -11,7 +11,7 @@ from vehicled.core.messages import ActuatorCommand, Direction, Fault, Message, M
 from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.offline.failsafe.injections import Injection
 from vehicled.offline.failsafe.report import TrialResult
-from vehicled.offline.failsafe.stage import SECOND_NS, Scene, Stage
+from vehicled.offline.failsafe.stage import SECOND_NS, InjectionScene, TrialStage
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile import load_profile
@@ -84,10 +84,12 @@ def failures_of(injection: Injection, at_s: float) -> list[Failure]:
 class TrialDrive:
     """Drive up to the injection, and what is recorded of it."""
 
-    def __init__(self, profile: Profile, course: Course, scene: Scene, link: str, failures: Sequence[Failure], seed: int) -> None:
+    def __init__(
+        self, profile: Profile, course: Course, scene: InjectionScene, link: str, failures: Sequence[Failure], seed: int
+    ) -> None:
         self._link, self._seed = link, seed
         self._evidence_source = _TrialRecorder(profile, link, seed)
-        self.stage = Stage(profile, course, scene, link, failures, self._evidence_source, seed)
+        self.stage = TrialStage(profile, course, scene, link, failures, self._evidence_source, seed)
 
     def until(self, at_s: float) -> None:
         """Drive up to a time from the start."""
@@ -115,7 +117,7 @@ class TrialDrive:
 class _Judge:
     """Evaluates one trial."""
 
-    def __init__(self, injection: Injection, link: str, seed: int, stage: Stage, evidence_source: _TrialRecorder) -> None:
+    def __init__(self, injection: Injection, link: str, seed: int, stage: TrialStage, evidence_source: _TrialRecorder) -> None:
         self._injection, self._link, self._seed, self._stage, self._evidence_source = injection, link, seed, stage, evidence_source
         row = row_of(injection)
         rule = rule_of(injection)

@@ -75,7 +75,7 @@ class WallTrialResult(Struct, frozen=True, kw_only=True):
     told: tuple[str, ...] = ()
 
 
-class Evidence:
+class LogEvidence:
     """Log of a run, evaluated from an injection on."""
 
     def __init__(self, processes: Processes, since_ns: int, frozen_s: float = 0.0) -> None:
@@ -215,7 +215,7 @@ def _frozen(processes: Processes, chance: Random, injection: WallInjection) -> W
     time.sleep(FREEZE_S)
     os.kill(processes.daemon.pid, signal.SIGCONT)
     processes.end(after_s=WATCH_S)
-    evidence = Evidence(processes, since_ns, FREEZE_S)
+    evidence = LogEvidence(processes, since_ns, FREEZE_S)
     slower_ns = evidence.slower_ns()
     profile = load(PROFILE, []).profile
     delay_ns = round((profile.sim.drive or profile.vehicle.drive).delay_s * 1e9)
@@ -231,7 +231,7 @@ def _unplugged_stick(processes: Processes, chance: Random, injection: WallInject
         client.send(do="teleop", steering=0.0, throttle=0.0, deadman=False, sequence=10**6, origin="gamepad", unplugged=True)
         time.sleep(WATCH_S)
     processes.end()
-    evidence = Evidence(processes, since_ns)
+    evidence = LogEvidence(processes, since_ns)
     return evidence.found(injection.code, evidence.reacted_ms(Reaction.BRAKE))
 
 
@@ -241,13 +241,13 @@ def _pulled(processes: Processes, chance: Random, injection: WallInjection) -> W
     processes.wait_for_mode("AUTO")
     processes.wait_while_mode("AUTO", PULL_S + 4.0)
     processes.end(after_s=WATCH_S)
-    whole = Evidence(processes, 0)
+    whole = LogEvidence(processes, 0)
     stopped_ns = next((c.t_ns for c in whole.commands if c.reaction >= Reaction.BRAKE), None)
     if stopped_ns is None:
         return WallTrialResult(problem="no frame to the actuator changed", told=whole.told)
     heard = [c.t_ns for c in whole.chunks if c.direction is Direction.RX and c.t_ns < stopped_ns]
     # Count from the last data received, because the plug was pulled after it.
-    evidence = Evidence(processes, heard[-1] if heard else stopped_ns)
+    evidence = LogEvidence(processes, heard[-1] if heard else stopped_ns)
     return evidence.found(injection.code, evidence.reacted_ms(Reaction.BRAKE))
 
 
@@ -300,7 +300,7 @@ def _lying_clock(number: signal.Signals, reaction: Reaction) -> Callable[[Proces
         since_ns = time.monotonic_ns()
         os.kill(processes.daemon.pid, number)
         processes.end(after_s=WATCH_S)
-        evidence = Evidence(processes, since_ns)
+        evidence = LogEvidence(processes, since_ns)
         told_ns = next((fault.t_ns for fault in evidence.faults if fault.code == injection.code), since_ns - 1)
         react_ms = (told_ns - since_ns) / 1e6 if reaction is Reaction.WARN else evidence.reacted_ms(reaction)
         return evidence.found(injection.code, react_ms)
@@ -339,7 +339,7 @@ def _restarted(processes: Processes, chance: Random, injection: WallInjection) -
     processes.run_on_ptys(operator=False)
     processes.wait_for_mode("STANDBY")
     processes.end(after_s=1.0)
-    evidence = Evidence(processes, killed_ns)
+    evidence = LogEvidence(processes, killed_ns)
     opened = [event.t_ns for event in evidence.ports if event.state is PortState.OPENED and event.t_ns >= killed_ns]
     frames = [chunk.t_ns for chunk in evidence.chunks if chunk.direction is Direction.TX and opened and chunk.t_ns >= opened[0]]
     driven = [command for command in evidence.commands if command.throttle != 0.0 or command.mode not in (Mode.INIT, Mode.STANDBY)]
@@ -359,7 +359,7 @@ def _killed_simulator(processes: Processes, chance: Random, injection: WallInjec
     processes.end()
     if "the simulator" not in processes.said():
         return WallTrialResult(problem="the run did not end with the expected reason")
-    evidence = Evidence(processes, since_ns)
+    evidence = LogEvidence(processes, since_ns)
     return evidence.found("", evidence.reacted_ms(Reaction.BRAKE))
 
 

@@ -11,8 +11,8 @@ from msgspec import Struct, structs
 from vehicled.daemon.reference import too_coarse
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.quantities import MEANINGS, PUBLISHED, RATE_HZ, UNITS
-from vehicled.offline.gap.runs import JudgedRun, RunSet, Task, find, judge_set
-from vehicled.offline.gap.statistics import CONFIDENCE, DISTANCES, ENOUGH_REAL, Comparison, compare
+from vehicled.offline.gap.runs import JudgedRun, JudgingTask, RunSet, find, judge_set
+from vehicled.offline.gap.statistics import CONFIDENCE, DISTANCES, ENOUGH_REAL, SetComparison, compare
 from vehicled.offline.recordings.recording import Array
 
 ALL = "all"
@@ -29,7 +29,7 @@ class ModelGap(Struct, frozen=True):
     """One set of simulated runs against the real ones."""
 
     simulated: RunSet
-    manoeuvres: dict[str, Comparison]
+    manoeuvres: dict[str, SetComparison]
     """Comparisons by manoeuvre, and :data:`ALL` last; empty where nothing can be compared."""
     notes: list[str]
     """Limits of the comparison, or reasons that make it impossible."""
@@ -138,7 +138,7 @@ class Gap(Struct, frozen=True):
 def gap(
     real: Sequence[str | os.PathLike[str]],
     simulated: Mapping[str, Sequence[str | os.PathLike[str]]],
-    task: Task,
+    task: JudgingTask,
     *,
     quantities: Sequence[str] = PUBLISHED,
     distance: str = "wasserstein",
@@ -198,7 +198,7 @@ def _model(real: RunSet, simulated: RunSet, names: Sequence[str], distance: str)
         if left_out:
             notes.append(f"{label} of {', '.join(left_out)} have no counterpart: nothing can be said of them")
     real_runs, runs = [run for run in real_runs if run.manoeuvre in groups], [run for run in runs if run.manoeuvre in groups]
-    manoeuvres: dict[str, Comparison] = {}
+    manoeuvres: dict[str, SetComparison] = {}
     if not real_runs or not runs:
         notes.insert(0, f"{len(real_runs)} real and {len(runs)} simulated runs can be judged")
         return ModelGap(simulated, manoeuvres, notes + _notes_of_set(simulated))

@@ -21,7 +21,7 @@ MAX_SPAN_S = 10_000.0
 """Largest duration of a run: almost three hours. Beyond it the stamps are wrong."""
 
 
-class Judge(Protocol):
+class DriveJudge(Protocol):
     """A state estimator with fixed parameters, started anew for each run."""
 
     name: str

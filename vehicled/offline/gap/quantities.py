@@ -9,7 +9,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from vehicled.offline.gap.errors import GapError
-from vehicled.offline.recordings.recording import Array, Times, Truth, seconds
+from vehicled.offline.recordings.recording import Array, RecordedTruth, Times, seconds
 from vehicled.offline.recordings.smoothing import wrapped
 
 RATE_HZ = 15.0
@@ -56,7 +56,7 @@ class Speeds(Struct, frozen=True):
     judged_mps: Array
 
 
-class Measured(Struct, frozen=True):
+class MeasuredRun(Struct, frozen=True):
     """The quantities of one run, and what part of it they were computed from."""
 
     values: dict[str, float]
@@ -68,7 +68,7 @@ class Measured(Struct, frozen=True):
     speeds: Speeds | None = None
 
 
-def measure(truth: Truth, track: JudgeTrack, span_ns: tuple[int, int] | None = None) -> Measured:
+def measure(truth: RecordedTruth, track: JudgeTrack, span_ns: tuple[int, int] | None = None) -> MeasuredRun:
     """Return the quantities of a run over the longest stretch without gaps in truth or estimate.
 
     ``span_ns`` limits it to the time in which the vehicle drove. Raises :class:`GapError` if there is no such stretch.
@@ -102,7 +102,7 @@ def measure(truth: Truth, track: JudgeTrack, span_ns: tuple[int, int] | None = N
         "nis": _mean_nis(track, origin_ns, start, end),
     }
     whole = max(float(at[-1] - at[0]), end - start)
-    return Measured(values, end - start, (end - start) / whole, Speeds(grid - start, true_speed, estimated_speed))
+    return MeasuredRun(values, end - start, (end - start) / whole, Speeds(grid - start, true_speed, estimated_speed))
 
 
 def flatness(signal: Array) -> float:

@@ -16,14 +16,14 @@ from msgspec import Struct, field
 from vehicled.core.messages import ActuatorCommand, GnssFix, Message
 from vehicled.log.errors import LogError
 from vehicled.offline.gap.errors import GapError
-from vehicled.offline.gap.judges import Judge, driven_ns
+from vehicled.offline.gap.judges import DriveJudge, driven_ns
 from vehicled.offline.gap.making import make_judge
-from vehicled.offline.gap.quantities import Measured, measure
+from vehicled.offline.gap.quantities import MeasuredRun, measure
 from vehicled.offline.recordings import mcap
 from vehicled.offline.recordings.art import ALTERNATIVES
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.foreign.importing import import_log
-from vehicled.offline.recordings.loading import Source, known_kinds, sources
+from vehicled.offline.recordings.loading import RecordingSource, known_kinds, sources
 from vehicled.offline.recordings.recording import Recording, seconds
 from vehicled.profile import load_profile
 from vehicled.profile.problems import ProfileError
@@ -38,7 +38,7 @@ _CONTINUOUS_S = 10.0
 """Messages of a type further apart are events, which have no rate."""
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class JudgingTask(Struct, frozen=True, kw_only=True):
     """Instructions for judging runs; the same for every set."""
 
     judge: str = "ekf4"
@@ -69,7 +69,7 @@ class JudgedRun(Struct, frozen=True, kw_only=True):
     name: str
     path: str
     manoeuvre: str
-    measured: Measured
+    measured: MeasuredRun
     truth_hz: float
     rates_hz: dict[str, float]
     """Rate of each type of input."""
@@ -86,7 +86,7 @@ class RunSet(Struct, frozen=True):
     """Reason by file."""
 
 
-def find(paths: Sequence[str | os.PathLike[str]], task: Task) -> list[RunFile]:
+def find(paths: Sequence[str | os.PathLike[str]], task: JudgingTask) -> list[RunFile]:
     """Return the runs in files and folders. Raises :class:`GapError` and RecordingError."""
     known_kinds(task.kinds)
     found: dict[str, RunFile] = {}
@@ -96,7 +96,7 @@ def find(paths: Sequence[str | os.PathLike[str]], task: Task) -> list[RunFile]:
     return list(found.values())
 
 
-def _mapped(path: Path, task: Task) -> Iterable[RunFile]:
+def _mapped(path: Path, task: JudgingTask) -> Iterable[RunFile]:
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix.lower() in CSV)
     if not path.exists():
         raise RecordingError(f"{path}: there is no such file or folder; name one that holds runs")
@@ -106,7 +106,7 @@ def _mapped(path: Path, task: Task) -> Iterable[RunFile]:
         yield RunFile(file.stem, str(file), _folder(file, path), ())
 
 
-def _read_as_they_are(path: Path, task: Task) -> Iterable[RunFile]:
+def _read_as_they_are(path: Path, task: JudgingTask) -> Iterable[RunFile]:
     found = sources(path)
     if task.kinds and not any(set(source.kinds) & set(task.kinds) for source in found):
         there = sorted({kind for source in found for kind in source.kinds})
@@ -128,7 +128,7 @@ def _folder(file: Path, root: Path) -> str:
 def judge_set(
     label: str,
     files: Sequence[RunFile],
-    task: Task,
+    task: JudgingTask,
     *,
     jobs: int = 1,
     progress: Callable[[str], None] = lambda _: None,
@@ -157,7 +157,7 @@ def _collect(
         progress(f"{result.label}: {number} of {total} runs judged")
 
 
-def _judge_file(file: RunFile, task: Task) -> JudgedRun | str:
+def _judge_file(file: RunFile, task: JudgingTask) -> JudgedRun | str:
     """Return the judged run, or why it cannot be judged."""
     try:
         vehicle = load_profile(task.profile).vehicle if task.profile else None
@@ -167,7 +167,7 @@ def _judge_file(file: RunFile, task: Task) -> JudgedRun | str:
         return str(error).removeprefix(f"{file.path}: ")
 
 
-def judge_run(recording: Recording, judge: Judge, manoeuvre: str | None = None) -> JudgedRun:
+def judge_run(recording: Recording, judge: DriveJudge, manoeuvre: str | None = None) -> JudgedRun:
     """Judge one run. Its manoeuvre is by default the course in its log. Raises :class:`GapError`."""
     track = judge.track(recording)
     if not np.isfinite(track.speed_mps).any():
@@ -201,9 +201,9 @@ def _truth_sigmas(recording: Recording) -> dict[str, float]:
     return {name: value for name, value in sigmas.items() if value > 0.0}
 
 
-def _load(file: RunFile, task: Task) -> Recording:
+def _load(file: RunFile, task: JudgingTask) -> Recording:
     if file.kinds:
-        source: Source = next(each for each in sources(file.path) if set(file.kinds) & set(each.kinds))
+        source: RecordingSource = next(each for each in sources(file.path) if set(file.kinds) & set(each.kinds))
         found = source.load(file.kinds)
         if not found:
             kind = next(each.kind for each in source.load(None))
@@ -215,7 +215,7 @@ def _load(file: RunFile, task: Task) -> Recording:
         return mcap.load(log, file.name)
 
 
-def _manoeuvre(file: RunFile, task: Task) -> str | None:
+def _manoeuvre(file: RunFile, task: JudgingTask) -> str | None:
     """Return the manoeuvre by the patterns, else by the folder; None: by the log."""
     if not task.manoeuvres:
         return file.folder or None

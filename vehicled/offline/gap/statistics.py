@@ -50,7 +50,7 @@ def mmd(a: Array, b: Array) -> float:
 DISTANCES: dict[str, Distance] = {"wasserstein": wasserstein, "energy": energy, "mmd": mmd}
 
 
-class Spread(Struct, frozen=True):
+class DistanceSpread(Struct, frozen=True):
     """Median and central 95 % of a distance over resamples; NaN where it cannot be resampled."""
 
     median: float = nan
@@ -58,7 +58,7 @@ class Spread(Struct, frozen=True):
     high: float = nan
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class SetComparison(Struct, frozen=True, kw_only=True):
     """One set of simulated runs against the real ones."""
 
     real: int
@@ -68,9 +68,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
     """Distance by quantity: the published W1 and W2 for E and S."""
     total: float
     """Mean of the distances: VEPD for E and S."""
-    interval: Spread
+    interval: DistanceSpread
     """Over bootstrap resamples of the runs of both sets."""
-    floor: Spread
+    floor: DistanceSpread
     """Over random halves of the real runs, each against the other: what real runs differ by among themselves."""
     p: float
     """Part of random relabellings of all runs that are at least as far apart; NaN where there are too few runs."""
@@ -96,7 +96,7 @@ def compare(
     simulated_groups: Sequence[str] | None = None,
     distance: str = "wasserstein",
     resamples: int = RESAMPLES,
-) -> Comparison:
+) -> SetComparison:
     """Compare sets (n, q) and (m, q) of the quantities ``names``. The groups are the manoeuvres of the runs.
 
     The same input gives the same output: resamples are drawn from a fixed seed.
@@ -111,7 +111,7 @@ def compare(
     whole = total(real, simulated)
     left = [total(np.delete(real, k, axis=0), simulated) for k in range(len(real))] if len(real) > 1 else []
     null = _relabelled(real, simulated, groups_a, groups_b, total, resamples)
-    return Comparison(
+    return SetComparison(
         real=len(real),
         simulated=len(simulated),
         distances={name: apart(real[:, k], simulated[:, k]) for k, name in enumerate(names)},
@@ -126,10 +126,10 @@ def compare(
     )
 
 
-def split_half(real: Array, groups: NDArray[np.str_], total: Callable[[Array, Array], float], resamples: int) -> Spread:
+def split_half(real: Array, groups: NDArray[np.str_], total: Callable[[Array, Array], float], resamples: int) -> DistanceSpread:
     """Return the distance between random halves of the real runs; each manoeuvre is halved."""
     if len(real) < ENOUGH_REAL:
-        return Spread()
+        return DistanceSpread()
     random = np.random.default_rng(1)
     found = []
     for _ in range(resamples):
@@ -182,9 +182,9 @@ def _bootstrap(
     simulated_groups: NDArray[np.str_],
     total: Callable[[Array, Array], float],
     resamples: int,
-) -> Spread:
+) -> DistanceSpread:
     if len(real) < 2 or len(simulated) < 2:
-        return Spread()
+        return DistanceSpread()
     random = np.random.default_rng(3)
 
     def drawn(groups: NDArray[np.str_]) -> NDArray[np.intp]:
@@ -194,9 +194,9 @@ def _bootstrap(
     return _spread([total(real[drawn(real_groups)], simulated[drawn(simulated_groups)]) for _ in range(resamples)])
 
 
-def _spread(values: Sequence[float]) -> Spread:
+def _spread(values: Sequence[float]) -> DistanceSpread:
     if not values or not all(map(isfinite, values)):
-        return Spread()
+        return DistanceSpread()
     outside = 0.5 * (1.0 - CONFIDENCE)
     low, median, high = np.quantile(values, (outside, 0.5, 1.0 - outside))
-    return Spread(float(median), float(low), float(high))
+    return DistanceSpread(float(median), float(low), float(high))

@@ -16,9 +16,9 @@ from vehicled.offline.learning.errors import LearningError
 from vehicled.offline.learning.exploring import REFERENCE
 from vehicled.offline.learning.policy_file import write_policy
 from vehicled.offline.learning.recorder import TYPES, StepRecorder
-from vehicled.offline.learning.training import Epoch, Trained, TrainingSpec, train
-from vehicled.offline.studies.conduct import Request
-from vehicled.offline.studies.specification import Settings
+from vehicled.offline.learning.training import Trained, TrainingEpoch, TrainingSpec, train
+from vehicled.offline.studies.conduct import RunRequest
+from vehicled.offline.studies.specification import RunSettings
 from vehicled.profile.plugins import absolute
 from vehicled.profile.problems import Problem
 from vehicled.profile.toml_text import assignment, parse_override
@@ -56,16 +56,16 @@ class Collected(NamedTuple):
     data: Dataset
 
 
-def requests(spec: DriveSpec, seeds: int, folder: Path) -> list[Request]:
+def requests(spec: DriveSpec, seeds: int, folder: Path) -> list[RunRequest]:
     """Return the drives of the expert on every course with every seed; each leaves its log in the folder."""
     drives = [(course, spec.seed + number) for course in spec.courses for number in range(seeds)]
     overrides = dict(parse_overrides(spec.overrides))
     return [
-        Request(
+        RunRequest(
             key=f"{Path(course).stem}_{seed}",
             number=number,
             levels={"course": course, "seed": seed},
-            settings=Settings(
+            settings=RunSettings(
                 profile=spec.profile, course=course, seed=seed, duration_s=spec.duration_s,
                 controller=REFERENCE if spec.disturbance_rad else spec.controller,
                 overrides=overrides | dict(parse_overrides(_of_drive(spec, spec.controller, course, seed))),
@@ -146,7 +146,7 @@ def dagger(
     drives: int,
     *,
     on_drive: Callable[[DaggerRound], None],
-    on_epoch: Callable[[Epoch], None] | None = None,
+    on_epoch: Callable[[TrainingEpoch], None] | None = None,
 ) -> tuple[Trained, Dataset]:
     """Return a network trained on the data and on ``drives`` more of its own, corrected by the expert, and all the data.
 

@@ -37,7 +37,7 @@ EXPERT_LEVELS = (ControlLevel.PRIMARY,)
 DRIVEN = (Mode.AUTO, Mode.TELEOP)
 
 
-class Row(Struct, frozen=True):
+class StepRow(Struct, frozen=True):
     """One control step."""
 
     t_s: float
@@ -84,7 +84,7 @@ class StepRecorder:
     ) -> None:
         """``period_s``: least time between two rows. ``expert``: controller that says what it would have done instead of what was
         done; empty for what was done."""
-        self.rows: list[Row] = []
+        self.rows: list[StepRow] = []
         self.far = 0
         """Rows left out because the vehicle was elsewhere."""
         self._profile, self._course = profile, course
@@ -197,7 +197,9 @@ class StepRecorder:
         self._kept_ns = t_ns
         turned = copysign(1.0, follower.tracker.direction)
         steering = turned * follower.vehicle.steering.command(wheel_rad)
-        self.rows.append(Row((t_ns - self._start_ns) * 1e-9, follower.features.tolist(), throttle, steering, turned * wheel_rad))
+        self.rows.append(
+            StepRow((t_ns - self._start_ns) * 1e-9, follower.features.tolist(), throttle, steering, turned * wheel_rad)
+        )
 
 
 def _expert(name: str, profile: Profile, course: Course, period_s: float) -> Controller:
@@ -208,7 +210,7 @@ def _expert(name: str, profile: Profile, course: Course, period_s: float) -> Con
     return made
 
 
-def columns(rows: Sequence[Row], width: int) -> dict[str, Array]:
+def columns(rows: Sequence[StepRow], width: int) -> dict[str, Array]:
     """Return the rows as arrays: ``t_s`` (n,), ``features`` (n, width), ``throttle``, ``steering``, ``wheel_angle_rad`` (n,)."""
     return {
         "t_s": np.array([row.t_s for row in rows]),

@@ -40,7 +40,7 @@ class TrainingSpec(Struct, frozen=True, kw_only=True):
     """``numpy`` needs no further package."""
 
 
-class Epoch(Struct, frozen=True):
+class TrainingEpoch(Struct, frozen=True):
     """Errors after one epoch: mean squares over the scaled commands."""
 
     number: int
@@ -53,7 +53,7 @@ class Trained(Struct, frozen=True, kw_only=True):
     """A trained network and how good it is."""
 
     layers: list[Layer]
-    curve: list[Epoch]
+    curve: list[TrainingEpoch]
     description: PolicyDescription
     held_back: list[str]
     """Names of the drives that it was judged by."""
@@ -86,7 +86,7 @@ class Scaling(Struct, frozen=True):
         return (values - self.mean) / self.spread
 
 
-def train(data: Dataset, spec: TrainingSpec, progress: Callable[[Epoch], None] | None = None) -> Trained:
+def train(data: Dataset, spec: TrainingSpec, progress: Callable[[TrainingEpoch], None] | None = None) -> Trained:
     """Return a network that imitates the commands of the data. Raises :class:`LearningError`."""
     X, Y = data.features, np.column_stack([_command(data, name) for name in spec.commands])
     if len(X) < LEAST_ROWS:
@@ -102,11 +102,11 @@ def train(data: Dataset, spec: TrainingSpec, progress: Callable[[Epoch], None] |
     inputs, outputs = Scaling.of(X[~judged], on=spec.scaling), Scaling.of(Y[~judged], on=spec.scaling)
     x, y = inputs.apply(X), outputs.apply(Y)
     epochs = _EPOCHS[spec.library](spec, x[~judged], y[~judged])
-    curve: list[Epoch] = []
+    curve: list[TrainingEpoch] = []
     weights: list[Layer] = []
     for number, (error, weights) in enumerate(epochs, 1):
         validation = float(((forward(weights, x[judged]) - y[judged]) ** 2).mean()) if judged.any() else float("nan")
-        curve.append(Epoch(number, error, validation))
+        curve.append(TrainingEpoch(number, error, validation))
         if progress is not None:
             progress(curve[-1])
     if not all(np.isfinite(layer.weights).all() and np.isfinite(layer.bias).all() for layer in weights):
@@ -147,7 +147,7 @@ def _held_back(data: Dataset, spec: TrainingSpec) -> list[int]:
     return sorted(int(index) for index in np.random.default_rng(spec.seed).permutation(drives)[:count])
 
 
-def _described(data: Dataset, spec: TrainingSpec, last: Epoch, rms: dict[str, float]) -> PolicyDescription:
+def _described(data: Dataset, spec: TrainingSpec, last: TrainingEpoch, rms: dict[str, float]) -> PolicyDescription:
     meaning = data.meaning
     experts = sorted({drive.expert or drive.driver for drive in meaning.drives} - {""})
     library = "scikit-learn" if spec.library == "sklearn" else spec.library

@@ -14,8 +14,8 @@ from vehicled.core.messages import CarrierSolution, HeadingKind, Message
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings import messages, smoothing, table
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Array, Poses, Recording, Times, Truth, arrival_ns
-from vehicled.offline.recordings.table import Table
+from vehicled.offline.recordings.recording import Array, Poses, RecordedTruth, Recording, Times, arrival_ns
+from vehicled.offline.recordings.table import CsvTable
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
 
@@ -68,7 +68,7 @@ def read(file: Path, name: str, kinds: Collection[str] | None = None, vehicle: V
     return reader(table.read(file), name, vehicle or load_profile("art").vehicle, wanted)
 
 
-Reader = Callable[[Table, str, Vehicle, Callable[[str], bool]], list[Recording]]
+Reader = Callable[[CsvTable, str, Vehicle, Callable[[str], bool]], list[Recording]]
 
 
 def reader_of(file: Path) -> Reader | None:
@@ -87,7 +87,7 @@ def reader_of(file: Path) -> Reader | None:
     return None
 
 
-def _mocap(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
+def _mocap(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
     if not wanted("mocap"):
         return []
     t_s = table.times_s(rows, "time_s")
@@ -107,14 +107,14 @@ def _mocap(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], boo
     ]
     published = Poses(rows.columns.get("ekf_x_m"), rows.columns.get("ekf_y_m"))
     arm = BODY_LEVER_ARM_M
-    truth = Truth(t_ns, *_axle(x, y, yaw, arm), yaw, np.hypot(vx, vy))
+    truth = RecordedTruth(t_ns, *_axle(x, y, yaw, arm), yaw, np.hypot(vx, vy))
     raw = _axle(noisy_x, noisy_y, yaw, arm)
     if published.x_m is not None and published.y_m is not None:
         published = Poses(*_axle(published.x_m, published.y_m, yaw, arm))
     return [_recording(rows, name, "mocap", vehicle, inputs, truth, raw, published, BODY_LEVER_ARM_M)]
 
 
-def _outdoor(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
+def _outdoor(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
     t_s = table.times_s(rows, "time_nominal_s")
     t_ns = messages.stamps_ns(t_s)
     rtk_x, rtk_y, gps_x, gps_y = (rows[c] for c in ("rtk_x_m", "rtk_y_m", "gps_x_m", "gps_y_m"))
@@ -148,7 +148,7 @@ def _outdoor(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], b
     return made
 
 
-def _path(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
+def _path(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
     x, y, heading = rows["x_m"], rows["y_m"], rows["heading_rad"]
     simulated = _is_simulated(y)
     kind = "path_sim" if simulated else "path"
@@ -159,7 +159,7 @@ def _path(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool
     sigma_m = EXACT_SIGMA_M if simulated else RTK_SIGMA_M
     truth = truth_of_rtk(t_s, t_ns, x, y, np.unwrap(heading))
     if simulated:
-        truth = Truth(t_ns, x, y, np.unwrap(heading), truth.speed_mps)
+        truth = RecordedTruth(t_ns, x, y, np.unwrap(heading), truth.speed_mps)
     inputs: list[Message] = [
         *messages.headings(t_ns, heading, np.nan, HeadingKind.INERTIAL),
         *messages.rates(t_ns, np.unwrap(heading)),
@@ -171,7 +171,7 @@ def _path(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool
     return [_recording(rows, name, kind, vehicle, inputs, truth, (x, y), published)]
 
 
-def _ramp(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
+def _ramp(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
     if not wanted("ramp"):
         return []
     t_s = table.times_s(rows, "time_s")
@@ -180,7 +180,7 @@ def _ramp(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool
     return [_captured(rows, name, "ramp", vehicle, t_s, (axle_x, axle_y, yaw), (rows["x_m"], rows["y_m"]), MARKER_LEVER_ARM_M)]
 
 
-def _acceleration(rows: Table, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
+def _acceleration(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[[str], bool]) -> list[Recording]:
     if not wanted("acceleration"):
         return []
     t_s = table.times_s(rows, "time_s")
@@ -203,7 +203,7 @@ KINDS: dict[Reader, tuple[str, ...]] = {
 
 
 def _captured(
-    rows: Table,
+    rows: CsvTable,
     name: str,
     kind: str,
     vehicle: Vehicle,
@@ -229,7 +229,7 @@ def _captured(
         *messages.fixes(t_ns, raw_x, raw_y, given, LOT_17, CarrierSolution.FIXED, EXACT_SIGMA_M),
         *messages.commands(order_ns, orders["throttle_cmd"], orders["steering_cmd"], vehicle),
     ]
-    truth = Truth(t_ns, x, y, yaw, speed[every])
+    truth = RecordedTruth(t_ns, x, y, yaw, speed[every])
     return _recording(rows, name, kind, vehicle, inputs, truth, (raw_x, raw_y), Poses(), lever_arm_m)
 
 
@@ -239,12 +239,12 @@ def _axle(x_m: Array, y_m: Array, yaw_rad: Array, lever_arm_m: tuple[float, floa
 
 
 def _recording(
-    rows: Table,
+    rows: CsvTable,
     name: str,
     kind: str,
     vehicle: Vehicle,
     inputs: Sequence[Message],
-    truth: Truth,
+    truth: RecordedTruth,
     raw_m: tuple[Array, Array],
     published: Poses,
     lever_arm_m: tuple[float, float, float] = (0.0, 0.0, 0.0),
@@ -265,13 +265,13 @@ def _recording(
     )
 
 
-def truth_of_rtk(t_s: Array, t_ns: Times, x: Array, y: Array, gyro: Array | None) -> Truth:
+def truth_of_rtk(t_s: Array, t_ns: Times, x: Array, y: Array, gyro: Array | None) -> RecordedTruth:
     """RTK where it was current, and what its track says of speed and heading."""
     current = smoothing.is_current(x, y)
     vx, vy = smoothing.velocity(t_s, x, y, current)
     course = smoothing.course_rad(vx, vy)
     yaw = course if gyro is None else smoothing.true_yaw(t_s, gyro, course)
-    return Truth(t_ns, np.where(current, x, np.nan), np.where(current, y, np.nan), yaw, np.hypot(vx, vy))
+    return RecordedTruth(t_ns, np.where(current, x, np.nan), np.where(current, y, np.nan), yaw, np.hypot(vx, vy))
 
 
 def _standing(x: Array, y: Array, throttle: Array) -> NDArray[np.bool_]:

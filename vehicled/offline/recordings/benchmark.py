@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.planar.estimator import Planar
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.loading import Source, known_kinds, sources
+from vehicled.offline.recordings.loading import RecordingSource, known_kinds, sources
 from vehicled.offline.recordings.outages import withheld
 from vehicled.offline.recordings.recording import Recording, Track
 from vehicled.offline.recordings.runner import make_estimator, make_identifier, parameters, run
@@ -24,7 +24,7 @@ OUTAGE_EVERY_S = 15.0
 RTK_KINDS = ("rtk", "path")
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class BenchmarkTask(Struct, frozen=True, kw_only=True):
     """One estimator run of the benchmark."""
 
     estimator: str
@@ -47,7 +47,7 @@ def default_identifier() -> str | None:
     return next(iter(names("identifier")), None)
 
 
-def chosen(path: str, task: Task, vehicle: Vehicle | None = None) -> list[Source]:
+def chosen(path: str, task: BenchmarkTask, vehicle: Vehicle | None = None) -> list[RecordingSource]:
     """Sources of a path that the task may want. Raises :class:`RecordingError` when none is left, saying why."""
     known_kinds(task.kinds)
     found = sources(path, vehicle)
@@ -63,7 +63,7 @@ def chosen(path: str, task: Task, vehicle: Vehicle | None = None) -> list[Source
 
 
 def run_all(
-    found: Sequence[Source], task: Task, tell: Callable[[str], None] = lambda _: None
+    found: Sequence[RecordingSource], task: BenchmarkTask, tell: Callable[[str], None] = lambda _: None
 ) -> Iterator[tuple[Recording, Track, Score]]:
     """Run and judge one recording after the other; ``tell`` hears which one is next. Raises what loading and running raise."""
     kinds: Collection[str] | None = task.kinds or None
@@ -77,7 +77,7 @@ def run_all(
 
 
 def _run_calibrated(
-    recordings: Sequence[Recording], task: Task, tell: Callable[[str], None]
+    recordings: Sequence[Recording], task: BenchmarkTask, tell: Callable[[str], None]
 ) -> Iterator[tuple[Recording, Track, Score]]:
     if task.estimator != "planar":
         raise RecordingError(f"--calibrated: only planar has constants to find in other drives, not {task.estimator}")
@@ -95,7 +95,7 @@ def _run_calibrated(
                 yield known, *judge(known, task, structs.asdict(fitted))
 
 
-def judge(recording: Recording, task: Task, constants: Mapping[str, Any] | None = None) -> tuple[Track, Score]:
+def judge(recording: Recording, task: BenchmarkTask, constants: Mapping[str, Any] | None = None) -> tuple[Track, Score]:
     """Run one recording and judge it. Outages are judged in a second run, in which RTK is withheld.
 
     ``constants`` are parameters of the estimator, in place of those of the task.
@@ -108,7 +108,7 @@ def judge(recording: Recording, task: Task, constants: Mapping[str, Any] | None 
     return track, score(recording, track, task.estimator, bridged)
 
 
-def _run(recording: Recording, task: Task, constants: Mapping[str, Any] | None) -> Track:
+def _run(recording: Recording, task: BenchmarkTask, constants: Mapping[str, Any] | None) -> Track:
     estimator = make_estimator(task.estimator, constants or task.overrides, recording)
     identifier = make_identifier(task.identifier, task.overrides, recording)
     return run(recording, estimator, identifier, period_ns=task.period_ns, ahead_of=ahead_of(recording))

@@ -14,7 +14,7 @@ from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import KINDS, Recording
 
 
-class Source(Struct, frozen=True):
+class RecordingSource(Struct, frozen=True):
     """A file, or a bag's folder, that holds recordings. ``load`` takes the wanted kinds, None for all of them."""
 
     name: str
@@ -23,7 +23,7 @@ class Source(Struct, frozen=True):
     load: Callable[[Collection[str] | None], list[Recording]]
 
 
-def sources(path: str | os.PathLike[str], vehicle: Vehicle | None = None) -> list[Source]:
+def sources(path: str | os.PathLike[str], vehicle: Vehicle | None = None) -> list[RecordingSource]:
     """Return the recordings at a path, sorted by name. ``vehicle`` is assumed for recordings that name none.
 
     Raises :class:`RecordingError` if there are none.
@@ -65,20 +65,24 @@ def known_kinds(kinds: Collection[str]) -> None:
             raise RecordingError(f"unknown kind {kind!r}: there are {', '.join(KINDS)}")
 
 
-def _source(file: Path, name: str, vehicle: Vehicle | None) -> Source | None:
+def _source(file: Path, name: str, vehicle: Vehicle | None) -> RecordingSource | None:
     suffix = file.suffix.lower()
     if suffix == ".csv":
         reader = art.reader_of(file)
-        return None if reader is None else Source(name, file, art.KINDS[reader], partial(art.read, file, name, vehicle=vehicle))
+        return (
+            None
+            if reader is None
+            else RecordingSource(name, file, art.KINDS[reader], partial(art.read, file, name, vehicle=vehicle))
+        )
     if suffix == ".mcap" and file.is_file():
         from vehicled.offline.recordings import mcap
 
         if mcap.is_ours(file):
             # A later part of a rotated log belongs to the first, where that is there.
             first = file.with_name(re.sub(r"_part\d+\.mcap$", ".mcap", file.name))
-            return None if first != file and first.is_file() else Source(name, file, ("log",), partial(_log, file, name))
+            return None if first != file and first.is_file() else RecordingSource(name, file, ("log",), partial(_log, file, name))
     if suffix in (".bag", ".mcap", ".db3") or _is_bag_folder(file):
-        return Source(name, file, ("rosbag",), partial(_bag, file, name, vehicle))
+        return RecordingSource(name, file, ("rosbag",), partial(_bag, file, name, vehicle))
     return None
 
 

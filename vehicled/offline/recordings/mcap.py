@@ -25,7 +25,7 @@ from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import UNKNOWN_COURSE, Array, Poses, Recording, Times, Truth, seconds
+from vehicled.offline.recordings.recording import UNKNOWN_COURSE, Array, Poses, RecordedTruth, Recording, Times, seconds
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import datum_of
 from vehicled.profile import parse
@@ -111,7 +111,7 @@ def _thinned(estimates: list[StateEstimate]) -> list[StateEstimate]:
     return kept
 
 
-def _told(steps_ns: Times, truths: list[GroundTruth]) -> Truth:
+def _told(steps_ns: Times, truths: list[GroundTruth]) -> RecordedTruth:
     t_s = np.array([m.t_ns for m in truths]) * 1e-9
     at = seconds(steps_ns)
 
@@ -119,7 +119,7 @@ def _told(steps_ns: Times, truths: list[GroundTruth]) -> Truth:
         values = np.array([getattr(m, name) for m in truths], dtype=np.float64)
         return track_truth.between(at, t_s, np.unwrap(values) if name == "yaw_rad" else values)
 
-    return Truth(steps_ns, column("x_m"), column("y_m"), column("yaw_rad"), column("speed_mps"))
+    return RecordedTruth(steps_ns, column("x_m"), column("y_m"), column("yaw_rad"), column("speed_mps"))
 
 
 def _sigma(truths: list[GroundTruth]) -> tuple[float, float, float]:

@@ -18,7 +18,7 @@ SETTLE_S = 1.0
 """Time before the start for which the wheel is simulated, so that it has slewed to its true angle."""
 
 
-class Commands(Struct, frozen=True):
+class RecordedCommands(Struct, frozen=True):
     """Recorded commands as columns, in order of time."""
 
     t_ns: Times
@@ -27,7 +27,7 @@ class Commands(Struct, frozen=True):
     steering: Array
 
     @classmethod
-    def of(cls, messages: Sequence[object]) -> "Commands":
+    def of(cls, messages: Sequence[object]) -> "RecordedCommands":
         """The commands among messages."""
         found = sorted((m for m in messages if isinstance(m, ActuatorCommand)), key=lambda m: m.t_ns)
         return cls(
@@ -72,7 +72,9 @@ def _numbers(vehicle: Vehicle) -> tuple[float, ...]:
     )  # fmt: skip
 
 
-def predict(vehicles: Sequence[Vehicle], commands: Commands, t_ns: Times, start: Array, horizon_s: Array, steps: int = 50) -> Array:
+def predict(
+    vehicles: Sequence[Vehicle], commands: RecordedCommands, t_ns: Times, start: Array, horizon_s: Array, steps: int = 50
+) -> Array:
     """States (n, 4) over (x, y, yaw, speed) that follow ``horizon_s`` (n,) after the states ``start`` (n, 4) at ``t_ns`` (n,).
 
     ``vehicles`` (n) is what is believed at each start; the commands are those that were given before and after it. Speed is

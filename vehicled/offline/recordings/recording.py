@@ -55,7 +55,7 @@ def arrival_ns(message: Message) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class RecordedTruth:
     """The rear axle as it was, or NaN where nobody knows. ``yaw_rad`` is not wrapped to any range."""
 
     t_ns: Times
@@ -93,7 +93,7 @@ class Recording:
     """Measurements and commands in order of arrival."""
     steps_ns: Sequence[int]
     """Times at which the estimate is judged: the rows of the recording."""
-    truth: Truth
+    truth: RecordedTruth
     """Ground truth at ``steps_ns``."""
     raw_x_m: Array
     """Measured position in force at ``steps_ns``, held between fixes."""

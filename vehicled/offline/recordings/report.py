@@ -5,7 +5,7 @@ from math import degrees, isfinite, nan, sqrt
 
 from msgspec import Struct
 
-from vehicled.offline.recordings.scores import Score, Spread
+from vehicled.offline.recordings.scores import ErrorSpread, Score
 
 Figure = Callable[[Score], float | None]
 """One number of a score; None where it is not known."""
@@ -155,7 +155,7 @@ def _bridged(scores: Sequence[Score]) -> list[float]:
     return [bridge.error_m for score in scores for bridge in score.bridges]
 
 
-def _pooled(spreads: Sequence[Spread | None]) -> float | None:
+def _pooled(spreads: Sequence[ErrorSpread | None]) -> float | None:
     known = [spread for spread in spreads if spread is not None]
     count = sum(spread.count for spread in known)
     return sqrt(sum(spread.rms * spread.rms * spread.count for spread in known) / count) if count else None

@@ -34,7 +34,7 @@ from vehicled.core.messages import (
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Poses, Recording, Times, Truth, arrival_ns, seconds
+from vehicled.offline.recordings.recording import Poses, RecordedTruth, Recording, Times, arrival_ns, seconds
 from vehicled.offline.recordings.smoothing import wrapped
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
@@ -271,7 +271,7 @@ def _yaw(q: Any) -> float:
     return atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
 
 
-def _published(odometry: Any, steps_ns: Times, truth: Truth) -> Poses:
+def _published(odometry: Any, steps_ns: Times, truth: RecordedTruth) -> Poses:
     """Odometry at steps, turned and moved as a whole onto the truth: its frame is its own, so what counts is its shape."""
     if len(odometry) < 2:
         return Poses()

@@ -77,10 +77,10 @@ def run(
     ``period_ns`` the estimator is also stepped at that period in between. What the identifier tells is handed to the estimator.
     At steps ``ahead_of`` the estimator is stepped once more before it is given the positions of that step: its prediction of them.
     """
-    return _Run(recording, estimator, identifier, frozenset(ahead_of)).track(period_ns)
+    return _Pass(recording, estimator, identifier, frozenset(ahead_of)).track(period_ns)
 
 
-class _Run:
+class _Pass:
     """One pass over the inputs."""
 
     def __init__(self, recording: Recording, estimator: Estimator, identifier: Identifier | None, ahead_of: frozenset[int]) -> None:

@@ -10,8 +10,8 @@ from vehicled.core.messages import Heading
 from vehicled.offline.recordings import least_squares, smoothing
 from vehicled.offline.recordings.least_squares import SteeringFit
 from vehicled.offline.recordings.outages import Outage, outages
-from vehicled.offline.recordings.prediction import Commands, predict
-from vehicled.offline.recordings.recording import Array, Poses, Recording, Times, Track, Truth, seconds
+from vehicled.offline.recordings.prediction import RecordedCommands, predict
+from vehicled.offline.recordings.recording import Array, Poses, RecordedTruth, Recording, Times, Track, seconds
 from vehicled.offline.recordings.smoothing import wrapped
 
 HORIZON_NS = 1_000_000_000
@@ -23,7 +23,7 @@ MATCH_NS = 60_000_000
 """A prediction ends at the row nearest to its horizon; without one this near there is no truth for it."""
 
 
-class Spread(Struct, frozen=True, kw_only=True):
+class ErrorSpread(Struct, frozen=True, kw_only=True):
     """Statistics of errors. NaN without any."""
 
     mean: float
@@ -32,7 +32,7 @@ class Spread(Struct, frozen=True, kw_only=True):
     count: int
 
     @classmethod
-    def of(cls, errors: Array) -> "Spread":
+    def of(cls, errors: Array) -> "ErrorSpread":
         """Statistics of the absolute values of the finite values."""
         e = np.abs(errors[np.isfinite(errors)])
         if not len(e):
@@ -40,12 +40,12 @@ class Spread(Struct, frozen=True, kw_only=True):
         return cls(mean=float(e.mean()), rms=float(np.sqrt((e * e).mean())), max=float(e.max()), count=len(e))
 
 
-class Errors(Struct, frozen=True, kw_only=True):
+class PoseErrors(Struct, frozen=True, kw_only=True):
     """Errors of one source of poses: the estimate, the measurement or the published filter. None: it says nothing of the kind."""
 
-    position_m: Spread | None = None
-    heading_rad: Spread | None = None
-    speed_mps: Spread | None = None
+    position_m: ErrorSpread | None = None
+    heading_rad: ErrorSpread | None = None
+    speed_mps: ErrorSpread | None = None
 
 
 class Bridge(Struct, frozen=True, kw_only=True):
@@ -75,17 +75,17 @@ class Score(Struct, frozen=True, kw_only=True):
     duration_s: float
     known: float
     """Share of the rows that could be judged, measurement known, for which the estimator gave a position."""
-    estimate: Errors
-    raw: Errors
-    published: Errors
+    estimate: PoseErrors
+    raw: PoseErrors
+    published: PoseErrors
     beyond: Beyond | None = None
-    steady_speed_mps: Spread | None = None
+    steady_speed_mps: ErrorSpread | None = None
     """Speed error of the estimate, without rows whose true speed is disturbed by a jump of the receiver."""
     bridges: list[Bridge] = field(default_factory=list)
-    ahead_position_m: Spread | None = None
+    ahead_position_m: ErrorSpread | None = None
     """One-second open-loop prediction, by what was identified until its start."""
-    ahead_yaw_rad: Spread | None = None
-    ahead_turn_rad: Spread | None = None
+    ahead_yaw_rad: ErrorSpread | None = None
+    ahead_turn_rad: ErrorSpread | None = None
     """The same of the change of yaw within that second: what remains when the heading at the start is forgiven."""
     identified: SteeringFit | None = None
     """Steering at the end of the drive; ``r2`` is NaN. None where nothing was identified."""
@@ -151,7 +151,7 @@ def ahead_errors(recording: Recording, track: Track, horizon_ns: int = HORIZON_N
         return position, yaw, turn
     state = np.stack([track.x_m, track.y_m, track.yaw_rad, track.speed_mps], axis=1)[starts]
     vehicles = [track.vehicles[k] for k in starts.tolist()]
-    found = predict(vehicles, Commands.of(recording.inputs), truth.t_ns[starts], state, seconds(lasts_ns[starts]))
+    found = predict(vehicles, RecordedCommands.of(recording.inputs), truth.t_ns[starts], state, seconds(lasts_ns[starts]))
     goal = end[starts]
     position[starts] = np.hypot(found[:, 0] - truth.x_m[goal], found[:, 1] - truth.y_m[goal])
     yaw[starts] = wrapped(found[:, 2] - truth.yaw_rad[goal])
@@ -188,14 +188,14 @@ def nearest(t_ns: Times, wanted_ns: Times) -> NDArray[np.intp]:
     return np.where(np.abs(t_ns[left] - wanted_ns) <= np.abs(t_ns[right] - wanted_ns), left, right)
 
 
-def _spread(errors: Array) -> Spread | None:
-    found = Spread.of(errors)
+def _spread(errors: Array) -> ErrorSpread | None:
+    found = ErrorSpread.of(errors)
     return found if found.count else None
 
 
-def _errors(truth: Truth, rows: NDArray[np.bool_], poses: Poses | Track) -> Errors:
+def _errors(truth: RecordedTruth, rows: NDArray[np.bool_], poses: Poses | Track) -> PoseErrors:
     x, y, yaw, speed = poses.x_m, poses.y_m, poses.yaw_rad, poses.speed_mps
-    return Errors(
+    return PoseErrors(
         position_m=None if x is None or y is None else _spread(np.where(rows, np.hypot(x - truth.x_m, y - truth.y_m), np.nan)),
         heading_rad=None if yaw is None else _spread(wrapped(yaw - truth.yaw_rad)),
         speed_mps=None if speed is None else _spread(speed - truth.speed_mps),
@@ -215,7 +215,7 @@ def _bridges(recording: Recording, track: Track, own: Collection[Outage] = ()) -
     return found
 
 
-def _beyond(truth: Truth, track: Track) -> Beyond:
+def _beyond(truth: RecordedTruth, track: Track) -> Beyond:
     """Compare errors with the covariance, where truth and estimate are known; the heading only while the vehicle moves.
 
     An error with a variance of zero, or with a covariance that is none, is beyond.

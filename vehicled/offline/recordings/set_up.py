@@ -49,7 +49,7 @@ REASONS = (
 )
 
 
-class Spread(Struct, frozen=True):
+class ConstantSpread(Struct, frozen=True):
     """Mean and spread over drives of the constants, (5,) each, in the order and units of ``NAMES``."""
 
     mean: Array
@@ -59,8 +59,8 @@ class Spread(Struct, frozen=True):
 class SetUp(Struct, frozen=True, kw_only=True):
     """Constants found in drives."""
 
-    before: Spread
-    after: Spread
+    before: ConstantSpread
+    after: ConstantSpread
     shown: tuple[bool, ...]
     """True for constants that the drives show; the others are as before."""
     unused: tuple[str, ...] = ()
@@ -79,13 +79,13 @@ class HeldOut(Struct, frozen=True, kw_only=True):
     after_m: float
 
 
-def prior(params: PlanarParams, vehicle: Vehicle) -> Spread:
+def prior(params: PlanarParams, vehicle: Vehicle) -> ConstantSpread:
     """Return what the parameters say before any drive."""
     drive, steering, p = vehicle.drive, vehicle.steering, params
     per_nm = _per_nm(vehicle)
     authority = p.authority_scale * drive.stall_torque_nm * per_nm
     friction = drive.friction_nm * per_nm + p.friction_extra_mps2
-    return Spread(
+    return ConstantSpread(
         np.array((p.heading_misalignment_rad, authority, friction, steering.gain_rad, steering.offset_rad)),
         np.array(
             (
@@ -96,7 +96,7 @@ def prior(params: PlanarParams, vehicle: Vehicle) -> Spread:
     )  # fmt: skip
 
 
-def applied(params: PlanarParams, vehicle: Vehicle, constants: Spread) -> tuple[PlanarParams, Vehicle]:
+def applied(params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -> tuple[PlanarParams, Vehicle]:
     """Return parameters and vehicle that say these constants."""
     misalignment, authority, friction, gain, offset = constants.mean.tolist()
     sigma = constants.sigma.tolist()
@@ -155,8 +155,8 @@ def find(drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, te
         deviations = weights * (variances + (means - mean) ** 2)
         spread2 = (USUAL_DRIVES * usual2 + deviations.sum(axis=0)) / (USUAL_DRIVES + len(ends))
         uncertainty2 = 1.0 / precision
-        now = Spread(np.where(shown, mean, before.mean), np.where(shown, np.sqrt(spread2), before.sigma))
-    after = Spread(now.mean, np.where(shown, np.minimum(np.sqrt(now.sigma**2 + uncertainty2), before.sigma), before.sigma))
+        now = ConstantSpread(np.where(shown, mean, before.mean), np.where(shown, np.sqrt(spread2), before.sigma))
+    after = ConstantSpread(now.mean, np.where(shown, np.minimum(np.sqrt(now.sigma**2 + uncertainty2), before.sigma), before.sigma))
     return SetUp(before=before, after=after, shown=tuple(shown.tolist()), unused=tuple(unused))
 
 
@@ -184,7 +184,7 @@ def judged(drive: Recording, params: PlanarParams, vehicle: Vehicle, set_up: Set
     return HeldOut(name=drive.name, gain=new - old, raw_m=raw_m, before_m=before_m, after_m=after_m)
 
 
-def _estimator(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: Spread) -> Planar:
+def _estimator(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -> Planar:
     """Return the filter with these constants, for a drive."""
     return Planar(*applied(params, vehicle, constants), drive.datum, drive.lever_arm_m)
 
@@ -194,7 +194,7 @@ def _per_nm(vehicle: Vehicle) -> float:
     return drive.wheel_radius_m * drive.gear_ratio / drive.inertia_kgm2
 
 
-def _driven(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: Spread) -> PlanarState | None:
+def _driven(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -> PlanarState | None:
     """Return the state at the end of a drive; None if the filter never started, or began anew."""
     steps: list[int] = []
     for t_ns in drive.steps_ns:
@@ -205,7 +205,7 @@ def _driven(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants:
     return None if estimator.restarts else estimator.state
 
 
-def _shown(ends: Sequence[PlanarState], variances: Array, before: Spread) -> np.ndarray:
+def _shown(ends: Sequence[PlanarState], variances: Array, before: ConstantSpread) -> np.ndarray:
     """Return which constants all drives together show: (5,)."""
     information = np.maximum(1.0 / variances - 1.0 / before.sigma**2, 0.0)
     # An integrated gyro starts anew on each drive: its first yaw is no constant of the set-up.
@@ -215,7 +215,7 @@ def _shown(ends: Sequence[PlanarState], variances: Array, before: Spread) -> np.
     return np.asarray(sigma < SHOWN * before.sigma)
 
 
-def _estimated(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: Spread) -> tuple[float, float]:
+def _estimated(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -> tuple[float, float]:
     """Return log likelihood and mean position error of a drive."""
     estimator = _estimator(drive, params, vehicle, constants)
     track = run(drive, estimator)

@@ -14,7 +14,7 @@ MAX_BYTES = 64 * 1024 * 1024
 """A recorded drive is a few hundred kilobytes; something larger is another file."""
 
 
-class Table(Struct, frozen=True):
+class CsvTable(Struct, frozen=True):
     """Columns of a CSV file; empty fields are NaN."""
 
     path: Path
@@ -43,7 +43,7 @@ def header(path: str | os.PathLike[str]) -> tuple[str, ...]:
         return ()
 
 
-def read(path: str | os.PathLike[str]) -> Table:
+def read(path: str | os.PathLike[str]) -> CsvTable:
     """All columns of a file. Raises :class:`RecordingError` naming file, line and column of what is no number."""
     path = Path(path)
     try:
@@ -62,7 +62,7 @@ def read(path: str | os.PathLike[str]) -> Table:
     if not rows:
         raise RecordingError(f"{path}: has a header and no rows" if names else f"{path}: is empty")
     values = np.array(rows, dtype=np.float64)
-    return Table(path, {name: values[:, i] for i, name in enumerate(names)})
+    return CsvTable(path, {name: values[:, i] for i, name in enumerate(names)})
 
 
 def _row(path: Path, number: int, line: str, names: Sequence[str]) -> list[float]:
@@ -86,7 +86,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def times_s(table: Table, name: str) -> Array:
+def times_s(table: CsvTable, name: str) -> Array:
     """A column of times (s). Raises :class:`RecordingError` naming the line where they are not finite or do not grow."""
     t = table[name]
     bad = np.flatnonzero(~np.isfinite(t) | (np.abs(t) > 1e9))

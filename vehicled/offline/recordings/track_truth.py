@@ -5,7 +5,7 @@ import numpy as np
 from vehicled.core.messages import CarrierSolution, GnssFix, stated_carrier
 from vehicled.estimation.measurements import enu_m
 from vehicled.offline.recordings import smoothing
-from vehicled.offline.recordings.recording import Array, Times, Truth, seconds
+from vehicled.offline.recordings.recording import Array, RecordedTruth, Times, seconds
 from vehicled.paths.datum import Datum
 
 MAX_GAP_S = 0.3
@@ -31,7 +31,7 @@ def between(wanted_s: Array, t_s: Array, values: Array, max_gap_s: float = MAX_G
     return np.where(inside, np.interp(wanted_s, t_s, values), np.nan)
 
 
-def of_fixes(steps_ns: Times, fixes: list[GnssFix], datum: Datum, lever_arm_m: tuple[float, float, float]) -> Truth:
+def of_fixes(steps_ns: Times, fixes: list[GnssFix], datum: Datum, lever_arm_m: tuple[float, float, float]) -> RecordedTruth:
     """Truth at steps from those fixes that are RTK fixed by label and covariance. Heading is the course of the antenna, known where
     it moves."""
     t_s, east, north = places(
@@ -45,7 +45,7 @@ def of_fixes(steps_ns: Times, fixes: list[GnssFix], datum: Datum, lever_arm_m: t
     if ahead or left:
         x = x - ahead * np.cos(yaw) + left * np.sin(yaw)
         y = y - ahead * np.sin(yaw) - left * np.cos(yaw)
-    return Truth(steps_ns, x, y, yaw, np.hypot(vx, vy))
+    return RecordedTruth(steps_ns, x, y, yaw, np.hypot(vx, vy))
 
 
 def held(steps_ns: Times, t_rx_ns: list[int], values: Array) -> Array:

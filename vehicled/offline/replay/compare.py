@@ -24,8 +24,8 @@ from vehicled.core.messages import (
 )
 from vehicled.core.tasks import TASKS
 from vehicled.log.older import as_before
-from vehicled.log.schema import CHANNELS, Stream
-from vehicled.offline.replay.journal import Entry
+from vehicled.log.schema import CHANNELS, ChunkStream
+from vehicled.offline.replay.journal import JournalEntry
 from vehicled.ros.cdr import CdrError, packer
 
 RAISED_EVENT = "task_raised"
@@ -86,7 +86,7 @@ class JournalGapError(Exception):
 Loose = Callable[[Message], None]
 
 
-class Comparison:
+class RecordComparison:
     """Matches both sides record by record until the first difference; later records go to ``log`` and ``now``."""
 
     def __init__(
@@ -106,17 +106,17 @@ class Comparison:
         self.first: Difference | None = None
         self.matched = 0
         """Number of equal records."""
-        self._then: deque[Entry | int] = deque()
+        self._then: deque[JournalEntry | int] = deque()
         """Pending records of the log; a number counts missing records."""
         self._made: deque[tuple[Message, int]] = deque()
-        self.fed: Entry | None = None
+        self.fed: JournalEntry | None = None
         """Last input of the machine."""
-        self._tick: Entry | None = None
+        self._tick: JournalEntry | None = None
         self._number = 0
 
     # ------------------------------------------------------------------ both sides
 
-    def logged(self, entry: Entry) -> None:
+    def logged(self, entry: JournalEntry) -> None:
         """Add a record of the log, in order."""
         self.reach(entry.sequence)
         self._number = entry.sequence
@@ -155,7 +155,7 @@ class Comparison:
         if not (self.exact and (then or made)):
             return
         self._check_gaps()
-        head = next((each for each in then if isinstance(each, Entry)), None)
+        head = next((each for each in then if isinstance(each, JournalEntry)), None)
         if head is not None:
             name = _name(head.kind)
             self._differ(head, head.kind, f"the log has {name}, which is not made now", _shown(head.message))
@@ -166,7 +166,7 @@ class Comparison:
 
     def raised_ns(self) -> int | None:
         """Return the time at which a task of the log raised while its records are not made now; None if none did."""
-        return next((each.t_ns for each in self._then if isinstance(each, Entry) and _is_raised(each)), None)
+        return next((each.t_ns for each in self._then if isinstance(each, JournalEntry) and _is_raised(each)), None)
 
     # ------------------------------------------------------------------ inside
 
@@ -176,7 +176,7 @@ class Comparison:
             head = then[0]
             message, t_ns = made[0]
             if isinstance(head, int):
-                if CHANNELS[type(message)].stream is not Stream.DERIVED:
+                if CHANNELS[type(message)].stream is not ChunkStream.DERIVED:
                     self._check_gaps()
                     then.popleft()
                     continue
@@ -192,7 +192,7 @@ class Comparison:
                 self._tell(head, message, t_ns)
                 return
 
-    def _same(self, entry: Entry, message: Message, t_ns: int) -> bool:
+    def _same(self, entry: JournalEntry, message: Message, t_ns: int) -> bool:
         if entry.kind is Fault and isinstance(message, ModeChange):
             message = as_before(message)
         kind = type(message)
@@ -222,7 +222,7 @@ class Comparison:
                 f"{missing} record{'s' if missing > 1 else ''} of the log {'are' if missing > 1 else 'is'} missing"
             )
 
-    def _tell(self, entry: Entry, message: Message, t_ns: int) -> None:
+    def _tell(self, entry: JournalEntry, message: Message, t_ns: int) -> None:
         self._check_gaps()
         kind = type(message)
         if entry.kind is kind:
@@ -232,7 +232,7 @@ class Comparison:
         what = f"the log has {_name(entry.kind)}, which is not made now; {_name(kind)} is next"
         self._differ(entry, entry.kind, what, _shown(entry.message))
 
-    def _differ(self, entry: Entry | None, kind: type[Message], what: str, fields: list[FieldDifference]) -> None:
+    def _differ(self, entry: JournalEntry | None, kind: type[Message], what: str, fields: list[FieldDifference]) -> None:
         t_ns = entry.t_ns if entry is not None else self._made[0][1]
         self.first = Difference(
             t_s=self._s(t_ns),
@@ -245,14 +245,14 @@ class Comparison:
         )
         self.exact = False
         for each in self._then:
-            if isinstance(each, Entry):
+            if isinstance(each, JournalEntry):
                 self._to_log(each.message)
         for message, _ in self._made:
             self._to_now(message)
         self._then.clear()
         self._made.clear()
 
-    def _task(self, kind: type[Message], entry: Entry | None) -> str:
+    def _task(self, kind: type[Message], entry: JournalEntry | None) -> str:
         """Return the task that makes this record, or at whose end it was recorded."""
         tick = self._tick
         if kind in _MAKERS:
@@ -284,7 +284,7 @@ def hex_of(data: bytes) -> str:
     return data[:HEX_BYTES].hex(" ") + (" ..." if len(data) > HEX_BYTES else "")
 
 
-def _is_foreign(entry: Entry) -> bool:
+def _is_foreign(entry: JournalEntry) -> bool:
     """True if the runtime or the log wrote the record, not the machine."""
     if entry.kind in (Path, GarbageCollection):
         return True
@@ -293,7 +293,7 @@ def _is_foreign(entry: Entry) -> bool:
     return entry.kind is Fault and entry.message.code in RUNTIME_FAULTS  # type: ignore[attr-defined]
 
 
-def _is_raised(entry: Entry) -> bool:
+def _is_raised(entry: JournalEntry) -> bool:
     return entry.kind is Event and entry.message.name == RAISED_EVENT  # type: ignore[attr-defined]
 
 

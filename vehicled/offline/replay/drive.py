@@ -12,8 +12,8 @@ from vehicled.core.messages import MachineCall, Message, PortEvent, TaskTick, Ve
 from vehicled.core.tasks import PIPELINE
 from vehicled.daemon.machine import Machine
 from vehicled.log.errors import LogError
-from vehicled.offline.replay.compare import Comparison, Difference, JournalGapError
-from vehicled.offline.replay.journal import Entry, Journal, JournalEndsError, JournalStopwatch
+from vehicled.offline.replay.compare import Difference, JournalGapError, RecordComparison
+from vehicled.offline.replay.journal import Journal, JournalEndsError, JournalEntry, JournalStopwatch
 from vehicled.offline.replay.numbers import DifferenceMeter, FrameDifference, ReplayDifferences
 from vehicled.offline.replay.open_loop import ModeDivergence, OpenLoop
 from vehicled.offline.replay.setup import Code, Parts, what_differs
@@ -116,7 +116,7 @@ class Replay:
         self.meter = DifferenceMeter(start_ns, from_ns=start_ns + round(from_s * 1e9), keep=keep)
         # Evidence of a recorded computer is not in the journal, like that of a real one.
         declared = journal.header.clock == "lockstep" and not journal.header.board
-        self._comparison = Comparison(
+        self._comparison = RecordComparison(
             start_ns, PIPELINE, evidence=declared, exact=not changes, torn=lambda: not journal.whole,
             log=self.meter.log, now=self.meter.now,
         )  # fmt: skip
@@ -161,7 +161,7 @@ class Replay:
 
     # ------------------------------------------------------------------ inside
 
-    def _step(self, entry: Entry) -> None:
+    def _step(self, entry: JournalEntry) -> None:
         comparison, machine = self._comparison, self.machine
         gap, self._sequence = entry.sequence != self._sequence + 1, entry.sequence
         if gap and not comparison.exact and not self.journal.whole:
@@ -197,7 +197,7 @@ class Replay:
     def _s(self, t_ns: int) -> float:
         return (t_ns - self.journal.start_ns) * 1e-9
 
-    def _call(self, message: Message, entry: Entry) -> None:
+    def _call(self, message: Message, entry: JournalEntry) -> None:
         machine, t_ns = self.machine, entry.t_ns
         if isinstance(message, WireChunk):
             if message.checksum and crc32(message.data) != message.checksum and len(self._altered) < ALTERED_LIMIT:
@@ -223,7 +223,7 @@ class Replay:
                 self._comparison.fed = following
                 machine.on_message(following.message, t_ns)
 
-    def _catch_up(self, entry: Entry) -> None:
+    def _catch_up(self, entry: JournalEntry) -> None:
         """Run a task that raised at the end of the run: it left records, but no tick."""
         raised_ns = self._comparison.raised_ns()
         due_ns = self.machine.executive.next_due_ns()

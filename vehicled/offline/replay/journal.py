@@ -22,7 +22,7 @@ GAP_EVENT = "not_replayable_after"
 """Name of the event that marks a gap in the journal."""
 
 
-class Entry:
+class JournalEntry:
     """Journal record, decoded on first access to its message."""
 
     __slots__ = ("_message", "data", "is_call", "kind", "sequence", "stored", "t_ns", "taken")
@@ -74,12 +74,12 @@ class Journal:
         self._records: Iterator[StoredMessage] = heapq.merge(
             *(part.stored() for part in self.parts), key=lambda record: record.sequence
         )
-        self._ahead: deque[Entry] = deque()
+        self._ahead: deque[JournalEntry] = deque()
         self._last = 0
         self._doubled = 0
         self.missing = 0
         """Records so far whose numbers are left out."""
-        self.on_read: Callable[[Entry], None] | None = None
+        self.on_read: Callable[[JournalEntry], None] | None = None
         """Function called with every record as it is read, which may be ahead of :meth:`pop`."""
 
     def __enter__(self) -> Self:
@@ -127,17 +127,17 @@ class Journal:
 
     # ------------------------------------------------------------------ reading
 
-    def pop(self) -> Entry | None:
+    def pop(self) -> JournalEntry | None:
         """Return the next record; None at the end."""
         if self._ahead:
             return self._ahead.popleft()
         return self._read()
 
-    def put_back(self, entry: Entry) -> None:
+    def put_back(self, entry: JournalEntry) -> None:
         """Put back the record popped last."""
         self._ahead.appendleft(entry)
 
-    def next_tick(self) -> Entry | None:
+    def next_tick(self) -> JournalEntry | None:
         """Return the next tick that was not run, without passing a machine call; None if there is none."""
         for entry in self._ahead:
             if entry.kind is TaskTick and not entry.taken:
@@ -154,7 +154,7 @@ class Journal:
 
     # ------------------------------------------------------------------ inside
 
-    def _read(self) -> Entry | None:
+    def _read(self) -> JournalEntry | None:
         for stored in self._records:
             if stored.sequence != self._last:
                 break
@@ -163,7 +163,7 @@ class Journal:
             return None
         self.missing += max(0, stored.sequence - self._last - 1)
         self._last = stored.sequence
-        entry = Entry(stored)
+        entry = JournalEntry(stored)
         if self.on_read is not None:
             self.on_read(entry)
         return entry
@@ -202,7 +202,7 @@ class JournalStopwatch(Stopwatch):
         """Take the task ``names`` by number."""
         self._journal = journal
         self._names = names
-        self.now: Entry | None = None
+        self.now: JournalEntry | None = None
         """Current tick."""
         self.crash_ns: int | None = None
         """Start of a task that ended the run by raising and therefore has no tick."""

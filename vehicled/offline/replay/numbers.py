@@ -75,7 +75,7 @@ class ReplayDifferences(Struct, kw_only=True):
     """Number of frames whose bytes differ, or that only one side has."""
 
 
-class TracePoint(Struct, frozen=True, gc=False):
+class ReplayPoint(Struct, frozen=True, gc=False):
     """Both sides after one fusion, for the plot. SI."""
 
     t_s: float
@@ -110,7 +110,7 @@ class DifferenceMeter:
             **{name: DifferenceStats() for name in ReplayDifferences.__struct_fields__[:9]}  # type: ignore[arg-type]
         )
         self.first_frame: FrameDifference | None = None
-        self.trace: list[TracePoint] | None = [] if keep else None
+        self.trace: list[ReplayPoint] | None = [] if keep else None
         self.commands: list[CommandPoint] | None = [] if keep else None
         self.truth: list[GroundTruth] = []
         """Two newest ground-truth messages; all with ``keep``."""
@@ -195,7 +195,7 @@ class DifferenceMeter:
             if value == value:
                 spread.add(t_s, value)
         if self.trace is not None:
-            self.trace.append(TracePoint(t_s, a.x_m, a.y_m, b.x_m, b.y_m, off, yaw, speed))
+            self.trace.append(ReplayPoint(t_s, a.x_m, a.y_m, b.x_m, b.y_m, off, yaw, speed))
         truth = self._truth_at(a.t_ns)
         if truth is not None and off == off:
             x, y = truth

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from vehicled.core.messages import ActuatorCommand, Message, ModeChange
 from vehicled.daemon.machine import Machine
 from vehicled.log.older import renewed
-from vehicled.offline.replay.journal import Entry, Journal
+from vehicled.offline.replay.journal import Journal, JournalEntry
 from vehicled.safety.modes import DRIVING
 
 SHORT_S = 0.1
@@ -85,7 +85,7 @@ class OpenLoop:
                 found.append(replace(each, until_s=until_s if again else None))
         return found
 
-    def _read(self, entry: Entry) -> None:
+    def _read(self, entry: JournalEntry) -> None:
         if entry.kind is ActuatorCommand:
             self._sent = entry.message  # type: ignore[assignment]
         elif isinstance(change := renewed(entry.message), ModeChange):

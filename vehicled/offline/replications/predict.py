@@ -27,7 +27,7 @@ from vehicled.offline.replications.experiments.twin_prediction import (
     WITHIN,
     Explanation,
     Prediction,
-    Twin,
+    SimulatedVehicle,
     TwinMaker,
     explain,
     network_law,
@@ -97,7 +97,7 @@ def twin_of(sim: Sim, response: DriveResponse, slack_rad: float = 0.0) -> Sim:
     )
 
 
-def _twin(sim: Sim, slack_rad: float, response: DriveResponse, x_m: float, y_m: float, yaw_rad: float) -> Twin:
+def _twin(sim: Sim, slack_rad: float, response: DriveResponse, x_m: float, y_m: float, yaw_rad: float) -> SimulatedVehicle:
     return FourDofTwin(twin_of(sim, response, slack_rad), x_m, y_m, yaw_rad)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from vehicled.offline.sensors.truth import QUANTITIES, Evidence, TruthCheck, check, read
+from vehicled.offline.sensors.truth import QUANTITIES, TruthCheck, TruthEvidence, check, read
 from vehicled.run.output import check_plot_file
 from vehicled.run.terminal import print_table
 
@@ -67,7 +67,7 @@ def _evidence(found: TruthCheck) -> list[tuple[str, ...]]:
     ]
 
 
-def _place(evidence: Evidence) -> int:
+def _place(evidence: TruthEvidence) -> int:
     return list(QUANTITIES).index(evidence.quantity)
 
 

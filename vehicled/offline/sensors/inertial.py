@@ -10,7 +10,7 @@ from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import Array, seconds
 from vehicled.offline.sensors.allan import Allan, Terms, allan, fit_with_doubt
-from vehicled.offline.sensors.reading import Drive, shortened
+from vehicled.offline.sensors.reading import SensorRecording, shortened
 
 LEAST_S = 20.0
 LEAST_HZ = 4.0
@@ -55,9 +55,9 @@ class InertialFit(Struct, frozen=True, kw_only=True):
         return sqrt(sum(getattr(axis.terms, term) ** 2 for axis in axes) / len(axes)) if axes else 0.0
 
 
-def fit(drives: Sequence[Drive]) -> InertialFit:
+def fit(drives: Sequence[SensorRecording]) -> InertialFit:
     """Fit the noise of the unit to the longest stretch of standing. Raises RecordingError."""
-    best: tuple[float, Drive, float, float] | None = None
+    best: tuple[float, SensorRecording, float, float] | None = None
     refused = []
     for drive in drives:
         try:
@@ -108,7 +108,7 @@ def gravity_error_mps2(found: InertialFit) -> float:
     return abs(force - STANDARD_GRAVITY_MPS2) if len(found.accelerometer) == 3 else 0.0
 
 
-def _columns(drive: Drive) -> tuple[Array, Array]:
+def _columns(drive: SensorRecording) -> tuple[Array, Array]:
     t_s = seconds(drive.sample_ns - drive.sample_ns[0])
     keep = np.concatenate([[True], np.diff(np.maximum.accumulate(t_s)) > 0.0])
     return t_s[keep], drive.samples[keep]
@@ -119,7 +119,7 @@ def _rate_hz(t_s: Array) -> float:
     return span / float(np.median(t_s[span:] - t_s[:-span]))
 
 
-def _still(drive: Drive) -> tuple[float, float]:
+def _still(drive: SensorRecording) -> tuple[float, float]:
     """Return begin and end of the longest stretch without motion or a gap."""
     if len(drive.samples) < 100:
         raise RecordingError(f"{drive.name}: has {len(drive.samples)} samples of an inertial unit")
@@ -156,7 +156,7 @@ def _still(drive: Drive) -> tuple[float, float]:
     return begin, begin + longest * WINDOW_S
 
 
-def _slow(drive: Drive, count: int) -> Array:
+def _slow(drive: SensorRecording, count: int) -> Array:
     """Return in which windows nothing says that the vehicle moves."""
     start_ns = int(drive.sample_ns[0])
     slow = np.ones(count, bool)

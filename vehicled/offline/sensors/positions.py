@@ -24,7 +24,7 @@ from vehicled.core.messages import CarrierSolution, GnssFix
 from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import Array
-from vehicled.offline.sensors.reading import Drive, antenna_m, shortened
+from vehicled.offline.sensors.reading import SensorRecording, antenna_m, shortened
 from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
 
 LAGS = 16
@@ -50,7 +50,7 @@ SIMULATED = 30
 """Simulated runs per recorded one."""
 
 
-class Errors(NamedTuple):
+class PositionErrors(NamedTuple):
     """Errors of one run on a grid of whole periods."""
 
     name: str
@@ -82,7 +82,7 @@ class Form(Struct, frozen=True):
         return found
 
 
-class Interrupted(Struct, frozen=True):
+class FixInterruptions(Struct, frozen=True):
     """Interruptions of the fixes."""
 
     step_m: float
@@ -125,12 +125,12 @@ class PositionFit(Growth, frozen=True, kw_only=True):
     runs: int
     left_out: list[str]
     """Runs that tell nothing, with the reason."""
-    errors: list[Errors]
+    errors: list[PositionErrors]
     hours: float
     rate_hz: float
     delay_s: float | None
     """Lateness of the fixes against the truth; None for a standing vehicle."""
-    interrupted: Interrupted
+    interrupted: FixInterruptions
     autocorrelation: dict[float, tuple[float, float]]
     """Recorded autocorrelation by lag in s, and that of simulated runs of the same lengths, about the mean of each run."""
     deviation_m: tuple[float, float]
@@ -143,7 +143,7 @@ class PositionFit(Growth, frozen=True, kw_only=True):
     """First and last dilution and its time constant in s; None if it does not settle in any run."""
 
 
-def fit(drives: Sequence[Drive], seed: int = 1) -> PositionFit:
+def fit(drives: Sequence[SensorRecording], seed: int = 1) -> PositionFit:
     """Fit the model. Raises RecordingError that says which runs tell no errors, and why."""
     delay_s = _delay(drives) if any(drive.truth is not None for drive in drives) else None
     runs, refused = [], []
@@ -223,7 +223,7 @@ def growth_of(runs: Sequence[Array], period_s: float, seed: int = 1) -> Growth:
     )
 
 
-def errors(drive: Drive, delay_s: float) -> Errors:
+def errors(drive: SensorRecording, delay_s: float) -> PositionErrors:
     """Return the errors of one run. Raises RecordingError that says why it tells none."""
     fixes = [fix for fix in drive.fixes if np.isfinite(fix.latitude_rad)]
     if len(fixes) < 8:
@@ -255,7 +255,7 @@ def errors(drive: Drive, delay_s: float) -> Errors:
     cell = np.round(t_s / period_s).astype(int)
     grid = np.full((cell[-1] + 1, 2), np.nan)
     grid[cell] = error
-    return Errors(drive.name, period_s, grid)
+    return PositionErrors(drive.name, period_s, grid)
 
 
 def _period(t_s: Array) -> float:
@@ -264,7 +264,7 @@ def _period(t_s: Array) -> float:
     return float(np.median(t_s[span:] - t_s[:-span])) / span
 
 
-def _stands(drive: Drive, t_s: Array, place: Array) -> bool:
+def _stands(drive: SensorRecording, t_s: Array, place: Array) -> bool:
     if drive.driven or any(abs(speed) > STILL_MPS for _, speed in drive.speeds):
         return False
     velocities = [hypot(*fix.velocity_enu_mps[:2]) for fix in drive.fixes if np.isfinite(fix.velocity_enu_mps[:2]).all()]
@@ -283,7 +283,7 @@ def _stays(t_s: Array, place: Array, lag_s: float) -> bool:
     return not len(moved) or bool(np.median(moved) <= max(STILL_M, STILL_MPS * lag_s))
 
 
-def _delay(drives: Sequence[Drive]) -> float:
+def _delay(drives: Sequence[SensorRecording]) -> float:
     """Return the lateness with which the errors change least from fix to fix; 0 if none makes them much smoother."""
 
     def roughness(delay_s: float) -> float:
@@ -464,7 +464,7 @@ def _deviation(runs: Sequence[Array]) -> float:
     return float(np.sqrt(np.mean([np.nanvar(error, axis=0) for error in runs])))
 
 
-def _interrupted(drives: Sequence[Drive], period_s: float) -> Interrupted:
+def _interrupted(drives: Sequence[SensorRecording], period_s: float) -> FixInterruptions:
     outages: list[float] = []
     holds: list[int] = []
     steps: list[float] = []
@@ -485,7 +485,7 @@ def _interrupted(drives: Sequence[Drive], period_s: float) -> Interrupted:
             # A standing receiver that says the same twice holds nothing.
             edges = np.flatnonzero(np.diff(np.concatenate([[0], same.astype(int), [0]])))
             holds += (edges[1::2] - edges[0::2]).tolist()
-    return Interrupted(
+    return FixInterruptions(
         step_m=min(steps) if steps and min(steps) > 0.0 else 0.0,
         hold_share=sum(holds) / pairs if pairs else 0.0,
         hold_s=float(np.mean(holds)) * period_s if holds else 1.0,
@@ -507,7 +507,7 @@ def _step(values: Array) -> float:
     return step if float(np.abs(counts - np.round(counts)).mean()) < 0.05 else 0.0
 
 
-def _carrier(drives: Sequence[Drive]) -> str:
+def _carrier(drives: Sequence[SensorRecording]) -> str:
     found = [fix.carrier for drive in drives for fix in drive.fixes]
     return max(CarrierSolution, key=found.count).name.lower()
 
@@ -518,7 +518,7 @@ def _reported(fixes: Sequence[GnssFix]) -> float | None:
     return float(np.sqrt(np.median(known))) if known else None
 
 
-def _settling(drive: Drive) -> tuple[float, float, float] | None:
+def _settling(drive: SensorRecording) -> tuple[float, float, float] | None:
     """Return first and last dilution and its time constant, if it falls to less than two thirds of the first."""
     told = [(fix.t_ns, fix.hdop) for fix in drive.fixes if np.isfinite(fix.hdop)]
     if len(told) < 20:

@@ -15,8 +15,8 @@ from vehicled.log.reader import LogReader, run_parts
 from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.foreign.importing import import_log
-from vehicled.offline.recordings.loading import Source, sources
-from vehicled.offline.recordings.recording import Array, Recording, Times, Truth, seconds
+from vehicled.offline.recordings.loading import RecordingSource, sources
+from vehicled.offline.recordings.recording import Array, RecordedTruth, Recording, Times, seconds
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import datum_of
@@ -30,12 +30,12 @@ RECEIVER_FILES = (".ubx", ".nmea", ".log", ".bin", ".ulg")
 """Files of other programs that are looked for in folders."""
 
 
-class Drive(Struct, frozen=True, kw_only=True):
+class SensorRecording(Struct, frozen=True, kw_only=True):
     """Measurements of one recording. Times are s since its first message."""
 
     name: str
     fixes: list[GnssFix]
-    truth: Truth | None
+    truth: RecordedTruth | None
     """Truth by another sensor than the fixes; None if no sensor gives it."""
     datum: Datum
     sample_ns: Times = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -48,9 +48,9 @@ class Drive(Struct, frozen=True, kw_only=True):
     """True if a throttle was given."""
 
 
-def read(paths: Collection[str | os.PathLike[str]], kinds: Collection[str] = (), mapping: str = "") -> list[Drive]:
+def read(paths: Collection[str | os.PathLike[str]], kinds: Collection[str] = (), mapping: str = "") -> list[SensorRecording]:
     """Read files and folders. Raises RecordingError and LogError."""
-    found: list[Drive] = []
+    found: list[SensorRecording] = []
     for path in paths:
         if mapping:
             found.append(_imported(Path(path), mapping))
@@ -66,7 +66,7 @@ def read(paths: Collection[str | os.PathLike[str]], kinds: Collection[str] = (),
     return found
 
 
-def _foreign(path: Path) -> list[Drive]:
+def _foreign(path: Path) -> list[SensorRecording]:
     """Read one file of another program, or those in a folder that are receiver files or logs of ArduPilot and PX4."""
     if not path.is_dir():
         return [_imported(path, "")]
@@ -83,7 +83,7 @@ def _foreign(path: Path) -> list[Drive]:
     return found
 
 
-def _drive(source: Source, kinds: Collection[str]) -> Drive | None:
+def _drive(source: RecordingSource, kinds: Collection[str]) -> SensorRecording | None:
     if source.kinds == ("log",):
         return None if kinds and "log" not in kinds else _own(source.path, source.name)
     if source.kinds == ("rosbag",):
@@ -95,9 +95,9 @@ def _drive(source: Source, kinds: Collection[str]) -> Drive | None:
     return None
 
 
-def _of_recording(recording: Recording, name: str) -> Drive:
+def _of_recording(recording: Recording, name: str) -> SensorRecording:
     sample_ns, samples = inertial_samples(m for m in recording.inputs if isinstance(m, ImuSample))
-    return Drive(
+    return SensorRecording(
         name=name,
         fixes=[m for m in recording.inputs if isinstance(m, GnssFix)],
         sample_ns=sample_ns,
@@ -109,14 +109,14 @@ def _of_recording(recording: Recording, name: str) -> Drive:
     )
 
 
-def _imported(path: Path, mapping: str) -> Drive:
+def _imported(path: Path, mapping: str) -> SensorRecording:
     with tempfile.TemporaryDirectory(prefix="vehicled_sensors_") as folder:
         log = Path(folder) / "run.mcap"
         import_log(path, log, mapping=mapping or None)
         return _own(log, path.stem)
 
 
-def _own(path: Path, name: str) -> Drive:
+def _own(path: Path, name: str) -> SensorRecording:
     fixes: list[GnssFix] = []
     truths: list[GroundTruth] = []
     speeds: list[tuple[int, float]] = []
@@ -142,7 +142,7 @@ def _own(path: Path, name: str) -> Drive:
     except CourseError:  # an imported log without fixes has none
         datum = Datum(0.0, 0.0)
     arm = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
-    return Drive(
+    return SensorRecording(
         name=name,
         fixes=fixes,
         sample_ns=sample_ns,
@@ -172,12 +172,12 @@ def inertial_samples(messages: Iterable[ImuSample]) -> tuple[Times, Array]:
     return np.array(times, np.int64), np.array(values).reshape(-1, 6)
 
 
-def _truth(truths: list[GroundTruth]) -> Truth:
+def _truth(truths: list[GroundTruth]) -> RecordedTruth:
     def column(name: str) -> Array:
         return np.array([getattr(m, name) for m in truths], dtype=np.float64)
 
     t_ns = np.array([m.t_ns for m in truths], dtype=np.int64)
-    return Truth(t_ns, column("x_m"), column("y_m"), np.unwrap(column("yaw_rad")), column("speed_mps"))
+    return RecordedTruth(t_ns, column("x_m"), column("y_m"), np.unwrap(column("yaw_rad")), column("speed_mps"))
 
 
 def shortened(reasons: Sequence[str]) -> str:
@@ -186,7 +186,7 @@ def shortened(reasons: Sequence[str]) -> str:
     return reasons[0] + more
 
 
-def antenna_m(truth: Truth, at_s: Array, lever_arm_m: tuple[float, float, float], start_ns: int) -> Array:
+def antenna_m(truth: RecordedTruth, at_s: Array, lever_arm_m: tuple[float, float, float], start_ns: int) -> Array:
     """Return the true place of the antenna (n, 2) at times since ``start_ns``; NaN where the truth is not known."""
     truth_s = seconds(truth.t_ns - start_ns)
     known = np.isfinite(truth.x_m) & np.isfinite(truth.y_m)

@@ -27,7 +27,7 @@ from vehicled.log.errors import LogError
 from vehicled.log.offline import LogFile
 from vehicled.log.schema import Attachment, RunHeader
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.loading import Source, known_kinds, sources
+from vehicled.offline.recordings.loading import RecordingSource, known_kinds, sources
 from vehicled.offline.recordings.recording import UNKNOWN_COURSE, Array, Recording, arrival_ns
 from vehicled.offline.sensors.reading import TRUE_APART
 from vehicled.profile import Profile
@@ -79,7 +79,7 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _recordings(source: Source, kinds: tuple[str, ...]) -> list[Recording]:
+def _recordings(source: RecordingSource, kinds: tuple[str, ...]) -> list[Recording]:
     """Return the recordings of the kinds; without any, of the first kind whose truth comes from another sensor."""
     if kinds:
         return source.load(kinds)

@@ -16,7 +16,7 @@ from vehicled.core.messages import CarrierSolution, GnssFix, ReferenceState
 from vehicled.daemon.reference import ReferenceFrame
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Array, Truth
+from vehicled.offline.recordings.recording import Array, RecordedTruth
 from vehicled.offline.recordings.track_truth import between
 from vehicled.offline.sensors.reading import antenna_m
 from vehicled.paths.datum import Datum
@@ -84,7 +84,7 @@ class Series(Struct, frozen=True, kw_only=True):
         return self.north_mps * np.cos(self.yaw_rad) - self.east_mps * np.sin(self.yaw_rad)
 
 
-class Evidence(Struct, frozen=True, kw_only=True):
+class TruthEvidence(Struct, frozen=True, kw_only=True):
     """Result of one check for one quantity."""
 
     quantity: str
@@ -102,7 +102,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return self.sigma * sqrt(self.independent / chi_square_05(self.independent)) if self.independent >= 1.0 else inf
 
 
-class Check(Struct, frozen=True):
+class CheckResult(Struct, frozen=True):
     """One check with its findings in words, and what it lacks."""
 
     name: str
@@ -113,8 +113,8 @@ class Check(Struct, frozen=True):
 class TruthCheck(Struct, frozen=True, kw_only=True):
     """Result of the protocol."""
 
-    checks: list[Check]
-    evidence: list[Evidence]
+    checks: list[CheckResult]
+    evidence: list[TruthEvidence]
     declared: dict[str, float]
     """Median of the declared standard deviations by quantity."""
     claims: dict[str, float]
@@ -218,7 +218,7 @@ def series(
 
 def check(runs: Sequence[Series]) -> TruthCheck:
     """Judge a reference by its runs."""
-    evidence: list[Evidence] = []
+    evidence: list[TruthEvidence] = []
     unknown: list[str] = []
     rests = [(run, a, b) for run in runs for a, b in rests_of(run)]
     offset = nan
@@ -290,10 +290,10 @@ def rests_of(run: Series) -> list[tuple[int, int]]:
     return found
 
 
-def _rest(rests: list[tuple[Series, int, int]], evidence: list[Evidence]) -> Check:
+def _rest(rests: list[tuple[Series, int, int]], evidence: list[TruthEvidence]) -> CheckResult:
     name = "at rest"
     if not rests:
-        return Check(name, [], f"the vehicle never stood for {STILL_S + 2 * TRIM_S:g} s")
+        return CheckResult(name, [], f"the vehicle never stood for {STILL_S + 2 * TRIM_S:g} s")
     scatter, speeds, yaws, drifts, turns = ([] for _ in range(5))
     count = 0.0
     for run, a, b in rests:
@@ -308,9 +308,9 @@ def _rest(rests: list[tuple[Series, int, int]], evidence: list[Evidence]) -> Che
         turns.append(np.polyfit(at, run.yaw_rad[a:b], 1)[0] * 60.0)
     position, speed, yaw = (_rms(np.concatenate(each)) for each in (scatter, speeds, yaws))
     evidence += [
-        Evidence(quantity="position", check=name, sigma=position, independent=2.0 * len(rests), proves=False),
-        Evidence(quantity="speed", check=name, sigma=speed, independent=count),
-        Evidence(quantity="heading", check=name, sigma=yaw, independent=float(len(rests)), proves=False),
+        TruthEvidence(quantity="position", check=name, sigma=position, independent=2.0 * len(rests), proves=False),
+        TruthEvidence(quantity="speed", check=name, sigma=speed, independent=count),
+        TruthEvidence(quantity="heading", check=name, sigma=yaw, independent=float(len(rests)), proves=False),
     ]
     total = sum(float(run.t_s[b] - run.t_s[a]) for run, a, b in rests)
     findings = [
@@ -319,10 +319,10 @@ def _rest(rests: list[tuple[Series, int, int]], evidence: list[Evidence]) -> Che
         f"velocity is {speed:.4f} m/s per axis, where it should be 0",
         f"yaw scatters by {np.degrees(yaw):.3f} deg and drifts by {np.degrees(_rms(np.array(turns))):.3f} deg/min",
     ]
-    return Check(name, findings)
+    return CheckResult(name, findings)
 
 
-def _marks(rests: list[tuple[Series, int, int]], evidence: list[Evidence]) -> Check:
+def _marks(rests: list[tuple[Series, int, int]], evidence: list[TruthEvidence]) -> CheckResult:
     """Compare rests at the same marked place."""
     name = "return to a mark"
     places: list[list[tuple[float, float, float]]] = []
@@ -343,13 +343,13 @@ def _marks(rests: list[tuple[Series, int, int]], evidence: list[Evidence]) -> Ch
         places[home].append(at)
     visited = [np.array(visits) for visits in places if len(visits) > 1]
     if not visited:
-        return Check(name, [], "no place was visited twice: stop on a mark, drive, and stop on it again")
+        return CheckResult(name, [], "no place was visited twice: stop on a mark, drive, and stop on it again")
     errors = [visits[:, :2] - visits[:, :2].mean(axis=0) for visits in visited]
     free = 2.0 * sum(len(each) - 1 for each in errors)
     sigma = sqrt(sum(float(np.sum(each * each)) for each in errors) / free)
     # A wrong lever arm moves every visit alike, as long as the vehicle stands the same way.
     spread = max(float(np.ptp(np.cos(visits[:, 2] - visits[0, 2]))) for visits in visited)
-    evidence.append(Evidence(quantity="position", check=name, sigma=sigma, independent=free, proves=spread > OTHER_WAY))
+    evidence.append(TruthEvidence(quantity="position", check=name, sigma=sigma, independent=free, proves=spread > OTHER_WAY))
     count = sum(len(each) for each in errors)
     far = max(float(np.hypot(*(a - b))) for each in errors for a in each for b in each)
     where = "one place" if len(errors) == 1 else f"{len(errors)} places"
@@ -359,13 +359,13 @@ def _marks(rests: list[tuple[Series, int, int]], evidence: list[Evidence]) -> Ch
         lacking = f"{count} visits are few: at least {int(FEW / 2) + 1} to one place are needed"
     elif spread <= OTHER_WAY:
         lacking = "every visit faced the same way, which hides a wrong lever arm: come to the mark from the other side too"
-    return Check(name, [text], lacking)
+    return CheckResult(name, [text], lacking)
 
 
 # ---------------------------------------------------------------- velocity, course
 
 
-def _integral(runs: Sequence[Series], evidence: list[Evidence]) -> Check:
+def _integral(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckResult:
     """Compare the change of position with the integral of velocity, along and across the vehicle."""
     name = "velocity against position"
     errors, lengths = [], []
@@ -389,20 +389,22 @@ def _integral(runs: Sequence[Series], evidence: list[Evidence]) -> Check:
         lengths.append(speed[used])
     found = np.concatenate(errors)
     if len(found) < FEW:
-        return Check(name, [], f"fewer than {FEW} stretches of {WINDOW_S:g} s above {COURSE_MPS:g} m/s")
+        return CheckResult(name, [], f"fewer than {FEW} stretches of {WINDOW_S:g} s above {COURSE_MPS:g} m/s")
     count = sum(independent(each[:, k]) for each in errors for k in (0, 1) if len(each))
     sigma = _rms(found)
     # White noise of the velocity is averaged away, so this alone carries no claim.
-    evidence.append(Evidence(quantity="speed", check=name, sigma=sigma, independent=count, proves=False))
+    evidence.append(TruthEvidence(quantity="speed", check=name, sigma=sigma, independent=count, proves=False))
     scale = float(np.mean(found[:, 0]) / np.mean(np.concatenate(lengths)))
     findings = [
         f"{len(found)} stretches of {WINDOW_S:g} s: {sigma:.4f} m/s per axis",
         f"mean {found[:, 0].mean():+.4f} m/s along ({scale:+.2%} of the speed), {found[:, 1].mean():+.4f} m/s across the vehicle",
     ]
-    return Check(name, findings)
+    return CheckResult(name, findings)
 
 
-def _course(runs: Sequence[Series], rests: list[tuple[Series, int, int]], evidence: list[Evidence]) -> tuple[Check, float]:
+def _course(
+    runs: Sequence[Series], rests: list[tuple[Series, int, int]], evidence: list[TruthEvidence]
+) -> tuple[CheckResult, float]:
     """Compare the course of the rear axle with the heading.
 
     ``course - heading = mounting + arm curvature + slip lateral acceleration``: the axle rolls where it points, so a constant
@@ -422,7 +424,7 @@ def _course(runs: Sequence[Series], rests: list[tuple[Series, int, int]], eviden
             turning = float(rate[a:b].mean())
             rows.append((float(np.arctan2(aside[a:b].mean(), speed)), turning / speed, turning * speed, speed))
     if len(rows) < 10:
-        return Check(name, [], f"the vehicle drove forward faster than {COURSE_MPS:g} m/s for {len(rows)} s: too short"), nan
+        return CheckResult(name, [], f"the vehicle drove forward faster than {COURSE_MPS:g} m/s for {len(rows)} s: too short"), nan
     difference, curvature, lateral, speed = np.array(rows).T
     turns = np.abs(curvature) > TURNING_PER_M
     left, right = float(np.mean(turns & (curvature > 0.0))), float(np.mean(turns & (curvature < 0.0)))
@@ -451,7 +453,9 @@ def _course(runs: Sequence[Series], rests: list[tuple[Series, int, int]], eviden
     scatter = [run.yaw_rad[a:b] - run.yaw_rad[a:b].mean() for run, a, b in rests]
     noise = _rms(np.concatenate(scatter)) if scatter else 0.0
     mounting = float(solution[0])
-    evidence.append(Evidence(quantity="heading", check=name, sigma=sqrt(mounting**2 + spreads**2 + noise**2), independent=count))
+    evidence.append(
+        TruthEvidence(quantity="heading", check=name, sigma=sqrt(mounting**2 + spreads**2 + noise**2), independent=count)
+    )
     findings = [
         f"{len(difference)} s of driving, {left:.0%} of it to the left and {right:.0%} to the right",
         f"the course is {np.degrees(mounting):+.3f} deg (1 sigma {np.degrees(error):.3f}) from the heading: the mounting angle",
@@ -462,13 +466,13 @@ def _course(runs: Sequence[Series], rests: list[tuple[Series, int, int]], eviden
         findings.append(f"{what}: the output point is {solution[1]:+.3f} m further ahead of the axle than lever_arm_m says")
     if len(solution) > 2:
         findings.append(f"slip: {np.degrees(solution[2]):+.3f} deg per m/s2 of lateral acceleration")
-    return Check(name, findings, lacking), mounting
+    return CheckResult(name, findings, lacking), mounting
 
 
 # ---------------------------------------------------------------- another receiver
 
 
-def _receiver(runs: Sequence[Series], evidence: list[Evidence]) -> Check:
+def _receiver(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckResult:
     name = "against RTK fixes"
     errors: list[Array] = []
     bodies: list[Array] = []
@@ -478,7 +482,7 @@ def _receiver(runs: Sequence[Series], evidence: list[Evidence]) -> Check:
         if len(run.fixes) < FEW:
             continue
         at = run.fixes[:, 0]
-        truth = Truth(np.round(run.t_s * 1e9).astype(np.int64), run.x_m, run.y_m, run.yaw_rad, run.speed_mps)
+        truth = RecordedTruth(np.round(run.t_s * 1e9).astype(np.int64), run.x_m, run.y_m, run.yaw_rad, run.speed_mps)
         off = run.fixes[:, 1:] - antenna_m(truth, at, run.antenna_m, 0)
         known = np.isfinite(off).all(axis=1)
         off, at = off[known], at[known]
@@ -496,10 +500,10 @@ def _receiver(runs: Sequence[Series], evidence: list[Evidence]) -> Check:
         bodies.append(body)
         count += sum(independent(off[:, k]) for k in (0, 1))
     if not errors:
-        return Check(name, [], "no fixes of another receiver with a fixed RTK solution beside the reference")
+        return CheckResult(name, [], "no fixes of another receiver with a fixed RTK solution beside the reference")
     off, body = np.concatenate(errors), np.concatenate(bodies)
     sigma = _rms(off)
-    evidence.append(Evidence(quantity="position", check=name, sigma=sigma, independent=count))
+    evidence.append(TruthEvidence(quantity="position", check=name, sigma=sigma, independent=count))
     (east, north), (ahead, left) = off.mean(axis=0), body.mean(axis=0)
     findings = [
         f"{len(off)} fixes differ by {sigma:.4f} m per axis, the error of the receiver included",
@@ -507,4 +511,4 @@ def _receiver(runs: Sequence[Series], evidence: list[Evidence]) -> Check:
     ]
     if lags:
         findings.append(f"the fixes are as if {1e3 * float(np.mean(lags)):+.1f} ms later than stamped")
-    return Check(name, findings)
+    return CheckResult(name, findings)

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from vehicled.offline.studies.conduct import REFUSALS, Request, Row, plan_of, renumbered
+from vehicled.offline.studies.conduct import REFUSALS, RunRequest, RunRow, plan_of, renumbered
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.pool import LocalPool, Pool
 from vehicled.offline.studies.software import software_digest
 from vehicled.offline.studies.specification import Point, Specification, changes
-from vehicled.offline.studies.table import VERSION, Table
+from vehicled.offline.studies.table import VERSION, RunTable
 from vehicled.profile import ProfileError, plugins
 from vehicled.profile.plugins import is_reference, source_file
 from vehicled.run.simulation import simulated_profile
@@ -23,7 +23,7 @@ _SHOWN = 12
 """Lines of a difference that an error shows."""
 
 
-class State(Struct, frozen=True):
+class StudyState(Struct, frozen=True):
     """Progress of a study."""
 
     done: int
@@ -35,7 +35,7 @@ class State(Struct, frozen=True):
     """Best value so far of an optimisation."""
 
 
-Progress = Callable[[State], None]
+Progress = Callable[[StudyState], None]
 
 
 class Campaign:
@@ -58,7 +58,7 @@ class Campaign:
             "software": software_digest(),
             **{f"file {path}": digest for path, digest in files.items()},
         }
-        self._table = Table(folder, create=True)
+        self._table = RunTable(folder, create=True)
         try:
             known = self._table.facts()
             if known and not extend:
@@ -75,7 +75,7 @@ class Campaign:
     def __exit__(self, *_: object) -> None:
         self._table.__exit__()
 
-    def run(self, pool: Pool | None = None, progress: Progress = lambda state: None) -> list[Row]:
+    def run(self, pool: Pool | None = None, progress: Progress = lambda state: None) -> list[RunRow]:
         """Drive what is missing; return all rows of the study in order. Ctrl-C loses only the runs in progress."""
         own = pool is None
         pool = pool or LocalPool()
@@ -88,25 +88,25 @@ class Campaign:
         self._table.lay_out(rows)
         return rows
 
-    def _table_of_all(self, pool: Pool, progress: Progress) -> list[Row]:
+    def _table_of_all(self, pool: Pool, progress: Progress) -> list[RunRow]:
         size = self.specification.size
         found, missing = self._plan(self.specification.points())
-        progress(State(len(found), size, self.failed, 0))
+        progress(StudyState(len(found), size, self.failed, 0))
         for row in self._drive(missing, pool):
             found.append(row)
-            progress(State(len(found), size, self.failed, self.driven))
+            progress(StudyState(len(found), size, self.failed, self.driven))
         return found
 
-    def drive(self, points: "Iterator[Point] | Sequence[Point]", pool: Pool) -> Iterator[Row]:
+    def drive(self, points: "Iterator[Point] | Sequence[Point]", pool: Pool) -> Iterator[RunRow]:
         """Yield the rows of some points: first those that are known, then those that are driven now, as they come."""
         known, missing = self._plan(points)
         yield from known
         yield from self._drive(missing, pool)
 
-    def _plan(self, points: "Iterator[Point] | Sequence[Point]") -> tuple[list[Row], dict[str, list[Point]]]:
+    def _plan(self, points: "Iterator[Point] | Sequence[Point]") -> tuple[list[RunRow], dict[str, list[Point]]]:
         """Store which runs belong to the study; return the rows that are known, and the points of the others by key."""
         self.failed = self.driven = 0
-        known: list[Row] = []
+        known: list[RunRow] = []
         missing: dict[str, list[Point]] = {}
         keyed = [(point, point.key(self.basis)) for point in points]
         self._table.plan([(point.number, key, point.levels) for point, key in keyed], first=not self._planned)
@@ -119,7 +119,7 @@ class Campaign:
                 missing.setdefault(key, []).append(point)
         return known, missing
 
-    def _drive(self, missing: dict[str, list[Point]], pool: Pool) -> Iterator[Row]:
+    def _drive(self, missing: dict[str, list[Point]], pool: Pool) -> Iterator[RunRow]:
         for row in pool.run([self._request(same[0], key) for key, same in missing.items()]):
             self._table.add(row)
             self._known[row.key] = row
@@ -128,18 +128,18 @@ class Campaign:
             for point in missing[row.key]:
                 yield self._counted(row, point)
 
-    def _counted(self, row: Row, point: Point) -> Row:
+    def _counted(self, row: RunRow, point: Point) -> RunRow:
         self.failed += row.outcome != "finished"
         return renumbered(row, point.number, point.levels)
 
-    def _request(self, point: Point, key: str) -> Request:
+    def _request(self, point: Point, key: str) -> RunRequest:
         wanted = self.specification
-        return Request(
+        return RunRequest(
             key=key, number=point.number, levels=point.levels, settings=point.settings, metrics=wanted.metrics,
             keep_logs=wanted.keep_logs, logs=str((self.folder / "logs").resolve()),
         )  # fmt: skip
 
-    def _optimise(self, pool: Pool, progress: Progress) -> list[Row]:
+    def _optimise(self, pool: Pool, progress: Progress) -> list[RunRow]:
         from vehicled.offline.studies.optimise import optimise
 
         return optimise(self, pool, progress)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from vehicled.offline.studies.conduct import Request, Row, crashed
+from vehicled.offline.studies.conduct import RunRequest, RunRow, crashed
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.pool import Worker
 from vehicled.offline.studies.software import software_digest
@@ -32,7 +32,7 @@ def conduct_remotely(request: bytes, software: str) -> bytes:
     if worker is None:
         worker = _local.worker = Worker()
         atexit.register(worker.close)
-    worker.send(msgspec.msgpack.decode(request, type=Request))
+    worker.send(msgspec.msgpack.decode(request, type=RunRequest))
     answer = worker.receive()
     if isinstance(answer, str):
         raise RuntimeError(answer)
@@ -68,12 +68,12 @@ class DaskPool:
         self.notice = "" if client.nthreads() else f"waiting for workers: start one with 'dask worker {client.scheduler.address}'"
         """Text for the user if no worker can begin yet; else empty."""
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Row]:
+    def run(self, requests: Iterable[RunRequest]) -> Iterator[RunRow]:
         """Drive all requests; yield the rows as they come."""
         software, waiting = software_digest(), iter(requests)
-        running: dict[str, Request] = {}
+        running: dict[str, RunRequest] = {}
 
-        def submit(request: Request) -> Any:
+        def submit(request: RunRequest) -> Any:
             future = self._client.submit(conduct_remotely, msgspec.msgpack.encode(request), software, pure=False, retries=1)
             running[future.key] = request
             return future
@@ -82,7 +82,7 @@ class DaskPool:
         for future in done:
             request = running.pop(future.key)
             if future.status == "finished":
-                yield msgspec.msgpack.decode(future.result(), type=Row)
+                yield msgspec.msgpack.decode(future.result(), type=RunRow)
             else:
                 error = future.exception()
                 yield crashed(request, f"{type(error).__name__}: {error}")

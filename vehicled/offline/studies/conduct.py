@@ -19,7 +19,7 @@ from vehicled.daemon.app import SetupError
 from vehicled.log.errors import LogError
 from vehicled.offline.studies.exact_drive import drive
 from vehicled.offline.studies.metrics import StudyDrive, measure, measure_own
-from vehicled.offline.studies.specification import ExactLoop, Settings
+from vehicled.offline.studies.specification import ExactLoop, RunSettings
 from vehicled.paths import CourseError
 from vehicled.profile import ProfileError
 from vehicled.profile.plugins import PluginError, is_reference
@@ -34,13 +34,13 @@ REFUSALS = (ProfileError, CourseError, SetupError, PluginError, PolicyError, Unk
 """Errors of a run that are the user's to mend; their text has place and cure."""
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class RunRequest(Struct, frozen=True, kw_only=True):
     """A run to drive."""
 
     key: str
     number: int
     levels: dict[str, Any]
-    settings: Settings
+    settings: RunSettings
     metrics: tuple[str, ...] = ()
     """Metric functions of the user's, as ``FILE.py:NAME``."""
     keep_logs: Literal["none", "failed", "all"] = "none"
@@ -48,7 +48,7 @@ class Request(Struct, frozen=True, kw_only=True):
     """Folder of the logs."""
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class RunRow(Struct, frozen=True, kw_only=True):
     """A run that was driven or refused: one row of the table."""
 
     key: str
@@ -69,7 +69,7 @@ class Row(Struct, frozen=True, kw_only=True):
     """Command that repeats this run."""
 
 
-def conduct(request: Request) -> Row:
+def conduct(request: RunRequest) -> RunRow:
     """Drive one run. Errors of its settings give a row with the outcome ``refused``."""
     if request.settings.exact is not None:
         return _conduct_exact(request, request.settings.exact)
@@ -82,14 +82,14 @@ def conduct(request: Request) -> Row:
             # Lockstep repeats exactly, so only the runs that failed pay for a log.
             plan, simulated = _drive(request, _log_folder(request))
     except REFUSALS as error:
-        return Row(
+        return RunRow(
             key=request.key, number=request.number, levels=request.levels, outcome="refused", why=str(error),
             cpu_s=time.process_time() - started_s, command=command,
         )  # fmt: skip
     result = simulated.result
     drive = StudyDrive(result, simulated.trace, plan.course, plan.loaded.profile, request.levels)
     own, problem = measure_own([each for each in request.metrics if is_reference(each)], drive)
-    return Row(
+    return RunRow(
         key=request.key,
         number=request.number,
         levels=request.levels,
@@ -105,14 +105,14 @@ def conduct(request: Request) -> Row:
     )
 
 
-def _conduct_exact(request: Request, loop: ExactLoop) -> Row:
+def _conduct_exact(request: RunRequest, loop: ExactLoop) -> RunRow:
     """Drive one run without the daemon."""
     started_s = time.process_time()
     try:
         plan = plan_of(request.settings)
         profile = simulated_profile(plan)
     except REFUSALS as error:
-        return Row(key=request.key, number=request.number, levels=request.levels, outcome="refused", why=str(error))
+        return RunRow(key=request.key, number=request.number, levels=request.levels, outcome="refused", why=str(error))
     done = drive(
         profile,
         plan.course,
@@ -128,7 +128,7 @@ def _conduct_exact(request: Request, loop: ExactLoop) -> Row:
         "manoeuvre_heading_mean_rad": done.heading_rad,
         "manoeuvre_speed_mean_mps": done.speed_mps,
     }
-    return Row(
+    return RunRow(
         key=request.key,
         number=request.number,
         levels=request.levels,
@@ -140,7 +140,7 @@ def _conduct_exact(request: Request, loop: ExactLoop) -> Row:
     )
 
 
-def plan_of(settings: Settings, log_folder: str | None = None) -> Plan:
+def plan_of(settings: RunSettings, log_folder: str | None = None) -> Plan:
     """Return the checked plan of a run. Raises one of ``REFUSALS``."""
     spec = RunSpec(
         profile=settings.profile,
@@ -162,14 +162,14 @@ def plan_of(settings: Settings, log_folder: str | None = None) -> Plan:
     return Plan.of(spec)
 
 
-def _drive(request: Request, log_folder: str | None) -> tuple[Plan, Simulated]:
+def _drive(request: RunRequest, log_folder: str | None) -> tuple[Plan, Simulated]:
     settings = request.settings
     plan = plan_of(settings, log_folder)
     simulation = SimulationSpec(failures=settings.fail, start=settings.start, in_process=True)
     return plan, simulate(plan, simulation, keep_trace=bool(request.metrics))
 
 
-def _log_folder(request: Request) -> str:
+def _log_folder(request: RunRequest) -> str:
     folder = Path(request.logs) / request.key
     # A run that was killed may have left half a log.
     shutil.rmtree(folder, ignore_errors=True)
@@ -183,12 +183,12 @@ def _outcome(result: Result) -> Literal["finished", "failed"]:
 _OPTIONS = ("course", "controller", "estimator", "identifier", "programme", "link", "start", "latency", "board")
 
 
-def command_of(settings: Settings) -> str:
+def command_of(settings: RunSettings) -> str:
     """Return the ``vehicled sim`` command that repeats a run."""
     words = ["vehicled", "sim", "--profile", settings.profile, "--seed", str(settings.seed)]
     for name in _OPTIONS:
         value = getattr(settings, name)
-        if value != getattr(Settings(), name):
+        if value != getattr(RunSettings(), name):
             words += [f"--{name}", value]
     if settings.laps != 1:
         words += ["--laps", str(settings.laps)]
@@ -200,14 +200,14 @@ def command_of(settings: Settings) -> str:
     return shlex.join(words)
 
 
-def crashed(request: Request, why: str) -> Row:
+def crashed(request: RunRequest, why: str) -> RunRow:
     """Return the row of a run during which its process died."""
-    return Row(
+    return RunRow(
         key=request.key, number=request.number, levels=request.levels, outcome="crashed", why=why,
         command=command_of(request.settings),
     )  # fmt: skip
 
 
-def renumbered(row: Row, number: int, levels: Mapping[str, Any]) -> Row:
+def renumbered(row: RunRow, number: int, levels: Mapping[str, Any]) -> RunRow:
     """Return a row of an earlier call under its number and levels in this one."""
     return replace(row, number=number, levels=dict(levels))

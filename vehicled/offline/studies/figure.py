@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from vehicled.daemon.app import SetupError
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.report import Finished
 from vehicled.offline.studies.statistics import effects
 
@@ -22,7 +22,7 @@ def write_figure(study: Finished, output: Path, metrics: Sequence[str], x: str, 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[RunRow]] = {}
     for row in study.rows:
         groups.setdefault(str(row.levels.get(lines, "")) if lines else "", []).append(row)
     style: Any = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42, "svg.fonttype": "none"}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.report import Finished, read_study
 from vehicled.offline.studies.table import FILE
@@ -74,7 +74,7 @@ def expanded(paths: Sequence[str]) -> list[str]:
     return found
 
 
-def _log(folder: Path, row: Row) -> Path | None:
+def _log(folder: Path, row: RunRow) -> Path | None:
     """Return the log of a run, also if the folder was moved since."""
     if row.log and Path(row.log).is_file():
         return Path(row.log)

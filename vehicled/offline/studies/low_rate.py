@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.report import Finished, number, render
 from vehicled.offline.studies.statistics import REPLICATE, interval
@@ -67,7 +67,7 @@ class Curve(Struct, frozen=True):
         return np.array([rate for rate, _ in pairs]), np.array([mean for _, mean in pairs])
 
 
-def curve(rows: Sequence[Row], metric: str, scale: float) -> Curve:
+def curve(rows: Sequence[RunRow], metric: str, scale: float) -> Curve:
     """Return the mean of a metric over all manoeuvres for each rate, times ``scale``."""
     manoeuvres = {row.levels[MANOEUVRE] for row in rows}
     rates = sorted({row.levels[RATE] for row in rows})
@@ -134,7 +134,7 @@ def gaussians(rate: Any, a1: float, b1: float, c1: float, a2: float, b2: float, 
     return a1 * np.exp(-(((rate - b1) / c1) ** 2)) + a2 * np.exp(-(((rate - b2) / c2) ** 2))
 
 
-def read_published(path: Path) -> list[Row]:
+def read_published(path: Path) -> list[RunRow]:
     """Read published runs: a CSV with maneuver, rate_hz, finished, mean_cte_cm, mean_heading_error_deg. Raises StudyError."""
     rows = []
     try:
@@ -148,7 +148,9 @@ def read_published(path: Path) -> list[Row]:
                         HEADING: float(each["mean_heading_error_deg"]) / _DEGREES,
                     }
                 levels = {MANOEUVRE: f"thesis_{each['maneuver'].lower()}", RATE: float(each["rate_hz"]), LAW: "as published"}
-                row = Row(key=str(i), number=i, levels=levels, outcome="finished" if finished else "failed", why="", metrics=values)
+                row = RunRow(
+                    key=str(i), number=i, levels=levels, outcome="finished" if finished else "failed", why="", metrics=values
+                )
                 rows.append(row)
     except OSError as error:
         raise StudyError(str(path), [f"cannot be read: {error.strerror or error}"]) from None
@@ -160,7 +162,7 @@ def read_published(path: Path) -> list[Row]:
 
 def write_low_rate(study: Finished, output: Path, published: Path | None = None) -> None:
     """Write the page. ``published``: file with the published runs, to draw them beside."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[RunRow]] = {}
     for row in study.rows:
         if not {MANOEUVRE, RATE, LAW} <= row.levels.keys():
             raise StudyError(study.specification.path, [f"the report low_rate needs the factors {MANOEUVRE}, {RATE} and {LAW}"])
@@ -190,7 +192,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _at_400(groups: Mapping[str, Sequence[Row]]) -> str:
+def _at_400(groups: Mapping[str, Sequence[RunRow]]) -> str:
     """Return the errors at the highest rate, and the lowest rate at which each manoeuvre finishes, per law."""
     rows = [["as published, 400 Hz", *(f"{PUBLISHED_400_CM[name]:.1f}" for name in PUBLISHED_400_CM)]]
     lowest = []
@@ -209,7 +211,7 @@ def _at_400(groups: Mapping[str, Sequence[Row]]) -> str:
     )
 
 
-def _cell(group: Sequence[Row], name: str, rate: float) -> str:
+def _cell(group: Sequence[RunRow], name: str, rate: float) -> str:
     here = [row for row in group if row.levels[MANOEUVRE] == name and row.levels[RATE] == rate]
     good = [value for row in here if row.outcome == "finished" and (value := row.metrics.get(CROSS_TRACK)) is not None]
     if not here:
@@ -221,7 +223,7 @@ def _unfinished(count: int, total: int) -> str:
     return "did not finish" if total == 1 else f"{count} of {total} did not finish"
 
 
-def _lowest(group: Sequence[Row], name: str) -> str:
+def _lowest(group: Sequence[RunRow], name: str) -> str:
     lowest = ""
     for rate in sorted({row.levels[RATE] for row in group}, reverse=True):
         here = [row for row in group if row.levels[MANOEUVRE] == name and row.levels[RATE] == rate]
@@ -231,7 +233,7 @@ def _lowest(group: Sequence[Row], name: str) -> str:
     return lowest
 
 
-def _growth(groups: Mapping[str, Sequence[Row]]) -> str:
+def _growth(groups: Mapping[str, Sequence[RunRow]]) -> str:
     """Return from which error to which the control rate leads, per manoeuvre and law, beside the published errors."""
     table, counts = [["as published"]], []
     for name, (rate, low_cm) in PUBLISHED_LOWEST.items():
@@ -265,7 +267,7 @@ def _grown(high_cm: float, low_cm: float, rate_hz: float) -> str:
     return f"{high_cm:.1f} to {low_cm:.1f} at {rate_hz:g} Hz"
 
 
-def _statistics(groups: Mapping[str, Sequence[Row]]) -> str:
+def _statistics(groups: Mapping[str, Sequence[RunRow]]) -> str:
     """Return quartiles, fit and threshold of the thesis for each law."""
     rows = []
     for quantity, metric, scale, known in (
@@ -289,7 +291,7 @@ def _statistics(groups: Mapping[str, Sequence[Row]]) -> str:
     return f"<section><h2>Statistics of the thesis</h2><p>{note}</p>{_table(head, rows)}</section>"
 
 
-def _artefact(groups: Mapping[str, Sequence[Row]]) -> str:
+def _artefact(groups: Mapping[str, Sequence[RunRow]]) -> str:
     """Return what the threshold rule finds in curves without a knee."""
     rates = np.arange(110.0, 401.0, 10.0)
     rows = [[name, f"{threshold_hz(rates, [function(f) for f in rates]):g}"] for name, function in MONOTONE.items()]
@@ -302,7 +304,7 @@ def _artefact(groups: Mapping[str, Sequence[Row]]) -> str:
     return f"<section><h2>The threshold is an artefact</h2><p>{note}</p>{table}</section>"
 
 
-def _pictures(groups: Mapping[str, Sequence[Row]]) -> str:
+def _pictures(groups: Mapping[str, Sequence[RunRow]]) -> str:
     try:
         import matplotlib as mpl
     except ImportError:
@@ -334,7 +336,7 @@ def _pictures(groups: Mapping[str, Sequence[Row]]) -> str:
     return "".join(parts)
 
 
-def _draw_means(figure: Any, groups: Mapping[str, Sequence[Row]]) -> None:
+def _draw_means(figure: Any, groups: Mapping[str, Sequence[RunRow]]) -> None:
     panels = figure.subplots(1, 2)
     for panel, (metric, scale, label) in zip(
         panels, ((CROSS_TRACK, 100.0, "cross-track error, cm"), (HEADING, _DEGREES, "heading error, deg")), strict=True
@@ -355,7 +357,7 @@ def _draw_means(figure: Any, groups: Mapping[str, Sequence[Row]]) -> None:
     panels[0].legend(frameon=False)
 
 
-def _draw_manoeuvres(figure: Any, groups: Mapping[str, Sequence[Row]]) -> None:
+def _draw_manoeuvres(figure: Any, groups: Mapping[str, Sequence[RunRow]]) -> None:
     panels = figure.subplots(3, 3, sharex=True).flat
     for panel, (name, known_cm) in zip(panels, PUBLISHED_400_CM.items(), strict=True):
         for i, (law, rows) in enumerate(groups.items()):
@@ -370,7 +372,7 @@ def _draw_manoeuvres(figure: Any, groups: Mapping[str, Sequence[Row]]) -> None:
     panels[0].legend(frameon=False, fontsize=6)
 
 
-def _draw_unfinished(figure: Any, groups: Mapping[str, Sequence[Row]]) -> None:
+def _draw_unfinished(figure: Any, groups: Mapping[str, Sequence[RunRow]]) -> None:
     panels = np.atleast_1d(figure.subplots(1, len(groups), sharey=True))
     names = list(PUBLISHED_400_CM)
     for panel, (law, rows) in zip(panels, groups.items(), strict=True):

@@ -8,7 +8,7 @@ from html import escape
 from math import isfinite, sqrt
 from pathlib import Path
 
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.report import Finished, number, render
 from vehicled.offline.studies.statistics import REPLICATE, interval
@@ -21,12 +21,12 @@ METRICS = {
 }
 """Headings of the tables, and the factor from the metric's unit."""
 PLACE = "place."
-Cells = Mapping[tuple[str, str], Sequence[Row]]
+Cells = Mapping[tuple[str, str], Sequence[RunRow]]
 
 
 def write_matrix(study: Finished, output: Path) -> None:
     """Write the page. Raises :class:`StudyError` without the two factors, or if the file cannot be written."""
-    cells: dict[tuple[str, str], list[Row]] = {}
+    cells: dict[tuple[str, str], list[RunRow]] = {}
     for row in study.rows:
         if not {ROW, COLUMN} <= row.levels.keys():
             raise StudyError(study.specification.path, [f"the report matrix needs the factors {ROW} and {COLUMN}"])
@@ -42,7 +42,7 @@ def _names(cells: Cells) -> tuple[list[str], list[str]]:
     return list(dict.fromkeys(row for row, _ in cells)), list(dict.fromkeys(column for _, column in cells))
 
 
-def _mean(rows: Sequence[Row], metric: str) -> float:
+def _mean(rows: Sequence[RunRow], metric: str) -> float:
     found = [value for row in rows if row.outcome == "finished" and (value := row.metrics.get(metric)) is not None]
     return sum(found) / len(found) if found else float("nan")
 
@@ -68,7 +68,7 @@ def _matrix(cells: Cells, metric: str, head: str, scale: float) -> str:
     )
 
 
-def _text(group: Sequence[Row], metric: str, scale: float, mean: float) -> str:
+def _text(group: Sequence[RunRow], metric: str, scale: float, mean: float) -> str:
     failed = sum(row.outcome != "finished" for row in group)
     text = number(mean) if isfinite(mean) else ""
     pairs = [

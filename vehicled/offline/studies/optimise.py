@@ -6,15 +6,15 @@ from math import inf
 from statistics import fmean
 from typing import Any
 
-from vehicled.offline.studies.campaign import Campaign, Progress, State
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.campaign import Campaign, Progress, StudyState
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.design import Factor, Level
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.pool import Pool
 from vehicled.offline.studies.specification import Optimisation, Point
 
 
-def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[Row]:
+def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[RunRow]:
     """Drive the trials batch by batch; return the rows of all.
 
     A trial is the mean of its metric over the seeds of the study. Batches are chosen from the results of earlier ones in order, so
@@ -32,9 +32,9 @@ def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[Row]:
     searched = [factor for factor in specification.factors if factor.name != "seed"]
     seeds: Sequence[Level | None] = next((factor.levels for factor in specification.factors if factor.name == "seed"), (None,))
     space = _space(optuna, campaign, searched)
-    rows: list[Row] = []
+    rows: list[RunRow] = []
     size = wanted.trials * len(seeds)
-    progress(State(0, size, 0, 0))
+    progress(StudyState(0, size, 0, 0))
     failed = driven = 0
     for first in range(0, wanted.trials, wanted.batch):
         trials = [search.ask(space) for _ in range(min(wanted.batch, wanted.trials - first))]
@@ -45,13 +45,13 @@ def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[Row]:
             for j, seed in enumerate(seeds):
                 number = (first + i) * len(seeds) + j + 1
                 batch.append(specification.point(number, levels if seed is None else levels | {"seed": seed}))
-        found: dict[int, Row] = {}
+        found: dict[int, RunRow] = {}
         before = driven
         for row in campaign.drive(batch, pool):
             found[row.number] = row
             driven = before + campaign.driven
             failed += row.outcome != "finished"
-            progress(State(len(rows) + len(found), size, failed, driven, _best(search)))
+            progress(StudyState(len(rows) + len(found), size, failed, driven, _best(search)))
         measured = [row.metrics.get(wanted.metric) for row in found.values() if row.outcome == "finished"]
         if measured and all(value is None for value in measured):
             raise StudyError("optimise.metric", [f"no finished drive has {wanted.metric}: choose a metric that this course gives"])
@@ -61,9 +61,9 @@ def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[Row]:
     return rows
 
 
-def best_trial(rows: Sequence[Row], wanted: Optimisation) -> tuple[dict[str, Any], float] | None:
+def best_trial(rows: Sequence[RunRow], wanted: Optimisation) -> tuple[dict[str, Any], float] | None:
     """Return levels and value of the best trial; None if no run of any trial finished."""
-    trials: dict[str, list[Row]] = {}
+    trials: dict[str, list[RunRow]] = {}
     for row in rows:
         trials.setdefault(str({name: level for name, level in row.levels.items() if name != "seed"}), []).append(row)
     good = [each for each in trials.values() if all(row.outcome == "finished" for row in each)]
@@ -74,7 +74,7 @@ def best_trial(rows: Sequence[Row], wanted: Optimisation) -> tuple[dict[str, Any
     return {name: level for name, level in best[0].levels.items() if name != "seed"}, _value(wanted, best)
 
 
-def _value(wanted: Optimisation, rows: Sequence[Row]) -> float:
+def _value(wanted: Optimisation, rows: Sequence[RunRow]) -> float:
     worst = wanted.failed if wanted.direction == "minimize" else -wanted.failed
     values = [row.metrics.get(wanted.metric) for row in rows if row.outcome == "finished"]
     measured = [value for value in values if value is not None]

@@ -14,7 +14,7 @@ from typing import IO, Protocol
 
 import msgspec
 
-from vehicled.offline.studies.conduct import Request, Row, crashed
+from vehicled.offline.studies.conduct import RunRequest, RunRow, crashed
 
 ATTEMPTS = 2
 """Times that a run is tried whose process died."""
@@ -28,7 +28,7 @@ class Pool(Protocol):
     size: int
     """Runs at a time."""
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Row]:
+    def run(self, requests: Iterable[RunRequest]) -> Iterator[RunRow]:
         """Drive all requests; yield the rows as they come."""
         ...
 
@@ -45,16 +45,16 @@ class Worker:
         self.connection: Connection
         self._errors: IO[bytes]
 
-    def send(self, request: Request) -> None:
+    def send(self, request: RunRequest) -> None:
         """Hand over a request."""
         if self._process is None:
             self._start()
         self.connection.send_bytes(msgspec.msgpack.encode(request))
 
-    def receive(self) -> Row | str:
+    def receive(self) -> RunRow | str:
         """Wait for the row; return the reason if the process died instead."""
         try:
-            return msgspec.msgpack.decode(self.connection.recv_bytes(), type=Row)
+            return msgspec.msgpack.decode(self.connection.recv_bytes(), type=RunRow)
         except (EOFError, OSError):
             return self._bury()
 
@@ -99,10 +99,10 @@ class LocalPool:
         self.size = jobs or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else jobs or os.cpu_count() or 1
         self._workers = [Worker() for _ in range(self.size)]
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Row]:
+    def run(self, requests: Iterable[RunRequest]) -> Iterator[RunRow]:
         """Drive all requests; yield the rows as they come."""
-        waiting, repeated = iter(requests), deque[tuple[Request, int]]()
-        busy: dict[Connection, tuple[Worker, Request, int]] = {}
+        waiting, repeated = iter(requests), deque[tuple[RunRequest, int]]()
+        busy: dict[Connection, tuple[Worker, RunRequest, int]] = {}
         idle = list(self._workers)
         while True:
             while idle:
@@ -120,7 +120,7 @@ class LocalPool:
                 worker, request, attempt = busy.pop(ready)
                 answer = worker.receive()
                 idle.append(worker)
-                if isinstance(answer, Row):
+                if isinstance(answer, RunRow):
                     yield answer
                 elif attempt < ATTEMPTS:
                     repeated.append((request, attempt + 1))

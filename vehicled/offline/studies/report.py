@@ -12,12 +12,12 @@ from msgspec import Struct
 from vehicled import __version__
 from vehicled.offline.analysis.report.chart import Scale
 from vehicled.offline.studies import optimise, statistics
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.metrics import DEFAULT
 from vehicled.offline.studies.specification import Specification, parse
 from vehicled.offline.studies.statistics import Effect
-from vehicled.offline.studies.table import Table
+from vehicled.offline.studies.table import RunTable
 from vehicled.profile.plugins import is_reference, table_name
 from vehicled.profile.problems import nearest
 
@@ -31,7 +31,7 @@ class Finished(Struct, frozen=True):
     """A study and its rows, as read from its folder."""
 
     specification: Specification
-    rows: list[Row]
+    rows: list[RunRow]
     facts: dict[str, str]
     folder: Path
 
@@ -63,7 +63,7 @@ def _known(kind: str, name: str, known: Any) -> str:
 
 def read_study(folder: Path) -> Finished:
     """Read a study folder. Raises :class:`StudyError` if it holds none, or none that was finished or interrupted."""
-    with Table(folder) as table:
+    with RunTable(folder) as table:
         facts = table.facts()
         rows = list(table.belonging())
     if not facts or not rows:

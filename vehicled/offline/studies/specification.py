@@ -37,7 +37,7 @@ class ExactLoop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Distance from the line beyond which a waypoint is missed, m."""
 
 
-class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RunSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings that decide one run, together with the files that they name."""
 
     profile: str = "art"
@@ -66,9 +66,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 EXACT = "exact."
-FIELDS = tuple(name for name in Settings.__struct_fields__ if name not in ("overrides", "exact"))
+FIELDS = tuple(name for name in RunSettings.__struct_fields__ if name not in ("overrides", "exact"))
 """Keys of a study file that are no keys of the profile."""
-_HINTS = get_type_hints(Settings, include_extras=True)
+_HINTS = get_type_hints(RunSettings, include_extras=True)
 _ALLOWED = {name: describe(mi.type_info(hint)) for name, hint in _HINTS.items()}
 
 
@@ -92,7 +92,7 @@ class Point(Struct, frozen=True):
     number: int
     levels: dict[str, Any]
     """Label of the level by factor."""
-    settings: Settings
+    settings: RunSettings
 
     def key(self, basis: str) -> str:
         """Return the identity of the run: a hash of everything that decides it. ``basis`` stands for software and files."""
@@ -190,7 +190,7 @@ class Specification(Struct, frozen=True, kw_only=True):
             yield from (first | {interval.name: interval.level(interval.at(end))} for end in (0.0, 1.0))
 
 
-def _settings(values: Mapping[str, Any], folder: Path) -> Settings:
+def _settings(values: Mapping[str, Any], folder: Path) -> RunSettings:
     fields: dict[str, Any] = {}
     overrides = {key: value for key, value in values.items() if key not in FIELDS and not key.startswith(EXACT)}
     loop = {key.removeprefix(EXACT): value for key, value in values.items() if key.startswith(EXACT)}
@@ -209,7 +209,7 @@ def _settings(values: Mapping[str, Any], folder: Path) -> Settings:
             except msgspec.ValidationError:
                 raise ValueError(f"{key}: must be {_ALLOWED[key]}, found {found(value)}") from None
             fields[key] = _beside(key, fields[key], folder)
-    return Settings(**fields, overrides={key: plugins.absolute(value, folder) for key, value in overrides.items()})
+    return RunSettings(**fields, overrides={key: plugins.absolute(value, folder) for key, value in overrides.items()})
 
 
 def _beside(key: str, value: Any, folder: Path) -> Any:
@@ -358,7 +358,19 @@ def _table(name: str, kind: type[Any], data: Mapping[str, Any], problems: list[s
     return None if mistakes else made
 
 
-__all__ = ["FIELDS", "Optimisation", "Point", "ProfileError", "Settings", "Specification", "find", "load", "names", "of", "parse"]
+__all__ = [
+    "FIELDS",
+    "Optimisation",
+    "Point",
+    "ProfileError",
+    "RunSettings",
+    "Specification",
+    "find",
+    "load",
+    "names",
+    "of",
+    "parse",
+]
 
 
 def changes(old: str, new: str) -> Sequence[str]:

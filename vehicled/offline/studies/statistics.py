@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from vehicled.offline.studies.conduct import Row
+from vehicled.offline.studies.conduct import RunRow
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
@@ -36,7 +36,7 @@ class Effect(Struct, frozen=True):
     """Number of seeds, or runs, that were resampled for the change."""
 
 
-def effects(rows: Sequence[Row], factor: str, metric: str) -> list[Effect]:
+def effects(rows: Sequence[RunRow], factor: str, metric: str) -> list[Effect]:
     """Return the effect of every level of a factor on a metric, in the order of the levels.
 
     Seeds are resampled whole, because the runs of one seed share their noise; without several seeds, runs are.
@@ -91,19 +91,19 @@ def proportion(count: int, total: int) -> tuple[float, float]:
     return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
-def values_of(rows: Sequence[Row], metric: str) -> list[float]:
+def values_of(rows: Sequence[RunRow], metric: str) -> list[float]:
     """Return a metric of all finished runs that have it."""
     found = [row.metrics.get(metric) for row in rows if row.outcome == "finished"]
     return [value for value in found if value is not None]
 
 
-def quantiles(rows: Sequence[Row], metric: str) -> list[float]:
+def quantiles(rows: Sequence[RunRow], metric: str) -> list[float]:
     """Return the ``QUANTILES`` of a metric over the finished runs; NaN without any."""
     values = values_of(rows, metric)
     return [float(q) for q in np.quantile(values, QUANTILES)] if values else [nan] * len(QUANTILES)
 
 
-def _table(rows: Sequence[Row], factor: str, metric: str, seeds: bool) -> dict[tuple[Any, str], float]:
+def _table(rows: Sequence[RunRow], factor: str, metric: str, seeds: bool) -> dict[tuple[Any, str], float]:
     """Return the values by cluster and condition."""
     found = {}
     for row in rows:
@@ -118,7 +118,7 @@ def _hashable(level: Any) -> Any:
     return str(level) if isinstance(level, list) else level
 
 
-def _order(rows: Sequence[Row], factor: str) -> Any:
+def _order(rows: Sequence[RunRow], factor: str) -> Any:
     """Return a sort key: numbers by size, names in the order of the study."""
     order = {_hashable(row.levels.get(factor)): i for i, row in reversed(list(enumerate(rows)))}
     return lambda level: (level, 0) if isinstance(level, int | float) and not isinstance(level, bool) else (inf, order[level])

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from vehicled.offline.studies.conduct import Row, renumbered
+from vehicled.offline.studies.conduct import RunRow, renumbered
 from vehicled.offline.studies.errors import StudyError
 
 FILE = "study.sqlite"
@@ -19,7 +19,7 @@ VERSION = "1"
 _COLUMNS = ("key", "number", "outcome", "why", "digest", "run_s", "cpu_s", "log", "problem", "command")
 
 
-class Table:
+class RunTable:
     """The runs of a study by key. A context manager."""
 
     def __init__(self, folder: Path, *, create: bool = False) -> None:
@@ -53,7 +53,7 @@ class Table:
             self._unlock()
             raise StudyError(str(self.path), [f"cannot be used: {error}; delete it to begin anew"]) from None
 
-    def __enter__(self) -> "Table":
+    def __enter__(self) -> "RunTable":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,26 +80,26 @@ class Table:
         rows = [(number, key, json.dumps(levels)) for number, key, levels in runs]
         self._execute_many("INSERT OR REPLACE INTO design VALUES (?, ?, ?)", rows)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: RunRow) -> None:
         """Add or replace a run. Raises :class:`StudyError` if the disk is full."""
         self._execute_many("INSERT OR REPLACE INTO record VALUES (?, ?)", [(row.key, msgspec.json.encode(row).decode())])
 
-    def belonging(self) -> Iterator[Row]:
+    def belonging(self) -> Iterator[RunRow]:
         """Iterate over the runs that belong to the study as it was last called, by number."""
         known = {row.key: row for row in self.rows()}
         for number, key, levels in self._execute("SELECT number, key, levels FROM design ORDER BY number"):
             if key in known:
                 yield renumbered(known[key], number, json.loads(levels))
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[RunRow]:
         """Iterate over all runs, also those that the study had before it was changed."""
         for (text,) in self._execute("SELECT row FROM record"):
             try:
-                yield msgspec.json.decode(text, type=Row)
+                yield msgspec.json.decode(text, type=RunRow)
             except msgspec.MsgspecError as error:
                 raise StudyError(str(self.path), [f"a row is damaged: {error}; delete the file to begin anew"]) from None
 
-    def lay_out(self, rows: Sequence[Row]) -> None:
+    def lay_out(self, rows: Sequence[RunRow]) -> None:
         """Write the table ``runs``, with a column for each factor and metric, for other programs."""
         columns, records = flat_table(rows)
         names = ", ".join(f'"{name.replace(chr(34), "")}"' for name in columns)
@@ -155,7 +155,7 @@ def _lock_folder(folder: Path) -> int:
     return lock
 
 
-def write_table(rows: Sequence[Row], output: Path) -> None:
+def write_table(rows: Sequence[RunRow], output: Path) -> None:
     """Write the rows as CSV or Parquet, by the ending of the file. Raises :class:`StudyError`."""
     columns, records = flat_table(rows)
     try:
@@ -187,7 +187,7 @@ def _write_parquet(columns: Sequence[str], records: Sequence[tuple[Any, ...]], o
     parquet.write_table(pa.table(arrays, names=list(columns)), output)
 
 
-def flat_table(rows: Sequence[Row]) -> tuple[list[str], list[tuple[Any, ...]]]:
+def flat_table(rows: Sequence[RunRow]) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return columns and records of a table with a column for each factor and metric. A name that is both gets ``factor.``."""
     levels = list(dict.fromkeys(name for row in rows for name in row.levels))
     metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))

@@ -16,13 +16,13 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Only the study writes to the terminal; standard error is kept, because it tells why a process died.
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
-    from vehicled.offline.studies.conduct import Request, conduct
+    from vehicled.offline.studies.conduct import RunRequest, conduct
     from vehicled.profile import plugins
     from vehicled.runtime.plugin_watch import watch_import
 
     plugins.guard = watch_import
     connection = Connection(descriptor)
-    encoder, decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Request)
+    encoder, decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(RunRequest)
     with contextlib.suppress(EOFError, OSError):
         while True:
             connection.send_bytes(encoder.encode(conduct(decoder.decode(connection.recv_bytes()))))

@@ -28,7 +28,7 @@ from vehicled.offline.twin.calibration.four_dof_model import FourDofModel
 from vehicled.offline.twin.calibration.profile_write import written_profile
 from vehicled.offline.twin.calibration.quantity import GROUPS, CalibratedNumber, CalibrationModel, Group
 from vehicled.offline.twin.calibration.result import Calibration, RunResult
-from vehicled.offline.twin.calibration.run import Run
+from vehicled.offline.twin.calibration.run import CalibrationRun
 from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
 from vehicled.profile import ProfileError, load_profile, loading, parse
 from vehicled.run.output import check_output, check_plot_file, write_output
@@ -81,12 +81,12 @@ def run(arguments: Namespace) -> int:
     return 1 if found.stopped else 0
 
 
-def drive_of(recording: Recording, name: str) -> Run:
+def drive_of(recording: Recording, name: str) -> CalibrationRun:
     """Convert a recording into a drive for the fit."""
     commands = [message for message in recording.inputs if isinstance(message, ActuatorCommand)]
     truth = recording.truth
     begin_ns = min([int(truth.t_ns[0]), *(message.t_ns for message in commands[:1])])
-    return Run(
+    return CalibrationRun(
         name=name,
         command_s=np.array([(message.t_ns - begin_ns) * 1e-9 for message in commands]),
         throttle=np.array([message.throttle for message in commands]),
@@ -134,9 +134,9 @@ def _model(arguments: Namespace) -> tuple[CalibrationModel, float, Twin | str]:
     return TwinModel(twin.parameters), friction_of(twin.parameters), twin
 
 
-def _runs(logs: Sequence[str], held: Sequence[str]) -> tuple[list[Run], set[str]]:
+def _runs(logs: Sequence[str], held: Sequence[str]) -> tuple[list[CalibrationRun], set[str]]:
     """Return all drives, and the names of the held-out ones."""
-    runs: dict[Path, Run] = {}
+    runs: dict[Path, CalibrationRun] = {}
     held_out: set[str] = set()
     patterns = [word for word in held if not Path(word).expanduser().exists()]
     for log, out in [(log, False) for log in logs] + [(word, True) for word in held if word not in patterns]:
@@ -160,7 +160,7 @@ def _runs(logs: Sequence[str], held: Sequence[str]) -> tuple[list[Run], set[str]
     return [runs[files[name]] for name in sorted(files)], held_out
 
 
-def _read(log: str) -> dict[Path, Run]:
+def _read(log: str) -> dict[Path, CalibrationRun]:
     """Return the drives by the file, or the bag's folder, that contains them."""
     path = Path(log).expanduser()
     found = {}

@@ -7,14 +7,14 @@ import numpy as np
 
 from vehicled.offline.twin.calibration.quantity import CalibrationModel
 from vehicled.offline.twin.calibration.result import Calibration
-from vehicled.offline.twin.calibration.run import Run, RunSegment, as_measured, pieces
+from vehicled.offline.twin.calibration.run import CalibrationRun, RunSegment, as_measured, pieces
 from vehicled.run.output import save_figure
 
 _RECORDED, _BEFORE, _AFTER = "#0b6e4f", "#b8b8b8", "#d1495b"
 MOST_KINDS = 12
 
 
-def plot(model: CalibrationModel, runs: list[Run], found: Calibration, file: Path) -> None:
+def plot(model: CalibrationModel, runs: list[CalibrationRun], found: Calibration, file: Path) -> None:
     """Plot speed and path of the worst run of each kind, driven by throttle. Raises :class:`SetupError` if the file cannot be
     written.
     """

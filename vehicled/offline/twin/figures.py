@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vehicled.offline.analysis.report.chart import HEIGHT, Scale, key, number, time_axis
-from vehicled.offline.analysis.report.thin import Axis
+from vehicled.offline.analysis.report.thin import TimeAxis
 from vehicled.offline.twin.validation.result import RunComparison
 
 _WIDTH = 1000
@@ -37,7 +37,7 @@ def figures(comparison: RunComparison) -> str:
 
 
 def _over_time(title: str, unit: str, t: Any, theirs: Any, ours: Any) -> str:
-    axis = Axis(0, round(float(t[-1] - t[0]) * 1e9))
+    axis = TimeAxis(0, round(float(t[-1] - t[0]) * 1e9))
     n = min(len(t), len(ours))
     values = ours if theirs is None else np.concatenate((theirs, ours))
     values = values[np.isfinite(values)]

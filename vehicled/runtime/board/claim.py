@@ -13,7 +13,7 @@ Rules 1 to 3 prevent arming. Rule 4 is only a warning, because the log writer is
 from msgspec import Struct, structs
 
 from vehicled.profile.schema import Profile
-from vehicled.runtime.board.measure import BoardMeasurements, Spread
+from vehicled.runtime.board.measure import BoardMeasurements, TimeSpread
 
 FRACTION_OF_PERIOD = 4
 FRACTION_OF_SILENCE = 2
@@ -127,5 +127,5 @@ def _rate(period_ns: int) -> int:
     return MAX_CLAIM_HZ if period_ns <= 0 else min(MAX_CLAIM_HZ, 1_000_000_000 // period_ns)
 
 
-def _p99(spread: Spread | None) -> int:
+def _p99(spread: TimeSpread | None) -> int:
     return 0 if spread is None else spread.p99_ns

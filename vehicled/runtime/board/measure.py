@@ -21,7 +21,7 @@ _BLOCK = bytes(64 * 1024)
 _TIMEOUT_S = 1.0
 
 
-class Spread(Struct, frozen=True):
+class TimeSpread(Struct, frozen=True):
     """Distribution of a measured time."""
 
     n: int
@@ -30,7 +30,7 @@ class Spread(Struct, frozen=True):
     max_ns: int
 
     @classmethod
-    def of(cls, values_ns: list[int]) -> "Spread":
+    def of(cls, values_ns: list[int]) -> "TimeSpread":
         """Return the distribution of at least one value. Percentiles are values that occurred (nearest rank)."""
         ordered = sorted(values_ns)
         n = len(ordered)
@@ -42,7 +42,7 @@ class Lateness(Struct, frozen=True):
 
     rate_hz: int
     fifo: bool
-    spread: Spread
+    spread: TimeSpread
 
 
 def lateness(seconds: float, *, fifo: bool) -> list[Lateness]:
@@ -63,7 +63,7 @@ def lateness(seconds: float, *, fifo: bool) -> list[Lateness]:
                 for _ in range(4):
                     for rate, values in late.items():
                         values += _wake(selector, rate, seconds / 8)
-            found.extend(Lateness(rate, fifo, Spread.of(values)) for rate, values in late.items())
+            found.extend(Lateness(rate, fifo, TimeSpread.of(values)) for rate, values in late.items())
         except OSError as error:
             failures.append(error)
 
@@ -88,7 +88,7 @@ def _wake(selector: PreciseSelector, rate_hz: int, seconds: float) -> list[int]:
     return late
 
 
-def serial_round_trip(messages: int = 200) -> Spread:
+def serial_round_trip(messages: int = 200) -> TimeSpread:
     """Measure round trips through a pair of pseudo-terminals, which use the same kernel queues and threads as serial ports.
 
     Takes about ``messages`` milliseconds. Raises OSError if the system has no pseudo-terminals, or on a timeout.
@@ -104,7 +104,7 @@ def serial_round_trip(messages: int = 200) -> Spread:
             _pass(far, near)
             times.append(time.monotonic_ns() - begin_ns)
             time.sleep(0.0005)
-        return Spread.of(times)
+        return TimeSpread.of(times)
     finally:
         os.close(near)
         os.close(far)
@@ -119,7 +119,7 @@ def _pass(sender: int, receiver: int) -> None:
         waiting -= len(os.read(receiver, waiting))
 
 
-def disk_stall(folder: Path, seconds: float = 1.0, fsync: Callable[[int], None] = os.fsync) -> Spread:
+def disk_stall(folder: Path, seconds: float = 1.0, fsync: Callable[[int], None] = os.fsync) -> TimeSpread:
     """Measure writes of 64 KiB with fsync into a temporary file.
 
     Raises OSError if the folder is not writable.
@@ -133,23 +133,23 @@ def disk_stall(folder: Path, seconds: float = 1.0, fsync: Callable[[int], None] 
             times.append(time.monotonic_ns() - begin_ns)
             if len(times) % 256 == 0:
                 file.seek(0)
-    return Spread.of(times)
+    return TimeSpread.of(times)
 
 
 class BoardMeasurements(Struct, frozen=True, kw_only=True):
     """Results of all measurements; None for a failed one, with its reason in ``troubles``."""
 
     lateness: list[Lateness]
-    round_trip: Spread | None = None
-    disk: Spread | None = None
+    round_trip: TimeSpread | None = None
+    disk: TimeSpread | None = None
     troubles: list[str] = []
 
-    def worst(self, *, fifo: bool) -> Spread | None:
+    def worst(self, *, fifo: bool) -> TimeSpread | None:
         """Return the lateness at the worst rate, with or without real-time priority; None if not measured."""
         spreads = [row.spread for row in self.lateness if row.fifo == fifo]
         if not spreads:
             return None
-        return Spread(
+        return TimeSpread(
             sum(each.n for each in spreads),
             max(each.p50_ns for each in spreads),
             max(each.p99_ns for each in spreads),

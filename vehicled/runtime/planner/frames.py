@@ -14,7 +14,7 @@ from msgspec import Struct
 from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
-from vehicled.paths.shortest import Pose
+from vehicled.paths.shortest import PlanarPose
 from vehicled.paths.smoothing import Array
 from vehicled.paths.stored import ARRAYS, CourseHead, columns_of, head_of
 from vehicled.safety.fence import Fence, Polygon
@@ -25,7 +25,7 @@ LENGTH = struct.Struct("<I")
 MAX_FRAME_BYTES = 64 << 20
 
 
-class RequestKind(IntEnum):
+class PlanFrameKind(IntEnum):
     """Kind of a frame to the planning process."""
 
     OPENING = 1
@@ -62,7 +62,7 @@ class Opening(Struct, frozen=True, kw_only=True):
 class Goal(Struct, frozen=True, kw_only=True):
     """Request for the shortest path to a place in the map frame."""
 
-    start: Pose
+    start: PlanarPose
     x_m: float
     y_m: float
     yaw_rad: float | None

@@ -27,9 +27,9 @@ from vehicled.runtime.planner.frames import (
     MAX_FRAME_BYTES,
     Goal,
     Opening,
+    PlanFrameKind,
     PlannedHead,
     ReplyKind,
-    RequestKind,
     empty_columns,
 )
 
@@ -68,7 +68,7 @@ class Asker(Struct, frozen=True, eq=False):
 class _Job:
     """Request that waits or is being worked on."""
 
-    def __init__(self, asker: Asker, kind: RequestKind, pieces: Sequence[bytes | bytearray]) -> None:
+    def __init__(self, asker: Asker, kind: PlanFrameKind, pieces: Sequence[bytes | bytearray]) -> None:
         self.asker = asker
         self.kind = kind
         self.pieces = pieces
@@ -83,7 +83,7 @@ class _Job:
             self.done.set()
 
 
-class Planner:
+class PlanningProcess:
     """Handle of the planning process, for the control socket."""
 
     def __init__(self, opening: Opening, record: Callable[[Message, int], None], now_ns: Callable[[], int]) -> None:
@@ -157,11 +157,11 @@ class Planner:
 
     async def goal(self, asker: Asker, goal: Goal) -> Planned:
         """Return the shortest path to a goal. Raises :class:`ChangeError`."""
-        return await self._ask(_Job(asker, RequestKind.GOAL, [msgspec.msgpack.encode(goal)]))
+        return await self._ask(_Job(asker, PlanFrameKind.GOAL, [msgspec.msgpack.encode(goal)]))
 
     async def course(self, asker: Asker, line: Sequence[bytes | bytearray]) -> Planned:
         """Return the course of a client's line, which comes in pieces. Raises :class:`ChangeError`."""
-        return await self._ask(_Job(asker, RequestKind.COURSE, line))
+        return await self._ask(_Job(asker, PlanFrameKind.COURSE, line))
 
     def cancel(self, client: object, why: str) -> None:
         """Refuse the requests of a client that have no answer yet."""
@@ -246,7 +246,7 @@ class Planner:
         assert channel is not None
         if not self._greeted:
             self._greeted = True
-            await _send(channel, HEAD.pack(len(self._opening), RequestKind.OPENING) + self._opening)
+            await _send(channel, HEAD.pack(len(self._opening), PlanFrameKind.OPENING) + self._opening)
         await _send(channel, HEAD.pack(sum(map(len, job.pieces)), job.kind))
         for piece in job.pieces:
             await _send(channel, piece)

@@ -14,7 +14,7 @@ from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.shortest import course_to
 from vehicled.paths.stored import from_bytes, to_bytes
-from vehicled.runtime.planner.frames import Goal, Opening, RequestKind, planned, refused
+from vehicled.runtime.planner.frames import Goal, Opening, PlanFrameKind, planned, refused
 from vehicled.safety.fence import Fence
 
 DENSEST = 2.0
@@ -41,7 +41,7 @@ class Work:
     def reply(self, kind: int, payload: bytes) -> list[bytes]:
         """Return the answer to one request."""
         try:
-            if kind == RequestKind.GOAL:
+            if kind == PlanFrameKind.GOAL:
                 course = self._path(msgspec.msgpack.decode(payload, type=Goal))
                 return planned(course, to_bytes(course))
             return self._read(payload)

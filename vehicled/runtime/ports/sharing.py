@@ -8,7 +8,7 @@ from vehicled.core.ports import Transport
 from vehicled.profile.plugins import PluginError
 from vehicled.profile.problems import Note
 from vehicled.profile.registry import UnknownNameError, names, resolve
-from vehicled.profile.schema import Device
+from vehicled.profile.schema import DeviceTable
 from vehicled.runtime.ports.address import (
     Address,
     SerialAddress,
@@ -29,7 +29,7 @@ BITS_PER_BYTE = 10
 """Bits on the line per byte, with start and stop bit."""
 
 
-def judge_ports(devices: Mapping[str, Device]) -> Iterator[Note]:
+def judge_ports(devices: Mapping[str, DeviceTable]) -> Iterator[Note]:
     """Iterate over the problems of a vehicle's ports. Links are followed; invalid addresses are skipped."""
     addresses: dict[str, Address] = {}
     for name, device in devices.items():
@@ -67,7 +67,7 @@ def _place(address: Address) -> tuple[Any, ...]:
     return (address,)
 
 
-def _shared(place: tuple[Any, ...], devices: Mapping[str, Device], name: str, other: str) -> tuple[Any, str] | None:
+def _shared(place: tuple[Any, ...], devices: Mapping[str, DeviceTable], name: str, other: str) -> tuple[Any, str] | None:
     mine, theirs = devices[name], devices[other]
     same = (
         f'"{other}" is on the same port ({mine.port})'
@@ -88,7 +88,7 @@ def _shared(place: tuple[Any, ...], devices: Mapping[str, Device], name: str, ot
     return "error", f"{same}: only one device can use a port; 'vehicled doctor' lists the ports"
 
 
-def transport_of(device: Device) -> Transport:
+def transport_of(device: DeviceTable) -> Transport:
     """Return what the driver of a device needs; empty if it does not say so."""
     try:
         needed: Transport = getattr(resolve("driver", device.driver.name), "transport", "")
@@ -97,7 +97,7 @@ def transport_of(device: Device) -> Transport:
     return needed
 
 
-def _unfit(name: str, device: Device, address: Address) -> Iterator[Note]:
+def _unfit(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:
     """Yield an error if the port carries something else than the driver needs."""
     needed = transport_of(device)
     frames = isinstance(address, SocketCanAddress | SlcanAddress | UdpCanAddress)
@@ -121,7 +121,7 @@ def _unstable(name: str, address: Address) -> Iterator[Note]:
         yield Note(f"devices.{name}.port", f"{text}; {cure}", level="warning")
 
 
-def _too_slow(name: str, device: Device, address: Address) -> Iterator[Note]:
+def _too_slow(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:
     params = device.driver.selected
     rate_hz = getattr(params, "rate_hz", None) or device.rate_hz
     size = SAMPLE_BYTES.get(device.driver.name)

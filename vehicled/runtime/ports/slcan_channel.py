@@ -6,7 +6,7 @@ A silent adapter is noticed by the device behind the port, as on any line.
 from functools import partial
 
 from vehicled.core.wire.can import RECORD_BYTES, CanError, CanFrame, pack, unpack_all
-from vehicled.core.wire.slcan import REFUSED, Decoder, encode, opening
+from vehicled.core.wire.slcan import REFUSED, SlcanDecoder, encode, opening
 from vehicled.runtime.ports.address import SerialAddress, SlcanAddress
 from vehicled.runtime.ports.can_errors import ErrorFrames, bus_off
 from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
@@ -24,7 +24,7 @@ class SlcanChannel:
         self.detail = f"{line.detail}, CAN at {bitrate} bit/s"
         self._line = line
         self._counts = counts
-        self._decoder = Decoder()
+        self._decoder = SlcanDecoder()
         self._errors = ErrorFrames(counts)
         self._owed = opening(bitrate)
         self.write(b"")

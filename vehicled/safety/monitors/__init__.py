@@ -39,7 +39,7 @@ from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
 from vehicled.safety.monitors.progress import ProgressMonitor
 from vehicled.safety.monitors.setpoints import SetpointMonitor
-from vehicled.safety.monitors.sources import Source, SourceMonitor
+from vehicled.safety.monitors.sources import MonitoredSource, SourceMonitor
 from vehicled.safety.monitors.speed import SpeedMonitor
 from vehicled.safety.monitors.stopping import StoppingMonitor
 from vehicled.safety.monitors.teleop import TeleopMonitor
@@ -53,7 +53,7 @@ class Monitors:
         self,
         limits: Limits,
         vehicle: Vehicle,
-        sources: Sequence[Source] = (),
+        sources: Sequence[MonitoredSource] = (),
         course: Course | None = None,
         fence: Fence | None = None,
         antenna_m: tuple[float, float] = (0.0, 0.0),

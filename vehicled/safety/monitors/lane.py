@@ -82,7 +82,7 @@ def _ways(horizon_m: float) -> Array:
     return np.linspace(0.0, max(horizon_m, 0.0), count)
 
 
-class Body:
+class LaneBody:
     """The rectangle of a vehicle, with a side clearance."""
 
     def __init__(self, vehicle: Vehicle, side_m: float) -> None:

@@ -23,7 +23,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.paths.tracking import PathPoint
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.monitors.lane import Body, CourseLane, Stations, arc
+from vehicled.safety.monitors.lane import CourseLane, LaneBody, Stations, arc
 from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.scans import scan_points
 from vehicled.safety.monitors.stopping import StoppingMonitor
@@ -64,7 +64,7 @@ class ObstacleMonitor:
         self._limits = limits
         self._vehicle = vehicle
         self._stopping, self._place = stopping, place
-        self._body = Body(vehicle, limits.obstacle_side_m)
+        self._body = LaneBody(vehicle, limits.obstacle_side_m)
         self._lane = CourseLane(place.course) if place.course is not None else None
         self._pending: list[ObstacleRange | LaserScan] = []
         self._heard_ns: int | None = None

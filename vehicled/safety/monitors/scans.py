@@ -4,10 +4,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vehicled.core.messages import LaserScan, StateEstimate
-from vehicled.safety.monitors.lane import Array, Body
+from vehicled.safety.monitors.lane import Array, LaneBody
 
 
-def scan_points(scan: LaserScan, estimate: StateEstimate, body: Body) -> tuple[Array, Array]:
+def scan_points(scan: LaserScan, estimate: StateEstimate, body: LaneBody) -> tuple[Array, Array]:
     """Return x and y (n,) of the returns of a scan, m, each from the pose at its ray's time, without the vehicle's own body.
 
     A return nearer than the minimum range stands at the minimum range. Rays without a return give no point.

@@ -19,7 +19,7 @@ LEAST_SHARE = 0.8
 """Fraction of the declared rate below which a stream counts as slow."""
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class MonitoredSource(Struct, frozen=True, kw_only=True):
     """A stream of messages that the profile declares, with its timeout."""
 
     name: str
@@ -40,7 +40,7 @@ class Unread(Protocol):
 class SourceMonitor:
     """Monitor of the last arrivals of each message type."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[MonitoredSource]) -> None:
         self._sources = tuple(sources)
         self.unread: Mapping[str, Unread] = {}
         """Bytes of silent sources that their drivers cannot read, by name."""

@@ -40,7 +40,7 @@ PLACE_SIGMA_M = 0.1
 EARTH_RADIUS_M = 6_371_000.0
 
 
-class Evidence(Enum):
+class StandstillEvidence(Enum):
     """Result of the question whether the vehicle stands, by measured speeds alone."""
 
     NONE = "no wheel or GNSS speed is fresh"
@@ -232,13 +232,13 @@ class SpeedMonitor:
         measured, wheel_mps = self.measured_mps(now_ns), self.fresh_wheel_mps(now_ns)
         return copysign(measured, wheel_mps if isfinite(wheel_mps) and wheel_mps != 0.0 else throttle)
 
-    def standstill(self, now_ns: int, ceiling_mps: float) -> Evidence:
+    def standstill(self, now_ns: int, ceiling_mps: float) -> StandstillEvidence:
         """Return what the fresh speeds say about standstill. ``ceiling_mps``: highest speed that the brake leaves possible."""
         speeds = self.fresh(now_ns)
         if not speeds:
-            return Evidence.NONE
+            return StandstillEvidence.NONE
         if any(speed.mps > speed.standing_mps or speed.contradicted for speed in speeds):
-            return Evidence.MOVES
+            return StandstillEvidence.MOVES
         if any(speed.independent for speed in speeds) or ceiling_mps <= STANDSTILL_MPS:
-            return Evidence.STANDS
-        return Evidence.UNCONFIRMED
+            return StandstillEvidence.STANDS
+        return StandstillEvidence.UNCONFIRMED

@@ -15,7 +15,7 @@ from vehicled.paths.course import Course
 from vehicled.safety.fence import Fence, Flags, swept_on_arc
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import AlignmentMonitor
-from vehicled.safety.monitors.lane import Body
+from vehicled.safety.monitors.lane import LaneBody
 from vehicled.safety.monitors.place import PlaceMonitor
 
 STOP_SHARE = 0.5
@@ -39,7 +39,7 @@ class StoppingMonitor:
         self._limits = limits
         self._fence = fence
         self._alignment, self._place = alignment, place
-        self._body = Body(vehicle, 0.0)
+        self._body = LaneBody(vehicle, 0.0)
         self._known_of: object = None
         """Polygons for which the next three hold: a point, its distance from the nearest edge, and its wrong sides."""
         self._known_at, self._known_m = (nan, nan), 0.0

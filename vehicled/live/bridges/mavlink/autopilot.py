@@ -194,7 +194,7 @@ def _on_mission(view: RunView) -> bool:
     return view.state.course_kind is CourseKind.MISSION
 
 
-class Taken(NamedTuple):
+class TakenMessage(NamedTuple):
     """One row of the table of messages."""
 
     does: str
@@ -204,34 +204,36 @@ class Taken(NamedTuple):
     """True if it commands nothing, so that it is taken without ``--mavlink-commands``."""
 
 
-TAKEN: dict[str, Taken] = {
-    "HEARTBEAT": Taken("of a ground station: it counts for `limits.ground_expected`", Autopilot.beat, anybody=True),
-    "COMMAND_LONG": Taken("a command of the table below", Autopilot.command, anybody=True),
-    "COMMAND_INT": Taken("the same; a place comes in a global frame", Autopilot.command, anybody=True),
-    "SET_MODE": Taken("changes the mode, as DO_SET_MODE", Autopilot.set_mode),
-    "SET_POSITION_TARGET_GLOBAL_INT": Taken("a place: latitude and longitude", lambda a, m: global_target(a.pilot, m)),
-    "SET_POSITION_TARGET_LOCAL_NED": Taken(
+TAKEN: dict[str, TakenMessage] = {
+    "HEARTBEAT": TakenMessage("of a ground station: it counts for `limits.ground_expected`", Autopilot.beat, anybody=True),
+    "COMMAND_LONG": TakenMessage("a command of the table below", Autopilot.command, anybody=True),
+    "COMMAND_INT": TakenMessage("the same; a place comes in a global frame", Autopilot.command, anybody=True),
+    "SET_MODE": TakenMessage("changes the mode, as DO_SET_MODE", Autopilot.set_mode),
+    "SET_POSITION_TARGET_GLOBAL_INT": TakenMessage("a place: latitude and longitude", lambda a, m: global_target(a.pilot, m)),
+    "SET_POSITION_TARGET_LOCAL_NED": TakenMessage(
         "a place, or a forward velocity with a turn rate", lambda a, m: local_target(a.pilot, m)
     ),
-    "MISSION_COUNT": Taken("begins an upload", lambda a, m: a.missions.on_count(m)),
-    "MISSION_ITEM": Taken(
+    "MISSION_COUNT": TakenMessage("begins an upload", lambda a, m: a.missions.on_count(m)),
+    "MISSION_ITEM": TakenMessage(
         "an item of an upload; with `current` = 2 a place to drive to, in GUIDED", lambda a, m: a.missions.on_item(m)
     ),
-    "MISSION_ITEM_INT": Taken("the same", lambda a, m: a.missions.on_item(m)),
-    "MISSION_CLEAR_ALL": Taken("forgets the mission, and stops a vehicle that drives it", lambda a, m: a.missions.on_clear(m)),
-    "MISSION_SET_CURRENT": Taken(
+    "MISSION_ITEM_INT": TakenMessage("the same", lambda a, m: a.missions.on_item(m)),
+    "MISSION_CLEAR_ALL": TakenMessage(
+        "forgets the mission, and stops a vehicle that drives it", lambda a, m: a.missions.on_clear(m)
+    ),
+    "MISSION_SET_CURRENT": TakenMessage(
         "the first item only, while the vehicle does not drive", lambda a, m: set_current(a.pilot, m.seq, a.pilot.saying)
     ),
-    "MISSION_WRITE_PARTIAL_LIST": Taken("is answered UNSUPPORTED", lambda a, m: a.missions.on_partial(m)),
-    "MISSION_REQUEST_PARTIAL_LIST": Taken("is answered UNSUPPORTED", lambda a, m: a.missions.on_partial(m), anybody=True),
-    "MISSION_REQUEST_LIST": Taken("number of items", lambda a, m: a.missions.on_list(m), anybody=True),
-    "MISSION_REQUEST": Taken("an item, in degrees", lambda a, m: a.missions.on_request(m), anybody=True),
-    "MISSION_REQUEST_INT": Taken("an item, in 1e-7 degrees", lambda a, m: a.missions.on_request(m), anybody=True),
-    "PARAM_REQUEST_LIST": Taken("all parameters", lambda a, m: a.parameters.on_list(m)),
-    "PARAM_REQUEST_READ": Taken("one parameter", lambda a, m: a.parameters.on_read(m)),
-    "PARAM_SET": Taken("changes a parameter: finite, REAL32, in its range", lambda a, m: a.parameters.on_set(m)),
-    "PING": Taken("is answered", Autopilot.ping, anybody=True),
-    "TIMESYNC": Taken("is answered", Autopilot.timesync, anybody=True),
+    "MISSION_WRITE_PARTIAL_LIST": TakenMessage("is answered UNSUPPORTED", lambda a, m: a.missions.on_partial(m)),
+    "MISSION_REQUEST_PARTIAL_LIST": TakenMessage("is answered UNSUPPORTED", lambda a, m: a.missions.on_partial(m), anybody=True),
+    "MISSION_REQUEST_LIST": TakenMessage("number of items", lambda a, m: a.missions.on_list(m), anybody=True),
+    "MISSION_REQUEST": TakenMessage("an item, in degrees", lambda a, m: a.missions.on_request(m), anybody=True),
+    "MISSION_REQUEST_INT": TakenMessage("an item, in 1e-7 degrees", lambda a, m: a.missions.on_request(m), anybody=True),
+    "PARAM_REQUEST_LIST": TakenMessage("all parameters", lambda a, m: a.parameters.on_list(m)),
+    "PARAM_REQUEST_READ": TakenMessage("one parameter", lambda a, m: a.parameters.on_read(m)),
+    "PARAM_SET": TakenMessage("changes a parameter: finite, REAL32, in its range", lambda a, m: a.parameters.on_set(m)),
+    "PING": TakenMessage("is answered", Autopilot.ping, anybody=True),
+    "TIMESYNC": TakenMessage("is answered", Autopilot.timesync, anybody=True),
 }
 """Messages that the vehicle takes."""
 

@@ -25,11 +25,11 @@ class MavlinkConfig(Struct, frozen=True, kw_only=True):
     version: str
 
 
-class AddressError(ValueError):
+class MavlinkAddressError(ValueError):
     """The address of the link cannot be used; the text gives the cure."""
 
 
-class Address(Struct, frozen=True):
+class MavlinkAddress(Struct, frozen=True):
     """Parsed address of the link."""
 
     kind: str
@@ -42,16 +42,16 @@ class Address(Struct, frozen=True):
 FORMS = "udp:HOST:PORT, udpin:HOST:PORT or serial:PATH?baud=RATE"
 
 
-def parse_address(text: str) -> Address:
-    """Parse the address of the link. Raises :class:`AddressError`."""
+def parse_address(text: str) -> MavlinkAddress:
+    """Parse the address of the link. Raises :class:`MavlinkAddressError`."""
     kind, _, rest = text.partition(":")
     if kind == "serial":
         path, _, query = rest.partition("?")
         baud = query.removeprefix("baud=") if query else "57600"
         if path and baud.isdecimal() and int(baud) > 0 and (not query or query.startswith("baud=")):
-            return Address("serial", path, int(baud))
+            return MavlinkAddress("serial", path, int(baud))
     elif kind in ("udp", "udpin"):
         host, _, port = rest.rpartition(":")
         if host and port.isdecimal() and 0 < int(port) < 65536:
-            return Address(kind, host.strip("[]"), int(port))
-    raise AddressError(f"{text[:80]!r} is no address of a MAVLink link: use {FORMS}")
+            return MavlinkAddress(kind, host.strip("[]"), int(port))
+    raise MavlinkAddressError(f"{text[:80]!r} is no address of a MAVLink link: use {FORMS}")

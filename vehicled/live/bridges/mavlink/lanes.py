@@ -41,7 +41,7 @@ class Job(NamedTuple):
     answer: Answer
 
 
-class Lane:
+class RequestLane:
     """Sends requests to the daemon one after the other, on a thread."""
 
     def __init__(self, path: Path, inbox: Inbox, timeout_s: float) -> None:
@@ -172,7 +172,7 @@ class DaemonLanes:
     """Lanes to a daemon, see :class:`vehicled.live.bridges.mavlink.pilot.Lanes`."""
 
     def __init__(self, path: Path, inbox: Inbox) -> None:
-        self._operations, self._plans = Lane(path, inbox, OPERATION_S), Lane(path, inbox, PLAN_S)
+        self._operations, self._plans = RequestLane(path, inbox, OPERATION_S), RequestLane(path, inbox, PLAN_S)
         self._offers = OfferLane(path)
 
     def operate(self, request: Request, answer: Answer) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
-from vehicled.live.bridges.mavlink.config import SYSTEM_ID, Address
+from vehicled.live.bridges.mavlink.config import SYSTEM_ID, MavlinkAddress
 
 MOST_PEERS = 8
 PEER_S = 30.0
@@ -20,7 +20,7 @@ MOST_BYTES = 1 << 16
 class MavlinkLink:
     """One link. Sending never waits: what it has no room for is dropped, because newer telemetry follows."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: MavlinkAddress) -> None:
         """Open the link. Raises OSError."""
         self._mav = mav.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=mav.MAV_COMP_ID_AUTOPILOT1)
         self._peers: dict[Any, float] = {}
@@ -106,7 +106,7 @@ def _new_parser() -> Any:
     return parser
 
 
-def _open_serial(address: Address) -> int:
+def _open_serial(address: MavlinkAddress) -> int:
     """Open a serial port, without waiting on it. Raises OSError."""
     import serial
 

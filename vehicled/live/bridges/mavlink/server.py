@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from vehicled.live.bridges.child import be_modest, frames, read_opening, report
-from vehicled.live.bridges.frames import FrameKind, Report
-from vehicled.live.bridges.mavlink.config import AddressError, MavlinkConfig, parse_address
+from vehicled.live.bridges.frames import ChildReport, FrameKind
+from vehicled.live.bridges.mavlink.config import MavlinkAddressError, MavlinkConfig, parse_address
 from vehicled.live.bridges.mavlink.link import MavlinkLink
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.schema import CHANNELS
@@ -32,11 +32,11 @@ END_S = 1.0
 """Time for the last messages after the pipe has ended, s; then the process ends, whatever it does."""
 
 
-class Process:
+class MavlinkProcess:
     """The link, the autopilot, and what goes between them and the daemon."""
 
     def __init__(self, config: MavlinkConfig) -> None:
-        """Open the link. Raises OSError and :class:`AddressError`."""
+        """Open the link. Raises OSError and :class:`MavlinkAddressError`."""
         from vehicled.live.bridges.mavlink.autopilot import KINDS, Autopilot
         from vehicled.live.bridges.mavlink.lanes import DaemonLanes
 
@@ -96,12 +96,12 @@ def main() -> int:
     pipe = sys.stdin.buffer
     config = read_opening(pipe, MavlinkConfig)
     try:
-        process = Process(config)
-    except (OSError, AddressError) as error:
+        process = MavlinkProcess(config)
+    except (OSError, MavlinkAddressError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        report(Report(state="failed", detail=f"{config.address}: {why}"))
+        report(ChildReport(state="failed", detail=f"{config.address}: {why}"))
         return 1
-    report(Report(state="listening", port=process.link.port))
+    report(ChildReport(state="listening", port=process.link.port))
     threading.Thread(target=process.follow, args=(pipe,), daemon=True).start()
     process.run()
     return 0

@@ -14,7 +14,7 @@ from vehicled.live.bridges.mavlink.view import RunView
 LEAST_INTERVAL_S = 0.02
 
 
-class Telemetry(NamedTuple):
+class TelemetryMessage(NamedTuple):
     """One message of the vehicle."""
 
     make: Callable[[RunView], Any]
@@ -157,19 +157,19 @@ def _autopilot_version(view: RunView) -> Any:
     return mav.MAVLink_autopilot_version_message(capabilities, version, 0, 0, 0, [0] * 8, [0] * 8, [0] * 8, 0, 0, 0)
 
 
-TELEMETRY: dict[str, Telemetry] = {
-    "HEARTBEAT": Telemetry(_heartbeat, 1.0),
-    "SYS_STATUS": Telemetry(_sys_status, 1.0),
-    "GLOBAL_POSITION_INT": Telemetry(_global_position, 0.25),
-    "LOCAL_POSITION_NED": Telemetry(_local_position, 0.1),
-    "ATTITUDE": Telemetry(_attitude, 0.1),
-    "GPS_RAW_INT": Telemetry(_gps_raw, 0.5),
-    "VFR_HUD": Telemetry(_vfr_hud, 0.25),
-    "BATTERY_STATUS": Telemetry(_battery, 2.0),
-    "SYSTEM_TIME": Telemetry(_system_time, 1.0),
-    "HOME_POSITION": Telemetry(_home_position, 5.0),
-    "MISSION_CURRENT": Telemetry(_mission_current, 1.0),
-    "AUTOPILOT_VERSION": Telemetry(_autopilot_version),
+TELEMETRY: dict[str, TelemetryMessage] = {
+    "HEARTBEAT": TelemetryMessage(_heartbeat, 1.0),
+    "SYS_STATUS": TelemetryMessage(_sys_status, 1.0),
+    "GLOBAL_POSITION_INT": TelemetryMessage(_global_position, 0.25),
+    "LOCAL_POSITION_NED": TelemetryMessage(_local_position, 0.1),
+    "ATTITUDE": TelemetryMessage(_attitude, 0.1),
+    "GPS_RAW_INT": TelemetryMessage(_gps_raw, 0.5),
+    "VFR_HUD": TelemetryMessage(_vfr_hud, 0.25),
+    "BATTERY_STATUS": TelemetryMessage(_battery, 2.0),
+    "SYSTEM_TIME": TelemetryMessage(_system_time, 1.0),
+    "HOME_POSITION": TelemetryMessage(_home_position, 5.0),
+    "MISSION_CURRENT": TelemetryMessage(_mission_current, 1.0),
+    "AUTOPILOT_VERSION": TelemetryMessage(_autopilot_version),
 }
 """Messages of the vehicle by name."""
 

@@ -8,7 +8,7 @@ import sys
 import time
 
 from vehicled.live.bridges.child import be_modest, frames, read_opening, report
-from vehicled.live.bridges.frames import FrameKind, Report
+from vehicled.live.bridges.frames import ChildReport, FrameKind
 from vehicled.live.bridges.ros2.config import Ros2Config
 
 DISCOVERY_S = 2.0
@@ -31,11 +31,11 @@ def main() -> int:
         if config.control_socket:
             start_commands(config, participant, publisher.refused)
     except Exception as error:  # noqa: BLE001 - whatever it is, the user reads it as the reason
-        report(Report(state="failed", detail=str(error)))
+        report(ChildReport(state="failed", detail=str(error)))
         return 1
     if config.simulated_time:
         time.sleep(DISCOVERY_S)
-    report(Report(state="listening"))
+    report(ChildReport(state="listening"))
     for kind, data in frames(pipe):
         if kind is FrameKind.RECORDS:
             publisher.records(data)

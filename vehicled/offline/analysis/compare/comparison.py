@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from vehicled.log.errors import LogError
 from vehicled.offline.analysis.compare.blocks import Array
-from vehicled.offline.analysis.compare.gather import Measure, Run, gather
+from vehicled.offline.analysis.compare.gather import Measure, RunStatistics, gather
 
 SEED = 1
 RESAMPLES = 1000
@@ -98,7 +98,12 @@ def compare(
 
 
 def judge(
-    old: Sequence[Run], new: Sequence[Run], *, seed: int = SEED, resamples: int = RESAMPLES, threshold: float = THRESHOLD
+    old: Sequence[RunStatistics],
+    new: Sequence[RunStatistics],
+    *,
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
+    threshold: float = THRESHOLD,
 ) -> Comparison:
     """Compare runs that were already gathered. Raises :class:`LogError` when a side is empty."""
     if not old or not new:
@@ -125,7 +130,7 @@ def judge(
     )
 
 
-def _weights(runs: Sequence[Run], resamples: int, rng: np.random.Generator) -> list[Array]:
+def _weights(runs: Sequence[RunStatistics], resamples: int, rng: np.random.Generator) -> list[Array]:
     """Return the weight of each block; (1 + resamples, blocks) per run, the first row being the run itself."""
     drawn = np.ones((resamples, 1), np.int64)
     if len(runs) > 1:
@@ -138,7 +143,7 @@ def _weights(runs: Sequence[Run], resamples: int, rng: np.random.Generator) -> l
     return weights
 
 
-def _side(runs: Sequence[Run], measure: Measure, weights: list[Array]) -> tuple[float | None, Array]:
+def _side(runs: Sequence[RunStatistics], measure: Measure, weights: list[Array]) -> tuple[float | None, Array]:
     """Return (value, its resamples) of a side; None if no run has the metric."""
     singles = [(run.singles[measure], w) for run, w in zip(runs, weights) if measure in run.singles]
     if singles:
@@ -162,7 +167,7 @@ def _widened(samples: Array, runs: int) -> Array:
     return widened
 
 
-def _too_little(old: Sequence[Run], new: Sequence[Run], measure: Measure) -> str:
+def _too_little(old: Sequence[RunStatistics], new: Sequence[RunStatistics], measure: Measure) -> str:
     for name, runs in (("old", old), ("new", new)):
         if any(measure in run.singles for run in runs):
             if len(runs) < 3:
@@ -217,7 +222,7 @@ def _verdicts(drafts: Sequence[tuple[MetricComparison, Measure]], threshold: flo
     return rows
 
 
-def _notes(old: Sequence[Run], new: Sequence[Run]) -> list[str]:
+def _notes(old: Sequence[RunStatistics], new: Sequence[RunStatistics]) -> list[str]:
     notes = [note for run in (*old, *new) for note in run.notes]
     for name in ("profile", "course", "clock", "link", "estimator", "controller", "host", "vehicled_version", "profile_digest"):
         sides = [sorted({str(getattr(run.header, name)) for run in runs}) for runs in (old, new)]

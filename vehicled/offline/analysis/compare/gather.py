@@ -45,7 +45,7 @@ class Measure(Struct, frozen=True):
     higher_is_better: bool = False
 
 
-class Run(Struct):
+class RunStatistics(Struct):
     """Statistics gathered from a run."""
 
     files: list[str]
@@ -58,7 +58,7 @@ class Run(Struct):
     notes: list[str]
 
 
-class _Task:
+class _TaskCounts:
     def __init__(self, blocks: int) -> None:
         self.lateness, self.execution, self.response = Counts(blocks), Counts(blocks), Counts(blocks)
         self.cpu = Ratio(blocks, scale=1.0 / _US)
@@ -115,7 +115,7 @@ class _Gatherer:
         self.start_ns, self.span_ns = start_ns, stop_ns - start_ns + 1
         self.block_ns = max(-(-self.span_ns // MAX_BLOCKS), MIN_BLOCK_NS)
         self.blocks = n = max(self.span_ns // self.block_ns, 1)
-        self.tasks: dict[int, _Task] = {}
+        self.tasks: dict[int, _TaskCounts] = {}
         self.loop, self.busy = Counts(n), Ratio(n, scale=100.0)
         self.ages = {name: Counts(n) for name in ("estimate", "control", "actuation")}
         self.errors = {name: Ratio(n, root=True, scale=_DEG if unit == "deg" else 1.0) for name, (_, _, unit, _) in _ROOTS.items()}
@@ -190,13 +190,13 @@ class _Gatherer:
         numbers = ticks["task"]
         for number in np.unique(numbers).tolist():
             chosen = numbers == number
-            self.tasks.setdefault(number, _Task(self.blocks)).add(block[chosen], ticks[chosen])
+            self.tasks.setdefault(number, _TaskCounts(self.blocks)).add(block[chosen], ticks[chosen])
         first = np.diff(release, prepend=self._last_release_ns) != 0
         self._last_release_ns = int(release[-1])
         self.loop.add(block[first], (ticks["start_ns"] - release)[first])
         self.busy.add(block, ticks["end_ns"] - ticks["start_ns"], np.zeros(len(ticks)))
 
-    def run(self) -> Run:
+    def run(self) -> RunStatistics:
         found: dict[Measure, Statistic] = {}
 
         def quantiles(group: str, quantity: str, counts: Counts, unit: str, floor: float) -> None:
@@ -238,10 +238,10 @@ class _Gatherer:
         singles = {}
         if np.isfinite(self.writer_cpu_s):
             singles[Measure("log", "writer CPU", "%", 0.1)] = self.writer_cpu_s / (self.span_ns * 1e-9) * 100.0
-        return Run(self.files, self.header, self.blocks, self.block_ns, found, singles, self.notes)
+        return RunStatistics(self.files, self.header, self.blocks, self.block_ns, found, singles, self.notes)
 
 
-def gather(path: str | os.PathLike[str]) -> Run:
+def gather(path: str | os.PathLike[str]) -> RunStatistics:
     """Gather a run, given by its first file. Raises :class:`LogError`."""
     gatherer = _Gatherer(run_parts(path))
     gatherer.read()

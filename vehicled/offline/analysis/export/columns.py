@@ -13,7 +13,7 @@ from vehicled.log.schema import CHANNELS, RunHeader
 from vehicled.ros.fields import SCALAR, SEQUENCE, fields_of
 
 
-class Column(Struct, frozen=True):
+class ExportColumn(Struct, frozen=True):
     """Table column: a field, or an element of a field of fixed length."""
 
     name: str
@@ -28,17 +28,17 @@ def topic_name(kind: type[Message]) -> str:
     return CHANNELS[kind].topic.rsplit("/", 1)[-1]
 
 
-def columns_of(kind: type[Message]) -> list[Column]:
+def columns_of(kind: type[Message]) -> list[ExportColumn]:
     """Return the columns of a type. Vectors have one per element: ``velocity_enu_mps_0`` and so on."""
     found = []
     for field in fields_of(kind):
         if field.length == SCALAR:
             base = "enum" if field.enum is not None else _kind(field.base)
-            found.append(Column(field.name, base, _scalar(field.name)))
+            found.append(ExportColumn(field.name, base, _scalar(field.name)))
         elif field.length == SEQUENCE:
-            found.append(Column(field.name, "bytes" if field.base == "uint8" else "floats", _scalar(field.name)))
+            found.append(ExportColumn(field.name, "bytes" if field.base == "uint8" else "floats", _scalar(field.name)))
         else:
-            found += [Column(f"{field.name}_{i}", _kind(field.base), _element(field.name, i)) for i in range(field.length)]
+            found += [ExportColumn(f"{field.name}_{i}", _kind(field.base), _element(field.name, i)) for i in range(field.length)]
     return found
 
 

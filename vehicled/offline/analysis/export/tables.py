@@ -12,7 +12,7 @@ import msgspec
 
 from vehicled.core.messages import Message
 from vehicled.log.errors import LogError
-from vehicled.offline.analysis.export.columns import Column, Joined, columns_of, header_of, present, records, topic_name
+from vehicled.offline.analysis.export.columns import ExportColumn, Joined, columns_of, header_of, present, records, topic_name
 from vehicled.offline.analysis.export.exporting import ExportRequest, ExportResult
 
 _BATCH_ROWS = 16_384
@@ -37,7 +37,7 @@ def _write(wish: ExportRequest, ending: str, open_table: _OpenTable) -> ExportRe
             return ExportResult(files=[wish.out], counts={"rows": count}, notes=[])
         os.mkdir(wish.out)
         files, counts = [], dict.fromkeys(map(topic_name, kinds), 0)
-        tables: dict[type[Message], tuple[_WriteRow, list[Column], str]] = {}
+        tables: dict[type[Message], tuple[_WriteRow, list[ExportColumn], str]] = {}
         for kind in kinds:
             columns = columns_of(kind)
             files.append(os.path.join(wish.out, f"{topic_name(kind)}{ending}"))

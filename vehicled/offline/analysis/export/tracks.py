@@ -36,14 +36,14 @@ class TrackPoint(Struct, frozen=True, gc=False):
     height_m: float
 
 
-class _Place(Struct):
+class _TrackPlace(Struct):
     latitude_rad: float
     longitude_rad: float
     height_m: float
 
 
 class _Course(Struct):
-    datum: _Place
+    datum: _TrackPlace
     name: str = "course"
     closed: bool = False
     x_m: list[float] = []

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from vehicled.core.plain_text import escape
-from vehicled.offline.analysis.report.thin import COLUMNS, Axis, Thinned, gap_columns
+from vehicled.offline.analysis.report.thin import COLUMNS, Thinned, TimeAxis, gap_columns
 
 HEIGHT = 1_000
 """Height of a plot in its own units: a thousandth of the axis is visible."""
@@ -104,7 +104,7 @@ class Line(Struct, frozen=True):
     """True if the value holds until the next sample, however late."""
 
 
-class Level(Struct, frozen=True):
+class LimitLine(Struct, frozen=True):
     """Limit, drawn as a horizontal line."""
 
     name: str
@@ -112,9 +112,9 @@ class Level(Struct, frozen=True):
 
 
 def line_plot(
-    axis: Axis,
+    axis: TimeAxis,
     lines: Sequence[Line],
-    levels: Sequence[Level] = (),
+    levels: Sequence[LimitLine] = (),
     *,
     logarithmic: bool = False,
     at_least: tuple[float, float] | None = None,
@@ -186,7 +186,7 @@ def key(name: str, colour: int, dash: str = "", *, box: bool = False) -> str:
     return f'<span class="key">{sample}{escape(name)}</span>'
 
 
-def time_axis(axis: Axis, origin_s: float) -> str:
+def time_axis(axis: TimeAxis, origin_s: float) -> str:
     """Return the labels under a plot. ``origin_s``: time of the run at the left end."""
     span = axis.duration_s
     step = next((s for s in _TIME_STEPS if span / s <= 6.5), _TIME_STEPS[-1])

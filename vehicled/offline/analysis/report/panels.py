@@ -10,7 +10,7 @@ from vehicled.core.messages import (
     Identification,
 )
 from vehicled.core.plain_text import escape
-from vehicled.offline.analysis.report.chart import Level, Line, key, line_plot
+from vehicled.offline.analysis.report.chart import LimitLine, Line, key, line_plot
 from vehicled.offline.analysis.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.offline.analysis.report.rows import collector_panel, marks_panel, misses_panel, states_panel, word
 from vehicled.offline.analysis.report.scan import NIS_95, Findings
@@ -30,7 +30,7 @@ def panels(f: Findings) -> list[PanelOrMissing]:
 
 def _lines(
     f: Findings, name: str, title: str, unit: str, wanted: Sequence[tuple[str, str, int, str, float]], absent: str, *,
-    levels: Sequence[Level] = (), note: str = "", logarithmic: bool = False, at_least: tuple[float, float] | None = None,
+    levels: Sequence[LimitLine] = (), note: str = "", logarithmic: bool = False, at_least: tuple[float, float] | None = None,
     bands: Sequence[tuple[Thinned, Thinned, int]] = (), zone: tuple[float, float] | None = None, held: bool = False,
 ) -> PanelOrMissing:  # fmt: skip
     """Return a panel of those ``wanted`` series (series, name, colour, dash, factor) that the log has."""
@@ -67,7 +67,7 @@ def _deadlines(f: Findings) -> PanelOrMissing:
     stalled = any(f.series[name].max > 4.0 for name in names)
     return _lines(
         f, "deadlines", "Response of the tasks", "% of the deadline" + (", logarithmic" if stalled else ""), wanted,
-        "The log has no task ticks.", levels=[Level("deadline", 100.0)], at_least=None if stalled else (0.0, 100.0),
+        "The log has no task ticks.", levels=[LimitLine("deadline", 100.0)], at_least=None if stalled else (0.0, 100.0),
         logarithmic=stalled, note="Response: end minus planned start. A miss lies above 100 %.",
     )  # fmt: skip
 
@@ -98,7 +98,7 @@ def _tracking(f: Findings) -> PanelOrMissing:
     corridor = f.limits.get("corridor_m", float("nan"))
     believed = f.series.get("control_command.cross_track_m")
     wide = believed is not None and believed.n and believed.largest_magnitude > 0.4 * corridor
-    levels = [Level("corridor", corridor), Level("corridor", -corridor)] if wide else []
+    levels = [LimitLine("corridor", corridor), LimitLine("corridor", -corridor)] if wide else []
     note = "Positive: left of the course." + (f" The corridor is ±{corridor:g} m." if isfinite(corridor) and not wide else "")
     if f.has("error.cross_track_m"):
         note += " True error: the believed one and how far the truth lies beside the estimate; while driving by itself."
@@ -144,7 +144,7 @@ def _speed(f: Findings) -> PanelOrMissing:
         ("control_command.target_speed_mps", "target", 0, "", 1.0), ("wheel_speed.speed_mps", "wheels", 5, "", 1.0),
         ("state_estimate.speed_mps", "estimate", 2, "", 1.0), ("ground_truth.speed_mps", "truth", 3, DASHED, 1.0),
     ]  # fmt: skip
-    levels = [Level("limit", limit)] if near else []
+    levels = [LimitLine("limit", limit)] if near else []
     return _lines(f, "speed", "Speed", "m/s", wanted, "The log has neither estimates nor commands.", levels=levels, note=note)
 
 
@@ -158,7 +158,7 @@ def _steering(f: Findings) -> PanelOrMissing:
     ]  # fmt: skip
     cut = int(f.clipped[1].sum())
     note = f"{cut} commands were outside of the limits and cut." if cut else "Positive: left."
-    levels = [Level("limit", stop), Level("limit", -stop)]
+    levels = [LimitLine("limit", stop), LimitLine("limit", -stop)]
     return _lines(f, "steering", "Wheel angle", "degrees", wanted, "The log has no commands.", levels=levels, note=note)
 
 
@@ -172,7 +172,7 @@ def _throttle(f: Findings) -> PanelOrMissing:
     note += f" {bad} were not finite and replaced by the brake." if bad else ""
     return _lines(
         f, "throttle", "Throttle and brake", "%", wanted, "The log has no commands.", note=note, at_least=(0.0, 100.0),
-        levels=[Level("limit", 100.0)],
+        levels=[LimitLine("limit", 100.0)],
     )  # fmt: skip
 
 

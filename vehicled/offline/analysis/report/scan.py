@@ -48,7 +48,7 @@ from vehicled.log.schema import CHANNELS, RunHeader
 from vehicled.offline.analysis.bins import Distribution
 from vehicled.offline.analysis.course import course_notes, course_of
 from vehicled.offline.analysis.report.join import LatencyJoin
-from vehicled.offline.analysis.report.thin import COLUMNS, Axis, States, Thinned
+from vehicled.offline.analysis.report.thin import COLUMNS, States, Thinned, TimeAxis
 from vehicled.offline.analysis.report.trace import Trace
 from vehicled.offline.analysis.report.wires import PortCount, count
 from vehicled.offline.analysis.timing import Timing, TimingScan, gap_note
@@ -147,7 +147,7 @@ class Findings:
         bounds = [found for log in readers if (found := _bounds(log)) is not None]
         start = min((low for low, _ in bounds), default=0)
         stop = max((high for _, high in bounds), default=0)
-        self.axis = Axis(min(start, self.header.start_monotonic_ns) if self.header and start else start, stop)
+        self.axis = TimeAxis(min(start, self.header.start_monotonic_ns) if self.header and start else start, stop)
         self.origin_ns = self.header.start_monotonic_ns if self.header else start
         self.empty = not bounds
         names = {row.name: number for number, row in enumerate(self.header.tasks)} if self.header else {}

@@ -11,7 +11,7 @@ COLUMNS = 1600
 """Columns of the time axis: more than a screen has pixels, few enough for a page of a few megabytes."""
 
 
-class Axis:
+class TimeAxis:
     """Time axis of a report, divided into columns."""
 
     def __init__(self, start_ns: int, stop_ns: int) -> None:

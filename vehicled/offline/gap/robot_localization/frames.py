@@ -9,23 +9,23 @@ from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.robot_localization.motion import Array, rotation
 
 
-class Pose(NamedTuple):
+class FramePose(NamedTuple):
     """Rotation (3, 3) and origin (3,) of a frame in another one."""
 
     rotation: Array
     origin: Array
 
-    def __matmul__(self, other: "Pose") -> "Pose":
+    def __matmul__(self, other: "FramePose") -> "FramePose":
         """Return this pose followed by another."""
-        return Pose(self.rotation @ other.rotation, self.turned(other.origin) + self.origin)
+        return FramePose(self.rotation @ other.rotation, self.turned(other.origin) + self.origin)
 
     def turned(self, vector: Array) -> Array:
         """Return a vector (3,) of the frame in the other one; without rotation as it is, parts that are NaN included."""
         return vector if self is IDENTITY else self.rotation @ vector
 
-    def inverse(self) -> "Pose":
+    def inverse(self) -> "FramePose":
         """Return the pose of the other frame in this one."""
-        return Pose(self.rotation.T, -self.rotation.T @ self.origin)
+        return FramePose(self.rotation.T, -self.rotation.T @ self.origin)
 
     @property
     def angles(self) -> tuple[float, float, float]:
@@ -36,7 +36,7 @@ class Pose(NamedTuple):
         return atan2(m[2, 1], m[2, 2]), asin(-m[2, 0]), atan2(m[1, 0], m[0, 0])
 
 
-IDENTITY = Pose(np.eye(3), np.zeros(3))
+IDENTITY = FramePose(np.eye(3), np.zeros(3))
 
 
 def of_quaternion(x: float, y: float, z: float, w: float) -> Array:
@@ -54,20 +54,20 @@ def of_quaternion(x: float, y: float, z: float, w: float) -> Array:
     )
 
 
-def of_angles(x: float, y: float, z: float, roll: float, pitch: float, yaw: float) -> Pose:
+def of_angles(x: float, y: float, z: float, roll: float, pitch: float, yaw: float) -> FramePose:
     """Return a pose from its origin and its angles."""
-    return Pose(rotation(roll, pitch, yaw), np.array((x, y, z)))
+    return FramePose(rotation(roll, pitch, yaw), np.array((x, y, z)))
 
 
 class Frames:
     """Static transforms by (parent, child). Leading slashes of names do not count, as in tf."""
 
-    def __init__(self, transforms: dict[tuple[str, str], Pose] | None = None) -> None:
-        self._children: dict[str, tuple[str, Pose]] = {
+    def __init__(self, transforms: dict[tuple[str, str], FramePose] | None = None) -> None:
+        self._children: dict[str, tuple[str, FramePose]] = {
             child.lstrip("/"): (parent.lstrip("/"), pose) for (parent, child), pose in (transforms or {}).items()
         }
 
-    def find(self, target: str, source: str) -> Pose | None:
+    def find(self, target: str, source: str) -> FramePose | None:
         """Return the pose of ``source`` in ``target``; None if they are not connected."""
         target, source = target.lstrip("/"), source.lstrip("/")
         up, down = self._to_root(source), self._to_root(target)
@@ -76,7 +76,7 @@ class Frames:
                 return down[frame].inverse() @ pose
         return None
 
-    def _to_root(self, frame: str) -> dict[str, Pose]:
+    def _to_root(self, frame: str) -> dict[str, FramePose]:
         found, pose = {frame: IDENTITY}, IDENTITY
         while frame in self._children:
             frame, step = self._children[frame]

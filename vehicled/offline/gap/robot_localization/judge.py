@@ -15,7 +15,7 @@ from vehicled.offline.gap.judges import steps_of
 from vehicled.offline.gap.quantities import JudgeTrack
 from vehicled.offline.gap.robot_localization.motion import ACCELERATION, POSITION, RATES, SIZE, VELOCITY, YAW
 from vehicled.offline.gap.robot_localization.node import ImuMessage, Node, PoseMessage, TwistMessage
-from vehicled.offline.gap.robot_localization.settings import Sensor, Settings, load
+from vehicled.offline.gap.robot_localization.settings import NodeSettings, SensorInput, load
 from vehicled.offline.recordings.recording import Recording, arrival_ns
 from vehicled.offline.recordings.runner import parameters
 
@@ -24,7 +24,7 @@ NAME = "robot_localization"
 _POSE, _TWIST, _IMU = ("odom", "pose"), ("odom", "twist"), ("imu",)
 
 
-def _parts(kind: type[Message], sensor: Sensor) -> tuple[int, ...]:
+def _parts(kind: type[Message], sensor: SensorInput) -> tuple[int, ...]:
     """Return the parts of the state that an input can take from a type of message."""
     has_position = sensor.kind in _POSE and bool(sensor.used[POSITION].any())
     if kind is GnssFix and has_position:
@@ -88,9 +88,9 @@ class RobotLocalizationJudge:
         return JudgeTrack(steps, x, y, np.unwrap(yaw), speed, nis)
 
 
-def _split(settings: Settings) -> tuple[Settings, dict[type[Message], list[Sensor]]]:
+def _split(settings: NodeSettings) -> tuple[NodeSettings, dict[type[Message], list[SensorInput]]]:
     """Return the settings with an input for each type of message that feeds one, and these inputs."""
-    fed: dict[type[Message], list[Sensor]] = {}
+    fed: dict[type[Message], list[SensorInput]] = {}
     for sensor in settings.sensors:
         for kind in (GnssFix, Heading, WheelSpeed, ImuSample):
             used = np.zeros(SIZE, bool)
@@ -106,8 +106,8 @@ class _Feed:
 
     def __init__(
         self,
-        settings: Settings,
-        fed: dict[type[Message], list[Sensor]],
+        settings: NodeSettings,
+        fed: dict[type[Message], list[SensorInput]],
         params: RobotLocalizationJudge.Params,
         recording: Recording,
         vehicle: Vehicle,
@@ -200,7 +200,7 @@ def _filled(covariance: Sequence[float], sigma: float) -> np.ndarray:
     return found
 
 
-def _without_yaw(sensor: Sensor) -> Sensor:
+def _without_yaw(sensor: SensorInput) -> SensorInput:
     used = sensor.used.copy()
     used[YAW] = False
     return replace(sensor, used=used)

@@ -22,7 +22,7 @@ LEAST_VARIANCE = 1e-9
 _IDENTITY = np.eye(SIZE)
 
 
-class Measurement(NamedTuple):
+class StateMeasurement(NamedTuple):
     """Values and covariance of the whole state, of which ``used`` parts were measured."""
 
     t_ns: int
@@ -69,7 +69,7 @@ class Kalman:
         """Take commanded linear and angular velocities (6,) in the body frame."""
         self.control = t_ns, velocity
 
-    def process(self, z: Measurement) -> None:
+    def process(self, z: StateMeasurement) -> None:
         """Predict to a measurement and correct with it. The first one sets the state; one from the past corrects only."""
         if not self.initialised:
             used = z.used & np.isfinite(z.value)
@@ -114,7 +114,7 @@ class Kalman:
         x[ACCELERATION] = np.where(limits.used[:3], acceleration[:3], x[ACCELERATION])
         x[RATES] += acceleration[3:] * dt_s
 
-    def correct(self, z: Measurement) -> None:
+    def correct(self, z: StateMeasurement) -> None:
         """Correct with the finite parts of a measurement, or reject it."""
         index = np.flatnonzero(z.used & np.isfinite(z.value))
         if not len(index):

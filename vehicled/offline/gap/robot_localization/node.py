@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from vehicled.offline.gap.errors import GapError
-from vehicled.offline.gap.robot_localization.frames import IDENTITY, Frames, Pose, of_angles, of_quaternion
-from vehicled.offline.gap.robot_localization.kalman import Kalman, Measurement
+from vehicled.offline.gap.robot_localization.frames import IDENTITY, FramePose, Frames, of_angles, of_quaternion
+from vehicled.offline.gap.robot_localization.kalman import Kalman, StateMeasurement
 from vehicled.offline.gap.robot_localization.motion import ACCELERATION, RATES, SIZE, VELOCITY, Array, Mask
-from vehicled.offline.gap.robot_localization.settings import Sensor, Settings
+from vehicled.offline.gap.robot_localization.settings import NodeSettings, SensorInput
 
 FLAT = (2, 3, 4, 8, 9, 10, 14)
 """Parts of the state that ``two_d_mode`` holds at 0."""
@@ -56,21 +56,21 @@ class ImuMessage(NamedTuple):
 class Node:
     """Filter with its inputs. Messages come in order of arrival; :meth:`step` fuses those that are due."""
 
-    def __init__(self, settings: Settings, frames: Frames | None = None) -> None:
+    def __init__(self, settings: NodeSettings, frames: Frames | None = None) -> None:
         self._settings = settings
         self._frames = frames or Frames()
         self._sensors = {sensor.name: sensor for sensor in settings.sensors}
         self.filter = Kalman(
             settings.process_noise, settings.initial_covariance, dynamic_noise=settings.dynamic_noise, control=settings.control
         )
-        self._transforms: dict[tuple[str, str], Pose | None] = {}
+        self._transforms: dict[tuple[str, str], FramePose | None] = {}
         self._queue: list[_Item] = []
         self._fused: deque[_Item] = deque()
         self._states: deque[tuple[int, Array, Array]] = deque()
         self._count = 0
         self._newest_ns: dict[str, int] = {}
-        self._previous: dict[str, tuple[int, Pose, Array]] = {}
-        self._initial: dict[str, Pose] = {}
+        self._previous: dict[str, tuple[int, FramePose, Array]] = {}
+        self._initial: dict[str, FramePose] = {}
         self.unconnected: set[str] = set()
         """Frames of dropped messages, which no static transform connects."""
 
@@ -106,7 +106,7 @@ class Node:
         if used[ACCELERATION].any() and self._is_new(f"{name}_acceleration", message.t_ns):
             self._acceleration(sensor, message)
 
-    def _sensor(self, name: str) -> Sensor:
+    def _sensor(self, name: str) -> SensorInput:
         if name not in self._sensors:
             raise GapError(f"the parameters have no input {name}; they have {', '.join(self._sensors)}")
         return self._sensors[name]
@@ -120,14 +120,14 @@ class Node:
 
     # ---------------------------------------------------------------- measurements
 
-    def _pose(self, sensor: Sensor, key: str, message: PoseMessage, target: str, *, imu: bool) -> None:
+    def _pose(self, sensor: SensorInput, key: str, message: PoseMessage, target: str, *, imu: bool) -> None:
         # A differential pose counts as one of the world frame: only its change matters.
         source = target if sensor.differential and not imu else message.frame or target
         transform = self._transform(target, source)
         if transform is None:
             return
         used = sensor.used.copy()
-        pose = Pose(of_quaternion(*message.quaternion), message.position)
+        pose = FramePose(of_quaternion(*message.quaternion), message.position)
         turn = transform.rotation
         if imu:
             # The frame is how the IMU is mounted, not in what frame it measures: take the mounting off, and swap roll and pitch.
@@ -160,25 +160,25 @@ class Node:
 
     def _difference(
         self,
-        sensor: Sensor,
+        sensor: SensorInput,
         t_ns: int,
-        before: tuple[int, Pose, Array],
-        pose: Pose,
-        transform: Pose,
+        before: tuple[int, FramePose, Array],
+        pose: FramePose,
+        transform: FramePose,
         used: Mask,
         covariance: Array,
         both: Array,
     ) -> None:
         """Fuse the change since the message before as a velocity."""
         dt_s = (t_ns - before[0]) * 1e-9
-        change = Pose(transform.rotation, np.zeros(3)) @ (before[1].inverse() @ pose)
+        change = FramePose(transform.rotation, np.zeros(3)) @ (before[1].inverse() @ pose)
         velocity = np.concatenate([change.origin, change.angles]) / dt_s
         summed = (covariance + both @ before[2] @ both.T) * dt_s
         twist_used = np.zeros(SIZE, bool)
         twist_used[6:12] = used[:6]
         self._twist(sensor, TwistMessage(t_ns, velocity, summed, self._settings.base_frame), twist_used, sensor.pose_threshold)
 
-    def _twist(self, sensor: Sensor, message: TwistMessage, used: Mask, threshold: float) -> None:
+    def _twist(self, sensor: SensorInput, message: TwistMessage, used: Mask, threshold: float) -> None:
         transform = self._transform(self._settings.base_frame, message.frame or self._settings.base_frame)
         if transform is None:
             return
@@ -196,7 +196,7 @@ class Node:
         moved[VELOCITY], moved[RATES] = _turned_mask(turn, used[VELOCITY]), _turned_mask(turn, used[RATES])
         self._enqueue(message.t_ns, value, whole, moved, threshold)
 
-    def _acceleration(self, sensor: Sensor, message: ImuMessage) -> None:
+    def _acceleration(self, sensor: SensorInput, message: ImuMessage) -> None:
         settings = self._settings
         transform = self._transform(settings.base_frame, message.frame or settings.base_frame)
         if transform is None:
@@ -214,7 +214,7 @@ class Node:
         used[ACCELERATION] = _turned_mask(transform.rotation, sensor.used[ACCELERATION])
         self._enqueue(message.t_ns, value, whole, used, sensor.acceleration_threshold)
 
-    def _transform(self, target: str, source: str) -> Pose | None:
+    def _transform(self, target: str, source: str) -> FramePose | None:
         if (target, source) not in self._transforms:
             found = IDENTITY if target.lstrip("/") == source.lstrip("/") else self._frames.find(target, source)
             if found is None:
@@ -228,7 +228,9 @@ class Node:
             covariance[list(FLAT), list(FLAT)] = FLAT_VARIANCE
             used[list(FLAT)] = True
         self._count += 1
-        self._insert(_Item(t_ns, self._count, Measurement(t_ns, value, covariance, used, threshold, position), self.filter.control))
+        self._insert(
+            _Item(t_ns, self._count, StateMeasurement(t_ns, value, covariance, used, threshold, position), self.filter.control)
+        )
 
     def _insert(self, item: "_Item") -> None:
         # Of equal stamps the one that came first counts first.
@@ -292,7 +294,7 @@ class Node:
 class _Item(NamedTuple):
     t_ns: int
     number: int
-    measurement: Measurement
+    measurement: StateMeasurement
     control: tuple[int, Array] | None
 
 

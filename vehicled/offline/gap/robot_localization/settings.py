@@ -28,7 +28,7 @@ WITHOUT_EFFECT = frozenset(
 _SENSOR_KEYS = frozenset(("queue_size", "nodelay", "pose_use_child_frame", "use_child_frame"))
 
 
-class Sensor(Struct, frozen=True, kw_only=True):
+class SensorInput(Struct, frozen=True, kw_only=True):
     """One input: ``odom0``, ``imu1``..."""
 
     name: str
@@ -44,10 +44,10 @@ class Sensor(Struct, frozen=True, kw_only=True):
     removes_gravity: bool = False
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class NodeSettings(Struct, frozen=True, kw_only=True):
     """All parameters that change the estimate."""
 
-    sensors: list[Sensor]
+    sensors: list[SensorInput]
     frequency_hz: float = 30.0
     sensor_timeout_s: float = 1.0 / 30.0
     two_d: bool = False
@@ -67,7 +67,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Keys that are none of the package's."""
 
 
-def load(file: str | os.PathLike[str]) -> Settings:
+def load(file: str | os.PathLike[str]) -> NodeSettings:
     """Read a parameter file of ROS 1 or ROS 2. Raises :class:`GapError` that names file, key and cure."""
     try:
         from ruamel.yaml import YAML
@@ -102,7 +102,7 @@ def _is_input(key: Any) -> bool:
     return isinstance(key, str) and any(key.startswith(kind) and key[len(kind) :].isdigit() for kind in KINDS)
 
 
-def of(table: Mapping[str, Any], place: str) -> Settings:
+def of(table: Mapping[str, Any], place: str) -> NodeSettings:
     """Return the settings of a table of parameters. Raises :class:`GapError`."""
     left = {str(key): value for key, value in table.items()}
 
@@ -119,7 +119,7 @@ def of(table: Mapping[str, Any], place: str) -> Settings:
     if not sensors:
         raise GapError(f"{place}: names no input; write odom0, pose0, twist0 or imu0 with its topic and its _config")
     frequency = take("frequency", 30.0, _positive)
-    settings = Settings(
+    settings = NodeSettings(
         sensors=sensors,
         frequency_hz=frequency,
         sensor_timeout_s=take("sensor_timeout", 1.0 / frequency, _positive),
@@ -152,7 +152,7 @@ def _control(take: Any) -> ControlLimits | None:
     return limits if wanted else None
 
 
-def _sensor(name: str, left: dict[str, Any], take: Any, place: str) -> Sensor:
+def _sensor(name: str, left: dict[str, Any], take: Any, place: str) -> SensorInput:
     kind = next(kind for kind in KINDS if name.startswith(kind) and name[len(kind) :].isdigit())
     topic = str(left.pop(name))
     if f"{name}_config" not in left:
@@ -160,7 +160,7 @@ def _sensor(name: str, left: dict[str, Any], take: Any, place: str) -> Sensor:
     for key in _SENSOR_KEYS:
         left.pop(f"{name}_{key}", None)
     one = take(f"{name}_rejection_threshold", inf, _positive)
-    return Sensor(
+    return SensorInput(
         name=name,
         kind=kind,
         topic=topic,

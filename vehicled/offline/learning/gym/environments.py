@@ -1,6 +1,6 @@
 """Gymnasium environments over the simulator: one vehicle, or many as a vector.
 
-Both are :class:`~vehicled.offline.learning.gym.simulation.Simulation`.
+Both are :class:`~vehicled.offline.learning.gym.simulation.BatchSimulation`.
 """
 
 from typing import Any
@@ -15,26 +15,26 @@ from gymnasium.vector.utils import batch_space
 from vehicled.core.error_text import message, shown
 from vehicled.offline.learning.gym.errors import GymError
 from vehicled.offline.learning.gym.settings import settings
-from vehicled.offline.learning.gym.simulation import Observations, Rows, Simulation
+from vehicled.offline.learning.gym.simulation import BatchSimulation, Observations, Rows
 
 Info = dict[str, Any]
 ACTION: Any = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
 """Throttle, as a fraction of full drive, negative for the brake; steering, as a fraction of full steering, positive left."""
 
 
-def _observation_space(simulation: Simulation) -> Any:
+def _observation_space(simulation: BatchSimulation) -> Any:
     return gymnasium.spaces.Box(simulation.features.low, simulation.features.high, dtype=np.float32)
 
 
 class VehicleEnv(gymnasium.Env[Observations, npt.NDArray[np.float32]]):
-    """One vehicle. The options are those of :class:`~vehicled.offline.learning.gym.settings.Settings`."""
+    """One vehicle. The options are those of :class:`~vehicled.offline.learning.gym.settings.EnvironmentSettings`."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium's own attribute
 
     def __init__(self, render_mode: None = None, **options: Any) -> None:
         """Raises :class:`GymError` for an option, and ProfileError, CourseError or SceneError for what it names."""
         _refuse_rendering(render_mode)
-        self.simulation = Simulation(settings(options), 1)
+        self.simulation = BatchSimulation(settings(options), 1)
         """State and truth of the vehicle."""
         self.observation_space = _observation_space(self.simulation)
         self.action_space = ACTION
@@ -78,7 +78,7 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         self.num_envs = num_envs
         self._autoreset = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self._autoreset}
-        self.simulation = Simulation(settings(options), num_envs)
+        self.simulation = BatchSimulation(settings(options), num_envs)
         """State and truth of all vehicles."""
         self.single_observation_space = _observation_space(self.simulation)
         self.single_action_space = ACTION

@@ -13,7 +13,7 @@ from vehicled.paths.batch_tracking import BatchTracker, CoursePoints, PathPoints
 from vehicled.paths.smoothing import Array
 
 
-class FeatureInputs(NamedTuple):
+class BatchInputs(NamedTuple):
     """State of all vehicles as a policy sees it, arrays (n,)."""
 
     tracker: BatchTracker
@@ -35,32 +35,32 @@ class FeatureInputs(NamedTuple):
     """Largest range of the scanner."""
 
 
-class Feature(NamedTuple):
+class BatchFeature(NamedTuple):
     """A feature: how many numbers it gives, their bounds, and how they are computed."""
 
     width: int
     low: float
     high: float
-    values: Callable[[FeatureInputs], Array]
+    values: Callable[[BatchInputs], Array]
     """Returns (n,) or (n, width)."""
 
 
-def _ahead(i: FeatureInputs, point: CoursePoints) -> Array:
+def _ahead(i: BatchInputs, point: CoursePoints) -> Array:
     c, s = np.cos(i.yaw_rad), np.sin(i.yaw_rad)
     return c * (point.x_m - i.x_m) + s * (point.y_m - i.y_m)
 
 
-def _left(i: FeatureInputs, point: CoursePoints) -> Array:
+def _left(i: BatchInputs, point: CoursePoints) -> Array:
     c, s = np.cos(i.yaw_rad), np.sin(i.yaw_rad)
     return c * (point.y_m - i.y_m) - s * (point.x_m - i.x_m)
 
 
-def _heading(i: FeatureInputs, point: CoursePoints) -> Array:
+def _heading(i: BatchInputs, point: CoursePoints) -> Array:
     difference = point.yaw_rad - i.yaw_rad
     return difference - 2.0 * np.pi * np.rint(difference / (2.0 * np.pi))
 
 
-_SCALARS: dict[str, tuple[float, Callable[[FeatureInputs], Array]]] = {
+_SCALARS: dict[str, tuple[float, Callable[[BatchInputs], Array]]] = {
     "reference_ahead_m": (1000.0, lambda i: _ahead(i, i.reference)),
     "reference_left_m": (1000.0, lambda i: _left(i, i.reference)),
     "reference_heading_rad": (np.pi, lambda i: _heading(i, i.reference)),
@@ -74,7 +74,7 @@ _SCALARS: dict[str, tuple[float, Callable[[FeatureInputs], Array]]] = {
     "previous_steering": (1.0, lambda i: i.previous[:, 1]),
 }
 """Bound and computation of the features of one number."""
-_AHEAD: dict[str, tuple[float, Callable[[FeatureInputs, CoursePoints], Array]]] = {
+_AHEAD: dict[str, tuple[float, Callable[[BatchInputs, CoursePoints], Array]]] = {
     "course_left_m": (1000.0, _left),
     "course_heading_rad": (np.pi, _heading),
     "curvature_per_m": (100.0, lambda i, point: point.curvature_per_m),
@@ -82,30 +82,30 @@ _AHEAD: dict[str, tuple[float, Callable[[FeatureInputs, CoursePoints], Array]]] 
 """Bound and computation of the features of a point ahead on the course."""
 
 
-def _scalar(kind: str, i: FeatureInputs) -> Array:
+def _scalar(kind: str, i: BatchInputs) -> Array:
     return _SCALARS[kind][1](i)
 
 
-def _of_point(kind: str, ahead_m: float, i: FeatureInputs) -> Array:
+def _of_point(kind: str, ahead_m: float, i: BatchInputs) -> Array:
     return _AHEAD[kind][1](i, i.tracker.points_at(i.points.s_m + ahead_m))
 
 
-def _sectors(width: int, i: FeatureInputs) -> Array:
+def _sectors(width: int, i: BatchInputs) -> Array:
     return sector_minima(i.ranges_m, width, i.reach_m)
 
 
-def feature(name: str, width: int, reach_m: float) -> Feature:
+def feature(name: str, width: int, reach_m: float) -> BatchFeature:
     """Return a feature of the daemon by name, for a scanner of a largest range. Raises :class:`GymError` for another."""
     kind, _, argument = name.removesuffix("]").partition("[")
     # The functions of the tables have no names of their own, by which an environment could be pickled.
     if kind in _SCALARS:
         bound = _SCALARS[kind][0]
-        return Feature(1, -bound, bound, partial(_scalar, kind))
+        return BatchFeature(1, -bound, bound, partial(_scalar, kind))
     if kind in _AHEAD:
         bound = _AHEAD[kind][0]
-        return Feature(1, -bound, bound, partial(_of_point, kind, float(argument)))
+        return BatchFeature(1, -bound, bound, partial(_of_point, kind, float(argument)))
     if kind == "scan_m":
-        return Feature(width, 0.0, reach_m, partial(_sectors, width))
+        return BatchFeature(width, 0.0, reach_m, partial(_sectors, width))
     raise GymError(f'feature "{name}" is not computed for many vehicles at once; leave it out')
 
 
@@ -124,7 +124,7 @@ class FeatureVectors:
         self.low = np.repeat([each.low for each in self._features], widths).astype(np.float32)
         self.high = np.repeat([each.high for each in self._features], widths).astype(np.float32)
 
-    def observe(self, inputs: FeatureInputs) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    def observe(self, inputs: BatchInputs) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
         """Return the observations (n, width), within their bounds."""
         columns = [np.reshape(each.values(inputs), (len(inputs.x_m), each.width)) for each in self._features]
         values: np.ndarray[tuple[int, int], np.dtype[np.float32]] = np.concatenate(columns, axis=1).astype(np.float32)

@@ -51,7 +51,7 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 RACING_WEIGHTS = Weights(time=1.0, cross_track=0.0, speed=0.0, steering_rate=0.005, throttle_rate=0.0)
 
 
-class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class EnvironmentSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options that every environment takes by keyword."""
 
     task: Literal["path_tracking", "racing"]
@@ -91,16 +91,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Reward; None: the task's default."""
 
 
-def settings(options: dict[str, Any]) -> Settings:
+def settings(options: dict[str, Any]) -> EnvironmentSettings:
     """Return checked options. Raises :class:`GymError`."""
-    known = Settings.__struct_fields__
+    known = EnvironmentSettings.__struct_fields__
     for name in options:
         if name not in known:
             close = get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f' did you mean "{close[0]}"?' if close else ""
             raise GymError(f'unknown option "{name}";{hint} known: {", ".join(key for key in known if key != "task")}')
     try:
-        found = msgspec.convert(options, Settings)
+        found = msgspec.convert(options, EnvironmentSettings)
     except msgspec.ValidationError as error:
         raise GymError(f"option of the environment: {error}") from None
     for path, number in _numbers("", msgspec.to_builtins(found)):

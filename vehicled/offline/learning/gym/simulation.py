@@ -16,8 +16,8 @@ from sim_backend.sensors.lidar import measured
 from vehicled.control.policy.features import PUBLISHED
 from vehicled.control.speed import SpeedParams, SpeedProfile
 from vehicled.offline.learning.gym.errors import GymError
-from vehicled.offline.learning.gym.features import FeatureInputs, FeatureVectors
-from vehicled.offline.learning.gym.settings import RACING, RACING_WEIGHTS, Settings, Weights
+from vehicled.offline.learning.gym.features import BatchInputs, FeatureVectors
+from vehicled.offline.learning.gym.settings import RACING, RACING_WEIGHTS, EnvironmentSettings, Weights
 from vehicled.offline.learning.gym.walls import corridor_walls
 from vehicled.paths.batch_tracking import BatchTracker, PathPoints
 from vehicled.paths.catalog import load_course
@@ -31,10 +31,10 @@ Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 
 
-class Simulation:
+class BatchSimulation:
     """``count`` vehicles. Arrays (n,): ``reward``, ``terminated``, ``truncated``, ``time_s``, and those of :meth:`info`."""
 
-    def __init__(self, settings: Settings, count: int) -> None:
+    def __init__(self, settings: EnvironmentSettings, count: int) -> None:
         """Raises :class:`GymError`, ProfileError, CourseError, and SceneError."""
         self.settings, self.count = settings, count
         profile = load_profile(settings.profile, settings.overrides)
@@ -223,14 +223,14 @@ class Simulation:
             points = self.tracker.locate(x, y, yaw)
         reference = self.tracker.references_ahead(x, y, yaw, self.settings.look_ahead_m)
         return self.features.observe(
-            FeatureInputs(
+            BatchInputs(
                 self.tracker, points, reference, x, y, yaw, speed, yaw_rate, self.target_mps(points.s_m), self._previous,
                 self._scan_m, self.profile.sim.lidar.range_max_m,
             )
         )  # fmt: skip
 
 
-def _checked_ranges(settings: Settings, profile: Profile) -> dict[str, tuple[float, float]]:
+def _checked_ranges(settings: EnvironmentSettings, profile: Profile) -> dict[str, tuple[float, float]]:
     """Return the ranges of the randomised numbers. Raises :class:`GymError`, and ProfileError for a bound that the key forbids."""
     known = parameters(profile.sim)
     for key, (low, high) in settings.randomise.items():

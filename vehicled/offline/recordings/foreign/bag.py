@@ -8,10 +8,10 @@ from typing import Any
 from vehicled.core.messages import FIXED_SIGMA_LIMIT_M, CarrierSolution, GnssFix, Heading, WheelSpeed
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings import rosbag
-from vehicled.offline.recordings.foreign.source import Foreign, Stamped
+from vehicled.offline.recordings.foreign.source import ForeignFile, Stamped
 
 
-def read(path: Path, vehicle: Vehicle) -> Foreign:
+def read(path: Path, vehicle: Vehicle) -> ForeignFile:
     """A bag, with its own clock, which is UTC. Raises :class:`RecordingError`."""
     notes: list[str] = []
 
@@ -41,7 +41,7 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
                     f"{doubted} fixes of status GBAS state an error beyond {FIXED_SIGMA_LIMIT_M} m, or none: not taken as RTK fixed"
                 )
 
-    return Foreign(format="ROS bag", messages=messages(), utc_offset_ns=0, notes=notes)
+    return ForeignFile(format="ROS bag", messages=messages(), utc_offset_ns=0, notes=notes)
 
 
 def _unusable(kind: str, message: Any, taken: list[Any]) -> str:

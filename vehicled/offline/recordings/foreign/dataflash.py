@@ -29,7 +29,7 @@ from vehicled.core.messages import (
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.foreign.source import Foreign, Stamped, diagonal, flu, place, positive, yaw_of_compass
+from vehicled.offline.recordings.foreign.source import ForeignFile, Stamped, diagonal, flu, place, positive, yaw_of_compass
 
 _GPS_EPOCH_S = 315_964_800
 _WEEK_MS = 604_800_000
@@ -52,7 +52,7 @@ _SAME_EPOCH_US = 20_000
 """Fix and accuracy are written at once; an epoch lasts longer than this."""
 
 
-def read(path: Path, vehicle: Vehicle) -> Foreign:
+def read(path: Path, vehicle: Vehicle) -> ForeignFile:
     """A log. Raises :class:`RecordingError`."""
     try:
         from pymavlink.DFReader import DFReader_binary
@@ -68,7 +68,7 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
         _close(log)
         raise RecordingError(f"{path}: cannot be read as a DataFlash log: {type(error).__name__}: {error}") from error
     notes: list[str] = []
-    return Foreign(format="ArduPilot DataFlash", messages=_Conversion(path, log, vehicle, notes).messages(), notes=notes)
+    return ForeignFile(format="ArduPilot DataFlash", messages=_Conversion(path, log, vehicle, notes).messages(), notes=notes)
 
 
 def _close(log: Any) -> None:

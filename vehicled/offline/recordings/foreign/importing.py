@@ -36,7 +36,7 @@ from vehicled.log.offline import LogFile
 from vehicled.log.schema import CHANNELS, Attachment, RunHeader
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.foreign.recognise import recognise
-from vehicled.offline.recordings.foreign.source import Foreign, Stamped
+from vehicled.offline.recordings.foreign.source import ForeignFile, Stamped
 from vehicled.offline.recordings.recording import UNKNOWN_COURSE
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
@@ -187,7 +187,7 @@ def format_of(path: Path, mapped: bool) -> str:
     raise RecordingError(f"{path}: is of no format that can be imported ({', '.join(FORMATS)}); say which with --format")
 
 
-def _open(name: str, path: Path, mapping: str | os.PathLike[str] | None, vehicle: Vehicle) -> Foreign:
+def _open(name: str, path: Path, mapping: str | os.PathLike[str] | None, vehicle: Vehicle) -> ForeignFile:
     if mapping is not None and name != "csv":
         raise RecordingError(f"{path}: is read as {name}, for which there is no mapping; --map is for CSV")
     # Imported here: each wants a library of its own.
@@ -216,7 +216,7 @@ def _open(name: str, path: Path, mapping: str | os.PathLike[str] | None, vehicle
     raise RecordingError(f'unknown format "{name[:40]}": there are {", ".join(FORMATS)}')
 
 
-def _utc_offset(foreign: Foreign, head: list[Stamped]) -> int:
+def _utc_offset(foreign: ForeignFile, head: list[Stamped]) -> int:
     if foreign.utc_offset_ns is not None:
         return foreign.utc_offset_ns
     for _, message in head:
@@ -225,7 +225,7 @@ def _utc_offset(foreign: Foreign, head: list[Stamped]) -> int:
     return 0
 
 
-def _course(foreign: Foreign, head: list[Stamped]) -> bytes:
+def _course(foreign: ForeignFile, head: list[Stamped]) -> bytes:
     """Return a course that is only a datum, if there is one; a note says what local coordinates are taken to count from."""
     datum = foreign.datum or _first_place(head)
     local = next((message for _, message in head if isinstance(message, GroundTruth | StateEstimate)), None)

@@ -12,7 +12,7 @@ Stamped = tuple[int, Message]
 """Arrival in ns on the clock of the file, message. Stamps in the messages are on the same clock."""
 
 
-class Foreign(Struct, kw_only=True):
+class ForeignFile(Struct, kw_only=True):
     """An opened file. ``notes`` and ``counts`` may grow while ``messages`` is read."""
 
     format: str

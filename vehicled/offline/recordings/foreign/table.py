@@ -20,7 +20,7 @@ from vehicled.offline.recordings.foreign.mapping import (
     datum_of,
     load_mapping,
 )
-from vehicled.offline.recordings.foreign.source import Foreign, Stamped
+from vehicled.offline.recordings.foreign.source import ForeignFile, Stamped
 from vehicled.paths.datum import Datum
 from vehicled.ros.fields import fields_of
 
@@ -31,7 +31,7 @@ _TYPES = {kind.__name__: kind for kind in ALL}
 CsvRow = dict[str, str]
 
 
-def read(path: Path, mapping_file: Path) -> Foreign:
+def read(path: Path, mapping_file: Path) -> ForeignFile:
     """A file, or a folder of files. Raises :class:`RecordingError`."""
     mapping = load_mapping(mapping_file)
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in (".csv", ".tsv", ".txt")) if path.is_dir() else [path]
@@ -52,7 +52,7 @@ def read(path: Path, mapping_file: Path) -> Foreign:
     # Files in their order where stamps are equal; messages themselves cannot be compared.
     numbered = [((t_ns, n, message) for t_ns, message in stream) for n, stream in enumerate(streams)]
     merged = ((t_ns, message) for t_ns, _, message in merge(*numbered, key=lambda entry: entry[:2]))
-    return Foreign(
+    return ForeignFile(
         format="CSV",
         messages=merged,
         utc_offset_ns=offset_ns,

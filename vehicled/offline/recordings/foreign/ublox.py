@@ -15,7 +15,7 @@ from vehicled.core.messages import GnssFix, Heading, Message, PortState
 from vehicled.core.ports import NEVER_NS
 from vehicled.core.wire.crc import fletcher8
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.foreign.source import Foreign, Stamped
+from vehicled.offline.recordings.foreign.source import ForeignFile, Stamped
 from vehicled.profile.registry import resolve
 
 _START_NS = 1_000_000_000
@@ -37,7 +37,7 @@ Piece = tuple[int, bytes]
 """Arrival in ns, bytes."""
 
 
-def read(path: Path) -> Foreign:
+def read(path: Path) -> ForeignFile:
     """A capture, UBX or NMEA. Raises :class:`RecordingError`."""
     try:
         data = path.read_bytes()
@@ -58,7 +58,7 @@ def read(path: Path) -> Foreign:
     else:
         raise RecordingError(f"{path}: holds no UBX message with a time and no NMEA sentence with one")
     messages = _through_driver(pieces, protocol)
-    return Foreign(
+    return ForeignFile(
         format=f"u-blox capture ({protocol.upper()})", messages=messages, utc_offset_ns=offset_ns, notes=notes,
         about={"stamps": "arrivals as recorded" if times.is_file() else "made up from the receiver's epochs"},
     )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 from vehicled.core.messages import ActuatorCommand, CarrierSolution, FixType, GnssFix, ImuSample, Mode
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.foreign.source import Foreign, Stamped, diagonal, flu, place, positive
+from vehicled.offline.recordings.foreign.source import ForeignFile, Stamped, diagonal, flu, place, positive
 
 _FIXES = {
     2: (FixType.FIX_2D, CarrierSolution.NONE), 3: (FixType.FIX_3D, CarrierSolution.NONE), 4: (FixType.FIX_3D, CarrierSolution.NONE),
@@ -26,7 +26,7 @@ _GPS = ("sensor_gps", "vehicle_gps_position")
 _TOPICS = [*_GPS, "sensor_combined", "actuator_motors", "actuator_servos", "actuator_controls_0"]
 
 
-def read(path: Path, vehicle: Vehicle) -> Foreign:
+def read(path: Path, vehicle: Vehicle) -> ForeignFile:
     """A log, read as a whole: PX4 writes topics interleaved and the library sorts them. Raises :class:`RecordingError`."""
     try:
         from pyulog import ULog
@@ -66,7 +66,7 @@ def read(path: Path, vehicle: Vehicle) -> Foreign:
         notes.append("commands: throttle and yaw of actuator_controls_0")
     about = {key: str(log.msg_info_dict[key]) for key in ("sys_name", "ver_hw", "ver_sw") if key in log.msg_info_dict}
     messages = merge(*streams, key=lambda entry: entry[0])
-    return Foreign(format="PX4 ULog", messages=messages, about=about, notes=notes)
+    return ForeignFile(format="PX4 ULog", messages=messages, about=about, notes=notes)
 
 
 def _mean_fix(data: Any) -> float:

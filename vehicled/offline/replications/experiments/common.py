@@ -37,7 +37,7 @@ EXPERIMENTS = {
 """Module and one line about it, by name."""
 
 
-class Console(Protocol):
+class ExperimentConsole(Protocol):
     """Output of an experiment to its user."""
 
     def progress(self, text: str) -> None:

@@ -25,7 +25,7 @@ from vehicled.core.messages import ActuatorCommand, Heading, HeadingKind
 from vehicled.core.vehicle import Vehicle
 from vehicled.daemon.app import SetupError
 from vehicled.estimation.interface import Estimator
-from vehicled.offline.replications.experiments.common import Console, summary
+from vehicled.offline.replications.experiments.common import ExperimentConsole, summary
 from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
@@ -89,7 +89,7 @@ over 300 s and more, by the root of the number of fixes. A filter for white nois
 because it takes every fix for another opinion."""
 
 
-class Trace(Struct, frozen=True):
+class CircleTrace(Struct, frozen=True):
     """One test at its fixes: times (n,), truth and measurement (n, 2), and each estimate (n, 2), in s and m."""
 
     t_s: Array
@@ -98,7 +98,7 @@ class Trace(Struct, frozen=True):
     estimates_m: dict[str, Array]
 
 
-class Row(Struct, frozen=True):
+class CircleRow(Struct, frozen=True):
     """Errors of one test in m; estimators by name, ``measurement`` among them."""
 
     test: int
@@ -118,7 +118,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="PNG", help="draw the tests into this file")
 
 
-def run(arguments: Namespace, console: Console) -> int:
+def run(arguments: Namespace, console: ExperimentConsole) -> int:
     """Run the tests and show them beside the published ones. Raises :class:`SetupError` for arguments that cannot be used."""
     if not 1 <= arguments.tests <= 1000 or not 5.0 <= arguments.duration <= 3600.0 or arguments.seed < 0:
         raise SetupError("--tests takes 1 to 1000, --duration 5 to 3600 s, --seed a whole number from 0 on")
@@ -149,7 +149,7 @@ def run(arguments: Namespace, console: Console) -> int:
     return 0
 
 
-def drive(vehicle: Vehicle, estimators: Sequence[str], noise: str, duration_s: float, seed: tuple[int, int]) -> Trace:
+def drive(vehicle: Vehicle, estimators: Sequence[str], noise: str, duration_s: float, seed: tuple[int, int]) -> CircleTrace:
     """One test. The same ``seed`` gives the same test, whatever the estimators."""
     rng = np.random.default_rng(seed)
     walk = GpsNoise(FORMS[noise], rng)
@@ -176,14 +176,14 @@ def drive(vehicle: Vehicle, estimators: Sequence[str], noise: str, duration_s: f
             rows.append((now_ns * 1e-9, x, y, east, north, *(value for name in running for value in held[name])))
     table = np.array(rows)
     found = {name: table[:, 5 + 2 * i : 7 + 2 * i] for i, name in enumerate(running)}
-    return Trace(table[:, 0], table[:, 1:3], table[:, 3:5], found)
+    return CircleTrace(table[:, 0], table[:, 1:3], table[:, 3:5], found)
 
 
-def judge(number: int, trace: Trace) -> Row:
+def judge(number: int, trace: CircleTrace) -> CircleRow:
     """Distances from the truth; NaN where an estimator had no estimate."""
     errors = {"measurement": trace.measured_m, **trace.estimates_m}
     distances = {name: np.hypot(*(points - trace.truth_m).T) for name, points in errors.items()}
-    return Row(number, {n: float(d.mean()) for n, d in distances.items()}, {n: float(d.max()) for n, d in distances.items()})
+    return CircleRow(number, {n: float(d.mean()) for n, d in distances.items()}, {n: float(d.max()) for n, d in distances.items()})
 
 
 def _truth(vehicle: Vehicle, duration_s: float, authority: float, gain: float) -> Iterator[tuple[float, float, float, float]]:
@@ -233,7 +233,7 @@ def make_estimator(name: str, vehicle: Vehicle, noise: str) -> Estimator:
     return estimator
 
 
-def _show(console: Console, rows: Sequence[Row], chosen: Sequence[str], arguments: Namespace) -> None:
+def _show(console: ExperimentConsole, rows: Sequence[CircleRow], chosen: Sequence[str], arguments: Namespace) -> None:
     published = {key: np.array(values) for key, values in PUBLISHED.items()}
     columns = ["test", "EKF", "measured", "", "measured", *chosen]
     for word in ("mean", "max"):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vehicled.offline.replications.experiments.ekf_circle import PUBLISHED, Row, Trace
+from vehicled.offline.replications.experiments.ekf_circle import PUBLISHED, CircleRow, CircleTrace
 from vehicled.run.output import save_figure
 
 _COLOURS = {
@@ -16,7 +16,7 @@ SHOWN_S = 60.0
 """Time of the test shown on the map: more circles would hide each other."""
 
 
-def plot(traces: Sequence[Trace], rows: Sequence[Row], file: str) -> None:
+def plot(traces: Sequence[CircleTrace], rows: Sequence[CircleRow], file: str) -> None:
     """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
     from matplotlib.figure import Figure
 

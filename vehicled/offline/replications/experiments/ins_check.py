@@ -26,7 +26,7 @@ from vehicled.offline.gap.making import make_judge
 from vehicled.offline.gap.runs import judge_run
 from vehicled.offline.recordings import mcap
 from vehicled.offline.recordings.recording import Array
-from vehicled.offline.replications.experiments.common import Console
+from vehicled.offline.replications.experiments.common import ExperimentConsole
 from vehicled.offline.sensors.truth import Series, read
 from vehicled.offline.studies import specification
 from vehicled.offline.studies.campaign import Campaign
@@ -80,7 +80,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(arguments: Namespace, console: Console) -> int:
+def run(arguments: Namespace, console: ExperimentConsole) -> int:
     """Check and show; status 1 if a drive is beyond the limit. Raises SetupError, RecordingError, LogError and ProfileError."""
     if not 1 <= arguments.drives <= 1000 or arguments.jobs < 1:
         raise SetupError("--drives takes 1 to 1000, --jobs a whole number from 1 on")
@@ -108,7 +108,7 @@ def run(arguments: Namespace, console: Console) -> int:
     return int(worst > LIMIT_MPS)
 
 
-def drive(arguments: Namespace, console: Console) -> list[str]:
+def drive(arguments: Namespace, console: ExperimentConsole) -> list[str]:
     """Drive what is missing in simulation; return the logs. Raises StudyError."""
     content = {
         "name": "ins_check",
@@ -163,7 +163,7 @@ def _check_straight(file: Path, series: Series) -> None:
         raise SetupError(f"{file}: is {off:.2f} m off the straight line between its ends; give straight drives")
 
 
-def _show(drives: Sequence[StraightDrive], console: Console) -> None:
+def _show(drives: Sequence[StraightDrive], console: ExperimentConsole) -> None:
     rows = [
         [each.name, f"{each.time_s:.2f}", f"{each.length_m:.2f}", f"{each.tape_mps:.4f}", f"{each.ins_mps:.4f}",
          f"{each.difference_mps:+.4f}", f"{each.estimator_rms_mps:.4f}"]

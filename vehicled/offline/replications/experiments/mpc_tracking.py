@@ -38,7 +38,7 @@ from vehicled.daemon.app import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
 from vehicled.offline.recordings.recording import Recording
-from vehicled.offline.replications.experiments.common import Console, summary
+from vehicled.offline.replications.experiments.common import ExperimentConsole, summary
 from vehicled.offline.replications.experiments.ekf_circle import HEADING_SIGMA_RAD, SPREAD, STANDS_S, make_estimator
 from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.paths.course import Course, course_from_waypoints
@@ -91,7 +91,7 @@ SYSTEMS = (
 )
 
 
-class Trace(Struct, frozen=True):
+class TrackingTrace(Struct, frozen=True):
     """One drive of one system: true places (n, 2) and what the controller saw (n, 2), m; cross-track errors (n,), m."""
 
     system: str
@@ -112,7 +112,7 @@ class RealRow(Struct, frozen=True):
     max_m: float
 
 
-class Row(Struct, frozen=True):
+class TrackingRow(Struct, frozen=True):
     """Errors of one test in m, by system."""
 
     trajectory: int
@@ -133,7 +133,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="PNG", help="draw the drives into this file")
 
 
-def run(arguments: Namespace, console: Console) -> int:
+def run(arguments: Namespace, console: ExperimentConsole) -> int:
     """Run the tests and show them beside the published ones. Raises :class:`SetupError` for arguments that cannot be used."""
     if not 1 <= arguments.tests <= 1000 or arguments.seed < 0:
         raise SetupError("--tests takes 1 to 1000, --seed a whole number from 0 on")
@@ -141,7 +141,7 @@ def run(arguments: Namespace, console: Console) -> int:
         check_plot_file(Path(arguments.plot))
     profile = load_profile(arguments.profile)
     real = real_drives(arguments.real) if arguments.real else []
-    traces: list[Trace] = []
+    traces: list[TrackingTrace] = []
     for trajectory in range(len(CURVES)):
         for test in range(arguments.tests):
             console.progress(f"trajectory {trajectory + 1}, test {test + 1} of {arguments.tests}")
@@ -206,7 +206,7 @@ def _distances_m(places: Array, number: int) -> Array:
     return np.array([np.hypot(*(line - place).T).min() for place in places])
 
 
-def drive(profile: Profile, system: System, trajectory: int, test: int, noise: str, seed: int) -> Trace:
+def drive(profile: Profile, system: System, trajectory: int, test: int, noise: str, seed: int) -> TrackingTrace:
     """One drive. The same numbers give the same noise and the same vehicle, whatever the system."""
     rng = np.random.default_rng((seed, trajectory, test))
     walk = GpsNoise(FORMS[noise], rng)
@@ -240,17 +240,17 @@ def drive(profile: Profile, system: System, trajectory: int, test: int, noise: s
             break
     table = np.array(rows)
     finished = judge_.finished or controller.finished
-    return Trace(system.name, trajectory + 1, test + 1, finished, table[:, :2], table[:, 2:4], table[:, 4])
+    return TrackingTrace(system.name, trajectory + 1, test + 1, finished, table[:, :2], table[:, 2:4], table[:, 4])
 
 
-def judge(traces: Sequence[Trace]) -> list[Row]:
+def judge(traces: Sequence[TrackingTrace]) -> list[TrackingRow]:
     """Errors by test; NaN where an estimator had no estimate never counts as good."""
     found = []
     for trajectory, test in sorted({(t.trajectory, t.test) for t in traces}):
         of_test = [t for t in traces if (t.trajectory, t.test) == (trajectory, test)]
         mean = {t.system: float(np.abs(t.error_m).mean()) for t in of_test}
         most = {t.system: float(np.abs(t.error_m).max()) for t in of_test}
-        found.append(Row(trajectory, test, mean, most, {t.system: t.finished for t in of_test}))
+        found.append(TrackingRow(trajectory, test, mean, most, {t.system: t.finished for t in of_test}))
     return found
 
 
@@ -294,7 +294,7 @@ def _controller(system: System, profile: Profile, course: Course) -> Controller:
     return controller
 
 
-def _show(console: Console, rows: Sequence[Row], noise: str) -> None:
+def _show(console: ExperimentConsole, rows: Sequence[TrackingRow], noise: str) -> None:
     names = [system.name for system in SYSTEMS]
     for word in ("mean", "max"):
         theirs = PUBLISHED[f"{word}_error_sim_m"], PUBLISHED[f"{word}_error_real_m"]

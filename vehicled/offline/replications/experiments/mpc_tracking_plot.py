@@ -4,14 +4,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vehicled.offline.replications.experiments.mpc_tracking import CURVES, PUBLISHED, SYSTEMS, Array, RealRow, Row, Trace, curve
+from vehicled.offline.replications.experiments.mpc_tracking import (
+    CURVES,
+    PUBLISHED,
+    SYSTEMS,
+    Array,
+    RealRow,
+    TrackingRow,
+    TrackingTrace,
+    curve,
+)
 from vehicled.run.output import save_figure
 
 _COLOURS = ("#e8a13a", "#0b6e4f", "#d1495b", "#c77dff", "#7a4fbf", "#2e5eaa")
 _REAL = "#3c3c3c"
 
 
-def plot(traces: Sequence[Trace], rows: Sequence[Row], real: Sequence[tuple[RealRow, Array]], file: str) -> None:
+def plot(traces: Sequence[TrackingTrace], rows: Sequence[TrackingRow], real: Sequence[tuple[RealRow, Array]], file: str) -> None:
     """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
     from matplotlib.figure import Figure
 

@@ -44,7 +44,7 @@ class Deviation(Struct, frozen=True):
     drift_radps: float = 0.0
 
 
-class Interval(Struct, frozen=True, kw_only=True):
+class PredictionInterval(Struct, frozen=True, kw_only=True):
     """Prediction of a positive figure of a drive."""
 
     exact: float
@@ -93,7 +93,7 @@ def deviated(response: DriveResponse, cause: str, by: float) -> Deviation:
     return Deviation(replace(response, time_constant_s=response.time_constant_s * exp(by)))
 
 
-def interval(response: DriveResponse, sigma: Mapping[str, float], figure: Callable[[Deviation], float]) -> Interval:
+def interval(response: DriveResponse, sigma: Mapping[str, float], figure: Callable[[Deviation], float]) -> PredictionInterval:
     """Return the prediction of a positive figure; it is evaluated once and twice more per cause."""
     exact = expected = figure(Deviation(response))
     variances, per_delay_ps = dict[str, float](), 0.0
@@ -109,7 +109,7 @@ def interval(response: DriveResponse, sigma: Mapping[str, float], figure: Callab
     total = sum(variances.values())
     # Lognormal about the prediction, because an error is positive and its large values are rare.
     reach = NormalDist().inv_cdf(0.5 + 0.5 * COVERAGE) * sqrt(log(1.0 + total / expected**2))
-    return Interval(
+    return PredictionInterval(
         exact=exact, expected=expected, low=expected * exp(-reach), high=expected * exp(reach),
         shares={cause: variance / total for cause, variance in variances.items()}, per_delay_ps=per_delay_ps,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from vehicled.daemon.app import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import known_kinds, sources
 from vehicled.offline.recordings.recording import Array, Recording
-from vehicled.offline.replications.experiments.common import Console
+from vehicled.offline.replications.experiments.common import ExperimentConsole
 from vehicled.offline.studies import specification
 from vehicled.offline.studies.campaign import Campaign
 from vehicled.offline.studies.logs import logs_of
@@ -78,7 +78,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the mean errors as JSON")
 
 
-def run(arguments: Namespace, console: Console) -> int:
+def run(arguments: Namespace, console: ExperimentConsole) -> int:
     """Drive, read, draw. Raises SetupError, StudyError and RecordingError."""
     if not 1 <= arguments.drives <= 100 or arguments.jobs < 1:
         raise SetupError("--drives takes 1 to 100, --jobs a whole number from 1 on")
@@ -114,7 +114,7 @@ def _recorded(path: str, kinds: tuple[str, ...]) -> list[Recording]:
     return found
 
 
-def _simulated(arguments: Namespace, folder: Path, console: Console) -> list[str]:
+def _simulated(arguments: Namespace, folder: Path, console: ExperimentConsole) -> list[str]:
     """Drive what is missing; return the logs."""
     content = {
         "name": "sim_to_real",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vehicled.daemon.app import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.public_data import DATA_FOLDER
-from vehicled.offline.replications.experiments.common import Console
+from vehicled.offline.replications.experiments.common import ExperimentConsole
 from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise
 from vehicled.offline.sensors import positions
 from vehicled.offline.sensors.reading import read
@@ -65,7 +65,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="PNG", help="draw recorded and simulated receivers into this file")
 
 
-def run(arguments: Namespace, console: Console) -> int:
+def run(arguments: Namespace, console: ExperimentConsole) -> int:
     """Compare, print and draw. Raises :class:`SetupError` and RecordingError for what cannot be used."""
     if not 5.0 <= arguments.duration <= 3600.0 or not 1 <= arguments.draws <= 1000 or arguments.seed < 0:
         raise SetupError("--duration takes 5 to 3600 s, --draws 1 to 1000, --seed a whole number from 0 on")

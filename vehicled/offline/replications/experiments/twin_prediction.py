@@ -33,7 +33,7 @@ from vehicled.offline.replications.experiments.prediction_spread import (
     HEADING_SIGMA_RAD,
     NODE,
     Deviation,
-    Interval,
+    PredictionInterval,
     interval,
     sigmas,
 )
@@ -72,7 +72,7 @@ MOST_S = 600.0
 WITHIN = 0.25
 
 
-class Twin(Protocol):
+class SimulatedVehicle(Protocol):
     """A simulated vehicle, at rest at the start of its path."""
 
     def command(self, t_ns: int, throttle: float, steering: float) -> None:
@@ -84,7 +84,7 @@ class Twin(Protocol):
         ...
 
 
-TwinMaker = Callable[[DriveResponse, float, float, float], Twin]
+TwinMaker = Callable[[DriveResponse, float, float, float], SimulatedVehicle]
 """Twin with that response at a pose x, y (m), yaw (rad)."""
 
 
@@ -95,7 +95,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     law: str
     known: str
     """Recorded drive that it was identified from."""
-    predicted: Interval
+    predicted: PredictionInterval
     real_m: list[float]
     """The other recorded drives of this law on this path."""
 
@@ -124,7 +124,7 @@ class Waypoints(NamedTuple):
     speed_mps: Array
 
 
-class Drive(Struct, frozen=True):
+class RecordedDrive(Struct, frozen=True):
     """A recorded drive: its path and law, its campaign and name, its mean cross-track error, and itself."""
 
     path: str
@@ -136,7 +136,7 @@ class Drive(Struct, frozen=True):
     recording: Recording
 
 
-def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive], list[str]]:
+def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[RecordedDrive], list[str]]:
     """Return waypoints by path, the drives of ``folder/path_following_2024/real/PATH/LAW_N.csv``, and why a path is left out.
 
     Raises FileNotFoundError where no path has its waypoints, and :class:`~vehicled.offline.recordings.errors.RecordingError`.
@@ -145,7 +145,7 @@ def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive], li
     if not real.is_dir():
         raise FileNotFoundError(f"{real}: there is no such folder; name the one that holds path_following_2024 and reference_paths")
     courses: dict[str, Waypoints] = {}
-    drives: list[Drive] = []
+    drives: list[RecordedDrive] = []
     left_out: list[str] = []
     for place in sorted(path for path in real.iterdir() if path.is_dir()):
         file = folder / "reference_paths" / COURSES.get(place.name, f"{place.name}.csv")
@@ -161,7 +161,7 @@ def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[Drive], li
             for recording in source.load(("path", "rtk")):
                 error = cross_track_m(course, recording.raw_x_m, recording.raw_y_m)
                 campaign = str(source.path.parent.relative_to(folder))
-                drives.append(Drive(place.name, LAWS[word], campaign, source.path.stem, float(error.mean()), recording))
+                drives.append(RecordedDrive(place.name, LAWS[word], campaign, source.path.stem, float(error.mean()), recording))
     if not courses:
         raise FileNotFoundError("; ".join(left_out) or f"{real}: holds no drives")
     return courses, drives, left_out
@@ -278,7 +278,12 @@ def heading_drift_radps(recording: Recording) -> float:
 
 
 def drive(
-    twin: Twin, published: PublishedLaw, course: Waypoints, heading_error_rad: float, drift_radps: float, fresh: Sequence[bool]
+    twin: SimulatedVehicle,
+    published: PublishedLaw,
+    course: Waypoints,
+    heading_error_rad: float,
+    drift_radps: float,
+    fresh: Sequence[bool],
 ) -> Array:
     """Drive a course once; positions (n, 2) as a receiver shows them every 0.1 s, to its end or to where time runs out.
 
@@ -317,7 +322,7 @@ def _fresh(recording: Recording) -> list[bool]:
 class _Task(Struct, frozen=True):
     """Prediction of one law from one known drive."""
 
-    known: Drive
+    known: RecordedDrive
     course: Waypoints
     law: str
     network: Network | None
@@ -328,7 +333,7 @@ class _Task(Struct, frozen=True):
 
 def predict(
     courses: dict[str, Waypoints],
-    drives: Sequence[Drive],
+    drives: Sequence[RecordedDrive],
     make_twin: TwinMaker,
     progress: Callable[[str], None],
     networks: Mapping[str, Network] | None = None,
@@ -368,7 +373,9 @@ def _predict(task: _Task) -> Prediction:
     return Prediction(path=known.path, law=task.law, known=known.name, predicted=predicted, real_m=task.real_m)
 
 
-def _error_m(courses: Mapping[str, Waypoints], known: Drive, law: PublishedLaw, make_twin: TwinMaker, changed: Deviation) -> float:
+def _error_m(
+    courses: Mapping[str, Waypoints], known: RecordedDrive, law: PublishedLaw, make_twin: TwinMaker, changed: Deviation
+) -> float:
     """Return the mean cross-track error of a law on a twin."""
     course = courses[known.path]
     truth = known.recording.truth
@@ -383,7 +390,7 @@ def _error_m(courses: Mapping[str, Waypoints], known: Drive, law: PublishedLaw, 
 
 def _mean_error_m(
     courses: Mapping[str, Waypoints],
-    known: Drive,
+    known: RecordedDrive,
     law: PublishedLaw,
     make_twin: TwinMaker,
     changed: Deviation,
@@ -427,7 +434,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 def explain(
     folder: Path,
     courses: Mapping[str, Waypoints],
-    drives: Sequence[Drive],
+    drives: Sequence[RecordedDrive],
     make_twin: Callable[[float], TwinMaker],
     progress: Callable[[str], None],
     networks: Mapping[str, Network],

@@ -26,12 +26,12 @@ import msgspec
 from vehicled.daemon.app import SetupError
 from vehicled.offline.gap.gap import ALL, Gap, compare_sets
 from vehicled.offline.gap.making import make_judge
-from vehicled.offline.gap.runs import JudgedRun, RunSet, Task, find, judge_run, judge_set
+from vehicled.offline.gap.runs import JudgedRun, JudgingTask, RunSet, find, judge_run, judge_set
 from vehicled.offline.recordings.loading import sources
-from vehicled.offline.replications.experiments.common import Console
+from vehicled.offline.replications.experiments.common import ExperimentConsole
 from vehicled.offline.sensors.simulate import simulated
 from vehicled.offline.studies import specification
-from vehicled.offline.studies.campaign import Campaign, State
+from vehicled.offline.studies.campaign import Campaign, StudyState
 from vehicled.offline.studies.logs import logs_of
 from vehicled.offline.studies.pool import LocalPool
 from vehicled.offline.studies.report import read_study
@@ -72,7 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(arguments: Namespace, console: Console) -> int:
+def run(arguments: Namespace, console: ExperimentConsole) -> int:
     """Drive, judge, show. Raises :class:`SetupError` for arguments that cannot be used."""
     if not 2 <= arguments.drives <= 1000 or arguments.jobs < 1:
         raise SetupError("--drives takes 2 to 1000, --jobs a whole number from 1 on")
@@ -96,7 +96,7 @@ def run(arguments: Namespace, console: Console) -> int:
     return 0
 
 
-def drive(profile: str, drives: int, folder: Path, jobs: int, console: Console) -> dict[str, list[str]]:
+def drive(profile: str, drives: int, folder: Path, jobs: int, console: ExperimentConsole) -> dict[str, list[str]]:
     """Drive what is missing; return the logs by manoeuvre. Raises StudyError."""
     overrides = {key: int(value) for key, _, value in (text.partition("=") for text in RATES)}
     content = {
@@ -109,7 +109,7 @@ def drive(profile: str, drives: int, folder: Path, jobs: int, console: Console) 
     }
     wanted = specification.of(content, Path("vepd.toml").resolve())
 
-    def progress(state: State) -> None:
+    def progress(state: StudyState) -> None:
         console.progress(f"{state.done} of {state.size} drives")
 
     pool = LocalPool(jobs)
@@ -123,7 +123,7 @@ def drive(profile: str, drives: int, folder: Path, jobs: int, console: Console) 
     return {name: logs_of(study, {"course": course}) for name, course in MANOEUVRES.items()}
 
 
-def judged(judge: str, drives: dict[str, list[str]], arguments: Namespace, console: Console) -> Gap:
+def judged(judge: str, drives: dict[str, list[str]], arguments: Namespace, console: ExperimentConsole) -> Gap:
     """Judge every drive with every receiver, and compare with the real runs."""
     labels = MODELS if arguments.real else (STAND_IN, *MODELS)
     sets = {label: RunSet(label, []) for label in labels}
@@ -134,7 +134,7 @@ def judged(judge: str, drives: dict[str, list[str]], arguments: Namespace, conso
             for label, each in runs.items():
                 sets[label].runs.append(each)
     if arguments.real:
-        task = Task(judge=judge, kinds=tuple(arguments.kind), manoeuvres=tuple(arguments.manoeuvre))
+        task = JudgingTask(judge=judge, kinds=tuple(arguments.kind), manoeuvres=tuple(arguments.manoeuvre))
         real = judge_set("real", find(arguments.real, task), task, jobs=arguments.jobs, progress=console.progress)
     else:
         real = RunSet("real", sets.pop(STAND_IN).runs)
@@ -198,7 +198,7 @@ def _summary(gap: Gap) -> dict[str, Any]:
     }
 
 
-def _show(gap: Gap, console: Console) -> None:
+def _show(gap: Gap, console: ExperimentConsole) -> None:
     columns = ["model", "W1", "W2", "VEPD", "95 %", "x floor", "p", "", "W1", "W2", "VEPD"]
     rows = []
     for model in gap.models:

@@ -10,10 +10,10 @@ import numpy as np
 
 from vehicled.offline.twin.calibration import excitation
 from vehicled.offline.twin.calibration.excitation import UnobservableQuantity
-from vehicled.offline.twin.calibration.fit import Fitted, Stage, Tell
+from vehicled.offline.twin.calibration.fit import FitStage, Fitted, Tell
 from vehicled.offline.twin.calibration.quantity import CalibrationModel, Group, Quantity
 from vehicled.offline.twin.calibration.result import Calibration, FittedQuantity, PredictionErrors, RunResult, errors_of
-from vehicled.offline.twin.calibration.run import CalibrationRunError, Run, RunSegment, as_measured, checked, pieces
+from vehicled.offline.twin.calibration.run import CalibrationRun, CalibrationRunError, RunSegment, as_measured, checked, pieces
 
 CORRELATED = 0.95
 UNSETTLED = 0.25
@@ -28,7 +28,7 @@ class CalibrationError(ValueError):
 
 def calibrate(
     model: CalibrationModel,
-    runs: Sequence[Run],
+    runs: Sequence[CalibrationRun],
     *,
     groups: Collection[Group],
     friction: float,
@@ -96,7 +96,7 @@ def calibrate(
     )  # fmt: skip
 
 
-def _usable(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+def _usable(runs: Sequence[CalibrationRun]) -> tuple[list[CalibrationRun], list[str]]:
     used, refused = [], []
     for run in runs:
         try:
@@ -107,7 +107,7 @@ def _usable(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
 
 
 def _seen(
-    model: CalibrationModel, runs: Sequence[Run], groups: Collection[Group], friction: float
+    model: CalibrationModel, runs: Sequence[CalibrationRun], groups: Collection[Group], friction: float
 ) -> tuple[list[Quantity], list[Quantity], list[UnobservableQuantity]]:
     """Return the wanted quantities, those that the drives may show, and the others."""
     quantities = model.quantities(excitation.levels(runs), excitation.top_mps(runs))
@@ -135,7 +135,7 @@ def _fit(
         if not own:
             continue
         rows = [part for part in parts if by_speed or part.run.turns]
-        stage = Stage(model, rows, own, fixed, by_speed=by_speed, considered=other)
+        stage = FitStage(model, rows, own, fixed, by_speed=by_speed, considered=other)
         stages.append(stage.solve(lambda text, word=word: tell(f"{word}: {text}"), begin))  # type: ignore[misc]
         fixed |= stages[-1].values
         if stages[-1].stopped:
@@ -144,7 +144,7 @@ def _fit(
         path, drive = stages
         turning = [part for part in parts if part.run.turns]
         other = [quantity for quantity in considered if not quantity.by_speed]
-        refit = Stage(model, turning, path.quantities, drive.values, by_speed=False, considered=other)
+        refit = FitStage(model, turning, path.quantities, drive.values, by_speed=False, considered=other)
         stages[0] = refit.solve(lambda text: tell(f"steering again: {text}"), path.values)
     return stages
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sim_backend.plant.double_track.constants import GRAVITY_MPS2
 from vehicled.offline.twin.calibration.quantity import Needs, Quantity
-from vehicled.offline.twin.calibration.run import MOVES_MPS, Array, Run
+from vehicled.offline.twin.calibration.run import MOVES_MPS, Array, CalibrationRun
 
 LEAST_S = 1.0
 LEVELS_APART = 0.15
@@ -47,7 +47,7 @@ class UnobservableQuantity(Struct, frozen=True):
     cure: str
 
 
-def levels(runs: Sequence[Run]) -> list[float]:
+def levels(runs: Sequence[CalibrationRun]) -> list[float]:
     """Return the steering commands (rounded to 0.02) held for a second in total while moving, the largest first.
 
     They are at least :data:`LEVELS_APART` from each other and from 0, so that each has a wheel angle of its own; of nearer ones the
@@ -68,13 +68,13 @@ def levels(runs: Sequence[Run]) -> list[float]:
     return sorted(found[1:], key=lambda level: (-abs(level), level))
 
 
-def top_mps(runs: Sequence[Run]) -> float:
+def top_mps(runs: Sequence[CalibrationRun]) -> float:
     """Return the top speed of the drives without the fastest percent, which may be a measurement outlier."""
     speeds = np.concatenate([run.speed_mps[np.isfinite(run.speed_mps)] for run in runs])
     return max(float(np.percentile(speeds, 99.0)), MOVES_MPS)
 
 
-def shown(runs: Sequence[Run], friction: float) -> dict[Needs, bool]:
+def shown(runs: Sequence[CalibrationRun], friction: float) -> dict[Needs, bool]:
     """Return the needs that the drives fulfil. ``friction`` is the vehicle's lateral grip over its weight."""
     seconds: dict[Needs, float] = dict.fromkeys(_WHY, 0.0)
     flags: dict[Needs, bool] = {}
@@ -148,7 +148,7 @@ def _distinct(columns: list[Array]) -> Array:
     return found
 
 
-def _at(run: Run, column: Array, t_s: Array) -> Array:
+def _at(run: CalibrationRun, column: Array, t_s: Array) -> Array:
     row = np.searchsorted(run.command_s, t_s, side="right") - 1
     held: Array = np.where(row < 0, 0.0, column[np.clip(row, 0, None)])
     return held

@@ -52,7 +52,7 @@ class Fitted(Struct, frozen=True, kw_only=True):
     """True if interrupted; the values are the best so far."""
 
 
-class Stage:
+class FitStage:
     """Quantities fitted to one kind of drive: at the measured speed, or by throttle alone."""
 
     def __init__(

@@ -21,7 +21,7 @@ class CalibrationRunError(ValueError):
     """Drive that is unusable for calibration; the text says why."""
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class CalibrationRun(Struct, frozen=True, kw_only=True):
     """Commands and motion of the rear axle, on one clock from 0. Columns (n,) of commands, (m,) of motion."""
 
     name: str
@@ -52,7 +52,7 @@ class Run(Struct, frozen=True, kw_only=True):
 class RunSegment(Struct, frozen=True, kw_only=True):
     """Part of a run that is driven open loop from the vehicle's measured state."""
 
-    run: Run
+    run: CalibrationRun
     index: int
     rows: slice
     start: tuple[float, float, float, float]
@@ -119,7 +119,7 @@ def _nearest_turn(motion: SimulatedMotion, piece: RunSegment, angle_rad: float) 
     return angle_rad + 2.0 * np.pi * float(np.round((off - angle_rad) / (2.0 * np.pi)))
 
 
-def checked(run: Run) -> Run:
+def checked(run: CalibrationRun) -> CalibrationRun:
     """Return the run. Raises :class:`CalibrationRunError` if it lacks commands or motion."""
     known = run.known()
     if len(run.command_s) < 2:
@@ -131,7 +131,7 @@ def checked(run: Run) -> Run:
     return run
 
 
-def pieces(runs: list[Run]) -> list[RunSegment]:
+def pieces(runs: list[CalibrationRun]) -> list[RunSegment]:
     """Return the open-loop pieces: whole runs, or parts of long ones that begin where the motion is known."""
     found = []
     for index, run in enumerate(runs):
@@ -154,14 +154,14 @@ def pieces(runs: list[Run]) -> list[RunSegment]:
     return found
 
 
-def _end(run: Run, known: NDArray[np.int64]) -> int:
+def _end(run: CalibrationRun, known: NDArray[np.int64]) -> int:
     """Return the last row; standstill after the drive is cut off, because it would dilute the errors."""
     moving = known[run.speed_mps[known] > STANDSTILL_MPS]
     over_s = run.t_s[moving[-1] if len(moving) else known[-1]] + REST_S
     return int(known[run.t_s[known] <= over_s][-1])
 
 
-def _start(run: Run, first: int, stop: int) -> tuple[float, float, float, float]:
+def _start(run: CalibrationRun, first: int, stop: int) -> tuple[float, float, float, float]:
     """Return the state at the start, averaged over the standstill before it, if any."""
     rows = slice(first, stop)
     moving = np.flatnonzero(run.speed_mps[rows] > STANDSTILL_MPS)

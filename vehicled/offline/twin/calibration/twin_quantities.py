@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_backend.plant.double_track.parameters import Acceleration, Engine, Motor, TwinParameters
+from sim_backend.plant.double_track.parameters import AccelerationDrive, Engine, Motor, TwinParameters
 from vehicled.offline.twin.calibration.quantity import CalibratedNumber, Quantity, Values
 
 MAP_PLACES = (0.03, 0.25, 0.5, 0.75)
@@ -65,7 +65,7 @@ def changes(p: TwinParameters, values: Values, levels: Sequence[float], top_mps:
                 found[f"powertrain.driveline.{axle}.coast_bias"] = values["turn_bias"]
     elif isinstance(drive, Engine) and "torque_scale" in values:
         found["powertrain.map_torque_nm"] = [values["torque_scale"] * torque for torque in drive.map_torque_nm]
-    elif isinstance(drive, Acceleration) and "torque_scale" in values:
+    elif isinstance(drive, AccelerationDrive) and "torque_scale" in values:
         found["powertrain.full_acceleration_mps2"] = values["torque_scale"] * drive.full_acceleration_mps2
     if isinstance(drive, Engine) and "loss_scale" in values:
         found["powertrain.loss_torque_nm"] = [values["loss_scale"] * torque for torque in drive.loss_torque_nm]

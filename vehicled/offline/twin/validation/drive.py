@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from sim_backend.plant.double_track.constants import constants
 from sim_backend.plant.double_track.model import DoubleTrack
-from sim_backend.plant.double_track.parameters import Acceleration, Axle, Differential, Direction, TwinParameters
+from sim_backend.plant.double_track.parameters import AccelerationDrive, Axle, Differential, TwinParameters, TyreDirection
 from vehicled.offline.twin.validation.metrics import ModelDrive
-from vehicled.offline.twin.validation.reference import Reference
+from vehicled.offline.twin.validation.reference import ReferenceRun
 
 STEP_S = 1e-3
 _SPEED_GAIN_PS = 200.0
@@ -22,7 +22,7 @@ _LINEAR_TO = 10.0
 """Slip up to which a linearised tyre stays linear; no run reaches it."""
 
 
-def drive(reference: Reference, parameters: TwinParameters, maker: Callable[[TwinParameters, float], DoubleTrack]) -> ModelDrive:
+def drive(reference: ReferenceRun, parameters: TwinParameters, maker: Callable[[TwinParameters, float], DoubleTrack]) -> ModelDrive:
     """Drive a run. Never raises; the reason of an early end is in the result."""
     family = reference.family
     if float(np.abs(reference.lateral_acceleration_mps2).max()) < family.linear_tyres.get(reference.source.model, 0.0):
@@ -79,7 +79,7 @@ def _whole_rows(table: dict[str, Any]) -> dict[str, Any]:
     return {name: column[: bad[0]] for name, column in table.items()} if len(bad) else table
 
 
-def _points(reference: Reference, parameters: TwinParameters) -> tuple[float, float]:
+def _points(reference: ReferenceRun, parameters: TwinParameters) -> tuple[float, float]:
     """Return where the reference measures positions and velocities, in m ahead of the centre of mass."""
     family, body = reference.family, parameters.body
     fastest = float(np.hypot(reference.vx_mps, 0.0 if reference.vy_mps is None else reference.vy_mps).max())
@@ -104,7 +104,7 @@ def _of_sprung_mass(table: dict[str, Any], parameters: TwinParameters) -> dict[s
     }
 
 
-def commands_of(reference: Reference, parameters: TwinParameters) -> Any:
+def commands_of(reference: ReferenceRun, parameters: TwinParameters) -> Any:
     """Return the commands (n, 3), one row a step: angle of the virtual front wheel in rad, throttle, brake. They cover the run and
     one more step; a command acts from the next grid point on.
     """
@@ -129,7 +129,9 @@ def commands_of(reference: Reference, parameters: TwinParameters) -> Any:
 
 def accelerated(parameters: TwinParameters, acceleration_mps2: Any) -> tuple[Any, Any]:
     """Return throttle and brake, normalised, for accelerations of the centre of mass produced by wheel torques."""
-    drive_mps2 = parameters.powertrain.full_acceleration_mps2 if isinstance(parameters.powertrain, Acceleration) else float("inf")
+    drive_mps2 = (
+        parameters.powertrain.full_acceleration_mps2 if isinstance(parameters.powertrain, AccelerationDrive) else float("inf")
+    )
     brakes, front, rear = parameters.brakes, parameters.front, parameters.rear
     force = 2.0 * (brakes.front_torque_nm / front.loaded_radius_m + brakes.rear_torque_nm / rear.loaded_radius_m)
     brake_mps2 = max(force / parameters.body.mass_kg, 1e-9)
@@ -139,7 +141,7 @@ def accelerated(parameters: TwinParameters, acceleration_mps2: Any) -> tuple[Any
 def linear_tyres(parameters: TwinParameters) -> TwinParameters:
     """Return the vehicle on tyres with a constant slope."""
 
-    def line(direction: Direction) -> Direction:
+    def line(direction: TyreDirection) -> TyreDirection:
         # At peak_force = slope * peak_slip / 2 the curve departs from its tangent only by the square of slip over peak slip.
         force = [0.5 * _LINEAR_TO * slope for slope in direction.slope_n]
         slip, sliding = [_LINEAR_TO, _LINEAR_TO], [2.0 * _LINEAR_TO, 2.0 * _LINEAR_TO]
@@ -174,7 +176,7 @@ def single_track(parameters: TwinParameters, spin_inertia_share: float) -> TwinP
 def forced(parameters: TwinParameters, forward_mps2: float, backward_mps2: float) -> TwinParameters:
     """Return the vehicle with brakes and a drive of all wheels that reach these accelerations."""
     powertrain, brakes = parameters.powertrain, parameters.brakes
-    if isinstance(powertrain, Acceleration):
+    if isinstance(powertrain, AccelerationDrive):
         line = replace(powertrain.driveline, front_share=0.5, speed_front_share=0.5)
         powertrain = replace(powertrain, full_acceleration_mps2=forward_mps2, driveline=line)
     each_nm = 0.25 * backward_mps2 * parameters.body.mass_kg * parameters.rear.loaded_radius_m
@@ -195,7 +197,7 @@ def opened(differential: Differential) -> Differential:
     return replace(differential, lock_nms=0.0, bias=1.0, coast_bias=1.0)
 
 
-def _speed_wanted(reference: Reference, steps: int) -> Any:
+def _speed_wanted(reference: ReferenceRun, steps: int) -> Any:
     grid = float(reference.t_s[0]) + STEP_S * np.arange(1, steps + 1)
     return np.interp(grid, reference.t_s, np.hypot(reference.vx_mps, reference.vy_mps))
 

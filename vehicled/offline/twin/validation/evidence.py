@@ -37,7 +37,7 @@ Group = tuple[str, str, str]
 """Family, model and vehicle."""
 
 
-class Effect(Struct, frozen=True):
+class ParameterEffect(Struct, frozen=True):
     """Effect of one parameter on one run, in units of the run's limits, summed over its figures."""
 
     parameter: str
@@ -95,29 +95,29 @@ def widened(limits: dict[str, float], effects: dict[str, Deviations]) -> dict[st
     }
 
 
-def weigh(base: Deviations, effects: dict[str, Deviations], limits: dict[str, float]) -> list[Effect]:
+def weigh(base: Deviations, effects: dict[str, Deviations], limits: dict[str, float]) -> list[ParameterEffect]:
     """Return the effects of a run in units of its limits."""
 
     def sums(effect: Deviations, other: Deviations) -> float:
         return sum(float(np.mean(effect[name] * other[name])) / limit**2 for name, limit in limits.items() if name in effect)
 
-    return [Effect(name, sums(effect, effect), sums(effect, base)) for name, effect in effects.items()]
+    return [ParameterEffect(name, sums(effect, effect), sums(effect, base)) for name, effect in effects.items()]
 
 
-def judge(runs: Iterable[tuple[Group, list[Effect], int]]) -> list[Finding]:
+def judge(runs: Iterable[tuple[Group, list[ParameterEffect], int]]) -> list[Finding]:
     """Estimate every parameter from all runs of each group; a run has its effects and its number of figures.
 
     The estimate is the median of those of the runs, weighted by the size of the effect: a few runs that differ for another reason
     do not move it.
     """
-    groups: dict[Group, list[tuple[list[Effect], int]]] = {}
+    groups: dict[Group, list[tuple[list[ParameterEffect], int]]] = {}
     for group, effects, figures in runs:
         if effects:
             groups.setdefault(group, []).append((effects, figures))
     return [_estimate(group, of_group, p.name) for group, of_group in sorted(groups.items()) for p in PARAMETERS]
 
 
-def _estimate(group: Group, runs: list[tuple[list[Effect], int]], parameter: str) -> Finding:
+def _estimate(group: Group, runs: list[tuple[list[ParameterEffect], int]], parameter: str) -> Finding:
     figures = sum(count for _, count in runs)
     shown = [
         (effect, count) for effects, count in runs for effect in effects if effect.parameter == parameter and effect.energy > 0.0
@@ -129,7 +129,7 @@ def _estimate(group: Group, runs: list[tuple[list[Effect], int]], parameter: str
     return Finding(*group, parameter, strength, deviation, passed)
 
 
-def _weighted_median(effects: list[Effect]) -> float:
+def _weighted_median(effects: list[ParameterEffect]) -> float:
     """Return the median of the runs' estimates, in units of the effect, weighted by its size."""
     ordered = sorted((effect.along / effect.energy, sqrt(effect.energy)) for effect in effects)
     reached = np.cumsum([size for _, size in ordered])

@@ -32,7 +32,7 @@ class Columns(Struct, frozen=True, kw_only=True):
     """Wheel loads in N in the same order."""
 
 
-class Commands(Struct, frozen=True, kw_only=True):
+class CommandColumns(Struct, frozen=True, kw_only=True):
     """Columns and meaning of the commands."""
 
     time: str
@@ -65,7 +65,7 @@ class Family(Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...] = ()
     """Further columns that identify its files outside its folder."""
     columns: Columns
-    commands: Commands
+    commands: CommandColumns
     twins: dict[str, str]
     """Twin by the vehicle's name in the files; unlisted names are twin names."""
     vehicle: str = ""
@@ -126,7 +126,7 @@ FAMILIES = (
         pattern=r"(?P<vehicle>\w+?)__(?P<model>lf\d+)__(?P<manoeuvre>\w+)\.csv",
         folder="lfdm",
         columns=_COMMONROAD,
-        commands=Commands(time="t", steer="steer", throttle="throttle", brake="brake"),
+        commands=CommandColumns(time="t", steer="steer", throttle="throttle", brake="brake"),
         twins={"hmmwv": "hmmwv_lfdm", "art": "art_lfdm"},
         at_rest=True,
         cut_below_mps=0.5,
@@ -139,7 +139,7 @@ FAMILIES = (
         pattern=r"(?P<vehicle>\w+?)__(?P<model>mb|std)__(?P<manoeuvre>\w+)\.csv",
         folder="commonroad",
         columns=_COMMONROAD,
-        commands=Commands(time="t", wheel_angle="delta", acceleration="accel_cmd"),
+        commands=CommandColumns(time="t", wheel_angle="delta", acceleration="accel_cmd"),
         twins={},
         # One wheel per axle has the inertia of one: 3 m/s2 commanded are 2.92 there, and 2.85 on four wheels.
         single_track={"std": 0.5},
@@ -152,7 +152,7 @@ FAMILIES = (
         pattern=r"(?P<vehicle>\w+?)__(?P<model>st)__(?P<manoeuvre>\w+)\.csv",
         folder="f1tenth_gym",
         columns=Columns(time="t", x="x", y="y", yaw="yaw", yaw_rate="yaw_rate", speed="v", sideslip="sideslip"),
-        commands=Commands(time="t", wheel_angle="delta", acceleration="accel_cmd"),
+        commands=CommandColumns(time="t", wheel_angle="delta", acceleration="accel_cmd"),
         twins={},
         # Its kinematic model has yaw rate v tan(delta) / L and no sideslip, which holds at the rear axle only.
         rear_axle_below_mps=0.5,
@@ -167,7 +167,7 @@ FAMILIES = (
         pattern=r"(?P<vehicle>\w+?)__(?P<model>l[12])__(?P<manoeuvre>\w+)\.csv",
         folder="slipx",
         columns=_BODY,
-        commands=Commands(time="t", wheel_angle="delta", acceleration="accel_cmd"),
+        commands=CommandColumns(time="t", wheel_angle="delta", acceleration="accel_cmd"),
         twins={"refcar": "slipx_refcar"},
         forced={"l1": (8.0, 12.0)},
         # Clipped at 1.1 of the load, which the first wheels reach here.
@@ -191,7 +191,7 @@ FAMILIES = (
             yaw_rate="yaw_rate_radps",
             roll="roll_rad",
         ),
-        commands=Commands(
+        commands=CommandColumns(
             time="time_s", steer="steering_in", throttle="throttle_in", brake="brake_in", linear=True, file="_commands.csv"
         ),
         twins={},
@@ -209,7 +209,7 @@ FAMILIES = (
         folder="autodrive_hunter_se",
         anywhere=False,
         columns=Columns(time="t", x="x", y="y", yaw="yaw", yaw_rate="wz", speed="v", roll="roll"),
-        commands=Commands(time="t", steer_rad="steer", throttle="throttle"),
+        commands=CommandColumns(time="t", steer_rad="steer", throttle="throttle"),
         twins={},
         vehicle="hunter_se",
     ),
@@ -220,7 +220,7 @@ FAMILIES = (
         folder="autodrive_nigel",
         anywhere=False,
         columns=Columns(time="t", x="x", y="y", yaw="yaw", yaw_rate="wz", speed="v", roll="roll"),
-        commands=Commands(time="t", steer_rad="steer", throttle="throttle"),
+        commands=CommandColumns(time="t", steer_rad="steer", throttle="throttle"),
         twins={},
         vehicle="nigel",
     ),

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vehicled.offline.twin.validation.reference import Reference
+from vehicled.offline.twin.validation.reference import ReferenceRun
 
 Trait = Literal[
     "straight", "gentle drive", "gentle brake", "slow", "combined slip", "ramp", "one side", "alternating", "fast", "quick"
@@ -25,7 +25,7 @@ RAMP_S = 2.0
 HALF_PERIODS_S: dict[Trait, float] = {"alternating": 2.0, "fast": 0.42, "quick": 0.17}
 
 
-def traits_of(reference: Reference) -> frozenset[Trait]:
+def traits_of(reference: ReferenceRun) -> frozenset[Trait]:
     """Return all that a run's motion and commands show of its manoeuvre."""
     by_acceleration = bool(reference.family.commands.acceleration)
     command = reference.throttle if by_acceleration else reference.throttle - reference.brake

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from sim_backend.plant.double_track.parameters import Body
-from vehicled.offline.twin.validation.reference import Reference
+from vehicled.offline.twin.validation.reference import ReferenceRun
 from vehicled.offline.twin.validation.targets import Target
 
 _TURNS_RADPS = 0.02
@@ -69,7 +69,7 @@ class JudgedRows(Struct, frozen=True):
     """Reason why later rows are not: what the reference's tyres do there. Empty if it stays below its limit."""
 
 
-def judged_rows(reference: Reference, drive: ModelDrive) -> JudgedRows:
+def judged_rows(reference: ReferenceRun, drive: ModelDrive) -> JudgedRows:
     """Find the rows before the reference reaches its limit or creeps to its end.
 
     At the limit tyres slide, wheels lock, spin or lift. What follows depends on the reference's own step.
@@ -78,14 +78,14 @@ def judged_rows(reference: Reference, drive: ModelDrive) -> JudgedRows:
     return JudgedRows(rows, reason)
 
 
-def _moving_rows(reference: Reference) -> int:
+def _moving_rows(reference: ReferenceRun) -> int:
     """Return the number of rows up to a creeping end."""
     slow = reference.family.cut_below_mps
     fast = np.flatnonzero(np.abs(reference.vx_mps) >= slow)
     return int(fast[-1]) + 1 if slow and len(fast) else len(reference.t_s)
 
 
-def _limits(reference: Reference, drive: ModelDrive) -> list[tuple[int, str]]:
+def _limits(reference: ReferenceRun, drive: ModelDrive) -> list[tuple[int, str]]:
     """Return for each limit that is reached its first row and its name."""
     if reference.vy_mps is None or not np.isfinite(reference.family.limit_slip_rad):
         return []
@@ -111,7 +111,7 @@ def _limits(reference: Reference, drive: ModelDrive) -> list[tuple[int, str]]:
     return [(int(rows[0]), name) for rows, name in found if len(rows)]
 
 
-def deviations(reference: Reference, drive: ModelDrive, rows: int) -> dict[str, Any]:
+def deviations(reference: ReferenceRun, drive: ModelDrive, rows: int) -> dict[str, Any]:
     """Return ours minus theirs by figure, in percent of its scale; the RMS of an array is the error. Never raises.
 
     Figures of which the reference has no signal are left out, as are those of lateral motion if it does not turn.
@@ -148,12 +148,12 @@ def deviations(reference: Reference, drive: ModelDrive, rows: int) -> dict[str, 
     return {name: 100.0 * values for name, values in found.items()}
 
 
-def errors_of(reference: Reference, drive: ModelDrive, rows: int) -> dict[str, float]:
+def errors_of(reference: ReferenceRun, drive: ModelDrive, rows: int) -> dict[str, float]:
     """Return the errors by figure: the RMS of the deviations."""
     return {name: rms(values) for name, values in deviations(reference, drive, rows).items()}
 
 
-def _slip_deviation(reference: Reference, drive: ModelDrive, ours: Any, n: int) -> Any:
+def _slip_deviation(reference: ReferenceRun, drive: ModelDrive, ours: Any, n: int) -> Any:
     """Return the difference of the longitudinal slips, each bounded, so that a spinning wheel does not outweigh the rest."""
     theirs, wheels, own = reference.vx_mps[:n], reference.wheel_radps[:, :n], drive.wheel_radps[:, :n]
     if np.array_equal(wheels[0], wheels[1]) and np.array_equal(wheels[2], wheels[3]):
@@ -170,7 +170,7 @@ def rms(values: Any) -> float:
 
 
 def check_target(
-    reference: Reference, drive: ModelDrive, errors: dict[str, float], limits: dict[str, float], target: Target
+    reference: ReferenceRun, drive: ModelDrive, errors: dict[str, float], limits: dict[str, float], target: Target
 ) -> TargetResult:
     """Compare the errors with the limits of this run, and the behaviour if the target wants it. Never raises."""
     if not target.judged:
@@ -190,7 +190,7 @@ def check_target(
     return TargetResult(not reasons, float("inf") if drive.ended else worst, reasons)
 
 
-def behaviour(reference: Reference, drive: ModelDrive) -> tuple[str, str]:
+def behaviour(reference: ReferenceRun, drive: ModelDrive) -> tuple[str, str]:
     """Classify reference and our model in the last fifth: spins, slides, ploughs, turns in, is neutral. Uses signs only."""
     n = min(_moving_rows(reference), len(drive.x_m))
     last = slice(n - max(2, n // 5), n)

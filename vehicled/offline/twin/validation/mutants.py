@@ -9,7 +9,7 @@ from sim_backend.plant.double_track.checks import ParameterError
 from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.twin_file import load_twin
 from vehicled.offline.twin.validation.drive import drive
-from vehicled.offline.twin.validation.evidence import Effect, judge, weigh
+from vehicled.offline.twin.validation.evidence import ParameterEffect, judge, weigh
 from vehicled.offline.twin.validation.metrics import check_target, deviations, rms
 from vehicled.offline.twin.validation.parameters import PARAMETERS
 from vehicled.offline.twin.validation.processes import mapped
@@ -33,7 +33,7 @@ class MutantRun(Struct, frozen=True):
     """Largest ratio of a figure to its limit; above 1 the run fails."""
     figure: str
     """Name of the figure with that ratio."""
-    effects: list[Effect]
+    effects: list[ParameterEffect]
 
 
 class MutatedRun(Struct, frozen=True):

@@ -39,7 +39,7 @@ class ReferenceSource(Struct, frozen=True):
         return self.family, self.model, self.twin
 
 
-class Reference(Struct, frozen=True, eq=False):
+class ReferenceRun(Struct, frozen=True, eq=False):
     """Run of a reference model. Arrays of shape (n,), SI, ISO 8855 signs; a missing quantity is None."""
 
     source: ReferenceSource
@@ -135,7 +135,7 @@ def _has_columns(path: Path, family: Family) -> bool:
     return wanted <= set(names)
 
 
-def read(source: ReferenceSource) -> Reference:
+def read(source: ReferenceSource) -> ReferenceRun:
     """Read a run. Raises :class:`ReferenceRunError` with the file, the reason and what to do."""
     family = family_named(source.family)
     path = Path(source.path)
@@ -161,7 +161,7 @@ def read(source: ReferenceSource) -> Reference:
     throttle = _column(order_path, orders, commands.acceleration or commands.throttle)
     brake = _column(order_path, orders, commands.brake) if commands.brake else np.zeros_like(throttle)
     lateral = vx * yaw_rate + (np.gradient(vy, t) if vy is not None else 0.0)
-    return Reference(
+    return ReferenceRun(
         source,
         t,
         x,

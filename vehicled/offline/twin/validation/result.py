@@ -4,16 +4,16 @@ from collections import Counter
 
 from msgspec import Struct
 
-from vehicled.offline.twin.validation.evidence import LARGEST_PCT, Effect, Finding
+from vehicled.offline.twin.validation.evidence import LARGEST_PCT, Finding, ParameterEffect
 from vehicled.offline.twin.validation.metrics import JudgedRows, ModelDrive, TargetResult
-from vehicled.offline.twin.validation.reference import Reference, ReferenceSource
+from vehicled.offline.twin.validation.reference import ReferenceRun, ReferenceSource
 from vehicled.offline.twin.validation.targets import Target
 
 
 class RunComparison(Struct, frozen=True, eq=False):
     """Reference run and our model's run."""
 
-    reference: Reference
+    reference: ReferenceRun
     drive: ModelDrive
     judged: JudgedRows
     errors: dict[str, float]
@@ -22,7 +22,7 @@ class RunComparison(Struct, frozen=True, eq=False):
     """Limits of this run by figure."""
     target: Target
     judgement: TargetResult
-    effects: list[Effect]
+    effects: list[ParameterEffect]
     """Effects of the parameters on this run; empty if it is not judged."""
 
     @property

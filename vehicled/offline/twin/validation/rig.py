@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sim_backend.plant.double_track.constants import GRAVITY_MPS2, Constants
 from sim_backend.plant.double_track.model import DoubleTrack
 from sim_backend.plant.double_track.native_model import double_track
-from sim_backend.plant.double_track.parameters import Acceleration, Aerodynamics, Axle, Direction, TwinParameters
+from sim_backend.plant.double_track.parameters import AccelerationDrive, Aerodynamics, Axle, TwinParameters, TyreDirection
 from vehicled.offline.twin.validation.drive import opened
 
 _SIDE_MPS2 = 2.0
@@ -32,7 +32,7 @@ def steered(angle_rad: Any, steps: int) -> Any:
 def ideal(p: TwinParameters) -> TwinParameters:
     """Return the vehicle without drive, brakes and losses other than tyre slip."""
     line = p.powertrain.driveline
-    powertrain = Acceleration(
+    powertrain = AccelerationDrive(
         full_acceleration_mps2=1.0,
         switch_speed_mps=1e6,
         top_speed_mps=1e6,
@@ -49,7 +49,7 @@ def ideal(p: TwinParameters) -> TwinParameters:
 def stiff(p: TwinParameters, times: float) -> TwinParameters:
     """Return the vehicle with tyres ``times`` as stiff and strong, and a suspension without roll steer."""
 
-    def harder(d: Direction) -> Direction:
+    def harder(d: TyreDirection) -> TyreDirection:
         pairs = {name: [times * value for value in getattr(d, name)] for name in ("slope_n", "peak_force_n", "sliding_force_n")}
         return replace(d, **pairs, carcass_stiffness_npm=times * d.carcass_stiffness_npm)
 

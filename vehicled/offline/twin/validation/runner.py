@@ -14,7 +14,7 @@ from vehicled.offline.twin.validation.evidence import Deviations, Finding, effec
 from vehicled.offline.twin.validation.manoeuvre import traits_of
 from vehicled.offline.twin.validation.metrics import check_target, deviations, judged_rows, rms
 from vehicled.offline.twin.validation.processes import mapped
-from vehicled.offline.twin.validation.reference import Reference, ReferenceRunError, ReferenceSource, find, read
+from vehicled.offline.twin.validation.reference import ReferenceRun, ReferenceRunError, ReferenceSource, find, read
 from vehicled.offline.twin.validation.result import (
     FailedRun,
     RunComparison,
@@ -93,14 +93,14 @@ def compare(source: ReferenceSource) -> RunComparison | FailedRun:
     return judge_reference(reference, twin.parameters).comparison
 
 
-class JudgedRun(Struct, frozen=True, eq=False):
+class ValidatedRun(Struct, frozen=True, eq=False):
     """A comparison with the effects of the parameters as arrays by parameter and figure."""
 
     comparison: RunComparison
     effects: dict[str, Deviations]
 
 
-def judge_reference(reference: Reference, parameters: TwinParameters) -> JudgedRun:
+def judge_reference(reference: ReferenceRun, parameters: TwinParameters) -> ValidatedRun:
     """Drive a run with a vehicle and compare it with its target."""
     source = reference.source
     peak = float(np.abs(reference.lateral_acceleration_mps2).max())
@@ -117,7 +117,7 @@ def judge_reference(reference: Reference, parameters: TwinParameters) -> JudgedR
     limits = widened({name: limit for name, limit in target.limits.items() if name in base}, effects)
     judgement = check_target(reference, ours, errors, limits, target)
     weighed = weigh(base, effects, limits)
-    return JudgedRun(RunComparison(reference, ours, rows, errors, limits, target, judgement, weighed), effects)
+    return ValidatedRun(RunComparison(reference, ours, rows, errors, limits, target, judgement, weighed), effects)
 
 
 def findings_of(comparisons: list[RunComparison]) -> list[Finding]:
