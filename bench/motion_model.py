@@ -22,12 +22,13 @@ import numpy as np
 from msgspec import structs
 
 import vehicled as v
+from vehicled.core.arrays import Array
 from vehicled.core.messages import GnssFix, ImuSample
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.gap.judges import driven_ns
 from vehicled.offline.gap.making import make_judge
 from vehicled.offline.recordings import mcap
-from vehicled.offline.recordings.recording import Array, Recording
+from vehicled.offline.recordings.recording import Recording
 from vehicled.offline.sensors.simulate import motion_of, simulated
 from vehicled.profile import Profile, load_profile
 

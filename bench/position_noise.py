@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Array
 from vehicled.offline.sensors import positions
 from vehicled.offline.sensors.allan import overlapping
 from vehicled.offline.sensors.positions import Form, walk_places

@@ -13,7 +13,7 @@ import numpy as np
 
 from sim_backend.sensors.gnss_errors import RecordedGnssError
 from sim_backend.sensors.noise import Normals, stream
-from vehicled.offline.recordings.recording import Array
+from vehicled.core.arrays import Array
 from vehicled.offline.sensors import positions
 from vehicled.offline.sensors.allan import TERMS, Terms, allan, fit_with_doubt, samples
 from vehicled.offline.sensors.positions import Form

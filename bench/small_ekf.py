@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, GnssFix, Heading, ImuSample
 from vehicled.estimation.four_dof import drive_rate
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
 from vehicled.offline.recordings.prediction import RecordedCommands
 from vehicled.offline.recordings.public_data import DATA_FOLDER
-from vehicled.offline.recordings.recording import Array, Recording, arrival_ns, seconds
+from vehicled.offline.recordings.recording import Recording, arrival_ns, seconds
 from vehicled.offline.recordings.runner import make_estimator, run
 from vehicled.run.terminal import print_table
 

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand, CarrierSolution, HeadingKind
 from vehicled.offline.recordings import art, least_squares, messages, smoothing
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
 from vehicled.offline.recordings.public_data import DATA_FOLDER
-from vehicled.offline.recordings.recording import Array, Recording, arrival_ns, seconds
+from vehicled.offline.recordings.recording import Recording, arrival_ns, seconds
 from vehicled.offline.recordings.runner import make_estimator, make_identifier, run
 from vehicled.run.terminal import print_table
 

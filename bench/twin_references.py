@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from vehicled.core.arrays import Array
 
 PACKAGES = "commonroad-vehicle-models==3.0.2 slipx==0.2.0"
 ROW_S = 0.01
@@ -31,7 +32,6 @@ FINE_ROW_S = 0.002
 VEHICLES = {"ford_escort": 1, "bmw_320i": 2, "vw_vanagon": 3}
 LIFTED_N = -150.0
 AXLES = {"f": (16, 13, "T_f"), "r": (21, 18, "T_r")}
-Array = NDArray[np.float64]
 Programme = Callable[[float], float]
 
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.gnss import Gnss
+from vehicled.core.arrays import Array
 from vehicled.core.messages import GnssFix
 from vehicled.paths.datum import Datum
 from vehicled.profile.gnss import GnssModel
@@ -14,7 +14,6 @@ from vehicled.profile.gnss import GnssModel
 START = 1_000_000_000
 DATUM = Datum.from_degrees(43.07, -89.41, 230.0)
 REST = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-Array = npt.NDArray[np.float64]
 QUIET: dict[str, Any] = {"sigma_m": 0.0, "walk_sigma_m": 0.0, "velocity_sigma_mps": 0.0, "latency_jitter_ms": 0.0}
 
 

@@ -20,7 +20,6 @@ from vehicled.core.messages import (
 )
 from vehicled.estimation.identification.identifier import SingleTrackIdentifier
 
-NAN = float("nan")
 STEP_S = 0.02
 STEP_NS = 20_000_000
 

@@ -26,7 +26,7 @@ GEOID_SEPARATION_M = -34.0
 DEFAULT_BASELINE_M = 0.5
 _LARGEST = 2**32 - 1
 _UNIX_DAY = date(1970, 1, 1)
-_STANDSTILL_MPS = 0.05
+_COURSE_MPS = 0.05
 """Speed below which a receiver reports no course."""
 _ROUNDED_UP_NS = 995_000_000
 """Fraction from which the second is rounded up, which makes the fraction negative."""
@@ -289,7 +289,7 @@ def _motion(instant: Instant) -> tuple[float, float]:
     if instant.fix is None or not instant.solved:
         return nan, nan
     speed_mps, course_deg = _course(instant.fix)
-    return speed_mps, course_deg if speed_mps >= _STANDSTILL_MPS else nan
+    return speed_mps, course_deg if speed_mps >= _COURSE_MPS else nan
 
 
 def _gga(instant: Instant) -> bytes:

@@ -22,7 +22,7 @@ MIN_VOLTAGE_V, MAX_VOLTAGE_V = 8.0, 57.0
 SERVO_AT_BOOT = 0.5
 SPEED_P, SPEED_I_PER_S = 3.0, 3.0
 """Gains of the speed controller: fraction of full drive per fraction of ``max_speed_mps``."""
-STANDSTILL_MPS = 0.05
+REVERSAL_MPS = 0.05
 """Speed below which a set-point against the motion reverses the drive; above it brakes."""
 LONGEST_STEP_S = 0.1
 """Longest gap between measurements that is integrated."""
@@ -234,7 +234,7 @@ class PowerStage:
     def _against(self, fraction: float) -> bool:
         """True if a drive fraction works against the motion."""
         speed_mps = self._erpm / self._params.erpm_per_mps
-        return fraction * speed_mps < 0.0 and abs(speed_mps) > STANDSTILL_MPS
+        return fraction * speed_mps < 0.0 and abs(speed_mps) > REVERSAL_MPS
 
     def _both_ways(self, fraction: float) -> tuple[float, float]:
         """Return throttle, negative backward, or brake if it works against the motion: it slows down before it reverses."""

@@ -18,9 +18,9 @@ from sim_backend.plant.double_track.plant import DoubleTrackPlant
 from sim_backend.plant.interface import Pose, VehicleLostError
 from sim_backend.plant.registry import plant_class
 from sim_backend.plant.wiring import wiring
+from vehicled.core.arrays import Array
 from vehicled.profile.schema import Sim
 
-Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 

@@ -8,7 +8,8 @@ from math import tau
 import numpy as np
 import numpy.typing as npt
 
-from sim_backend.scene.rays import SLACK_RAD, Array, Hits, Index
+from sim_backend.scene.rays import SLACK_RAD, Hits, Index
+from vehicled.core.arrays import Array
 from vehicled.profile.schema import LidarModel
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim_backend.scene.rays import Array, Hits, Rays
+from sim_backend.scene.rays import Hits, Rays
 from sim_backend.scene.shapes import Bodies, Circles, Segments
+from vehicled.core.arrays import Array
 
 
 class Moving:

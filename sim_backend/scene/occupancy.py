@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim_backend.scene.errors import SceneError
-from sim_backend.scene.rays import Array
+from vehicled.core.arrays import Array
 from vehicled.profile.problems import printable
 
 MAX_CELLS = 64_000_000

@@ -9,7 +9,8 @@ from math import pi, tau
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from vehicled.core.arrays import Array
+
 Index = npt.NDArray[np.intp]
 
 SLACK_RAD = 1e-9

@@ -11,10 +11,10 @@ from sim_backend.scene.anchor import bytes_of, expanded
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.moving import Moving
 from sim_backend.scene.occupancy import Occupancy, read_map
-from sim_backend.scene.rays import Array
 from sim_backend.scene.scene import Scene
 from sim_backend.scene.schema import RULES, Data, MovingThing, OnCourse, SceneFile
 from sim_backend.scene.shapes import Bodies
+from vehicled.core.arrays import Array
 from vehicled.paths.course import Course
 from vehicled.paths.course_file import shown
 from vehicled.paths.datum import Datum

@@ -6,8 +6,9 @@ import numpy as np
 
 from sim_backend.scene.moving import Moving
 from sim_backend.scene.occupancy import Occupancy
-from sim_backend.scene.rays import Array, Hits, Rays
+from sim_backend.scene.rays import Hits, Rays
 from sim_backend.scene.shapes import Bodies, Circles, Tiled
+from vehicled.core.arrays import Array
 
 
 class Scene:

@@ -6,7 +6,8 @@ from math import floor, tau
 import numpy as np
 import numpy.typing as npt
 
-from sim_backend.scene.rays import SLACK_RAD, Array, Hits, Index, Rays, pairs, widened_rad
+from sim_backend.scene.rays import SLACK_RAD, Hits, Index, Rays, pairs, widened_rad
+from vehicled.core.arrays import Array
 
 TILE_M = 8.0
 PAIRS_AT_ONCE = 1_000_000

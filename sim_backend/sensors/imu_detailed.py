@@ -3,7 +3,6 @@
 from math import expm1, log, pi, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors import imu
@@ -11,12 +10,12 @@ from sim_backend.sensors.attitude import Matrix, Vector, matrix_vector, rotation
 from sim_backend.sensors.imu_units import model_of
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.noise import stream
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ImuSample
 from vehicled.profile.sensors import ImuModel
 
 TIMES_S = (1.0, 10.0, 100.0, 1000.0)
 """Correlation times of the processes whose sum is the flicker noise: one per decade."""
-Array = npt.NDArray[np.float64]
 
 
 def imu_sensor(model: ImuModel, lever_arm_m: Vector, seed: int, entity: str) -> Sensor:

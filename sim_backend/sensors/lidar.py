@@ -9,9 +9,10 @@ from math import cos, inf, sin
 import numpy as np
 
 from sim_backend.plant.interface import Motion
-from sim_backend.scene.rays import Array, Rays
+from sim_backend.scene.rays import Rays
 from sim_backend.scene.scene import Scene
 from sim_backend.sensors.noise import stream
+from vehicled.core.arrays import Array
 from vehicled.core.messages import LaserScan
 from vehicled.profile.schema import LidarModel
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sim_backend.terrain.errors import TerrainError
-from sim_backend.terrain.raster import MAX_SIZE, Array, Raster, check_size, filled
+from sim_backend.terrain.raster import MAX_SIZE, Raster, check_size, filled
+from vehicled.core.arrays import Array
 
 BLOCK = 250_000
 CORRECTIONS = 4

@@ -5,7 +5,8 @@ from math import ceil, floor
 import numpy as np
 from msgspec.structs import replace
 
-from sim_backend.terrain.raster import Array, Raster, check_size, filled
+from sim_backend.terrain.raster import Raster, check_size, filled
+from vehicled.core.arrays import Array
 from vehicled.paths.datum import Datum
 from vehicled.paths.projection import Projection
 

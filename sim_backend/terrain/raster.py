@@ -1,12 +1,10 @@
 """Raster on a square grid of nodes, and the filling of its holes."""
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from sim_backend.terrain.errors import TerrainError
-
-Array = npt.NDArray[np.float64]
+from vehicled.core.arrays import Array
 
 MAX_NODES = 16_000_000
 """Largest number of nodes: 128 MB. It bounds the memory that a damaged header can request."""

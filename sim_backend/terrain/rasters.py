@@ -21,7 +21,8 @@ from msgspec import Meta
 
 from sim_backend.terrain.clouds import needs, parser_message
 from sim_backend.terrain.errors import TerrainError
-from sim_backend.terrain.raster import MAX_NODES, Array, Raster, check_size
+from sim_backend.terrain.raster import MAX_NODES, Raster, check_size
+from vehicled.core.arrays import Array
 from vehicled.profile import ProfileError, loading, toml_text
 from vehicled.profile.collect import Collector
 from vehicled.profile.table import Table

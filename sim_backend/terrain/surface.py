@@ -2,7 +2,8 @@
 
 from math import floor
 
-from sim_backend.terrain.raster import Array, Raster, filled
+from sim_backend.terrain.raster import Raster, filled
+from vehicled.core.arrays import Array
 
 MAX_PATCHES = 65_536
 """Largest number of cached cell polynomials; the cache is cleared when full."""

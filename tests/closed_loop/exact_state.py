@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.control.interface import Controller
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ControlCommand, EstimatorStatus, StateEstimate
 from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.course import Course
@@ -19,8 +19,6 @@ DRIVE = make_drive(brake_deceleration_mps2=3.0, reverse_share=0.5)
 VEHICLE = make_vehicle(steering=STEERING, drive=DRIVE)
 LIMITS = Limits(max_speed_mps=2.5, max_lateral_acceleration_mps2=3.0, corridor_m=1.5)
 STEP_NS = 2_000_000
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.linear import LinearParams, law
+from vehicled.core.arrays import Array
 
-Array = npt.NDArray[np.float64]
 PARAMS = LinearParams()
 RATE_PER_STEP = 0.25
 """Steering rate limit per step, in their simulator only."""

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.scene.batch import BatchScanner, sector_minima
-from sim_backend.scene.rays import Array, Rays
+from sim_backend.scene.rays import Rays
 from sim_backend.scene.scene import Scene
 from tests.examples import examples
+from vehicled.core.arrays import Array
 from vehicled.profile.schema import LidarModel
 
 FIELDS = [(-2.356, 2.356), (2.0, -2.0), (-3.2, 3.2), (-0.5, 4.5)]

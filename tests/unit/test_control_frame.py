@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.examples import examples
-from vehicled.core.messages import EstimatorStatus, StateEstimate
+from vehicled.core.messages import NAN, EstimatorStatus, StateEstimate
 from vehicled.core.vehicle import ControlFrameParams
 from vehicled.estimation.control_frame import ControlFrame, follow
 
 PARAMS = ControlFrameParams()
-NAN = float("nan")
 STEP_NS = 5_000_000
 
 

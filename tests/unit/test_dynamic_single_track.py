@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
+from vehicled.core.messages import NAN
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.dynamic_single_track import UNSTABLE_SHARE, SingleTrack, lateral_step, single_track
 from vehicled.estimation.four_dof import Densities, FourDofState, Input, lowest_speed_mps, predict, transition
 
-NAN = float("nan")
 L = 0.5
 STIFFNESS, UNDERSTEER, CENTRE, INERTIA = 9.0, 0.04, 0.45, 1.15
 TRACK = single_track(L, STIFFNESS, UNDERSTEER, CENTRE, INERTIA)

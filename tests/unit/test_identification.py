@@ -7,8 +7,18 @@ from math import isfinite, nan, sin, tau
 import pytest
 
 from tests.grid import sampled
-from tests.identification_bench import BELIEVED, NAN, Drill, Truth, identifier, weave
-from vehicled.core.messages import ActuatorCommand, EstimatorStatus, GnssFix, Heading, ImuSample, Message, StateEstimate, WheelSpeed
+from tests.identification_bench import BELIEVED, Drill, Truth, identifier, weave
+from vehicled.core.messages import (
+    NAN,
+    ActuatorCommand,
+    EstimatorStatus,
+    GnssFix,
+    Heading,
+    ImuSample,
+    Message,
+    StateEstimate,
+    WheelSpeed,
+)
 from vehicled.estimation.identification.identifier import SingleTrackIdentifier
 
 CALM = (1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4)

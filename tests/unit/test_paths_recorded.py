@@ -3,15 +3,14 @@
 from math import pi, remainder, tau
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from vehicled.core.arrays import Array
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import course_from_bytes
 from vehicled.paths.recorded import Recorded, recorded
 
-Array = npt.NDArray[np.float64]
 DT_S = 0.005
 DATUM = Datum.from_degrees(48.1, 11.5, 520.0)
 

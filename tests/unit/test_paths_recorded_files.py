@@ -17,7 +17,6 @@ from vehicled.paths.course import Course
 from vehicled.paths.course_file import ReadOptions
 from vehicled.paths.formats import course_from_bytes
 
-Array = npt.NDArray[np.float64]
 LATITUDE, LONGITUDE = 48.2, 16.4
 METRES_PER_DEGREE = 111_320.0 * np.cos(np.radians(LATITUDE))
 EPOCH = datetime(2024, 5, 5, 23, 59, 40, tzinfo=UTC)

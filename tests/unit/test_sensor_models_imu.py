@@ -4,7 +4,6 @@ from math import cos, log10, pi, radians, sin, sqrt
 from typing import Any, get_args
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -13,6 +12,7 @@ from sim_backend.sensors.imu import Imu, specific_force
 from sim_backend.sensors.imu_detailed import DetailedImu, imu_sensor
 from sim_backend.sensors.imu_units import UNITS, model_of
 from sim_backend.sensors.interface import Sensor
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ImuSample
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.profile.sensors import ImuModel, InertialUnit
@@ -20,7 +20,6 @@ from vehicled.profile.sensors import ImuModel, InertialUnit
 START = 1_000_000_000
 REST = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 NO_ARM = (0.0, 0.0, 0.0)
-Array = npt.NDArray[np.float64]
 EXACT = {
     "accelerometer_density": 0.0,
     "gyro_density": 0.0,

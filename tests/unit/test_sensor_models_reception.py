@@ -17,7 +17,8 @@ from sim_backend.scene.errors import SceneError
 from sim_backend.sensors.gnss_reception import Zone
 from sim_backend.sensors.gnss_zones import read_zones, with_zones
 from tests.examples import examples
-from tests.gnss_bench import DATUM, QUIET, REST, START, Array, enu, fixes, receiver, variances
+from tests.gnss_bench import DATUM, QUIET, REST, START, enu, fixes, receiver, variances
+from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 from vehicled.profile.gnss import GnssModel, GnssZone, Rtk
 

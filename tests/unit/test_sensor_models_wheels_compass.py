@@ -4,7 +4,6 @@ from math import atan2, degrees, hypot, pi, radians, remainder, sin, sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from drivers.msglink.codec import MsglinkDecoder, encode
@@ -16,6 +15,7 @@ from sim_backend.sensors.magnetometer import MagneticHeading, heading_sensor
 from sim_backend.sensors.steering_feedback import SteeringFeedbackSensor
 from sim_backend.sensors.wheel_encoders import WheelEncoders
 from sim_backend.world import World, port_names
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand, GroundTruth, Message, SteeringFeedback, WheelSpeed
 from vehicled.paths.catalog import load_course
 from vehicled.paths.datum import LOT_17, Datum
@@ -27,7 +27,6 @@ START = 1_000_000_000
 SECOND = 1_000_000_000
 MS = 1_000_000
 UTC = 1_767_225_600_000_000_000
-Array = npt.NDArray[np.float64]
 REST = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 

@@ -5,7 +5,6 @@ from math import exp, pi, remainder, sqrt
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from sim_backend.plant.actuators import Actuators
@@ -19,13 +18,13 @@ from sim_backend.sensors.motor_status import MotorStatusSensor
 from sim_backend.sensors.noise import GaussMarkov, Normals, stream
 from sim_backend.sensors.truth import Truth
 from tests.vehicles import make_drive
+from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, FixType, GnssFix, GroundTruth, Heading, HeadingKind, ImuSample, MotorStatus
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.paths.datum import Datum
 from vehicled.profile.schema import GnssModel, HeadingModel, ImuModel, MotorStatusModel, Sim, TwinSteering
 
 START = 1_000_000_000
-Array = npt.NDArray[np.float64]
 DATUM = Datum.from_degrees(43.07, -89.41, 230.0)
 REST = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 TURN = Motion(10.0, -5.0, pi / 2, 2.0, 0.1, 0.5, 0.3, 1.0, -0.4, 71.04)

@@ -18,11 +18,12 @@ from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.double_track.parameters import TwinParameters
 from sim_backend.plant.twin_file import load_twin
 from vehicled.cli import main
+from vehicled.core.arrays import rms
 from vehicled.offline.twin.validation import mutants, runner, theory
 from vehicled.offline.twin.validation.drive import accelerated, commands_of, drive, linear_tyres
 from vehicled.offline.twin.validation.evidence import Finding, ParameterEffect, judge
 from vehicled.offline.twin.validation.manoeuvre import traits_of
-from vehicled.offline.twin.validation.metrics import check_target, deviations, judged_rows, rms
+from vehicled.offline.twin.validation.metrics import check_target, deviations, judged_rows
 from vehicled.offline.twin.validation.parameters import PARAMETERS, TwinParameter
 from vehicled.offline.twin.validation.reference import ReferenceRun, ReferenceRunError, ReferenceSource, find, read
 from vehicled.offline.twin.validation.result import RunComparison, TheoryCheck, Validation, worst_first

@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from vehicled.control.mpc.qp import Array
+from vehicled.core.arrays import Array
 from vehicled.core.messages import NAN, ControlLevel, ControlReason
 from vehicled.paths.tracking import PathTracker
 

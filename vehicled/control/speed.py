@@ -16,11 +16,11 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta, Struct
 
+from vehicled.core.arrays import Array
 from vehicled.core.clamp import clamp
 from vehicled.core.messages import StateEstimate
 from vehicled.core.vehicle import MOVING_MPS, STANDSTILL_MPS, Drive, Limits, NonNegative, Positive, Vehicle, standing_below_mps
 from vehicled.paths.course import Course
-from vehicled.paths.smoothing import Array
 
 NOTABLE = 0.02
 """Relative change of vehicle parameters from which the speed profile is computed again."""

@@ -15,6 +15,8 @@ SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5)]
 Delay = Annotated[float, Meta(ge=0.0, le=2.0)]
 STANDSTILL_MPS = 0.05
 """Speed below which the vehicle counts as standing: an estimated or measured speed is hardly ever 0."""
+REST_MPS = 0.1
+"""Estimated or recorded speed below which a vehicle without throttle counts as at rest: errors of the estimate are within it."""
 MOVING_MPS = 0.15
 """Speed above which an estimate shows motion for certain, m/s, of a vehicle that drives at a metre per second or faster."""
 MAX_DELAY_NS = 2_000_000_000

@@ -5,11 +5,11 @@ from math import atan2, copysign, cos, hypot, isfinite, pi, remainder, sin, sqrt
 import numpy as np
 from msgspec.structs import replace
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import GnssFix, Heading, HeadingKind
 from vehicled.estimation import coloured_error, measurements
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import FourDofState
-from vehicled.estimation.gaussian import Array
 from vehicled.estimation.history import EstimatedPose
 
 MAX_SPEED_MPS = 100.0

@@ -7,10 +7,9 @@ covariance of all six is kept in blocks, so that a filter on fixed solutions, wh
 from math import exp
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-Array = npt.NDArray[np.float64]
+from vehicled.core.arrays import Array
 
 FLOOR_RATIO = 0.7
 """Lower bound of the position sigma over the declared one. Part of the slow error, from multipath and ionosphere, outlasts a drive,

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 
-NAN = float("nan")
 UNSTABLE_SHARE = 0.25
 """Limit of the inertial term in reverse, as a fraction of g l/K. At the square root of g l/K an understeering vehicle in reverse
 becomes unstable; beyond it the linear model is invalid and the step has no solution."""

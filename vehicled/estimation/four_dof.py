@@ -17,12 +17,11 @@ from math import copysign, cos, exp, expm1, inf, isfinite, remainder, sin, tan, 
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.messages import NAN
 from vehicled.core.vehicle import Drive, Vehicle
 from vehicled.estimation import coloured_error
 from vehicled.estimation.coloured_error import ColouredError
 from vehicled.estimation.dynamic_single_track import SingleTrack, lateral_step
-
-NAN = float("nan")
 
 Covariance = tuple[float, ...]
 """(16,) row-major 4 x 4 over (x, y, yaw, speed); symmetric."""

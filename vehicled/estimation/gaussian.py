@@ -4,14 +4,12 @@ from math import isfinite, log
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.estimation import coloured_error
 from vehicled.estimation.coloured_error import ColouredError
 from vehicled.estimation.four_dof import Covariance
-
-Array = npt.NDArray[np.float64]
 
 _IDENTITY = np.eye(4)
 _IDENTITY_6 = np.eye(6)

@@ -2,10 +2,9 @@
 
 from math import isfinite
 
-from vehicled.core.messages import ImuSample
+from vehicled.core.messages import NAN, ImuSample
 from vehicled.estimation.counters import InputCounters
 
-NAN = float("nan")
 MAX_RATE_RADPS = 35.0
 REST_RATE_RADPS = 0.05
 """Larger rates are no bias: someone is turning the vehicle by hand."""

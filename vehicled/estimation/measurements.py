@@ -10,14 +10,17 @@ from math import cos, hypot, inf, isfinite, remainder, sin, sqrt, tau
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, FixType, GnssFix
-from vehicled.estimation.gaussian import Array, Measurement
+from vehicled.estimation.gaussian import Measurement
 from vehicled.estimation.history import EstimatedPose
 from vehicled.paths.datum import Datum
 
 _H_YAW = np.array(((0.0, 0.0, 1.0, 0.0),))
 _H_SPEED = np.array(((0.0, 0.0, 0.0, 1.0),))
 
+HEADING_AGE_NS = 1_000_000_000
+"""Oldest heading that may start a filter."""
 MAX_RANGE_M = 100_000.0
 """Largest distance from the datum, and largest height."""
 UNKNOWN_SIGMA_M = {CarrierSolution.NONE: 2.0, CarrierSolution.FLOAT: 0.4, CarrierSolution.FIXED: 0.03}

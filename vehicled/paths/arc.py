@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vehicled.paths.smoothing import Array
+from vehicled.core.arrays import Array
 
 
 def on_arc(x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, way_m: Array) -> tuple[Array, Array, Array]:

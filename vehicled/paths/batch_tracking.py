@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.core.arrays import Array, wrapped
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
-from vehicled.paths.smoothing import Array
 from vehicled.paths.tracking import AHEAD_M, BEHIND_M, END_TOLERANCE_M, MAX_WINDOW_M, MAX_WINDOW_S, RUN_OUT_M
 
 Rows = npt.NDArray[np.intp]
@@ -54,7 +54,7 @@ class BatchTracker:
             s = np.concatenate((s, s[again % n] + (again // n + 1) * length))
             x, y, curvature = (np.concatenate((a, a[again % n])) for a in (x, y, curvature))
             ahead = np.diff(np.concatenate((yaw[-1:], yaw[again % n])))
-            yaw = np.concatenate((yaw, yaw[-1] + np.cumsum(_wrapped(ahead))))
+            yaw = np.concatenate((yaw, yaw[-1] + np.cumsum(wrapped(ahead))))
             self._end = len(s) - 1
         self._s, self._x, self._y, self._yaw, self._curvature = s, x, y, yaw, curvature
         self._dx, self._dy, self._ds = np.diff(x), np.diff(y), np.diff(s)
@@ -127,11 +127,11 @@ class BatchTracker:
         return PathPoints(
             self._s[i] + t * self._ds[i],
             np.where((t > 0.0) & (t < 1.0), inside, corner),
-            _wrapped(yaw - yaw_rad),
+            wrapped(yaw - yaw_rad),
             self._curvature[i] + t * self._dcurvature[i],
             px,
             py,
-            _wrapped(yaw),
+            wrapped(yaw),
         )
 
     def points_at(self, s_m: Array) -> CoursePoints:
@@ -148,7 +148,7 @@ class BatchTracker:
         return CoursePoints(
             self._x[i] + t * self._dx[i] + beyond * np.cos(yaw),
             self._y[i] + t * self._dy[i] + beyond * np.sin(yaw),
-            _wrapped(yaw),
+            wrapped(yaw),
             np.where(beyond == 0.0, self._curvature[i] + t * self._dcurvature[i], 0.0),
         )
 
@@ -165,8 +165,3 @@ class BatchTracker:
 
 def _laps(length_m: float) -> int:
     return int(RUN_OUT_M / length_m) + 2
-
-
-def _wrapped(angle_rad: Array) -> Array:
-    """Return angles in -pi..pi."""
-    return angle_rad - 2.0 * np.pi * np.rint(angle_rad / (2.0 * np.pi))

@@ -14,12 +14,12 @@ from math import hypot, remainder, tau
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.core.arrays import Array
 from vehicled.paths import cusps, smoothing
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import NO_MARKINGS, Markings
 from vehicled.paths.read_summary import ReadSummary
-from vehicled.paths.smoothing import Array
 from vehicled.paths.waits import Wait, folded, waits_at
 
 Rows = npt.NDArray[np.int64]

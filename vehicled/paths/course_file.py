@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.paths import gaps, times
 from vehicled.paths.course import MAX_WAYPOINTS, Course, check_headings, course_from_waypoints
 from vehicled.paths.datum import LOT_17, Datum
@@ -25,7 +26,6 @@ from vehicled.paths.recorded import (
     trace_speeds,
     zigzags,
 )
-from vehicled.paths.smoothing import Array
 from vehicled.paths.times import Times
 
 DEFAULT_SPEED_MPS = 1.0

@@ -11,9 +11,9 @@ from math import degrees, pi
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.paths import smoothing
 from vehicled.paths.errors import CourseError
-from vehicled.paths.smoothing import Array
 
 MIN_TURN_RAD = pi / 2
 # Sampled waypoints on two tight arcs meet at a cusp with this much between their chords; a vehicle cannot turn on the spot by more.

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.paths import times
 from vehicled.paths.columns import DRIVEN, column_of, quantities, scale_of
 from vehicled.paths.course_file import CourseFile, ReadOptions, check_count
 from vehicled.paths.errors import CourseError
 from vehicled.paths.read_summary import ReadSummary
-from vehicled.paths.smoothing import Array
 
 ORDER = "name the variables lat and lon for what they hold"
 HDF5 = b"\x89HDF\r\n\x1a\n"

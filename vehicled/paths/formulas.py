@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.paths.course import MAX_WAYPOINTS, Course, course_from_waypoints
 from vehicled.paths.errors import CourseError
-from vehicled.paths.smoothing import Array
 
 # Dense enough for the cubic between waypoints to be exact to micrometres on every course below.
 _STEP_M = 0.05

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.paths.smoothing import Array, turns
+from vehicled.core.arrays import Array
+from vehicled.paths.smoothing import turns
 
 USUAL_LEGS = 5.0
 """A leg is a gap if it is so many times as long as usual, and took so many times as long."""

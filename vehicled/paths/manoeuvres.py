@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formulas import positive, smooth_step, steps
 from vehicled.paths.markings import Lane, Markings
-from vehicled.paths.smoothing import Array
 
 SPACING_M = 0.5
 CAR_WIDTH_M, CAR_CENTRE_M = 1.8, 1.35

@@ -10,7 +10,7 @@ from math import pi
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.paths.smoothing import Array
+from vehicled.core.arrays import Array
 
 ALIGNED = 0.9
 """Mean resultant length of the differences from which on a heading follows the line."""

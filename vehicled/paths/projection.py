@@ -9,12 +9,10 @@ from math import degrees
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
-
-Array = NDArray[np.float64]
 
 WGS_84 = "EPSG:4326"
 

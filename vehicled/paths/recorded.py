@@ -11,9 +11,9 @@ from math import degrees
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.core.arrays import Array
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
-from vehicled.paths.smoothing import Array
 
 MOVING_MPS = 0.08
 """Slower than this the vehicle stands: an estimate at rest shows some centimetres a second."""

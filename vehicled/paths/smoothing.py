@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from vehicled.core.arrays import Array, wrapped
 
 # A waypoint at which the line turns by more than this is a corner, whatever the spacing.
 CORNER_TURN_RAD = 0.6
@@ -16,15 +16,10 @@ STRAIGHT_RATIO = 4.0
 STRAIGHT_DEPARTURE_M = 0.01
 
 
-def wrap(angle: Array) -> Array:
-    """Return the angles wrapped to -pi..pi."""
-    return np.asarray((angle + np.pi) % (2.0 * np.pi) - np.pi)
-
-
 def turns(points: Array) -> Array:
     """Return the change of direction (n-2,) in rad at each inner point, left positive."""
     legs = np.diff(points, axis=0)
-    return wrap(np.diff(np.arctan2(legs[:, 1], legs[:, 0])))
+    return wrapped(np.diff(np.arctan2(legs[:, 1], legs[:, 0])))
 
 
 def corners(points: Array, closed: bool) -> npt.NDArray[np.bool_]:
@@ -154,7 +149,7 @@ def headings(ring: Array, closed: bool) -> Array:
     start = direction[0] - (bend_out if abs(bend_out) < CORNER_TURN_RAD / 2 else 0.0)
     end = direction[-1] + (bend_in if abs(bend_in) < CORNER_TURN_RAD / 2 else 0.0)
     if closed:
-        turn = float(wrap(np.array([direction[0] - direction[-1]]))[0])
+        turn = float(wrapped(np.array([direction[0] - direction[-1]]))[0])
         if abs(turn) < CORNER_TURN_RAD / 2:
             weight = lengths[0] / (lengths[0] + lengths[-1])
             start, end = direction[0] - turn * weight, direction[-1] + turn * (1.0 - weight)

@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
+from vehicled.core.arrays import Array
 from vehicled.paths.course import MAX_COORDINATE_M, MAX_LENGTH_M, MAX_SAMPLES, MAX_SPEED_MPS, Course
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.markings import Markings
 from vehicled.paths.read_summary import ReadSummary
-from vehicled.paths.smoothing import Array
 from vehicled.paths.waits import Wait, check_waits
 
 ARRAYS = ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps")

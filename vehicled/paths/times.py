@@ -11,9 +11,9 @@ from datetime import date
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.paths.errors import CourseError
 from vehicled.paths.recorded import CHORD_M, MOVING_MPS, chord_rows
-from vehicled.paths.smoothing import Array
 
 SCALES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "days": 86_400.0}
 """Seconds in a unit."""

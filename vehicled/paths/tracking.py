@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.paths.course import Course
-from vehicled.paths.smoothing import Array
 
 # How far ahead of and behind the last progress to look, m, beyond what the vehicle moved since. Ahead, twice the cross-track
 # error is added: a vehicle that cuts a right-angled corner by e passes 2 e of course at once.

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Outline
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course_file import shown
@@ -18,7 +19,6 @@ from vehicled.paths.errors import CourseError
 from vehicled.paths.geojson import GeoFeature, features_of, map_ring
 from vehicled.paths.polygon import PlanePoint
 
-Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.int64]
 

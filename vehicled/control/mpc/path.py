@@ -13,8 +13,9 @@ from math import remainder, tau
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.control.mpc.qp import Array, Complex
+from vehicled.control.mpc.qp import Complex
 from vehicled.control.speed import SpeedProfile
+from vehicled.core.arrays import Array
 from vehicled.paths.course import Course
 
 Rows = npt.NDArray[np.intp]

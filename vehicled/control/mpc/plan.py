@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from vehicled.control.mpc.path import Leg, Rows
-from vehicled.control.mpc.qp import WHEEL, Array, Complex, HorizonQp
+from vehicled.control.mpc.qp import WHEEL, Complex, HorizonQp
 from vehicled.control.mpc.qp_solver import Solver
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ControlReason
 
 

@@ -28,7 +28,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from vehicled.core.arrays import Array
+
 Complex = npt.NDArray[np.complex128]
 Indices = npt.NDArray[np.int32]
 

@@ -5,7 +5,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from vehicled.control.mpc.qp import DYNAMICS, TURN, WHEEL, Array, HorizonQp, Indices
+from vehicled.control.mpc.qp import DYNAMICS, TURN, WHEEL, HorizonQp, Indices
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ControlReason
 
 TOLERANCE = 1e-5

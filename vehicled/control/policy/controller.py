@@ -17,10 +17,10 @@ from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFoll
 from vehicled.control.policy.features import FeatureInputs
 from vehicled.control.policy.network import Network, PolicyDescription, PolicyError, interface, read_network
 from vehicled.control.speed import SpeedParams
+from vehicled.core.arrays import Array
 from vehicled.core.messages import LaserScan
 from vehicled.core.vehicle import Limits, Positive, Vehicle
 from vehicled.paths.course import Course
-from vehicled.paths.smoothing import Array
 
 
 class PolicyParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from vehicled.control.error_state import ErrorState, error_state, reference_ahead
 from vehicled.control.path_follower import FollowerState, PathFollower
+from vehicled.core.arrays import Array
 from vehicled.core.messages import LaserScan
-from vehicled.paths.smoothing import Array
 from vehicled.paths.tracking import PathPoint
 
 MAX_DISTANCE_M = 100.0

@@ -16,8 +16,8 @@ import numpy as np
 from msgspec import Meta, Struct, field
 
 from vehicled.control.policy.features import FeatureError, FeatureVector
+from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Positive
-from vehicled.paths.smoothing import Array
 
 ENDING = ".onnx"
 MAX_BYTES = 64 * 1024 * 1024

@@ -17,7 +17,8 @@ from vehicled.control.path_follower import FollowerState, SteeringDemand
 from vehicled.control.pure_pursuit import PurePursuit
 from vehicled.control.rollout.params import RolloutParams
 from vehicled.control.rollout.planner import ChosenPath, Planner, PlannerLimits
-from vehicled.control.rollout.simulation import LEAST_SCALE, Array, CourseTable, TrackModel
+from vehicled.control.rollout.simulation import LEAST_SCALE, CourseTable, TrackModel
+from vehicled.core.arrays import Array
 from vehicled.core.messages import LaserScan, StateEstimate
 from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.course import Course

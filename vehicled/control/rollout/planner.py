@@ -7,7 +7,8 @@ import numpy as np
 
 from vehicled.control.preview import Preview
 from vehicled.control.rollout.params import RolloutParams
-from vehicled.control.rollout.simulation import Array, CourseTable, Predicted, TrackModel, simulate
+from vehicled.control.rollout.simulation import CourseTable, Predicted, TrackModel, simulate
+from vehicled.core.arrays import Array
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.safety.monitors.lane import LaneBody
 

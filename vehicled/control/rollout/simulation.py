@@ -8,14 +8,12 @@ and the acceleration of the speed control are in the model.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from vehicled.control.preview import Preview
+from vehicled.core.arrays import Array
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
-
-Array = npt.NDArray[np.float64]
 
 STEP_M = 0.1
 """Step of the course table."""

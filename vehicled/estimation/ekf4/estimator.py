@@ -27,7 +27,7 @@ from vehicled.core.messages import (
     StateEstimate,
     largest_variance,
 )
-from vehicled.core.vehicle import MAX_DELAY_NS, Vehicle
+from vehicled.core.vehicle import MAX_DELAY_NS, REST_MPS, Vehicle
 from vehicled.estimation.alignment import initial_state
 from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
@@ -39,17 +39,14 @@ from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status
 from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, predict
 from vehicled.estimation.gyro import FUTURE_TOLERANCE_NS, YawRateGyro
 from vehicled.estimation.history import CommandHistory
-from vehicled.estimation.measurements import MAX_RANGE_M, enu_m
+from vehicled.estimation.measurements import HEADING_AGE_NS, MAX_RANGE_M, enu_m
 from vehicled.estimation.timeline import Timeline
 from vehicled.paths.datum import Datum
 
 MAX_SUBSTEP_NS = 20_000_000
 MAX_PENDING = 256
-STANDSTILL_MPS = 0.1
 MAX_SURPLUS_SHARE = 0.5
 """Bound of the drive model's estimated error, as a fraction of the acceleration at full drive."""
-HEADING_AGE_NS = 1_000_000_000
-"""Oldest heading that may start the filter."""
 
 
 class ModelCommand(Struct, frozen=True, gc=False):
@@ -200,7 +197,7 @@ class Ekf4(Counted):
         timeline = self._timeline
         return (
             timeline.running
-            and abs(timeline.state.state.speed_mps) < STANDSTILL_MPS
+            and abs(timeline.state.state.speed_mps) < REST_MPS
             and self._commands.at(now_ns - self._drive_delay_ns).throttle == 0.0
         )
 

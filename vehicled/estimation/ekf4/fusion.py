@@ -9,6 +9,7 @@ from math import remainder, sqrt, tau
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vehicled.core.arrays import Array
 from vehicled.core.clamp import clamp
 from vehicled.core.messages import HeadingKind
 from vehicled.core.vehicle import STANDSTILL_MPS
@@ -16,7 +17,7 @@ from vehicled.estimation import coloured_error, measurements
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.four_dof import FourDofState
-from vehicled.estimation.gaussian import Array, Measurement, chi_square_limit, update
+from vehicled.estimation.gaussian import Measurement, chi_square_limit, update
 from vehicled.estimation.history import EstimatedPose
 
 # Sources of measurements in their order of fusion at one instant: yaw first, since positions depend on it. A source is also the

@@ -12,12 +12,10 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Drive
 from vehicled.estimation.identification.params import IdentifierParams
-
-Array = NDArray[np.float64]
 
 OUTLIER = 3.0
 """Sigmas beyond which an innovation counts less (Huber)."""

@@ -27,7 +27,7 @@ from vehicled.core.messages import (
     StateEstimate,
     WheelSpeed,
 )
-from vehicled.core.vehicle import MAX_DELAY_NS, Vehicle
+from vehicled.core.vehicle import MAX_DELAY_NS, REST_MPS, Vehicle
 from vehicled.estimation.identification.chord import ChordFilter
 from vehicled.estimation.identification.drive import DriveFilter, DriveSample
 from vehicled.estimation.identification.integral import RunningIntegral, SlewedCommands
@@ -38,7 +38,6 @@ from vehicled.estimation.identification.yaw import NEVER_NS, Turn, YawSource
 MAX_SPEED_MPS = 100.0
 MAX_STEP_NS = 500_000_000
 """Longest gap between estimates that is bridged."""
-STANDSTILL_MPS = 0.1
 STANDSTILL_NS = 1_000_000_000
 KEEP_NS = MAX_DELAY_NS + 2_000_000_000
 LATE_S = 1.5
@@ -138,7 +137,7 @@ class SingleTrackIdentifier:
         self._yaw.standing = False
 
     def _detect_standstill(self, estimate: StateEstimate, now_ns: int) -> None:
-        if abs(estimate.speed_mps) > STANDSTILL_MPS or self._throttle.newest != 0.0:
+        if abs(estimate.speed_mps) > REST_MPS or self._throttle.newest != 0.0:
             self._standing_since_ns = None
         elif self._standing_since_ns is None:
             self._standing_since_ns = now_ns

@@ -5,7 +5,7 @@ from bisect import bisect_right
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from vehicled.core.arrays import Array
 
 TICK_NS = 10_000_000
 TICK_S = 0.01

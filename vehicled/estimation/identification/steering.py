@@ -19,10 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Steering
 from vehicled.estimation.identification.params import IdentifierParams
-
-Array = NDArray[np.float64]
 
 DELAY_STEP_S = 0.05
 CLEAR_DEAD_ZONE = 0.1

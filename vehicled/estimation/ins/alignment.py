@@ -15,9 +15,8 @@ from vehicled.estimation.ins.inertial import ZeroVelocityDetector
 from vehicled.estimation.ins.measurements import Fix
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import BA, BG, HB, A, C, InsState, N, P, S, Triple, V, apply, cross, from_angles
+from vehicled.estimation.measurements import HEADING_AGE_NS
 
-HEADING_AGE_NS = 1_000_000_000
-"""Oldest heading that may start the filter."""
 CHORD_S = 10.0
 """Longest time for a chord between fixes."""
 SPEED_S = 0.9

@@ -10,26 +10,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, GnssFix, Heading
 from vehicled.estimation.coloured_error import FLOOR_RATIO, restore_floor
 from vehicled.estimation.ins.params import HeadingUse, InsParams
-from vehicled.estimation.ins.state import (
-    BG,
-    HB,
-    A,
-    Array,
-    C,
-    InsState,
-    N,
-    P,
-    S,
-    Triple,
-    V,
-    apply,
-    apply_inverse,
-    cross,
-    yaw_of,
-)  # fmt: skip
+from vehicled.estimation.ins.state import BG, HB, A, C, InsState, N, P, S, Triple, V, apply, apply_inverse, cross, yaw_of
 from vehicled.estimation.ins.update import Corrector
 from vehicled.estimation.measurements import is_coloured
 

@@ -14,6 +14,7 @@ from math import exp, tan
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import (
@@ -21,7 +22,6 @@ from vehicled.estimation.ins.state import (
     BG,
     HB,
     A,
-    Array,
     InsState,
     N,
     Quaternion,
@@ -33,7 +33,7 @@ from vehicled.estimation.ins.state import (
     exponential,
     product,
     rotation,
-)  # fmt: skip
+)
 
 ZERO: Triple = (0.0, 0.0, 0.0)
 

@@ -12,12 +12,9 @@ Sola 2017, "Quaternion kinematics for the error-state Kalman filter", chapter 7 
 
 from math import atan2, cos, sin, sqrt
 
-import numpy as np
-import numpy.typing as npt
-
+from vehicled.core.arrays import Array
 from vehicled.estimation.counters import GateCounters
 
-Array = npt.NDArray[np.float64]
 Triple = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 Rotation = tuple[float, float, float, float, float, float, float, float, float]

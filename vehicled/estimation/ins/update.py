@@ -10,7 +10,8 @@ from math import inf, isfinite, sqrt
 import numpy as np
 from msgspec.structs import replace
 
-from vehicled.estimation.ins.state import Array, InsState, N
+from vehicled.core.arrays import Array
+from vehicled.estimation.ins.state import InsState, N
 
 KEEP = 1.0 - 1e-9
 """Fraction of the variance reduction that is applied. The rest exceeds the rounding error (1e-16 times the ratio of the largest to

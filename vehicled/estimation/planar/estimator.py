@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from vehicled.core.messages import (
+    NAN,
     ActuatorCommand,
     GnssFix,
     Heading,
@@ -43,7 +44,6 @@ from vehicled.estimation.planar.update import Context, Position, ScalarMeasureme
 from vehicled.estimation.timeline import Timeline
 from vehicled.paths.datum import Datum
 
-NAN = float("nan")
 AHEAD_NS = 10_000_000
 """A stamp up to this far ahead is an error of the device clock's mapping and counts as now."""
 MAX_QUEUE = 256

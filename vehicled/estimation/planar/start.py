@@ -7,7 +7,7 @@ import numpy as np
 from vehicled.core.messages import CarrierSolution, GnssFix, Heading
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.counters import GateCounters
-from vehicled.estimation.measurements import UNKNOWN_SIGMA_M, UNKNOWN_SIGMA_MPS, horizontal_covariance, is_coloured
+from vehicled.estimation.measurements import HEADING_AGE_NS, UNKNOWN_SIGMA_M, UNKNOWN_SIGMA_MPS, horizontal_covariance, is_coloured
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import (
     AUTHORITY,
@@ -37,8 +37,6 @@ from vehicled.estimation.planar.update import (
     misalignment_sigma_rad,
 )
 
-HEADING_AGE_NS = 1_000_000_000
-"""Oldest heading that may start the filter."""
 MAX_CHORD_NS = 20_000_000_000
 """Longest time for the chord between two fixes; in a longer time plain GNSS drifts as far."""
 CHORD_SIGMAS = 5.0

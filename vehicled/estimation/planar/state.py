@@ -16,15 +16,13 @@ from math import ceil, copysign, cos, exp, remainder, sin, tan, tau
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import HeadingKind
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.four_dof import drive_rate
 from vehicled.estimation.planar.params import PlanarParams
-
-Array = npt.NDArray[np.float64]
 
 X, Y, YAW, V, GYRO_BIAS, MISALIGNMENT, WHEEL_SCALE, AUTHORITY, FRICTION, GAIN, OFFSET, EX, EY, RATE_X, RATE_Y = range(15)
 SIZE = 15

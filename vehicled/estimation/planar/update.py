@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import GnssFix, Heading, HeadingKind
 from vehicled.estimation.coloured_error import restore_floor
 from vehicled.estimation.measurements import (
@@ -33,7 +34,6 @@ from vehicled.estimation.planar.state import (
     SIZE,
     WHEEL_SCALE,
     YAW,
-    Array,
     PlanarState,
     V,
     X,

@@ -8,12 +8,12 @@ from statistics import median
 import numpy as np
 from msgspec import Struct, structs
 
+from vehicled.core.arrays import Array
 from vehicled.daemon.reference import too_coarse
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.quantities import MEANINGS, PUBLISHED, RATE_HZ, UNITS
 from vehicled.offline.gap.runs import JudgedRun, JudgingTask, RunSet, find, judge_set
 from vehicled.offline.gap.statistics import CONFIDENCE, DISTANCES, ENOUGH_REAL, SetComparison, compare
-from vehicled.offline.recordings.recording import Array
 
 ALL = "all"
 """Name of the comparison over all manoeuvres."""

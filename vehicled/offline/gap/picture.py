@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vehicled.core.arrays import Array
 from vehicled.offline.gap.quantities import MEANINGS, UNITS
 from vehicled.offline.gap.runs import JudgedRun, RunSet
-from vehicled.offline.recordings.recording import Array
 from vehicled.run.output import save_figure
 
 if TYPE_CHECKING:

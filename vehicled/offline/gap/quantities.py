@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array, rms, wrapped
 from vehicled.offline.gap.errors import GapError
-from vehicled.offline.recordings.recording import Array, RecordedTruth, Times, seconds
-from vehicled.offline.recordings.smoothing import wrapped
+from vehicled.offline.recordings.recording import RecordedTruth, Times, seconds
 
 RATE_HZ = 15.0
 """Rate at which both speeds are sampled, as published."""
@@ -95,7 +95,7 @@ def measure(truth: RecordedTruth, track: JudgeTrack, span_ns: tuple[int, int] | 
     smooth_at, smooth = _moving_average(estimated_at), _moving_average(track.speed_mps[estimated])
     estimated_speed = np.interp(grid, smooth_at, smooth)
     values = {
-        "E": _rms(estimated_speed - true_speed),
+        "E": rms(estimated_speed - true_speed),
         "S": abs(flatness(estimated_speed) - flatness(true_speed)),
         "position": _position_error(grid, at, estimated_at, x[known], y[known], track, estimated),
         "heading": _heading_error(grid, at, estimated_at, yaw[known], track.yaw_rad[estimated]),
@@ -137,11 +137,6 @@ def _moving_average(values: Array) -> Array:
     return np.convolve(values, kernel, "valid") if len(values) >= WINDOW else values
 
 
-def _rms(values: Array) -> float:
-    finite = values[np.isfinite(values)]
-    return float(np.sqrt(np.mean(finite * finite))) if len(finite) else float("nan")
-
-
 def _position_error(
     grid: Array, at: Array, estimated_at: Array, x: Array, y: Array, track: JudgeTrack, estimated: NDArray[np.bool_]
 ) -> float:
@@ -149,7 +144,7 @@ def _position_error(
         np.interp(grid, estimated_at, column[estimated]) - np.interp(grid, at, true)
         for column, true in ((track.x_m, x), (track.y_m, y))
     ]
-    return _rms(np.hypot(*off))
+    return rms(np.hypot(*off))
 
 
 def _heading_error(grid: Array, at: Array, estimated_at: Array, yaw: Array, estimated_yaw: Array) -> float:
@@ -160,7 +155,7 @@ def _heading_error(grid: Array, at: Array, estimated_at: Array, yaw: Array, esti
     near = _near(grid, at[known]) & _near(grid, estimated_at[judged])
     true = np.interp(grid, at[known], np.unwrap(yaw[known]))
     found = np.interp(grid, estimated_at[judged], np.unwrap(estimated_yaw[judged]))
-    return _rms(wrapped(found - true)[near])
+    return rms(wrapped(found - true)[near])
 
 
 def _near(grid: Array, t_s: Array) -> NDArray[np.bool_]:

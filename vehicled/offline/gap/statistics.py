@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from vehicled.offline.recordings.recording import Array
+from vehicled.core.arrays import Array
 
 RESAMPLES = 999
 CONFIDENCE = 0.95

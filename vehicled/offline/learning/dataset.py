@@ -13,12 +13,12 @@ from msgspec import Struct, field
 
 from vehicled.control.policy.features import PUBLISHED, FeatureError, FeatureVector
 from vehicled.control.policy.network import COMMANDS
+from vehicled.core.arrays import Array
 from vehicled.core.messages import CourseCommand, Message
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.offline.learning.errors import LearningError
 from vehicled.offline.learning.exploring import ExploringParams
 from vehicled.offline.learning.recorder import TYPES, StepRecorder, columns
-from vehicled.paths.smoothing import Array
 from vehicled.paths.stored import from_json
 from vehicled.profile import parse
 from vehicled.profile.plugins import label

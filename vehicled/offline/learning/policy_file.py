@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from vehicled.control.policy.network import METADATA_KEY, PolicyDescription
+from vehicled.core.arrays import Array
 from vehicled.offline.learning.errors import LearningError
-from vehicled.paths.smoothing import Array
 
 OPSET = 17
 IR_VERSION = 8

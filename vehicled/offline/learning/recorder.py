@@ -10,6 +10,7 @@ from vehicled.control.interface import Controller
 from vehicled.control.path_follower import FollowerState, PathFollower, SteeringDemand
 from vehicled.control.policy.features import FeatureInputs, FeatureVector
 from vehicled.control.speed import SpeedParams
+from vehicled.core.arrays import Array
 from vehicled.core.messages import (
     ActuatorCommand,
     ControlCommand,
@@ -25,7 +26,6 @@ from vehicled.core.messages import (
 from vehicled.core.vehicle import STANDSTILL_MPS, Limits, Vehicle
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.paths.course import Course
-from vehicled.paths.smoothing import Array
 from vehicled.profile.registry import resolve
 from vehicled.profile.schema import Profile
 

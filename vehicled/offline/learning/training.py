@@ -12,10 +12,10 @@ from msgspec import Meta, Struct
 
 from vehicled import __version__
 from vehicled.control.policy.network import COMMANDS, PolicyDescription
+from vehicled.core.arrays import Array
 from vehicled.offline.learning.dataset import Dataset
 from vehicled.offline.learning.errors import LearningError
 from vehicled.offline.learning.policy_file import Layer
-from vehicled.paths.smoothing import Array
 
 LEAST_ROWS = 20
 MAX_PARAMETERS = 10_000_000

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, HeadingKind, Message
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings import messages, smoothing, table
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Array, Poses, RecordedTruth, Recording, Times, arrival_ns
+from vehicled.offline.recordings.recording import Poses, RecordedTruth, Recording, Times, arrival_ns
 from vehicled.offline.recordings.table import CsvTable
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile

@@ -10,9 +10,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand
 from vehicled.offline.recordings import smoothing
-from vehicled.offline.recordings.recording import Array, Recording, seconds
+from vehicled.offline.recordings.recording import Recording, seconds
 
 MIN_SPEED_MPS = 0.3
 MIN_ROWS = 30

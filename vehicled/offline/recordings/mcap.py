@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import (
     ActuatorCommand,
     GnssFix,
@@ -25,7 +26,7 @@ from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import UNKNOWN_COURSE, Array, Poses, RecordedTruth, Recording, Times, seconds
+from vehicled.offline.recordings.recording import UNKNOWN_COURSE, Poses, RecordedTruth, Recording, Times, seconds
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import datum_of
 from vehicled.profile import parse

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import (
     NAN,
     ActuatorCommand,
@@ -17,7 +18,7 @@ from vehicled.core.messages import (
     Mode,
 )
 from vehicled.core.vehicle import Vehicle
-from vehicled.offline.recordings.recording import Array, Times
+from vehicled.offline.recordings.recording import Times
 from vehicled.paths.datum import Datum
 
 START_NS = 1_000_000_000

@@ -7,8 +7,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, GnssFix
-from vehicled.offline.recordings.recording import Array, Recording, seconds
+from vehicled.offline.recordings.recording import Recording, seconds
 
 MIN_OUTAGE_S = 0.25
 """Shorter gaps are a row that came late."""

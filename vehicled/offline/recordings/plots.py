@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from vehicled.offline.recordings.recording import Array, Recording, Track
+from vehicled.core.arrays import Array, wrapped
+from vehicled.offline.recordings.recording import Recording, Track
 from vehicled.offline.recordings.report import short_names
 from vehicled.offline.recordings.scores import Score, measured_yaw
-from vehicled.offline.recordings.smoothing import wrapped
 from vehicled.run.output import save_figure
 
 _TRUTH, _ESTIMATE, _RAW, _PUBLISHED = "#0b6e4f", "#d1495b", "#9aa5b1", "#edae49"

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.four_dof import drive_rate
-from vehicled.offline.recordings.recording import Array, Times
+from vehicled.offline.recordings.recording import Times
 
 SETTLE_S = 1.0
 """Time before the start for which the wheel is simulated, so that it has slewed to its true angle."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import Identification, Message
 from vehicled.core.vehicle import Vehicle
 from vehicled.paths.datum import Datum
 
-Array = NDArray[np.float64]
 Times = NDArray[np.int64]
 
 UNKNOWN_COURSE = "imported"

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from vehicled.core.arrays import wrapped
 from vehicled.core.messages import (
     NAN9,
     ActuatorCommand,
@@ -35,7 +36,6 @@ from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import Poses, RecordedTruth, Recording, Times, arrival_ns, seconds
-from vehicled.offline.recordings.smoothing import wrapped
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.profile import load_profile

@@ -6,13 +6,13 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array, wrapped
 from vehicled.core.messages import Heading
 from vehicled.offline.recordings import least_squares, smoothing
 from vehicled.offline.recordings.least_squares import SteeringFit
 from vehicled.offline.recordings.outages import Outage, outages
 from vehicled.offline.recordings.prediction import RecordedCommands, predict
-from vehicled.offline.recordings.recording import Array, Poses, RecordedTruth, Recording, Times, Track, seconds
-from vehicled.offline.recordings.smoothing import wrapped
+from vehicled.offline.recordings.recording import Poses, RecordedTruth, Recording, Times, Track, seconds
 
 HORIZON_NS = 1_000_000_000
 MOVING_MPS = 0.3

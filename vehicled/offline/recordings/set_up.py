@@ -13,13 +13,14 @@ from dataclasses import replace
 import numpy as np
 from msgspec import Struct, structs
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import HeadingKind
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.planar.estimator import Planar
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import AUTHORITY, FRICTION, GAIN, MISALIGNMENT, OFFSET, PlanarState
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Array, Recording
+from vehicled.offline.recordings.recording import Recording
 from vehicled.offline.recordings.runner import run
 
 Tell = Callable[[str], None]

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from vehicled.offline.recordings.recording import Array
+from vehicled.core.arrays import Array, wrapped
 
 HALF_WINDOW_S = 0.5
 """Half width of the local quadratic: the truth for speed is defined by it."""
@@ -121,12 +121,6 @@ def course_rad(vx_mps: Array, vy_mps: Array, minimum_mps: float = COURSE_SPEED_M
     speed = np.hypot(vx_mps, vy_mps)
     with np.errstate(invalid="ignore"):
         return np.where(speed >= minimum_mps, np.arctan2(vy_mps, vx_mps), np.nan)
-
-
-def wrapped(angle_rad: Array) -> Array:
-    """Wrap to (-pi, pi]."""
-    result: Array = np.pi - np.mod(np.pi - angle_rad, 2.0 * np.pi)
-    return result
 
 
 def true_yaw(t_s: Array, gyro_rad: Array, course: Array, half_s: float = DRIFT_WINDOW_S) -> Array:

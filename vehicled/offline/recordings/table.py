@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Array
 
 MAX_BYTES = 64 * 1024 * 1024
 """A recorded drive is a few hundred kilobytes; something larger is another file."""

@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, GnssFix, stated_carrier
 from vehicled.estimation.measurements import enu_m
 from vehicled.offline.recordings import smoothing
-from vehicled.offline.recordings.recording import Array, RecordedTruth, Times, seconds
+from vehicled.offline.recordings.recording import RecordedTruth, Times, seconds
 from vehicled.paths.datum import Datum
 
 MAX_GAP_S = 0.3

@@ -16,7 +16,7 @@ from msgspec import Struct
 from scipy.optimize import nnls
 from scipy.signal import lfilter
 
-from vehicled.offline.recordings.recording import Array
+from vehicled.core.arrays import Array
 
 TERMS = ("quantisation", "white", "instability", "walk")
 PER_DECADE = 8

@@ -6,9 +6,10 @@ from math import sqrt
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Array, seconds
+from vehicled.offline.recordings.recording import seconds
 from vehicled.offline.sensors.allan import Allan, Terms, allan, fit_with_doubt
 from vehicled.offline.sensors.reading import SensorRecording, shortened
 

@@ -20,10 +20,10 @@ from scipy.stats import t as student
 
 from sim_backend.sensors.gnss_errors import RecordedGnssError
 from sim_backend.sensors.noise import Normals, stream
+from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, GnssFix
 from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Array
 from vehicled.offline.sensors.reading import SensorRecording, antenna_m, shortened
 from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
 

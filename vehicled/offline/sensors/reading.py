@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct, field
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand, GnssFix, GroundTruth, ImuSample, WheelSpeed
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
@@ -16,7 +17,7 @@ from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.foreign.importing import import_log
 from vehicled.offline.recordings.loading import RecordingSource, sources
-from vehicled.offline.recordings.recording import Array, RecordedTruth, Recording, Times, seconds
+from vehicled.offline.recordings.recording import RecordedTruth, Recording, Times, seconds
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import datum_of

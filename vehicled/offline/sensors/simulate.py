@@ -21,6 +21,7 @@ from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.imu_detailed import imu_sensor
 from sim_backend.sensors.interface import Sensor
+from vehicled.core.arrays import Array
 from vehicled.core.messages import NAN3, NAN9, GnssFix, GroundTruth, Heading, ImuSample, Message
 from vehicled.daemon.app import SetupError
 from vehicled.log.errors import LogError
@@ -28,7 +29,7 @@ from vehicled.log.offline import LogFile
 from vehicled.log.schema import Attachment, RunHeader
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import RecordingSource, known_kinds, sources
-from vehicled.offline.recordings.recording import UNKNOWN_COURSE, Array, Recording, arrival_ns
+from vehicled.offline.recordings.recording import UNKNOWN_COURSE, Recording, arrival_ns
 from vehicled.offline.sensors.reading import TRUE_APART
 from vehicled.profile import Profile
 from vehicled.profile.loading import Loaded, load

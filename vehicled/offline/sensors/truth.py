@@ -12,11 +12,12 @@ from math import hypot, inf, isfinite, nan, sqrt
 import numpy as np
 from msgspec import Struct, field
 
+from vehicled.core.arrays import Array, rms
 from vehicled.core.messages import CarrierSolution, GnssFix, ReferenceState
 from vehicled.daemon.reference import ReferenceFrame
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Array, RecordedTruth
+from vehicled.offline.recordings.recording import RecordedTruth
 from vehicled.offline.recordings.track_truth import between
 from vehicled.offline.sensors.reading import antenna_m
 from vehicled.paths.datum import Datum
@@ -242,7 +243,7 @@ def check(runs: Sequence[Series]) -> TruthCheck:
         known = [each.sigma for each in mine] + ([declared[quantity]] if isfinite(declared[quantity]) else [])
         claims[quantity], counts[quantity] = max([best.upper, *known]), best.independent
     # A lever arm that is wrong to the side adds the yaw rate times the error to the speed. No check but the position's sees it.
-    turning = _rms(np.concatenate([run.rate_radps for run in runs]))
+    turning = rms(np.concatenate([run.rate_radps for run in runs]))
     if isfinite(claims["position"]):
         claims["speed"] = hypot(claims["speed"], turning * claims["position"])
     else:
@@ -264,10 +265,6 @@ def _median(columns: list[Array]) -> float:
     known = np.concatenate(columns)
     known = known[np.isfinite(known)]
     return float(np.median(known)) if len(known) else nan
-
-
-def _rms(values: Array) -> float:
-    return float(np.sqrt(np.mean(values * values)))
 
 
 # ---------------------------------------------------------------- rest
@@ -306,7 +303,7 @@ def _rest(rests: list[tuple[Series, int, int]], evidence: list[TruthEvidence]) -
             count += independent(axis)
         yaws.append(run.yaw_rad[a:b] - run.yaw_rad[a:b].mean())
         turns.append(np.polyfit(at, run.yaw_rad[a:b], 1)[0] * 60.0)
-    position, speed, yaw = (_rms(np.concatenate(each)) for each in (scatter, speeds, yaws))
+    position, speed, yaw = (rms(np.concatenate(each)) for each in (scatter, speeds, yaws))
     evidence += [
         TruthEvidence(quantity="position", check=name, sigma=position, independent=2.0 * len(rests), proves=False),
         TruthEvidence(quantity="speed", check=name, sigma=speed, independent=count),
@@ -315,9 +312,9 @@ def _rest(rests: list[tuple[Series, int, int]], evidence: list[TruthEvidence]) -
     total = sum(float(run.t_s[b] - run.t_s[a]) for run, a, b in rests)
     findings = [
         f"{len(rests)} rests, {total:.0f} s together",
-        f"position scatters by {position:.4f} m and drifts by {_rms(np.array(drifts)):.4f} m/min per axis",
+        f"position scatters by {position:.4f} m and drifts by {rms(np.array(drifts)):.4f} m/min per axis",
         f"velocity is {speed:.4f} m/s per axis, where it should be 0",
-        f"yaw scatters by {np.degrees(yaw):.3f} deg and drifts by {np.degrees(_rms(np.array(turns))):.3f} deg/min",
+        f"yaw scatters by {np.degrees(yaw):.3f} deg and drifts by {np.degrees(rms(np.array(turns))):.3f} deg/min",
     ]
     return CheckResult(name, findings)
 
@@ -391,7 +388,7 @@ def _integral(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckRes
     if len(found) < FEW:
         return CheckResult(name, [], f"fewer than {FEW} stretches of {WINDOW_S:g} s above {COURSE_MPS:g} m/s")
     count = sum(independent(each[:, k]) for each in errors for k in (0, 1) if len(each))
-    sigma = _rms(found)
+    sigma = rms(found)
     # White noise of the velocity is averaged away, so this alone carries no claim.
     evidence.append(TruthEvidence(quantity="speed", check=name, sigma=sigma, independent=count, proves=False))
     scale = float(np.mean(found[:, 0]) / np.mean(np.concatenate(lengths)))
@@ -451,7 +448,7 @@ def _course(
     spreads = sqrt(float(np.sum((weights * residual) ** 2)) / float(np.sum(weights**2)))
     error = spreads / sqrt(max(count, 1.0))
     scatter = [run.yaw_rad[a:b] - run.yaw_rad[a:b].mean() for run, a, b in rests]
-    noise = _rms(np.concatenate(scatter)) if scatter else 0.0
+    noise = rms(np.concatenate(scatter)) if scatter else 0.0
     mounting = float(solution[0])
     evidence.append(
         TruthEvidence(quantity="heading", check=name, sigma=sqrt(mounting**2 + spreads**2 + noise**2), independent=count)
@@ -502,7 +499,7 @@ def _receiver(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckRes
     if not errors:
         return CheckResult(name, [], "no fixes of another receiver with a fixed RTK solution beside the reference")
     off, body = np.concatenate(errors), np.concatenate(bodies)
-    sigma = _rms(off)
+    sigma = rms(off)
     evidence.append(TruthEvidence(quantity="position", check=name, sigma=sigma, independent=count))
     (east, north), (ahead, left) = off.mean(axis=0), body.mean(axis=0)
     findings = [

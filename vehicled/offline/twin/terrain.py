@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 
 from sim_backend.terrain.errors import TerrainError
-from sim_backend.terrain.raster import Array, Raster, filled
+from sim_backend.terrain.raster import Raster, filled
 from sim_backend.terrain.reading import read_raster
+from vehicled.core.arrays import Array
 from vehicled.daemon.app import SetupError
 from vehicled.run.output import check_plot_file, save_figure
 from vehicled.run.terminal import print_table

@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.shortest import PlanarPose
-from vehicled.paths.smoothing import Array
 from vehicled.paths.stored import ARRAYS, CourseHead, columns_of, head_of
 from vehicled.safety.fence import Fence, Polygon
 

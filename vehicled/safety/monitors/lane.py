@@ -10,12 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Vehicle
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
-
-Array = npt.NDArray[np.float64]
 
 MAX_STATIONS = 64
 LEAST_STEP_M = 0.05

@@ -3,8 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import LaserScan, StateEstimate
-from vehicled.safety.monitors.lane import Array, LaneBody
+from vehicled.safety.monitors.lane import LaneBody
 
 
 def scan_points(scan: LaserScan, estimate: StateEstimate, body: LaneBody) -> tuple[Array, Array]:

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.core.histogram import bin_of, bins_of
-
-Array = NDArray[np.float64]
 
 BINS = bin_of(2**40)
 """Number of bins: up to 18 minutes. The first bin stands for 0 and also counts negative values, the last one longer durations."""

@@ -20,8 +20,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.log.errors import LogError
-from vehicled.offline.analysis.compare.blocks import Array
 from vehicled.offline.analysis.compare.gather import Measure, RunStatistics, gather
 
 SEED = 1

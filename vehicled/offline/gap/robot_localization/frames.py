@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.offline.gap.errors import GapError
-from vehicled.offline.gap.robot_localization.motion import Array, rotation
+from vehicled.offline.gap.robot_localization.motion import rotation
 
 
 class FramePose(NamedTuple):

@@ -1,21 +1,12 @@
 """The filter of robot_localization: prediction with control, correction of the measured parts of the state, rejection."""
 
-from math import inf, nan, pi
+from math import inf, nan
 from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.offline.gap.robot_localization.motion import (
-    ACCELERATION,
-    ATTITUDE,
-    RATES,
-    ROLL,
-    SIZE,
-    YAW,
-    Array,
-    Mask,
-    transfer,
-)
+from vehicled.core.arrays import Array, wrapped
+from vehicled.offline.gap.robot_localization.motion import ACCELERATION, ATTITUDE, RATES, ROLL, SIZE, YAW, Mask, transfer
 
 LEAST_VARIANCE = 1e-9
 """Lower bound of the variance of a measurement."""
@@ -127,7 +118,7 @@ class Kalman:
         inverse = np.linalg.inv(cross[index] + R)
         innovation = z.value[index] - self.x[index]
         angles = (index >= ROLL) & (index <= YAW)
-        innovation[angles] = _wrapped(innovation[angles])
+        innovation[angles] = wrapped(innovation[angles])
         distance2 = float(innovation @ inverse @ innovation)
         if z.position:
             plane = (P[:2, :2] + z.covariance[:2, :2], z.value[:2] - self.x[:2])
@@ -143,9 +134,4 @@ class Kalman:
         self._wrap()
 
     def _wrap(self) -> None:
-        self.x[ATTITUDE] = _wrapped(self.x[ATTITUDE])
-
-
-def _wrapped(angles: Array) -> Array:
-    wrapped: Array = np.mod(angles + pi, 2.0 * pi) - pi
-    return wrapped
+        self.x[ATTITUDE] = wrapped(self.x[ATTITUDE])

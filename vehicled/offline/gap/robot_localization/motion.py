@@ -10,7 +10,8 @@ from math import cos, sin
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from vehicled.core.arrays import Array
+
 Mask = npt.NDArray[np.bool_]
 
 SIZE = 15

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.robot_localization.frames import IDENTITY, FramePose, Frames, of_angles, of_quaternion
 from vehicled.offline.gap.robot_localization.kalman import Kalman, StateMeasurement
-from vehicled.offline.gap.robot_localization.motion import ACCELERATION, RATES, SIZE, VELOCITY, Array, Mask
+from vehicled.offline.gap.robot_localization.motion import ACCELERATION, RATES, SIZE, VELOCITY, Mask
 from vehicled.offline.gap.robot_localization.settings import NodeSettings, SensorInput
 
 FLAT = (2, 3, 4, 8, 9, 10, 14)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
+from vehicled.core.arrays import Array
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.robot_localization.kalman import ControlLimits
-from vehicled.offline.gap.robot_localization.motion import SIZE, Array, Mask
+from vehicled.offline.gap.robot_localization.motion import SIZE, Mask
 
 KINDS = ("odom", "pose", "twist", "imu")
 PROCESS_NOISE = (0.05, 0.05, 0.06, 0.03, 0.03, 0.06, 0.025, 0.025, 0.04, 0.01, 0.01, 0.02, 0.01, 0.01, 0.015)

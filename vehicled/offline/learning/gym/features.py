@@ -8,9 +8,9 @@ import numpy as np
 
 from sim_backend.scene.batch import sector_minima
 from vehicled.control.policy.features import FeatureError, FeatureVector
+from vehicled.core.arrays import Array
 from vehicled.offline.learning.gym.errors import GymError
 from vehicled.paths.batch_tracking import BatchTracker, CoursePoints, PathPoints
-from vehicled.paths.smoothing import Array
 
 
 class BatchInputs(NamedTuple):

@@ -15,6 +15,7 @@ from sim_backend.scene.reading import load_scene
 from sim_backend.sensors.lidar import measured
 from vehicled.control.policy.features import PUBLISHED
 from vehicled.control.speed import SpeedParams, SpeedProfile
+from vehicled.core.arrays import Array
 from vehicled.offline.learning.gym.errors import GymError
 from vehicled.offline.learning.gym.features import BatchInputs, FeatureVectors
 from vehicled.offline.learning.gym.settings import RACING, RACING_WEIGHTS, EnvironmentSettings, Weights
@@ -22,7 +23,6 @@ from vehicled.offline.learning.gym.walls import corridor_walls
 from vehicled.paths.batch_tracking import BatchTracker, PathPoints
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
-from vehicled.paths.smoothing import Array
 from vehicled.profile.loading import load_profile
 from vehicled.profile.schema import Profile
 

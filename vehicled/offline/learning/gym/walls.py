@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.offline.learning.gym.errors import GymError
 from vehicled.paths.course import Course
-from vehicled.paths.smoothing import Array
 
 CORNER_M = 0.3
 """Distance between the corners of a wall, along the course."""

@@ -10,8 +10,9 @@ at almost constant throttle say little of reach and friction apart: a weak prior
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand
-from vehicled.offline.recordings.recording import Array, Recording, seconds
+from vehicled.offline.recordings.recording import Recording, seconds
 
 SLEW_S = 0.5
 """Steering actuator of the ART, straight to full, as seen on it."""

@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand, Heading, HeadingKind
 from vehicled.core.vehicle import Vehicle
 from vehicled.daemon.app import SetupError
@@ -31,8 +31,6 @@ from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
 from vehicled.profile.registry import names, resolve
 from vehicled.run.output import check_plot_file
-
-Array = NDArray[np.float64]
 
 PUBLISHED = {
     "mean_error_ekf_m": (0.819, 1.544, 1.024, 0.609, 0.849, 0.823, 0.969, 0.767, 1.058, 0.890),

@@ -20,12 +20,12 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.daemon.app import SetupError
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.making import make_judge
 from vehicled.offline.gap.runs import judge_run
 from vehicled.offline.recordings import mcap
-from vehicled.offline.recordings.recording import Array
 from vehicled.offline.replications.experiments.common import ExperimentConsole
 from vehicled.offline.sensors.truth import Series, read
 from vehicled.offline.studies import specification

@@ -21,9 +21,9 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from vehicled.control.interface import Controller
+from vehicled.core.arrays import Array
 from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
@@ -47,8 +47,6 @@ from vehicled.profile import Profile, load_profile
 from vehicled.profile.registry import resolve
 from vehicled.run.output import check_plot_file
 from vehicled.safety.gate import Gate
-
-Array = NDArray[np.float64]
 
 PUBLISHED = {
     "mean_error_sim_m": ((0.235, 0.165, 0.428, 0.687, 0.258), (0.203, 0.171, 0.248, 0.135, 0.334)),

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vehicled.core.arrays import Array
 from vehicled.offline.replications.experiments.mpc_tracking import (
     CURVES,
     PUBLISHED,
     SYSTEMS,
-    Array,
     RealRow,
     TrackingRow,
     TrackingTrace,

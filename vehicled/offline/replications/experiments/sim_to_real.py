@@ -15,11 +15,12 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand, Mode
 from vehicled.daemon.app import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import known_kinds, sources
-from vehicled.offline.recordings.recording import Array, Recording
+from vehicled.offline.recordings.recording import Recording
 from vehicled.offline.replications.experiments.common import ExperimentConsole
 from vehicled.offline.studies import specification
 from vehicled.offline.studies.campaign import Campaign

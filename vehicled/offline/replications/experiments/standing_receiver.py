@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from vehicled.core.arrays import Array
 from vehicled.daemon.app import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.public_data import DATA_FOLDER
@@ -22,8 +22,6 @@ from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise
 from vehicled.offline.sensors import positions
 from vehicled.offline.sensors.reading import read
 from vehicled.run.output import check_plot_file, save_figure
-
-Array = NDArray[np.float64]
 
 PUBLISHED = {"simulated": 0.73, "real": 0.46}
 """Mean errors of the measurement in the published tests, m."""

@@ -21,12 +21,13 @@ from msgspec.structs import replace
 
 from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.linear import LinearParams, law
+from vehicled.core.arrays import Array
 from vehicled.offline.learning.dataset import Dataset, DriveNote, Meaning
 from vehicled.offline.learning.policy_file import Layer
 from vehicled.offline.learning.training import TrainingSpec, forward, train
 from vehicled.offline.recordings import table
 from vehicled.offline.recordings.loading import sources
-from vehicled.offline.recordings.recording import Array, Recording, seconds
+from vehicled.offline.recordings.recording import Recording, seconds
 from vehicled.offline.recordings.smoothing import is_new
 from vehicled.offline.replications.experiments.drive_response import MIN_ROWS, MIN_SPEED_MPS, DriveResponse, ResponseError, identify
 from vehicled.offline.replications.experiments.prediction_spread import (

@@ -22,14 +22,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from msgspec import Meta, Struct
 
-from vehicled.core.messages import ActuatorCommand, EstimatorStatus, GnssFix, Heading, Message, StateEstimate
+from vehicled.core.arrays import Array
+from vehicled.core.messages import NAN, ActuatorCommand, EstimatorStatus, GnssFix, Heading, Message, StateEstimate
 from vehicled.core.vehicle import Positive, Vehicle
 from vehicled.estimation.ekf4.inputs import is_possible
-from vehicled.estimation.gaussian import Array
 from vehicled.estimation.measurements import enu_m
 from vehicled.paths.datum import Datum
 
-NAN = float("nan")
 STEP_S = 0.1
 STEP_NS = 100_000_000
 MAX_STEPS = 10

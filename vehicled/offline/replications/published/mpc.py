@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from vehicled.control.error_state import ErrorState, error_state
 from vehicled.control.interface import Controller
-from vehicled.control.mpc.qp import Array
 from vehicled.control.mpc.qp_solver import CompressedColumns
 from vehicled.control.stop import brake_command, is_drivable
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ControlCommand, ControlLevel, ControlReason, StateEstimate
 from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.course import Course

@@ -7,8 +7,9 @@ import numpy as np
 from msgspec import Struct
 
 from sim_backend.plant.double_track.constants import GRAVITY_MPS2
+from vehicled.core.arrays import Array
 from vehicled.offline.twin.calibration.quantity import Needs, Quantity
-from vehicled.offline.twin.calibration.run import MOVES_MPS, Array, CalibrationRun
+from vehicled.offline.twin.calibration.run import MOVES_MPS, CalibrationRun
 
 LEAST_S = 1.0
 LEVELS_APART = 0.15

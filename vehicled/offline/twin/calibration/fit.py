@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.offline.twin.calibration.quantity import CalibrationModel, Quantity, Values
-from vehicled.offline.twin.calibration.run import Array, RunSegment, SimulatedMotion, as_measured
+from vehicled.offline.twin.calibration.run import RunSegment, SimulatedMotion, as_measured
 
 LEVEL_SIGMA = 0.01
 MISALIGNED_SIGMA_RAD = 0.03

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Pose
+from vehicled.core.arrays import Array
 from vehicled.offline.twin.calibration import shaping
 from vehicled.offline.twin.calibration.quantity import CalibratedNumber, Group, Needs, Quantity, Values
-from vehicled.offline.twin.calibration.run import Array, RunSegment, SimulatedMotion
+from vehicled.offline.twin.calibration.run import RunSegment, SimulatedMotion
 from vehicled.profile.schema import Profile, Sim
 
 STEP_S = 0.01

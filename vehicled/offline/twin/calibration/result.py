@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array, rms
 from vehicled.offline.twin.calibration.excitation import UnobservableQuantity
 from vehicled.offline.twin.calibration.quantity import CalibratedNumber
-from vehicled.offline.twin.calibration.run import Array, RunSegment, SimulatedMotion
+from vehicled.offline.twin.calibration.run import RunSegment, SimulatedMotion
 
 
 class PredictionErrors(Struct, frozen=True, kw_only=True):
@@ -101,10 +102,6 @@ def errors_of(pieces: list[tuple[RunSegment, SimulatedMotion, SimulatedMotion]])
         speed.append(by_throttle.speed_mps - run.speed_mps[rows])
         for parts, motion in ((place, by_throttle), (at_speed, by_speed)):
             parts.append(np.hypot(motion.x_m - run.x_m[rows], motion.y_m - run.y_m[rows]))
-    return PredictionErrors(speed_mps=_rms(speed), place_m=_rms(place), place_at_speed_m=_rms(at_speed))
-
-
-def _rms(parts: list[Array]) -> float:
-    values = np.concatenate(parts)
-    values = values[np.isfinite(values)]
-    return float(np.sqrt((values**2).mean())) if len(values) else float("nan")
+    return PredictionErrors(
+        speed_mps=rms(np.concatenate(speed)), place_m=rms(np.concatenate(place)), place_at_speed_m=rms(np.concatenate(at_speed))
+    )

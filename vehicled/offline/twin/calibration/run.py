@@ -4,12 +4,12 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from vehicled.core.arrays import Array
+from vehicled.core.vehicle import REST_MPS
 
 LONGEST_S = 25.0
 """Longest open-loop drive; longer ones are cut into pieces of ``PIECE_S``, because open-loop errors grow without bound."""
 PIECE_S = 15.0
-STANDSTILL_MPS = 0.1
 LEAST_STANDING = 3
 MOVES_MPS = 0.2
 REST_S = 1.5
@@ -156,7 +156,7 @@ def pieces(runs: list[CalibrationRun]) -> list[RunSegment]:
 
 def _end(run: CalibrationRun, known: NDArray[np.int64]) -> int:
     """Return the last row; standstill after the drive is cut off, because it would dilute the errors."""
-    moving = known[run.speed_mps[known] > STANDSTILL_MPS]
+    moving = known[run.speed_mps[known] > REST_MPS]
     over_s = run.t_s[moving[-1] if len(moving) else known[-1]] + REST_S
     return int(known[run.t_s[known] <= over_s][-1])
 
@@ -164,7 +164,7 @@ def _end(run: CalibrationRun, known: NDArray[np.int64]) -> int:
 def _start(run: CalibrationRun, first: int, stop: int) -> tuple[float, float, float, float]:
     """Return the state at the start, averaged over the standstill before it, if any."""
     rows = slice(first, stop)
-    moving = np.flatnonzero(run.speed_mps[rows] > STANDSTILL_MPS)
+    moving = np.flatnonzero(run.speed_mps[rows] > REST_MPS)
     standing = int(moving[0]) if len(moving) else stop - first
     if standing >= LEAST_STANDING:
         still = slice(first, first + standing)

@@ -9,7 +9,7 @@ from math import exp
 
 import numpy as np
 
-from vehicled.offline.twin.calibration.run import Array
+from vehicled.core.arrays import Array
 
 
 def held_means(command_s: Array, values: Array, begin_s: float, step_s: float, steps: int) -> Array:

@@ -13,9 +13,10 @@ from sim_backend.plant.double_track.constants import GRAVITY_MPS2
 from sim_backend.plant.double_track.model import DoubleTrack
 from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.double_track.parameters import Differential, Motor, TwinParameters
+from vehicled.core.arrays import Array
 from vehicled.offline.twin.calibration import shaping, twin_quantities
 from vehicled.offline.twin.calibration.quantity import CalibratedNumber, Quantity, Values
-from vehicled.offline.twin.calibration.run import Array, RunSegment, SimulatedMotion
+from vehicled.offline.twin.calibration.run import RunSegment, SimulatedMotion
 
 FIT_STEPS_S = (0.002, 0.001)
 JUDGE_STEP_S = 0.001

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from sim_backend.plant.double_track.checks import ParameterError
 from sim_backend.plant.double_track.parameters import TwinParameters
+from vehicled.core.arrays import rms
 from vehicled.offline.twin.validation.parameters import PARAMETERS
 
 UNIT_PCT = 10.0
@@ -90,7 +91,7 @@ def widened(limits: dict[str, float], effects: dict[str, Deviations]) -> dict[st
     """Return the limits of a run, none finer than the effect of :data:`FINEST_PCT` of any parameter."""
     share = FINEST_PCT / UNIT_PCT
     return {
-        name: max([limit, *(share * _rms(effect[name]) for effect in effects.values() if name in effect)])
+        name: max([limit, *(share * rms(effect[name]) for effect in effects.values() if name in effect)])
         for name, limit in limits.items()
     }
 
@@ -134,7 +135,3 @@ def _weighted_median(effects: list[ParameterEffect]) -> float:
     ordered = sorted((effect.along / effect.energy, sqrt(effect.energy)) for effect in effects)
     reached = np.cumsum([size for _, size in ordered])
     return ordered[int(np.searchsorted(reached, 0.5 * reached[-1]))][0]
-
-
-def _rms(values: Any) -> float:
-    return float(np.sqrt(np.mean(np.square(values))))

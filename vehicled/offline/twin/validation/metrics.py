@@ -7,6 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from sim_backend.plant.double_track.parameters import Body
+from vehicled.core.arrays import rms
 from vehicled.offline.twin.validation.reference import ReferenceRun
 from vehicled.offline.twin.validation.targets import Target
 
@@ -162,11 +163,6 @@ def _slip_deviation(reference: ReferenceRun, drive: ModelDrive, ours: Any, n: in
     slips = ((w * drive.rolling_radius_m - v) / np.maximum(np.abs(theirs), floor) for w, v in ((own, ours), (wheels, theirs)))
     mine, wanted = (np.clip(slip, -_SLIDES, _SLIDES) for slip in slips)
     return (mine - wanted).ravel()
-
-
-def rms(values: Any) -> float:
-    """Return the root mean square."""
-    return float(np.sqrt(np.mean(np.square(values))))
 
 
 def check_target(

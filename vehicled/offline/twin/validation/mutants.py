@@ -8,9 +8,10 @@ from msgspec import Struct
 from sim_backend.plant.double_track.checks import ParameterError
 from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.twin_file import load_twin
+from vehicled.core.arrays import rms
 from vehicled.offline.twin.validation.drive import drive
 from vehicled.offline.twin.validation.evidence import ParameterEffect, judge, weigh
-from vehicled.offline.twin.validation.metrics import check_target, deviations, rms
+from vehicled.offline.twin.validation.metrics import check_target, deviations
 from vehicled.offline.twin.validation.parameters import PARAMETERS
 from vehicled.offline.twin.validation.processes import mapped
 from vehicled.offline.twin.validation.reference import ReferenceRunError, ReferenceSource, read

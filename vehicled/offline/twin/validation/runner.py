@@ -9,10 +9,11 @@ from msgspec import Struct
 from sim_backend.plant.double_track.native_model import double_track
 from sim_backend.plant.double_track.parameters import TwinParameters
 from sim_backend.plant.twin_file import load_twin, names
+from vehicled.core.arrays import rms
 from vehicled.offline.twin.validation.drive import drive
 from vehicled.offline.twin.validation.evidence import Deviations, Finding, effects_of, judge, weigh, widened
 from vehicled.offline.twin.validation.manoeuvre import traits_of
-from vehicled.offline.twin.validation.metrics import check_target, deviations, judged_rows, rms
+from vehicled.offline.twin.validation.metrics import check_target, deviations, judged_rows
 from vehicled.offline.twin.validation.processes import mapped
 from vehicled.offline.twin.validation.reference import ReferenceRun, ReferenceRunError, ReferenceSource, find, read
 from vehicled.offline.twin.validation.result import (

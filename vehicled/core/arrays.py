@@ -1,0 +1,20 @@
+"""The type of numeric arrays, and functions of arrays that many packages need."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+def wrapped(angle_rad: Array) -> Array:
+    """Return the angles wrapped to -pi..pi, rad."""
+    return np.asarray((angle_rad + np.pi) % (2.0 * np.pi) - np.pi)
+
+
+def rms(values: Any) -> float:
+    """Return the root mean square of the finite values; NaN if there are none."""
+    array = np.asarray(values, dtype=np.float64)
+    finite = array[np.isfinite(array)]
+    return float(np.sqrt(np.mean(np.square(finite)))) if len(finite) else float("nan")
