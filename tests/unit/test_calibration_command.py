@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tomllib
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,7 +15,7 @@ from vehicled.daemon.app import SetupError
 from vehicled.offline.twin import calibrate as twin_calibrate
 from vehicled.offline.twin.calibrate import _runs
 from vehicled.offline.twin.calibration.calibrate import CalibrationError
-from vehicled.offline.twin.calibration.profile_write import written_profile
+from vehicled.offline.twin.calibration.profile_write import with_values, written_profile
 from vehicled.offline.twin.calibration.quantity import CalibratedNumber
 from vehicled.profile import ProfileError, load_profile, loading
 
@@ -45,11 +46,31 @@ def test_a_gain_beyond_the_stop_of_the_wheels_is_written_with_room_for_it(shared
     assert before.max_wheel_rad < after.gain_rad < after.max_wheel_rad
 
 
-def test_a_number_whose_table_has_no_header_is_refused_by_its_key() -> None:
-    figure = CalibratedNumber(key="sim.steering.gain_rad", value=0.4, sigma=0.01, before=0.3)
-    with pytest.raises(ProfileError, match=r"no header \[sim.steering\]"):
-        written_profile("[sim]\nsteering.gain_rad = 0.3\n", [figure], "")
-    assert "[sim.steering]\ngain_rad = 0.4 " in written_profile("[sim.steering]\nslack_rad = 0.0\n", [figure], "")
+KEY = "sim.steering.gain_rad"
+SPELLINGS = (
+    "", "[sim]\n", "[sim]\nsteering.gain_rad = 0.3 # old\n", "[sim.steering]\nslack_rad = 0.0\n", "[sim.steering]\ngain_rad = 0.3",
+    "[sim]\nsteering = { gain_rad = 0.3, x = 1 } # kept\n", "sim.steering.gain_rad = 0.3\n",
+    "[ sim . steering ]\ngain_rad=0.3#old\n",
+    "[sim.'steering']\n\"gain_rad\" = 0.3\n", "sim = { steering = {gain_rad = 0.3} }\n", "[sim.steering.deep]\nx = 1 # kept\n",
+    "[sim.steering]\r\n# kept\r\ngain_rad = 0.3\r\nb = 2\r\n", "[sim.gnss]\na = 1\n[other]\nb = 2 # kept\n[sim.steering]\nc = 3\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_a_number_is_written_into_every_spelling_of_its_table(text: str) -> None:
+    written = written_profile(text, [CalibratedNumber(key=KEY, value=0.4, sigma=0.01, before=0.3)], "x")
+    values = tomllib.loads(text)
+    values.setdefault("sim", {}).setdefault("steering", {})["gain_rad"] = 0.4
+    assert tomllib.loads(written) == values
+    assert written.count("# kept") == text.count("# kept")
+    assert ("# calibrated, sigma 0.01" in written) == ("{" not in text)
+
+
+def test_a_table_that_is_something_else_is_refused_by_its_key() -> None:
+    with pytest.raises(ProfileError, match=r"estimator: is no table here, and estimator\.planar\.x needs one"):
+        with_values('estimator = "planar"\n', {"estimator.planar.x": "1.0"})
+    with pytest.raises(ProfileError, match="not valid TOML"):
+        with_values("[sim\n", {KEY: "1.0"})
 
 
 DOTTED = """

@@ -47,7 +47,7 @@ def calibrate(arguments: Namespace) -> int:
         print(f"These constants are not written: {reason}. Drive more, or keep the defaults.")
         return 1
     if arguments.output:
-        text = with_values(source, values, appends=True)
+        text = with_values(source, values)
         parse(text, arguments.output)
         write_output(Path(arguments.output), f"# Constants of planar found in {len(used)} drives\n{text}")
     if not arguments.json:

@@ -29,8 +29,8 @@ _POOR = 1.5
 
 def run(arguments: Namespace) -> int:
     """Fit, print, write. Raises SetupError, RecordingError, LogError and ProfileError."""
-    if find_spec("scipy") is None:
-        raise SetupError("sensors fit needs scipy: pip install 'vehicled[calibrate]'")
+    if find_spec("scipy") is None or find_spec("tomlkit") is None:
+        raise SetupError("sensors fit needs scipy and tomlkit: pip install 'vehicled[calibrate]'")
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     if arguments.output:
@@ -61,7 +61,7 @@ def run(arguments: Namespace) -> int:
     if arguments.errors and receiver is not None:
         write_output(Path(arguments.errors), _errors(receiver))
     if arguments.output:
-        text = with_values(source, values, appends=True)
+        text = with_values(source, values)
         parse(text, arguments.output)
         write_output(Path(arguments.output), f"# Sensors fitted to {', '.join(map(str, arguments.run_files))}\n{text}")
     if arguments.json:

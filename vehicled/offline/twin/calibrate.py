@@ -194,8 +194,8 @@ def _note_other_vehicles(arguments: Namespace, source: Twin | str) -> None:
 
 def _check_outputs(arguments: Namespace) -> None:
     """Check the output files and packages before the work."""
-    if find_spec("scipy") is None:
-        raise SetupError("twin calibrate needs scipy: pip install 'vehicled[calibrate]'")
+    if find_spec("scipy") is None or find_spec("tomlkit") is None:
+        raise SetupError("twin calibrate needs scipy and tomlkit: pip install 'vehicled[calibrate]'")
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     if arguments.output:

@@ -1,45 +1,59 @@
-"""Writer of calibrated profiles: replaces numbers in the text and keeps all other lines, including comments."""
+"""Writes numbers into the text of a profile; spelling, comments and order of everything else stay."""
 
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any
 
 from vehicled.offline.twin.calibration.quantity import CalibratedNumber
 from vehicled.profile import Problem, ProfileError
-from vehicled.profile.toml_text import Places
+
+ORIGIN = "the profile"
 
 
 def written_profile(source: str, figures: Sequence[CalibratedNumber], text: str) -> str:
-    """Return ``source`` with each number replaced, marked as calibrated with its standard deviation.
+    """Return ``source`` with each number replaced, marked as calibrated with its standard deviation. Raises ProfileError."""
+    values = {figure.key: f"{figure.value:.7g}" for figure in figures}
+    comments = {figure.key: f"calibrated, sigma {figure.sigma:.2g}" for figure in figures}
+    return f"# Numbers marked calibrated: {text}\n" + with_values(source, values, comments)
 
-    A number that has only a default is added below the header of its table. Raises ProfileError if that header is missing.
+
+def with_values(source: str, values: Mapping[str, str], comments: Mapping[str, str] | None = None) -> str:
+    """Return the text of a profile with values, as TOML by dotted key, replaced or added.
+
+    ``comments`` take the place of those behind the values. Raises ProfileError if the text is no TOML, or if a table of a key is
+    something else in this profile.
     """
-    shown = {figure.key: f"{figure.value:.7g}  # calibrated, sigma {figure.sigma:.2g}" for figure in figures}
-    return f"# Numbers marked calibrated: {text}\n" + with_values(source, shown)
+    try:
+        import tomlkit
+        from tomlkit.exceptions import TOMLKitError
+    except ImportError:
+        raise ProfileError([Problem("", "to write it needs tomlkit: pip install 'vehicled[calibrate]'")], ORIGIN) from None
+    try:
+        document, wanted = tomlkit.parse(source), tomllib.loads(source)
+    except (TOMLKitError, tomllib.TOMLDecodeError) as error:
+        raise ProfileError([Problem("", f"not valid TOML: {error}")], ORIGIN) from None
+    for key, text in values.items():
+        name = key.rpartition(".")[2]
+        _table(wanted, key, dict)[name] = tomllib.loads(f"value = {text}")["value"]
+        table, value = _table(document, key, tomlkit.table), tomlkit.value(text)
+        if comments and key in comments and not isinstance(table, tomlkit.items.InlineTable):
+            value.comment(comments[key])
+        elif isinstance(before := table.get(name), tomlkit.items.Item):
+            value.trivia.comment_ws, value.trivia.comment = before.trivia.comment_ws, before.trivia.comment
+        table[name] = value
+    written = tomlkit.dumps(document)
+    if tomllib.loads(written) != wanted:
+        raise ProfileError([Problem(next(iter(values)), "cannot be changed in this spelling; give its table a header")], ORIGIN)
+    return written
 
 
-def with_values(source: str, values: Mapping[str, str], *, appends: bool = False) -> str:
-    """Return the text of a profile with values, as TOML by dotted key, replaced or added below the header of their table.
-
-    A missing table is appended if ``appends``, else it raises ProfileError.
-    """
-    lines = source.split("\n")
-    places = Places(source, ())
-    problems = []
-    appended: dict[str, list[str]] = {}
-    for key, value in values.items():
-        line = places.line(tuple(key.split(".")))
-        table, _, name = key.rpartition(".")
-        shown = f"{name} = {value}"
-        if line is not None and lines[line - 1].lstrip().startswith(name):
-            lines[line - 1] = shown
-            continue
-        header = places.line(tuple(table.split(".")))
-        if header is not None and lines[header - 1].lstrip().startswith(f"[{table}]"):
-            lines[header - 1] += f"\n{shown}"
-        elif appends:
-            appended.setdefault(table, []).append(shown)
-        else:
-            problems.append(Problem(key, f"the profile has no header [{table}]; add it"))
-    if problems:
-        raise ProfileError(problems, "the profile")
-    tables = [f"\n[{table}]\n" + "\n".join(shown) for table, shown in appended.items()]
-    return "\n".join([*lines, *tables]) + ("\n" if tables else "")
+def _table(root: MutableMapping[str, Any], key: str, new: Callable[[], Any]) -> MutableMapping[str, Any]:
+    """Return the table of a dotted key; what is missing on the way is made."""
+    table, path = root, key.split(".")[:-1]
+    for k, step in enumerate(path, start=1):
+        if step not in table:
+            table[step] = new()
+        table = table[step]
+        if not isinstance(table, MutableMapping):
+            raise ProfileError([Problem(".".join(path[:k]), f"is no table here, and {key} needs one")], ORIGIN)
+    return table
