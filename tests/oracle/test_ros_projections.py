@@ -37,7 +37,7 @@ from vehicled.core.messages import (
     WheelSpeed,
 )  # fmt: skip
 from vehicled.ros.cdr import CdrError
-from vehicled.ros.projections import PROJECTIONS, Projection, clock, static_transforms
+from vehicled.ros.projections import PROJECTIONS, MessageProjection, clock, static_transforms
 from vehicled.ros.standard import standard_definition
 
 OFFSET_NS = 1_700_000_000_123_456_789
@@ -66,7 +66,7 @@ SAMPLES: tuple[Message, ...] = (
 Show = Callable[[str, Message], Any]
 
 
-def _row(topic: str, source: type[Message]) -> Projection:
+def _row(topic: str, source: type[Message]) -> MessageProjection:
     (row,) = (row for row in PROJECTIONS if row.topic == topic and row.source is source)
     return row
 

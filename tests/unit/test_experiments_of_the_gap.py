@@ -102,7 +102,7 @@ def test_each_figure_is_drawn(figure: str, tmp_path: Path) -> None:
     s = np.linspace(0.0, 2.0 * pi * 5.0, 200)
     ring = np.array([(5.0 * sin(each / 5.0), 5.0 - 5.0 * cos(each / 5.0)) for each in s])
     course = course_from_waypoints("ring", ring[:-1, 0], ring[:-1, 1], closed=True)
-    drive = sim_to_real.Drive("run", s, 0.1 * np.sin(s), ring[:, 0], ring[:, 1], 1.0 + 0.0 * s, 0.5 + 0.0 * s, 0.1 + 0.0 * s)
+    drive = sim_to_real.ShownDrive("run", s, 0.1 * np.sin(s), ring[:, 0], ring[:, 1], 1.0 + 0.0 * s, 0.5 + 0.0 * s, 0.1 + 0.0 * s)
     file = tmp_path / "figure.png"
     sim_to_real.draw(figure, {"simulated": [drive, drive], "real": [drive]}, course, file)
     assert file.read_bytes().startswith(b"\x89PNG")

@@ -77,7 +77,7 @@ _COVARIANCE_UNKNOWN, _COVARIANCE_DIAGONAL_KNOWN, _COVARIANCE_KNOWN = 0, 2, 3
 _OK, _WARN, _ERROR = 0, 1, 2
 
 
-class Projection(Struct, frozen=True):
+class MessageProjection(Struct, frozen=True):
     """Row of the table: messages of ``source`` are also published on ``topic`` as ``schema_name``."""
 
     source: type[Message]
@@ -315,7 +315,7 @@ def _diagnostic(stamp: tuple[int, int], level: int, name: str, message: str, har
 
 def _row(
     source: type[M], topic: str, type_name: str, project: Callable[[M, int], bytes | None], max_rate_hz: float = inf
-) -> Projection:
+) -> MessageProjection:
     def guarded(message: Message, offset_ns: int) -> bytes | None:
         try:
             return project(cast(M, message), offset_ns)
@@ -323,10 +323,10 @@ def _row(
             raise failure if isinstance(failure, CdrError) else CdrError(type_name, str(failure)) from None
 
     defined = standard_definition(type_name)
-    return Projection(source, topic, defined.name, defined.text, guarded, max_rate_hz)
+    return MessageProjection(source, topic, defined.name, defined.text, guarded, max_rate_hz)
 
 
-PROJECTIONS: tuple[Projection, ...] = (
+PROJECTIONS: tuple[MessageProjection, ...] = (
     _row(GnssFix, "/gnss/fix", "sensor_msgs/NavSatFix", _nav_sat_fix),
     _row(ImuSample, "/imu/data", "sensor_msgs/Imu", _imu),
     _row(LaserScan, "/scan", "sensor_msgs/LaserScan", _laser_scan),

@@ -41,7 +41,7 @@ _STEP_M = 0.5
 _MOVING_MPS = 0.1
 
 
-class Drive(Struct, frozen=True):
+class ShownDrive(Struct, frozen=True):
     """One drive along the course: arrays of shape (n,), in the order of driving."""
 
     name: str
@@ -135,7 +135,7 @@ def _simulated(arguments: Namespace, folder: Path, console: ExperimentConsole) -
     return logs_of(read_study(folder), {})
 
 
-def along(recording: Recording, course: Course) -> Drive:
+def along(recording: Recording, course: Course) -> ShownDrive:
     """Return a drive by its place on the course, from where it first moves. Raises RecordingError."""
     truth = recording.truth
     known = np.isfinite(truth.x_m) & np.isfinite(truth.y_m) & np.isfinite(truth.speed_mps) & np.isfinite(truth.yaw_rad)
@@ -156,10 +156,10 @@ def along(recording: Recording, course: Course) -> Drive:
     at = np.array([m.t_ns for m in commands])
     newest = np.clip(np.searchsorted(at, truth.t_ns[rows], "right") - 1, 0, len(at) - 1)
     throttle, steering = (np.array([getattr(m, name) for m in commands])[newest] for name in ("throttle", "steering"))
-    return Drive(recording.name, s_m, cross_m, truth.x_m[rows], truth.y_m[rows], truth.speed_mps[rows], throttle, steering)
+    return ShownDrive(recording.name, s_m, cross_m, truth.x_m[rows], truth.y_m[rows], truth.speed_mps[rows], throttle, steering)
 
 
-def draw(figure: str, drives: Mapping[str, Sequence[Drive]], course: Course, file: Path) -> None:
+def draw(figure: str, drives: Mapping[str, Sequence[ShownDrive]], course: Course, file: Path) -> None:
     """Draw one of :data:`FIGURES`. Raises SetupError."""
     from matplotlib.figure import Figure
 
@@ -172,7 +172,7 @@ def _places(course: Course) -> Array:
     return np.arange(0.0, float(course.s_m[-1]), _STEP_M)
 
 
-def _commands(figure: Any, drives: Mapping[str, Sequence[Drive]], course: Course) -> None:
+def _commands(figure: Any, drives: Mapping[str, Sequence[ShownDrive]], course: Course) -> None:
     places = _places(course)
     panels = figure.subplots(2, 1, sharex=True)
     for axes, name in zip(panels, ("throttle", "steering"), strict=True):
@@ -184,7 +184,7 @@ def _commands(figure: Any, drives: Mapping[str, Sequence[Drive]], course: Course
     panels[1].set_xlabel("place on the course (m)")
 
 
-def _errors(figure: Any, drives: Mapping[str, Sequence[Drive]], course: Course) -> None:
+def _errors(figure: Any, drives: Mapping[str, Sequence[ShownDrive]], course: Course) -> None:
     places = _places(course)
     panels = figure.subplots(len(drives), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for axes, (label, found) in zip(panels, drives.items(), strict=True):
@@ -207,7 +207,7 @@ def _each_and_mean(axes: Any, places: Array, curves: Sequence[Array], colour: st
     axes.plot(places, mean, color=colour, lw=1.8, label=label)
 
 
-def _speed(figure: Any, drives: Mapping[str, Sequence[Drive]], course: Course) -> None:
+def _speed(figure: Any, drives: Mapping[str, Sequence[ShownDrive]], course: Course) -> None:
     from matplotlib.collections import LineCollection
 
     panels = figure.subplots(1, len(drives), sharex=True, sharey=True, squeeze=False)[0]

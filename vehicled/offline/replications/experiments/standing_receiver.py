@@ -42,7 +42,7 @@ class Stand(Struct, frozen=True):
         return found
 
 
-class Row(Struct, frozen=True):
+class ReceiverRow(Struct, frozen=True):
     """Distances from the first position in m; of a simulated error over all its draws, with 5 and 95 % of their means."""
 
     name: str
@@ -128,11 +128,11 @@ def simulated_stands(duration_s: float, draws: int, seed: int) -> dict[str, list
     return found
 
 
-def _row(name: str, stands: Sequence[Stand]) -> Row:
+def _row(name: str, stands: Sequence[Stand]) -> ReceiverRow:
     means = [float(stand.distance_m.mean()) for stand in stands]
     ends = [float(stand.distance_m[-1]) for stand in stands]
     low, high = np.quantile(means, (0.05, 0.95)).tolist()
-    return Row(name, float(stands[0].t_s[-1]), float(np.mean(means)), float(np.mean(ends)), low, high)
+    return ReceiverRow(name, float(stands[0].t_s[-1]), float(np.mean(means)), float(np.mean(ends)), low, high)
 
 
 def plot(recorded: Sequence[Stand], simulated: dict[str, list[Stand]], file: str) -> None:
