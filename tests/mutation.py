@@ -288,7 +288,7 @@ def judged() -> list[str]:
 
 def all_mutants(file: str) -> list[Mutant]:
     """Return every mutant of a file of ``vehicled/safety``."""
-    members = enumerations(*(ROOT / "vehicled" / "messages").glob("*.py"), *SAFETY.rglob("*.py"))
+    members = enumerations(*(ROOT / "vehicled" / "core" / "messages").glob("*.py"), *SAFETY.rglob("*.py"))
     return list(mutants((SAFETY / file).read_text(encoding="utf-8"), members))
 
 

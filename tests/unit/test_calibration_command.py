@@ -93,7 +93,7 @@ def test_a_file_that_has_no_place_for_the_numbers_is_reported_before_the_drives_
     assert load_profile(str(profile)).name == "art"
     for words, why in (
         (["--vehicle", str(twin), "--fit", "inertia"], "yaw_inertia_kgm2 = { value = ..., ... } on a line; write it so"),
-        (["--profile", str(profile), "--fit", "steering"], "no header [sim.steering]"),
+        (["--profile", str(profile), "--fit", "steering"], "there is no such file"),
         (["--vehicle", str(twin), "--fit", "steering"], "there is no such file"),
     ):
         assert main(["twin", "calibrate", *words, "--log", str(tmp_path / "none.csv"), "-o", out]) == 2

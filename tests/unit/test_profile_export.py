@@ -62,7 +62,7 @@ def test_broken_profile_is_not(validator: jsonschema.Draft202012Validator, path:
 
 
 def test_what_can_be_chosen_is_listed_with_its_parameters(schema: dict[str, Any]) -> None:
-    kinds: dict[registry.Kind, str] = {"estimator": "Profile", "controller": "Profile", "driver": "Device"}
+    kinds: dict[registry.Kind, str] = {"estimator": "Profile", "controller": "Profile", "driver": "DeviceTable"}
     for kind, owner in kinds.items():
         name, table = schema["$defs"][owner]["properties"][kind]["anyOf"]
         assert name["enum"] == list(registry.names(kind))
@@ -72,7 +72,7 @@ def test_what_can_be_chosen_is_listed_with_its_parameters(schema: dict[str, Any]
 def test_fields_are_described_by_the_texts_under_them(schema: dict[str, Any]) -> None:
     limits = schema["$defs"]["Limits"]["properties"]
     assert limits["corridor_m"]["description"].startswith("Half width of the corridor")
-    assert schema["$defs"]["Task"]["properties"]["declared_us"]["description"] == "Cost that lockstep charges the task."
+    assert schema["$defs"]["TaskRate"]["properties"]["declared_us"]["description"] == "Cost that lockstep charges the task."
     assert schema["$defs"]["PurePursuitParams"]["properties"]["turn_threshold_rad"]["description"]
     assert schema["$defs"]["Steering"]["description"].startswith("Steering actuator")
 

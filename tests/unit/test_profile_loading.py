@@ -82,7 +82,7 @@ def test_art_is_silent_about_nothing() -> None:
 
     assert missing(Vehicle, data["vehicle"], "vehicle") == []
     assert missing(Limits, data["limits"], "limits") == []
-    # Another plant's, sensors that the vehicle does not have, and a latency that is no part of it.
+    # Another plant's, sensors and a projection that the vehicle does not have, and a latency that is no part of it.
     others = [
         "sim.twin",
         "sim.heading.magnetometer",
@@ -90,6 +90,7 @@ def test_art_is_silent_about_nothing() -> None:
         "sim.wheel_encoders",
         "sim.steering_feedback",
         "sim.reference",
+        "sim.terrain.crs",
         "sim.latency",
     ]
     assert missing(schema.Sim, data["sim"], "sim") == others

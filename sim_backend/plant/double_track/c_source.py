@@ -42,7 +42,7 @@ typedef struct { Stepped after; Surface surface; double speed_limit_mps; double 
 int twin_advance(Block *block, double steer_rad, double throttle, double brake) {
   if (!isfinite(steer_rad + throttle + brake)) return REFUSED;
   Stepped after = step(&block->constants, &block->after.state, &block->surface, steer_rad, throttle, brake);
-  State s = after.state;
+  PlantState s = after.state;
   double speed = fabs(s.forward_mps) + fabs(s.lateral_mps) + fabs(s.yaw_rate_radps) + fabs(s.roll_rate_radps);
   if (!(speed < block->speed_limit_mps)) return DIVERGED;
   block->after = after;
@@ -50,7 +50,7 @@ int twin_advance(Block *block, double steer_rad, double throttle, double brake) 
 }
 long twin_run(Block *block, const double *commands, long count, long every, Stepped *rows) {
   for (long i = 0; i < count; i++, commands += 3) {
-    State before = block->after.state;
+    PlantState before = block->after.state;
     if (twin_advance(block, commands[0], commands[1], commands[2]) == DIVERGED) return i;
     if (i % every == 0) *rows++ = (Stepped){before, block->after.outputs};
   }

@@ -12,16 +12,15 @@ ORIGIN = "the profile"
 
 def written_profile(source: str, figures: Sequence[CalibratedNumber], text: str) -> str:
     """Return ``source`` with each number replaced, marked as calibrated with its standard deviation. Raises ProfileError."""
-    values = {figure.key: f"{figure.value:.7g}" for figure in figures}
-    comments = {figure.key: f"calibrated, sigma {figure.sigma:.2g}" for figure in figures}
-    return f"# Numbers marked calibrated: {text}\n" + with_values(source, values, comments)
+    shown = {figure.key: f"{figure.value:.7g}  # calibrated, sigma {figure.sigma:.2g}" for figure in figures}
+    return f"# Numbers marked calibrated: {text}\n" + with_values(source, shown)
 
 
-def with_values(source: str, values: Mapping[str, str], comments: Mapping[str, str] | None = None) -> str:
-    """Return the text of a profile with values, as TOML by dotted key, replaced or added.
+def with_values(source: str, values: Mapping[str, str]) -> str:
+    """Return the text of a profile with values by dotted key replaced or added.
 
-    ``comments`` take the place of those behind the values. Raises ProfileError if the text is no TOML, or if a table of a key is
-    something else in this profile.
+    A value is TOML; a comment behind it takes the place of the one in the text, where there is room. Raises ProfileError if the text
+    is no TOML, or if a table of a key is something else in this profile.
     """
     try:
         import tomlkit
@@ -33,12 +32,13 @@ def with_values(source: str, values: Mapping[str, str], comments: Mapping[str, s
     except (TOMLKitError, tomllib.TOMLDecodeError) as error:
         raise ProfileError([Problem("", f"not valid TOML: {error}")], ORIGIN) from None
     for key, text in values.items():
-        name = key.rpartition(".")[2]
-        _table(wanted, key, dict)[name] = tomllib.loads(f"value = {text}")["value"]
-        table, value = _table(document, key, tomlkit.table), tomlkit.value(text)
-        if comments and key in comments and not isinstance(table, tomlkit.items.InlineTable):
-            value.comment(comments[key])
-        elif isinstance(before := table.get(name), tomlkit.items.Item):
+        name, line = key.rpartition(".")[2], f"value = {text}\n"
+        _table(wanted, key, dict)[name] = tomllib.loads(line)["value"]
+        table, value = _table(document, key, tomlkit.table), tomlkit.parse(line).item("value")
+        before = table.get(name)
+        if isinstance(table, tomlkit.items.InlineTable):
+            value.trivia.comment_ws = value.trivia.comment = ""
+        elif not value.trivia.comment and isinstance(before, tomlkit.items.Item):
             value.trivia.comment_ws, value.trivia.comment = before.trivia.comment_ws, before.trivia.comment
         table[name] = value
     written = tomlkit.dumps(document)
