@@ -19,8 +19,8 @@ def written_profile(source: str, figures: Sequence[CalibratedNumber], text: str)
 def with_values(source: str, values: Mapping[str, str]) -> str:
     """Return the text of a profile with values by dotted key replaced or added.
 
-    A value is TOML; a comment behind it takes the place of the one in the text, where there is room. Raises ProfileError if the text
-    is no TOML, or if a table of a key is something else in this profile.
+    A value is TOML; a comment behind it takes the place of the one in the text, where there is room. Raises ProfileError if the
+    text is no TOML, or if a table of a key is something else in this profile.
     """
     try:
         import tomlkit
@@ -35,6 +35,7 @@ def with_values(source: str, values: Mapping[str, str]) -> str:
         name, line = key.rpartition(".")[2], f"value = {text}\n"
         _table(wanted, key, dict)[name] = tomllib.loads(line)["value"]
         table, value = _table(document, key, tomlkit.table), tomlkit.parse(line).item("value")
+        assert isinstance(value, tomlkit.items.Item)
         before = table.get(name)
         if isinstance(table, tomlkit.items.InlineTable):
             value.trivia.comment_ws = value.trivia.comment = ""
