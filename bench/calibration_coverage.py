@@ -22,7 +22,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.interface import Pose
+from sim_backend.plant.interface import StartPose
 from sim_backend.plant.registry import plant_class
 from sim_backend.plant.twin_file import load_twin
 from vehicled.offline.twin.calibration.calibrate import calibrate
@@ -128,7 +128,9 @@ def double_track(profile: Profile, chance: np.random.Generator) -> Drawn:
 def driven(drawn: Drawn, wheelbase_m: float, noise: tuple[float, float, float], chance: np.random.Generator) -> CalibrationRun:
     """Drive two figure-eights by pure pursuit with the true pose, and measure them."""
     course, sim = load_course("figure_eight"), drawn.sim
-    plant = plant_class(sim.plant)(sim, Pose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])), STEP_NS * 1e-9)
+    plant = plant_class(sim.plant)(
+        sim, StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])), STEP_NS * 1e-9
+    )
     actuators = Actuators(sim, 0, STEP_NS)
     commands, rows = list[tuple[float, float, float]](), list[tuple[float, ...]]()
     way_m, ahead, integral, spacing_m = 0.0, 0, 0.3, course.length_m / len(course.x_m)

@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.four_dof import FourDof
-from sim_backend.plant.interface import Motion, Pose, interpolate
+from sim_backend.plant.interface import Motion, StartPose, interpolate
 from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.imu import Imu
@@ -186,7 +186,7 @@ def stream(setup: Setup, seed: int) -> Stream:
     if setup.motor:
         sensors.append(MotorStatusSensor(MotorStatusModel(), actuators))
     yaw_rad = float(np.random.default_rng(seed).uniform(-pi, pi))
-    plant = FourDof(sim, Pose(0.0, 0.0, yaw_rad), STEP_NS * 1e-9)
+    plant = FourDof(sim, StartPose(0.0, 0.0, yaw_rad), STEP_NS * 1e-9)
     due = [START_NS + round(1e9 / sensor.rate_hz) for sensor in sensors]
     arrivals: list[tuple[int, int, Message]] = []
     truth: list[tuple[int, float, float, float, float]] = []
@@ -221,7 +221,7 @@ def stream(setup: Setup, seed: int) -> Stream:
 def _pushed(plant: FourDof, sim: Any, speed_mps: float) -> FourDof:
     """Return the same vehicle, pushed by hand at a speed."""
     at: Motion = plant.motion()
-    return FourDof(sim, Pose(at.x_m, at.y_m, at.yaw_rad), STEP_NS * 1e-9, speed_mps)
+    return FourDof(sim, StartPose(at.x_m, at.y_m, at.yaw_rad), STEP_NS * 1e-9, speed_mps)
 
 
 def _command(setup: Setup, profile: Profile, t_s: float, speed_mps: float, now_ns: int) -> ActuatorCommand:

@@ -17,7 +17,7 @@ import numpy as np
 
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.batch import batch_of
-from sim_backend.plant.interface import Pose
+from sim_backend.plant.interface import StartPose
 from sim_backend.plant.registry import plant_class
 from vehicled.profile.loading import load_profile
 
@@ -47,7 +47,7 @@ def rate(work: Callable[[], object], steps: int) -> float:
 def scalar_rate(profile: str, periods: int = 20) -> float:
     """Return the rate of one vehicle behind its actuators, as a run steps it."""
     sim = load_profile(profile).sim
-    plant, actuators, now_ns = plant_class(sim.plant)(sim, Pose(0.0, 0.0, 0.0), 1e-3), Actuators(sim, 0, 1_000_000), 0
+    plant, actuators, now_ns = plant_class(sim.plant)(sim, StartPose(0.0, 0.0, 0.0), 1e-3), Actuators(sim, 0, 1_000_000), 0
 
     def work() -> None:
         nonlocal now_ns

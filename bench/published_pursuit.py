@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.interface import Motion, Pose, VehicleLostError
+from sim_backend.plant.interface import Motion, StartPose, VehicleLostError
 from sim_backend.plant.registry import plant_class
 from sim_backend.plant.twin_file import load_twin
 from vehicled.core.messages import EstimatorStatus, StateEstimate
@@ -74,7 +74,7 @@ class SingleTrack:
 
     motor_speed_radps = 0.0
 
-    def __init__(self, pose: Pose, wheelbase_m: float, speed_mps: float, step_s: float) -> None:
+    def __init__(self, pose: StartPose, wheelbase_m: float, speed_mps: float, step_s: float) -> None:
         self._x_m, self._y_m, self._yaw_rad = pose
         self._wheelbase_m, self._speed_mps, self._step_s = wheelbase_m, speed_mps, step_s
         self._yaw_rate_radps = 0.0
@@ -110,7 +110,7 @@ def result_cm(profile: Profile, course: Course, factors: Factors, rate_hz: float
     sim = replace(profile.sim, twin=replace(profile.sim.twin, changes=changes))
     substeps = ceil(1000.0 / rate_hz)
     step_ns = round(1e9 / (rate_hz * substeps))
-    start = Pose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
+    start = StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
     actuators = Actuators(sim, 0, step_ns)
     plant = (
         plant_class(sim.plant)(sim, start, step_ns * 1e-9)

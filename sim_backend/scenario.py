@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from sim_backend.plant.interface import Motion, Plant, Pose
+from sim_backend.plant.interface import Motion, Plant, StartPose
 from vehicled.core.messages import OperatorAction, OperatorCommand
 from vehicled.profile.schema import Profile
 
@@ -28,9 +28,9 @@ def default_start(profile: Profile) -> Start:
     return "stand" if measured or not profile.alignment.allowed else "align"
 
 
-def pose_behind(pose: Pose, distance_m: float) -> Pose:
+def pose_behind(pose: StartPose, distance_m: float) -> StartPose:
     """Return the pose from which driving straight ahead leads to ``pose``."""
-    return Pose(pose.x_m - distance_m * cos(pose.yaw_rad), pose.y_m - distance_m * sin(pose.yaw_rad), pose.yaw_rad)
+    return StartPose(pose.x_m - distance_m * cos(pose.yaw_rad), pose.y_m - distance_m * sin(pose.yaw_rad), pose.yaw_rad)
 
 
 class AlignmentOperator:

@@ -15,7 +15,7 @@ from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.registry import emulator
 from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.interface import Motion, Plant, Pose, interpolate
+from sim_backend.plant.interface import Motion, Plant, StartPose, interpolate
 from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start, pose_behind
 from sim_backend.scene.reading import load_scene
@@ -119,7 +119,7 @@ class World:
         sim = profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
         self._grid_ns = start_ns
-        pose = Pose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
+        pose = StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
         self._start: Start = start or default_start(profile)
         if self._start == "align":
             pose = pose_behind(pose, profile.alignment.distance_m)

@@ -20,7 +20,7 @@ from msgspec import Struct
 from drivers.ublox.codec import encode, poll
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset, Items, key_name
 from drivers.ublox.layouts import Ack, Nak
-from drivers.ublox.settings import DISPENSABLE, Group, UbloxParams, baud_item
+from drivers.ublox.settings import DISPENSABLE, Group, Params, baud_item
 from vehicled.core.ports import NEVER_NS, Action, Send, SetBaud
 
 ANSWER_NS = 1_000_000_000
@@ -70,7 +70,7 @@ class _Request(Struct):
 class Configuration:
     """State machine that configures the receiver and verifies the result; :meth:`start` begins again."""
 
-    def __init__(self, params: UbloxParams, groups: Sequence[Group]) -> None:
+    def __init__(self, params: Params, groups: Sequence[Group]) -> None:
         self._params = params
         self._groups = tuple(groups)
         self._tx: list[Action] = []

@@ -11,7 +11,7 @@ from drivers.ublox.keys import CfgValget
 from drivers.ublox.layouts import Ack, MonVer, Nak
 from drivers.ublox.names import ubx_name
 from drivers.ublox.reception import Reception, ReceptionStats
-from drivers.ublox.settings import UbloxParams as _Params
+from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
 from drivers.ublox.watch import ORIGIN, event
 from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState

@@ -23,7 +23,7 @@ from drivers.ublox.layouts import (
     RxmRtcm,
 )
 from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Ths, Vtg, Zda
-from drivers.ublox.settings import UbloxParams
+from drivers.ublox.settings import Params
 from drivers.ublox.watch import ORIGIN, GapWatch, RtkWatch, event
 from vehicled.core.messages import GnssFix, Heading, HeadingKind, Message, Reaction
 from vehicled.core.wire.episodes import FaultEpisode, StateEpisodes
@@ -55,7 +55,7 @@ class Reception:
 
     def __init__(
         self,
-        params: UbloxParams,
+        params: Params,
         wanted: Iterable[type[Message]],
         figures: ReceptionStats,
         usage: MessageUsage,

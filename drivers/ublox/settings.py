@@ -18,7 +18,7 @@ _CONSTELLATIONS = {"gps": "GPS", "galileo": "GAL", "beidou": "BDS", "glonass": "
 Baud = Literal[9_600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600]
 
 
-class UbloxParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Parameters of the driver. Defaults fit a ZED-F9P rover on USB with all constellations."""
 
     rate_hz: Annotated[float, Meta(ge=0.1, le=25.0)] = 5.0
@@ -85,17 +85,17 @@ DISPENSABLE = frozenset(
 """Optional items, without which the driver works less exactly; their rejection is reported once, not as a fault."""
 
 
-def period_ms(params: UbloxParams) -> int:
+def period_ms(params: Params) -> int:
     """Return the time between epochs as configured in the receiver."""
     return max(1, round(1000.0 / params.rate_hz))
 
 
-def baud_item(params: UbloxParams) -> Items:
+def baud_item(params: Params) -> Items:
     """Return the item that sets the line rate of the port."""
     return ((KEYS[f"CFG-{params.port.upper()}-BAUDRATE"], params.baud or 0),)
 
 
-def groups(params: UbloxParams, messages: Sequence[type[Message]]) -> list[Group]:
+def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
     """Return all settings for the receiver's RAM, in the order of writing."""
     port = params.port.upper()
     ubx = params.protocol == "ubx"
@@ -162,7 +162,7 @@ def _constellations(wanted: Sequence[str]) -> Group:
     return _group("constellations", items, only_if_different=True)
 
 
-def _sentences(port: str, params: UbloxParams, messages: Sequence[type[Message]]) -> list[Group]:
+def _sentences(port: str, params: Params, messages: Sequence[type[Message]]) -> list[Group]:
     wanted = {"GGA": 1, "RMC": 1, "GST": 1, "VTG": 1, "THS": int(Heading in messages), "GSA": 0, "GSV": 0, "GLL": 0}
     return [
         _messages("sentences", port, {f"NMEA_ID_{name}": every for name, every in wanted.items()}),

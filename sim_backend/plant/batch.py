@@ -15,7 +15,7 @@ from msgspec import structs
 
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.double_track.plant import DoubleTrackPlant
-from sim_backend.plant.interface import Pose, VehicleLostError
+from sim_backend.plant.interface import StartPose, VehicleLostError
 from sim_backend.plant.registry import plant_class
 from sim_backend.plant.wiring import wiring
 from vehicled.core.arrays import Array
@@ -76,7 +76,7 @@ class BatchOfPlants:
         self._show(np.zeros((6, count)))
         self.lost: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
         self._now_ns = [0] * count
-        pristine = Pose(0.0, 0.0, 0.0)
+        pristine = StartPose(0.0, 0.0, 0.0)
         self._plants = [self._plant_class(sim, pristine, self._step_ns * 1e-9) for _ in range(count)]
         self._wired = wiring(sim)
         self._actuators = [Actuators(sim, 0, self._step_ns, self._wired) for _ in range(count)]
@@ -91,9 +91,9 @@ class BatchOfPlants:
         for row, *pose in zip(rows.tolist(), x_m.tolist(), y_m.tolist(), yaw_rad.tolist(), strict=True):
             plant = self._plants[row]
             if isinstance(plant, DoubleTrackPlant):
-                plant.reset(Pose(*pose), speeds[row])
+                plant.reset(StartPose(*pose), speeds[row])
             else:
-                self._plants[row] = self._plant_class(self._sim, Pose(*pose), self._step_ns * 1e-9)
+                self._plants[row] = self._plant_class(self._sim, StartPose(*pose), self._step_ns * 1e-9)
             self._actuators[row] = Actuators(self._sim, 0, self._step_ns, self._wired)
             self._now_ns[row] = 0
             self.lost[row] = False

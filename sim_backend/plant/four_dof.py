@@ -9,14 +9,14 @@ of the step, and the position follows the chord of that arc. The vehicle never r
 
 from math import cos, exp, expm1, sin, tan
 
-from sim_backend.plant.interface import Motion, Pose
+from sim_backend.plant.interface import Motion, StartPose
 from vehicled.profile.schema import Sim
 
 
 class FourDof:
     """See the module. Scalar floats on purpose: a step costs about a microsecond, an array operation alone that much."""
 
-    def __init__(self, sim: Sim, pose: Pose, step_s: float, speed_mps: float = 0.0) -> None:
+    def __init__(self, sim: Sim, pose: StartPose, step_s: float, speed_mps: float = 0.0) -> None:
         drive = sim.drive
         assert drive is not None, "the profile's own rules see to it"
         assert sim.wheelbase_m is not None, "the profile's own rules see to it"

@@ -9,7 +9,7 @@ class VehicleLostError(Exception):
     """The run cannot continue: the vehicle rolled over or its state diverged. The message is the reason of the run's end."""
 
 
-class Pose(NamedTuple):
+class StartPose(NamedTuple):
     """Start pose of the vehicle's reference point in ``map``, ENU."""
 
     x_m: float

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from importlib import import_module
 
-from sim_backend.plant.interface import Plant, Pose
+from sim_backend.plant.interface import Plant, StartPose
 from vehicled.profile import plugins
 from vehicled.profile.schema import Sim
 
@@ -24,19 +24,19 @@ class UnknownPlantError(LookupError):
         self.known = sorted(PLANTS)
 
 
-def plant_class(name: str) -> Callable[[Sim, Pose, float], Plant]:
+def plant_class(name: str) -> Callable[[Sim, StartPose, float], Plant]:
     """Import and return the plant registered as ``name``, or the plugin.
 
     Raises :class:`UnknownPlantError`, and :class:`vehicled.profile.plugins.PluginError` for a plugin.
     """
     if plugins.is_reference(name):
-        plugin: Callable[[Sim, Pose, float], Plant] = plugins.load("plant", name, CONTRACT, PLANTS).implementation
+        plugin: Callable[[Sim, StartPose, float], Plant] = plugins.load("plant", name, CONTRACT, PLANTS).implementation
         return plugin
     try:
         module, _, attribute = PLANTS[name].partition(":")
     except KeyError:
         raise UnknownPlantError(name) from None
-    found: Callable[[Sim, Pose, float], Plant] = getattr(import_module(module), attribute)
+    found: Callable[[Sim, StartPose, float], Plant] = getattr(import_module(module), attribute)
     return found
 
 
@@ -47,4 +47,4 @@ def prepare(sim: Sim) -> None:
     """
     # Rounded like the grid of the world, so that it is the same plant.
     step_s = round(sim.step_ms * 1e6) * 1e-9
-    plant_class(sim.plant)(sim, Pose(0.0, 0.0, 0.0), step_s).step(0.0, 0.0, 0.0)
+    plant_class(sim.plant)(sim, StartPose(0.0, 0.0, 0.0), step_s).step(0.0, 0.0, 0.0)

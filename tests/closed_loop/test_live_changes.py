@@ -34,7 +34,7 @@ from vehicled.offline.replay.journal import Journal
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.datum import Datum
-from vehicled.paths.shortest import PlanarPose, course_to
+from vehicled.paths.shortest import Pose, course_to
 from vehicled.paths.stored import to_bytes
 from vehicled.run.judge import Judge
 from vehicled.run.plan import Plan
@@ -84,10 +84,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return Drive(tmp_path_factory.mktemp("undisturbed"), [], duration_s=UNDISTURBED_S).done.result.digest
 
 
-def pose(machine: Machine) -> PlanarPose:
+def pose(machine: Machine) -> Pose:
     estimate = machine.estimate
     assert estimate is not None
-    return PlanarPose(estimate.x_m, estimate.y_m, estimate.yaw_rad)
+    return Pose(estimate.x_m, estimate.y_m, estimate.yaw_rad)
 
 
 def send(course: Course) -> Act:

@@ -8,7 +8,7 @@ from pynmeagps import NMEAMessage
 from pyubx2 import POLL, SET, UBXMessage, UBXReader
 
 from drivers.ublox.device import UbloxDevice
-from drivers.ublox.settings import UbloxParams
+from drivers.ublox.settings import Params
 from sim_backend.emulators.ublox import ublox
 from tests.emulator_bench import SECOND, START, Bench, table
 from tests.unit.test_emulator_ublox import fix, headings, samples
@@ -25,7 +25,7 @@ def read(data: bytes) -> list[Any]:
 
 def talk(*requests: UBXMessage, messages: tuple[str, ...] = ("GnssFix",), seconds: int = 3) -> list[Any]:
     """Return the receiver's answers to requests of pyubx2."""
-    bench = Bench(ublox("gnss", table("ublox", UbloxParams(), messages), 3, START))
+    bench = Bench(ublox("gnss", table("ublox", Params(), messages), 3, START))
     for request in requests:
         bench.send(request.serialize())
     sent = headings(20 * seconds) if messages == ("Heading",) else samples(10 * seconds)
@@ -38,7 +38,7 @@ def names(messages: list[Any]) -> list[str]:
 
 
 def test_the_stream_of_a_configured_receiver_is_read_whole() -> None:
-    params = UbloxParams(rate_hz=10.0, time_pulse=True)
+    params = Params(rate_hz=10.0, time_pulse=True)
     driver = UbloxDevice(params, [GnssFix, Heading], 10 * SECOND)
     bench = Bench(ublox("gnss", table("ublox", params, ("GnssFix", "Heading")), 3, START), driver)
     sent = samples(50)

@@ -23,7 +23,7 @@ from drivers.ublox.device import UbloxDevice
 from drivers.ublox.layouts import NavPvt
 from drivers.ublox.names import NAMES
 from drivers.ublox.nmea import Gga, Gns
-from drivers.ublox.settings import UbloxParams
+from drivers.ublox.settings import Params
 from tests.grid import sampled
 from vehicled.core.messages import CarrierSolution, Event, GnssFix, Message
 
@@ -291,7 +291,7 @@ def test_every_position_of_every_capture_is_one_fix(shared_data: Path, lost: flo
             continue  # what a program made of the capture beside it, with repetitions
         frames = [each for each in frames_of(file.read_bytes()) if chance.random() >= lost]
         for protocol in ("nmea", "ubx"):
-            receiver = UbloxDevice(UbloxParams(configure=False, protocol=protocol, silence_s=60.0), [GnssFix], 1)
+            receiver = UbloxDevice(Params(configure=False, protocol=protocol, silence_s=60.0), [GnssFix], 1)
             told: list[Message] = []
             epochs, now_ns = set(), 1_000_000_000
             for framed, frame in frames:
@@ -357,7 +357,7 @@ def walk_arrivals(folder: Path) -> list[tuple[int, bytes]]:
 @pytest.mark.parametrize("protocol", ["ubx", "nmea"])
 def test_a_walk_with_its_scattered_arrivals(shared_data: Path, protocol: Literal["ubx", "nmea"]) -> None:
     """Epochs 250 ms apart whose arrivals scatter by 11 ms; RTK fixed, float for a second, fixed, float to the end."""
-    receiver = UbloxDevice(UbloxParams(configure=False, protocol=protocol, latency_ms=24.0), [GnssFix], 1)
+    receiver = UbloxDevice(Params(configure=False, protocol=protocol, latency_ms=24.0), [GnssFix], 1)
     told: list[Message] = []
     for t_rx_ns, data in walk_arrivals(shared_data / "captures" / "gnss"):
         told += receiver.on_time(t_rx_ns)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.batch import FEW, BatchFourDof, BatchOfPlants, batch_of
-from sim_backend.plant.interface import Pose
+from sim_backend.plant.interface import StartPose
 from sim_backend.plant.registry import plant_class
 from tests.examples import examples
 from vehicled.profile.loading import load_profile
@@ -55,7 +55,7 @@ def changed(sim: Sim, changes: dict[str, float]) -> Sim:
 
 
 def scalar_states(sim: Sim, commands: list[tuple[float, float, float]]) -> list[list[float]]:
-    plant, actuators = plant_class(sim.plant)(sim, Pose(1.0, -2.0, 0.5), 1e-3), Actuators(sim, 0, MS)
+    plant, actuators = plant_class(sim.plant)(sim, StartPose(1.0, -2.0, 0.5), 1e-3), Actuators(sim, 0, MS)
     states, now_ns = [], 0
     for command in commands:
         actuators.command(now_ns, *command)

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from vehicled.paths.datum import LOT_17
 from vehicled.paths.errors import CourseError
-from vehicled.paths.shortest import NEAR_M, STEP_M, WIDER, PlanarPose, course_to, sampled, words
+from vehicled.paths.shortest import NEAR_M, STEP_M, WIDER, Pose, course_to, sampled, words
 
 coordinates = st.floats(-30.0, 30.0)
 headings = st.floats(-pi, pi)
-poses = st.builds(PlanarPose, coordinates, coordinates, headings)
+poses = st.builds(Pose, coordinates, coordinates, headings)
 
 
 @given(poses, poses, st.floats(0.3, 8.0))
-def test_every_word_ends_at_the_goal(start: PlanarPose, goal: PlanarPose, radius_m: float) -> None:
+def test_every_word_ends_at_the_goal(start: Pose, goal: Pose, radius_m: float) -> None:
     found = words(start, goal, radius_m)
     assert found
     for path in found:
@@ -26,7 +26,7 @@ def test_every_word_ends_at_the_goal(start: PlanarPose, goal: PlanarPose, radius
 
 
 @given(poses, poses, st.floats(0.3, 8.0))
-def test_the_shortest_is_bounded_by_theory(start: PlanarPose, goal: PlanarPose, radius_m: float) -> None:
+def test_the_shortest_is_bounded_by_theory(start: Pose, goal: Pose, radius_m: float) -> None:
     length_m = radius_m * sum(length for _, length in words(start, goal, radius_m)[0])
     away_m = hypot(goal.x_m - start.x_m, goal.y_m - start.y_m)
     # Two circles and the line between them always suffice.
@@ -34,13 +34,13 @@ def test_the_shortest_is_bounded_by_theory(start: PlanarPose, goal: PlanarPose, 
 
 
 @given(poses, st.floats(1.0, 40.0))
-def test_straight_ahead_is_a_straight_line(start: PlanarPose, ahead_m: float) -> None:
-    goal = PlanarPose(start.x_m + ahead_m * cos(start.yaw_rad), start.y_m + ahead_m * sin(start.yaw_rad), start.yaw_rad)
+def test_straight_ahead_is_a_straight_line(start: Pose, ahead_m: float) -> None:
+    goal = Pose(start.x_m + ahead_m * cos(start.yaw_rad), start.y_m + ahead_m * sin(start.yaw_rad), start.yaw_rad)
     assert sum(length for _, length in words(start, goal, 1.0)[0]) == pytest.approx(ahead_m, rel=1e-6, abs=1e-5)
 
 
 @given(poses, poses, st.floats(0.4, 3.0), st.booleans())
-def test_a_course_to_a_goal_begins_here_and_ends_there(start: PlanarPose, goal: PlanarPose, radius_m: float, turned: bool) -> None:
+def test_a_course_to_a_goal_begins_here_and_ends_there(start: Pose, goal: Pose, radius_m: float, turned: bool) -> None:
     assume(hypot(goal.x_m - start.x_m, goal.y_m - start.y_m) >= NEAR_M)
     yaw = goal.yaw_rad if turned else None
     course = course_to(start, goal.x_m, goal.y_m, yaw, radius_m=radius_m, speed_mps=1.0, datum=LOT_17, refused=lambda course: "")
@@ -58,7 +58,7 @@ def test_a_course_to_a_goal_begins_here_and_ends_there(start: PlanarPose, goal: 
 )
 def test_goals_that_are_none_are_refused(x_m: float, y_m: float, said: str) -> None:
     with pytest.raises(CourseError, match=said):
-        course_to(PlanarPose(0.0, 0.0, 0.0), x_m, y_m, None, radius_m=1.0, speed_mps=1.0, datum=LOT_17, refused=lambda course: "")
+        course_to(Pose(0.0, 0.0, 0.0), x_m, y_m, None, radius_m=1.0, speed_mps=1.0, datum=LOT_17, refused=lambda course: "")
 
 
 def test_a_path_that_is_refused_makes_room_for_the_next() -> None:
@@ -68,12 +68,12 @@ def test_a_path_that_is_refused_makes_room_for_the_next() -> None:
         seen.append(course.length_m)  # type: ignore[attr-defined]
         return "through the pond" if len(seen) < 4 else ""
 
-    course_to(PlanarPose(0.0, 0.0, 0.0), 5.0, 2.0, 1.0, radius_m=1.0, speed_mps=1.0, datum=LOT_17, refused=refused)
+    course_to(Pose(0.0, 0.0, 0.0), 5.0, 2.0, 1.0, radius_m=1.0, speed_mps=1.0, datum=LOT_17, refused=refused)
     assert len(seen) == 4
     assert seen == sorted(seen)
     with pytest.raises(CourseError, match=r"no path leads to .* through the pond"):
         course_to(
-            PlanarPose(0.0, 0.0, 0.0),
+            Pose(0.0, 0.0, 0.0),
             5.0,
             2.0,
             None,

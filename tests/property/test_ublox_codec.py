@@ -17,7 +17,7 @@ from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.layouts import MonRf, MonVer, NavEoe, NavPvt, NavRelposned, RfBlock
 from drivers.ublox.names import IDS
 from drivers.ublox.nmea import Avr, Gga, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg
-from drivers.ublox.settings import UbloxParams
+from drivers.ublox.settings import Params
 from drivers.ublox.ubx import _FIXED
 from vehicled.core.messages import Corrections, GnssFix, Heading, Message, PortState
 
@@ -157,7 +157,7 @@ def test_any_chunking_of_a_recording_tells_the_same(sizes: list[int]):
     data = GOLDEN.read_bytes() + b"".join(stream_of(3))
 
     def run(cuts: list[int]) -> list[Message]:
-        receiver = UbloxDevice(UbloxParams(), [GnssFix, Heading, Corrections], 1)
+        receiver = UbloxDevice(Params(), [GnssFix, Heading, Corrections], 1)
         told: list[Message] = []
         at = number = 0
         while at < len(data):
@@ -200,7 +200,7 @@ def test_a_corrupt_length_does_not_swallow_its_neighbours(random: Random):
 def test_hostile_bytes_raise_nothing_and_fill_nothing(seed: int):
     """Sound frames with absurd contents, mutated frames and noise, through the whole device."""
     random = Random(seed)
-    receiver = UbloxDevice(UbloxParams(protocol=random.choice(["ubx", "nmea"])), [GnssFix, Heading, Corrections], 1)
+    receiver = UbloxDevice(Params(protocol=random.choice(["ubx", "nmea"])), [GnssFix, Heading, Corrections], 1)
     if random.random() < 0.5:
         receiver.on_port(PortState.OPENED, "", 0)
     now = 0
@@ -239,7 +239,7 @@ bodies = st.tuples(
 
 @given(st.lists(bodies, max_size=10))
 def test_sentences_with_absurd_fields_raise_nothing(lines: list[tuple[str, list[str]]]):
-    receiver = UbloxDevice(UbloxParams(protocol="nmea"), [GnssFix, Heading], 1)
+    receiver = UbloxDevice(Params(protocol="nmea"), [GnssFix, Heading], 1)
     sent = 0
     for name, words in lines:
         body = ",".join([name, *words]).replace("$", "").replace("*", "").encode()
@@ -259,7 +259,7 @@ def test_a_million_random_and_mutated_bytes(shared_data: Path):
         for name in ("gnss/gpsd__ublox-zed-f9r.log", "gnss/gpsd__ublox-zed-f9p-hp.log", "rtcm/gpsd__rtcm3.2.log")
     )
     done = 0
-    receivers = [UbloxDevice(UbloxParams(protocol=protocol), [GnssFix, Heading, Corrections], 1) for protocol in ("ubx", "nmea")]
+    receivers = [UbloxDevice(Params(protocol=protocol), [GnssFix, Heading, Corrections], 1) for protocol in ("ubx", "nmea")]
     while done < 1_000_000:
         start = random.randrange(len(pool) - 3_000)
         chunk = bytearray(pool[start : start + random.randrange(1, 3_000)])

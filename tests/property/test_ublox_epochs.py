@@ -11,7 +11,7 @@ from drivers.ublox.codec import encode
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.layouts import NavCov, NavDop, NavEoe, NavHpposllh, NavPvt
 from drivers.ublox.nmea import Gga, Gst, Rmc, Vtg, Zda
-from drivers.ublox.settings import UbloxParams
+from drivers.ublox.settings import Params
 from tests.examples import examples
 from vehicled.core.messages import GnssFix, Message
 
@@ -62,7 +62,7 @@ def test_as_many_fixes_as_positions(data: st.DataObject, protocol: Any, period_m
                 wire.append((at_ms, encode(messages[kind])))
                 if kind == anchor:
                     positions.add(number)
-    receiver = UbloxDevice(UbloxParams(configure=False, protocol=protocol), [GnssFix], 1)
+    receiver = UbloxDevice(Params(configure=False, protocol=protocol), [GnssFix], 1)
     told: list[Message] = []
     for at_ms, frame in sorted(wire, key=lambda each: each[0]):
         now_ns = S + at_ms * MS
@@ -80,7 +80,7 @@ def test_as_many_fixes_as_positions(data: st.DataObject, protocol: Any, period_m
 def test_a_loss_delays_no_other_epoch(protocol: Any, lost: str) -> None:
     """Each fix leaves with the last message of its own epoch, but for the epoch with the loss, which the timeout ends."""
     make = nmea_epoch if protocol == "nmea" else ubx_epoch
-    receiver = UbloxDevice(UbloxParams(configure=False, protocol=protocol, epoch_timeout_ms=40.0), [GnssFix], 1)
+    receiver = UbloxDevice(Params(configure=False, protocol=protocol, epoch_timeout_ms=40.0), [GnssFix], 1)
     lateness_ms = []
     for number in range(EPOCHS):
         for place, (kind, message) in enumerate(make(number, 200).items()):

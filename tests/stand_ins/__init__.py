@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.four_dof import FourDof
-from sim_backend.plant.interface import Pose
+from sim_backend.plant.interface import StartPose
 from tests.recordings_bench import write
 from tests.stand_ins import published_runs, walk
 from vehicled.core.wire.crc import crc24q
@@ -106,7 +106,7 @@ class _Drive:
 
     def __init__(self, gain_rad: float) -> None:
         sim = _truth(gain_rad)
-        self._actuators, self._plant = Actuators(sim, 0, STEP_NS), FourDof(sim, Pose(0.0, 0.0, 0.0), 1e-3)
+        self._actuators, self._plant = Actuators(sim, 0, STEP_NS), FourDof(sim, StartPose(0.0, 0.0, 0.0), 1e-3)
         self._now_ns = 0
 
     def run(self, throttle: float, steering: float, every_ms: int, until_ms: int) -> list[tuple[float, float, float, float, float]]:

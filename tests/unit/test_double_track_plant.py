@@ -12,7 +12,7 @@ from sim_backend.plant.double_track.constants import constants
 from sim_backend.plant.double_track.ground import flat_surface, surface
 from sim_backend.plant.double_track.model import rest
 from sim_backend.plant.double_track.plant import DoubleTrackPlant
-from sim_backend.plant.interface import Pose
+from sim_backend.plant.interface import StartPose
 from sim_backend.plant.twin_file import load_twin
 from sim_backend.profile_check import resolved_profile
 from vehicled.cli import main
@@ -39,7 +39,7 @@ def test_the_twin_of_a_run_reports_the_rear_axle_on_its_slope(tmp_path: Path, sl
     sim = replace(sim, plant="double_track", twin=TwinVehicle(vehicle="art_lfdm"), steering=None, drive=None, wheelbase_m=None)
     axis = np.arange(-20.0, 21.0)
     sim = on_heights(sim, tmp_path, slope_x * axis + slope_y * axis[::-1, None], 1.0)
-    plant = DoubleTrackPlant(sim, Pose(3.0, -1.0, radians(90.0)), 1e-3)
+    plant = DoubleTrackPlant(sim, StartPose(3.0, -1.0, radians(90.0)), 1e-3)
     standing = plant.motion()
     # East is to its right.
     assert standing.pitch_rad == pytest.approx(-atan(slope_y), abs=1e-6)
@@ -64,7 +64,7 @@ def test_rough_ground_turns_the_body_as_fast_at_any_step(tmp_path: Path) -> None
     sim = on_heights(load_profile("hmmwv").sim, tmp_path, rough, 0.5)
     largest = []
     for step_s in (1e-3, 2.5e-4):
-        plant, found = DoubleTrackPlant(sim, Pose(-20.0, 0.0, 0.0), step_s), 0.0
+        plant, found = DoubleTrackPlant(sim, StartPose(-20.0, 0.0, 0.0), step_s), 0.0
         for _ in range(round(4.0 / step_s)):
             plant.step(0.6, 0.0, 0.0)
             found = max(found, abs(plant.motion().pitch_acceleration_radps2))

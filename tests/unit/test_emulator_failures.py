@@ -11,7 +11,7 @@ from drivers.imu.n100 import N100Device, N100Params
 from drivers.msglink.codec import MsglinkDecoder, encode
 from drivers.pwm_board.device import PwmBoard, PwmParams
 from drivers.ublox.device import UbloxDevice
-from drivers.ublox.settings import UbloxParams
+from drivers.ublox.settings import Params
 from sim_backend.__main__ import _main
 from sim_backend.emulators.failing import FULL_SCALE_MPS2, FailingEmulator
 from sim_backend.emulators.failures import KINDS, Failure, FailureError, parse_failure
@@ -42,7 +42,7 @@ EARTH_M = 6_371_000.0
 
 def gnss(*texts: str, seconds: int = 20) -> Bench:
     """A receiver that fails, over so many seconds from the start."""
-    params = UbloxParams(rate_hz=10.0, port="uart1", baud=460_800)
+    params = Params(rate_hz=10.0, port="uart1", baud=460_800)
     device = table("ublox", params, ("GnssFix",))
     failing = FailingEmulator(ublox("gnss", device, 3, START), [parse_failure(each) for each in texts], ("GnssFix",), 3, START)
     found = Bench(failing, UbloxDevice(params, [GnssFix], 10 * SECOND))
@@ -145,7 +145,7 @@ def test_a_receiver_has_failures_of_its_own() -> None:
 
 def test_without_a_failure_the_wrapper_changes_nothing() -> None:
     later = gnss("gnss:off@100+1", seconds=6)
-    params = UbloxParams(rate_hz=10.0, port="uart1", baud=460_800)
+    params = Params(rate_hz=10.0, port="uart1", baud=460_800)
     plain = Bench(ublox("gnss", table("ublox", params, ("GnssFix",)), 3, START), UbloxDevice(params, [GnssFix], 10 * SECOND))
     plain.run(START + 6 * SECOND, ublox_bench.samples(60))
     assert later.arrivals == plain.arrivals

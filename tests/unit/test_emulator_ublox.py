@@ -11,7 +11,7 @@ from drivers.ublox.codec import decode, encode, poll
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.layouts import Ack, MonRf, Nak, NavPvt, NavRelposned, RxmRtcm, TimTp
-from drivers.ublox.settings import UbloxParams
+from drivers.ublox.settings import Params
 from sim_backend.emulators.line import SerialLine
 from sim_backend.emulators.ublox import UbloxReceiver, ublox
 from tests.emulator_bench import MS, SECOND, START, Bench, table
@@ -56,7 +56,7 @@ def headings(count: int, period_ns: int = 50 * MS, **changes: Any) -> list[tuple
     return found
 
 
-def bench(params: UbloxParams, messages: tuple[str, ...] = ("GnssFix",), port: str = "", seed: int = 3) -> Bench:
+def bench(params: Params, messages: tuple[str, ...] = ("GnssFix",), port: str = "", seed: int = 3) -> Bench:
     known: dict[str, type[Message]] = {"GnssFix": GnssFix, "Heading": Heading, "Corrections": Corrections}
     kinds = [known[name] for name in messages]
     driver = UbloxDevice(params, kinds, 10 * SECOND)
@@ -69,8 +69,8 @@ def receiver(found: Bench) -> UbloxReceiver:
     return found.emulator.device
 
 
-def alone(params: UbloxParams | None = None, messages: tuple[str, ...] = ("GnssFix",)) -> Bench:
-    return Bench(ublox("gnss", table("ublox", params or UbloxParams(), messages), 3, START))
+def alone(params: Params | None = None, messages: tuple[str, ...] = ("GnssFix",)) -> Bench:
+    return Bench(ublox("gnss", table("ublox", params or Params(), messages), 3, START))
 
 
 def words(found: Bench) -> list[Any]:
@@ -154,12 +154,12 @@ def test_a_receiver_that_was_told_not_to_listen_to_ubx_is_deaf() -> None:
 @pytest.mark.parametrize(
     "params",
     [
-        UbloxParams(rate_hz=10.0),
-        UbloxParams(rate_hz=10.0, port="uart1", baud=460_800),
-        UbloxParams(rate_hz=10.0, port="uart2", baud=38_400),
+        Params(rate_hz=10.0),
+        Params(rate_hz=10.0, port="uart1", baud=460_800),
+        Params(rate_hz=10.0, port="uart2", baud=38_400),
     ],
 )
-def test_positions_come_through_as_they_were(params: UbloxParams) -> None:
+def test_positions_come_through_as_they_were(params: Params) -> None:
     found = bench(params)
     sent = samples(100)
     found.run(START + 10 * SECOND, sent)
@@ -186,7 +186,7 @@ def test_positions_come_through_as_they_were(params: UbloxParams) -> None:
 
 def test_the_time_of_validity_is_found_to_a_few_milliseconds() -> None:
     # The simulated latency has jitter; its least is what the profile has to name.
-    found = bench(UbloxParams(rate_hz=10.0, latency_ms=50.0, port="uart1", baud=460_800))
+    found = bench(Params(rate_hz=10.0, latency_ms=50.0, port="uart1", baud=460_800))
     late = [50, 71, 55, 93, 50, 62]
     sent = [(one.t_ns + late[k % 6] * MS, one) for k, (_, one) in enumerate(samples(150))]
     found.run(START + 16 * SECOND, sent)
@@ -198,7 +198,7 @@ def test_the_time_of_validity_is_found_to_a_few_milliseconds() -> None:
 
 @pytest.mark.parametrize(("rate_hz", "period_ms"), [(10.0, 100), (5.0, 200), (2.0, 500)])
 def test_the_rate_is_that_of_the_configuration(rate_hz: float, period_ms: int) -> None:
-    found = bench(UbloxParams(rate_hz=rate_hz))
+    found = bench(Params(rate_hz=rate_hz))
     found.run(START + 10 * SECOND, samples(100))
     stamps = [one.utc_ns // MS for one in found.of(GnssFix)][3:]
     assert {b - a for a, b in pairwise(stamps)} == {period_ms}
@@ -206,7 +206,7 @@ def test_the_rate_is_that_of_the_configuration(rate_hz: float, period_ms: int) -
 
 
 def test_a_receiver_that_lost_its_configuration_is_set_up_again() -> None:
-    found = bench(UbloxParams(rate_hz=10.0, port="uart1", baud=460_800))
+    found = bench(Params(rate_hz=10.0, port="uart1", baud=460_800))
     sent = samples(300)
     found.run(START + 5 * SECOND, sent[:49])
     assert isinstance(found.emulator, SerialLine)
@@ -220,7 +220,7 @@ def test_a_receiver_that_lost_its_configuration_is_set_up_again() -> None:
 
 
 def test_nmea_only() -> None:
-    found = bench(UbloxParams(rate_hz=5.0, protocol="nmea", port="uart1", baud=115_200))
+    found = bench(Params(rate_hz=5.0, protocol="nmea", port="uart1", baud=115_200))
     sent = samples(100)
     found.run(START + 10 * SECOND, sent)
     got = found.of(GnssFix)
@@ -236,7 +236,7 @@ def test_nmea_only() -> None:
 
 
 def test_the_heading_of_a_moving_base() -> None:
-    found = bench(UbloxParams(rate_hz=10.0, baseline_m=0.4, baseline_yaw_rad=pi / 2, latency_ms=5.0), ("Heading",))
+    found = bench(Params(rate_hz=10.0, baseline_m=0.4, baseline_yaw_rad=pi / 2, latency_ms=5.0), ("Heading",))
     sent = headings(200)
     found.run(START + 10 * SECOND, sent)
     got = found.of(Heading)
@@ -253,7 +253,7 @@ def test_the_heading_of_a_moving_base() -> None:
 
 
 def test_a_heading_that_is_not_valid_is_reported_as_such() -> None:
-    found = bench(UbloxParams(rate_hz=10.0), ("Heading",))
+    found = bench(Params(rate_hz=10.0), ("Heading",))
     found.run(START + 3 * SECOND, headings(50))
     valid = len(found.of(Heading))
     lost = [(t_ns + 3 * SECOND, one) for t_ns, one in headings(50, yaw_rad=nan)]
@@ -265,7 +265,7 @@ def test_a_heading_that_is_not_valid_is_reported_as_such() -> None:
 
 
 def test_position_and_heading_of_one_epoch_on_one_port() -> None:
-    found = bench(UbloxParams(rate_hz=10.0), ("GnssFix", "Heading"))
+    found = bench(Params(rate_hz=10.0), ("GnssFix", "Heading"))
     found.run(START + 5 * SECOND, [*samples(50), *headings(100)])
     fixes, yaws = found.of(GnssFix), found.of(Heading)
     assert abs(len(fixes) - len(yaws)) <= 1
@@ -273,7 +273,7 @@ def test_position_and_heading_of_one_epoch_on_one_port() -> None:
 
 
 def test_without_a_fix_nothing_is_made_up() -> None:
-    found = bench(UbloxParams(rate_hz=10.0))
+    found = bench(Params(rate_hz=10.0))
     blind = [(START + k * 100 * MS + LATENCY, GnssFix(START + k * 100 * MS, 0, nan, nan, nan)) for k in range(1, 50)]
     found.run(START + 5 * SECOND, blind)
     got = found.of(GnssFix)
@@ -286,7 +286,7 @@ def test_without_a_fix_nothing_is_made_up() -> None:
 
 
 def test_corrections_reach_the_receiver_and_it_says_so() -> None:
-    found = bench(UbloxParams(rate_hz=10.0), ("GnssFix", "Corrections"))
+    found = bench(Params(rate_hz=10.0), ("GnssFix", "Corrections"))
     payload = (1077 << 12 | 0x123).to_bytes(3, "big") + bytes(40)
     covered = b"\xd3" + len(payload).to_bytes(2, "big") + payload
     frame = covered + crc24q(covered).to_bytes(3, "big")
@@ -301,7 +301,7 @@ def test_corrections_reach_the_receiver_and_it_says_so() -> None:
 
 
 def test_jamming_and_spoofing_on_command() -> None:
-    found = bench(UbloxParams(rate_hz=10.0))
+    found = bench(Params(rate_hz=10.0))
     found.run(START + 3 * SECOND, samples(30))
     assert isinstance(found.emulator, SerialLine)
     found.emulator.inject("jamming", 3.0, True, found.now_ns)
@@ -311,7 +311,7 @@ def test_jamming_and_spoofing_on_command() -> None:
 
 
 def test_the_second_is_rounded_as_the_receiver_rounds_it() -> None:
-    found = bench(UbloxParams(rate_hz=10.0))
+    found = bench(Params(rate_hz=10.0))
     found.run(START + 3 * SECOND, samples(30, utc_ns=UTC - 4 * MS))
     # Four milliseconds before the full second the second is the full one, and the fraction negative.
     edge = [message for message in words(found) if isinstance(message, NavPvt) and message.nano_ns < 0]
@@ -320,7 +320,7 @@ def test_the_second_is_rounded_as_the_receiver_rounds_it() -> None:
 
 
 def test_announcements_of_the_pulse() -> None:
-    found = bench(UbloxParams(rate_hz=10.0, time_pulse=True))
+    found = bench(Params(rate_hz=10.0, time_pulse=True))
     found.run(START + 5 * SECOND, samples(50))
     pulses = [message for message in words(found) if isinstance(message, TimTp)]
     assert len(pulses) in (4, 5)
@@ -328,14 +328,14 @@ def test_announcements_of_the_pulse() -> None:
 
 
 def test_a_line_that_is_too_slow_loses_frames_and_the_driver_says_so() -> None:
-    found = bench(UbloxParams(rate_hz=10.0, port="uart1", baud=9_600))
+    found = bench(Params(rate_hz=10.0, port="uart1", baud=9_600))
     found.run(START + 20 * SECOND, samples(200))
     assert "epochs_missing" in found.told()
 
 
 def test_the_same_seed_gives_the_same_bytes_at_the_same_times() -> None:
     def once(seed: int) -> list[tuple[int, bytes]]:
-        found = bench(UbloxParams(rate_hz=10.0, port="uart1", baud=460_800), seed=seed)
+        found = bench(Params(rate_hz=10.0, port="uart1", baud=460_800), seed=seed)
         found.run(START + 5 * SECOND, samples(50))
         return found.arrivals
 
@@ -344,7 +344,7 @@ def test_the_same_seed_gives_the_same_bytes_at_the_same_times() -> None:
 
 
 def test_course_and_accuracies_are_those_of_the_receiver() -> None:
-    found = bench(UbloxParams(rate_hz=10.0))
+    found = bench(Params(rate_hz=10.0))
     found.run(START + 2 * SECOND, samples(20))
     pvt = [message for message in words(found) if isinstance(message, NavPvt)][-1]
     assert pvt.course_deg_e5 * 1e-5 == pytest.approx(degrees(pi / 2 + 0.4636476), abs=1e-4)

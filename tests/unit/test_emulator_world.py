@@ -14,7 +14,7 @@ from drivers.ublox.codec import decode
 from drivers.ublox.codec import encode as encode_ubx
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.keys import CfgValset
-from drivers.ublox.settings import UbloxParams
+from drivers.ublox.settings import Params
 from sim_backend.emulators.failures import Failure, FailureError
 from sim_backend.emulators.registry import UnknownEmulatorError, check_emulators
 from sim_backend.world import Arrival, World, port_names
@@ -37,8 +37,8 @@ def profile() -> Profile:
     """ART with the devices that the vehicle has."""
     art = load_profile("art")
     wired: dict[str, Choice] = {
-        "gnss": choice("ublox", UbloxParams(rate_hz=10.0)),
-        "heading": choice("ublox", UbloxParams(rate_hz=20.0)),
+        "gnss": choice("ublox", Params(rate_hz=10.0)),
+        "heading": choice("ublox", Params(rate_hz=20.0)),
         "imu": choice("n100", N100Params(rate_hz=400.0)),
         "drive": choice("pwm_board", PwmParams()),
     }
@@ -139,7 +139,7 @@ def test_the_drivers_understand_it(profile: Profile, course: Course) -> None:
 
 
 def test_the_line_rate_reaches_the_device(profile: Profile, course: Course) -> None:
-    uart = replace(profile.devices["gnss"], driver=choice("ublox", UbloxParams(port="uart1", baud=115_200)))
+    uart = replace(profile.devices["gnss"], driver=choice("ublox", Params(port="uart1", baud=115_200)))
     wired = replace(profile, devices={**profile.devices, "gnss": uart})
     world = World(wired, course, 1, START, wires=True)
     port = port_names(wired).index("gnss")
@@ -169,6 +169,6 @@ def test_a_world_refuses_failures_that_cannot_be(profile: Profile, course: Cours
 
 
 def test_a_driver_without_an_emulator_is_refused(profile: Profile) -> None:
-    unknown = replace(profile.devices["gnss"], driver=choice("abacus", UbloxParams()))
+    unknown = replace(profile.devices["gnss"], driver=choice("abacus", Params()))
     with pytest.raises(UnknownEmulatorError, match="abacus"):
         check_emulators(replace(profile, devices={"gnss": unknown}))

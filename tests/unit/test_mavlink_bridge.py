@@ -33,7 +33,7 @@ from vehicled.live.bridges.mavlink.telemetry import TELEMETRY
 from vehicled.live.bridges.mavlink.units import chunks, degrees_e7, heading_cdeg, heading_rad, integer
 from vehicled.live.bridges.mavlink.view import RunState
 from vehicled.paths.datum import LOT_17, Datum
-from vehicled.paths.shortest import PlanarPose
+from vehicled.paths.shortest import Pose
 from vehicled.paths.stored import from_bytes
 
 CONFIG = MavlinkConfig(
@@ -993,7 +993,7 @@ def test_a_course_begins_at_the_vehicle_and_passes_every_waypoint(places: list[t
     assume(all(abs(a[0] - b[0]) + abs(a[1] - b[1]) > 3.0 for a, b in zip([(0.0, 0.0), *places], places, strict=False)))
     found = [Waypoint(x, y, 1.0, k + 1) for k, (x, y) in enumerate(places)]
     try:
-        course, arcs_m = course_through(PlanarPose(0.0, 0.0, yaw_rad), found, turn_radius_m=1.0, datum=LOT_17, name="mission")
+        course, arcs_m = course_through(Pose(0.0, 0.0, yaw_rad), found, turn_radius_m=1.0, datum=LOT_17, name="mission")
     except MissionError:
         # A line that doubles back on itself cannot be driven.
         assume(False)
@@ -1006,7 +1006,7 @@ def test_a_course_begins_at_the_vehicle_and_passes_every_waypoint(places: list[t
 
 def test_long_legs_are_driven_straight_and_longer_ones_refused() -> None:
     places = [Waypoint(10.0, 0.0, 1.0, 1), Waypoint(10.0, 730.0, 0.5, 2, 4.0), Waypoint(400.0, 730.0, 2.0, 3)]
-    course, arcs_m = course_through(PlanarPose(0.0, 0.0, 0.0), places, turn_radius_m=1.0, datum=LOT_17, name="mission")
+    course, arcs_m = course_through(Pose(0.0, 0.0, 0.0), places, turn_radius_m=1.0, datum=LOT_17, name="mission")
     straight = (course.y_m > 20.0) & (course.y_m < 700.0)
     assert abs(course.x_m[straight] - 10.0).max() < 0.05
     assert set(course.speed_mps[straight]) == {0.5}
@@ -1014,7 +1014,7 @@ def test_long_legs_are_driven_straight_and_longer_ones_refused() -> None:
     assert course.speed_mps[-1] == 2.0
     with pytest.raises(MissionError, match=r"item 4: 11\.0 km from the place before"):
         course_through(
-            PlanarPose(0.0, 0.0, 0.0), [*places, Waypoint(400.0, 11_730.0, 1.0, 4)], turn_radius_m=1.0, datum=LOT_17, name="mission"
+            Pose(0.0, 0.0, 0.0), [*places, Waypoint(400.0, 11_730.0, 1.0, 4)], turn_radius_m=1.0, datum=LOT_17, name="mission"
         )
 
 

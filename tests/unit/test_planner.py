@@ -25,7 +25,7 @@ from vehicled.daemon.live_changes import ChangeError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.datum import Datum
-from vehicled.paths.shortest import PlanarPose
+from vehicled.paths.shortest import Pose
 from vehicled.paths.stored import from_bytes, to_bytes
 from vehicled.paths.waits import Wait
 from vehicled.profile.loading import load_profile
@@ -74,7 +74,7 @@ async def planning() -> AsyncIterator[tuple[PlanningProcess, Log]]:
 
 
 def goal(x_m: float, y_m: float) -> Goal:
-    return Goal(start=PlanarPose(0.0, 0.0, 0.0), x_m=x_m, y_m=y_m, yaw_rad=None, speed_mps=1.0, name="goto")
+    return Goal(start=Pose(0.0, 0.0, 0.0), x_m=x_m, y_m=y_m, yaw_rad=None, speed_mps=1.0, name="goto")
 
 
 def asker(origin: str = "me", program: int = 1) -> Asker:

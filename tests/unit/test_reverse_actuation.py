@@ -12,7 +12,7 @@ from drivers.pwm_board.device import PwmBoard, PwmParams
 from sim_backend.emulators.pwm_board import pwm_board
 from sim_backend.plant.actuators import Actuators, Supply
 from sim_backend.plant.four_dof import FourDof
-from sim_backend.plant.interface import Pose
+from sim_backend.plant.interface import StartPose
 from tests import vesc_bench
 from tests.emulator_bench import MS, SECOND, START, Bench, table
 from tests.vehicles import make_drive, make_vehicle
@@ -131,7 +131,7 @@ def _twin(actuators: Actuators, plant: FourDof, seconds: float, throttle: float,
 
 
 def test_the_twin_drives_backward_and_its_tail_leads() -> None:
-    actuators, plant = Actuators(SIM, 0, 1_000_000), FourDof(SIM, Pose(0.0, 0.0, 0.0), 1e-3)
+    actuators, plant = Actuators(SIM, 0, 1_000_000), FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-3)
     _twin(actuators, plant, 8.0, -0.4, 0.0, 0.5, 0)
     motion = plant.motion()
     assert motion.speed_mps == pytest.approx(-DRIVE.top_reverse_speed_mps * 0.7, rel=0.35)
@@ -147,7 +147,7 @@ def test_the_twin_drives_backward_and_its_tail_leads() -> None:
 
 
 def test_the_brake_stops_a_twin_that_rolls_backward_and_holds_it() -> None:
-    actuators, plant = Actuators(SIM, 0, 1_000_000), FourDof(SIM, Pose(0.0, 0.0, 0.0), 1e-3)
+    actuators, plant = Actuators(SIM, 0, 1_000_000), FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-3)
     t_ns = _twin(actuators, plant, 3.0, -0.5, 0.0, 0.0, 0)
     speed, x = plant.motion().speed_mps, plant.motion().x_m
     t_ns = _twin(actuators, plant, 2.0, 0.0, 1.0, 0.0, t_ns)
@@ -161,7 +161,7 @@ def test_the_brake_stops_a_twin_that_rolls_backward_and_holds_it() -> None:
 
 @given(st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(0, 1)), min_size=1, max_size=8))
 def test_the_twin_backward_is_the_twin_forward_mirrored(phases: list[tuple[float, float]]) -> None:
-    ahead, astern = FourDof(SIM, Pose(0.0, 0.0, 0.0), 1e-2), FourDof(SIM, Pose(0.0, 0.0, 0.0), 1e-2)
+    ahead, astern = FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-2), FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-2)
     for throttle, brake in phases:
         for _ in range(20):
             ahead.step(throttle, brake, 0.0)
@@ -172,7 +172,7 @@ def test_the_twin_backward_is_the_twin_forward_mirrored(phases: list[tuple[float
 
 def test_a_twin_without_reverse_ignores_a_throttle_below_zero() -> None:
     sim = msgspec.structs.replace(SIM, drive=FORWARD_ONLY.drive)
-    actuators, plant = Actuators(sim, 0, 1_000_000), FourDof(sim, Pose(0.0, 0.0, 0.0), 1e-3)
+    actuators, plant = Actuators(sim, 0, 1_000_000), FourDof(sim, StartPose(0.0, 0.0, 0.0), 1e-3)
     _twin(actuators, plant, 1.0, -1.0, 0.0, 0.0, 0)
     assert plant.motion().x_m == 0.0
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from sim_backend.plant.actuators import HORIZON_NS, Actuators, Supply
 from sim_backend.plant.four_dof import FourDof
-from sim_backend.plant.interface import Plant, Pose
+from sim_backend.plant.interface import Plant, StartPose
 from sim_backend.plant.registry import PLANTS, UnknownPlantError, plant_class
 from tests.vehicles import make_drive
 from vehicled.core.vehicle import Drive
@@ -19,7 +19,7 @@ START = 1_000_000_000
 DRIVE = make_drive(brake_deceleration_mps2=3.0)
 STEERING = TwinSteering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4)
 SIM = Sim(wheelbase_m=0.5, steering=STEERING, drive=DRIVE)
-REST = Pose(0.0, 0.0, 0.0)
+REST = StartPose(0.0, 0.0, 0.0)
 
 
 def sim(**steering: float) -> Sim:
@@ -64,7 +64,7 @@ def test_speed_is_exact_at_any_step(step_s: float):
 
 @pytest.mark.parametrize("wheel_rad", [0.335, 0.05, -0.2])
 def test_turn_radius_is_wheelbase_over_tangent(wheel_rad: float):
-    plant = FourDof(SIM, Pose(3.0, -2.0, 0.7), 1e-3)
+    plant = FourDof(SIM, StartPose(3.0, -2.0, 0.7), 1e-3)
     plant.step(0.0, 0.0, wheel_rad)
     radius = 0.5 / tan(wheel_rad)
     centre = 3.0 - radius * sin(0.7), -2.0 + radius * cos(0.7)
@@ -79,7 +79,7 @@ def test_turn_radius_is_wheelbase_over_tangent(wheel_rad: float):
 
 
 def test_a_straight_line_is_straight():
-    plant = FourDof(SIM, Pose(0.0, 0.0, pi / 6), 1e-3)
+    plant = FourDof(SIM, StartPose(0.0, 0.0, pi / 6), 1e-3)
     run(plant, 5.0, 1.0)
     motion = plant.motion()
     assert motion.yaw_rad == pi / 6
@@ -328,7 +328,7 @@ def test_plants_are_found_by_name():
     twin = replace(SIM, plant="double_track", twin=TwinVehicle(vehicle="art_lfdm"), steering=None, drive=None, wheelbase_m=None)
     assert sorted(PLANTS) == ["double_track", "four_dof"]
     for name, sim in (("four_dof", SIM), ("double_track", twin)):
-        plant = plant_class(name)(sim, Pose(1.0, 2.0, 0.5), 1e-3)
+        plant = plant_class(name)(sim, StartPose(1.0, 2.0, 0.5), 1e-3)
         motion = plant.motion()
         assert (motion.x_m, motion.y_m, motion.yaw_rad, motion.speed_mps) == pytest.approx((1.0, 2.0, 0.5, 0.0))
     with pytest.raises(UnknownPlantError, match=r'sim\.plant "foo" is not known; use one of double_track, four_dof'):

@@ -13,7 +13,7 @@ from drivers.ublox.device import UbloxDevice
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.layouts import Ack, MonVer, Nak, NavEoe, NavPvt
 from drivers.ublox.names import IDS
-from drivers.ublox.settings import UbloxParams, groups
+from drivers.ublox.settings import Params, groups
 from vehicled.core.messages import Event, Fault, GnssFix, Heading, Message, PortState
 from vehicled.core.ports import NEVER_NS, Reopen, Send, SetBaud
 
@@ -151,11 +151,11 @@ class Bench:
 
 
 def bench(receiver: Receiver, host_baud: int | None = None, **params: Any) -> Bench:
-    return Bench(UbloxDevice(UbloxParams(**params), [GnssFix, Heading], 50_000_000), receiver, host_baud)
+    return Bench(UbloxDevice(Params(**params), [GnssFix, Heading], 50_000_000), receiver, host_baud)
 
 
 def wanted(**params: Any) -> dict[int, int]:
-    return {key: value for group in groups(UbloxParams(**params), [GnssFix, Heading]) for key, value in group.items}
+    return {key: value for group in groups(Params(**params), [GnssFix, Heading]) for key, value in group.items}
 
 
 def test_everything_is_written_to_ram_and_reads_back():

@@ -28,7 +28,7 @@ from drivers.ublox.layouts import (
 )
 from drivers.ublox.names import IDS
 from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
-from drivers.ublox.settings import UbloxParams
+from drivers.ublox.settings import Params
 from vehicled.core.messages import (
     CarrierSolution,
     Corrections,
@@ -76,7 +76,7 @@ def relposned(itow_ms: int = 515_695_000, **changes: Any) -> NavRelposned:
 
 
 def device(*messages: type[Message], **params: Any) -> UbloxDevice:
-    return UbloxDevice(UbloxParams(**params), messages or (GnssFix, Heading), 50 * MS)
+    return UbloxDevice(Params(**params), messages or (GnssFix, Heading), 50 * MS)
 
 
 def fed(receiver: UbloxDevice, *wire: Any, at_ns: int = S) -> list[Message]:

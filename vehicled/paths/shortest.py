@@ -22,7 +22,7 @@ HEADINGS = 36
 """Number of headings tried for a goal without one."""
 
 
-class PlanarPose(NamedTuple):
+class Pose(NamedTuple):
     """Place and heading in the map frame, m, m, rad."""
 
     x_m: float
@@ -34,7 +34,7 @@ Segments = tuple[tuple[float, float], ...]
 """Curvature (in 1/radius: -1, 0 or 1) and length (in radii) of each segment."""
 
 
-def words(start: PlanarPose, goal: PlanarPose, radius_m: float) -> list[Segments]:
+def words(start: Pose, goal: Pose, radius_m: float) -> list[Segments]:
     """Return the paths of the six words of Dubins that exist, the shortest first; formulas of Shkel and Lumelsky (2001)."""
     dx, dy = (goal.x_m - start.x_m) / radius_m, (goal.y_m - start.y_m) / radius_m
     d, theta = hypot(dx, dy), atan2(dy, dx)
@@ -64,7 +64,7 @@ def words(start: PlanarPose, goal: PlanarPose, radius_m: float) -> list[Segments
     return sorted(found, key=lambda path: sum(length for _, length in path))
 
 
-def sampled(start: PlanarPose, path: Segments, radius_m: float) -> list[PlanarPose]:
+def sampled(start: Pose, path: Segments, radius_m: float) -> list[Pose]:
     """Return poses along a path, at most ``STEP_M`` apart, both ends included."""
     x, y, yaw = start
     poses = [start]
@@ -79,23 +79,23 @@ def sampled(start: PlanarPose, path: Segments, radius_m: float) -> list[PlanarPo
                 x += radius_m * curvature * (sin(turned) - sin(yaw))
                 y -= radius_m * curvature * (cos(turned) - cos(yaw))
                 yaw = turned
-            poses.append(PlanarPose(x, y, yaw))
+            poses.append(Pose(x, y, yaw))
     return poses
 
 
-def paths_to(start: PlanarPose, x_m: float, y_m: float, yaw_rad: float | None, radius_m: float) -> Iterator[list[PlanarPose]]:
+def paths_to(start: Pose, x_m: float, y_m: float, yaw_rad: float | None, radius_m: float) -> Iterator[list[Pose]]:
     """Yield the paths to a goal, the shortest first. Without a heading it is tried from every direction."""
     if yaw_rad is not None:
         headings = [yaw_rad]
     else:
         headings = [k * tau / HEADINGS for k in range(HEADINGS)] + [atan2(y_m - start.y_m, x_m - start.x_m)]
-    found = [path for heading in headings for path in words(start, PlanarPose(x_m, y_m, heading), radius_m)]
+    found = [path for heading in headings for path in words(start, Pose(x_m, y_m, heading), radius_m)]
     for path in sorted(found, key=lambda path: sum(length for _, length in path)):
         yield sampled(start, path, radius_m)
 
 
 def course_to(
-    start: PlanarPose, x_m: float, y_m: float, yaw_rad: float | None, *, radius_m: float, speed_mps: float, datum: Datum,
+    start: Pose, x_m: float, y_m: float, yaw_rad: float | None, *, radius_m: float, speed_mps: float, datum: Datum,
     refused: Callable[[Course], str], name: str = "goto", most_m: float = MAX_AWAY_M,
 ) -> Course:  # fmt: skip
     """Return the shortest course to a goal in the map frame that is not refused.

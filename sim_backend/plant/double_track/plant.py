@@ -4,7 +4,7 @@ from math import atan2, cos, degrees, hypot, sin
 
 from sim_backend.plant.double_track.ground import FLAT, Ground
 from sim_backend.plant.double_track.native_model import double_track
-from sim_backend.plant.interface import Motion, Pose, VehicleLostError
+from sim_backend.plant.interface import Motion, StartPose, VehicleLostError
 from sim_backend.plant.twin_file import load_twin
 from sim_backend.terrain.reading import load_terrain
 from vehicled.profile.schema import Sim
@@ -13,7 +13,7 @@ from vehicled.profile.schema import Sim
 class DoubleTrackPlant:
     """Vehicle of ``[sim.twin]`` on the ground of ``[sim.terrain]``. See :class:`sim_backend.plant.interface.Plant`."""
 
-    def __init__(self, sim: Sim, pose: Pose, step_s: float) -> None:
+    def __init__(self, sim: Sim, pose: StartPose, step_s: float) -> None:
         """Raises ProfileError for an unusable twin file, and :class:`sim_backend.plant.double_track.checks.ParameterError` for a
         vehicle that is unstable at this step.
         """
@@ -29,7 +29,7 @@ class DoubleTrackPlant:
         self._reference_m = 0.5 * (constants.front.arm_m + constants.rear.arm_m) if constants.sides else constants.rear.arm_m
         self.reset(pose)
 
-    def reset(self, pose: Pose, speed_mps: float = 0.0) -> None:
+    def reset(self, pose: StartPose, speed_mps: float = 0.0) -> None:
         """Place the vehicle anew, rolling straight ahead without slip."""
         self._vehicle.reset(
             pose.x_m - self._reference_m * cos(pose.yaw_rad), pose.y_m - self._reference_m * sin(pose.yaw_rad), pose.yaw_rad,

@@ -28,7 +28,7 @@ from vehicled.daemon.machine import Machine
 from vehicled.live.control_socket.protocol import GotoRequest, ReturnRequest
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
-from vehicled.paths.shortest import PlanarPose
+from vehicled.paths.shortest import Pose
 from vehicled.paths.stored import to_bytes
 from vehicled.runtime.planner.frames import Goal
 from vehicled.safety.margins import RuleState, standings
@@ -132,7 +132,7 @@ class Console:
             raise ChangeError("the estimator has no position: ask again when it has one")
         x_m, y_m, yaw_rad = self._place(request)
         return Goal(
-            start=PlanarPose(estimate.x_m, estimate.y_m, estimate.yaw_rad),
+            start=Pose(estimate.x_m, estimate.y_m, estimate.yaw_rad),
             x_m=x_m,
             y_m=y_m,
             yaw_rad=yaw_rad,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.four_dof import FourDof
-from sim_backend.plant.interface import Pose
+from sim_backend.plant.interface import StartPose
 from vehicled.daemon.app import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.public_data import data_folder
@@ -49,7 +49,7 @@ class FourDofTwin:
     """Simulated actuators and 4-DOF plant with an identified response and a constant supply voltage."""
 
     def __init__(self, sim: Sim, x_m: float, y_m: float, yaw_rad: float) -> None:
-        self._plant = FourDof(sim, Pose(x_m, y_m, yaw_rad), STEP_NS * 1e-9)
+        self._plant = FourDof(sim, StartPose(x_m, y_m, yaw_rad), STEP_NS * 1e-9)
         self._actuators = Actuators(sim, 0, STEP_NS)
         self._now_ns = 0
 

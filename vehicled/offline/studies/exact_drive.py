@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.interface import Motion, Pose, VehicleLostError
+from sim_backend.plant.interface import Motion, StartPose, VehicleLostError
 from sim_backend.plant.registry import plant_class
 from vehicled.control.interface import Controller
 from vehicled.core.messages import EstimatorStatus, StateEstimate
@@ -87,7 +87,7 @@ def drive(
     substeps = max(1, round(1.0 / (rate_hz * wanted_s)), -int(-1.0 / (rate_hz * LONGEST_STEP_S)))
     step_ns = round(1e9 / (rate_hz * substeps))
     steering = profile.vehicle.steering
-    start = Pose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
+    start = StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
     plant, actuators = plant_class(profile.sim.plant)(profile.sim, start, step_ns * 1e-9), Actuators(profile.sim, 0, step_ns)
     judge = PathTracker(course)
     from_m = course.markings.from_m

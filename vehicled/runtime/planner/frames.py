@@ -15,7 +15,7 @@ from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
-from vehicled.paths.shortest import PlanarPose
+from vehicled.paths.shortest import Pose
 from vehicled.paths.stored import ARRAYS, CourseHead, columns_of, head_of
 from vehicled.safety.fence import Fence, Polygon
 
@@ -62,7 +62,7 @@ class Opening(Struct, frozen=True, kw_only=True):
 class Goal(Struct, frozen=True, kw_only=True):
     """Request for the shortest path to a place in the map frame."""
 
-    start: PlanarPose
+    start: Pose
     x_m: float
     y_m: float
     yaw_rad: float | None

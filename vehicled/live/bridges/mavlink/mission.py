@@ -14,7 +14,7 @@ from vehicled.paths.course import MAX_LENGTH_M, Course, course_from_waypoints
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.mission import LOCAL_NED, Flaw, ItemError, Mission, MissionItem, MissionStage, unset
-from vehicled.paths.shortest import MAX_AWAY_M, NEAR_M, WIDER, PlanarPose, paths_to
+from vehicled.paths.shortest import MAX_AWAY_M, NEAR_M, WIDER, Pose, paths_to
 
 PASS_M = 0.2
 """Distance by which a pass may be farther from a waypoint than the nearest one, m."""
@@ -148,7 +148,7 @@ class MissionCourse(NamedTuple):
 
 
 def mission_course(
-    items: Sequence[Item], start: PlanarPose, home: tuple[float, float] | None, datum: Datum, *, usual_speed_mps: float,
+    items: Sequence[Item], start: Pose, home: tuple[float, float] | None, datum: Datum, *, usual_speed_mps: float,
     turn_radius_m: float,
 ) -> MissionCourse:  # fmt: skip
     """Return the course from the vehicle's pose through a mission. Raises :class:`MissionError`."""
@@ -161,7 +161,7 @@ def mission_course(
 
 
 def course_through(
-    start: PlanarPose, places: Sequence[Waypoint], *, turn_radius_m: float, datum: Datum, name: str, first_wait_s: float = 0.0
+    start: Pose, places: Sequence[Waypoint], *, turn_radius_m: float, datum: Datum, name: str, first_wait_s: float = 0.0
 ) -> tuple[Course, list[float]]:
     """Return the course from the vehicle's pose through all places, and the arc length of each, m. Raises :class:`MissionError`.
 
@@ -200,7 +200,7 @@ def course_through(
     return course, _arcs_m(course, places)
 
 
-def _check_legs(start: PlanarPose, places: Sequence[Waypoint]) -> None:
+def _check_legs(start: Pose, places: Sequence[Waypoint]) -> None:
     """Refuse a way that is too long before anything is planned."""
     x_m, y_m, way_m = start.x_m, start.y_m, 0.0
     for place in places:

@@ -10,7 +10,7 @@ from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from vehicled.paths.course_file import far_side
 from vehicled.paths.datum import Datum
-from vehicled.paths.shortest import MAX_AWAY_M, PlanarPose
+from vehicled.paths.shortest import MAX_AWAY_M, Pose
 
 LOCAL_FRAMES = {
     mav.MAV_FRAME_LOCAL_NED: "metres north and east of the map's origin",
@@ -61,7 +61,7 @@ def global_place(datum: Datum, latitude_deg: float, longitude_deg: float) -> Pla
     return on_map(x_m, y_m)
 
 
-def local_place(frame: int, pose: PlanarPose | None, x: float, y: float) -> Place:
+def local_place(frame: int, pose: Pose | None, x: float, y: float) -> Place:
     """Return the place of coordinates in one of ``LOCAL_FRAMES``, for a vehicle at ``pose``. Raises :class:`PlaceError`."""
     if frame not in LOCAL_FRAMES:
         raise PlaceError(f"{frame_name(frame)} is not followed: use LOCAL_NED, LOCAL_OFFSET_NED or BODY_FRD")

@@ -7,7 +7,7 @@ from vehicled.core.messages import CourseKind, Message, Mode, Reaction, StateEst
 from vehicled.live.bridges.mavlink.config import MavlinkConfig
 from vehicled.live.bridges.mavlink.modes import RoverMode
 from vehicled.paths.datum import Datum
-from vehicled.paths.shortest import PlanarPose
+from vehicled.paths.shortest import Pose
 
 M = TypeVar("M", bound=Message)
 
@@ -62,12 +62,12 @@ class RunView:
         return self._newest.get(kind)  # type: ignore[return-value]
 
     @property
-    def pose(self) -> PlanarPose | None:
+    def pose(self) -> Pose | None:
         """Estimated pose in the map frame; None while it is unknown."""
         estimate = self.newest(StateEstimate)
         if estimate is None or not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad):
             return None
-        return PlanarPose(estimate.x_m, estimate.y_m, estimate.yaw_rad)
+        return Pose(estimate.x_m, estimate.y_m, estimate.yaw_rad)
 
     @property
     def boot_ms(self) -> int:

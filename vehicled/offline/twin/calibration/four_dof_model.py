@@ -7,7 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from sim_backend.plant.four_dof import FourDof
-from sim_backend.plant.interface import Pose
+from sim_backend.plant.interface import StartPose
 from vehicled.core.arrays import Array
 from vehicled.offline.twin.calibration import shaping
 from vehicled.offline.twin.calibration.quantity import CalibratedNumber, Group, Needs, Quantity, Values
@@ -144,7 +144,7 @@ def _kinematic(piece: RunSegment, wheelbase_m: float, wheel: Array, rows_s: Arra
 
 def _driven(sim: Sim, piece: RunSegment, step_s: float, commands: tuple[Array, Array, Array]) -> tuple[Array, ...]:
     x, y, yaw, speed_mps = piece.start
-    plant = FourDof(sim, Pose(x, y, yaw), step_s, speed_mps)
+    plant = FourDof(sim, StartPose(x, y, yaw), step_s, speed_mps)
     out = np.empty((len(commands[0]), 4))
     for k, (throttle, brake, wheel) in enumerate(zip(*(column.tolist() for column in commands), strict=True)):
         motion = plant.motion()
