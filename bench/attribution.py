@@ -272,7 +272,7 @@ def disturb(kind: str, seconds: float, done: list[Injection], cpu: int | None) -
 
 
 def hog(
-    seconds: float, cpu: int | None, fifo: bool, first: bool, over: Flag, told: "multiprocessing.Queue[list[Injection]]"
+    seconds: float, cpu: int | None, fifo: bool, first: bool, over: Flag, attributed: "multiprocessing.Queue[list[Injection]]"
 ) -> None:
     """Take a processor each second; the body of a process of its own."""
     schedule = Schedule(2, seconds)
@@ -287,10 +287,10 @@ def hog(
         with noted(done, "hog"):
             burn(HOG_S)
     if first:
-        told.put(done)
+        attributed.put(done)
 
 
-def stop(seconds: float, over: Flag, told: "multiprocessing.Queue[list[Injection]]") -> None:
+def stop(seconds: float, over: Flag, attributed: "multiprocessing.Queue[list[Injection]]") -> None:
     """Stop the daemon and let it go on each second; the body of a process of its own."""
     schedule, daemon = Schedule(3, seconds), os.getppid()
     done: list[Injection] = []
@@ -301,7 +301,7 @@ def stop(seconds: float, over: Flag, told: "multiprocessing.Queue[list[Injection
             os.kill(daemon, signal.SIGSTOP)
             time.sleep(BLOCK_S)
             os.kill(daemon, signal.SIGCONT)
-    told.put(done)
+    attributed.put(done)
 
 
 def may_be_realtime() -> bool:
@@ -326,13 +326,13 @@ def drive(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> list
         realtime.setup = lambda request=None: set_up(request or realtime.RealtimeRequest(fifo_priority=None))
     done: list[Injection] = []
     over = multiprocessing.Event()
-    told: multiprocessing.Queue[list[Injection]] = multiprocessing.Queue()
+    attributed: multiprocessing.Queue[list[Injection]] = multiprocessing.Queue()
     others: list[multiprocessing.Process] = []
     if "hog" in kinds:
         number = 1 if fifo else HOGS_OF_ORDINARY_CLASS
-        others = [multiprocessing.Process(target=hog, args=(seconds, cpu, fifo, k == 0, over, told)) for k in range(number)]
+        others = [multiprocessing.Process(target=hog, args=(seconds, cpu, fifo, k == 0, over, attributed)) for k in range(number)]
     if "stop" in kinds:
-        others.append(multiprocessing.Process(target=stop, args=(seconds, over, told)))
+        others.append(multiprocessing.Process(target=stop, args=(seconds, over, attributed)))
     for process in others:
         process.start()
     for kind in kinds:
@@ -357,7 +357,7 @@ def drive(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> list
     main([*words, "--log", folder, "--quiet"])
     over.set()
     for _ in {"hog", "stop"} & {*kinds}:
-        done += told.get()
+        done += attributed.get()
     for process in others:
         process.join()
     return done
@@ -380,7 +380,7 @@ class Verdict(Struct, frozen=True):
     otherwise: dict[str, int]
     outside: dict[str, int]
     """Causes of all other misses."""
-    told: dict[str, int]
+    attributed: dict[str, int]
     """Causes of all misses by ``vehicled log timing``."""
     log: str
 
@@ -416,10 +416,10 @@ def judge(scenario: str, log_path: str, injections: list[Injection]) -> Verdict:
                 named += 1
             else:
                 otherwise[f"{tasks[tick.task]}: {word}"] += 1
-    told: Counter[str] = Counter()
+    attributed: Counter[str] = Counter()
     for task in timing(log_path).tasks:
-        told.update({cause: round(share * task.misses) for cause, share in task.causes.items()})
-    causes = dict(otherwise), dict(outside), dict(told)
+        attributed.update({cause: round(share * task.misses) for cause, share in task.causes.items()})
+    causes = dict(otherwise), dict(outside), dict(attributed)
     return Verdict(scenario, len(injections), misses, unknown, overlapping, named, *causes, log_path)
 
 
@@ -447,7 +447,7 @@ def to_text(verdict: Verdict) -> str:
         f"{'ok' if verdict.good else 'NOT OK'}  {verdict.scenario}: {verdict.injections} injections, {verdict.misses} misses; "
         f"{verdict.named} of {verdict.overlapping} that overlap name it, unknown {verdict.unknown}\n"
         f"    overlapping, said otherwise: {counts(verdict.otherwise)}\n    elsewhere: {counts(verdict.outside)}\n"
-        f"    vehicled log timing: {counts(verdict.told)}\n    {verdict.log}"
+        f"    vehicled log timing: {counts(verdict.attributed)}\n    {verdict.log}"
     )
 
 

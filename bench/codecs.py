@@ -3,13 +3,13 @@
     python bench/codecs.py [--rounds 7] [--json]
 
 CPU time of this thread; ours and the reference in turns within one run, medians over the rounds. Ours gets pieces of 512 bytes, as
-a port hands them over, the reference all bytes at once. Both must find the same number of messages; what each does for it differs:
+a port delivers them, the reference all bytes at once. Both must find the same number of messages; what each does for it differs:
 
-* NAV-PVT, NAV-PVT without bit fields: framing, check sum and every field, against pyubx2 as it comes and told to leave bit fields
+* NAV-PVT, NAV-PVT without bit fields: framing, check sum and every field, against pyubx2 as it comes and set to leave bit fields
   alone, which is its fastest; ours gives bit fields as integers with properties
 * mixed, mixed framing: UBX, NMEA and RTCM3 on one port, the capture of a ZED-F9R beside the project (left out where it is absent).
   First with fields, against pyubx2, which has fields of every message where ours has those that the driver uses; then the framing
-  alone, against pyubx2 told not to parse. That believes every length and verifies no check sum, ours verifies all
+  alone, against pyubx2 set not to parse. That believes every length and verifies no check sum, ours verifies all
 * N100, VESC STATUS, ImuSample: no other parser in Python is known; the reference is the floor, one bare ``struct.unpack`` (or
   msgpack's decoding) per message at places known beforehand: no search for frames, no check sum, no message made (but msgpack's)
 
@@ -280,19 +280,19 @@ class FullLine:
         gnss = UbloxDevice(UbloxDevice.Params(configure=False, rate_hz=EPOCH_HZ), (GnssFix,), 50 * MS)
         for device in (imu, gnss):
             device.on_port(PortState.OPENED, "", START_NS)
-        told: list[Message] = []
+        messages: list[Message] = []
         begin = time.thread_time_ns()
         for slot, data in enumerate(self._imu):
-            told += imu.on_rx(data, START_NS + (slot + 1) * MS)
+            messages += imu.on_rx(data, START_NS + (slot + 1) * MS)
         for slot, data in self._gnss:
-            told += gnss.on_rx(data, START_NS + (slot + 1) * MS)
+            messages += gnss.on_rx(data, START_NS + (slot + 1) * MS)
         spent_ns = time.thread_time_ns() - begin
-        self._check(told)
+        self._check(messages)
         return spent_ns / (LINE_S * 1e9)
 
-    def _check(self, told: Sequence[Message]) -> None:
+    def _check(self, messages: Sequence[Message]) -> None:
         for kind, expected in ((ImuSample, self.samples), (Heading, self.samples), (GnssFix, self.epochs)):
-            count = sum(isinstance(message, kind) for message in told)
+            count = sum(isinstance(message, kind) for message in messages)
             if count != expected:
                 raise SystemExit(f"the full line should give {expected} {kind.__name__}, but gave {count}")
 

@@ -82,7 +82,7 @@ RECEIVERS: dict[str, dict[str, Any]] = {
     "rtk_half_declared": {"declared": 0.5},
     "rtk_double_declared": {"declared": 2.0},
 }
-"""Receivers by name: keys of `[sim.gnss]`, and `declared`, by which the accuracy that is told differs from the true one."""
+"""Receivers by name: keys of `[sim.gnss]`, and `declared`, the factor between the reported accuracy and the true one."""
 
 ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {
     "ekf4": ("ekf4", {}),

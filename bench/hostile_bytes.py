@@ -2,7 +2,7 @@
 
     python bench/hostile_bytes.py [--bytes 1000000] [--opcodes 1024] [--driver NAME] [--json]
 
-The bytes arrive in pieces, as a port hands them over. Each figure is that of the dearest of the hostile streams of
+The bytes arrive in pieces, as a port delivers them. Each figure is that of the dearest of the hostile streams of
 ``tests/hostile_bytes.py``: repeated syncs, syncs with the longest length, nested heads, checksums that nearly fit, valid data in
 between, flipped bits, prefixes, noise, text. Operations are instructions of the interpreter, counted over ``--opcodes`` bytes, the
 same on every machine. The time is CPU time of this thread over ``--bytes`` in pieces of 1024, the least of two rounds, of the three

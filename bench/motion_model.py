@@ -3,7 +3,7 @@
     python bench/motion_model.py [--seeds 2] [--plot gain.png] [--json FILE]
 
 Each vehicle drives once in simulation, on a twin that is not the model of any estimator. The fixes of that drive are simulated
-again with white noise, and with first-order Gauss-Markov noise of 20 s, from 1 mm to 1 m; the estimators are told the true size of
+again with white noise, and with first-order Gauss-Markov noise of 20 s, from 1 mm to 1 m; the estimators know the true size of
 the noise. The vehicle that they believe has steering and drive that are off by 10 %, as recorded vehicles were from campaign to
 campaign. The gain is the root mean square error of the fixes over that of the estimate. Where it is below 1 the motion model only
 adds noise.

@@ -109,7 +109,7 @@ def _steering(scores: Sequence[Score], path: str) -> list[Verdict]:
     ]
 
 
-def _tell(progress: Progress, text: str) -> None:
+def _show(progress: Progress, text: str) -> None:
     if progress.due():
         progress.show(text)
 
@@ -134,7 +134,7 @@ def main() -> int:
         progress = Progress()
         try:
             found = chosen(arguments.data, task)
-            scores = [score for _, _, score in run_all(found, task, partial(_tell, progress))]
+            scores = [score for _, _, score in run_all(found, task, partial(_show, progress))]
         except RecordingError as error:
             print(f"skipped: {error}; vehicled data fetch lot17_rtk_gps_2023 mocap_ekf_mpc_2023 path_following_2024")
             return 0

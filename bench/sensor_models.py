@@ -5,7 +5,7 @@
 Each recorded run is simulated again with every model. All but that sensor stays as recorded. ``fitted``, ``gauss, fitted`` and
 ``walk, fitted`` have the numbers that ``vehicled sensors fit`` finds in the other half of the runs, so that no run is judged by a
 model that saw it. The judges are ``ekf4``, ``planar`` and the filter of robot_localization with the parameter file of docs/gap.md.
-Distances are VEPD of E and S, and that of the error of the position. The last lines tell how far the orders of the published models
+Distances are VEPD of E and S, and that of the error of the position. The last lines show how far the orders of the published models
 agree between sets, manoeuvres and judges (Kendall's tau). Recordings that are not there are named, and left out; without any the
 status is 0.
 """

@@ -42,7 +42,7 @@ def own_inherited_state() -> None:
     """Give the programs that tests start the same state, whether nohup, a background job, cron or a terminal started the tests.
 
     Ignored signals and the signal mask are inherited, through every child. A handler is not: this process goes on ignoring what it
-    was told to ignore, and its children begin with the default. A closed descriptor 0 would become the next file that is opened.
+    was set to ignore, and its children begin with the default. A closed descriptor 0 would become the next file that is opened.
     """
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD):
         if signal.getsignal(number) is signal.SIG_IGN:

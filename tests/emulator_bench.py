@@ -41,7 +41,7 @@ class Bench:
         self._count = 0
 
     def run(self, until_ns: int, samples: Iterable[tuple[int, Message]] = ()) -> None:
-        """Run up to ``until_ns``, with ``(ready_ns, message)`` of the sensor, each handed over when it is valid."""
+        """Run up to ``until_ns``, with ``(ready_ns, message)`` of the sensor, each delivered when it is valid."""
         waiting = sorted(samples, key=lambda sample: getattr(sample[1], "t_ns", sample[0]), reverse=True)
         while True:
             sample_ns = getattr(waiting[-1][1], "t_ns", 0) if waiting else until_ns + 1
@@ -91,7 +91,7 @@ class Bench:
         """Return the driver's messages of one type."""
         return [message for message in self.messages if type(message) is kind]
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         """Return names of events and faults, in order."""
         return [m.name if isinstance(m, Event) else m.code for m in self.messages if isinstance(m, Event | Fault)]
 

@@ -65,7 +65,7 @@ class Drill:
     def __init__(self, truth: Truth, identifier: SingleTrackIdentifier, seed: int = 1) -> None:
         self.truth = truth
         self.identifier = identifier
-        self.told: list[Identification] = []
+        self.results: list[Identification] = []
         self.driven = Driven([], [], [], [])
         self._random = np.random.default_rng(seed)
         self._now_ns = 1_000_000_000
@@ -90,7 +90,7 @@ class Drill:
     @property
     def known(self) -> Identification:
         """Newest answer of the identifier."""
-        return self.told[-1]
+        return self.results[-1]
 
     def _step(self, steering: float, throttle: float, noise: float) -> None:
         q, normal = self.truth, self._random.normal
@@ -133,7 +133,7 @@ class Drill:
         )
         found = self.identifier.step(estimate, now)
         if found is not None:
-            self.told.append(found)
+            self.results.append(found)
         d = self.driven
         d.t_s.append(now * 1e-9)
         d.steering.append(steering)

@@ -7,7 +7,7 @@ devices, operator, tasks or computer with their times. After a stop the operator
 
 - the true vehicle stays in its corridor while it follows the course or is stopped there, unless drive or controller are at fault;
 - STANDBY, ARMED and "it has stopped" are said only of a vehicle that truly stands, whether it obeys or not;
-- every stop has a reason, a fault that was told, and a misfortune behind it, and a drive without faults has no stop and no cap;
+- every stop has a reason, a reported fault, and a misfortune behind it, and a drive without faults has no stop and no cap;
 - a vehicle does not stand in AUTO for long without a stop; nothing raises, and nothing hangs;
 - and the rules of ``tests.closed_loop.fault_judge``.
 

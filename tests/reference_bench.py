@@ -88,7 +88,7 @@ def drive(
     receiver: GnssModel | None = None,
     seed: int = 1,
 ) -> tuple[list[ReferenceState], list[GnssFix], list[Motion]]:
-    """A drive as reference and receiver tell it, and the truth of each state."""
+    """A drive as reference and receiver report it, and the truth of each state."""
     sensor = Reference(replace(model, rate_hz=1.0 / STEP_S), ARM_M, LOT_17, seed, "ins/ReferenceState")
     other = receiver and Gnss(receiver, ANTENNA_M, LOT_17, seed, "gnss/GnssFix", START_NS, 0)
     states, fixes, truths = [], [], []

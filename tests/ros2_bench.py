@@ -30,7 +30,7 @@ from vehicled.live.bridges.ros2.dds import configuration, idl_type
 from vehicled.live.bridges.ros2.topics import dds_name
 
 DOMAIN = 10 + os.getpid() % 200
-"""Tests that run side by side do not hear each other."""
+"""Keep tests that run side by side in domains of their own."""
 TAKEN = (1000,) if version("cyclonedds").startswith("0.") else (0xFFFF, 1000)
 """Samples of any state, a thousand at a time."""
 LATCHED = {"/path", "/tf_static"}

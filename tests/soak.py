@@ -204,7 +204,7 @@ class Drive:
 
 def report(account: Account, console: Console, wall_s: float) -> bool:
     """Print the report; True if all is well."""
-    table = Table("misfortune", "times", "stops during or after", "told then, most often")
+    table = Table("misfortune", "times", "stops during or after", "reported then, most often")
     for name, times in sorted(account.happened.items()):
         codes = ", ".join(f"{code} {n}" for code, n in account.codes.get(name, Counter()).most_common(3))
         table.add_row(name, str(times), str(account.stopped[name]), codes)
@@ -215,11 +215,11 @@ def report(account: Account, console: Console, wall_s: float) -> bool:
     carried = f"{account.vehicles} vehicles, {len(account.stranded)} of them carried back to the course"
     console.print(f"{happened} misfortunes of {len(account.happened)} kinds, {account.stops} stops, {carried}")
     console.print("stops explained by: " + (", ".join(f"{what} {n}" for what, n in account.explained.most_common()) or "-"))
-    console.print("told in them: " + (", ".join(f"{code} {n}" for code, n in account.why.most_common()) or "-"))
+    console.print("reported in them: " + (", ".join(f"{code} {n}" for code, n in account.why.most_common()) or "-"))
     growth = account.growth_mb
     leaks = growth is not None and growth > GROWTH_MB
     if growth is None:
-        console.print("memory: too short a run to tell")
+        console.print("memory: too short a run to judge")
     else:
         peak = max(megabytes for _, megabytes in account.memory)
         console.print(f"memory: {growth:+.1f} MB over the last three quarters (limit {GROWTH_MB:g} MB), {peak:.0f} MB at most")

@@ -87,15 +87,21 @@ class ImuParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.0
     """Least time from validity to the arrival of the frame's last byte, s: filter delay plus transmission."""
     mounting_roll_rad: Angle = 0.0
+    """Roll from the axes of the case to those of the body, rad."""
     mounting_pitch_rad: Angle = 0.0
+    """Pitch from the axes of the case to those of the body, rad."""
     mounting_yaw_rad: Angle = 0.0
+    """Yaw from the axes of the case to those of the body, rad."""
     accelerometer_range_mps2: Positive = 16 * STANDARD_GRAVITY_MPS2
+    """Range of the accelerometer, m/s2; samples at its limit count as saturated."""
     gyro_range_radps: Positive = 2000 * pi / 180
+    """Range of the gyro, rad/s; samples at its limit count as saturated."""
     stuck_s: Annotated[float, Meta(ge=0.1, le=60)] = 0.5
     """Longest time with unchanged accelerometer and gyro values, s; at least 20 periods."""
     yaw_offset_rad: Angle = 0.0
     """Angle added to the device's yaw, rad: magnetic declination, or the direction of its zero."""
     heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.2
+    """Sigma of the heading, rad, if the device reports none."""
 
 
 class ImuDevice(Device):
@@ -166,7 +172,7 @@ class ImuDevice(Device):
         self._last_ns = 0
         self._window_start_ns = 0
         self._window_samples = -1
-        self._resets_told = 0
+        self._resets_reported = 0
         self._counter: int | None = None
         self._same_counters = 0
 
@@ -194,7 +200,7 @@ class ImuDevice(Device):
             self.codec.reset()
             self._begin()
             if self.stuck:
-                self._tell_stuck(False, now_ns, "", messages)
+                self._report_stuck(False, now_ns, "", messages)
         return messages
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
@@ -295,7 +301,7 @@ class ImuDevice(Device):
         """Report a stuck sensor if all values repeat for too long. One field alone may be constant: coarse, or not fitted."""
         if values != self._values or t_rx_ns - self._last_ns > self._stuck_ns:
             if self.stuck and values != self._values:
-                self._tell_stuck(False, t_rx_ns, "", messages)
+                self._report_stuck(False, t_rx_ns, "", messages)
             elif not self.stuck and self._stuck_fault.reason:
                 # A sensor that hangs again and again is one episode, which ends when its values have moved for long enough.
                 messages += self._stuck_fault.set("", t_rx_ns)
@@ -303,10 +309,10 @@ class ImuDevice(Device):
             self._moved_ns = t_rx_ns
         elif not self.stuck and t_rx_ns - self._moved_ns > self._stuck_ns:
             held_s = (t_rx_ns - self._moved_ns) / 1e9
-            self._tell_stuck(True, t_rx_ns, f"all values unchanged for {held_s:.2f} s", messages)
+            self._report_stuck(True, t_rx_ns, f"all values unchanged for {held_s:.2f} s", messages)
         self._last_ns = t_rx_ns
 
-    def _tell_stuck(self, active: bool, now_ns: int, reason: str, messages: list[Message]) -> None:
+    def _report_stuck(self, active: bool, now_ns: int, reason: str, messages: list[Message]) -> None:
         self.stuck = active
         messages += self._stuck_fault.set(reason if active else "", now_ns, Reaction.CONTROLLED_STOP)
 
@@ -329,10 +335,10 @@ class ImuDevice(Device):
         if change is not None and not change.unsteady:
             fields = {"active": off, "measured_hz": round(measured, 2), "expected_hz": expected}
             messages.append(self.event(t_rx_ns, "warning" if off else "info", "imu_rate", **fields))
-        if self._clock is not None and self._clock.resets != self._resets_told:
+        if self._clock is not None and self._clock.resets != self._resets_reported:
             # The device restarted, its clock was set, or the host fell behind permanently.
-            self._resets_told = self._clock.resets
-            messages.append(self.event(t_rx_ns, "warning", "imu_clock", resets=self._resets_told))
+            self._resets_reported = self._clock.resets
+            messages.append(self.event(t_rx_ns, "warning", "imu_clock", resets=self._resets_reported))
         self._window_start_ns, self._window_samples = t_rx_ns, 0
 
 

@@ -216,7 +216,7 @@ class NtripDevice(Device):
         """Take a fix: send the first position at once, then one every ``gga_period_s``."""
         if isinstance(command, GnssFix) and is_usable(command):
             self._fix = command
-            self._tell_position(now_ns)
+            self._send_position(now_ns)
 
     def next_due_ns(self) -> int:
         due = min(self._watch.due_ns, self._retry_ns, self._work_due_ns)
@@ -235,7 +235,7 @@ class NtripDevice(Device):
             if self._feed.frames > before:
                 messages += self._flowing(now_ns)
             messages += late
-        self._tell_position(now_ns)
+        self._send_position(now_ns)
         if self._watch.due_ns <= now_ns:
             messages += self._on_stall(now_ns)
         if self._retry_ns <= now_ns:
@@ -287,7 +287,7 @@ class NtripDevice(Device):
         self._stage, self._body = ConnectionStage.STREAM, body
         if head.protocol == "ICY" and self._asked:
             self._gga_due_ns = t_ns  # a version 1 server has not read the position in the request header
-        self._tell_position(t_ns)
+        self._send_position(t_ns)
         fields = {
             "origin": self._origin,
             "protocol": "NTRIP 1" if head.protocol == "ICY" else "NTRIP 2",
@@ -486,7 +486,7 @@ class NtripDevice(Device):
     def _gga_period_ns(self) -> int:
         return round(self._params.gga_period_s * 1e9)
 
-    def _tell_position(self, now_ns: int) -> None:
+    def _send_position(self, now_ns: int) -> None:
         if (
             self._stage is not ConnectionStage.STREAM
             or self._fix is None

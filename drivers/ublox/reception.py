@@ -136,8 +136,9 @@ class Reception:
                 self._usage.lose(name, *each)
         else:
             # A lost heading is an event of its own.
-            told = isinstance(message, NavRelposned | NavPvat | HeadingSentence) and self._problem.reason is not Unused.NOT_WANTED
-            self._usage.refuse(name, *self._problem, told=told)
+            heading = isinstance(message, NavRelposned | NavPvat | HeadingSentence)
+            reported = heading and self._problem.reason is not Unused.NOT_WANTED
+            self._usage.refuse(name, *self._problem, reported=reported)
         return messages
 
     def expect(self, period_ms: int) -> None:

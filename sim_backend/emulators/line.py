@@ -149,9 +149,9 @@ class SerialLine(Wire[LineDevice]):
             self._tx.append((start_ns + _duration_ns(stop, baud), piece))
             at = stop
 
-    def _scramble(self, data: bytes, sent_at: int, heard_at: int) -> bytes:
+    def _scramble(self, data: bytes, sent_at: int, received_at: int) -> bytes:
         # A slow receiver reads several bytes as one, a fast one reads one byte as several.
-        received = len(data) * min(heard_at, 8 * sent_at) // sent_at
+        received = len(data) * min(received_at, 8 * sent_at) // sent_at
         return self._noise.bytes(max(1, received))
 
     def _length(self) -> int:

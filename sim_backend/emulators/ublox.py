@@ -62,7 +62,7 @@ class UbloxReceiver(LineDevice):
 
     def _begin(self) -> None:
         self._framer = framer()
-        self._heard_ns = 0
+        self._received_ns = 0
         self._tx.clear()
         self._epochs = 0
         self._index = -1
@@ -158,8 +158,8 @@ class UbloxReceiver(LineDevice):
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
         """Answer commands and polls at once; take corrections if enabled."""
-        stale = now_ns - self._heard_ns > STALE_NS
-        self._heard_ns = now_ns
+        stale = now_ns - self._received_ns > STALE_NS
+        self._received_ns = now_ns
         for protocol, frame in self._framer.feed(data, stale):
             if protocol == RTCM:
                 self._on_rtcm(frame)

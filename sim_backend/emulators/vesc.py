@@ -289,7 +289,7 @@ class VescUartUnit(VescUnit, LineDevice):
         # USB has no rate; a UART is set to the rate that the daemon opens.
         self._baud = baud_of(device.port) or BAUD
         self._decoder = UartDecoder()
-        self._heard_ns = 0
+        self._received_ns = 0
 
     def _begin(self) -> None:
         self._decoder.clear()
@@ -302,8 +302,8 @@ class VescUartUnit(VescUnit, LineDevice):
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
         """Answer packets at once."""
-        stale = now_ns - self._heard_ns > STALE_NS
-        self._heard_ns = now_ns
+        stale = now_ns - self._received_ns > STALE_NS
+        self._received_ns = now_ns
         for payload in self._decoder.feed(data, stale):
             reply = self._answer(payload, now_ns)
             if reply is not None:

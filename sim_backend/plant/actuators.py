@@ -96,8 +96,8 @@ class Actuators:
         self._servo = _Servo(wired, self._servo_rad, step_ns * 1e-9) if wired.bandwidth_radps > 0.0 else None
         self._drive_gain = _lag_gain(wired.drive_lag_s, step_ns * 1e-9)
         self._brake_gain = _lag_gain(wired.brake_lag_s, step_ns * 1e-9)
-        self._brake_told = 0.0
-        self._drive_told = 0.0
+        self._brake_commanded = 0.0
+        self._drive_commanded = 0.0
         self._throttle_share = wired.throttle_share
         self._throttle_step = wired.throttle_rate_ps * step_ns * 1e-9
         self._drive_followed = 0.0
@@ -153,12 +153,12 @@ class Actuators:
                 self._pull(servo)
         if self._servo is not None:
             self._pull(self._servo.step(servo))
-        if self._drive_followed != self._drive_told:
-            self._follow(self._drive_told)
+        if self._drive_followed != self._drive_commanded:
+            self._follow(self._drive_commanded)
         if self.duty != self._drive_target:
             self.duty = _lagged(self.duty, self._drive_target, self._drive_gain)
-        if self.brake != self._brake_told:
-            self.brake = _lagged(self.brake, self._brake_told, self._brake_gain)
+        if self.brake != self._brake_commanded:
+            self.brake = _lagged(self.brake, self._brake_commanded, self._brake_gain)
         self.throttle = self._supply.step(self.duty, motor_speed_radps) if self.sags else self.duty
 
     def _follow(self, throttle: float) -> None:
@@ -186,9 +186,9 @@ class Actuators:
         while steering and steering[0][0] <= now_ns:
             self._target_rad = self._target(steering.popleft()[1])
         while drive and drive[0][0] <= now_ns:
-            self._drive_told = drive.popleft()[1]
+            self._drive_commanded = drive.popleft()[1]
         while brake and brake[0][0] <= now_ns:
-            self._brake_told = brake.popleft()[1]
+            self._brake_commanded = brake.popleft()[1]
         self._find_next_event()
 
     def _go_neutral(self) -> None:

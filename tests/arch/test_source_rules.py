@@ -40,6 +40,21 @@ RETIRED_FUNCTIONS = {
     "rolls_out": "coasting", "journey": "latency", "drove": "command_override", "moved_by": "command_override",
     "turning_base_m": "effective_wheelbase_m",
 }  # fmt: skip
+# Words of no manual of the field, which stop a reader, with those to take. For texts and names of every file: docstrings, comments,
+# messages, pages, tests. A file reports, a filter is configured, a port receives; nobody is told, and nothing hears.
+RETIRED_WORDS = {
+    r"told|tells?|telling": "reports, states, says, shows, sends, is configured with; distinguishes (tells apart)",
+    r"(?:un)?heard|hears?|hearing": "receives, reads",
+    r"foretells?|foretold": "predicts",
+    r"wish(?:es|ed)?": "request, demand, command",
+    r"(?:a|an|any|the|this|that|no|whose) hands?(?![- ](?:side|written|counted))": "manual driving, teleop, the input device",
+    r"the words? (?:of a|of the|that)": "report, reason, message",
+}  # fmt: skip
+# Name of an event in logs that exist, and calls of other people's programs.
+TEXTS = {"", *".py .md .toml .js .css .html .j2 .ipynb .json .service .rules .conf .yaml .yml".split()}  # noqa: SIM905
+PUBLIC_NAMES = re.compile(r"receiver_heard|\b\w+\.tell\(")
+# They record the past, list the words or search for them.
+NAMES_RETIRED_WORDS = ("CHANGELOG.md", "docs/adr/", "docs/glossary.md", "tests/arch/test_source_rules.py")
 # Names of texts for people, and what must not be done with them: a program compares codes.
 SENTENCES = {"reason", "why", "verdict", "lanes", "markings"}
 READS_TEXT = {
@@ -269,6 +284,62 @@ def test_fragments_are_found(text: str, found: list[tuple[int, str]]) -> None:
 )
 def test_retired_words_are_found(text: str, found: list[tuple[int, str]]) -> None:
     assert retired(ast.parse(text)) == found
+
+
+def retired_words(text: str) -> list[tuple[int, str]]:
+    """Return line and word of all retired words in a text. Underscores and capitals separate words, as in names."""
+    pattern = re.compile(rf"(?<![a-zA-Z])(?i:{'|'.join(RETIRED_WORDS)})(?![a-z]|(?<=[A-Z])[A-Z])")
+    plain = PUBLIC_NAMES.sub("", text)
+    return [(plain.count("\n", 0, found.start()) + 1, found[0]) for found in pattern.finditer(plain)]
+
+
+def test_no_text_bears_a_retired_word(project_root: Path) -> None:
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=project_root, capture_output=True, text=True, check=False)
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name in filter(None, listing.stdout.split("\0")):
+        path = project_root / name
+        if path.is_file() and path.suffix in TEXTS and not name.startswith(NAMES_RETIRED_WORDS):
+            words = [(0, word) for _, word in retired_words(path.name)] + retired_words(path.read_text(encoding="utf-8"))
+            found |= {name: words} if words else {}
+    assert found == {}
+
+
+WORD_CASES: list[tuple[str, list[tuple[int, str]]]] = [
+    ("It told them.", [(1, "told")]),
+    ("a\nIt tells two apart", [(2, "tells")]),
+    ("Tell the run", [(1, "Tell")]),
+    ("telling", [(1, "telling")]),
+    ("def test_it_is_told(): ...", [(1, "told")]),
+    ("self._told = told", [(1, "told"), (1, "told")]),
+    ("heard_ns", [(1, "heard")]),
+    ("it hears", [(1, "hears")]),
+    ("Hear, hearing", [(1, "Hear"), (1, "hearing")]),
+    ("the twin foretells", [(1, "foretells")]),
+    ("class _Wish", [(1, "Wish")]),
+    ("what it wished", [(1, "wished")]),
+    ("it wishes", [(1, "wishes")]),
+    ("not asked of a hand", [(1, "a hand")]),
+    ("the hands of a driver", [(1, "the hands")]),
+    ("the word of a controller, the words that", [(1, "the word of a"), (1, "the words that")]),
+    ("drive by hand, on the right-hand side, hand-written, at hand", []),
+    ("search.tell(trial)", []),
+    ("the event receiver_heard", []),
+    ("HEARTBEAT, shear, heart, hearth, teller, satellite, wishbone, beforehand, status word", []),
+]
+
+
+@pytest.mark.parametrize(("text", "found"), WORD_CASES)
+def test_retired_words_of_texts_are_found(text: str, found: list[tuple[int, str]]) -> None:
+    assert retired_words(text) == found
+
+
+def test_every_retired_word_of_texts_has_a_case() -> None:
+    """Each alternative of the list is one that the cases above show to be found."""
+    seen = {word.lower() for _, found in WORD_CASES for _, word in found}
+    for pattern in RETIRED_WORDS:
+        assert any(re.fullmatch(pattern, word) for word in seen), pattern
 
 
 def sentence_readers(tree: ast.AST) -> list[int]:

@@ -36,7 +36,7 @@ ASKED = "asked for"
 """Code of a stop that the operator requested."""
 FINISHED = "course finished"
 ALIGNED = "heading known"
-TOLD_NS = 30_000_000
+REPORT_NS = 30_000_000
 """Time within which a device's report passes ingestion and the next tick of actuation."""
 KEPT = 64
 
@@ -82,7 +82,7 @@ class Judge:
         """Return the time since the beginning, as reported."""
         return self._begun_s + (now_ns - START_NS) / SECOND_NS
 
-    # ---------------------------------------------------------------- what it hears
+    # ---------------------------------------------------------------- messages
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """See :class:`vehicled.core.journal.Sink`."""
@@ -127,9 +127,9 @@ class Judge:
         self._look_at_frame(command, now_ns)
         armed = Mode.ARMED, *DRIVING
         if command.mode in armed and (before is None or before.mode not in armed):
-            # Arming anew clears what tripped before; what a device tells goes on until it tells otherwise.
-            told = {key for key in self._active if key[0] and key[1] != "emergency_stop"}
-            self._active = {key: on for key, on in self._active.items() if key in told or on[1] >= now_ns}
+            # Arming anew clears what tripped before; the fault of a device lasts until the device clears it.
+            reported = {key for key in self._active if key[0] and key[1] != "emergency_stop"}
+            self._active = {key: on for key, on in self._active.items() if key in reported or on[1] >= now_ns}
         self._look_for_the_worst(command, now_ns)
         if before is None:
             return
@@ -157,7 +157,7 @@ class Judge:
         if command.mode not in (*DRIVING, Mode.STOPPING):
             return
         for (_, code), (reaction, since_ns) in self._active.items():
-            if reaction > command.reaction and now_ns - since_ns > TOLD_NS:
+            if reaction > command.reaction and now_ns - since_ns > REPORT_NS:
                 self._broke(f"{command.mode.name} under {command.reaction.name} although {code} asks for {reaction.name}", now_ns)
 
     def _on_mode(self, before: Mode, command: ActuatorCommand, now_ns: int) -> None:
@@ -214,7 +214,7 @@ class Judge:
         if not supervisor.why:
             self._broke("a stop without a reason", now_ns)
         if not codes:
-            self._broke(f"a stop of which no fault was told: {supervisor.why}", now_ns)
+            self._broke(f"a stop without a reported fault: {supervisor.why}", now_ns)
         if not supervisor.chain:
             self._broke(f"a stop with an empty chain: {supervisor.why}", now_ns)
         if mode in BRAKED and command.reaction < Reaction.CONTROLLED_STOP:

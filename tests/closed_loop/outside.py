@@ -122,7 +122,7 @@ class Outside:
             case "spoils":
                 self._spoil(failure.kind)
             case "host" if failure.kind == "ground_lost":
-                # Heard once, it must not be missing any more.
+                # After its first heartbeat it must not be missing any more.
                 self._say(Heartbeat(now_ns, now_ns, "ground"), now_ns)
                 self._heartbeat_ns = NEVER_NS
             case "host":

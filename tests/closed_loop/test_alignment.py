@@ -135,7 +135,7 @@ def test_it_aligns_over_the_wires_of_its_devices() -> None:
 
 
 @pytest.mark.parametrize("estimator", sampled(["ekf4", "planar", "ins"], lambda estimator: estimator != "ekf4"))
-def test_a_push_tells_the_heading(estimator: str) -> None:
+def test_a_push_shows_the_heading(estimator: str) -> None:
     drive = Drive(f"estimator.name={estimator}", start="push")
     drive.run(lambda: drive.machine.mode is Mode.AUTO)
     assert drive.moved_m == pytest.approx(3.0, abs=0.1)
@@ -218,7 +218,7 @@ def test_wheels_that_are_held_disable_the_drive() -> None:
     drive = Drive('sim.twin.changes={"powertrain.full_acceleration_mps2" = 0.001}')
     drive.run(drive.stands)
     assert drive.machine.mode is Mode.FAULT
-    assert "told to drive for 2.0 s, and it stands" in drive.machine.why
+    assert "commanded to drive for 2.0 s, and it stands" in drive.machine.why
 
 
 def test_a_motor_that_turns_the_wrong_way_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_latency_is_logged_ages_the_data_and_replays(drive: Drive, link: str) ->
     plain = drive(*options)[1]
     late = drive(*options, "--latency", "sensing=20ms,actuation=5..15ms")[1]
     assert late["digest"] != plain["digest"]
-    # On wires a device's clock is mapped to ours by the arrivals, which cannot tell a constant latency from an offset.
+    # On wires a device's clock is mapped to ours by the arrivals, which cannot separate a constant latency from an offset.
     added_ms = 20.0 if link == "messages" else 0.0
     assert age_ms(late["log"]) - age_ms(plain["log"]) == pytest.approx(added_ms, abs=2.5)
     with LogReader(late["log"]) as log:

@@ -58,7 +58,7 @@ def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: S
 def test_a_terminal_that_is_closed_stops_the_vehicle(start: Start) -> None:
     daemon = start(*PATIENT, watched=True)
     daemon.wait_until_driving()
-    # The shell tells everybody in the terminal, and when it has ended the system does.
+    # The shell signals every process in the terminal, and when it has ended the system does.
     everybody = daemon.process.pid, daemon.simulator_pid()
     for _ in range(2):
         for pid in everybody:

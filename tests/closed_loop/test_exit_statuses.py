@@ -46,6 +46,6 @@ def test_the_page_names_every_status_of_the_program() -> None:
     from vehicled.runtime.ending import Outcome
 
     rows = [line for line in (ROOT / "docs" / "command_line.md").read_text().splitlines() if line.startswith("| ")]
-    told = {int(cell) for row in rows if (cell := row.split("|")[1].strip()).isdigit()}
-    assert told == {0, 1, USAGE_STATUS, DEFECT_STATUS, INTERRUPTED_STATUS, 143}
-    assert {int(outcome) for outcome in Outcome} <= told
+    documented = {int(cell) for row in rows if (cell := row.split("|")[1].strip()).isdigit()}
+    assert documented == {0, 1, USAGE_STATUS, DEFECT_STATUS, INTERRUPTED_STATUS, 143}
+    assert {int(outcome) for outcome in Outcome} <= documented

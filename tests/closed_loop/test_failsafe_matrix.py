@@ -36,7 +36,7 @@ def measured(injection: Injection, link: str, seed: int) -> TrialResult:
     """A trial that went well."""
     return TrialResult(
         row=injection.row, code=injection.code, how=injection.how, simulated=False, clock="lockstep", link=link, profile="art",
-        seed=seed, problem="", react_ms=1.0, limit_ms=10.0, stop_m=float("nan"), told=(),
+        seed=seed, problem="", react_ms=1.0, limit_ms=10.0, stop_m=float("nan"), reported=(),
     )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def test_the_bench_is_the_command_line_byte_for_byte(start: Callable[..., Daemon
     assert "unchanged" in result["why"]
     assert result["digest"] == bench.digest_until_stop
     with LogReader(daemon.log()) as log:
-        told = [record.message for record in log.messages(Fault)]
-    assert "imu_stuck" in {fault.code for fault in told}
+        faults = [record.message for record in log.messages(Fault)]
+    assert "imu_stuck" in {fault.code for fault in faults}
     # By text, because NaN is not equal to itself.
-    assert list(map(repr, told)) == list(map(repr, bench.faults[: len(told)]))
+    assert list(map(repr, faults)) == list(map(repr, bench.faults[: len(faults)]))

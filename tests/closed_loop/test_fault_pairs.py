@@ -78,7 +78,7 @@ def test_the_judge_is_silent_about_a_drive_by_the_rules() -> None:
         ([*BEGIN, (Mode.STOPPING, BRAKE), (Mode.STOPPING, STOP)], [(1, ARM), (2, DRIVE)], "BRAKE became CONTROLLED_STOP"),
         ([*BEGIN, (Mode.FAULT, S4), (Mode.STANDBY, NONE)], [(1, ARM), (2, DRIVE)], "FAULT was left, and nobody asked"),
         ([*BEGIN, (Mode.STOPPING, BRAKE), (Mode.STANDBY, NONE)], [(1, ARM), (2, DRIVE)], "while it truly moves at 1.0 m/s"),
-        ([*BEGIN, (Mode.STOPPING, STOP)], [(1, ARM), (2, DRIVE)], "a stop of which no fault was told"),
+        ([*BEGIN, (Mode.STOPPING, STOP)], [(1, ARM), (2, DRIVE)], "a stop without a reported fault"),
         ([*BEGIN, *[(Mode.STOPPING, BRAKE)] * 8], [(1, ARM), (2, DRIVE)], "stalled began 4 times within a second"),
         ([(Mode.INIT, NONE), (Mode.STANDBY, NONE)] * 4, [], "changes of mode within a second"),
         (

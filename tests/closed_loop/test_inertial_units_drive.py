@@ -46,15 +46,15 @@ class Journal:
 
     def __init__(self, course: Course) -> None:
         self._tracker = PathTracker(course)
-        self.told: list[str] = []
+        self.names: list[str] = []
         self.off_m = 0.0
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, Event):
-            self.told.append(message.name)
+            self.names.append(message.name)
         elif isinstance(message, Fault) and message.reaction > Reaction.WARN:
-            self.told.append(message.code)
+            self.names.append(message.code)
         elif isinstance(message, GroundTruth):
             point = self._tracker.update(message.x_m, message.y_m, message.yaw_rad)
             self.off_m = max(self.off_m, abs(point.cross_track_m))
@@ -91,6 +91,6 @@ def test_a_drive_repeats(unit: str, course: Course) -> None:
 def test_the_course_is_driven(unit: str, course: Course) -> None:
     _, journal, pair = drive(UNITS[unit], course)
     assert pair.machine.course_driven, pair.machine.why
-    assert journal.told.count("imu_configured") == (unit in ("xsens", "vectornav", "mip", "sbg"))
-    assert set(journal.told) <= {"gnss_configured", "imu_configured", "rtk_state", "receiver_ready", "substitutes", "commands_cut"}
+    assert journal.names.count("imu_configured") == (unit in ("xsens", "vectornav", "mip", "sbg"))
+    assert set(journal.names) <= {"gnss_configured", "imu_configured", "rtk_state", "receiver_ready", "substitutes", "commands_cut"}
     assert journal.off_m < 0.1

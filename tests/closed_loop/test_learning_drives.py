@@ -169,7 +169,7 @@ def test_from_nothing_to_a_policy(
         (["collect", "-o", "drives", "--set", "x", "--jobs", "1"], "--set x"),
     ],
 )
-def test_mistakes_are_told(
+def test_mistakes_are_reported(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

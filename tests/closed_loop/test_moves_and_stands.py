@@ -1,4 +1,4 @@
-"""Requests are met, or the user hears why not: slow courses, blocked wheels, slopes, standstill without sensors, a turned IMU."""
+"""Requests are met, or refused with the reason: slow courses, blocked wheels, slopes, standstill without sensors, a turned IMU."""
 
 import re
 from collections.abc import Iterable

@@ -76,8 +76,8 @@ def test_a_gain_of_half_what_is_believed_is_followed_from_the_yaw_rate() -> None
 
 
 def test_what_is_identified_is_driven_with_at_once() -> None:
-    class Told(Mpc):
-        """Is told the truth after five seconds."""
+    class InformedMpc(Mpc):
+        """Learns the truth after five seconds."""
 
         def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
             if now_ns == 5_000_000_000:
@@ -89,7 +89,7 @@ def test_what_is_identified_is_driven_with_at_once() -> None:
 
     params = MpcParams(speed=SpeedParams(p=1.5))
     course = load_course("sine")
-    result = drive(course, lambda *parts: Told(params, *parts), truth=WEAK, believed=STRONG)
+    result = drive(course, lambda *parts: InformedMpc(params, *parts), truth=WEAK, believed=STRONG)
     assert np.abs(result.cross_track_m[-500:]).mean() < 0.02
 
 

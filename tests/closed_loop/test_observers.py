@@ -195,8 +195,8 @@ def test_all_that_explains_a_drive_in_lockstep_may_raise(tmp_path: Path, monkeyp
         assert log.end["observers_failed"] == disturbed.result.observers_failed
         assert int(log.end["dropped_journal"]) > 0
     with LogReader(sound.result.log) as log:
-        (told,) = [record.message for record in log.messages(Event) if record.message.name == FAILED_EVENT]
-        assert "explode" in told.fields
+        (event,) = [record.message for record in log.messages(Event) if record.message.name == FAILED_EVENT]
+        assert "explode" in event.fields
 
 
 @pytest.mark.xdist_group("wall")

@@ -25,7 +25,7 @@ LOOK_NS = 20_000_000
 
 
 class Drive:
-    """One lockstep drive, and what it told."""
+    """One lockstep drive, and what it reported."""
 
     def __init__(self, tmp_path: Path, scene: str, sensor: str = "scan", link: str = "messages", course=COURSE, **overrides: str):
         (tmp_path / "scene.toml").write_text(scene)

@@ -125,14 +125,14 @@ def test_a_failure_stops_the_vehicle_and_names_the_line(
         ("never", ""),
     ],
 )
-def test_a_slow_controller_is_told_in_lockstep(law: Path, capsys: pytest.CaptureFixture[str], fails: str, said: str) -> None:
+def test_a_slow_controller_is_reported_in_lockstep(law: Path, capsys: pytest.CaptureFixture[str], fails: str, said: str) -> None:
     sim("--set", f"controller.Law.fails={fails}", "--set", "controller.Law.sound_steps=0", "--duration", "1.5")
     printed = capsys.readouterr()
     main(["log", "timing", the_log()])
     timing = capsys.readouterr().out
     with LogReader(the_log()) as log:
-        told = log.end.get("late_tasks", "")
-    for text in (printed.err, " ".join(printed.out.split()), timing, told):
+        late_tasks = log.end.get("late_tasks", "")
+    for text in (printed.err, " ".join(printed.out.split()), timing, late_tasks):
         assert bool(re.search(said, text)) if said else "really late" not in text and "would be late" not in text
 
 

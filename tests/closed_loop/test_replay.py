@@ -401,7 +401,7 @@ def replay(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, 
     return run
 
 
-def test_the_command_tells_what_if_in_numbers_and_draws_it(
+def test_the_command_prints_the_what_if_numbers_and_draws_them(
     replay: Callable[..., tuple[int, str, str]], messages_log: Path, tmp_path: Path
 ) -> None:
     status, out, _ = replay(messages_log)

@@ -37,13 +37,13 @@ class Drive:
 
     def __init__(self, *overrides: str) -> None:
         self.progress_m: list[float] = []
-        self.told: list[Fault | ModeChange] = []
+        self.reports: list[Fault | ModeChange] = []
         self.events: list[str] = []
         self.drives = False
         profile = load_profile("art", overrides)
         self.pair = WrappedPair(profile, COURSE, [], self, 0, link="messages")
         self.machine = self.pair.machine
-        self.hand: tuple[float, float] | None = None
+        self.stick: tuple[float, float] | None = None
         """Steering and throttle of who drives by hand."""
         self._readings = 0
         self._reading_ns = 0
@@ -53,7 +53,7 @@ class Drive:
         if isinstance(message, ControlCommand) and self.machine.mode is Mode.AUTO:
             self.progress_m.append(message.progress_m)
         elif isinstance(message, Fault | ModeChange):
-            self.told.append(message)
+            self.reports.append(message)
         elif isinstance(message, Event):
             self.events.append(message.name)
 
@@ -67,11 +67,11 @@ class Drive:
             assert self.pair.now_ns < end_ns, f"{self.machine.mode.name}: {self.machine.why}"
             self.pair.grant()
             now_ns = self.pair.now_ns
-            if self.hand is not None and now_ns >= self._reading_ns:
+            if self.stick is not None and now_ns >= self._reading_ns:
                 self._reading_ns = now_ns + READING_NS
                 self._readings += 1
-                steering, throttle = self.hand
-                reading = TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, True, "the hand", self._readings)
+                steering, throttle = self.stick
+                reading = TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, True, "the stick", self._readings)
                 self.machine.on_message(reading, now_ns)
             self.pair.reply()
 
@@ -87,10 +87,10 @@ class Drive:
 
     def resume(self) -> str:
         """Arm and drive; what the log says of it."""
-        before = len(self.told)
+        before = len(self.reports)
         self.ask(OperatorAction.ARM, OperatorAction.DRIVE)
         self.until(self.is_in(Mode.AUTO), 2.0)
-        return " ".join(fault.reason for fault in self.told[before:])
+        return " ".join(fault.reason for fault in self.reports[before:])
 
 
 @pytest.mark.parametrize(
@@ -114,21 +114,21 @@ def test_it_goes_on_from_where_any_stop_left_it(controller: str, stops: list[tup
     steps = [b - a for a, b in pairwise(drive.progress_m)]
     assert max(steps) < 0.7, "no jump along the course, standing or driving"
     assert min(steps) > -0.3
-    assert not {"corridor_left", "path_lost", "commands_clipped"} & {fault.code for fault in drive.told}
+    assert not {"corridor_left", "path_lost", "commands_clipped"} & {fault.code for fault in drive.reports}
 
 
-def test_a_hand_moves_it_along_the_course_and_it_goes_on_from_there() -> None:
+def test_a_manual_drive_along_the_course_goes_on_from_there() -> None:
     drive = Drive()
     drive.until(drive.has_reached(3.0), 10.0)
     drive.ask(OperatorAction.STOP)
     drive.until(drive.is_in(Mode.STANDBY), 5.0)
     stopped_m = drive.progress_m[-1]
-    drive.hand = 0.0, 0.0
+    drive.stick = 0.0, 0.0
     drive.ask(OperatorAction.ARM, OperatorAction.TELEOP)
     drive.until(drive.is_in(Mode.TELEOP), 2.0)
-    drive.hand = 0.05, 0.5
+    drive.stick = 0.05, 0.5
     drive.runs(2.0)
-    drive.hand = 0.0, 0.0
+    drive.stick = 0.0, 0.0
     drive.ask(OperatorAction.STOP)
     drive.until(drive.is_in(Mode.STANDBY), 5.0)
     drive.resume()
@@ -140,7 +140,7 @@ def test_a_hand_moves_it_along_the_course_and_it_goes_on_from_there() -> None:
     assert drive.machine.mode is Mode.AUTO, drive.machine.why
 
 
-def test_a_lap_that_a_hand_takes_the_vehicle_to_is_driven_in_full() -> None:
+def test_a_lap_reached_by_a_manual_drive_is_driven_in_full() -> None:
     """It was set while the vehicle stood elsewhere, so where it begins is only known when the drive does."""
     drive = Drive()
     drive.until(drive.has_reached(2.0), 10.0)
@@ -155,12 +155,12 @@ def test_a_lap_that_a_hand_takes_the_vehicle_to_is_driven_in_full() -> None:
     now_ns = drive.pair.now_ns
     assert drive.machine.on_message(CourseCommand(now_ns, now_ns, "the test", lap.name, to_bytes(lap)), now_ns) == ""
     assert any("off the course" in text for text in drive.machine.waiting_for(now_ns))
-    drive.hand = 0.0, 0.0
+    drive.stick = 0.0, 0.0
     drive.ask(OperatorAction.ARM, OperatorAction.TELEOP)
     drive.until(drive.is_in(Mode.TELEOP), 2.0)
-    drive.hand = 0.05, 0.5
+    drive.stick = 0.05, 0.5
     drive.until(lambda: hypot(drive.pair.world.motion.x_m - stand.x_m, drive.pair.world.motion.y_m - stand.y_m) > 4.2, 15.0)
-    drive.hand = 0.0, 0.0
+    drive.stick = 0.0, 0.0
     drive.ask(OperatorAction.STOP)
     drive.until(drive.is_in(Mode.STANDBY), 5.0)
     drive.progress_m.clear()
@@ -169,18 +169,18 @@ def test_a_lap_that_a_hand_takes_the_vehicle_to_is_driven_in_full() -> None:
     assert drive.events.count("lap_joined") == 1
     assert drive.progress_m[0] < 0.5
     assert drive.progress_m[-1] == pytest.approx(lap.length_m, abs=0.2)
-    assert {fault.code for fault in drive.told if isinstance(fault, Fault)} <= {"arming_refused"}
+    assert {fault.code for fault in drive.reports if isinstance(fault, Fault)} <= {"arming_refused"}
 
 
 def test_outside_the_corridor_it_is_not_armed_and_both_cures_are_named() -> None:
     drive = Drive("limits.corridor_m=0.6")
     drive.until(drive.has_reached(5.0), 12.0)
-    drive.hand = 0.0, 0.0
+    drive.stick = 0.0, 0.0
     drive.ask(OperatorAction.TELEOP)
     drive.until(drive.is_in(Mode.TELEOP), 2.0)
-    drive.hand = -1.0, 0.6
+    drive.stick = -1.0, 0.6
     drive.runs(3.0)
-    drive.hand = 0.0, 0.0
+    drive.stick = 0.0, 0.0
     drive.ask(OperatorAction.STOP)
     drive.until(drive.is_in(Mode.STANDBY), 5.0)
     drive.ask(OperatorAction.ARM, OperatorAction.DRIVE)

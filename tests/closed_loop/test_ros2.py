@@ -123,7 +123,7 @@ def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) 
 
 
 @pytest.mark.soak  # make test: test_ros2_server.py commands through the control socket
-def test_a_ros_node_drives_the_vehicle_and_is_told_why_not(tmp_path: Path) -> None:
+def test_a_ros_node_drives_the_vehicle_and_gets_the_reason_of_a_refusal(tmp_path: Path) -> None:
     patient = ("imu_silence_s=2", "estimate_silence_s=2", "control_silence_s=2", "loop_silence_s=2", "arming_missed_share=1")
     limits = [word for limit in patient for word in ("--set", f"limits.{limit}")]
     drive = ("sim", "--clock", "wall", "--by-hand", "--course", "circle_r5_ccw", *limits, "--log", str(tmp_path), "--quiet")
@@ -135,7 +135,7 @@ def test_a_ros_node_drives_the_vehicle_and_is_told_why_not(tmp_path: Path) -> No
         try:
             other.take_until(lambda: bool(other.received["/odometry"]) and bool(goals.get_matched_subscriptions()))
             ddspy_write(goals._ref, padded(encode("geometry_msgs/PoseStamped", (((0, 0), "odom"), POSE))))
-            other.take_until(lambda: any("only 'map' is understood" in told for told in diagnostics(other)))
+            other.take_until(lambda: any("only 'map' is understood" in text for text in diagnostics(other)))
 
             with Client(next(folder.glob("*.sock"))) as client:
 

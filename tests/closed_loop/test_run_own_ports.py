@@ -156,9 +156,9 @@ def test_it_waits_for_its_devices_stands_until_it_is_armed_and_drives(
     assert art.said("run").splitlines()[-1].startswith("vehicled: ended by SIGTERM (the course is finished)")
     assert not any(art.devices.iterdir())
 
-    told = Counter(event["event"] for event in art.events() if event["event"].startswith("port "))
+    reported = Counter(event["event"] for event in art.events() if event["event"].startswith("port "))
     ports = ("gnss", "heading", "imu", "drive", "operator")
-    assert told == {f"port {port} {what}": 1 for port in ports for what in ("error", "opened")}
+    assert reported == {f"port {port} {what}": 1 for port in ports for what in ("error", "opened")}
     missing = next(event["detail"] for event in art.events() if event["event"] == "port imu error")
     assert "does not exist: plug the device in" in missing
 
@@ -230,7 +230,7 @@ def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str]
         assert daemon.wait(DEADLINE_S) == 130
         assert "stopped by Ctrl-C; the vehicle stands" in art.said("run").splitlines()[-1]
 
-        told = art.log(Fault, Event, PortEvent)
+        reported = art.log(Fault, Event, PortEvent)
         modes = art.log(ModeChange)
         # ARMED is too short to be seen each time.
         ways = [change.after.name for change in modes if change.after is not Mode.ARMED]
@@ -241,16 +241,16 @@ def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str]
         tracker = PathTracker(load_course(COURSE).repeated(3))
         off_m = [(each.t_ns, abs(tracker.update(each.x_m, each.y_m, each.yaw_rad).cross_track_m)) for each in estimates]
         ports = [parse_failure(row.failure).port for row in PULLED]
-        events = {port: [each for each in told if isinstance(each, PortEvent) and each.port == port] for port in ports}
+        events = {port: [each for each in reported if isinstance(each, PortEvent) and each.port == port] for port in ports}
         # Until the next plug is pulled, or until the vehicle is armed again.
         for row, port, over_ns in zip(PULLED, ports, (events[ports[1]][2].t_ns, armed_ns[1], armed_ns[2])):
             states = events[port]
-            # Told once when it goes and once when it comes back, under the same name.
+            # Reported once when it goes and once when it comes back, under the same name.
             assert [each.state for each in states] == [PortState.ERROR, PortState.OPENED, PortState.LOST, PortState.OPENED]
             lost_ns, back_ns = states[2].t_ns, states[3].t_ns
             assert states[3].detail.split()[0] == states[1].detail.split()[0]
             assert back_ns - lost_ns > 0.5e9 * parse_failure(row.failure).duration_s
-            within = [each for each in told if lost_ns <= each.t_ns < over_ns]
+            within = [each for each in reported if lost_ns <= each.t_ns < over_ns]
             names = {each.code if isinstance(each, Fault) else each.name for each in within if not isinstance(each, PortEvent)}
             assert set(row.named) <= names <= {*row.named, "substitutes", *OF_THE_MACHINE}
             wanted = REACTIONS[row.vehicle]

@@ -1,4 +1,4 @@
-"""The daemon as a service: what the service manager hears while it drives against a simulator elsewhere."""
+"""The daemon as a service: what the service manager receives while it drives against a simulator elsewhere."""
 
 import hashlib
 import os
@@ -38,16 +38,16 @@ def test_ready_status_watchdog_and_stopping(tmp_path: Path) -> None:
             text=True,
         )
         try:
-            heard: list[str] = []
-            while not any("AUTO: driving the course" in line for line in heard):
-                heard.append(manager.recv(4096).decode())
-            fed = sum("WATCHDOG=1" in line for line in heard)
+            notified: list[str] = []
+            while not any("AUTO: driving the course" in line for line in notified):
+                notified.append(manager.recv(4096).decode())
+            fed = sum("WATCHDOG=1" in line for line in notified)
             os.kill(daemon.pid, signal.SIGTERM)
             _, said = daemon.communicate(timeout=DEADLINE_S)
             manager.settimeout(0.1)
             try:
                 while True:
-                    heard.append(manager.recv(4096).decode())
+                    notified.append(manager.recv(4096).decode())
             except TimeoutError:
                 pass
             assert simulator.wait(DEADLINE_S) == 0
@@ -55,10 +55,10 @@ def test_ready_status_watchdog_and_stopping(tmp_path: Path) -> None:
             for process in (daemon, simulator):
                 process.kill()
                 process.communicate()
-    assert heard[0].startswith("READY=1")
+    assert notified[0].startswith("READY=1")
     assert fed >= 1
-    assert any("arming waits" in line or "waiting to be armed" in line for line in heard)
-    assert any(line.startswith("STOPPING=1") for line in heard)
+    assert any("arming waits" in line or "waiting to be armed" in line for line in notified)
+    assert any(line.startswith("STOPPING=1") for line in notified)
     assert daemon.returncode == 130
     assert "SIGTERM" in said
     assert '"event": "port gnss opened"' in said, "events are JSON lines where no terminal reads them"
@@ -117,9 +117,9 @@ def test_a_frozen_loop_is_not_fed_for(tmp_path: Path) -> None:
         while "WATCHDOG=1" not in manager.recv(4096).decode():
             pass
         os.kill(daemon.pid, signal.SIGTERM)
-        while not (heard := manager.recv(4096).decode()).startswith("STOPPING=1"):
+        while not (notified := manager.recv(4096).decode()).startswith("STOPPING=1"):
             pass
-        assert "SIGTERM" in heard
+        assert "SIGTERM" in notified
         assert daemon.wait(DEADLINE_S) == 130
         assert list(tmp_path.glob("*.mcap"))
 

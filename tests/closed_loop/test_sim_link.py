@@ -319,7 +319,7 @@ def test_terminated_while_it_waits_it_removes_the_path(path: str):
             status, said = ended(second)
             assert status == 2
             assert "another process listens there" in said
-        # Nobody else would hear Ctrl-C on a simulator that was started by hand.
+        # Nothing else would react to Ctrl-C on a simulator that was started by hand.
         process.send_signal(signal.SIGINT)
         assert ended(process) == (143, "simulator: terminated\n")
     assert not Path(path).exists()

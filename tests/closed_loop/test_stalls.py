@@ -46,8 +46,8 @@ def test_a_stall_of_either_process_slows_the_clock_and_does_not_end_the_drive(st
     with LogReader(daemon.log()) as log:
         events = [entry.message for entry in log.messages(Event)]
         assert log.end["stalls"].startswith("this computer stalled ")
-    told = [json.loads(event.fields) for event in events if event.name == "simulation_stall"]
-    assert {fields["process"] for fields in told} >= {"simulator", "daemon"}
+    stalls = [json.loads(event.fields) for event in events if event.name == "simulation_stall"]
+    assert {fields["process"] for fields in stalls} >= {"simulator", "daemon"}
 
 
 def test_with_a_strict_clock_a_stall_of_the_simulator_is_a_sensor_that_fell_silent(start: Start) -> None:

@@ -1,4 +1,4 @@
-"""Driving by hand on the wall clock: a scripted hand over the control socket, and a keyboard in a terminal.
+"""Driving by hand on the wall clock: a scripted driver over the control socket, and a keyboard in a terminal.
 
 One simulation for all of it, in which the vehicle is taken again and again. What is judged is its log.
 """
@@ -38,7 +38,7 @@ class Drive(Struct, frozen=True):
     states: list[dict[str, Any]]
 
 
-class Hand:
+class ScriptedDriver:
     """A stick that does what a script says, 30 times a second, over the control socket."""
 
     def __init__(self, path: Path, origin: str) -> None:
@@ -83,40 +83,40 @@ def fast(state: dict[str, Any]) -> bool:
     return (state["estimate"]["speed_mps"] or 0.0) > FAST_MPS
 
 
-def _forward(hand: Hand) -> None:
-    hand.take()
-    hand.hold(fast, throttle=1.0, steering=0.5)
+def _forward(driver: ScriptedDriver) -> None:
+    driver.take()
+    driver.hold(fast, throttle=1.0, steering=0.5)
 
 
-def _released(hand: Hand) -> None:
-    _forward(hand)
-    hand.until("STANDBY", deadman=False)
+def _released(driver: ScriptedDriver) -> None:
+    _forward(driver)
+    driver.until("STANDBY", deadman=False)
 
 
-def _silent(hand: Hand) -> None:
-    _forward(hand)
-    hand.until("STANDBY")
+def _silent(driver: ScriptedDriver) -> None:
+    _forward(driver)
+    driver.until("STANDBY")
 
 
-def _unplugged(hand: Hand) -> None:
-    _forward(hand)
-    hand.read(unplugged=True)
-    hand.until("STANDBY")
+def _unplugged(driver: ScriptedDriver) -> None:
+    _forward(driver)
+    driver.read(unplugged=True)
+    driver.until("STANDBY")
 
 
-def _died(hand: Hand) -> None:
-    _forward(hand)
-    hand.client.__exit__()
-    hand.until("STANDBY")
+def _died(driver: ScriptedDriver) -> None:
+    _forward(driver)
+    driver.client.__exit__()
+    driver.until("STANDBY")
 
 
-def _not_neutral(hand: Hand) -> None:
+def _not_neutral(driver: ScriptedDriver) -> None:
     for action in ("arm", "teleop"):
-        hand.client.ask(do="request", action=action)
-    hand.until("ARMED", deadman=True, throttle=1.0)
+        driver.client.ask(do="request", action=action)
+    driver.until("ARMED", deadman=True, throttle=1.0)
     refused_s = time.monotonic() + 0.5
-    hand.hold(lambda _: time.monotonic() > refused_s, throttle=1.0)
-    hand.client.ask(do="request", action="stop")
+    driver.hold(lambda _: time.monotonic() > refused_s, throttle=1.0)
+    driver.client.ask(do="request", action="stop")
 
 
 SCRIPTS = {"released": _released, "silent": _silent, "unplugged": _unplugged, "died": _died, "not_neutral": _not_neutral}
@@ -162,15 +162,15 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Drives:
         path = folder / "vehicled" / "art.sock"
         wait_until(lambda: path.exists() or daemon.poll() is not None, lambda: "it does not open its control socket")
         drives = {}
-        opening = Hand(path, "opening")
+        opening = ScriptedDriver(path, "opening")
         opening.until("STANDBY")
         opening.close()
         for name, script in SCRIPTS.items():
             start_ns = time.monotonic_ns()
-            hand = Hand(path, f"hand {name}")
-            script(hand)
-            hand.close()
-            drives[name] = Drive(start_ns, time.monotonic_ns(), hand.states)
+            driver = ScriptedDriver(path, f"driver {name}")
+            script(driver)
+            driver.close()
+            drives[name] = Drive(start_ns, time.monotonic_ns(), driver.states)
         start_ns = time.monotonic_ns()
         screen, states = _keyboard(path, environment)
         drives["keyboard"] = Drive(start_ns, time.monotonic_ns(), states)
@@ -203,13 +203,13 @@ def _keyboard(path: Path, environment: dict[str, str]) -> tuple[str, list[dict[s
         while select.select([terminal], [], [], 0)[0]:
             screen += os.read(terminal, 1 << 14).decode(errors="replace")
 
-    hand = Hand(path, "onlooker")
+    driver = ScriptedDriver(path, "onlooker")
     taken_s = 0.0
 
     def driven() -> bool:
         """Press the next key. A busy computer may delay the keys until the deadman counts as released: then take it again."""
         nonlocal taken_s
-        state = hand.state()
+        state = driver.state()
         if "ARMED: " not in screen:
             press(b"")
         elif state["mode"] in ("STANDBY", "ARMED") and time.monotonic() > taken_s + 2.0:
@@ -220,11 +220,11 @@ def _keyboard(path: Path, environment: dict[str, str]) -> tuple[str, list[dict[s
         return fast(state) and "[held]" in screen
 
     try:
-        wait_until(driven, lambda: (hand.states[-1], screen), every_s=0.0)
+        wait_until(driven, lambda: (driver.states[-1], screen), every_s=0.0)
     finally:
         os.close(terminal)
-    hand.until("STANDBY")
-    hand.close()
+    driver.until("STANDBY")
+    driver.close()
     ended = [0]
 
     def gone() -> bool:
@@ -236,21 +236,21 @@ def _keyboard(path: Path, environment: dict[str, str]) -> tuple[str, list[dict[s
     finally:
         if not ended[0]:
             os.kill(pid, signal.SIGKILL)
-    return screen, hand.states
+    return screen, driver.states
 
 
 DROVE = ("released", "silent", "unplugged", "died", "keyboard")
 
 
 @pytest.mark.parametrize("name", DROVE)
-def test_the_hand_drives_and_the_vehicle_stands_in_the_end(sitting: Drives, name: str) -> None:
+def test_manual_driving_moves_the_vehicle_and_it_stands_in_the_end(sitting: Drives, name: str) -> None:
     speeds = [truth.speed_mps for _, truth in sitting.of(name, GroundTruth)]
     assert max(speeds) > 0.3
     assert speeds[-1] < 0.15, "as good as at rest, by the estimate"
     assert sitting.drives[name].states[-1]["mode"] == "STANDBY"
 
 
-def test_the_wheels_follow_the_hand(sitting: Drives) -> None:
+def test_the_wheels_follow_the_stick(sitting: Drives) -> None:
     commands = [m for _, m in sitting.of("released", ActuatorCommand) if m.mode is Mode.TELEOP]
     assert max(m.wheel_angle_rad for m in commands) == pytest.approx(0.5 * 0.335, abs=0.01)
 
@@ -287,7 +287,7 @@ def test_silence_brakes_after_its_time_and_not_before(sitting: Drives) -> None:
 
 @pytest.mark.parametrize("name", ["unplugged", "died"])
 def test_an_unplugged_stick_is_not_waited_for(sitting: Drives, name: str) -> None:
-    gone = next(t for t, m in sitting.of(name, TeleopCommand) if m.unplugged and m.origin == f"hand {name}")
+    gone = next(t for t, m in sitting.of(name, TeleopCommand) if m.unplugged and m.origin == f"driver {name}")
     driving = [t for t, m in sitting.of(name, ActuatorCommand) if t > gone and m.throttle > 0.0]
     # The next tick of actuation brakes; one more may have been on its way.
     assert len(driving) <= 1
@@ -301,7 +301,7 @@ def test_no_reading_counts_twice(sitting: Drives) -> None:
     assert keyboard == list(range(1, len(keyboard) + 1))
 
 
-def test_a_hand_that_is_not_neutral_at_the_start_is_refused(sitting: Drives) -> None:
+def test_a_stick_that_is_not_neutral_at_the_start_is_refused(sitting: Drives) -> None:
     modes = {m.mode for _, m in sitting.of("not_neutral", ActuatorCommand)}
     assert Mode.ARMED in modes
     assert Mode.TELEOP not in modes

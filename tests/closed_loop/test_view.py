@@ -1,4 +1,4 @@
-"""The live view of a daemon that drives: by a scripted hand on its socket, and by a browser that is looked at.
+"""The live view of a daemon that drives: by a scripted driver on its socket, and by a browser that is looked at.
 
 One simulation on the wall clock for all of it. What is judged is what the page showed and what the log holds.
 """
@@ -46,7 +46,7 @@ class Page:
         self.n = 0
         self.beat = 0
         self.frozen = False
-        """The beats that come are not heard: what it sends grows old."""
+        """Beats that arrive are not read: what it sends grows old."""
         self.mode = self.why = ""
         self.speed_mps = 0.0
         self.notes: list[str] = []
@@ -55,7 +55,7 @@ class Page:
     def listen(self, seconds: float) -> None:
         end_s = time.monotonic() + seconds
         while True:
-            # What has come is heard, as in a browser: on a busy computer its readings would be older with each turn otherwise.
+            # All that has arrived is read, as in a browser: otherwise readings would get older with each turn on a busy computer.
             try:
                 message = json.loads(self.socket.recv(timeout=max(end_s - time.monotonic(), 0.0)))
             except TimeoutError:
@@ -105,7 +105,7 @@ def _silent(page: Page) -> None:
 
 
 def _stale(page: Page) -> None:
-    """The hand pushes on, but what it says hangs in a network that answers no more."""
+    """The driver goes on pushing, but the readings hang in a network that answers no more."""
     page.drive()
     page.frozen = True
     page.until(lambda: page.mode != "TELEOP", 1.0)
@@ -314,7 +314,7 @@ def test_the_address_is_printed_with_its_token(sitting: Drives) -> None:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_the_hand_on_the_page_drives_within_what_it_may(sitting: Drives, name: str) -> None:
+def test_the_page_drives_within_its_limits(sitting: Drives, name: str) -> None:
     driven = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.TELEOP]
     assert 0.3 < max(m.throttle for m in driven) <= MOST_THROTTLE + 1e-6
     assert max(m.steering for m in driven) > 0.0

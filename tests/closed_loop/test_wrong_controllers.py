@@ -26,7 +26,7 @@ Change = Callable[[ControlCommand], ControlCommand]
 
 
 class Wrong:
-    """A sound controller whose commands and word are changed."""
+    """A sound controller whose commands and reports are changed."""
 
     def __init__(self, sound: Any, change: Change = lambda command: command, **says: Any) -> None:
         """``says``: attributes that it has instead of those of the sound one; a function of the last command gives one."""

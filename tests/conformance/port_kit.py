@@ -33,7 +33,7 @@ class Recorder:
         """Return all received bytes, in order."""
         return b"".join(data for _, data in self.chunks)
 
-    async def heard(self, *states: PortState) -> None:
+    async def reached(self, *states: PortState) -> None:
         """Wait until the reported states are exactly these."""
         await until(lambda: len(self.states) >= len(states))
         assert tuple(self.states[: len(states)]) == states, self.details

@@ -39,7 +39,7 @@ class Peer(Protocol):
     url: str
     mortal: bool
     chunks: list[bytes]
-    """Data to exchange, in pieces that may be handed to the port one by one."""
+    """Data to exchange, in pieces that may be given to the port one by one."""
 
     def send(self, data: bytes) -> None: ...
     def receive(self) -> bytes: ...
@@ -250,7 +250,7 @@ def _ends_with(host: Recorder, data: bytes) -> bool:
 
 
 async def _ready(peer: Peer, host: Recorder) -> None:
-    await host.heard(OPENED)
+    await host.reached(OPENED)
     if isinstance(peer, TcpPeer):
         await until(lambda: peer.connection is not None)
 
@@ -294,20 +294,20 @@ async def test_lost_once_and_opened_again(mortal):
     port = make_port("device", mortal.url)
     async with serving(port) as host:
         for episode in range(3):
-            await host.heard(*[OPENED, LOST] * episode, OPENED)
+            await host.reached(*[OPENED, LOST] * episode, OPENED)
             if isinstance(mortal, TcpPeer):
                 await until(lambda: mortal.connection is not None)
             mortal.send(mortal.chunks[episode + 1])
             await until(partial(_ends_with, host, mortal.chunks[episode + 1]))
             mortal.die()
-            await host.heard(*[OPENED, LOST] * (episode + 1))
+            await host.reached(*[OPENED, LOST] * (episode + 1))
             assert not port.send(mortal.chunks[1], NEVER_NS, now_ns())
-            # Time for many attempts, none of which is told.
+            # Time for many attempts, none of which is reported.
             await anyio.sleep(0.05)
             assert len(host.states) == 2 * episode + 2
             assert port.trouble
             mortal.revive()
-        await host.heard(*[OPENED, LOST] * 3, OPENED)
+        await host.reached(*[OPENED, LOST] * 3, OPENED)
         assert port.trouble == ""
         assert "attempts" in host.details[-1]
         assert port.counts.opened == 4
@@ -317,12 +317,12 @@ async def test_a_missing_peer_is_reported_once(mortal):
     mortal.die()
     port = make_port("device", mortal.url)
     async with serving(port) as host:
-        await host.heard(ERROR)
+        await host.reached(ERROR)
         await anyio.sleep(0.05)
         assert host.states == [ERROR]
         assert host.details[0] == port.trouble
         mortal.revive()
-        await host.heard(ERROR, OPENED)
+        await host.reached(ERROR, OPENED)
 
 
 async def test_the_last_frame_leaves_after_serving_has_ended(peer):
@@ -364,7 +364,7 @@ async def test_reopened_on_request(peer):
         await _ready(peer, host)
         port.reopen("it has been silent for 2 s")
         port.reopen("and another reason")
-        await host.heard(OPENED, LOST, OPENED)
+        await host.reached(OPENED, LOST, OPENED)
         assert "it has been silent for 2 s" in host.details[1]
         peer.receive()
 

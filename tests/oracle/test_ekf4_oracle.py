@@ -101,7 +101,7 @@ PARAMS = Ekf4Params(
 
 
 def _drifted(rng: np.random.Generator, q: Array, throttle: float, wheel: float, dt_s: float) -> Array:
-    """Truth by Euler-Maruyama of the published equations with the densities that the filter is told."""
+    """Truth by Euler-Maruyama of the published equations with the densities that the filter is configured with."""
     d = VEHICLE.drive
     reduced = d.wheel_radius_m * d.gear_ratio
     v = q[3]

@@ -87,7 +87,7 @@ def test_gravity_agrees_with_the_filter(shared_data: Path) -> None:
 
 
 def test_the_device_gives_si_values_in_body_axes(shared_data: Path) -> None:
-    """Fed as it came, 8 ms apart. The yaw that is told turns as the rates that are told say."""
+    """Fed as it came, 8 ms apart. The reported yaw turns at the reported rates."""
     device = mip.MipDevice(mip.MipDevice.Params(configure=False, rate_hz=125), [ImuSample, Heading], 1)
     got: list[Message] = []
     now_ns = 10**12

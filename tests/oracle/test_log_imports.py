@@ -163,7 +163,7 @@ def test_headings_and_wheel_speeds_survive_a_bag_of_our_own(tmp_path: Path) -> N
     assert done.counts["imu_sample"] > 300
     recording = rosbag.load(tmp_path / "bag")
     assert sum(isinstance(message, Heading) for message in recording.inputs) == 30
-    # The applied command has a throttle, for which there is no field: the speed that the controller wanted tells more than none.
+    # The applied command has a throttle, for which there is no field: the speed that the controller wanted is better than nothing.
     throttles = {message.throttle for message in recording.inputs if isinstance(message, ActuatorCommand)}
     assert throttles == {recording.vehicle.drive.steady_throttle(1.5)}
 

@@ -28,7 +28,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def _ours() -> Any:
-    """A store that knows nothing but what we tell it."""
+    """A store that knows only what we register."""
     store = get_typestore(Stores.EMPTY)
     for name in (*PUBLISHED, ACKERMANN):
         found = standard_definition(name)
@@ -66,8 +66,8 @@ def test_ackermann_drive_is_the_published_one() -> None:
 
 def test_each_dependency_is_reported_once() -> None:
     text = standard_definition("nav_msgs/Odometry").text
-    told = [line for line in text.splitlines() if line.startswith("MSG: ")]
-    assert len(told) == len(set(told)) == 9
+    definitions = [line for line in text.splitlines() if line.startswith("MSG: ")]
+    assert len(definitions) == len(set(definitions)) == 9
     assert text.count("=" * 80) == 9
 
 

@@ -292,20 +292,20 @@ def test_every_position_of_every_capture_is_one_fix(shared_data: Path, lost: flo
         frames = [each for each in frames_of(file.read_bytes()) if chance.random() >= lost]
         for protocol in ("nmea", "ubx"):
             receiver = UbloxDevice(Params(configure=False, protocol=protocol, silence_s=60.0), [GnssFix], 1)
-            told: list[Message] = []
+            messages: list[Message] = []
             epochs, now_ns = set(), 1_000_000_000
             for framed, frame in frames:
                 now_ns += len(frame) * 10 * 1_000_000_000 // 115_200
                 while receiver.next_due_ns() <= now_ns:
-                    told += receiver.on_time(receiver.next_due_ns())
-                told += receiver.on_rx(frame, now_ns)
+                    messages += receiver.on_time(receiver.next_due_ns())
+                messages += receiver.on_rx(frame, now_ns)
                 match decode_frame(framed, frame)[1]:
                     case Gga(time_ms=int() as time_ms) | Gns(time_ms=int() as time_ms) if protocol == NMEA:
                         epochs.add(time_ms)
                     case NavPvt(itow_ms=itow_ms) if protocol == UBX:
                         epochs.add(itow_ms)
-            told += receiver.on_time(now_ns + 1_000_000_000)
-            found = sum(isinstance(message, GnssFix) for message in told)
+            messages += receiver.on_time(now_ns + 1_000_000_000)
+            found = sum(isinstance(message, GnssFix) for message in messages)
             assert found == len(epochs), (file.name, protocol)
             positions, fixes = positions + len(epochs), fixes + found
     assert fixes == positions > 400 / every
@@ -358,13 +358,13 @@ def walk_arrivals(folder: Path) -> list[tuple[int, bytes]]:
 def test_a_walk_with_its_scattered_arrivals(shared_data: Path, protocol: Literal["ubx", "nmea"]) -> None:
     """Epochs 250 ms apart whose arrivals scatter by 11 ms; RTK fixed, float for a second, fixed, float to the end."""
     receiver = UbloxDevice(Params(configure=False, protocol=protocol, latency_ms=24.0), [GnssFix], 1)
-    told: list[Message] = []
+    messages: list[Message] = []
     for t_rx_ns, data in walk_arrivals(shared_data / "captures" / "gnss"):
-        told += receiver.on_time(t_rx_ns)
-        told += receiver.on_rx(data, t_rx_ns)
-    fixes = [message for message in told if isinstance(message, GnssFix)]
+        messages += receiver.on_time(t_rx_ns)
+        messages += receiver.on_rx(data, t_rx_ns)
+    fixes = [message for message in messages if isinstance(message, GnssFix)]
     assert Counter(fix.carrier for fix in fixes) == {CarrierSolution.FIXED: 349, CarrierSolution.FLOAT: 187}
-    states = [json.loads(message.fields) for message in told if isinstance(message, Event) and message.name == "rtk_state"]
+    states = [json.loads(message.fields) for message in messages if isinstance(message, Event) and message.name == "rtk_state"]
     assert [(state["before"], state["now"]) for state in states] == [
         ("none", "fixed"), ("fixed", "float"), ("float", "fixed"), ("fixed", "float"),
     ]  # fmt: skip

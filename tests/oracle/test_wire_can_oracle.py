@@ -101,9 +101,9 @@ def test_as_adapter_we_understand_what_the_host_says(adapter: tuple[int, slcanBu
 def test_the_host_understands_what_we_say_as_adapter(adapter: tuple[int, slcanBus]) -> None:
     ours, bus = adapter
     os.write(ours, b"\r\r\r" + b"".join(encode(frame) + b"z\r" for frame in EXAMPLES))
-    heard: list[Message] = []
-    while len(heard) < len(EXAMPLES):
+    all_received: list[Message] = []
+    while len(all_received) < len(EXAMPLES):
         received = bus.recv(timeout=DEADLINE_S)
         assert received is not None
-        heard.append(received)
-    assert all(same(frame, received) for frame, received in zip(EXAMPLES, heard, strict=True))
+        all_received.append(received)
+    assert all(same(frame, received) for frame, received in zip(EXAMPLES, all_received, strict=True))

@@ -104,7 +104,7 @@ def test_late_measurements_end_as_timely_ones_do(seed: int, delays_ms: list[int]
     assert ekf.late == reference.late == 0
 
 
-def test_a_command_heard_of_late_acts_when_it_was_given() -> None:
+def test_a_command_that_arrives_late_acts_when_it_was_given() -> None:
     timely, late = (Ekf4(Ekf4Params(), VEHICLE, DATUM, (0.0, 0.0, 0.0)) for _ in range(2))
     command = ActuatorCommand(50 * MS, 50 * MS, 1.0, 0.0, 0.0, 0.3)
     for now_ms in range(0, 400, STEP_MS):

@@ -10,7 +10,7 @@ from vehicled.profile.registry import names
 
 SUBJECTS = subjects()
 PIECE = 1_024
-"""Most bytes that a port hands over at once."""
+"""Most bytes that a port delivers at once."""
 SIZE = 2 * PIECE
 RATIO = 3.0
 

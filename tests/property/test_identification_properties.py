@@ -1,4 +1,4 @@
-"""Whatever the identifier is shown, what it tells stays finite, within its bounds, and of positive variance."""
+"""Whatever the identifier is shown, its results stay finite, within its bounds, and of positive variance."""
 
 from math import isfinite, pi
 
@@ -118,15 +118,15 @@ def test_any_sequence(sequence):
 def test_same_input_same_answer(sequence):
     answers = []
     for _ in range(2):
-        identified, now, told = identifier(), START_NS, []
+        identified, now, results = identifier(), START_NS, []
         for forward_ns, speed, _, messages, _ in sequence:
             now += forward_ns
             for offset, message in messages:
                 fed = stamped(message, now + offset)
                 (identified.command if isinstance(fed, ActuatorCommand) else identified.observe)(fed)  # type: ignore[arg-type]
             estimate = StateEstimate(now, now, 0.0, 0.0, 0.0, speed, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
-            told.append(repr(identified.step(estimate, now)))
-        answers.append(told)
+            results.append(repr(identified.step(estimate, now)))
+        answers.append(results)
     assert answers[0] == answers[1]
 
 

@@ -249,11 +249,11 @@ def test_xsens_values_survive_every_number_format(kind: int, low: int, values: l
 
 @given(yaw=st.floats(-3.1, 3.1), pitch=st.floats(-1.4, 1.4), roll=st.floats(-3.1, 3.1))
 def test_xsens_yaw_is_the_same_in_every_world_frame(yaw: float, pitch: float, roll: float) -> None:
-    """The same attitude told in ENU, NED and NWU, as angles; ``yaw`` is the one from east."""
+    """The same attitude in ENU, NED and NWU, as angles; ``yaw`` is the one from east."""
     shifted = {xsens.ENU: yaw, xsens.NWU: yaw - math.pi / 2, xsens.NED: math.pi / 2 - yaw}
     for frame, angle in shifted.items():
-        told = xsens.yaw_from_east(xsens.EULER_ANGLES | frame, (math.degrees(roll), math.degrees(pitch), math.degrees(angle)))
-        assert (told - yaw + math.pi) % (2 * math.pi) - math.pi == pytest.approx(0.0, abs=1e-9)
+        decoded = xsens.yaw_from_east(xsens.EULER_ANGLES | frame, (math.degrees(roll), math.degrees(pitch), math.degrees(angle)))
+        assert (decoded - yaw + math.pi) % (2 * math.pi) - math.pi == pytest.approx(0.0, abs=1e-9)
 
 
 @given(value=st.sampled_from([math.inf, -math.inf, math.nan, 3e38, -3e38, 1e-45]), other=st.sampled_from([0.0, math.inf, 3e38]))

@@ -105,7 +105,7 @@ def turned(roll_rad: float) -> tuple[RuleInputs, bool]:
     """An IMU that is rolled against its mounting, at standstill."""
     monitors = fixed(watching(), 0.0)
     monitors.sources = SourceMonitor([MonitoredSource(name="imu", message=ImuSample, silence_ns=10**9)])
-    monitors.sources.heard(ImuSample, NOW_NS)
+    monitors.sources.received(ImuSample, NOW_NS)
     force = 0.0, 9.80665 * math.sin(roll_rad), 9.80665 * math.cos(roll_rad)
     if isfinite(roll_rad):
         monitors.on_message(ImuSample(NOW_NS, NOW_NS, force, (0.0, 0.0, 0.0)), NOW_NS)
@@ -387,7 +387,7 @@ def scan(ranges_m: tuple[float, ...], t_ns: int = NOW_NS) -> LaserScan:
 
 
 @given(near_count(400_000_000, -400_000_000, low=-(10**10), high=10**10), near_count(50, low=0, high=100))
-def test_a_scan_shows_something_exactly_if_it_is_fresh_and_half_of_its_rays_tell(age_ns: int, lost: int) -> None:
+def test_a_scan_shows_something_exactly_if_it_is_fresh_and_half_of_its_rays_are_valid(age_ns: int, lost: int) -> None:
     """Silence of 0.3 s and a sweep of 0.1 s; three scans in a row make it blind."""
     monitors = watching()
     for _ in range(3):
@@ -401,7 +401,7 @@ def test_a_scan_shows_something_exactly_if_it_is_fresh_and_half_of_its_rays_tell
 
 @given(near(0.05, 3.0, low=0.0, garbage=True))
 def test_what_a_ray_meets_counts_up_to_its_range_and_from_nearer_than_it_can_measure(range_m: float) -> None:
-    """An obstacle too near to be measured stands at the least range; NaN tells nothing."""
+    """An obstacle too near to be measured stands at the least range; NaN says nothing."""
     monitors = watching()
     rays = [inf] * 720
     rays[360] = range_m
@@ -418,7 +418,7 @@ def test_what_a_ray_meets_counts_up_to_its_range_and_from_nearer_than_it_can_mea
 
 
 @given(near(0.05, signed=True, garbage=True), st.sampled_from([0.0, 0.3, -0.3]))
-def test_who_stands_before_an_obstacle_and_is_not_told_to_move_does_it_no_harm(speed_mps: float, throttle: float) -> None:
+def test_standing_before_an_obstacle_without_a_command_to_move_is_no_fault(speed_mps: float, throttle: float) -> None:
     monitors = watching()
     sent = ActuatorCommand(NOW_NS, NOW_NS, throttle, 0.0, 0.0, 0.0)
     s = replace(inputs(monitors, replace(RUNNING, speed_mps=speed_mps)), sent=sent)

@@ -240,12 +240,12 @@ def test_each_level_of_the_fallback_lasts_exactly_its_ticks(shifted: int, pursui
 
 
 @given(near(0.3, signed=True), near(0.3, 4.0, garbage=True))
-def test_the_turn_scale_hears_only_what_moves_and_is_finite(speed: float, rate: float) -> None:
+def test_the_turn_scale_uses_only_finite_readings_of_a_moving_vehicle(speed: float, rate: float) -> None:
     scale = CurvatureScale(4.0)
     for _ in range(50):
         scale.observe(0.4, rate, speed, 0.01)
-    heard = abs(speed) > 0.3 and math.isfinite(rate)
-    if not heard:
+    used = abs(speed) > 0.3 and math.isfinite(rate)
+    if not used:
         assert scale.value == 1.0
     elif abs(rate / speed - 0.4) > 1e-3:
         assert scale.value != 1.0

@@ -87,7 +87,7 @@ class Drive:
             self.pair.grant()
             self.pair.reply()
 
-    def tell(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """A message arrives now, where such messages arrive."""
         machine, now_ns = self.pair.machine, self.pair.now_ns
         port = PORTS.get(type(message))
@@ -115,9 +115,9 @@ class Drive:
                 return True
             if machine.mode in (Mode.STANDBY, Mode.ARMED, Mode.FAULT):
                 for action in (OperatorAction.ARM, OperatorAction.DRIVE):
-                    self.tell(OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "the test"))
+                    self.send(OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "the test"))
             elif machine.mode is Mode.TELEOP:
-                self.tell(OperatorCommand(self.pair.now_ns, self.pair.now_ns, OperatorAction.STOP, "the test"))
+                self.send(OperatorCommand(self.pair.now_ns, self.pair.now_ns, OperatorAction.STOP, "the test"))
             self.until(500)
         return False
 
@@ -192,27 +192,27 @@ def poisoned(drive: Drive, kind: type[Message], values: dict[str, Any]) -> Messa
 @pytest.mark.parametrize("every", sampled([3, 1], lambda every: every == 3), ids=["a third", "all"])
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 def test_each_field_alone(kind: type[Message], every: int) -> None:
-    """Tell the drive every bad value of every field, twice; or every third one, once: no number, and one that is too large."""
-    told = [(field.name, bad) for field in msgspec.structs.fields(kind) for bad in bad_values(kind, field.name)[::every]]
+    """Send the drive every bad value of every field, twice; or every third one, once: no number, and one that is too large."""
+    values = [(field.name, bad) for field in msgspec.structs.fields(kind) for bad in bad_values(kind, field.name)[::every]]
 
-    def tell_from(first: int, drive: Drive) -> int:
+    def send_from(first: int, drive: Drive) -> int:
         """Go on until the drive does not drive again; return the number of the next value."""
-        for number in range(first, len(told)):
-            name, bad = told[number]
+        for number in range(first, len(values)):
+            name, bad = values[number]
             for _ in range(1 if every > 1 else 2):
-                drive.tell(poisoned(drive, kind, {name: bad}))
+                drive.send(poisoned(drive, kind, {name: bad}))
                 drive.until(AFTER_MS)
                 drive.sound()
             if not drive.go():
-                # What it was told lasts, such as a fault that nobody takes back.
+                # What it received lasts, such as a fault that nobody clears.
                 drive.sound()
                 assert drive.pair.machine.why
                 return number + 1
-        return len(told)
+        return len(values)
 
     following = 0
-    while following < len(told):
-        following = branch(Drive, (), partial(tell_from, following))
+    while following < len(values):
+        following = branch(Drive, (), partial(send_from, following))
 
 
 @st.composite
@@ -227,15 +227,15 @@ def poison(draw: st.DrawFn) -> tuple[type[Message], dict[str, Any], float]:
 @examples(10)
 @given(st.lists(poison(), min_size=1, max_size=8))
 def test_any_fields_of_any_messages_in_any_order(poisons: list[tuple[type[Message], dict[str, Any], float]]) -> None:
-    def tell(drive: Drive) -> None:
+    def send(drive: Drive) -> None:
         for kind, values, after_ms in poisons:
-            drive.tell(poisoned(drive, kind, values))
+            drive.send(poisoned(drive, kind, values))
             drive.until(after_ms)
             drive.sound()
         drive.until(300.0)
         drive.sound()
 
-    branch(Drive, (), tell)
+    branch(Drive, (), send)
 
 
 @examples(10)
@@ -250,9 +250,9 @@ def test_any_fields_of_any_messages_in_any_order(poisons: list[tuple[type[Messag
     )
 )
 def test_by_hand_a_bad_reading_keeps_nothing_alive(readings: list[dict[str, Any]]) -> None:
-    def tell(drive: Drive) -> None:
+    def send(drive: Drive) -> None:
         for values in readings:
-            drive.tell(poisoned(drive, TeleopCommand, values))
+            drive.send(poisoned(drive, TeleopCommand, values))
             drive.until(20.0)
             drive.sound()
         # The stick has been let go, whatever its last stamp says.
@@ -263,17 +263,17 @@ def test_by_hand_a_bad_reading_keeps_nothing_alive(readings: list[dict[str, Any]
         assert isinstance(command, ActuatorCommand)
         assert command.throttle == 0.0
 
-    branch(by_hand, (), tell)
+    branch(by_hand, (), send)
 
 
 def by_hand() -> Drive:
     """A drive that a stick has taken over."""
     drive = Drive()
     reading = TeleopCommand(0, 0, 0.0, 0.0, 0.0, True, "a stick", 0)
-    drive.tell(OperatorCommand(drive.pair.now_ns, drive.pair.now_ns, OperatorAction.TELEOP, "the test"))
+    drive.send(OperatorCommand(drive.pair.now_ns, drive.pair.now_ns, OperatorAction.TELEOP, "the test"))
     for sequence in range(10):
         throttle = 0.4 if drive.pair.machine.mode is Mode.TELEOP else 0.0
-        drive.tell(reading_at(drive, replace(reading, throttle=throttle, sequence=sequence)))
+        drive.send(reading_at(drive, replace(reading, throttle=throttle, sequence=sequence)))
         drive.until(50.0)
     assert drive.pair.machine.mode is Mode.TELEOP
     return drive

@@ -108,8 +108,8 @@ def test_the_noise_of_a_unit_does_not_know_the_motion(name: str):
         a, b = (sensor.sample(START + k * 2_500_000, m)[1] for sensor, m in ((with_it, motion), (without, REST)))
         if 300 < k < 500 or k > 580:
             true = moving_true if k < 500 else still_true
-            for told, other, here, there in zip(astuple(a)[2:4], astuple(b)[2:4], true, still_true):
-                assert [x - y for x, y in zip(told, other)] == pytest.approx([x - y for x, y in zip(here, there)], abs=1e-9)
+            for reported, other, here, there in zip(astuple(a)[2:4], astuple(b)[2:4], true, still_true):
+                assert [x - y for x, y in zip(reported, other)] == pytest.approx([x - y for x, y in zip(here, there)], abs=1e-9)
 
 
 PROFILE = load_profile(
@@ -171,7 +171,7 @@ MOTIONS = st.builds(
 
 @examples(40)
 @given(st.lists(MOTIONS, min_size=1, max_size=6), st.integers(0, 2**32 - 1))
-def test_whatever_the_vehicle_does_the_sensors_tell_finite_numbers(motions: list[Motion], seed: int):
+def test_whatever_the_vehicle_does_the_sensors_give_finite_numbers(motions: list[Motion], seed: int):
     for name, sensor in sensors(seed).items():
         for k, motion in enumerate(motions, 1):
             ready_ns, message = sensor.sample(START + k * round(1e9 / sensor.rate_hz), motion)

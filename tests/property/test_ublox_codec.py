@@ -153,18 +153,18 @@ def stream_of(epochs: int) -> list[bytes]:
 
 
 @given(st.lists(st.integers(1, 97), min_size=1, max_size=20))
-def test_any_chunking_of_a_recording_tells_the_same(sizes: list[int]):
+def test_any_chunking_of_a_recording_gives_the_same_messages(sizes: list[int]):
     data = GOLDEN.read_bytes() + b"".join(stream_of(3))
 
     def run(cuts: list[int]) -> list[Message]:
         receiver = UbloxDevice(Params(), [GnssFix, Heading, Corrections], 1)
-        told: list[Message] = []
+        messages: list[Message] = []
         at = number = 0
         while at < len(data):
             size = cuts[number % len(cuts)]
-            told += receiver.on_rx(data[at : at + size], 100)
+            messages += receiver.on_rx(data[at : at + size], 100)
             at, number = at + size, number + 1
-        return told
+        return messages
 
     assert run(sizes) == run([len(data)])
 

@@ -63,15 +63,15 @@ def test_as_many_fixes_as_positions(data: st.DataObject, protocol: Any, period_m
                 if kind == anchor:
                     positions.add(number)
     receiver = UbloxDevice(Params(configure=False, protocol=protocol), [GnssFix], 1)
-    told: list[Message] = []
+    reported: list[Message] = []
     for at_ms, frame in sorted(wire, key=lambda each: each[0]):
         now_ns = S + at_ms * MS
         while receiver.next_due_ns() <= now_ns:
-            told += receiver.on_time(receiver.next_due_ns())
+            reported += receiver.on_time(receiver.next_due_ns())
         cut = data.draw(st.integers(0, len(frame)), "cut")
-        told += [*receiver.on_rx(frame[:cut], now_ns), *receiver.on_rx(frame[cut:], now_ns)]
-    told += receiver.on_time(S + (EPOCHS * period_ms + 1000) * MS)
-    fixes = [message for message in told if isinstance(message, GnssFix)]
+        reported += [*receiver.on_rx(frame[:cut], now_ns), *receiver.on_rx(frame[cut:], now_ns)]
+    reported += receiver.on_time(S + (EPOCHS * period_ms + 1000) * MS)
+    fixes = [message for message in reported if isinstance(message, GnssFix)]
     assert len(fixes) == len(positions)
 
 
@@ -87,9 +87,9 @@ def test_a_loss_delays_no_other_epoch(protocol: Any, lost: str) -> None:
             now_ns = S + (number * 200 + place * 8) * MS
             while receiver.next_due_ns() <= now_ns:
                 due_ns = receiver.next_due_ns()
-                lateness_ms += [due_ns // MS % 200 for told in receiver.on_time(due_ns) if isinstance(told, GnssFix)]
+                lateness_ms += [due_ns // MS % 200 for each in receiver.on_time(due_ns) if isinstance(each, GnssFix)]
             if number % 3 or kind != lost:
                 found = receiver.on_rx(encode(message), now_ns)
-                lateness_ms += [now_ns // MS % 200 for told in found if isinstance(told, GnssFix)]
+                lateness_ms += [now_ns // MS % 200 for each in found if isinstance(each, GnssFix)]
     assert all(lateness <= 16 + 40 for lateness in lateness_ms)
     assert sum(lateness <= 32 for lateness in lateness_ms) >= EPOCHS * 2 // 3 - 1

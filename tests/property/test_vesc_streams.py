@@ -176,7 +176,7 @@ def test_selected_fields_come_back_and_others_stay_unknown(mask, number, small) 
     )
     wire = encode_comm(Selective(mask, values))
     if mask == 0:
-        return  # four bytes of nothing cannot be told from a question
+        return  # four bytes of nothing cannot be distinguished from a question
     name, found = decode_comm(wire)
     assert name == "GET_VALUES_SELECTIVE"
     assert isinstance(found, Selective)

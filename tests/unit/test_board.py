@@ -184,7 +184,7 @@ def test_more_than_the_board_keeps_is_refused_unless_the_profile_accepts_it(boar
     assert "3 more" in fault
     assert "host.allow_shortfall = true" in fault
     assert setup_fault.setup_fault(load("art", ["host.allow_shortfall=true"])) == ""
-    # A slow disk is told by the doctor; the log's writer copes.
+    # A slow disk is reported by the doctor; the log's writer copes.
     store(board, changed(disk_max_ns=5 * 10**9))
     assert setup_fault.setup_fault(load("art")) == ""
 
@@ -209,14 +209,14 @@ def test_every_point_of_the_board_has_a_cure_where_it_falls_short(tmp_path: Path
     assert all(row.got for row in rows.values())
 
 
-@pytest.mark.parametrize(("word", "told"), [("0x0", "never"), ("0x50005", "now"), ("0x50000", "since power-on")])
-def test_a_raspberry_tells_of_its_power_supply(word: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("register", "since"), [("0x0", "never"), ("0x50005", "now"), ("0x50000", "since power-on")])
+def test_a_raspberry_reports_its_power_supply(register: str, since: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "get_throttled"
-    file.write_text(f"{word}\n")
+    file.write_text(f"{register}\n")
     monkeypatch.setattr(facts, "_THROTTLED", file)
     row = next(row for row in facts.state(tmp_path) if row.what == "throttling")
-    assert row.got.startswith(told)
-    assert ("power supply" in row.cure) is (word != "0x0")
+    assert row.got.startswith(since)
+    assert ("power supply" in row.cure) is (register != "0x0")
 
 
 def test_the_report_is_complete_and_holds_no_secrets(
@@ -232,15 +232,15 @@ def test_the_report_is_complete_and_holds_no_secrets(
     file = tmp_path / "report.txt"
     words = ["doctor", "--profile", str(profile), "--seconds", "0.04", "--report", str(file), "--json", "--save"]
     assert main(words) in (0, 1), "a busy machine may well fall short"
-    told = json.loads(capsys.readouterr().out)
-    assert told["claim"]["lateness_p99_ns"] > 0
-    assert told["profile_digest"] == load(str(profile)).digest
-    assert {row["what"] for row in told["state"]} >= {"preemption", "swap"}
+    report = json.loads(capsys.readouterr().out)
+    assert report["claim"]["lateness_p99_ns"] > 0
+    assert report["profile_digest"] == load(str(profile)).digest
+    assert {row["what"] for row in report["state"]} >= {"preemption", "swap"}
     text = file.read_text()
     assert "wake-up lateness, 400 Hz" in text
     assert "sustains: tasks up to" in text
-    assert "hunter2" not in text + json.dumps(told)
-    assert setup_fault.read_calibration(board / setup_fault.CALIBRATION) == msgspec.convert(told["claim"], BoardCalibration)
+    assert "hunter2" not in text + json.dumps(report)
+    assert setup_fault.read_calibration(board / setup_fault.CALIBRATION) == msgspec.convert(report["claim"], BoardCalibration)
 
 
 @pytest.mark.parametrize(("accepts", "status"), [("false", 1), ("true", 0)])

@@ -55,7 +55,7 @@ class Console:
 
 
 class Bench:
-    """A feed on a clock of its own, whose work takes as long as it is told."""
+    """A feed on a clock of its own, whose work takes as long as a test sets."""
 
     def __init__(self, costs_ns: list[int] | None = None) -> None:
         self.costs_ns = costs_ns or [100_000]
@@ -72,7 +72,7 @@ class Bench:
         )
 
     def clock(self) -> int:
-        """Two readings round each work, apart by what it is told to cost."""
+        """Two readings round each work, apart by the cost that a test sets."""
         self.reads += 1
         return 0 if self.reads % 2 else self.costs_ns[(self.reads // 2) % len(self.costs_ns)]
 

@@ -137,7 +137,7 @@ def test_a_prior_that_moves_a_quantity_is_stated_with_the_move() -> None:
     assert [_found([stage], [])[0].by_prior for stage in (free, tight, fixed)] == [False, False, True]
 
 
-def test_folds_foretell_every_drive_by_a_fit_without_it() -> None:
+def test_folds_predict_every_drive_by_a_fit_without_it() -> None:
     model = FourDofModel(load_profile("art"))
     truth = {"torque": 0.4, "friction": 0.03}
     found = calibrate(model, four_dof_runs(model, truth, 3)[::2], groups=DRIVE, friction=0.8, folds=2)
@@ -178,7 +178,7 @@ def test_the_longest_held_of_near_commands_counts() -> None:
     assert excitation.levels([long, short, other]) == [-0.6, 0.4]
 
 
-def test_what_a_figure_eight_does_not_tell_apart_is_left_out_and_counts_in_the_rest() -> None:
+def test_what_a_figure_eight_does_not_separate_is_left_out_and_counts_in_the_rest() -> None:
     model = FourDofModel(load_profile("art"))
     run = driven(model, blank("eight/1", lambda t: 0.6, eight, 24.0), {"gain": 0.38, "offset": 0.03}, 3)
     quantities = {q.name: q for q in model.quantities([], 1.0)}
@@ -193,7 +193,7 @@ def test_what_a_figure_eight_does_not_tell_apart_is_left_out_and_counts_in_the_r
     same = known.covariance[0, 0] + quantities["gain"].sigma ** 2 / 4.0
     stage = replace(known, quantities=twins, shown=np.array([[same, -0.999 * same], [-0.999 * same, same]]))
     (left_out,) = _undetermined([stage])
-    assert (left_out.name, left_out.why) == ("twice", "the drives do not tell it from gain")
+    assert (left_out.name, left_out.why) == ("twice", "the drives do not separate it from gain")
     assert left_out.cure == "hold turns of several angles"
 
 
@@ -212,7 +212,7 @@ def test_a_heading_that_is_off_on_all_drives_is_found_and_allowed_for_on_one_hel
     model = FourDofModel(load_profile("art"))
     turned = []
     for run in four_dof_runs(model, {"gain": 0.45}, 4):
-        # The same motion, told by a body that is stuck on 0.03 rad to the right.
+        # The same motion, measured by a body that is stuck on 0.03 rad to the right.
         x_m = np.cos(0.03) * run.x_m - np.sin(0.03) * run.y_m
         y_m = np.sin(0.03) * run.x_m + np.cos(0.03) * run.y_m
         turned.append(msgspec.structs.replace(run, x_m=x_m, y_m=y_m, rig="body"))
@@ -284,13 +284,13 @@ def test_a_fit_ended_by_hand_keeps_the_best_so_far() -> None:
     runs = four_dof_runs(model, {"torque": 0.45, "friction": 0.03}, 7)
     rounds = 0
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         nonlocal rounds
         rounds += "round" in text
         if rounds == 4 and "round" in text:
             raise KeyboardInterrupt
 
-    found = calibrate(model, runs, groups=DRIVE, friction=0.8, folds=3, tell=tell)
+    found = calibrate(model, runs, groups=DRIVE, friction=0.8, folds=3, report=report)
     assert found.stopped
     assert not any(run.held_out for run in found.runs)
     assert np.mean([run.after.speed_mps for run in found.runs]) < np.mean([run.before.speed_mps for run in found.runs])
@@ -298,15 +298,15 @@ def test_a_fit_ended_by_hand_keeps_the_best_so_far() -> None:
 
 def test_a_fit_ended_before_its_first_round_leaves_the_numbers_as_they_were() -> None:
     model = TwinModel(load_twin("art_lfdm").parameters)
-    told = []
+    texts = []
 
-    def tell(text: str) -> None:
-        told.append(text)
-        if len(told) == 1:
+    def report(text: str) -> None:
+        texts.append(text)
+        if len(texts) == 1:
             raise KeyboardInterrupt
 
-    found = calibrate(model, [driven(model, programme()[2], {}, 8)], groups=DRIVE, friction=0.6, tell=tell)
-    assert told[0] == "drive: searching a starting point"
+    found = calibrate(model, [driven(model, programme()[2], {}, 8)], groups=DRIVE, friction=0.6, report=report)
+    assert texts[0] == "drive: searching a starting point"
     assert found.stopped
     assert [one.value for one in found.found] == pytest.approx([one.before for one in found.found], abs=1e-6)
     assert len(found.runs) == 1
@@ -316,11 +316,11 @@ def test_a_fit_that_is_done_outlives_the_end_of_what_follows_it() -> None:
     model = FourDofModel(load_profile("art"))
     runs = four_dof_runs(model, {"torque": 0.45}, 9)
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         if text == "driving every run open loop":
             raise KeyboardInterrupt
 
-    whole, ended = (calibrate(model, runs, groups=DRIVE, friction=0.8, tell=each) for each in (lambda text: None, tell))
+    whole, ended = (calibrate(model, runs, groups=DRIVE, friction=0.8, report=each) for each in (lambda text: None, report))
     assert [one.value for one in ended.found] == [one.value for one in whole.found]
     assert ended.figures == whole.figures
     assert (ended.stopped, ended.runs, ended.summary()) == (True, [], {})
@@ -445,7 +445,7 @@ def test_the_picture_shows_the_path_with_the_misalignment_that_was_allowed_for(
     assert bearings_rad[1] - bearings_rad[0] == pytest.approx(0.1, abs=1e-6)
 
 
-def test_recorded_ramps_are_foretold_from_those_that_were_fitted(real_data: Path) -> None:
+def test_recorded_ramps_are_predicted_from_those_that_were_fitted(real_data: Path) -> None:
     """The steering alone, which is quick: a held-out run at the measured speed stays within the wanted 0.07 m."""
     folder = real_data / "art_steering_ramp_2023"
     read = [run for turn in ("steer_p02", "steer_p10") for run in _read(str(folder / turn)).values()]

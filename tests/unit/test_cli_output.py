@@ -47,12 +47,12 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
     assert place.read_text() == "text"
     assert link.is_symlink()
     os.mkfifo(pipe)
-    heard: list[str] = []
-    reader = Thread(target=lambda: heard.append(pipe.read_text()))
+    received: list[str] = []
+    reader = Thread(target=lambda: received.append(pipe.read_text()))
     reader.start()
     write_output(pipe, "text")
     reader.join()
-    assert heard == ["text"]
+    assert received == ["text"]
     assert pipe.is_fifo()
 
 

@@ -70,7 +70,7 @@ def test_every_command_stands_in_the_help_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["sime"], "vehicled: no command 'sime'; did you mean 'sim'? See 'vehicled --help'"),
         (["log", "inf"], "vehicled log: no command 'inf'; did you mean 'info'?"),
@@ -82,10 +82,10 @@ def test_every_command_stands_in_the_help_once() -> None:
         (["log", "info"], "vehicled log info: missing: RUN"),
     ],
 )
-def test_a_mistake_is_one_line_with_the_nearest_name(argv: list[str], told: str) -> None:
+def test_a_mistake_is_one_line_with_the_nearest_name(argv: list[str], message: str) -> None:
     status, text = said(*argv)
     assert status == 2
-    assert text.startswith(told)
+    assert text.startswith(message)
     assert text.count("\n") == 1
 
 

@@ -49,7 +49,7 @@ class Console:
 
     def request(self, action: OperatorAction, origin: str, now_ns: int) -> str:
         self.requests.append((action, origin))
-        return "a hand drives: stop it first" if action is OperatorAction.DRIVE else ""
+        return "someone drives: stop it first" if action is OperatorAction.DRIVE else ""
 
     def teleop(self, reading: TeleopCommand, now_ns: int) -> None:
         self.readings.append(reading)
@@ -167,9 +167,9 @@ async def test_the_socket_appears_with_its_permissions(tmp_path: Path, monkeypat
 
 async def test_a_stick_is_passed_on_and_not_answered(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
-    hand = b'{"do": "teleop", "steering": -0.5, "throttle": 0.3, "deadman": true, "sequence": 7, "origin": "pad"}'
+    request = b'{"do": "teleop", "steering": -0.5, "throttle": 0.3, "deadman": true, "sequence": 7, "origin": "pad"}'
     async with served(path) as (console, _):
-        await ask(path, hand, b'{"do": "heartbeat"}', b'{"do": "status"}', answers=1)
+        await ask(path, request, b'{"do": "heartbeat"}', b'{"do": "status"}', answers=1)
     reading = console.readings[0]
     assert (reading.steering, reading.throttle, reading.deadman, reading.sequence, reading.origin) == (-0.5, 0.3, True, 7, "pad")
     assert console.beats == ["ground station"]
@@ -179,14 +179,14 @@ async def test_a_request_that_leads_nowhere_is_answered_with_the_reason(tmp_path
     path = tmp_path / "v.sock"
     async with served(path) as (console, _):
         drive, arm = await ask(path, b'{"do": "request", "action": "drive"}', b'{"do": "request", "action": "arm"}')
-    assert drive == {"ok": False, "why": "a hand drives: stop it first"}
+    assert drive == {"ok": False, "why": "someone drives: stop it first"}
     assert arm["ok"]
     assert [action for action, _ in console.requests] == [OperatorAction.DRIVE, OperatorAction.ARM], (
         "it is in the journal all the same"
     )
 
 
-def hand(sequence: int, throttle: float, origin: str = "keyboard") -> bytes:
+def reading(sequence: int, throttle: float, origin: str = "keyboard") -> bytes:
     reading = {"steering": 0.0, "throttle": throttle, "deadman": True, "sequence": sequence, "origin": origin}
     return json.dumps({"do": "teleop", **reading}).encode() + b"\n"
 
@@ -197,22 +197,22 @@ async def test_two_sticks_of_one_name_are_not_taken_for_one(tmp_path: Path) -> N
     status = b'{"do": "status"}\n'
     async with served(path) as (console, _), await anyio.connect_unix(path) as second:
         async with await anyio.connect_unix(path) as first:
-            await first.send(hand(1, 0.0) + status)
+            await first.send(reading(1, 0.0) + status)
             await first.receive()
-            await second.send(hand(1, 1.0) + hand(2, 1.0) + status)
+            await second.send(reading(1, 1.0) + reading(2, 1.0) + status)
             data = b""
             while data.count(b"\n") < 2:
                 data += await second.receive()
             refused, good = (json.loads(line) for line in data.splitlines())
-            assert (refused["ok"], good["ok"]) == (False, True), "told once, and not hung up on"
+            assert (refused["ok"], good["ok"]) == (False, True), "reported once, and the connection stays open"
             assert "another client already drives as 'keyboard'" in refused["why"]
-            await first.send(hand(2, 0.1) + hand(1, 0.0, "pad") + status)
+            await first.send(reading(2, 0.1) + reading(1, 0.0, "pad") + status)
             await first.receive()
             assert [(r.origin, r.throttle) for r in console.readings] == [("keyboard", 0.0), ("keyboard", 0.1), ("pad", 0.0)]
-            await second.send(hand(3, 0.2) + status)
+            await second.send(reading(3, 0.2) + status)
             await second.receive()
             assert console.readings[-1].throttle == 0.2, "the first one has another stick now"
-        await second.send(hand(4, 0.3, "pad") + status)
+        await second.send(reading(4, 0.3, "pad") + status)
         await second.receive()
     assert [(r.origin, r.unplugged) for r in console.readings[-3:]] == [("pad", True), ("pad", False), ("pad", True)]
 
@@ -276,7 +276,7 @@ async def test_a_client_beyond_the_limit_may_only_stop(tmp_path: Path, monkeypat
         assert [action for action, _ in console.requests] == [OperatorAction.STOP]
         async with await anyio.connect_unix(path) as silent:
             with anyio.fail_after(DEADLINE_S):
-                # It is told why: without a word it would pass for the end of the run.
+                # It gets the reason: a silent end would look like the end of the run.
                 assert b"clients are connected already" in await silent.receive()
                 with pytest.raises(anyio.EndOfStream):
                     await silent.receive()
@@ -399,7 +399,7 @@ async def test_a_defect_in_what_only_explains_ends_nothing(tmp_path: Path, monke
     path = tmp_path / "v.sock"
     async with served(path) as (console, _):
         status, arm = await ask(path, b'{"do": "status"}', b'{"do": "request", "action": "arm"}')
-        assert status["why"] == "the daemon cannot tell: ZeroDivisionError: of a rule"
+        assert status["why"] == "the daemon could not answer: ZeroDivisionError: of a rule"
         assert arm["ok"]
     assert len(console.requests) == 1
 
@@ -479,7 +479,7 @@ async def test_a_heap_of_readings_is_not_driven_by_when_it_is_old(tmp_path: Path
     path = tmp_path / "v.sock"
     async with served(path) as (console, serving):
         async with await anyio.connect_unix(path) as stream:
-            await stream.send(b"".join(hand(k, 0.5) for k in range(100)))
+            await stream.send(b"".join(reading(k, 0.5) for k in range(100)))
             with anyio.fail_after(DEADLINE_S):
                 assert b"readings per second" in await stream.receive()
         await anyio.sleep(0.05)
@@ -630,7 +630,7 @@ def test_a_good_request_is_understood(action: str, origin: str) -> None:
     assert request.origin.isprintable()
 
 
-def test_a_user_without_access_to_the_service_folder_is_told_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_access_to_the_service_folder_gets_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     for name in (None, "art"):
@@ -638,7 +638,7 @@ def test_a_user_without_access_to_the_service_folder_is_told_the_cure(tmp_path: 
             find(name)
 
 
-def test_the_status_tells_what_the_gate_had_to_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_status_shows_what_the_gate_had_to_cut(capsys: pytest.CaptureFixture[str]) -> None:
     rig = Rig()
     rig.drive()
     facts = RunFacts(
@@ -675,7 +675,7 @@ def test_margins_show_value_and_limit_of_the_rules(capsys: pytest.CaptureFixture
         (0.5, Reaction.CAP_SPEED, "cap_speed, at most 0.50 m/s"),
     ],
 )
-def test_the_status_tells_a_cap_that_is_below_the_limit_of_the_profile(
+def test_the_status_shows_a_cap_that_is_below_the_limit_of_the_profile(
     cap_mps: float, reaction: Reaction, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rig = Rig()
@@ -708,7 +708,7 @@ def test_the_status_leaves_out_ports_that_are_never_opened() -> None:
         ({"free_m": 2.5, "stop_m": 0.4}, "free for 2.50 m, a stop takes 0.40 m"),
     ],
 )
-def test_the_status_tells_how_far_the_lane_is_free(
+def test_the_status_shows_how_far_the_lane_is_free(
     lane: dict[str, float | None] | None, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rig = Rig()

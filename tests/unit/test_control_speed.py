@@ -96,7 +96,7 @@ def test_profile_ends_in_a_stop_and_never_asks_for_more_than_the_planned_deceler
     assert profile.at(length + 5.0).speed_mps == pytest.approx(0.0, abs=1e-9)
 
 
-def test_profile_tells_the_deceleration_it_implies() -> None:
+def test_profile_states_the_deceleration_it_implies() -> None:
     profile = _profile("straight_20m")
     braking = profile.at(19.5)
     assert braking.speed_mps == pytest.approx(math.sqrt(2.0 * planned_deceleration_mps2(PARAMS, DRIVE) * 0.5))

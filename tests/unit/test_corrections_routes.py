@@ -46,7 +46,7 @@ def machine(made: Profile) -> Machine:
 
 
 def takers(made: Profile, source: str, message: Message) -> set[str]:
-    """Devices that are handed a message which another one produced."""
+    """Devices that get a message which another one produced."""
     built = machine(made)
     taken: set[str] = set()
     for port in built.ports:

@@ -49,7 +49,7 @@ def test_a_date_is_read_in_its_language(language: str) -> None:
         ("Wed Dec 31 12:00:00 am 2025", 12), ("Do Okt 05 10:00:00 2023", 10), ("gio ott 05 10:00:00 2023", 10),
     ],
 )  # fmt: skip
-def test_months_are_told_from_days_of_the_week(text: str, month: int) -> None:
+def test_months_are_distinguished_from_days_of_the_week(text: str, month: int) -> None:
     seconds = seconds_of(text)
     assert seconds is not None
     assert datetime.fromtimestamp(seconds).astimezone().month == month

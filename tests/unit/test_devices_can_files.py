@@ -132,7 +132,7 @@ def test_damage_costs_what_is_damaged(tmp_path: Path, ending: str) -> None:
         assert file.damaged == 3
 
 
-def test_frames_of_a_port_as_they_are_and_candump_on_the_screen_are_told_apart() -> None:
+def test_frames_of_a_port_as_they_are_and_candump_on_the_screen_are_distinguished() -> None:
     assert kind_of(b"".join(map(pack, FRAMES))) == "records"
     assert [frame for _, frame in CanFile(b"".join(map(pack, FRAMES)), "records")] == FRAMES
     assert kind_of(b"  can0  123   [2]  11 22\n") == "screen"

@@ -182,7 +182,7 @@ def test_a_skid_steered_vehicle_turns_by_its_sides_to_where_the_steering_points(
     assert 0.55 < track < 1.3, "the effective track is published as 0.555 to 1.07 m"
 
 
-def test_the_rear_axle_steers_where_it_is_told() -> None:
+def test_the_rear_axle_follows_its_command() -> None:
     plain = DoubleTrack(twin(ART, steering__ackermann=0.0))
     both = DoubleTrack(twin(ART, steering__ackermann=0.0, steering__rear_ratio=-1.0))
     for vehicle in (plain, both):
@@ -220,16 +220,16 @@ def test_full_braking_is_limited_by_the_tyres_and_locks_the_wheels() -> None:
 
 @pytest.mark.parametrize("towards", sampled([1.0, -1.0], lambda towards: towards < 0.0))
 def test_an_engine_does_not_drive_against_its_gear(towards: float) -> None:
-    told, coasting = DoubleTrack(twin("sedan")), DoubleTrack(twin("sedan"))
-    for vehicle in (told, coasting):
+    braking, coasting = DoubleTrack(twin("sedan")), DoubleTrack(twin("sedan"))
+    for vehicle in (braking, coasting):
         while towards * vehicle.state.forward_mps < 1.5:
             vehicle.step(0.0, 0.2 * towards, 0.0)
-    drive(told, 2.0, throttle=-towards)
+    drive(braking, 2.0, throttle=-towards)
     drive(coasting, 2.0)
-    assert told.state == coasting.state
-    assert 0.5 < towards * told.state.forward_mps < 1.4, "the engine brakes"
-    drive(told, 5.0, throttle=-towards)
-    assert towards * told.state.forward_mps < -1.0, "the gear of the other direction is in"
+    assert braking.state == coasting.state
+    assert 0.5 < towards * braking.state.forward_mps < 1.4, "the engine brakes"
+    drive(braking, 5.0, throttle=-towards)
+    assert towards * braking.state.forward_mps < -1.0, "the gear of the other direction is in"
 
 
 @pytest.mark.parametrize("name", sampled(["rzr_pro_r4", HMMWV], lambda name: name == HMMWV))

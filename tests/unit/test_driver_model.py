@@ -24,7 +24,7 @@ def seen(driver: DriverModel, step: int, left_m: float) -> ControlCommand:
 def test_the_wheels_answer_after_the_reaction_time_and_by_strokes() -> None:
     driver = person(noise_rad=0.0, reaction_s=0.2, stroke_s=0.06)
     straight = ART.vehicle.steering.wheel_angle_rad(0.0)
-    # The steering offset is one wish of some strokes, which is held before the person looks at anything else.
+    # The steering offset is one correction of some strokes, which is held before the person looks at anything else.
     before = [seen(driver, k, 0.0).wheel_angle_rad for k in range(50)]
     after = [seen(driver, 50 + k, 0.5).wheel_angle_rad for k in range(60)]
     assert after[:9] == pytest.approx([before[-1]] * 9)

@@ -137,7 +137,7 @@ def test_the_simulator_does_not_start_with_a_failure_that_cannot_be(text: str, c
 
 def test_a_receiver_has_failures_of_its_own() -> None:
     found = gnss("gnss:jamming=3@5+5", seconds=12)
-    assert found.told().count("gnss_jamming") == 2
+    assert found.reported().count("gnss_jamming") == 2
 
 
 # ------------------------------------------------------------------------------------------------------------- the kinds, on a wire
@@ -189,7 +189,7 @@ def test_a_wrong_value_is_plausible_and_off_by_the_given_amount() -> None:
 def test_slow_lets_one_of_n_through() -> None:
     found = gnss("gnss:slow=5@8+4", seconds=14)
     assert len(seen(found, 8.2, 12)) in (7, 8)
-    assert "epochs_missing" in found.told()
+    assert "epochs_missing" in found.reported()
 
 
 def test_delayed_comes_late_and_in_order() -> None:
@@ -217,13 +217,13 @@ def test_usb_is_gone_and_comes_back_new() -> None:
     assert found.emulator.plugged(START + 11 * SECOND)
     assert not [t_ns for t_ns, _ in found.arrivals if START + 8 * SECOND <= t_ns < START + 11 * SECOND]
     # It has forgotten everything, and the driver sets it up again.
-    assert found.told().count("gnss_configured") == 2
+    assert found.reported().count("gnss_configured") == 2
     assert len(seen(found, 23, 24)) == 10
 
 
 def test_a_brownout_costs_the_configuration() -> None:
     found = gnss("gnss:brownout@8+0.2", seconds=25)
-    assert found.told().count("gnss_configured") == 2
+    assert found.reported().count("gnss_configured") == 2
     assert seen(found, 8.3, 9) == []
     assert len(seen(found, 23, 24)) == 10
 
@@ -240,12 +240,12 @@ def test_no_fix_is_reported_as_none() -> None:
     assert blind.fix_type is FixType.NONE
     assert isnan(blind.latitude_rad)
     assert at(found, 101).fix_type is FixType.FIX_3D
-    assert found.told().count("gnss_configured") == 1
+    assert found.reported().count("gnss_configured") == 1
 
 
 def test_a_cold_start_forgets_and_searches() -> None:
     found = gnss("gnss:cold_start@8+10", seconds=25)
-    assert found.told().count("gnss_configured") == 2
+    assert found.reported().count("gnss_configured") == 2
     during = seen(found, 8.5, 18)
     assert during
     assert {one.fix_type for one in during} == {FixType.NONE}
@@ -289,14 +289,14 @@ def test_a_stuck_inertial_unit_is_noticed() -> None:
         N100Device(params, [ImuSample], SECOND),
     )
     found.run(START + 4 * SECOND, n100_bench.samples(1600))
-    assert found.told() == ["imu_stuck", "imu_stuck"]
+    assert found.reported() == ["imu_stuck", "imu_stuck"]
 
 
 # ------------------------------------------------------------------------------------------------------------------------ actuators
 
 
 def board(text: str) -> Bench:
-    """A board that fails, told to steer a little more every 50 ms for four seconds."""
+    """A board that fails, with a command to steer a little more every 50 ms for four seconds."""
     params = PwmParams()
     emulator = pwm_board("drive", table("pwm_board", params), 3, START)
     found = Bench(FailingEmulator(emulator, [parse_failure(text)], (), 3, START), PwmBoard(params, [], SECOND))
@@ -372,7 +372,7 @@ def test_the_same_seed_fails_in_the_same_way(kind: str) -> None:
 
 
 def motor(failure: str, *commands: ActuatorCommand) -> tuple[list[MotorStatus], list[DriveCommand]]:
-    """A motor controller on the message link that fails from its first second on: what it tells, and what it does, one a second."""
+    """A motor controller on the message link that fails from its first second on: what it reports and does, one a second."""
     emulator = MsgLinkEmulator(actuator=True)
     failing = FailingEmulator(emulator, [parse_failure(failure)], ("MotorStatus", "ActuatorCommand"), 3, START)
     found = Bench(failing)
@@ -381,8 +381,8 @@ def motor(failure: str, *commands: ActuatorCommand) -> tuple[list[MotorStatus], 
         found.run(t_ns, [(t_ns, MotorStatus(t_ns, 0, 10.0, input_voltage_v=11.0))])
         found.send(encode(ActuatorCommand(t_ns, 0, 0.5, 0.0, 0.1, 0.0)))
     found.run(START + 4 * SECOND)
-    told = [one for one in MsglinkDecoder().feed(found.received) if isinstance(one, MotorStatus)]
-    return told, found.commands
+    reported = [one for one in MsglinkDecoder().feed(found.received) if isinstance(one, MotorStatus)]
+    return reported, found.commands
 
 
 @pytest.mark.parametrize(
@@ -394,10 +394,10 @@ def motor(failure: str, *commands: ActuatorCommand) -> tuple[list[MotorStatus], 
         ("drive:fault=4@1", "fault_code", 4),
     ],
 )
-def test_a_motor_controller_on_the_message_link_tells_what_it_suffers(failure: str, field: str, value: float) -> None:
-    told, _ = motor(failure)
-    assert getattr(told[-1], field) == value
-    assert getattr(told[0], field) != value
+def test_a_motor_controller_on_the_message_link_reports_its_failures(failure: str, field: str, value: float) -> None:
+    reported, _ = motor(failure)
+    assert getattr(reported[-1], field) == value
+    assert getattr(reported[0], field) != value
 
 
 @pytest.mark.parametrize(

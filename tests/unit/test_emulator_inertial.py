@@ -32,7 +32,7 @@ SETTLED = START + 3 * SECOND
 
 
 class Kind(NamedTuple):
-    """A device, the rate it is driven at here, and how exactly its frames tell what was measured."""
+    """A device, the rate it is driven at here, and how exactly its frames carry what was measured."""
 
     make: Callable[..., SerialLine]
     driver: type[Any]
@@ -96,7 +96,7 @@ def test_it_is_set_up_and_what_was_measured_comes_through(name: str) -> None:
     found, kind = bench(name), KINDS[name]
     sent = [one for _, one in samples(name, 8)]
     found.run(START + 8 * SECOND, samples(name, 8))
-    assert found.told() in ([], ["imu_configured"])
+    assert found.reported() in ([], ["imu_configured"])
     got = [one for one in found.of(ImuSample) if one.t_rx_ns > SETTLED]
     assert len(got) > 0.98 * 5 * kind.rate_hz
     assert found.driver is not None
@@ -121,7 +121,7 @@ FAILURES = ["stuck", "garbage", "delayed=0.3", "intermittent=0.2", "saturation=1
 @pytest.mark.parametrize(
     ("name", "angles"), sampled([(name, angles) for angles in ANGLES for name in KINDS], lambda case: case[1] == ANGLES[-1])
 )
-def test_a_case_that_is_mounted_askew_tells_the_heading_of_the_vehicle(name: str, angles: tuple[float, float, float]) -> None:
+def test_a_case_that_is_mounted_askew_gives_the_heading_of_the_vehicle(name: str, angles: tuple[float, float, float]) -> None:
     mounting: dict[str, Any] = dict(zip(("mounting_roll_rad", "mounting_pitch_rad", "mounting_yaw_rad"), angles))
     found, kind = bench(name, ("ImuSample", "Heading"), yaw_offset_rad=-0.4, **mounting), KINDS[name]
     # A heading is old when it comes; the attitude that goes out is of the present.
@@ -158,7 +158,7 @@ def test_saturation_is_flagged_or_stays_at_the_end_of_the_range(name: str) -> No
 
 
 @every_kind
-def test_a_port_opened_at_another_rate_hears_noise(name: str) -> None:
+def test_a_port_opened_at_another_rate_receives_noise(name: str) -> None:
     found = bench(name)
     assert isinstance(found.emulator, SerialLine)
     found.emulator.force_baud(115_200)
@@ -180,7 +180,7 @@ def test_after_a_brown_out_it_is_driven_again(name: str) -> None:
     assert max(one.t_rx_ns - one.t_ns for one in again[-200:]) < 10 * MS
     if name in ("vectornav", "mip"):
         # Nothing is saved in them: they have to be set up anew.
-        assert found.told().count("imu_configured") == 2
+        assert found.reported().count("imu_configured") == 2
     if name == "xsens":
         written = [json.loads(event.fields)["written"] for event in found.of(Event) if event.name == "imu_configured"]
         assert written == [True, False], "what is in its flash already is not written again"
@@ -210,7 +210,7 @@ def test_every_failure_passes_and_the_samples_are_true_again(name: str, failure:
         nearest = sent[min(len(sent), round((one.t_ns - START) * kind.rate_hz / 1e9)) - 1][1]
         assert one.angular_rate_radps[2] == pytest.approx(nearest.angular_rate_radps[2], abs=0.01)
     configured = {"imu_configured", "imu_rate", "imu_clock"}
-    assert set(found.told()) - configured == ({"imu_stuck"} if failure == "stuck" else set())
+    assert set(found.reported()) - configured == ({"imu_stuck"} if failure == "stuck" else set())
 
 
 @every_kind
@@ -218,7 +218,7 @@ def test_a_unit_that_the_driver_does_not_set_up_was_set_up_by_hand(name: str) ->
     found, kind = bench(name, configure=False), KINDS[name]
     found.run(START + 4 * SECOND, samples(name, 4))
     assert len(found.of(ImuSample)) > 0.97 * 4 * kind.rate_hz
-    assert found.told() == []
+    assert found.reported() == []
 
 
 @every_kind
@@ -234,7 +234,7 @@ def test_the_same_seed_gives_the_same_bytes_by_a_clock_of_its_own(name: str) -> 
     assert 10 < abs(clock_ns(START + SECOND) - clock_ns(START) - SECOND) < 100_000
 
 
-def test_witmotion_is_as_delivered_until_it_is_told() -> None:
+def test_witmotion_is_as_delivered_until_it_is_configured() -> None:
     found = bench("witmotion", configure=True)
     found.run(START + 4 * SECOND, samples("witmotion", 4))
     wit = unit(found)
@@ -251,7 +251,7 @@ def test_witmotion_lowers_its_rate_without_a_word_where_the_line_is_too_slow() -
     found = bench("witmotion", port="serial:/dev/ttyUSB0?baud=57600")
     found.run(START + 6 * SECOND, samples("witmotion", 6))
     assert len(found.of(ImuSample)) == pytest.approx(600, abs=20), "100 Hz of four frames fit, 125 Hz do not"
-    assert found.told() == ["imu_rate"]
+    assert found.reported() == ["imu_rate"]
 
 
 def test_witmotion_takes_nothing_while_it_is_locked_or_busy_and_answers_reads() -> None:
@@ -327,7 +327,7 @@ def test_vectornav_answers_as_its_manual_says() -> None:
     assert isinstance(unit(found), VectorNavUnit)
 
 
-def test_vectornav_talks_in_lines_until_it_is_told_not_to() -> None:
+def test_vectornav_sends_lines_until_it_is_configured() -> None:
     found = Bench(bench("vectornav").emulator)
     found.run(START + SECOND, samples("vectornav", 1))
     lines = [str(line) for _, line in vn_driver.decode(found.received)]
@@ -342,13 +342,13 @@ def test_mip_of_before_the_shared_descriptors_is_set_up_by_the_older_commands() 
     old = SerialLine(MipUnit("imu", device, 3, START, modern=False), "imu", 3, START, host_baud=921_600)
     found = Bench(old, mip_driver.MipDevice(params, [ImuSample, Heading], SECOND))
     found.run(START + 6 * SECOND, [*turning("mip", 6), *headings(6)])
-    assert found.told() == ["imu_configured"]
+    assert found.reported() == ["imu_configured"]
     assert len(found.of(ImuSample)) > 1300
     assert [field for field, _ in unit(found).format] == [0x12, 0x04, 0x05, 0x0C, 0x18]
     assert abs(found.of(ImuSample)[-1].t_rx_ns - found.of(ImuSample)[-1].t_ns) < 5 * MS
 
 
-def test_mip_is_silent_until_it_is_told_and_refuses_a_format_as_a_whole() -> None:
+def test_mip_is_silent_until_it_is_configured_and_refuses_a_format_as_a_whole() -> None:
     found = Bench(bench("mip").emulator)
     found.run(START + SECOND, samples("mip", 1))
     assert found.received == b""
@@ -371,14 +371,14 @@ def _bno(messages: tuple[str, ...], port: str = "serial:/dev/ttyUSB0?baud=115200
 @pytest.mark.parametrize("positive", ["left", "right"])
 def test_bno08x_counts_its_yaw_from_where_it_pointed_first(positive: str) -> None:
     found = _bno(("ImuSample", "Heading"), yaw_positive=positive, mounting_yaw_rad=0.7)
-    # It points 0.6 rad left of east when it is first heard of.
+    # It points 0.6 rad left of east when it is first received.
     sent = [(t, Heading(one.t_ns, 0, one.yaw_rad + 0.6, 0.01)) for t, one in headings(10, 100.0)]
     found.run(START + 10 * SECOND, [*turning("mip", 10), *sent])
     got = found.of(Heading)
     assert len(got) == pytest.approx(1000, abs=3)
     for one in got[100:]:
         truth = 0.3 * (one.t_ns - START) / 1e9
-        # Between two frames of its own it tells what it knew: 10 ms of turning, and the hundredth of a degree.
+        # Between two frames of its own it repeats what it knew: 10 ms of turning, and the hundredth of a degree.
         assert remainder(one.yaw_rad + 0.7 - truth, tau) == pytest.approx(0.0, abs=8e-3)
     assert all(isnan(one.angular_rate_radps[0]) for one in found.of(ImuSample))
     assert found.of(ImuSample)[-1].specific_force_mps2 == pytest.approx((0.3, 0.0, 9.80665), abs=6e-3)

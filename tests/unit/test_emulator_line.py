@@ -11,11 +11,11 @@ from vehicled.core.messages import Event, Message
 
 
 class Echo(LineDevice):
-    """Sends every message's name as bytes, and everything back that it hears."""
+    """Sends every message's name as bytes, and everything back that it receives."""
 
     def __init__(self, baud: int = 9600) -> None:
         super().__init__(baud)
-        self.heard: list[tuple[int, bytes]] = []
+        self.received: list[tuple[int, bytes]] = []
         self.restarts = 0
 
     def on_message(self, message: Message, now_ns: int) -> None:
@@ -23,7 +23,7 @@ class Echo(LineDevice):
         self._tx.append(message.name.encode())
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        self.heard.append((now_ns, data))
+        self.received.append((now_ns, data))
         self._tx.append(data)
 
     def on_time(self, now_ns: int) -> None:
@@ -78,7 +78,7 @@ def test_bytes_of_the_daemon_take_their_time_too() -> None:
     emulator.on_rx(b"1" * 48, START)
     emulator.on_rx(b"2" * 48, START)
     run(emulator, START + SECOND)
-    assert device.heard == [(START + 50 * MS, b"1" * 48), (START + 100 * MS, b"2" * 48)]
+    assert device.received == [(START + 50 * MS, b"1" * 48), (START + 100 * MS, b"2" * 48)]
 
 
 def test_usb_has_no_line_rate() -> None:
@@ -97,14 +97,14 @@ def test_line_rates_that_differ_are_noise_in_both_directions_until_they_fit() ->
     emulator.on_line(115200, START)
     emulator.on_rx(b"\xb5\x62" * 10, START)
     got = run(emulator, START + SECOND)
-    ((_, heard),) = device.heard
+    ((_, received),) = device.received
     # The device is the slower one: it takes three of our bytes for one.
-    assert len(heard) == 6
-    assert heard not in b"".join(data for _, data in got)
+    assert len(received) == 6
+    assert received not in b"".join(data for _, data in got)
     emulator.on_line(38400, START + SECOND)
     emulator.on_rx(b"hello", START + SECOND)
     got = run(emulator, START + 2 * SECOND)
-    assert device.heard[-1][1] == b"hello"
+    assert device.received[-1][1] == b"hello"
     assert b"".join(data for _, data in got) == b"hello"
 
 
@@ -115,7 +115,7 @@ def test_a_reopened_port_has_the_rate_of_its_address_again() -> None:
     emulator.on_line(0, START + MS)
     emulator.on_rx(b"hello", START + 2 * MS)
     run(emulator, START + SECOND)
-    assert device.heard[0][1] != b"hello"
+    assert device.received[0][1] != b"hello"
 
 
 def test_a_crystal_that_is_off_a_little_is_understood() -> None:
@@ -124,7 +124,7 @@ def test_a_crystal_that_is_off_a_little_is_understood() -> None:
     emulator.on_line(256_000, START)
     emulator.on_rx(b"hello", START)
     run(emulator, START + SECOND)
-    assert device.heard[0][1] == b"hello"
+    assert device.received[0][1] == b"hello"
 
 
 def test_a_forced_rate_holds_until_it_is_lifted() -> None:
@@ -137,8 +137,8 @@ def test_a_forced_rate_holds_until_it_is_lifted() -> None:
     emulator.force_baud(0)
     emulator.on_rx(b"hello", START + SECOND)
     run(emulator, START + 2 * SECOND)
-    assert device.heard[0][1] != b"hello"
-    assert device.heard[1][1] == b"hello"
+    assert device.received[0][1] != b"hello"
+    assert device.received[1][1] == b"hello"
 
 
 def test_what_was_sent_at_a_forced_rate_is_not_in_the_way_of_what_follows() -> None:
@@ -152,7 +152,7 @@ def test_what_was_sent_at_a_forced_rate_is_not_in_the_way_of_what_follows() -> N
     emulator.force_baud(0)
     emulator.on_message(event(START + SECOND, "hello"), START + SECOND)
     got = run(emulator, START + 3 * SECOND)
-    assert len(b"".join(data for _, data in noise)) > 5000, "an ear twelve times as fast hears noise all the while"
+    assert len(b"".join(data for _, data in noise)) > 5000, "at twelve times the line rate everything is noise"
     assert b"".join(data for _, data in got).endswith(b"hello")
     assert got[-1][0] < START + SECOND + 150 * MS
 
@@ -173,7 +173,7 @@ def test_a_restart_forgets_what_was_on_its_way_to_the_device() -> None:
     emulator.restart(START + 10 * MS)
     got = run(emulator, START + SECOND)
     assert device.restarts == 1
-    assert device.heard == []
+    assert device.received == []
     assert b"".join(data for _, data in got) == b"later"
 
 
@@ -201,13 +201,13 @@ def test_the_rate_of_an_address(address: str, baud: int) -> None:
 
 @given(
     sent=st.lists(st.tuples(st.integers(0, 200), st.integers(1, 150)), max_size=12),
-    heard=st.lists(st.tuples(st.integers(0, 200), st.integers(1, 150)), max_size=12),
+    received=st.lists(st.tuples(st.integers(0, 200), st.integers(1, 150)), max_size=12),
     looks=st.lists(st.integers(0, 400), max_size=20),
 )
 def test_the_bytes_do_not_depend_on_when_it_is_called(
-    sent: list[tuple[int, int]], heard: list[tuple[int, int]], looks: list[int]
+    sent: list[tuple[int, int]], received: list[tuple[int, int]], looks: list[int]
 ) -> None:
-    things = sorted([(at, 0, size) for at, size in sent] + [(at, 1, size) for at, size in heard])
+    things = sorted([(at, 0, size) for at, size in sent] + [(at, 1, size) for at, size in received])
 
     def all_of(instants: list[int]) -> list[tuple[int, bytes]]:
         emulator = line(Echo(9600))

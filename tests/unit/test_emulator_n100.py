@@ -41,7 +41,7 @@ def test_samples_come_through_as_they_were() -> None:
     assert len(got) >= 3990
     assert isinstance(found.driver, N100Device)
     assert found.driver.bad_frames == 0
-    assert found.told() == []
+    assert found.reported() == []
     for (_, true), one in zip(sent, got):
         assert one.specific_force_mps2 == pytest.approx(true.specific_force_mps2, abs=1e-5)
         assert one.angular_rate_radps == pytest.approx(true.angular_rate_radps, abs=1e-6)
@@ -95,7 +95,7 @@ def test_a_case_that_is_mounted_askew_measures_in_its_own_axes(angles: tuple[flo
     assert packet.accelerometer_mps2 != pytest.approx((sent[0][1].specific_force_mps2[0], 0.0, -9.80665), abs=1e-3)
 
 
-def test_a_port_opened_at_another_rate_hears_noise() -> None:
+def test_a_port_opened_at_another_rate_receives_noise() -> None:
     found = bench(N100Params(rate_hz=400.0), port="serial:/dev/ttyUSB0?baud=115200")
     found.run(START + SECOND, samples(400))
     assert found.of(ImuSample) == []

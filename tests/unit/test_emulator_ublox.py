@@ -1,4 +1,4 @@
-"""The emulated receiver and the real driver on one bench: set up, told of positions, and lost."""
+"""The emulated receiver and the real driver on one bench: set up, fed with positions, and lost."""
 
 from itertools import pairwise
 from math import degrees, hypot, isnan, nan, pi, remainder, tau
@@ -140,7 +140,7 @@ def test_polls_are_answered() -> None:
     assert isinstance(radio, MonRf)
 
 
-def test_a_receiver_that_was_told_not_to_listen_to_ubx_is_deaf() -> None:
+def test_a_receiver_configured_not_to_read_ubx_ignores_it() -> None:
     found = alone()
     found.send(encode(CfgValset(((keys.KEYS["CFG-USBINPROT-UBX"], 0),))))
     found.send(poll("MON-VER"))
@@ -166,8 +166,8 @@ def test_positions_come_through_as_they_were(params: Params) -> None:
     assert isinstance(found.driver, UbloxDevice)
     assert found.driver.configured
     assert receiver(found).refused == 0
-    assert "gnss_configuration" not in found.told()
-    assert sorted(found.told()) == ["gnss_configured", "rtk_state"]
+    assert "gnss_configuration" not in found.reported()
+    assert sorted(found.reported()) == ["gnss_configured", "rtk_state"]
     original = {one.utc_ns: one for _, one in sent}
     got = found.of(GnssFix)
     assert len(got) > 60
@@ -216,7 +216,7 @@ def test_a_receiver_that_lost_its_configuration_is_set_up_again() -> None:
     assert receiver(found).period_ms == 100
     assert receiver(found).baud == 460_800
     assert len(found.of(GnssFix)) > before + 100
-    assert found.told().count("gnss_configured") == 2
+    assert found.reported().count("gnss_configured") == 2
 
 
 def test_nmea_only() -> None:
@@ -247,8 +247,8 @@ def test_the_heading_of_a_moving_base() -> None:
         assert remainder(one.yaw_rad - true.yaw_rad, tau) == pytest.approx(0.0, abs=1e-6)
         assert one.sigma_rad == pytest.approx(0.01, abs=1e-6)
         assert abs(one.t_ns - true.t_ns) < 3 * MS
-    # It tells of epochs as well, so that the driver does not believe that it forgot.
-    assert found.told().count("gnss_configured") == 1
+    # It sends epochs as well, so that the driver does not believe that it forgot.
+    assert found.reported().count("gnss_configured") == 1
     assert found.of(GnssFix) == []
 
 
@@ -259,7 +259,7 @@ def test_a_heading_that_is_not_valid_is_reported_as_such() -> None:
     lost = [(t_ns + 3 * SECOND, one) for t_ns, one in headings(50, yaw_rad=nan)]
     found.run(START + 6 * SECOND, [(t_ns, Heading(one.t_ns + 3 * SECOND, 0, nan, nan)) for t_ns, one in lost])
     assert len(found.of(Heading)) == valid
-    assert "heading_lost" in found.told()
+    assert "heading_lost" in found.reported()
     vectors = [message for message in words(found) if isinstance(message, NavRelposned)]
     assert not vectors[-1].heading_valid
 
@@ -307,7 +307,7 @@ def test_jamming_and_spoofing_on_command() -> None:
     found.emulator.inject("jamming", 3.0, True, found.now_ns)
     found.emulator.inject("spoofing", 2.0, True, found.now_ns)
     found.run(START + 6 * SECOND, samples(60)[29:])
-    assert {"gnss_jamming", "gnss_spoofing"} <= set(found.told())
+    assert {"gnss_jamming", "gnss_spoofing"} <= set(found.reported())
 
 
 def test_the_second_is_rounded_as_the_receiver_rounds_it() -> None:
@@ -330,7 +330,7 @@ def test_announcements_of_the_pulse() -> None:
 def test_a_line_that_is_too_slow_loses_frames_and_the_driver_says_so() -> None:
     found = bench(Params(rate_hz=10.0, port="uart1", baud=9_600))
     found.run(START + 20 * SECOND, samples(200))
-    assert "epochs_missing" in found.told()
+    assert "epochs_missing" in found.reported()
 
 
 def test_the_same_seed_gives_the_same_bytes_at_the_same_times() -> None:

@@ -31,9 +31,9 @@ def test_set_up_is_read_back_as_the_profile_says(wire: str, firmware: tuple[int,
     bench = Bench(device(wire, timeout_ms=150, timeout_brake_current_a=7.5), firmware=firmware)
     bench.arm()
     (ready,) = [event for event in bench.events if event.name == "vesc_ready"]
-    told = json.loads(ready.fields)
-    assert (told["firmware"], told["hardware"]) == (f"{firmware[0]}.{firmware[1]:02d}", "60")
-    assert (told["timeout_ms"], told["timeout_brake_current_a"]) == (150, 7.5)
+    fields = json.loads(ready.fields)
+    assert (fields["firmware"], fields["hardware"]) == (f"{firmware[0]}.{firmware[1]:02d}", "60")
+    assert (fields["timeout_ms"], fields["timeout_brake_current_a"]) == (150, 7.5)
     assert not bench.faults
 
 
@@ -131,7 +131,7 @@ def test_it_brakes_by_itself_when_commands_stop_and_holds_the_servo(wire: str) -
     assert all(each.steering == pytest.approx(0.6, abs=2e-3) for each in bench.commands)
     times = [each.t_ns for each in bench.commands]
     assert max(b - a for a, b in pairwise(times)) <= HOLD_NS
-    # Nobody is told: the daemon knows that it sent nothing.
+    # Nothing is reported: the daemon knows that it sent nothing.
     assert not bench.faults
     bench.run(300, throttle=0.0, mode=Mode.STANDBY)
     bench.run(100, throttle=0.4)

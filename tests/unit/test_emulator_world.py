@@ -54,7 +54,7 @@ def course() -> Course:
 
 
 def drive(world: World, profile: Profile, instants: list[int], until_ns: int) -> list[Arrival]:
-    """Advance by ``instants`` with frames at 20 Hz, off the physics grid, each handed over before time passes it."""
+    """Advance by ``instants`` with frames at 20 Hz, off the physics grid, each delivered before time passes it."""
     port = port_names(profile).index("drive")
     frames = [(START + 50 * MS * k + 300_000, encode(Pulses(1450 + 20 * (k % 9 - 4), 1440), 4)) for k in range(100)]
     arrivals: list[Arrival] = []

@@ -150,11 +150,11 @@ class KnownDrive:
                     due += [(stamp + self.latency_ms * MS, 10 * n - k, late) for k, late in enumerate(batch)]
                     batch = []
             due.sort(key=lambda entry: entry[:2])
-            heard = []
+            observed = []
             while due and due[0][0] <= stamp:
-                heard.append(due.pop(0)[2])
-                ins.observe(heard[-1])
-            self.feeds.append((stamp, heard))
+                observed.append(due.pop(0)[2])
+                ins.observe(observed[-1])
+            self.feeds.append((stamp, observed))
             self.estimates.append(ins.step(stamp))
             throttle = 0.3 * float(np.sign(v[min(ms + 50, n - 1)]))
             ins.command(
@@ -291,7 +291,7 @@ def test_accelerometer_and_gyro_bias_are_estimated_while_driving() -> None:
     state = drive.ins.state
     assert state is not None
     assert state.x[11] == pytest.approx(0.015, abs=1.5e-3)
-    # On level ground the accelerometer bias cannot be told from a tilt at rest; their sum is what a turn on the spot would show.
+    # On level ground the accelerometer bias cannot be separated from a tilt at rest; a turn on the spot would show their sum.
     tilt = -state.R[6]
     assert state.x[12] - G * tilt == pytest.approx(0.08, abs=0.03)
 
@@ -319,8 +319,8 @@ def test_an_identified_wheel_radius_does_not_correct_the_motor_speed_twice() -> 
     other = Ins(drive.params, VEHICLE, DATUM, ANTENNA_M)
     other.adapt(replace(VEHICLE, drive=replace(VEHICLE.drive, wheel_radius_m=0.85 * VEHICLE.drive.wheel_radius_m)))
     same = Ins(drive.params, VEHICLE, DATUM, ANTENNA_M)
-    for stamp, heard in drive.feeds:
-        for message in heard:
+    for stamp, observed in drive.feeds:
+        for message in observed:
             other.observe(message)
             same.observe(message)
         assert other.step(stamp) == same.step(stamp)
@@ -362,7 +362,7 @@ def test_late_fixes_give_what_timely_ones_give(shuffle: bool) -> None:
 
 
 def test_order_of_arrival_changes_nothing() -> None:
-    """Two filters, one hears everything in time, one hears five fixes half a second late: their states then are equal."""
+    """Two filters, one gets everything in time, one gets five fixes half a second late: their states then are equal."""
     feeds = KnownDrive(seconds=6.0, latency_ms=0).run().feeds
     states = []
     for hold in (False, True):
@@ -567,7 +567,7 @@ def test_a_long_pause_starts_anew_and_a_lost_receiver_ends_in_diverged() -> None
 def test_innovations_and_errors_are_as_large_as_the_filter_says() -> None:
     """Monte Carlo: NIS has two degrees of freedom, the error over (x, y, yaw, speed) four. Bar-Shalom 2001, section 5.4.
 
-    Sensors err as the filter is told here, and no more; with floors and margins for the road it would be pessimistic.
+    Sensors err as the filter is configured here, and no more; with floors and margins for the road it would be pessimistic.
     """
     params = InsParams(
         imu_lever_arm_m=IMU_M,

@@ -132,7 +132,7 @@ def test_speed_is_known_without_any_sensor_of_it_from_a_drive_that_is_weaker_tha
     assert state.x[AUTHORITY] < 2.536 * 0.93
 
 
-def test_an_outage_is_bridged_and_the_covariance_tells() -> None:
+def test_an_outage_is_bridged_and_the_covariance_grows() -> None:
     b = box(authority=0.85)
     b.run(1.0, 0.0)
     before = b.run(20.0).covariance
@@ -245,7 +245,7 @@ def test_standing_stays_standing() -> None:
     assert b.estimate.speed_mps < 0.01
 
 
-def test_starts_from_the_way_driven_where_nobody_tells_a_heading() -> None:
+def test_starts_from_the_course_driven_without_a_heading_source() -> None:
     b = box()
     b.heading = None
     b.yaw = 2.0

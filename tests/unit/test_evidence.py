@@ -28,7 +28,7 @@ def source():
 
 
 class TestStopwatch:
-    def test_tells_work_from_waiting(self):
+    def test_separates_work_from_waiting(self):
         watch: Stopwatch = WallStopwatch()
         a = watch.begin(0)
         while time.thread_time_ns() < a[1] + 3 * MS:
@@ -109,15 +109,15 @@ class TestGcWatch:
         finally:
             watch.close()
 
-    def test_tells_of_long_collections_once(self):
+    def test_reports_long_collections_once(self):
         watch = GcWatch()
         try:
             heap: list[list[int]] = [[] for _ in range(50_000)]
             gc.collect()
-            told = watch.take()
+            collections = watch.take()
             assert heap
-            assert 2 in [c.generation for c in told]
-            assert all(c.duration_ns >= watch.TOLD_NS for c in told)
+            assert 2 in [c.generation for c in collections]
+            assert all(c.duration_ns >= watch.REPORTED_NS for c in collections)
             assert len(watch.take()) == 0
         finally:
             watch.close()

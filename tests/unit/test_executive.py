@@ -148,7 +148,7 @@ NEVER_SLEPT = (-2 * MS, -MS)
         (LATE, SHORT, {"callbacks": [callback(0, 6 * MS, MS, voluntary=2)]}, Cause.BLOCKED, FIRST_CALLBACK + 1),
         (LATE, SHORT, {"callbacks": [callback(0, 6 * MS, MS, faults=1)]}, Cause.PAGE_FAULT, FIRST_CALLBACK + 1),
         (LATE, SHORT, {"callbacks": [callback(0, 6 * MS, MS, delay_ns=5 * MS)]}, Cause.PREEMPTED, 255),
-        # Awake and in no hands that are known: some other callback of the loop.
+        # Awake and in no known task: some other callback of the loop.
         (LATE, SHORT, {"asleep_ns": NEVER_SLEPT}, Cause.LOOP_HELD, 255),
         (LATE, SHORT, {"asleep_ns": NEVER_SLEPT, "run_delay_ns": 6 * MS}, Cause.PREEMPTED, 255),
         (LATE, SHORT, {}, Cause.NO_LOOP_RECORD, 255),

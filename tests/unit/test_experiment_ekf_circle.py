@@ -177,12 +177,12 @@ def test_the_white_noise_of_the_paper_s_filter_is_worth_the_walk(form: str) -> N
     assert float(np.sqrt(np.mean(np.square(means)) * fixes)) == pytest.approx(ekf_circle.WHITE_SIGMA_M[form], rel=0.25)
 
 
-def test_what_a_published_filter_is_told_is_in_its_name() -> None:
+def test_the_configuration_of_a_published_filter_is_in_its_name() -> None:
     vehicle = load_profile("art").vehicle
     plain: Any = ekf_circle.make_estimator("ekf4_paper", vehicle, "simulator")
-    told: Any = ekf_circle.make_estimator("ekf4_paper+drive+30m", vehicle, "simulator")
+    estimator: Any = ekf_circle.make_estimator("ekf4_paper+drive+30m", vehicle, "simulator")
     assert plain._params.stall_torque_nm == 0.3
-    assert told._params.stall_torque_nm == vehicle.drive.stall_torque_nm
-    assert told._params.measured_position_sigma_m == 30.0
-    told = ekf_circle.make_estimator("ekf4_paper+drive+noise", vehicle, "simulator")
-    assert told._params.measured_position_sigma_m == ekf_circle.WHITE_SIGMA_M["simulator"]
+    assert estimator._params.stall_torque_nm == vehicle.drive.stall_torque_nm
+    assert estimator._params.measured_position_sigma_m == 30.0
+    estimator = ekf_circle.make_estimator("ekf4_paper+drive+noise", vehicle, "simulator")
+    assert estimator._params.measured_position_sigma_m == ekf_circle.WHITE_SIGMA_M["simulator"]

@@ -60,7 +60,7 @@ def test_a_partial_file_of_faults_gives_the_table_of_what_is_there(
     ]
 
 
-def test_a_file_without_results_is_told(
+def test_a_file_without_results_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert printed(monkeypatch, capsys, "--markdown", "--out", str(tmp_path / "none.jsonl"))[0] == 1

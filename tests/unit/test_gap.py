@@ -318,7 +318,7 @@ def test_csv_files_are_read_by_a_mapping(tmp_path: Path, capsys: pytest.CaptureF
     assert "2 real and 2 simulated runs are too few" in capsys.readouterr().out
 
 
-def test_real_and_simulated_paths_are_told_apart_when_they_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_real_and_simulated_paths_are_distinguished_when_they_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Both have the same columns; only their positions show the grid of a receiver, or none."""
     for k in range(2):
         bench.path_following(tmp_path / "real" / f"{k}.csv")

@@ -383,7 +383,7 @@ def test_a_step_before_the_reset_is_refused():
             env.step(action)
 
 
-def test_a_vector_tells_the_seeds_of_its_rows():
+def test_a_vector_reports_the_seeds_of_its_rows():
     vector = gymnasium.make_vec(TRACKING, num_envs=3, course="sine")
     vector.reset(seed=4)
     assert vector.np_random_seed == (4, 5, 6)

@@ -67,7 +67,7 @@ def test_nothing_drifts_on_a_straight():
     assert after.steering_offset_rad == pytest.approx(0.01, abs=0.005)
 
 
-def test_a_straight_tells_nothing_of_gain_and_delay():
+def test_a_straight_shows_nothing_of_gain_and_delay():
     drill = Drill(Truth(gain_rad=0.225, delay_s=0.6), identifier())
     drill.drive(60.0, lambda t: 0.0)
     assert drill.known.steering_gain_rad == pytest.approx(BELIEVED.steering.gain_rad, rel=0.01)
@@ -75,19 +75,19 @@ def test_a_straight_tells_nothing_of_gain_and_delay():
     assert drill.known.steering_gain_sigma_rad > 0.1
 
 
-def test_rest_tells_nothing():
+def test_standstill_shows_nothing():
     drill = Drill(Truth(gain_rad=0.2), identifier())
     drill.drive(30.0, weave, throttle=lambda t, v: 0.0)
-    assert drill.told == []
+    assert drill.results == []
 
 
 def test_rest_after_a_drive_changes_nothing():
     drill = Drill(Truth(gain_rad=0.225), identifier())
     drill.drive(30.0, weave)
     drill.drive(5.0, lambda t: 0.0, throttle=lambda t, v: 0.0)
-    before = len(drill.told)
+    before = len(drill.results)
     drill.drive(30.0, weave, throttle=lambda t, v: 0.0)
-    assert len(drill.told) <= before + 1
+    assert len(drill.results) <= before + 1
 
 
 def test_a_change_of_gain_is_followed():
@@ -153,7 +153,7 @@ def test_wheel_scale_converges_on_gnss_velocity_where_positions_say_nothing(sens
 
 def test_steering_is_learnt_from_headings_without_a_gyro():
     class Deaf(SingleTrackIdentifier):
-        """Hears everything but the gyro."""
+        """Receives everything but the gyro."""
 
         def observe(self, message: Message) -> None:
             if not isinstance(message, ImuSample):
@@ -178,20 +178,20 @@ def test_the_believed_yaw_rate_is_not_believed():
         assert found is None or not isfinite(found.steering_gain_sigma_rad)
 
 
-def test_tells_at_most_twice_a_second_and_only_news():
+def test_reports_at_most_twice_a_second_and_only_changes():
     drill = Drill(Truth(gain_rad=0.2), identifier())
     drill.drive(60.0, weave)
-    times = [found.t_ns for found in drill.told]
+    times = [found.t_ns for found in drill.results]
     assert all(b - a >= 500_000_000 for a, b in pairwise(times))
-    told = len(drill.told)
+    results = len(drill.results)
     drill.drive(30.0, lambda t: 0.0)
-    assert len(drill.told) - told < 40
+    assert len(drill.results) - results < 40
 
 
 def test_starts_warm():
     drill = Drill(Truth(), identifier())
     drill.drive(2.0, weave)
-    first = drill.told[0]
+    first = drill.results[0]
     assert first.steering_gain_rad == pytest.approx(BELIEVED.steering.gain_rad, rel=0.25)
     assert first.steering_delay_s == pytest.approx(BELIEVED.steering.delay_s, abs=0.05)
     assert first.heading_misalignment_rad == 0.0

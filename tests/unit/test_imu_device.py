@@ -362,16 +362,16 @@ def test_a_rate_other_than_declared_is_one_episode() -> None:
     assert [(event["name"], event["active"]) for event in _events(again)] == [("imu_rate", False)]
 
 
-def test_a_rate_at_the_edge_is_not_told_over_and_over() -> None:
+def test_a_rate_at_the_edge_is_not_reported_over_and_over() -> None:
     device = _n100(messages=[ImuSample], rate_hz=100)
-    told: list[Message] = []
+    messages: list[Message] = []
     t_ns = i = 0
     for rate_hz in (88, 91, 89, 91, 95):
         for _ in range(3 * rate_hz):
             i += 1
             t_ns += 10**9 // rate_hz
-            told += device.on_rx(_imu(i, at_us=t_ns // 1000), t_ns)
-    assert [event["active"] for event in _events(told)] == [True, False]
+            messages += device.on_rx(_imu(i, at_us=t_ns // 1000), t_ns)
+    assert [event["active"] for event in _events(messages)] == [True, False]
 
 
 def test_a_pause_is_not_a_wrong_rate() -> None:
@@ -552,8 +552,8 @@ def test_bno08x_gives_no_rate_and_does_not_pretend() -> None:
 def test_bno08x_index_is_a_clock_that_wraps() -> None:
     """Late arrivals, lost frames, and a silence of more than one turn of the index leave the time of validity where it was."""
     device = _bno08x(messages=[ImuSample], latency_s=0.008)
-    heard = [i for i in range(1500) if i % 100 != 50 and not 700 <= i < 1200]
-    for i in heard:
+    arriving = [i for i in range(1500) if i % 100 != 50 and not 700 <= i < 1200]
+    for i in arriving:
         (sample,) = device.on_rx(_rvc(i), (8 + i % 3) * MS + i * PERIOD)
         assert isinstance(sample, ImuSample)
         assert abs(sample.t_ns - i * PERIOD) < MS // 2

@@ -170,7 +170,7 @@ def test_an_attitude_that_is_none_is_no_heading(frame: bytes, field: str, reason
     assert len(got) == 1, "it is said"
 
 
-def test_a_device_that_takes_no_format_is_left_resumed_and_told() -> None:
+def test_a_device_that_takes_no_format_is_left_resumed_and_reported() -> None:
     device, fake = make(), FakeMip(fields=(0x06,))
     device.on_port(PortState.OPENED, "", 0)
     (fault,) = [message for message in pump(device, fake, 0, S) if isinstance(message, Fault)]

@@ -1,4 +1,4 @@
-"""The VectorNav host side: its dialogue with a device of our making, and the many ways in which a frame may tell the same."""
+"""The VectorNav host side: its dialogue with a device of our making, and the many ways in which a frame may say the same."""
 
 import json
 from collections.abc import Sequence
@@ -231,7 +231,7 @@ def test_temperature_saturation_and_time() -> None:
     (sample,) = samples(device, {**base, "imu.saturation": 0b10_0000_0111, "common.time_startup": 5 * S + 20 * MS}, 21 * S)
     assert isinstance(sample, ImuSample)
     assert not sample.saturated  # magnetometer and barometer
-    assert sample.t_ns < 21 * S  # late on the way: the device's clock tells
+    assert sample.t_ns < 21 * S  # late on the way: the device's clock shows it
 
 
 def test_heading_clockwise_from_north_becomes_counter_clockwise_from_east() -> None:

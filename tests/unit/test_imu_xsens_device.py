@@ -165,7 +165,7 @@ def test_a_late_acknowledgement_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("refuses", "reason"), [(True, "refuses the outputs: error 21"), (False, "4020 at 50 instead of 100 Hz")])
-def test_a_device_that_will_not_is_left_measuring_and_told(refuses: bool, reason: str) -> None:
+def test_a_device_that_refuses_is_left_measuring_and_reported(refuses: bool, reason: str) -> None:
     device, fake = make(), FakeXsens()
     fake.refuses, fake.other_rate = refuses, 50
     device.on_port(PortState.OPENED, "", 0)

@@ -93,7 +93,7 @@ def test_the_rows_that_a_disobedient_drive_defeats_are_marked() -> None:
     assert "## Faults that only an independent stop covers" in document
 
 
-def test_check_tells_the_age_of_the_last_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_states_the_age_of_the_last_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parents[2] / "profiles" / "art.toml").read_text()
     head, _, tail = text.partition("[safety.independent_stop]")
     table = 'kind = "relay"\ncuts = "drive"\nreaction_s = 0.2\ndeceleration_mps2 = 2.0\nlast_tested = '

@@ -121,10 +121,10 @@ def duty_times(latency: str) -> list[int]:
         while frames and frames[0][0] <= to_ns:
             made.on_frame(port, *frames.pop(0))
         made.advance(to_ns)
-        told = made.actuators._drive_told
-        if told != before:
+        commanded = made.actuators._drive_commanded
+        if commanded != before:
             changes.append(to_ns)
-            before = told
+            before = commanded
     return changes
 
 

@@ -30,7 +30,7 @@ class Wires:
         self.frames: list[Any] = []
         self.gone = False
         self.busy = anyio.Event()
-        """Three frames have been handed over."""
+        """Three frames have been sent."""
 
     async def serve(self, host: Host) -> None:
         await anyio.sleep(math.inf)

@@ -100,7 +100,7 @@ def test_the_true_tracking_error_is_that_of_the_vehicle_not_of_its_estimate(tmp_
     assert row(found, "estimate", "heading RMS").old == pytest.approx(degrees(0.1))
 
 
-def test_what_cannot_be_told_is_not_judged(logs: dict[str, str]) -> None:
+def test_what_is_not_known_is_not_judged(logs: dict[str, str]) -> None:
     found = compare([logs["old"]], [logs["short"]])
     assert {r.verdict for r in found.rows} == {"unknown"}
     unchanged = compare([logs["old"]], [logs["same"]], resamples=50)

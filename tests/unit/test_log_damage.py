@@ -1,4 +1,4 @@
-"""Flipped bytes in whole and in cut logs: what is told of them, and that they cost no more than the chunk they are in."""
+"""Flipped bytes in whole and in cut logs: what is reported of them, and that they cost no more than the chunk they are in."""
 
 import random
 import struct
@@ -90,10 +90,10 @@ def test_a_flipped_opcode_or_length_of_a_chunk_costs_nothing(log_file, tmp_path,
     chunks = places(log_file)
     stop = sum(chunks[-1]) if cut else None
     bad = damaged(log_file, tmp_path, (chunks[HIT][0] + byte, flip), size=stop)
-    told = info(bad)
-    assert told.damaged_chunks == 1
-    assert told.unreadable_chunks == 0
-    assert f"1 of {len(chunks)} chunks damaged" in told.state
+    summary = info(bad)
+    assert summary.damaged_chunks == 1
+    assert summary.unreadable_chunks == 0
+    assert f"1 of {len(chunks)} chunks damaged" in summary.state
     report = recover(bad)
     assert (report.messages, report.damaged_chunks, report.mended_chunks, report.lost_bytes) == (messages(log_file), 0, 1, 0)
     assert "damaged record head" in report.to_text()
@@ -112,10 +112,10 @@ def test_a_flipped_byte_inside_costs_its_chunk_and_is_reported(log_file, tmp_pat
     offset, length = chunks[HIT]
     bad = damaged(log_file, tmp_path, (offset + at, 0x10), size=sum(chunks[-1]) if cut else None)
     kept = messages(log_file) - in_chunk(log_file, HIT)
-    told = info(bad)
-    assert (told.damaged_chunks, told.unreadable_chunks, told.messages) == (1, 1, kept)
-    assert "chunks damaged" in told.state
-    assert told.state != "complete"
+    summary = info(bad)
+    assert (summary.damaged_chunks, summary.unreadable_chunks, summary.messages) == (1, 1, kept)
+    assert "chunks damaged" in summary.state
+    assert summary.state != "complete"
     report = recover(bad)
     assert (report.messages, report.chunks, report.damaged_chunks) == (kept, len(chunks) - 1, 1)
     assert report.lost_bytes == length
@@ -162,9 +162,9 @@ def test_any_flipped_byte_costs_at_most_one_chunk(log_file, tmp_path, seed):
 def test_chunks_of_large_files_are_reported_as_not_checked(log_file, tmp_path, monkeypatch):
     bad = damaged(log_file, tmp_path, (places(log_file)[HIT][0] + 1, 1))
     monkeypatch.setattr(info_module, "_CHECK_LIMIT_BYTES", 1_000)
-    told = info(bad)
-    assert not told.checked
-    assert "not checked" in told.to_text()
+    summary = info(bad)
+    assert not summary.checked
+    assert "not checked" in summary.to_text()
     monkeypatch.undo()
     assert "not checked" not in info(bad).to_text()
 

@@ -291,9 +291,9 @@ def test_a_truth_by_a_reference_says_how_good_it_is(tmp_path, sigma_m, coarse):
         estimate = m.StateEstimate(t, t, 0.01 * k, 0.05, 0.02, 1.1, 0.0, covariance(4e-4), m.EstimatorStatus.RUNNING)
         writer.sink.record(estimate, t)
     sentences = [text for _, text in verdict(Findings(finish(writer))).sentences]
-    told = [text for text in sentences if text.startswith("Truth by a reference system")]
+    stated = [text for text in sentences if text.startswith("Truth by a reference system")]
     sizes = f"{sigma_m:.3f} m, {5.7296 * sigma_m:.2f} degrees, {sigma_m:.3f} m/s"
-    assert told == ([f"Truth by a reference system, one sigma: {sizes}."] if sigma_m else [])
+    assert stated == ([f"Truth by a reference system, one sigma: {sizes}."] if sigma_m else [])
     judgement = "too coarse to judge the estimated position: 0.0283 m against a mean error of 0.05 m"
     assert any(judgement in text for text in sentences) == coarse
     assert not any("estimated heading" in text or "estimated speed" in text for text in sentences)
@@ -321,8 +321,8 @@ def test_states_misses_and_ports(found, page):
     assert "Commands from lower levels: 10 shifted plan." in page
     with LogReader(found.path) as log:
         assert log.layout.statistics is not None
-        told = {log.layout.channels[c].topic: n for c, n in log.layout.statistics.channel_message_counts.items()}
-    assert found.counts == told
+        stated = {log.layout.channels[c].topic: n for c, n in log.layout.statistics.channel_message_counts.items()}
+    assert found.counts == stated
 
 
 def test_missing_data_are_reported_and_not_drawn(tmp_path):
@@ -382,7 +382,7 @@ def test_files_that_are_no_log(tmp_path, capsys):
         assert not path.with_suffix(".html").exists()
 
 
-def test_the_command_writes_beside_the_log_or_where_told(full, tmp_path, capsys):
+def test_the_command_writes_beside_the_log_or_to_the_given_file(full, tmp_path, capsys):
     assert main(["log", "report", str(full), "-o", str(tmp_path / "r.html")]) == 0
     assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
     assert "Not finished" in capsys.readouterr().out
@@ -501,7 +501,7 @@ def test_the_cause_of_the_last_stop_comes_before_older_stops_and_names_what_was_
         "it does not move (stalled)", "AUTO -> STOPPING: no IMU sample for 50 ms", "STOPPING -> FAULT: then it does not move",
     ]  # fmt: skip
     text = text_of(render(found))
-    told = text[text.index("Why it stopped") :]
-    order = [told.index(part) for part in ("(imu_silent: ", "Injected", "What followed", "Stops before", "the heading is known")]
+    stated = text[text.index("Why it stopped") :]
+    order = [stated.index(part) for part in ("(imu_silent: ", "Injected", "What followed", "Stops before", "the heading is known")]
     assert order == sorted(order)
     assert "Injected with --fail: gnss:off@4+1, imu:off@20, drive:off@25." in text

@@ -202,7 +202,7 @@ def test_each_miss_is_listed_with_its_time_its_lateness_and_its_cause(tmp_path):
     assert [each.misses for each in found.episodes] == [1, 2, 1]
 
 
-def test_many_misses_are_told_in_episodes_and_one_by_one_on_request(tmp_path):
+def test_many_misses_are_listed_in_episodes_and_one_by_one_on_request(tmp_path):
     ticks = [tick(1000 * k + 10 * j, 9.0 + j) for k in range(30) for j in range(5)]
     found = timing(run(tmp_path, ticks))
     lines = found.to_text().splitlines()

@@ -326,7 +326,7 @@ def test_the_controller_starts_afresh_with_every_drive() -> None:
     assert rig.controller.resets == 1
 
 
-def test_what_the_gate_had_to_cut_is_counted_by_kind_and_told_when_the_drive_is_over() -> None:
+def test_what_the_gate_had_to_cut_is_counted_by_kind_and_reported_when_the_drive_is_over() -> None:
     rig = Rig()
     rig.drive()
     now = START + 100 * MS
@@ -336,8 +336,8 @@ def test_what_the_gate_had_to_cut_is_counted_by_kind_and_told_when_the_drive_is_
     rig.machine.on_message(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
     rig.estimator.speed_mps = 0.0
     rig.run(now, now + 100 * MS)
-    (told,) = [event for event in rig.log.of(Event) if event.name == "commands_cut"]  # type: ignore[attr-defined]
-    cut = json.loads(told.fields)  # type: ignore[attr-defined]
+    (event_at_end,) = [event for event in rig.log.of(Event) if event.name == "commands_cut"]  # type: ignore[attr-defined]
+    cut = json.loads(event_at_end.fields)  # type: ignore[attr-defined]
     assert cut == {kind: n for kind, n in gate.clipped_by_kind.items() if n}
 
 

@@ -66,7 +66,7 @@ def situations(draw: Any) -> RuleInputs:
     for kind in KINDS:
         age_s = draw(seconds)
         if age_s is not None:
-            monitors.sources.heard(kind, now_ns - round(age_s * 1e9))
+            monitors.sources.received(kind, now_ns - round(age_s * 1e9))
     monitors.deadlines.in_a_row, monitors.deadlines.share = draw(counts), draw(st.floats(0.0, 0.1))
     monitors.gnss.rejected_in_a_row, monitors.gnss.same_in_a_row = draw(counts), draw(counts)
     lost_s = draw(seconds)
@@ -93,12 +93,12 @@ def situations(draw: Any) -> RuleInputs:
     monitors.stopping.distance_m = draw(st.floats(0.0, 5.0))
     if draw(st.booleans()):
         see(monitors, draw(st.one_of(st.just(inf), st.floats(0.0, 20.0))), draw(st.one_of(st.just(inf), st.floats(0.3, 5.0))))
-    hand_s, ground_s = draw(seconds), draw(seconds)
-    if hand_s is not None:
-        t_ns = now_ns - round(hand_s * 1e9)
-        monitors.hand.on_message(TeleopCommand(t_ns, t_ns, 0.0, 0.0, 0.0, True, "pad", 1), now_ns)
+    teleop_s, ground_s = draw(seconds), draw(seconds)
+    if teleop_s is not None:
+        t_ns = now_ns - round(teleop_s * 1e9)
+        monitors.teleop.on_message(TeleopCommand(t_ns, t_ns, 0.0, 0.0, 0.0, True, "pad", 1), now_ns)
     if ground_s is not None:
-        monitors.ground._heard_ns = now_ns - round(ground_s * 1e9)
+        monitors.ground._received_ns = now_ns - round(ground_s * 1e9)
     covariance = (draw(st.floats(0.0, 4.0)), *(0.0,) * 4, draw(st.floats(0.0, 4.0)), *(0.0,) * 10)
     return RuleInputs(
         now_ns=now_ns,

@@ -67,7 +67,7 @@ class Bench:
         self.autopilot.tick(100.0)
 
     def status(self, mode: str, kind: CourseKind = CourseKind.GIVEN) -> None:
-        """Let the daemon tell its state."""
+        """Let the daemon send its state."""
         status = {"mode": mode, "reaction": "NONE", "waiting_for": [], "course": "lot17", "course_kind": kind.name}
         self.autopilot.on_status(status)
 
@@ -237,7 +237,7 @@ def test_a_place_is_sent_in_the_frames_of_a_ground_station() -> None:
     assert sent["ATTITUDE"].yawspeed == -0.1
 
 
-def test_mode_changes_and_faults_are_told_in_words() -> None:
+def test_mode_changes_and_faults_are_sent_as_text() -> None:
     bench = Bench()
     bench.sent.clear()
     bench.autopilot.on_record(
@@ -377,8 +377,8 @@ def test_arming_is_answered_when_it_has_happened_or_waited_too_long() -> None:
         bench.autopilot.on_status({"mode": mode, "waiting_for": ["the GNSS is silent"]})
         bench.autopilot.tick(104.0)
         assert [message.result for message in bench.sent if message.get_type() == "COMMAND_ACK"] == [result]
-        told = [message for message in bench.sent if message.get_type() == "STATUSTEXT" and "GNSS is silent" in message.text]
-        assert bool(told) is (mode == "STANDBY")
+        texts_sent = [message for message in bench.sent if message.get_type() == "STATUSTEXT" and "GNSS is silent" in message.text]
+        assert bool(texts_sent) is (mode == "STANDBY")
 
 
 def test_without_permission_nothing_is_asked() -> None:
@@ -524,7 +524,7 @@ def test_a_place_does_not_drive_a_vehicle_that_was_disarmed_in_between() -> None
     bench.command(MODE, 1, GUIDED)
     bench.slow = True
     bench.take(local(6, 1))
-    # By somebody else, so that the bridge hears of it only by the status.
+    # By somebody else, so that the bridge learns of it only by the status.
     bench.status("STANDBY")
     bench.status("ARMED")
     bench.planned()

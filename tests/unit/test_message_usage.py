@@ -22,7 +22,7 @@ from vehicled.core.wire.usage import (
     decode_rows,
     encode_rows,
     rows,
-    told,
+    usage_lines,
     warning_of,
 )
 from vehicled.offline.recordings.listening import usage_of
@@ -56,7 +56,7 @@ def test_counts_and_words() -> None:
     usage = account()
     for _ in range(3):
         usage.refuse("GLL", Unused.NOT_READ)
-    assert told(rows("gnss", usage)) == [f"gnss: GGA: {gga.text()}; GSV, GLL: each {usage.of('GSV').text()}"]
+    assert usage_lines(rows("gnss", usage)) == [f"gnss: GGA: {gga.text()}; GSV, GLL: each {usage.of('GSV').text()}"]
 
 
 def test_every_reason_has_words() -> None:
@@ -69,7 +69,7 @@ def test_each_defect_is_said_once() -> None:
     assert [json.loads(event.fields)["field"] for event in events] == ["latitude", "station"], "GSV is not read, which is no defect"
     usage.refuse("GSV", Unused.NOT_READ)
     assert usage.take_events(6, "ublox") == []
-    usage.refuse("GSV", Unused.NO_CHECKSUM, told=True)
+    usage.refuse("GSV", Unused.NO_CHECKSUM, reported=True)
     assert usage.take_events(7, "ublox") == [], "the driver has an event of its own"
     assert warning_of(events[0]) == "ublox: GGA is not used as it should be: latitude: it is outside its possible range (9999.9)"
     assert warning_of(Event(5, "warning", "imu_rate", "{}")) == ""

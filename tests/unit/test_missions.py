@@ -48,7 +48,7 @@ def read(*rows: Row) -> Course:
     return found
 
 
-def told(course: Course) -> str:
+def account(course: Course) -> str:
     assert course.account is not None
     return "\n".join(course.account.lines())
 
@@ -61,8 +61,8 @@ def test_item_0_is_home_in_version_110_only(version: str, waypoints: int) -> Non
     rows = [(16, 0, *ALL[0][2:]), *ALL[1:]]
     course = course_from_bytes(text(*rows, version=version, first=0), "a.waypoints")
     assert course.waypoints == waypoints
-    assert f"QGC WPL {version}" in told(course)
-    assert ("ignored: home" in told(course)) is (version == "110")
+    assert f"QGC WPL {version}" in account(course)
+    assert ("ignored: home" in account(course)) is (version == "110")
 
 
 @pytest.mark.parametrize("number", [*COMMANDS, 26, 250, 12_345, 65_535])
@@ -71,10 +71,10 @@ def test_every_command_is_driven_named_or_refused(number: int) -> None:
     params = {178: (1.0, 0.5), 93: (3.0,)}.get(number, ())
     rows = [ALL[0], ALL[1], waypoint(2, *params, command=number), ALL[3]]
     if kind is CommandEffect.DRIVEN and number != 20:
-        assert "ignored" not in told(read(*rows))
+        assert "ignored" not in account(read(*rows))
     elif kind is CommandEffect.HARMLESS:
         course = read(*rows)
-        assert f"ignored: command {number} ({name}): it moves nothing (line 4)" in told(course)
+        assert f"ignored: command {number} ({name}): it moves nothing (line 4)" in account(course)
         assert (course.waypoints, course.waits) == (3, ())
     else:
         for data, file in ((text(*rows), "a.waypoints"), (plan(*rows), "a.plan")):
@@ -88,8 +88,8 @@ def test_every_command_is_driven_named_or_refused(number: int) -> None:
 
 def test_a_command_that_comes_often_is_one_line() -> None:
     course = read(ALL[0], waypoint(0, command=203), ALL[1], waypoint(1, command=203), waypoint(1, command=211), ALL[2])
-    assert "command 203 (DO_DIGICAM_CONTROL): it moves nothing (line 3 and 1 more)" in told(course)
-    assert "command 211 (DO_GRIPPER)" in told(course)
+    assert "command 203 (DO_DIGICAM_CONTROL): it moves nothing (line 3 and 1 more)" in account(course)
+    assert "command 211 (DO_GRIPPER)" in account(course)
 
 
 def test_waits_add_up_at_their_waypoint() -> None:
@@ -99,7 +99,7 @@ def test_waits_add_up_at_their_waypoint() -> None:
     )  # fmt: skip
     assert [wait.duration_s for wait in course.waits] == [7.0, 40.0, 7.0, 4.0]
     assert [wait.s_m for wait in course.waits] == pytest.approx([0.0, 11.12, 22.24, course.length_m], abs=0.06)
-    assert "4 wait(s) (58 s in all, each at its waypoint)" in told(course)
+    assert "4 wait(s) (58 s in all, each at its waypoint)" in account(course)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_an_item_out_of_range_is_refused(row: Row, why: str) -> None:
 def test_parameters_that_a_rover_has_no_use_for_are_named() -> None:
     course = read(ALL[0], waypoint(1, 0.0, 0.0, 5.0, 90.0), waypoint(2, 1.0, 0.0, 20.0, command=19), ALL[3])
     for what in ("pass-by radius", "heading at a waypoint", "loiter radius"):
-        assert f"ignored: {what}" in told(course)
+        assert f"ignored: {what}" in account(course)
     course = course_from_bytes(text(*ALL, autocontinue=0), "a.waypoints")
-    assert "autocontinue 0: the vehicle drives on" in told(course)
+    assert "autocontinue 0: the vehicle drives on" in account(course)
 
 
 @pytest.mark.parametrize(

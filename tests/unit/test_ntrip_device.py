@@ -272,14 +272,14 @@ def test_an_unknown_mountpoint_is_named_with_the_closest_of_the_table(caster: Ca
     assert reason.startswith("ntrip_mountpoint: the caster does not know mountpoint base-noth (it lists 4)")
     assert "closest by name: BASE_NORTH, BASE_SOUTH" in reason
     assert "nearest: NETWORK (1048 km), BASE_NORTH (1083 km)" in reason
-    # Asked again later, in case the caster does not hang up; told once.
+    # Asked again later, in case the caster does not hang up; reported once.
     assert wire.run_until(wire.now_ns + 59 * S).reopened == []
     assert len(wire.run_until(wire.now_ns + 2 * S).reopened) == 1
     wire.reconnect(Caster())
     assert len(wire.faults()) == 1
 
 
-def test_a_listed_mountpoint_that_is_not_served_is_told_from_an_unknown_one():
+def test_a_listed_mountpoint_that_is_not_served_is_distinguished_from_an_unknown_one():
     assert "lists mountpoint ISLAND but does not serve it" in line(mountpoint="ISLAND").open().reason()
 
 
@@ -358,7 +358,7 @@ def test_the_secret_is_in_the_data_of_the_request_and_nowhere_else():
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "named"),
     [
         (
             b"HTTP/1.1 503 Service Unavailable\r\n\r\n",
@@ -383,14 +383,14 @@ def test_the_secret_is_in_the_data_of_the_request_and_nowhere_else():
     ],
     ids=lambda value: value[:24].decode("latin-1") if isinstance(value, bytes) else "",
 )
-def test_other_answers_are_named(answer: bytes, told: str):
+def test_other_answers_are_named(answer: bytes, named: str):
     for step in (1, len(answer)):
         wire = line().open()
         wire.device.on_port(PortState.OPENED, "", S)
         wire.messages = []
         for at in range(0, len(answer), step):
             wire.messages += wire.device.on_rx(answer[at : at + step], S)
-        assert told in wire.reason()
+        assert named in wire.reason()
         assert wire.corrections() == []
 
 
@@ -431,7 +431,7 @@ def test_a_known_position_is_in_the_head_of_version_2_and_in_the_body_of_version
         assert wire.caster.positions[0].startswith(b"$GNGGA,")
 
 
-def test_no_period_tells_no_position():
+def test_without_a_period_no_position_is_sent():
     wire = line(gga_period_s=0.0)
     wire.device.on_command(FIX, 0)
     wire.open().publish(*FRAMES)
@@ -456,7 +456,7 @@ def test_positions_that_nobody_takes_do_not_pile_up():
         GnssFix(1, 1, 0.5, 0.5, 0.0, fix_type=FixType.TIME),
     ],
 )
-def test_a_fix_without_a_place_tells_none(fix: GnssFix):
+def test_a_fix_without_a_place_sends_none(fix: GnssFix):
     wire = line().open().publish(FRAMES[0])
     wire.device.on_command(fix, wire.now_ns)
     assert wire.pump().caster.positions == []
@@ -506,10 +506,10 @@ def test_a_drip_of_something_else_is_a_stall_as_well():
 def test_a_stall_says_when_a_position_was_missing():
     waiting = line(Caster(needs_position=True)).open().publish(*FRAMES)
     assert "none was sent because the receiver has no fix" in waiting.run_until(20 * S).reason()
-    told = line(Caster(needs_position=True))
-    told.device.on_command(FIX, 0)
-    told.open()
-    assert told.run_until(20 * S).reason() == "corrections_stalled: no data for 15 s"
+    informed = line(Caster(needs_position=True))
+    informed.device.on_command(FIX, 0)
+    informed.open()
+    assert informed.run_until(20 * S).reason() == "corrections_stalled: no data for 15 s"
 
 
 def test_a_half_open_connection_and_half_an_answer_are_stalls():

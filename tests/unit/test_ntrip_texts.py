@@ -31,7 +31,7 @@ def test_a_sentence_is_exact():
 
 
 @pytest.mark.parametrize(
-    ("latitude_deg", "longitude_deg", "told"),
+    ("latitude_deg", "longitude_deg", "written"),
     [
         (0.0, 0.0, ["0000.00000", "N", "00000.00000", "E"]),
         (-33.5, -70.25, ["3330.00000", "S", "07015.00000", "W"]),
@@ -44,8 +44,8 @@ def test_a_sentence_is_exact():
         (10.0, -190.0, ["1000.00000", "N", "17000.00000", "E"]),
     ],
 )
-def test_angles(latitude_deg: float, longitude_deg: float, told: list[str]):
-    assert cells(fix(latitude_deg, longitude_deg))[2:6] == told
+def test_angles(latitude_deg: float, longitude_deg: float, written: list[str]):
+    assert cells(fix(latitude_deg, longitude_deg))[2:6] == written
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Observers: a failure is counted, told once, and never reaches the caller; what the log cannot take leaves a marked gap."""
+"""Observers: a failure is counted, reported once, and never reaches the caller; what the log cannot take leaves a marked gap."""
 
 import hypothesis.strategies as st
 import msgspec
@@ -48,7 +48,7 @@ def test_what_lasts_is_never_switched_off() -> None:
     assert not observers.failures["log"].off
 
 
-def test_a_failure_is_told_once_with_its_place() -> None:
+def test_a_failure_is_reported_once_with_its_place() -> None:
     observers = Observers()
     guarded = observers.guard("page", fail, None)
     assert observers.take_events(1) == []
@@ -75,12 +75,12 @@ LIMIT, MODE = SpeedCommand(1, 1, "test", 2.0), Event(1, "info", "x", "{}")
 
 
 def test_a_listener_that_fails_harms_no_other_and_is_left_out_in_the_end() -> None:
-    router, heard = Router(), []
+    router, received = Router(), []
     router.listen([Event, SpeedCommand], lambda *_: fail(ValueError("page")))
-    router.listen([Event], lambda message, _: heard.append(message))
+    router.listen([Event], lambda message, _: received.append(message))
     for _ in range(OFF_AFTER + 5):
         router.record(MODE, 1)
-    assert len(heard) == OFF_AFTER + 5
+    assert len(received) == OFF_AFTER + 5
     (failure,) = router.observers.failures.values()
     assert (failure.count, failure.off) == (OFF_AFTER, True)
 
@@ -102,12 +102,12 @@ class BrokenLog:
 
 @pytest.mark.parametrize("counts", [True, False])
 def test_every_record_that_the_log_does_not_take_is_counted(counts: bool) -> None:
-    router, log, heard = Router(), BrokenLog(counts=counts), []
+    router, log, received = Router(), BrokenLog(counts=counts), []
     router.log_to(log)
-    router.listen([Event], lambda message, _: heard.append(message))
+    router.listen([Event], lambda message, _: received.append(message))
     for _ in range(3 * OFF_AFTER):
         router.record(MODE, 1)
-    assert len(heard) == log.lost + router.lost == 3 * OFF_AFTER
+    assert len(received) == log.lost + router.lost == 3 * OFF_AFTER
     assert router.observers.failures[LOG].count == 3 * OFF_AFTER
 
 

@@ -1,4 +1,4 @@
-"""Waypoint tables of other collections: what they give, what is told of them, and what is refused."""
+"""Waypoint tables of other collections: what they give, what is said of them, and what is refused."""
 
 import math
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def load(text: str, columns: tuple[str, ...] = ()) -> Course:
     return course_from_bytes(text.encode(), "ring.csv", ReadOptions(columns))
 
 
-def told(course: Course) -> str:
+def account(course: Course) -> str:
     assert course.account is not None
     return "\n".join(course.account.lines())
 
@@ -45,7 +45,7 @@ def test_a_race_line_is_a_lap_with_its_speeds() -> None:
     assert course.length_m == pytest.approx(math.tau * RADIUS_M, rel=2e-3)
     assert course.speed_mps.min() == pytest.approx(1.0, abs=0.01)
     assert course.speed_mps.max() == pytest.approx(3.0, abs=0.01)
-    text = told(course)
+    text = account(course)
     assert "vx_mps (speed, m/s)" in text
     for name in ("s_m", "psi_rad", "kappa_radpm", "ax_mps2"):
         assert name in text.split("ignored:")[1].splitlines()[0]
@@ -63,7 +63,7 @@ def test_a_race_line_is_a_lap_with_its_speeds() -> None:
     ],
 )
 def test_the_zero_of_a_heading_is_reported(heading: Callable[[float], float], words: str) -> None:
-    assert words in told(load(race_line(heading)))
+    assert words in account(load(race_line(heading)))
 
 
 def test_a_heading_against_the_rows_is_refused() -> None:
@@ -75,7 +75,7 @@ def test_a_heading_against_the_rows_is_refused() -> None:
     ("kappa", "words"), [(1 / RADIUS_M, ""), (-1 / RADIUS_M, "opposite sign"), (math.degrees(1 / RADIUS_M), "degrees per metre")]
 )
 def test_a_curvature_is_compared_with_the_line(kappa: float, words: str) -> None:
-    text = told(load(race_line(kappa=kappa)))
+    text = account(load(race_line(kappa=kappa)))
     assert words in text
     assert ("note: curvatures" in text) == bool(words)
 
@@ -85,7 +85,7 @@ def test_half_widths_are_no_speeds() -> None:
     course = load("# x_m, y_m, w_tr_right_m, w_tr_left_m\n" + rows)
     assert set(course.speed_mps) == {1.0}
     assert course.closed
-    assert "w_tr_right_m, w_tr_left_m (width of the track" in told(course)
+    assert "w_tr_right_m, w_tr_left_m (width of the track" in account(course)
     with pytest.raises(CourseError, match="4 columns without a header"):
         load(rows)
 
@@ -154,21 +154,21 @@ def test_a_unit_in_a_name_is_converted_and_said(text: str, length_m: float, spee
     course = load(text)
     assert course.length_m == pytest.approx(length_m, rel=2e-3)
     assert course.speed_mps.max() == pytest.approx(speed_mps, rel=1e-4)
-    assert says in told(course)
+    assert says in account(course)
 
 
 def test_repeated_rows_are_reported() -> None:
-    text = told(load("x,y\n" + "".join(f"{k // 2},0\n" for k in range(20))))
+    text = account(load("x,y\n" + "".join(f"{k // 2},0\n" for k in range(20))))
     assert "20 waypoints, an open line" in text
     assert "10 of them dropped" in text
 
 
 def test_every_format_gives_an_account() -> None:
     for name in ("lot17", "lot17_two_speed"):
-        assert "x_m (east, m)" in told(load_course(name))
+        assert "x_m (east, m)" in account(load_course(name))
     assert load_course("sine").account is None
     line = '{"type":"Feature","properties":{"stroke":"red"},"geometry":{"type":"LineString","coordinates":[[11,48],[11.001,48]]}}'
-    text = told(course_from_bytes(line.encode(), "a.geojson"))
+    text = account(course_from_bytes(line.encode(), "a.geojson"))
     assert "ignored: stroke" in text
     assert "no speeds: 1 m/s" in text
     with pytest.raises(CourseError, match='"speed" has no known unit'):
@@ -176,11 +176,13 @@ def test_every_format_gives_an_account() -> None:
     fast = course_from_bytes(line.replace('"stroke":"red"', '"speed_kmh":7.2').encode(), "a.geojson")
     assert set(fast.speed_mps) == {2.0}
     track = "".join(f'<trkpt lat="48" lon="11.00{k}"><time>t</time><speed>3</speed></trkpt>' for k in range(3))
-    text = told(course_from_bytes(f"<gpx><trk><trkseg>{track}</trkseg></trk></gpx>".encode(), "a.gpx"))
+    text = account(course_from_bytes(f"<gpx><trk><trkseg>{track}</trkseg></trk></gpx>".encode(), "a.gpx"))
     assert "<time>" in text
     assert "recorded ones are no targets" in text
     rows = "".join(f"{k} 0 3 16 0 0 0 0 48 11.00{k} 50 1\n" for k in range(1, 4))
-    text = told(course_from_bytes(f"QGC WPL 110\n0 1 0 16 0 0 0 0 48 11 5 1\n{rows}4 0 2 203 0 0 0 0 0 0 0 1\n".encode(), "a.txt"))
+    text = account(
+        course_from_bytes(f"QGC WPL 110\n0 1 0 16 0 0 0 0 48 11 5 1\n{rows}4 0 2 203 0 0 0 0 0 0 0 1\n".encode(), "a.txt")
+    )
     assert "home" in text
     assert "command 203" in text
 

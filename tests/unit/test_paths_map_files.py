@@ -26,7 +26,7 @@ def load(data: bytes | str, name: str, **options: object) -> Course:
     return course_from_bytes(data.encode() if isinstance(data, str) else data, name, ReadOptions(**options))  # type: ignore[arg-type]
 
 
-def told(course: Course) -> str:
+def account(course: Course) -> str:
     assert course.account is not None
     return "\n".join(course.account.lines())
 
@@ -144,7 +144,7 @@ def test_one_of_several_lines_is_chosen_by_name_or_number() -> None:
         load(json.dumps(lines), "a.geojson")
     joined = load(json.dumps(lines), "a.geojson", bridge_gaps=True)
     assert joined.length_m == pytest.approx(LENGTH_M, abs=0.15)
-    assert "2 segments joined by straight lines" in told(joined)
+    assert "2 segments joined by straight lines" in account(joined)
 
 
 @pytest.mark.parametrize(

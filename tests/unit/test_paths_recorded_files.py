@@ -42,7 +42,7 @@ def load(data: bytes | str, name: str = "a.csv", **options: object) -> Course:
         return course_from_bytes(data.encode() if isinstance(data, str) else data, name, ReadOptions(**options))  # type: ignore[arg-type]
 
 
-def told(course: Course) -> str:
+def account(course: Course) -> str:
     assert course.account is not None
     return "\n".join(course.account.lines())
 
@@ -102,7 +102,7 @@ def test_every_form_of_time_gives_the_speed_that_was_driven(form: str) -> None:
     course = load(table(*FORMS[form]))
     assert course.length_m == pytest.approx(59.85, abs=0.2)
     assert course.speed_mps[30:-30] == pytest.approx(1.5, abs=0.03)
-    assert "a recorded trace, 39.9 s at 10 Hz" in told(course)
+    assert "a recorded trace, 39.9 s at 10 Hz" in account(course)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_every_form_of_time_gives_the_speed_that_was_driven(form: str) -> None:
     ],
 )
 def test_what_was_assumed_of_a_time_is_said(form: str, words: str) -> None:
-    assert words in told(load(table(*FORMS[form])))
+    assert words in account(load(table(*FORMS[form])))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_gap_is_refused_and_bridged_on_request(name: str, data: bytes | str, w
     course = load(data, name, bridge_gaps=True)
     whole_m = (SPARSE if "172" in words[-1] else OUTAGE)[-1][1]
     assert course.length_m == pytest.approx(whole_m, rel=3e-3)
-    assert "gap bridged by a straight line" in told(course)
+    assert "gap bridged by a straight line" in account(course)
 
 
 def test_a_gap_in_place_alone_is_a_gap_where_the_line_turns() -> None:
@@ -194,13 +194,13 @@ def test_a_gap_in_place_alone_is_a_gap_where_the_line_turns() -> None:
         load(bent)
     # A straight part of a drawn line has no points in between.
     drawn = "x,y\n" + "".join(f"{x:.2f},0\n" for x in [*np.arange(0, 5, 0.1), *np.arange(15, 20, 0.1)])
-    assert "no waypoint for 10.1 m (line 51 to line 52)" in told(load(drawn))
+    assert "no waypoint for 10.1 m (line 51 to line 52)" in account(load(drawn))
 
 
 def test_standing_is_no_gap_but_said() -> None:
     rows = [(t if t < 20 else t + 300, x) for t, x in drive()]
     course = load(table("time", lambda t: f"{t:.1f}", rows))
-    assert "nothing was recorded for 300.1 s and 0.1 m (line 201 to line 202)" in told(course) or "0.2 m" in told(course)
+    assert "nothing was recorded for 300.1 s and 0.1 m (line 201 to line 202)" in account(course) or "0.2 m" in account(course)
 
 
 @pytest.mark.parametrize("closed", ["# closed: yes\n", ""])
@@ -213,8 +213,8 @@ def test_dense_rows_without_times_are_smoothed_if_their_noise_zigzags(closed: st
     radius = np.hypot(course.x_m, course.y_m - 6)
     assert radius == pytest.approx(6.0, abs=0.03)
     assert course.curvature_per_m == pytest.approx(1 / 6, abs=0.3)
-    assert "zigzag by their noise" in told(course)
-    assert "smoothed over 2 m, by at most 0.0" in told(course)
+    assert "zigzag by their noise" in account(course)
+    assert "smoothed over 2 m, by at most 0.0" in account(course)
 
 
 def test_dense_rows_at_a_centimetre_keep_their_speeds() -> None:
@@ -232,7 +232,7 @@ def test_dense_rows_at_a_centimetre_keep_their_speeds() -> None:
 def test_gaps_and_uneven_distances_are_no_noise(along: list[float]) -> None:
     corner = [(x, 0.0) for x in along] + [(along[-1], y) for y in along]
     course = load("x_m,y_m\n" + "".join(f"{x:.4f},{y:.4f}\n" for x, y in corner))
-    assert "zigzag" not in told(course)
+    assert "zigzag" not in account(course)
     assert course.length_m == pytest.approx(2 * along[-1], abs=0.2)
 
 
@@ -245,7 +245,7 @@ def test_a_dense_drawing_is_left_as_it_is(points: str) -> None:
         "rounded to cm": [(round(0.1 * k, 2), round(2 * float(np.sin(0.03 * k)), 2)) for k in range(200)],
     }
     course = load("x,y\n" + "".join(f"{x:.4f},{y:.4f}\n" for x, y in drawings[points]))
-    assert "smoothed" not in told(course)
+    assert "smoothed" not in account(course)
     assert course.waypoints == len(drawings[points])
 
 
@@ -270,13 +270,13 @@ def test_a_sign_that_the_line_does_not_follow_is_refused() -> None:
 
 def test_a_course_in_reverse_says_so() -> None:
     for text in ("x,y,v\n0,0,-1\n5,0,-1\n10,0,-1\n", "t,x,y,v\n" + rows(T, T, 0 * T, -np.ones(len(T)))):
-        assert "driven in reverse all along" in told(load(text))
+        assert "driven in reverse all along" in account(load(text))
 
 
 def test_a_speed_of_zero_ends_a_course_and_is_refused_on_the_way() -> None:
     course = load("x,y,v\n0,0,0\n1,0,2\n5,0,2\n9,0,1\n10,0,0\n")
     assert (course.speed_mps[0], course.speed_mps[-1]) == pytest.approx((2.0, 1.0))
-    assert "speed 0 at an end" in told(course)
+    assert "speed 0 at an end" in account(course)
     with pytest.raises(CourseError, match="line 3: speed is 0"):
         load("x,y,v\n0,0,1\n5,0,0\n10,0,1\n")
 
@@ -319,7 +319,7 @@ def test_tables_of_other_tools_are_recordings(name: str, head: str, row: Callabl
     course = load(head + "\n" + "\n".join(row(t, x) for t, x in drive()), name)
     assert course.length_m == pytest.approx(59.85, abs=0.3)
     assert course.speed_mps[30:-30] == pytest.approx(1.5, abs=0.05)
-    assert "a recorded trace" in told(course)
+    assert "a recorded trace" in account(course)
 
 
 def test_a_gap_in_a_log_is_named_by_its_times_and_bridged_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

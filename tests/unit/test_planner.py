@@ -244,7 +244,7 @@ async def test_a_request_is_called_off() -> None:
         assert isinstance(await planner.goal(me, goal(20.0, 1.0)), Planned)
 
 
-async def test_a_process_that_dies_is_started_again_and_the_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_dies_is_started_again_and_the_run_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "RESTART_S", 0.05)
     async with planning() as (planner, log):
         await planner.goal(asker(), goal(20.0, 1.0))

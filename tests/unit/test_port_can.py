@@ -38,7 +38,7 @@ TEXT = b"".join(map(encode, FRAMES))
 
 
 class ScriptedBus:
-    """A bus of python-can that does as it is told. Readable while there is something to receive."""
+    """A scripted bus of python-can. Readable while there is something to receive."""
 
     def __init__(self) -> None:
         self.near, self.far = socket.socketpair()
@@ -108,7 +108,7 @@ def _message(frame: CanFrame) -> can.Message:
 @pytest.mark.anyio
 async def test_frames_of_one_wake_up_come_together_as_records(bus):
     async with serving(_port(bus)) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         bus.put(*map(_message, FRAMES))
         await until(lambda: host.chunks)
         assert [data for _, data in host.chunks] == [RECORDS]
@@ -119,7 +119,7 @@ async def test_frames_of_one_wake_up_come_together_as_records(bus):
 async def test_records_become_messages(bus):
     port = _port(bus)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         assert port.send(RECORDS, NEVER_NS, now_ns())
         assert len(bus.sent) == len(FRAMES)
         assert all(sent.equals(_message(frame), timestamp_delta=None) for sent, frame in zip(bus.sent, FRAMES))
@@ -129,7 +129,7 @@ async def test_records_become_messages(bus):
 async def test_error_frames_are_delivered_as_such_once_and_all_counted(bus):
     port = _port(bus)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         passive = CanFrame(0x04, b"\0\x10" + bytes(6), extended=False, error=True)
         active = CanFrame(0x04, b"\0\x40" + bytes(6), extended=False, error=True)
         fd = can.Message(is_fd=True, arbitration_id=1, data=bytes(12))
@@ -145,10 +145,10 @@ async def test_bus_off_is_a_loss_after_what_came_before(bus):
     second = ScriptedBus()
     port = _port(bus, second)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         off = can.Message(is_error_frame=True, arbitration_id=0x40, is_extended_id=False, data=bytes(8))
         bus.put(_message(FRAMES[0]), off, _message(FRAMES[1]))
-        await host.heard(OPENED, LOST, OPENED)
+        await host.reached(OPENED, LOST, OPENED)
         assert unpack_all(host.received) == [FRAMES[0], CanFrame(0x40, bytes(8), extended=False, error=True)]
         assert "bus-off" in host.details[1]
         assert bus.shut == 1
@@ -159,9 +159,9 @@ async def test_bus_off_is_a_loss_after_what_came_before(bus):
 async def test_a_dead_bus_is_a_loss_and_does_not_spin(bus):
     port = _port(bus)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         bus.put(*[can.CanOperationError("Failed to receive: Network is down", errno.ENETDOWN)] * 5)
-        await host.heard(OPENED, LOST)
+        await host.reached(OPENED, LOST)
         assert "Network is down" in host.details[1]
         assert len(bus.script) == 4
 
@@ -170,9 +170,9 @@ async def test_a_dead_bus_is_a_loss_and_does_not_spin(bus):
 async def test_an_error_without_end_is_a_loss_too(bus):
     port = _port(bus)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         bus.put(*[can.CanOperationError("could not unpack received message")] * (FRAMES_PER_WAKE + 1))
-        await host.heard(OPENED, LOST)
+        await host.reached(OPENED, LOST)
 
 
 @pytest.mark.anyio
@@ -187,7 +187,7 @@ async def test_an_error_without_end_is_a_loss_too(bus):
 async def test_a_full_queue_is_tried_again_until_the_deadline(bus, refusal):
     port = _port(bus)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         bus.refuse = refusal
         assert port.send(pack(FRAMES[0]), now_ns() + 5_000_000, now_ns())
         assert port.send(pack(FRAMES[1]), NEVER_NS, now_ns())
@@ -202,10 +202,10 @@ async def test_a_full_queue_is_tried_again_until_the_deadline(bus, refusal):
 async def test_a_refusal_for_good_is_a_loss(bus):
     port = _port(bus)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         bus.refuse = can.CanOperationError("Failed to transmit: Network is down", errno.ENETDOWN)
         assert not port.send(pack(FRAMES[0]), NEVER_NS, now_ns())
-        await host.heard(OPENED, LOST)
+        await host.reached(OPENED, LOST)
 
 
 @pytest.mark.anyio
@@ -218,7 +218,7 @@ async def test_junk_in_the_multicast_group_costs_only_itself():
     port = make_port("drive", f"can:udp:239.74.163.2:{number}")
     try:
         async with serving(port) as host:
-            await host.heard(OPENED)
+            await host.reached(OPENED)
             other._multicast.send(b"junk", 0)
             other.send(_message(FRAMES[0]), timeout=0)
             await until(lambda: len(host.received) == 16)
@@ -269,7 +269,7 @@ async def test_socketcan_on_a_virtual_interface():
     with can.Bus("vcan0", interface="socketcan") as other:
         port = make_port("drive", "can:vcan0")
         async with serving(port) as host:
-            await host.heard(OPENED)
+            await host.reached(OPENED)
             for frame in FRAMES:
                 other.send(_message(frame))
             await until(lambda: len(host.received) == len(RECORDS))
@@ -299,7 +299,7 @@ async def test_an_adapter_is_opened_at_its_bit_rate_and_its_damage_is_counted(ad
     master, path = adapter
     port = make_port("drive", f"can:slcan:{path}?bitrate=250000")
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         assert "250000 bit/s" in host.details[0]
         commands = [command for command in (await read(master, len(b"\rC\rS5\rO\r"))).split(b"\r") if command]
         assert commands == [b"C", b"S5", b"O"]
@@ -327,7 +327,7 @@ async def test_frames_wait_whole_for_a_slow_adapter(adapter):
     sent = [CanFrame(k, bytes([k % 256]) * (k % 9)) for k in range(3_000)]
     got = bytearray()
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         for frame in sent:
             assert port.send(pack(frame), NEVER_NS, now_ns())
         assert port.counts.overflowed
@@ -357,7 +357,7 @@ async def test_python_can_reads_and_writes_the_same_text(adapter):
     other = slcanBus(os.ttyname(far_slave), sleep_after_open=0)
     try:
         async with serving(port) as host:
-            await host.heard(OPENED)
+            await host.reached(OPENED)
             await read(master, len(opening(500_000)))
             await read(far_master, len(b"O\r"))
             assert port.send(RECORDS, NEVER_NS, now_ns())

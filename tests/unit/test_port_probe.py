@@ -61,21 +61,21 @@ STAND_INS = {
 
 
 @pytest.mark.parametrize("name", STAND_INS)
-def test_every_device_is_told_from_every_other(name: str) -> None:
+def test_every_device_is_distinguished_from_every_other(name: str) -> None:
     assert judge(STAND_INS[name], [], 115_200, 1.0, DECODERS).driver == name.partition(",")[0]
 
 
 def test_no_capture_is_taken_for_another_device(shared_data: Path) -> None:
     """The confusion matrix over all captures: what a decoder understands at all is what the name of the file says."""
-    told: Counter[tuple[str, str]] = Counter()
+    judged: Counter[tuple[str, str]] = Counter()
     for file in sorted([*shared_data.glob("captures/*/*"), *shared_data.glob("captures2/gnss/*")]):
         if file.suffix in (".tag", ".chk", ".csv", ".json"):
             continue
         true = next((driver for part, driver in MADE_BY.items() if re.search(part, f"{file.parent.name}/{file.name}")), "")
-        told[true, judge(file.read_bytes()[:60_000], [], 9600, 1.0, DECODERS).driver] += 1
-    wrong = {pair: n for pair, n in told.items() if pair[1] not in ("", *pair[0].split())}
+        judged[true, judge(file.read_bytes()[:60_000], [], 9600, 1.0, DECODERS).driver] += 1
+    wrong = {pair: n for pair, n in judged.items() if pair[1] not in ("", *pair[0].split())}
     assert wrong == {}
-    assert sum(n for (true, found), n in told.items() if true and found) > 15
+    assert sum(n for (true, found), n in judged.items() if true and found) > 15
 
 
 MADE_BY = {

@@ -67,14 +67,14 @@ async def test_the_port_of_another_process_is_refused_by_name(pty):
         assert other.stdout.readline() == b"locked\n"
         port = make_port("imu", f"pty:{path}?{FAST}")
         async with serving(port) as host:
-            await host.heard(ERROR)
+            await host.reached(ERROR)
             assert path in host.details[0]
             assert "in use by" in host.details[0]
             if LOCKS_ARE_LISTED:
                 assert f"(process {other.pid})" in host.details[0]
             assert other.stdin is not None
             other.stdin.close()
-            await host.heard(ERROR, OPENED)
+            await host.reached(ERROR, OPENED)
 
 
 @pytest.mark.anyio
@@ -82,9 +82,9 @@ async def test_our_own_port_is_ours_alone(pty):
     _, path = pty
     first, second = make_port("imu", f"pty:{path}"), make_port("gnss", f"pty:{path}?{FAST}")
     async with serving(first) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         async with serving(second) as other:
-            await other.heard(ERROR)
+            await other.reached(ERROR)
             assert "stop that process first" in other.details[0]
     assert serial_channel.lock_holder(path) == ""
 
@@ -100,7 +100,7 @@ async def test_our_own_port_is_ours_alone(pty):
 )
 async def test_what_cannot_be_opened_says_why(path, words):
     async with serving(make_port("gnss", f"serial:{path}?{FAST}")) as host:
-        await host.heard(ERROR)
+        await host.reached(ERROR)
         assert path in host.details[0]
         assert words in host.details[0]
 
@@ -115,14 +115,14 @@ async def test_a_stable_name_is_resolved_at_every_opening(tmp_path):
     second = os.ttyname(other_slave)
     port = make_port("gnss", f"serial:{link}?{FAST}")
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         assert f"{link} ({first}) at 115200 baud" in host.details[0]
         # It comes back under another number: the receiver that enumerates anew.
         link.unlink()
         link.symlink_to(second)
         os.close(slave)
         os.close(master)
-        await host.heard(OPENED, LOST, OPENED)
+        await host.reached(OPENED, LOST, OPENED)
         assert "the device is gone" in host.details[1]
         assert second in host.details[2]
         os.write(other_master, b"again")
@@ -136,7 +136,7 @@ async def test_the_rate_changes_after_what_was_sent_before(pty):
     master, path = pty
     port = make_port("gnss", f"pty:{path}?baud=38400&{FAST}")
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         assert _baud(master) == termios.B38400
         assert port.send(b"configure", NEVER_NS, now_ns())
         assert await read(master, 9) == b"configure"
@@ -149,7 +149,7 @@ async def test_the_rate_changes_after_what_was_sent_before(pty):
         assert await read(master, 15) == b"at the new rate"
         # A device that was lost begins at its own rate again.
         port.reopen("unplugged")
-        await host.heard(OPENED, LOST, OPENED)
+        await host.reached(OPENED, LOST, OPENED)
         assert _baud(master) == termios.B38400
 
 
@@ -158,7 +158,7 @@ async def test_a_rate_between_the_usual_ones(pty):
     master, path = pty
     port = make_port("gnss", f"pty:{path}?baud=9600")
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         port.set_baud(250_000)
         assert port.send(b"x", NEVER_NS, now_ns())
         assert await read(master, 1) == b"x"
@@ -172,7 +172,7 @@ async def test_a_slow_reader_gets_whole_frames_and_costs_the_oldest(pty):
     port = make_port("drive", f"pty:{path}")
     rng = random.Random(3)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         frames = [b"%d" % k + b"." * rng.randrange(20, 120) + b";" for k in range(2_000)]
         for frame in frames:
             assert port.send(frame, NEVER_NS, now_ns())
@@ -203,7 +203,7 @@ async def test_commands_that_waited_too_long_are_not_sent(pty):
     master, path = pty
     port = make_port("drive", f"pty:{path}")
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         filler = 0
         # The kernel may take some more later on, without anyone reading, but never so much.
         while filler < port.counts.tx_bytes + 12_000:
@@ -231,18 +231,18 @@ async def test_what_waits_for_a_lost_port_is_not_sent_to_the_next(tmp_path):
     link.symlink_to(os.ttyname(slave))
     port = make_port("drive", f"pty:{link}?{FAST}")
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         while not port.counts.overflowed:
             port.send(b"old" * 100, NEVER_NS, now_ns())
         link.unlink()
         os.close(master)
         os.close(slave)
-        await host.heard(OPENED, LOST)
+        await host.reached(OPENED, LOST)
         assert port.counts.abandoned > 10
         master, slave = os.openpty()
         os.set_blocking(master, False)
         link.symlink_to(os.ttyname(slave))
-        await host.heard(OPENED, LOST, OPENED)
+        await host.reached(OPENED, LOST, OPENED)
         assert port.send(b"new", NEVER_NS, now_ns())
         assert await read(master, 3) == b"new"
     os.close(master)
@@ -256,14 +256,14 @@ async def test_a_write_to_a_dead_device_is_a_loss_at_once(pty, tmp_path):
     link.symlink_to(os.ttyname(slave))
     port = make_port("drive", f"pty:{link}?{FAST}")
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         link.unlink()
         os.close(slave)
         os.close(master)
         # Before the loop turns: nobody has read the hang-up yet.
         assert not port.send(b"command", NEVER_NS, now_ns())
         assert port.counts.abandoned == 1
-        await host.heard(OPENED, LOST)
+        await host.reached(OPENED, LOST)
 
 
 @pytest.mark.anyio
@@ -271,11 +271,11 @@ async def test_an_idle_line_is_no_loss(pty):
     master, path = pty
     port = make_port("gnss", f"pty:{path}?{FAST}")
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         for k in range(20):
-            heard = len(host.chunks)
+            reached = len(host.chunks)
             os.write(master, b"%02d" % k)
-            await until(partial(_more_than, host, heard))
+            await until(partial(_more_than, host, reached))
             await anyio.sleep(0.002)
         assert host.received == b"".join(b"%02d" % k for k in range(20))
         assert host.states == [OPENED]
@@ -291,7 +291,7 @@ async def test_a_name_that_moves_gets_a_note(monkeypatch, pty):
 
     monkeypatch.setattr(serial_channel, "_open", elsewhere)
     async with serving(make_port("gnss", "serial:/dev/ttyUSB0")) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         assert "/dev/ttyUSB0 depends on the order of plugging" in host.details[0]
 
 

@@ -84,7 +84,7 @@ async def test_an_episode_is_reported_once_with_its_first_reason():
     opener = Opener(OpenError("busy"), OpenError("no permission"), OpenError("no permission"), channel)
     port = SupervisedPort("imu", opener, retry=FAST)
     async with serving(port) as host:
-        await host.heard(ERROR, OPENED)
+        await host.reached(ERROR, OPENED)
         assert host.details[0] == "busy"
         assert host.details[1].startswith("fake; after")
         assert host.details[1].endswith("4 attempts")
@@ -93,7 +93,7 @@ async def test_an_episode_is_reported_once_with_its_first_reason():
         await until(lambda: port.trouble == "gone")
         again = FakeChannel()
         opener.plan = [again]
-        await host.heard(ERROR, OPENED, LOST, OPENED)
+        await host.reached(ERROR, OPENED, LOST, OPENED)
         assert host.details[2] == "unplugged"
         assert port.trouble == ""
     assert channel.closed == [False]
@@ -101,7 +101,7 @@ async def test_an_episode_is_reported_once_with_its_first_reason():
 
 
 @pytest.mark.anyio
-async def test_lost_while_the_host_hears_of_the_opening():
+async def test_lost_while_the_host_handles_the_opening():
     """A device configures at once; the first write may find the port dead, before anyone reads it."""
     first, second = FakeChannel(), FakeChannel()
     first.why = "dead on arrival"
@@ -116,7 +116,7 @@ async def test_lost_while_the_host_hears_of_the_opening():
     host = Configuring()
     async with anyio.create_task_group() as group:
         group.start_soon(port.serve, host)
-        await host.heard(OPENED, LOST, OPENED)
+        await host.reached(OPENED, LOST, OPENED)
         group.cancel_scope.cancel()
     with anyio.CancelScope(shield=True):
         await port.aclose()
@@ -137,7 +137,7 @@ async def test_what_is_owed_leaves_first():
     channel = Owing()
     port = SupervisedPort("imu", Opener(channel))
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         channel.owes = True
         assert port.send(b"next", NEVER_NS, now_ns())
         assert channel.wire == [b"owed", b"next"]
@@ -149,7 +149,7 @@ async def test_a_full_channel_is_tried_again():
     channel.room = 3
     port = SupervisedPort("imu", Opener(channel))
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         assert port.send(b"abcdef", NEVER_NS, now_ns())
         assert port.send(b"ghi", NEVER_NS, now_ns())
         assert channel.wire == [b"abc"]
@@ -166,7 +166,7 @@ async def test_a_change_of_rate_asked_for_during_another():
     channel = FakeChannel()
     port = SupervisedPort("imu", Opener(channel))
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         port.set_baud(9600)
         seen: list[bool] = []
 
@@ -186,9 +186,9 @@ async def test_a_rate_that_cannot_be_set_is_a_loss():
     channel = FakeChannel()
     port = SupervisedPort("imu", Opener(channel), retry=FAST)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         port.set_baud(13)
-        await host.heard(OPENED, LOST)
+        await host.reached(OPENED, LOST)
         assert host.details[1] == "no such rate"
 
 
@@ -207,7 +207,7 @@ async def test_a_frame_that_could_never_fit_is_refused():
     channel = FakeChannel()
     port = SupervisedPort("imu", Opener(channel), tx_limit_bytes=10)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         assert not port.send(b"x" * 11, NEVER_NS, now_ns())
         assert port.send(b"", NEVER_NS, now_ns())
         assert port.send(b"x" * 10, NEVER_NS, now_ns())
@@ -247,7 +247,7 @@ async def test_a_server_that_closes_soon_is_returned_to_after_the_longer_pauses(
     opener = Opener(Closing())
     port = SupervisedPort("caster", opener, retry=FAST, closed_retry=Retry(min_s=30.0, max_s=60.0))
     async with serving(port) as host:
-        await host.heard(OPENED, LOST)
+        await host.reached(OPENED, LOST)
         await anyio.sleep(0.1)
         assert opener.attempts == 1
         port.pause(0.02, 0.04)
@@ -259,7 +259,7 @@ async def test_a_device_sets_the_pause_of_its_closed_port_and_it_lasts_until_it_
     opener = Opener(OpenError("refused"))
     port = SupervisedPort("caster", opener, retry=FAST)
     async with serving(port) as host:
-        await host.heard(ERROR)
+        await host.reached(ERROR)
         port.pause(30.0, 60.0)
         await anyio.sleep(0.02)
         before = opener.attempts
@@ -267,7 +267,7 @@ async def test_a_device_sets_the_pause_of_its_closed_port_and_it_lasts_until_it_
         assert opener.attempts == before
         opener.plan = [FakeChannel()]
         port.pause(0.001, 0.002)
-        await host.heard(ERROR, OPENED)
+        await host.reached(ERROR, OPENED)
 
 
 @pytest.mark.anyio

@@ -54,7 +54,7 @@ async def test_a_flood_comes_in_small_pieces_at_the_rate_of_the_line(listener):
     port = make_port("gnss", f"tcp:127.0.0.1:{listener.getsockname()[1]}?bytes_per_s=100000")
     data = os.urandom(80_000)
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         connection, _ = listener.accept()
         with connection:
             threading.Thread(target=connection.sendall, args=(data,)).start()
@@ -67,7 +67,7 @@ async def test_no_listener():
     with socket.create_server(("127.0.0.1", 0)) as sock:
         number = sock.getsockname()[1]
     async with serving(make_port("ntrip", f"tcp:127.0.0.1:{number}?{FAST}")) as host:
-        await host.heard(ERROR)
+        await host.reached(ERROR)
         assert f"tcp:127.0.0.1:{number}" in host.details[0]
         assert "check that the server runs" in host.details[0]
 
@@ -78,7 +78,7 @@ async def test_an_unknown_host(monkeypatch):
 
     monkeypatch.setattr(anyio, "getaddrinfo", fail)
     async with serving(make_port("ntrip", f"tcp:no-such-caster.invalid:2101?{FAST}")) as host:
-        await host.heard(ERROR)
+        await host.reached(ERROR)
         assert "Name or service not known" in host.details[0]
         assert "check the name" in host.details[0]
 
@@ -93,13 +93,13 @@ async def test_the_second_address_of_a_host_is_tried(monkeypatch, listener):
 
     monkeypatch.setattr(anyio, "getaddrinfo", both)
     async with serving(make_port("ntrip", f"tcp:caster.example:2101?{FAST}")) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
 
 
 async def test_a_server_that_greets_nobody_times_out(listener):
     number = listener.getsockname()[1]
     async with serving(make_port("ntrip", f"tls:127.0.0.1:{number}?timeout_s=0.05&{FAST}")) as host:
-        await host.heard(ERROR)
+        await host.reached(ERROR)
         assert "no answer within 0.05 s" in host.details[0]
 
 
@@ -116,7 +116,7 @@ async def test_plain_text_is_not_tls(listener):
     thread.start()
     number = listener.getsockname()[1]
     async with serving(make_port("ntrip", f"tls:127.0.0.1:{number}?retry_min_s=60&retry_max_s=60")) as host:
-        await host.heard(ERROR)
+        await host.reached(ERROR)
         assert "does not use TLS" in host.details[0]
     thread.join()
 
@@ -134,7 +134,7 @@ async def test_a_server_with_another_identity_is_refused(listener, tmp_path, nam
     number = listener.getsockname()[1]
     verify = verify.format(folder=tmp_path)
     async with serving(make_port("ntrip", f"tls:127.0.0.1:{number}?verify={verify}&retry_min_s=60&retry_max_s=60")) as host:
-        await host.heard(ERROR)
+        await host.reached(ERROR)
         assert words in host.details[0]
         assert host.states == [ERROR]
     thread.join()
@@ -144,7 +144,7 @@ async def test_trust_in_anyone_is_reported(listener, tmp_path):
     thread = _tls_server(listener, "another.example", tmp_path, lambda connection: connection.recv(1))
     number = listener.getsockname()[1]
     async with serving(make_port("ntrip", f"tls:127.0.0.1:{number}?verify=no")) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         assert "TLS" in host.details[0]
         assert "certificate not checked" in host.details[0]
     thread.join()
@@ -166,7 +166,7 @@ async def test_a_slow_tls_reader_gets_every_byte(listener, tmp_path):
     frames = [b"%06d," % k * 500 for k in range(4_000)]
     sent = 0
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         # Until one has to wait; more would cost the oldest.
         while sent < len(frames):
             assert port.send(frames[sent], NEVER_NS, now_ns())
@@ -203,16 +203,16 @@ async def test_a_server_that_dies_is_lost_with_its_reason(listener):
     number = listener.getsockname()[1]
     port = make_port("ntrip", f"tcp:127.0.0.1:{number}?{FAST}")
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         first, _ = listener.accept()
         first.close()
-        await host.heard(OPENED, LOST, OPENED)
+        await host.reached(OPENED, LOST, OPENED)
         assert "closed the connection" in host.details[1]
         second, _ = listener.accept()
         # struct linger: on, 0 s: closing resets.
         second.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         second.close()
-        await host.heard(OPENED, LOST, OPENED, LOST)
+        await host.reached(OPENED, LOST, OPENED, LOST)
         assert "reset" in host.details[3]
 
 
@@ -236,7 +236,7 @@ async def test_the_last_frame_arrives_although_nobody_reads_any_more(listener):
     """Many small frames out, bytes in that nobody read: closing must not reset what is under way."""
     port = make_port("drive", f"tcp:127.0.0.1:{listener.getsockname()[1]}")
     async with serving(port) as host:
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         connection, _ = listener.accept()
     with connection:
         assert port.trouble == "closed"
@@ -245,7 +245,7 @@ async def test_the_last_frame_arrives_although_nobody_reads_any_more(listener):
     async with anyio.create_task_group() as group:
         host.states.clear()
         group.start_soon(port.serve, host)
-        await host.heard(OPENED)
+        await host.reached(OPENED)
         connection, _ = listener.accept()
         group.cancel_scope.cancel()
     with connection, anyio.CancelScope(shield=True):

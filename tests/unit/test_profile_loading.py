@@ -138,7 +138,7 @@ def test_no_home_leaves_the_shipped_profiles(monkeypatch: pytest.MonkeyPatch) ->
     assert profiles.load_profile("art").name == "art"
 
 
-def test_unknown_name_suggests_and_tells_how_to_give_a_file(home: Path) -> None:
+def test_unknown_name_suggests_and_says_how_to_give_a_file(home: Path) -> None:
     text = refusal("atr")
     assert 'profile "atr"' in text
     assert 'did you mean "art"?' in text

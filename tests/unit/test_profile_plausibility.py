@@ -86,7 +86,7 @@ def test_an_unusual_number_is_a_warning(profile: str, override: str, path: str, 
         ("art_vesc", f"{VESC}.servo_gain=-1.2135", "a gain per radian times vehicle.steering.gain_rad"),
     ],
 )
-def test_a_number_out_of_bounds_is_told_the_unit_it_was_probably_in(profile: str, override: str, part: str) -> None:
+def test_a_number_out_of_bounds_names_the_unit_it_was_probably_in(profile: str, override: str, part: str) -> None:
     with pytest.raises(ProfileError) as caught:
         load(profile, [override])
     assert part in str(caught.value)

@@ -43,11 +43,11 @@ def test_bytes_are_counted_since_the_last_measurement() -> None:
 def test_a_flood_is_examined_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def told(data: bytes, *_: object) -> str:
+    def describe(data: bytes, *_: object) -> str:
         asked.append(len(data))
         return "that are noise"
 
-    monkeypatch.setattr("vehicled.daemon.recognition.describe", told)
+    monkeypatch.setattr("vehicled.daemon.recognition.describe", describe)
     unread = UnreadBytes("n100", {})
     for _ in range(2000):
         unread.on_rx(bytes(64), [])

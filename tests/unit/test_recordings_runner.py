@@ -24,7 +24,7 @@ class NotesParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Notes:
-    """An estimator, and an identifier, that writes down what it is told; its x counts the fixes it has seen."""
+    """An estimator, and an identifier, that writes down what it receives; its x counts the fixes it has seen."""
 
     Params: ClassVar[type[Any]] = NotesParams
 

@@ -211,7 +211,7 @@ def test_least_squares_find_the_steering_of_the_drive(tmp_path: Path) -> None:
     for kind, file in (("rtk", bench.outdoor(tmp_path / "a.csv")), ("path", bench.path_following(tmp_path / "b.csv"))):
         fit = least_squares.steering(load(file, kind))
         assert fit is not None
-        if kind == "rtk":  # the commands of the other file are cut at full lock, so that they do not tell the gain
+        if kind == "rtk":  # the commands of the other file are cut at full lock, so that they do not show the gain
             assert fit.gain_rad == pytest.approx(bench.GAIN_RAD, rel=0.02)
             assert fit.r2 > 0.98
         assert fit.offset_rad == pytest.approx(bench.OFFSET_RAD, abs=0.004)
@@ -254,8 +254,8 @@ def test_a_withheld_outage_counts_and_not_the_gaps_of_the_drive_itself(tmp_path:
     recording = load(bench.outdoor(tmp_path / "run.csv", outage=(12.0, 14.0)), "rtk")
     poorer = withheld(recording, 3.7, 16.0)
     assert len(outages(poorer)) == 2
-    told = {name: getattr(recording.truth, name[6:]) for name in ("ahead_x_m", "ahead_y_m")}
-    track = track_of(recording, **told)
+    stated = {name: getattr(recording.truth, name[6:]) for name in ("ahead_x_m", "ahead_y_m")}
+    track = track_of(recording, **stated)
     found = scores.score(recording, track, "bridged", (poorer, track))
     assert [round(bridge.duration_s, 1) for bridge in found.bridges] == [3.7]
 
@@ -307,12 +307,12 @@ def test_names_are_cut_only_as_far_as_they_stay_apart() -> None:
 
 def test_identified_values_come_from_the_end_of_the_drive(tmp_path: Path) -> None:
     recording = load(bench.outdoor(tmp_path / "run.csv"), "rtk")
-    told = [
+    stated = [
         Identification(t, gain, 0.01, 0.3, 0.0, 2.5, 0.5, 0.4, 1.0, 0.0, steering_gain_sigma_rad=0.01)
         for t, gain in ((1, 0.3), (2, 0.25))
     ]
-    found = scores.score(recording, track_of(recording, identified=told), "e")
+    found = scores.score(recording, track_of(recording, identified=stated), "e")
     assert found.identified is not None
     assert (found.identified.gain_rad, found.identified.delay_s) == (0.25, 0.3)
-    unknown = [msgspec.structs.replace(told[0], steering_gain_sigma_rad=float("nan"))]
+    unknown = [msgspec.structs.replace(stated[0], steering_gain_sigma_rad=float("nan"))]
     assert scores.score(recording, track_of(recording, identified=unknown), "e").identified is None

@@ -61,7 +61,7 @@ def test_laps_outdoors(shared_data: Path) -> None:
             assert 0.3 < np.sqrt(np.nanmean(published**2)) < 1.0
 
 
-def test_real_and_simulated_drives_are_told_apart(shared_data: Path) -> None:
+def test_real_and_simulated_drives_are_distinguished(shared_data: Path) -> None:
     root = folder(shared_data, "path_following_2024")
     files = [*sorted(root.glob("real/*/*_2.csv"))[::3], *sorted(root.glob("sim/*_path/*.csv"))[::3]]
     assert files

@@ -230,10 +230,10 @@ def test_a_vesc_reports_backward_as_negative(erpm_per_mps: float) -> None:
 
     bench = vesc_bench.Bench(vesc_bench.device("vesc_can", erpm_per_mps=erpm_per_mps))
     bench.arm()
-    told = [m for m in bench.run(100, throttle=0.0, sample=astern) if isinstance(m, MotorStatus)]
-    assert told[-1].motor_speed_radps == pytest.approx(-100.0, rel=0.01)
-    assert told[-1].duty == pytest.approx(-0.5 * 0.2, abs=1e-3), "a share of max_duty"
-    assert told[-1].motor_current_a > 0.0
+    reported = [m for m in bench.run(100, throttle=0.0, sample=astern) if isinstance(m, MotorStatus)]
+    assert reported[-1].motor_speed_radps == pytest.approx(-100.0, rel=0.01)
+    assert reported[-1].duty == pytest.approx(-0.5 * 0.2, abs=1e-3), "a share of max_duty"
+    assert reported[-1].motor_current_a > 0.0
 
 
 # ---------------------------------------------------------------- PWM board
@@ -269,16 +269,16 @@ def test_a_board_that_reverses_at_once() -> None:
 def test_a_board_that_brakes_first_is_given_a_pull_and_neutral_before_it_reverses() -> None:
     found = _board(reverse_range_us=200.0, brake_range_us=200.0, reverse_pull_s=0.3)
     assert _say(found, 300, 0.5)[-1] == pytest.approx(0.5)
-    told = _say(found, 900, -0.5)
-    assert told[-1] == pytest.approx(-0.5)
-    assert told.index(-2.0) < told.index(0.0, 1) < told.index(told[-1])
+    reported = _say(found, 900, -0.5)
+    assert reported[-1] == pytest.approx(-0.5)
+    assert reported.index(-2.0) < reported.index(0.0, 1) < reported.index(reported[-1])
     # Its brake pulse would drive on now, so it rolls out; after a forward drive it brakes again, and must be pulled again.
-    assert set(_say(found, 200, 0.0, brake=1.0)) <= {0.0, told[-1]}
+    assert set(_say(found, 200, 0.0, brake=1.0)) <= {0.0, reported[-1]}
     assert _say(found, 200, -0.5)[-1] == pytest.approx(-0.5)
     assert _say(found, 200, 0.5)[-1] == pytest.approx(0.5)
     assert _say(found, 200, 0.0, brake=1.0)[-1] == -2.0
     _say(found, 100, 0.5)
-    assert min(told for told in _say(found, 500, -0.5) if told > -2.0) == 0.0
+    assert min(reported for reported in _say(found, 500, -0.5) if reported > -2.0) == 0.0
 
 
 # ---------------------------------------------------------------- profile

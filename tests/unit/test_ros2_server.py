@@ -145,7 +145,7 @@ def asked(other: Node, daemon: Daemon, writer: "DataWriter[Any]", record: bytes,
     pytest.fail(f"{what} never came; the daemon got {daemon.requests}")
 
 
-def told(other: Node) -> dict[str, str]:
+def diagnostics(other: Node) -> dict[str, str]:
     """Return the newest diagnostics by name."""
     return {status.name: status.message for each in other.messages("/diagnostics") for status in each.status}
 
@@ -171,7 +171,7 @@ def test_ros_nodes_command_the_vehicle_through_the_control_socket(tmp_path: Path
             requests = [asked(other, daemon, writers[key], padded(encode(key[1], value)), what) for key, value, what in sent]
             refused = {"vehicled: /goal_pose": "refused: the goal lies outside the fence"}
             refused |= {"vehicled: /cmd_vel": "refused: another node sends setpoints already: end it, or use a multiplexer"}
-            other.take_until(lambda: refused.items() <= told(other).items())
+            other.take_until(lambda: refused.items() <= diagnostics(other).items())
     finally:
         daemon.close()
     assert {request.pop("origin") for request in requests} == {"ros2"}

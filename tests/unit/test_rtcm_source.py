@@ -146,20 +146,20 @@ def station(number: int, x_m: float, y_m: float, z_m: float) -> bytes:
     return encode(bits.to_bytes(19, "big"))
 
 
-def told_of(device: RtcmDevice, *arrivals: tuple[bytes, int]) -> list[Event]:
+def events_of(device: RtcmDevice, *arrivals: tuple[bytes, int]) -> list[Event]:
     return [each for frame, t_ns in arrivals for each in device.on_rx(frame, t_ns) if isinstance(each, Event)]
 
 
 def test_stations_that_alternate_or_move_are_no_event_per_message():
     device = source()
     first, other = station(1, 4_000_000.0, 1_000_000.0, 4_850_000.0), station(2, 4_000_010.0, 1_000_000.0, 4_850_000.0)
-    told = told_of(device, *((frame, n * 10**9) for n in range(50) for frame in (first, other)))
-    assert [msgspec.json.decode(event.fields)["station"] for event in told] == [1, 2]
+    events = events_of(device, *((frame, n * 10**9) for n in range(50) for frame in (first, other)))
+    assert [msgspec.json.decode(event.fields)["station"] for event in events] == [1, 2]
     surveying = [(station(1, 4_000_000.0 + 0.01 * n, 1_000_000.0, 4_850_000.0), (100 + n) * 10**9) for n in range(1, 121)]
-    assert [event.t_ns // 10**9 for event in told_of(device, *surveying)] == [101, 161]
-    assert [event.name for event in told_of(device, (first, 300 * 10**9))] == ["corrections_station"]
+    assert [event.t_ns // 10**9 for event in events_of(device, *surveying)] == [101, 161]
+    assert [event.name for event in events_of(device, (first, 300 * 10**9))] == ["corrections_station"]
     many = [(station(number, 4_000_000.0, 1_000_000.0, 4_850_000.0), 400 * 10**9) for number in range(100, 4000)]
-    assert len(told_of(device, *many)) == 7
+    assert len(events_of(device, *many)) == 7
 
 
 @pytest.mark.parametrize(

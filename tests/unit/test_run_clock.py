@@ -142,17 +142,17 @@ def test_a_clock_that_waited_for_a_simulator_which_lost_nothing_jumps_and_says_s
     pair.run(60, simulator=False)
     pair.run(20)
     assert pair.clock.jumps() == [], "what the simulator lost is no jump"
-    heard_ns, lost_ns = pair.monotonic.t_ns, pair.clock.lost_ns
-    pair.clock.on_grant(heard_ns - lost_ns, pair.world.lost_ns)
+    received_ns, lost_ns = pair.monotonic.t_ns, pair.clock.lost_ns
+    pair.clock.on_grant(received_ns - lost_ns, pair.world.lost_ns)
     pair.monotonic.t_ns += 40 * MS
-    assert pair.clock.now_ns() == heard_ns - lost_ns + PACE_LEAD_NS
+    assert pair.clock.now_ns() == received_ns - lost_ns + PACE_LEAD_NS
     pair.unread.append((0, 0))
-    assert pair.clock.now_ns() == heard_ns - lost_ns + PACE_LEAD_NS, "it stands until the word is read"
+    assert pair.clock.now_ns() == received_ns - lost_ns + PACE_LEAD_NS, "it stands until the grant is read"
     released: list[bool] = []
     pair.clock.on_released = lambda: released.append(True)
-    pair.clock.on_grant(heard_ns - lost_ns, pair.world.lost_ns)
+    pair.clock.on_grant(received_ns - lost_ns, pair.world.lost_ns)
     assert (pair.clock.now_ns(), released) == (pair.monotonic.t_ns - lost_ns, [True])
-    assert pair.clock.jumps() == [(heard_ns - lost_ns + PACE_LEAD_NS, pair.monotonic.t_ns - lost_ns)]
+    assert pair.clock.jumps() == [(received_ns - lost_ns + PACE_LEAD_NS, pair.monotonic.t_ns - lost_ns)]
 
 
 @given(st.lists(st.tuples(st.integers(1, 120), st.sampled_from(["runs", "busy", "taken"]), st.booleans()), max_size=12))

@@ -19,14 +19,14 @@ FRAME = ActuatorCommand(0, 0, 0.0, 1.0, 0.0, 0.0)
 
 
 class Manager:
-    """Hears what is told at its socket."""
+    """Receives what is sent to its socket."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(path))
         self._socket.setblocking(False)
 
-    def heard(self) -> list[str]:
+    def received(self) -> list[str]:
         """Return the notifications since the last call."""
         found = []
         while True:
@@ -88,13 +88,13 @@ def test_ready_is_when_the_machine_runs_and_every_port_is_open_or_tried_again(be
     machine.port_states["imu"] = (PortState.OPENED, "")
     feeder.record(FRAME, 2 * MS)
     turn(bench, 2 * MS)
-    assert bench.manager.heard() == [], "one port has not been tried yet"
+    assert bench.manager.received() == [], "one port has not been tried yet"
     machine.port_states["gnss"] = (PortState.ERROR, "not plugged in")
     turn(bench, 210 * MS)
-    assert bench.manager.heard() == [], "no frame for 200 ms: the machine does not run"
+    assert bench.manager.received() == [], "no frame for 200 ms: the machine does not run"
     feeder.record(FRAME, 220 * MS)
     turn(bench, 220 * MS)
-    first, *rest = bench.manager.heard()
+    first, *rest = bench.manager.received()
     assert first == ("READY=1\nSTATUS=STANDBY: waiting to be armed; arming waits: the IMU is silent; retrying ports: gnss")
     assert rest == ["WATCHDOG=1"]
 
@@ -103,47 +103,47 @@ def test_a_port_that_takes_its_time_is_not_waited_for(bench: Any) -> None:
     for now_ns in range(0, 5_200 * MS, 100 * MS):
         bench.feeder.record(FRAME, now_ns)
         turn(bench, now_ns)
-    heard = bench.manager.heard()
-    assert heard[0].startswith("READY=1")
-    assert len(heard) < 4, "not before five seconds are over"
+    received = bench.manager.received()
+    assert received[0].startswith("READY=1")
+    assert len(received) < 4, "not before five seconds are over"
 
 
 def test_fed_while_frames_are_sent_and_not_a_moment_longer(bench: Any) -> None:
     feeder, manager = bench.feeder, bench.manager
     ready(bench, 1_000 * MS)
-    manager.heard()
+    manager.received()
     for now_ns in range(1_010 * MS, 2_000 * MS, 10 * MS):
         feeder.record(FRAME, now_ns)
         turn(bench, now_ns)
-    assert manager.heard().count("WATCHDOG=1") == 4, "five times a second"
+    assert manager.received().count("WATCHDOG=1") == 4, "five times a second"
     # The loop turns on, but actuation sends nothing any more.
     for now_ns in range(2_000 * MS, 4_000 * MS, 10 * MS):
         turn(bench, now_ns)
-    assert manager.heard().count("WATCHDOG=1") <= 1, "at most within the 200 ms after the last frame"
+    assert manager.received().count("WATCHDOG=1") <= 1, "at most within the 200 ms after the last frame"
     feeder.record(FRAME, 4_000 * MS)
     turn(bench, 4_000 * MS)
-    assert "WATCHDOG=1" in manager.heard()
+    assert "WATCHDOG=1" in manager.received()
 
 
 def test_the_status_follows_what_arming_waits_for(bench: Any) -> None:
     machine, manager = bench.machine, bench.manager
     ready(bench, 0)
-    manager.heard()
+    manager.received()
     turn(bench, 1_500 * MS)
-    assert manager.heard() == [], "nothing new"
+    assert manager.received() == [], "nothing new"
     machine.waits = []
     machine.mode, machine.why = Mode.AUTO, "driving the course"
     turn(bench, 1_600 * MS)
     turn(bench, 2_600 * MS)
-    assert manager.heard() == ["STATUS=AUTO: driving the course; retrying ports: gnss"]
+    assert manager.received() == ["STATUS=AUTO: driving the course; retrying ports: gnss"]
 
 
 def test_a_status_that_cannot_be_made_holds_up_neither_readiness_nor_watchdog(bench: Any) -> None:
     bench.machine.waits = None
     ready(bench, 1_000 * MS)
-    assert bench.manager.heard() == ["READY=1", "WATCHDOG=1"]
+    assert bench.manager.received() == ["READY=1", "WATCHDOG=1"]
     for now_ns in range(1_000 * MS, 3_000 * MS, 100 * MS):
         bench.feeder.record(FRAME, now_ns)
         turn(bench, now_ns)
-    assert bench.manager.heard().count("WATCHDOG=1") == 9
+    assert bench.manager.received().count("WATCHDOG=1") == 9
     assert bench.machine.observers.failures["systemd status"].count == 2

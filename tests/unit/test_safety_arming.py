@@ -62,7 +62,7 @@ def watched(limits: Limits = LIMITS, *, telemetry: bool = True) -> Monitors:
 
 def deliver(monitors: Monitors, message: MotorStatus | HostHealth | Heartbeat) -> None:
     if isinstance(message, MotorStatus):
-        monitors.sources.heard(MotorStatus, message.t_rx_ns)
+        monitors.sources.received(MotorStatus, message.t_rx_ns)
     monitors.on_message(message, NOW_NS)
 
 
@@ -102,42 +102,42 @@ CASES: list[tuple[Callable[[Monitors], object], str, str]] = [
 def test_each_names_its_cause_and_cure(happens: Callable[[Monitors], object], cause: str, cure: str) -> None:
     monitors = watched()
     happens(monitors)
-    (told,) = missing(situation(monitors))
-    assert cause in told
-    assert cure in told.split(": ", 1)[1]
-    assert missing(situation(monitors), OperatorAction.TELEOP) == [told], "a hand drives the same motor"
+    (refusals,) = missing(situation(monitors))
+    assert cause in refusals
+    assert cure in refusals.split(": ", 1)[1]
+    assert missing(situation(monitors), OperatorAction.TELEOP) == [refusals], "teleop drives the same motor"
 
 
 def test_misses_are_forgotten_after_ten_seconds() -> None:
     monitors = watched()
     counts = [(100 * k, min(k, 3) * 20) for k in range(16)]
-    told = []
+    refusals = []
     for k, (run, missed) in enumerate(counts):
         monitors.deadlines.update(k * SECOND_NS, [("control", Account(run, missed))])
-        told.append(bool(missing(situation(monitors))))
-    assert told[3]
-    assert not told[15]
+        refusals.append(bool(missing(situation(monitors))))
+    assert refusals[3]
+    assert not refusals[15]
     assert not missing(situation(monitors, replace(LIMITS, arming_missed_share=1.0)))
 
 
-@pytest.mark.parametrize(("age_s", "words"), [(None, "has told nothing of itself yet"), (0.5, "told nothing of itself for 0.5 s")])
+@pytest.mark.parametrize(("age_s", "words"), [(None, "has sent no telemetry yet"), (0.5, "sent no telemetry for 0.5 s")])
 def test_telemetry_that_is_promised_must_be_there(age_s: float | None, words: str) -> None:
     monitors = standing()
     if age_s is not None:
         t_ns = NOW_NS - round(age_s * SECOND_NS)
         deliver(monitors, replace(MOTOR, t_ns=t_ns, t_rx_ns=t_ns))
-    (told,) = missing(situation(monitors))
-    assert words in told
-    assert "check its power and line" in told
+    (refusals,) = missing(situation(monitors))
+    assert words in refusals
+    assert "check its power and line" in refusals
     silent = standing(telemetry=False)
-    assert missing(situation(silent)) == [], "a board that tells nothing is not waited for"
+    assert missing(situation(silent)) == [], "a board without telemetry is not waited for"
 
 
 def test_a_ground_station_is_waited_for_where_the_profile_expects_it() -> None:
     expects = replace(LIMITS, ground_expected=True)
     monitors = watched()
-    (told,) = missing(situation(monitors, expects))
-    assert "no ground station has been heard: start it" in told
+    (refusals,) = missing(situation(monitors, expects))
+    assert "no ground station has sent a heartbeat: start it" in refusals
     deliver(monitors, Heartbeat(NOW_NS, NOW_NS, "ground"))
     assert missing(situation(monitors, expects)) == []
     # Who goes on without it does not wait for it either.
@@ -158,7 +158,7 @@ def test_an_old_fix_does_not_confirm_the_present_speed() -> None:
     for _ in range(FIXES):
         speed.on_message(fix(NOW_NS - 3600 * SECOND_NS, 0.0), NOW_NS)
     assert speed.measured_mps(NOW_NS) == pytest.approx(0.8)
-    speed.gnss_unheard = True
+    speed.gnss_ignored = True
     assert isnan(speed.measured_mps(NOW_NS))
 
 

@@ -132,15 +132,15 @@ def test_the_worst_of_several_counts_and_every_cap() -> None:
     d.monitors.stopping.cap_mps = 0.9
     d.step()
     assert d.supervisor.speed_cap_mps == inf, "the way along the course limits AUTO alone"
-    told = Fault(0, "hot", "drive", S1, True, "")
-    d.monitors.told = {("drive", "hot"): told, ("drive", "b"): replace(told, reaction=S0)}
+    fault = Fault(0, "hot", "drive", S1, True, "")
+    d.monitors.device_faults = {("drive", "hot"): fault, ("drive", "b"): replace(fault, reaction=S0)}
     d.step()
     assert d.supervisor.speed_cap_mps == LIMITS.capped_speed_mps
     assert d.state == (Mode.TELEOP, S1)
-    d.monitors.told = {("drive", "b"): replace(told, reaction=S0)}
+    d.monitors.device_faults = {("drive", "b"): replace(fault, reaction=S0)}
     d.step()
     assert d.supervisor.speed_cap_mps == inf
-    d.monitors.told = {("drive", "hot"): replace(told, reaction=S3), ("drive", "b"): replace(told, reaction=S2)}
+    d.monitors.device_faults = {("drive", "hot"): replace(fault, reaction=S3), ("drive", "b"): replace(fault, reaction=S2)}
     d.step(S0, S1)
     assert d.state == (Mode.STOPPING, S3)
 
@@ -167,7 +167,7 @@ def test_a_released_vehicle_that_rolls_is_braked(uncommanded_ns: int, rolled_m: 
 
 def test_without_a_rule_a_fault_of_a_device_does_not_release_the_brake() -> None:
     d = Decisions(Mode.AUTO)
-    d.monitors.told = {("drive", "hot"): Fault(0, "hot", "drive", S4, True, "")}
+    d.monitors.device_faults = {("drive", "hot"): Fault(0, "hot", "drive", S4, True, "")}
     d.step()
     assert d.state == (Mode.FAULT, S4)
     assert not d.supervisor.releases_brake
@@ -394,14 +394,14 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> Checks:
 
 
 class Requests(Decisions):
-    """Decisions with a hand and a program that are ready, and with notes of what begins."""
+    """Decisions with teleop and a program that are ready, and with notes of what begins."""
 
     def __init__(self, mode: Mode) -> None:
         super().__init__(mode)
         self.begun: list[str] = []
         m, note = self.monitors, self.begun.append
-        m.hand.on_message(TeleopCommand(self.now_ns, self.now_ns, 0.0, 0.0, 0.0, True, "pad", 1), self.now_ns)
-        set_fields(m.hand, missing=lambda *_: "")
+        m.teleop.on_message(TeleopCommand(self.now_ns, self.now_ns, 0.0, 0.0, 0.0, True, "pad", 1), self.now_ns)
+        set_fields(m.teleop, missing=lambda *_: "")
         set_fields(m.setpoints, missing=lambda *_: "", holder="program")
         for name in ("reset", "begin", "begin_by_hand"):
             set_fields(m.alignment, **{name: lambda *_, n=name: note(f"alignment.{n}")})
@@ -428,7 +428,7 @@ def test_each_request_begins_its_drive_from_its_modes_alone(checks: Checks) -> N
             drivers = {OperatorAction.TELEOP: "pad", OperatorAction.OFFBOARD: "program"}
             assert d.supervisor.driver == (drivers.get(action, "") if begun else "")
             assert d.monitors.setpoints.drives is (begun and action is OperatorAction.OFFBOARD)
-            assert d.monitors.hand.driver == ("pad" if begun and action is OperatorAction.TELEOP else None)
+            assert d.monitors.teleop.driver == ("pad" if begun and action is OperatorAction.TELEOP else None)
             assert checks.asked == ([None if action is OperatorAction.DRIVE else action] if mode is Mode.ARMED else [])
             # A request that this mode does not allow is forgotten at once.
             waits = mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN, Mode.OFFBOARD) and not begun
@@ -459,13 +459,13 @@ def test_hand_and_program_must_be_there_whatever_drives(action: OperatorAction, 
     leads_to, modes = ASKS[action]
     for mode in modes:
         d = Requests(mode)
-        set_fields(d.monitors.hand, missing=lambda *_: "hold it")
+        set_fields(d.monitors.teleop, missing=lambda *_: "hold it")
         set_fields(d.monitors.setpoints, missing=lambda *_: "send some")
         d.ask(action)
         d.step()
         assert d.supervisor.mode is mode
         assert d.supervisor.waiting == [{OperatorAction.TELEOP: "driving by hand waits: hold it"}.get(action, "send some")]
-        set_fields(d.monitors.hand, missing=lambda *_: "")
+        set_fields(d.monitors.teleop, missing=lambda *_: "")
         set_fields(d.monitors.setpoints, missing=lambda *_: "")
         # From a drive they take over at once, whatever the checks of arming say.
         checks.lacking = ["no fix"]
@@ -474,7 +474,7 @@ def test_hand_and_program_must_be_there_whatever_drives(action: OperatorAction, 
         checks.lacking = []
 
 
-def test_a_program_that_no_longer_drives_is_told_so(checks: Checks) -> None:
+def test_a_program_that_no_longer_drives_gets_the_reason(checks: Checks) -> None:
     for reaction, after in ((S3, Mode.STOPPING), (S4, Mode.FAULT)):
         d = Requests(Mode.ARMED)
         d.ask(OperatorAction.OFFBOARD)
@@ -629,12 +629,12 @@ def test_a_rule_clears_after_a_time_without_a_break() -> None:
 
 def test_of_equal_reactions_the_first_is_the_reason() -> None:
     d = Decisions(Mode.AUTO)
-    told = Fault(0, "hot", "drive", S3, True, "hot")
-    d.monitors.told = {("drive", "hot"): told, ("drive", "wet"): replace(told, code="wet")}
+    fault = Fault(0, "hot", "drive", S3, True, "hot")
+    d.monitors.device_faults = {("drive", "hot"): fault, ("drive", "wet"): replace(fault, code="wet")}
     d.step()
     assert d.supervisor.reason.code == "hot"
     d = Decisions(Mode.AUTO)
-    d.monitors.told = {("drive", "hot"): told}
+    d.monitors.device_faults = {("drive", "hot"): fault}
     d.step(S3)
     assert d.supervisor.reason.code == "BRAKE"
     d = Decisions(Mode.AUTO)

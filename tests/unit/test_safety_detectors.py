@@ -52,7 +52,7 @@ def in_degrees(t_s: float, yaw: float) -> float:
 
 
 class Road:
-    """A vehicle that drives as it is told here, with sensors that may be wrong, and the detectors that hear them."""
+    """A scripted vehicle, with sensors that may be wrong, and the detectors that read them."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ def test_a_grossly_wrong_gyro_is_noticed_by_the_steering_alone(gyro: Change) -> 
     assert 5.3 < road.trips[0] < 6.6
 
 
-def test_the_steering_is_not_asked_while_a_heading_or_course_tells() -> None:
+def test_the_steering_is_not_asked_while_a_heading_or_course_is_there() -> None:
     road = Road(gyro=lambda t, rate: rate + 0.5)
     road.drive(8.0)
     assert road.monitors.yaw.steering_aside_ns == 0
@@ -571,7 +571,7 @@ def test_along_a_course_it_must_move_on_whatever_the_controller_says(target: flo
 
 @pytest.mark.parametrize("mode", [Mode.TELEOP, Mode.OFFBOARD, Mode.ALIGN, Mode.AUTO])
 def test_every_mode_must_move_on(mode: Mode) -> None:
-    """A hand asks by its throttle, everything else by its speed."""
+    """Teleop asks by its throttle, everything else by its speed."""
     motion = Motion()
     asked = float("nan") if mode is Mode.TELEOP else 0.5
     motion.go(5.0, 0.3, 0.0, ground=0.0, target=asked, mode=mode)

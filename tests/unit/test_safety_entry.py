@@ -42,7 +42,7 @@ def stopped(course: Course, s_m: float) -> CourseEntry:
 
 
 def carry(entry: CourseEntry, course: Course, from_m: float, to_m: float, left_m: float = 0.0) -> StateEstimate:
-    """A hand drives along the course, or against it."""
+    """Manual driving along the course, or against it."""
     steps = max(1, round(abs(to_m - from_m) / STEP_M))
     estimate = along(course, from_m, left_m)
     for k in range(steps + 1):
@@ -58,7 +58,7 @@ def test_the_first_drive_begins_at_the_start_and_nowhere_else() -> None:
     refused = entry.choose(along(LINE, 15.0)).refused
     assert "off the course" in refused
     assert "into the corridor" in refused
-    assert entry.choose(None) == Entry(), "what is missing then is told by another check"
+    assert entry.choose(None) == Entry(), "another check reports what is missing then"
 
 
 def test_a_drive_goes_on_where_it_was_stopped_and_says_so() -> None:
@@ -75,7 +75,7 @@ def test_a_crossing_does_not_catch_it() -> None:
     for stop_m in (middle_m - 0.3, middle_m, middle_m + 0.3):
         found = stopped(EIGHT, stop_m).choose(along(EIGHT, stop_m))
         assert found.s_m == pytest.approx(stop_m, abs=0.05)
-    # A hand turns off at the crossing, along the other branch.
+    # The driver turns off at the crossing, along the other branch.
     entry = stopped(EIGHT, middle_m)
     away = carry(entry, EIGHT, 0.0, 4.0)
     found = entry.choose(away)
@@ -166,7 +166,7 @@ def test_an_estimate_that_is_nothing_to_rely_on_moves_nothing(change: dict[str, 
     st.floats(0.0, 1.0),
     st.lists(st.tuples(st.floats(-3.0, 3.0), st.floats(-0.9, 0.9)), max_size=6),
 )
-def test_whatever_a_hand_does_near_the_course_the_place_goes_with_it(
+def test_manual_driving_near_the_course_moves_the_place_along(
     course: Course, share: float, ways: list[tuple[float, float]]
 ) -> None:
     """Property: carried along the course within the radius of its bends, it is resumed where it is, and at no other branch."""

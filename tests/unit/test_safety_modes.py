@@ -20,15 +20,15 @@ TABLE = {
     Trigger.DISABLE: dict.fromkeys((INIT, STANDBY, ARMED, AUTO, TELEOP, STOPPING, ALIGN, OFFBOARD), FAULT),
     Trigger.RESET: {FAULT: STANDBY},
 }
-DRIVES, HAND, LEARNS, PROGRAM = "drives already", "a hand drives", "learns its heading", "setpoints of a program"
+DRIVES, MANUAL, LEARNS, PROGRAM = "drives already", "driven by hand", "learns its heading", "setpoints of a program"
 STOPS, UNARMED = "being stopped", "not armed"
 REFUSALS = {
     OperatorAction.ARM: {STOPPING: STOPS, **dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), DRIVES)},
     OperatorAction.ALIGN: {STOPPING: STOPS, **dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), DRIVES)},
     OperatorAction.DRIVE: {
-        STOPPING: STOPS, TELEOP: HAND, ALIGN: LEARNS, OFFBOARD: PROGRAM, INIT: UNARMED, STANDBY: UNARMED, FAULT: UNARMED,
+        STOPPING: STOPS, TELEOP: MANUAL, ALIGN: LEARNS, OFFBOARD: PROGRAM, INIT: UNARMED, STANDBY: UNARMED, FAULT: UNARMED,
     },
-    OperatorAction.OFFBOARD: {STOPPING: STOPS, TELEOP: HAND, ALIGN: LEARNS, INIT: UNARMED, STANDBY: UNARMED, FAULT: UNARMED},
+    OperatorAction.OFFBOARD: {STOPPING: STOPS, TELEOP: MANUAL, ALIGN: LEARNS, INIT: UNARMED, STANDBY: UNARMED, FAULT: UNARMED},
     OperatorAction.TELEOP: {STOPPING: STOPS, INIT: UNARMED, STANDBY: UNARMED, FAULT: UNARMED},
 }  # fmt: skip
 

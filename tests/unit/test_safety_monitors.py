@@ -42,7 +42,7 @@ def at(now_ns: int, estimate: StateEstimate | None) -> SafetyInputs:
 
 @pytest.mark.parametrize("field", ["steering", "throttle", "brake"])
 @pytest.mark.parametrize("number", [nan, inf, -inf])
-def test_a_reading_that_is_not_finite_keeps_no_hand_alive(field: str, number: float) -> None:
+def test_a_reading_that_is_not_finite_keeps_no_driver_alive(field: str, number: float) -> None:
     monitor = TeleopMonitor(0.2)
     monitor.on_message(HELD, NOW_NS)
     later_ns = NOW_NS + 100 * MS
@@ -51,7 +51,7 @@ def test_a_reading_that_is_not_finite_keeps_no_hand_alive(field: str, number: fl
     assert monitor.age_ns(later_ns) == 100 * MS
 
 
-def test_a_hand_is_there_up_to_its_timeout_and_a_repeated_reading_does_not_count() -> None:
+def test_a_driver_is_there_up_to_its_timeout_and_a_repeated_reading_does_not_count() -> None:
     monitor = TeleopMonitor(0.2)
     assert monitor.age_ns(NOW_NS) == NEVER_NS
     monitor.on_message(HELD, NOW_NS)
@@ -161,13 +161,13 @@ class Aligning:
         """Receive a fix at a place east of the origin."""
         latitude, longitude, height = LOT_17.to_geodetic(x_m, 0.0, 0.0)
         fix = GnssFix(self.now_ns, self.now_ns, latitude, longitude, height, fix_type=FixType.FIX_3D)
-        self.monitors.sources.heard(GnssFix, self.now_ns)
+        self.monitors.sources.received(GnssFix, self.now_ns)
         self.monitor.on_message(fix, self.now_ns)
 
     def step(self, estimate: StateEstimate, times: int = 1) -> None:
         for _ in range(times):
             self.now_ns += 10 * MS
-            self.monitors.sources.heard(GnssFix, self.now_ns)
+            self.monitors.sources.received(GnssFix, self.now_ns)
             self.monitor.update(at(self.now_ns, estimate))
 
 
@@ -317,10 +317,10 @@ class Consistency:
                 then_ns, x_m, y_m = t_ns - 80 * MS + 5 * MS, 5.0 - ANTENNA_M[1], y_m - 0.075 + ANTENNA_M[0]
                 latitude, longitude, height = LOT_17.to_geodetic(x_m, y_m, 0.0)
                 small = (1e-4, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 1e-4)
-                heard = GnssFix(
+                newest = GnssFix(
                     then_ns, t_ns, latitude, longitude, height, (0.0, 1.0, 0.0), small, small, FixType.FIX_3D, CarrierSolution.FIXED
                 )
-                self.monitor.on_message(fix(heard), t_ns)
+                self.monitor.on_message(fix(newest), t_ns)
         return self.monitor.places_in_a_row, self.monitor.speeds_in_a_row
 
 

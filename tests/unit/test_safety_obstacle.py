@@ -272,9 +272,9 @@ def test_by_hand_the_lane_is_the_arc_of_the_wheels():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"ranges_m": (nan,) * 600 + (inf,) * 121}, "83 % of the scanner's rays tell nothing"),
-        ({"ranges_m": (-inf,) * 721}, "100 % of the scanner's rays tell nothing"),
-        ({"ranges_m": ()}, "100 % of the scanner's rays tell nothing"),
+        ({"ranges_m": (nan,) * 600 + (inf,) * 121}, "83 % of the scanner's rays return no range"),
+        ({"ranges_m": (-inf,) * 721}, "100 % of the scanner's rays return no range"),
+        ({"ranges_m": ()}, "100 % of the scanner's rays return no range"),
         ({"angle_min_rad": nan}, "does not say where its rays point"),
         ({"x_m": inf}, "does not say where its rays point"),
         ({"range_max_m": 0.0}, "measures from 0.05 to 0 m"),
@@ -296,7 +296,7 @@ def test_a_scanner_that_sees_does_not_hide_one_that_is_blind():
     monitors, good = watching(), scan_of([], mount=(0.0, 0.2))
     bad = replace(scan_of([]), ranges_m=())
     read(monitors, [bad, good] * 3)
-    assert "tell nothing" in monitors.obstacle.blind
+    assert "return no range" in monitors.obstacle.blind
     read(monitors, [scan_of([])])
     assert monitors.obstacle.blind == ""
 

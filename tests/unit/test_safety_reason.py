@@ -1,4 +1,4 @@
-"""Reasons: every code has a text, and a chain of reasons is told from its beginning."""
+"""Reasons: every code has a text, and a chain of reasons begins with the first."""
 
 from string import Formatter
 
@@ -21,7 +21,7 @@ def test_no_code_is_also_that_of_a_rule() -> None:
     assert not REFUSED & WITHDRAWN
 
 
-def test_an_earlier_reason_is_told_first() -> None:
+def test_an_earlier_reason_comes_first() -> None:
     stop = (
         Reason(ReasonCode.COURSE_FINISHED).then(Reason(ReasonCode.STOP_REQUESTED, "pad")).then(Reason("imu_silent", "", ("late",)))
     )
@@ -30,6 +30,6 @@ def test_an_earlier_reason_is_told_first() -> None:
     assert [part.code for part in stop.parts()] == ["imu_silent", ReasonCode.STOP_REQUESTED, ReasonCode.COURSE_FINISHED]
 
 
-def test_a_fault_of_a_device_names_it_and_an_unknown_code_is_told_as_it_is() -> None:
+def test_a_fault_of_a_device_names_it_and_an_unknown_code_is_shown_as_it_is() -> None:
     assert Reason("vesc_overheat", "drive", ("too hot",)).text() == "drive: too hot"
     assert Reason("of_a_later_version", details=("as it is",)).text() == "as it is"

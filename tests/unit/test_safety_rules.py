@@ -121,7 +121,7 @@ def silent(*kinds: type[Any]) -> Put:
         )
         for kind in kinds:
             if value is not None and value < inf:
-                m.sources.heard(kind, now_ns - ns(value))
+                m.sources.received(kind, now_ns - ns(value))
 
     return put
 
@@ -176,20 +176,20 @@ def telemetry(m: Monitors, value: float | str | None, now_ns: int) -> dict[str, 
     if isinstance(value, str):
         return {"actuator_lost": value}
     if value is not None:
-        m.sources.heard(MotorStatus, now_ns - ns(value))
+        m.sources.received(MotorStatus, now_ns - ns(value))
     return {}
 
 
-def hand(m: Monitors, value: float, now_ns: int) -> None:
-    m.hand.command = None
-    m.hand.on_message(
-        TeleopCommand(now_ns - ns(value), now_ns - ns(value), 0.0, 0.0, 0.0, True, "pad", m.hand._seen_ns.get("", 0)), now_ns
+def teleop_age(m: Monitors, value: float, now_ns: int) -> None:
+    m.teleop.command = None
+    m.teleop.on_message(
+        TeleopCommand(now_ns - ns(value), now_ns - ns(value), 0.0, 0.0, 0.0, True, "pad", m.teleop._seen_ns.get("", 0)), now_ns
     )
-    m.hand._counted.clear()
+    m.teleop._counted.clear()
 
 
 def deadman(m: Monitors, value: bool, now_ns: int) -> None:
-    m.hand.command = TeleopCommand(now_ns, now_ns, 0.0, 0.0, 0.0, value, "pad", 1)
+    m.teleop.command = TeleopCommand(now_ns, now_ns, 0.0, 0.0, 0.0, value, "pad", 1)
 
 
 def setpoint(m: Monitors, value: float, now_ns: int) -> None:
@@ -198,7 +198,7 @@ def setpoint(m: Monitors, value: float, now_ns: int) -> None:
 
 
 def ground(m: Monitors, value: float | None, now_ns: int) -> None:
-    m.ground._heard_ns = None if value is None else now_ns - ns(value)
+    m.ground._received_ns = None if value is None else now_ns - ns(value)
 
 
 def sees(m: Monitors, free_m: float, cap_mps: float) -> None:
@@ -312,11 +312,11 @@ CASES = (
         clears_ms=5000.0,
     ),
     Case("battery_empty", S2, field("motor", "rest_v"), quiet=(9.0, 12.0, nan), holds=(nextafter(9.0, 0.0), 0.0), persist_ms=2e3),
-    Case("teleop_lost", S3, hand, quiet=(0.207, 0.0), holds=(0.207 + NS, 3.0), modes=TELEOP),
+    Case("teleop_lost", S3, teleop_age, quiet=(0.207, 0.0), holds=(0.207 + NS, 3.0), modes=TELEOP),
     Case("deadman_released", S3, deadman, quiet=(True,), holds=(False,), modes=TELEOP),
     Case("setpoint_stale", S3, setpoint, quiet=(0.2, 0.0), holds=(0.2 + NS, 3.0), modes=OFFBOARD),
     Case("setpoints_ended", S2, field("setpoints", "released"), **FLAG, modes=OFFBOARD),
-    Case("teleop_unplugged", S3, field("hand", "unplugged"), **FLAG, modes=TELEOP),
+    Case("teleop_unplugged", S3, field("teleop", "unplugged"), **FLAG, modes=TELEOP),
     Case("ground_lost", S2, ground, quiet=(None, 1.08, 0.0), holds=(1.08 + NS, 9.0), persist_ms=10.0),
     Case("fence_ahead", S2, field("stopping", "leaves"), **TEXT, persist_ms=30.0),
     Case("fence_left", S3, field("stopping", "outside"), **TEXT, persist_ms=50.0, modes=AUTO | OFFBOARD),
@@ -484,5 +484,5 @@ def test_the_obstacle_that_no_sensor_sees_is_unknown_and_a_parked_vehicle_does_n
     case = next(case for case in CASES if case.code == "obstacle_sensor_silent")
     alone = Alone(case)
     s = alone.inputs(0.0, BEGIN_NS)
-    alone.monitors.sources._heard_ns[LaserScan] = BEGIN_NS - 10**9
+    alone.monitors.sources._received_ns[LaserScan] = BEGIN_NS - 10**9
     assert alone.rule.holds(s)

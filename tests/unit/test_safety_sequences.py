@@ -130,7 +130,7 @@ def test_what_fails_between_arming_and_driving_keeps_it_from_driving(
     assert any(named in text for text in bench.supervisor.waiting)
 
 
-def test_a_hand_takes_no_vehicle_whose_actuator_is_gone() -> None:
+def test_teleop_takes_no_vehicle_whose_actuator_is_gone() -> None:
     bench = armed()
     bench.ask(TELEOP)
     stick(bench, 1)
@@ -153,7 +153,7 @@ def test_a_drive_that_cannot_begin_is_refused_and_says_why() -> None:
     assert bench.supervisor.mode is Mode.ARMED, "the cause is gone, and so is the request"
 
 
-def test_a_refused_teleop_is_told_the_reason() -> None:
+def test_a_refused_teleop_gets_the_reason() -> None:
     bench = armed()
     bench.ask(TELEOP)
     bench.step(LONG)
@@ -261,7 +261,7 @@ def test_the_refusal_of_the_last_request_is_not_that_of_the_next() -> None:
     assert not bench.supervisor.why.startswith("driving refused")
 
 
-def test_a_hand_that_drove_off_the_course_is_stopped_for_its_reason_alone() -> None:
+def test_manual_driving_off_the_course_is_stopped_for_its_reason_alone() -> None:
     bench = armed()
     bench.ask(TELEOP)
     stick(bench, 1)
@@ -329,10 +329,10 @@ def test_a_request_that_leads_nowhere_is_reported_once(mode: Mode, action: Opera
     bench.supervisor.take_faults()
     assert named in bench.supervisor.refusal(action)
     bench.ask(action, action, action)
-    told = [fault for fault in bench.supervisor.take_faults() if fault.code == "request_refused"]
-    assert len(told) == 1
-    assert named in told[0].reason
-    assert told[0].reaction is Reaction.NONE
+    refused = [fault for fault in bench.supervisor.take_faults() if fault.code == "request_refused"]
+    assert len(refused) == 1
+    assert named in refused[0].reason
+    assert refused[0].reaction is Reaction.NONE
 
 
 def test_stopping_is_never_refused() -> None:
@@ -418,7 +418,7 @@ def test_a_request_waits_until_the_clock_has_settled() -> None:
 
 def rates(monitor: SourceMonitor, hz: float, count: int, begin_ns: int = 10**9) -> int:
     for k in range(count):
-        monitor.heard(ImuSample, begin_ns + round(k * 1e9 / hz))
+        monitor.received(ImuSample, begin_ns + round(k * 1e9 / hz))
     return begin_ns + round(count * 1e9 / hz)
 
 
@@ -426,7 +426,7 @@ def rates(monitor: SourceMonitor, hz: float, count: int, begin_ns: int = 10**9) 
 def test_a_source_at_less_than_its_rate_is_named(hz: float, slow: bool) -> None:
     monitor = SourceMonitor([MonitoredSource(name="imu", message=ImuSample, silence_ns=10**8, rate_hz=100.0)])
     rates(monitor, hz, 5)
-    assert monitor.slow() == [], "five tell no rate"
+    assert monitor.slow() == [], "five give no rate"
     rates(monitor, hz, 200)
     assert bool(monitor.slow()) is slow
     if slow:

@@ -67,7 +67,7 @@ class Bench:
         for _ in range(times):
             self.now_ns += 10 * MS
             for kind in self.speaks:
-                self.monitors.sources.heard(kind, self.now_ns)
+                self.monitors.sources.received(kind, self.now_ns)
             if self.measures and GnssFix in self.speaks and isfinite(self.estimate.speed_mps):
                 for noise_mps in (0.0, 0.01, -0.01):
                     self.monitors.speed.on_message(fix(self.now_ns, self.estimate.speed_mps + noise_mps), self.now_ns)
@@ -313,8 +313,8 @@ def test_a_cap_lasts_as_long_as_its_cause(begin: Callable[[Bench], object], end:
     bench.step(150)
     assert bench.state == (Mode.AUTO, Reaction.NONE)
     assert bench.supervisor.speed_cap_mps > LIMITS.max_speed_mps
-    told = [fault.active for fault in bench.supervisor.take_faults() if fault.code == code]
-    assert told == [True, False], "one record per episode"
+    states = [fault.active for fault in bench.supervisor.take_faults() if fault.code == code]
+    assert states == [True, False], "one record per episode"
 
 
 def test_the_most_severe_reaction_wins_and_a_worse_one_can_follow() -> None:
@@ -342,16 +342,16 @@ def test_a_single_glimpse_trips_nothing(broken: dict[str, object]) -> None:
     assert not bench.codes()
 
 
-def test_what_a_device_tells_counts_like_a_rule() -> None:
+def test_the_fault_of_a_device_counts_like_a_rule() -> None:
     bench = driving()
-    told = Fault(0, "vesc_over_temperature", "drive", Reaction.DISABLE, True, "95 degrees")
-    bench.monitors.on_message(replace(told, reaction=Reaction.CAP_SPEED), 0)
+    fault = Fault(0, "vesc_over_temperature", "drive", Reaction.DISABLE, True, "95 degrees")
+    bench.monitors.on_message(replace(fault, reaction=Reaction.CAP_SPEED), 0)
     bench.step()
     assert bench.state == (Mode.AUTO, Reaction.CAP_SPEED)
-    bench.monitors.on_message(replace(told, active=False), 0)
+    bench.monitors.on_message(replace(fault, active=False), 0)
     bench.step()
     assert bench.supervisor.reaction is Reaction.NONE
-    bench.monitors.on_message(told, 0)
+    bench.monitors.on_message(fault, 0)
     bench.step()
     assert bench.state == (Mode.FAULT, Reaction.DISABLE)
     assert "95 degrees" in bench.supervisor.why
@@ -362,7 +362,7 @@ def test_what_a_device_tells_counts_like_a_rule() -> None:
     bench.step(3)
     assert bench.state == (Mode.FAULT, Reaction.DISABLE), "the cause lasts"
     assert bench.supervisor.refusal(OperatorAction.ARM) == "the cause lasts: drive: 95 degrees"
-    bench.monitors.on_message(replace(told, active=False), 0)
+    bench.monitors.on_message(replace(fault, active=False), 0)
     bench.ask(OperatorAction.ARM)
     bench.step(2)
     assert bench.supervisor.mode is Mode.ARMED
@@ -477,7 +477,7 @@ def test_driving_by_hand_begins_with_a_neutral_stick_that_is_held() -> None:
 
 
 @pytest.mark.parametrize("ends", ["silence", "released", "repeated"])
-def test_a_hand_that_lets_go_brakes(ends: str) -> None:
+def test_releasing_the_deadman_brakes(ends: str) -> None:
     bench = armed()
     bench.ask(OperatorAction.TELEOP)
     stick(bench, 1)
@@ -545,8 +545,8 @@ def test_a_finished_course_can_be_driven_again_and_every_stop_has_a_cause() -> N
     assert [link.code for link in bench.supervisor.chain] == ["stop_requested"]
 
 
-def test_a_receiver_in_doubt_is_heard_for_a_while_and_a_stuck_one_not_at_all() -> None:
-    """An estimate that stands because it believes in brakes that nobody hears refuses the receiver that says otherwise."""
+def test_a_receiver_in_doubt_is_used_for_a_while_and_a_stuck_one_not_at_all() -> None:
+    """An estimate that stands because it believes in brakes that get no command refuses the receiver that says otherwise."""
     bench = driving()
     bench.ask(OperatorAction.STOP)
     bench.estimate, bench.measures = replace(ESTIMATE, rejected_in_a_row=2), False
@@ -582,7 +582,7 @@ def test_a_receiver_that_flickers_is_one_episode() -> None:
     silence(bench, GnssFix)
     for _ in range(5):
         bench.step(70)
-        bench.monitors.sources.heard(GnssFix, bench.now_ns)
+        bench.monitors.sources.received(GnssFix, bench.now_ns)
         bench.monitors.speed.on_message(fix(bench.now_ns, bench.estimate.speed_mps), bench.now_ns)
         bench.step(30)
         assert bench.supervisor.reaction is Reaction.CAP_SPEED

@@ -94,8 +94,8 @@ def test_the_logs_are_switched_on_and_read_back() -> None:
         codec.STATUS: 200, codec.UTC_TIME: 200, codec.IMU_SHORT: 4, codec.EKF_EULER: 4,
         codec.GPS1_VEL: 10_001, codec.GPS1_POS: 10_001,
     }  # fmt: skip
-    (told,) = [event for event in of(found, Event) if event.name == "imu_configured"]
-    assert json.loads(told.fields)["model"] == "ELLIPSE-D-G4A3-B1"
+    (event,) = [event for event in of(found, Event) if event.name == "imu_configured"]
+    assert json.loads(event.fields)["model"] == "ELLIPSE-D-G4A3-B1"
     assert 45 <= len(of(found, ImuSample)) <= 50
 
 
@@ -165,13 +165,13 @@ def euler(us: int, yaw_deg: float, status: int = VALID, doubt: float = 0.01) -> 
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "given"),
     [(VALID, True), (0x20 | MODE_AHRS, True), (VALID & ~0x20, False), (0xF0 | 1, False), (0xF0, False), (0xF0 | 5, False)],
 )
-def test_a_heading_needs_its_bit_and_a_mode_that_has_one(status: int, told: bool) -> None:
+def test_a_heading_needs_its_bit_and_a_mode_that_has_one(status: int, given: bool) -> None:
     device = make(["Heading"])
     got = [message for message in device.on_rx(euler(1000, 30.0, status), 10) if isinstance(message, Heading)]
-    assert len(got) == told
+    assert len(got) == given
     for heading in got:
         assert heading.yaw_rad == pytest.approx(radians(60.0)), "clockwise from north to counter-clockwise from east"
         assert (heading.sigma_rad, heading.kind) == (pytest.approx(0.01), HeadingKind.INERTIAL)
@@ -332,7 +332,7 @@ def test_logs_that_are_not_used_are_named() -> None:
     assert device.usage.of("GPS1_POS").refused == {Loss(Unused.NOT_WANTED): 1}
 
 
-def test_a_tunnel_is_told_by_the_receiver() -> None:
+def test_a_tunnel_is_reported_by_the_receiver() -> None:
     found = bench(("GnssFix",), fail="ins:no_fix@2+2")
     found.run(START + 5 * SECOND, [(START + k * 200 * MS, fix(START + k * 200 * MS)) for k in range(1, 25)])
     kinds = [message.fix_type for message in of(found, GnssFix) if START + 2.3e9 < message.t_ns < START + 3.7e9]
@@ -346,8 +346,8 @@ def test_a_tunnel_is_told_by_the_receiver() -> None:
 def test_a_reference_in_a_tunnel_is_withheld() -> None:
     found = bench(("ReferenceState",), rate_hz=50, fail="ins:no_fix@1+1")
     found.run(START + 4 * SECOND, [(START + k * 20 * MS, state(START + k * 20 * MS)) for k in range(1, 190)])
-    told = [json.loads(event.fields)["lacking"] for event in of(found, Event) if event.name == "reference_state"]
-    assert told == ["", "velocity, position", ""]
+    lacking = [json.loads(event.fields)["lacking"] for event in of(found, Event) if event.name == "reference_state"]
+    assert lacking == ["", "velocity, position", ""]
     gap = [message for message in of(found, ReferenceState) if START + 1.1e9 < message.t_ns < START + 1.9e9]
     assert not gap
 
@@ -395,8 +395,8 @@ def test_a_reference_is_given_only_while_all_of_it_is_valid(of_attitude: int, of
     device = make(["ReferenceState"])
     device.on_rx(euler(1000, 0.0) + nav(1000), 1)
     got = device.on_rx(euler(2000, 0.0, of_attitude) + nav(2000, of_nav), 2)
-    (told,) = [m for m in got if isinstance(m, Event) and m.name == "reference_state"]
-    assert json.loads(told.fields) == {"device": "sbg", "valid": False, "lacking": lacking}
+    (state,) = [m for m in got if isinstance(m, Event) and m.name == "reference_state"]
+    assert json.loads(state.fields) == {"device": "sbg", "valid": False, "lacking": lacking}
     assert device.dropped_states == 1
     event, given = device.on_rx(nav(3000) + euler(3000, 0.0), 3)
     assert isinstance(event, Event)
@@ -431,7 +431,7 @@ def test_the_truth_is_the_rear_axle_by_the_lever_arm() -> None:
     assert (tilted.x_m, tilted.y_m) == pytest.approx((0.0, 2.0 * sin(0.1)), abs=1e-6), "rolled to the right"
 
 
-def test_a_yaw_rate_that_the_unit_does_not_tell_is_that_of_the_yaw() -> None:
+def test_a_yaw_rate_that_the_unit_does_not_send_is_that_of_the_yaw() -> None:
     frame = ReferenceFrame(LOT_17, (1.0, 0.0, 0.0))
     rates = [
         frame.truth(
@@ -453,14 +453,14 @@ def test_the_counter_wraps() -> None:
     assert {b - a for a, b in pairwise(times)} == {10 * MS}
 
 
-def test_the_status_of_the_unit_is_told_once() -> None:
+def test_the_status_of_the_unit_is_reported_once() -> None:
     device = make(["ImuSample"])
     log = codec.StatusLog(1000, 0x1F, 0, 0, 0)
     assert not device.on_rx(encode_log(log), 1)
-    (told,) = device.on_rx(encode_log(log._replace(general=0x1B)), 2)
-    assert isinstance(told, Event)
-    assert json.loads(told.fields) == {"device": "sbg", "wrong": "GNSS power"}
+    (event,) = device.on_rx(encode_log(log._replace(general=0x1B)), 2)
+    assert isinstance(event, Event)
+    assert json.loads(event.fields) == {"device": "sbg", "wrong": "GNSS power"}
     assert not device.on_rx(encode_log(log._replace(general=0x1B)), 3)
-    (told,) = device.on_rx(encode_log(log), 4)
-    assert isinstance(told, Event)
-    assert told.level == "info"
+    (event,) = device.on_rx(encode_log(log), 4)
+    assert isinstance(event, Event)
+    assert event.level == "info"

@@ -106,7 +106,7 @@ def test_fewer_satellites_dilute():
     assert lost.satellites == 4
 
 
-def test_multipath_belongs_to_the_place_and_nobody_tells_of_it():
+def test_multipath_belongs_to_the_place_and_is_not_reported():
     zone = GnssZone(effect="multipath", bias_m=2.0, correlation_m=4.0)
 
     def bias(seed: int, x_m: float, y_m: float) -> Array:
@@ -226,10 +226,10 @@ def test_whatever_a_file_holds_there_are_zones_or_one_kind_of_error(data: bytes)
         assert all(isinstance(zone, GnssZone) for zone in read_zones(data, "f", DATUM))
 
 
-def test_a_receiver_on_its_wire_tells_an_outage_as_a_real_one_does():
+def test_a_receiver_on_its_wire_reports_an_outage_as_a_real_one_does():
     gnss = receiver(zones=[GnssZone(effect="no_fix")])
     fix = gnss.sample(START, REST)[1]
-    told = Instant(fix.utc_ns, True, fix, None)
-    assert (pvt(told).fix_type, pvt(told).flags & 1, pvt(told).satellites) == (0, 0, fix.satellites)
-    assert hpposllh(told).flags == 1, "invalid"
-    assert cov(told).position_valid == 0
+    instant = Instant(fix.utc_ns, True, fix, None)
+    assert (pvt(instant).fix_type, pvt(instant).flags & 1, pvt(instant).satellites) == (0, 0, fix.satellites)
+    assert hpposllh(instant).flags == 1, "invalid"
+    assert cov(instant).position_valid == 0

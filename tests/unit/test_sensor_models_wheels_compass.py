@@ -209,7 +209,7 @@ def test_without_a_magnetometer_the_heading_is_the_plain_one():
 
 
 def drive(profile: Profile, seconds: int) -> list[Message]:
-    """Messages of a world that is told to drive round a bend."""
+    """Messages of a world with commands to drive round a bend."""
     world = World(profile, load_course("lot17"), 1, START)
     drive_port = port_names(profile).index("drive")
     found: list[Message] = []

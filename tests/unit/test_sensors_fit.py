@@ -159,9 +159,9 @@ def test_only_the_time_of_standing_counts() -> None:
     _, begin, end = found.stretches[0]
     assert (begin, end) == (0.0, pytest.approx(60.0, abs=1.5))
     assert found.assumed
-    told = inertial.fit([drive(samples=both, speeds=[(START_NS + 40 * SECOND, 1.0)])])
-    assert told.stretches[0][2] == pytest.approx(40.0, abs=1.5)
-    assert not told.assumed
+    fitted_by_speed = inertial.fit([drive(samples=both, speeds=[(START_NS + 40 * SECOND, 1.0)])])
+    assert fitted_by_speed.stretches[0][2] == pytest.approx(40.0, abs=1.5)
+    assert not fitted_by_speed.assumed
 
 
 # -------------------------------------------------------------------- positions
@@ -215,7 +215,7 @@ def test_the_walk_nearest_to_white_noise_has_its_size() -> None:
     for growth in (0.0, 2e-4):
         found, factor = positions.nearest_walk(lags, 0.02 + growth * lags)
         assert 0.05 < found.settled_sigma_m < 0.3
-        assert factor > 2.0, "and it is told that it does not fit"
+        assert factor > 2.0, "and the result says that it does not fit"
 
 
 def test_the_walk_is_found_again() -> None:
@@ -364,7 +364,7 @@ def test_without_output_the_tables_are_printed(tmp_path: Path, capsys: pytest.Ca
         (lambda: fixes(GnssModel(rate_hz=5.0), 1.0), "has 5 fixes"),
         (
             lambda: fixes(GnssModel(rate_hz=5.0), 60.0, 1, lambda t: replace(STILL, x_m=2.0 * t, speed_mps=2.0)),
-            "nothing tells where it was",
+            "nothing shows where it was",
         ),
         (
             # Rounds of 31 s: after half the run it is back where it was.
@@ -372,12 +372,12 @@ def test_without_output_the_tables_are_printed(tmp_path: Path, capsys: pytest.Ca
                 replace(m, velocity_enu_mps=(np.nan,) * 3)
                 for m in fixes(GnssModel(rate_hz=5.0), 60.0, 1, lambda t: replace(STILL, x_m=5 * cos(t / 5), y_m=5 * sin(t / 5)))
             ],
-            "nothing tells where it was",
+            "nothing shows where it was",
         ),
         (lambda: [replace(fixes(GnssModel(rate_hz=5.0), 1.0)[0], t_ns=START_NS + k * SECOND) for k in range(60)], "never change"),
     ],
 )
-def test_what_tells_nothing_is_refused_with_the_reason(
+def test_what_shows_nothing_is_refused_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], messages: Callable[[], list[GnssFix]], reason: str
 ) -> None:
     file = log(tmp_path / "run.mcap", messages())
@@ -393,7 +393,7 @@ def test_what_tells_nothing_is_refused_with_the_reason(
         (lambda m: replace(m, t_ns=START_NS + (m.t_ns - START_NS) * 40), "too few to see it stand"),
     ],
 )
-def test_samples_that_tell_nothing_are_refused(change: Callable[[ImuSample], ImuSample], reason: str) -> None:
+def test_samples_that_show_nothing_are_refused(change: Callable[[ImuSample], ImuSample], reason: str) -> None:
     with pytest.raises(RecordingError, match=reason):
         inertial.fit([drive(samples=[change(m) for m in samples(ImuModel(rate_hz=50.0), 60.0)])])
 

@@ -128,10 +128,12 @@ def test_outages_of_the_recording_are_not_doubled(recording: Recording) -> None:
     assert not any(isnan(m.latitude_rad) for m in fixes)
 
 
-def test_a_receiver_without_velocity_tells_none(recording: Recording) -> None:
-    told = [msgspec.structs.replace(m, velocity_enu_mps=(1.0, 0.0, 0.0)) if isinstance(m, GnssFix) else m for m in recording.inputs]
+def test_a_receiver_without_velocity_sends_none(recording: Recording) -> None:
+    inputs = [
+        msgspec.structs.replace(m, velocity_enu_mps=(1.0, 0.0, 0.0)) if isinstance(m, GnssFix) else m for m in recording.inputs
+    ]
     for velocity in (True, False):
-        found = simulated(replace(recording, inputs=told), profile(), ["gnss"], 1, velocity=velocity)
+        found = simulated(replace(recording, inputs=inputs), profile(), ["gnss"], 1, velocity=velocity)
         known = {isfinite(m.velocity_enu_mps[0]) for m in found if isinstance(m, GnssFix)}
         assert known == {velocity}
 

@@ -87,14 +87,14 @@ def test_too_few_visits_carry_nothing() -> None:
 
 @pytest.mark.parametrize("misalignment", [-0.01, 0.02])
 @pytest.mark.parametrize(("slip", "arm"), [(0.0, 0.0), (0.01, 0.1)])
-def test_mounting_arm_and_slip_are_told_apart(misalignment: float, slip: float, arm: float) -> None:
+def test_mounting_arm_and_slip_are_separated(misalignment: float, slip: float, arm: float) -> None:
     model = ReferenceModel(misalignment_rad=misalignment, lever_arm_error_m=[arm, 0.0, 0.0])
     found, true = judged(model, slip_rad_per_mps2=slip)
     assert found.yaw_offset_rad == pytest.approx(-misalignment, abs=0.0008)
     assert true["heading"] < found.claims["heading"] < 2.0 * true["heading"]
     assert number_before(sentence(found, "course against heading", "the lever arm"), "m further") == pytest.approx(arm, abs=0.01)
-    told = number_before(sentence(found, "course against heading", "slip"), "deg per")
-    assert told == pytest.approx(degrees(slip), abs=0.05)
+    stated = number_before(sentence(found, "course against heading", "slip"), "deg per")
+    assert stated == pytest.approx(degrees(slip), abs=0.05)
 
 
 def test_turns_to_one_side_or_at_one_speed_leave_them_together() -> None:
@@ -109,9 +109,9 @@ def test_turns_to_one_side_or_at_one_speed_leave_them_together() -> None:
 
 def test_a_wrong_lever_arm_shows_against_the_receiver() -> None:
     found, true = judged(ReferenceModel(lever_arm_error_m=[0.1, -0.05, 0.0]), receiver=RTK)
-    told = sentence(found, "against RTK fixes", "mean")
-    assert number_before(told, "m ahead") == pytest.approx(-0.1, abs=0.01)
-    assert number_before(told, "m to the left") == pytest.approx(0.05, abs=0.01)
+    stated = sentence(found, "against RTK fixes", "mean")
+    assert number_before(stated, "m ahead") == pytest.approx(-0.1, abs=0.01)
+    assert number_before(stated, "m to the left") == pytest.approx(0.05, abs=0.01)
     assert found.claims["position"] > 0.95 * true["position"] > 0.05
 
 

@@ -1,4 +1,4 @@
-"""Installing the service: every step told, nothing of anybody's overwritten, and exactly the same taken away."""
+"""Installing the service: every step printed, nothing of anybody's overwritten, and exactly the same taken away."""
 
 import hashlib
 import json
@@ -196,14 +196,14 @@ def test_a_damaged_account_is_not_guessed_at(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_command_that_fails_says_why_and_what_would_help() -> None:
-    told: list[str] = []
-    hands = Installer("/", dry=False, say=told.append)
+    steps: list[str] = []
+    installer = Installer("/", dry=False, say=steps.append)
     with pytest.raises(InstallError, match="status 3: no network; cure"):
-        hands.run(["sh", "-c", "echo no network >&2; exit 3"], "cure")
+        installer.run(["sh", "-c", "echo no network >&2; exit 3"], "cure")
     with pytest.raises(InstallError, match="no-such-command is not installed"):
-        hands.run(["no-such-command"])
-    hands.run(["false"], needs="/no/such/place")
-    assert told[-1] == "skip    false (not needed: no /no/such/place)"
+        installer.run(["no-such-command"])
+    installer.run(["false"], needs="/no/such/place")
+    assert steps[-1] == "skip    false (not needed: no /no/such/place)"
 
 
 class TestEnvironment:
@@ -225,8 +225,8 @@ class TestEnvironment:
 
     def test_an_older_python_is_left_alone_and_uv_brings_one(self, tmp_path: Path) -> None:
         called = self.uv(tmp_path)
-        hands = Installer("/", dry=False, say=lambda text: None)
-        environment.settle(hands, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
+        installer = Installer("/", dry=False, say=lambda text: None)
+        environment.settle(installer, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
         place, pythons = environment.PLACE, environment.PYTHONS
         assert called.read_text().splitlines() == [
             f"{pythons} python install 3.12",
@@ -234,22 +234,22 @@ class TestEnvironment:
             f" pip install --python {place}/bin/python --require-hashes -r {tmp_path}/requirements.lock",
             f" pip install --python {place}/bin/python --no-deps --no-build-isolation {tmp_path}",
         ]
-        assert hands.owns_tree(place)
-        assert hands.owns_tree(pythons)
+        assert installer.owns_tree(place)
+        assert installer.owns_tree(pythons)
 
     def test_no_network_is_reported_with_the_cure(self, tmp_path: Path) -> None:
         self.uv(tmp_path, "echo 'error: dns error' >&2; exit 2")
-        hands = Installer("/", dry=False, say=lambda text: None)
+        installer = Installer("/", dry=False, say=lambda text: None)
         with pytest.raises(InstallError, match=r"failed with status 2: error: dns error; without a network: create"):
-            environment.settle(hands, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
-        assert not hands.owns_tree(environment.PLACE)
+            environment.settle(installer, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
+        assert not installer.owns_tree(environment.PLACE)
 
     def test_without_uv_the_cure_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(InstallError, match=r"is Python 3\.10, vehicled needs 3\.11, and uv.*pip install uv"):
             environment.settle(Installer("/", dry=True), tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
 
-    def test_a_rehearsal_tells_the_files_before_what_is_missing(
+    def test_a_rehearsal_names_the_files_before_what_is_missing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
@@ -263,20 +263,20 @@ class TestEnvironment:
     @pytest.mark.parametrize(("base", "uses"), [("/usr/bin/python3.12", "-m venv"), (f"{HOME}/me/.pyenv/bin/python3", "uv venv")])
     def test_a_python_in_a_home_is_of_no_use_to_a_service(self, base: str, uses: str, tmp_path: Path) -> None:
         self.uv(tmp_path)
-        told: list[str] = []
-        environment.settle(Installer("/", dry=True, say=told.append), tmp_path, "0.1.0", base=Path(base), python=(3, 12, 1))
-        assert uses in "\n".join(told)
+        steps: list[str] = []
+        environment.settle(Installer("/", dry=True, say=steps.append), tmp_path, "0.1.0", base=Path(base), python=(3, 12, 1))
+        assert uses in "\n".join(steps)
 
     def test_one_that_is_right_is_left_as_it_is(self, tmp_path: Path) -> None:
         command = Path(environment.PLACE, "bin/vehicled")
         command.parent.mkdir(parents=True)
         command.write_text("#!/bin/sh\necho vehicled 0.1.0\n")
         command.chmod(0o755)
-        told: list[str] = []
-        environment.settle(Installer("/", dry=False, say=told.append), tmp_path, "0.1.0")
-        assert told == []
+        steps: list[str] = []
+        environment.settle(Installer("/", dry=False, say=steps.append), tmp_path, "0.1.0")
+        assert steps == []
         with pytest.raises(InstallError, match=r"is 0\.1\.0, this is 0\.2\.0, and this command did not create it"):
-            environment.settle(Installer("/", dry=False, say=told.append), tmp_path, "0.2.0")
+            environment.settle(Installer("/", dry=False, say=steps.append), tmp_path, "0.2.0")
 
 
 def test_the_first_steps_need_no_package_at_all(project_root: Path) -> None:
@@ -300,7 +300,7 @@ def test_the_account_names_every_file(tmp_path: Path) -> None:
 
 
 def test_what_another_python_installed_is_in_the_account_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Python that is too old makes the environment, and hands over to that."""
+    """A Python that is too old makes the environment, and continues in that."""
     place, image = tmp_path / "opt", tmp_path / "image"
     (place / "bin").mkdir(parents=True)
     (place / "bin/vehicled").write_text(f'#!/bin/sh\nexec {sys.executable} -m vehicled "$@" --prefix {image}\n')

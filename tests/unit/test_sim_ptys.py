@@ -93,7 +93,7 @@ def test_a_can_port_is_an_slcan_adapter(ptys: Ptys) -> None:
         ptys.write("drive", can.pack(frame))
         os.write(host, slcan.encode(frame))
         time.sleep(0.02)
-        assert read_port(ptys, "drive")[0] == b"", "a closed adapter neither sends nor hears"
+        assert read_port(ptys, "drive")[0] == b"", "a closed adapter neither sends nor receives"
         assert slcan.REFUSED in read(host, 1)
         os.write(host, b"S6\rO\r" + slcan.encode(frame))
         time.sleep(0.02)
@@ -118,7 +118,7 @@ def pull_and_put_back(ptys: Ptys, path: Path) -> None:
         assert not path.is_symlink()
         with pytest.raises(OSError, match=r"Input/output error"):
             os.write(before, b"anybody there?")
-        ptys.write("gnss", b"nobody hears this")
+        ptys.write("gnss", b"nobody reads this")
         assert len(ptys.descriptors) == 1
     finally:
         os.close(before)
@@ -127,7 +127,7 @@ def pull_and_put_back(ptys: Ptys, path: Path) -> None:
     try:
         ptys.write("gnss", b"here again")
         assert read(after, 10) == b"here again"
-        assert read_port(ptys, "gnss")[1] is not None, "its line rate is told anew"
+        assert read_port(ptys, "gnss")[1] is not None, "its line rate is reported anew"
     finally:
         os.close(after)
 

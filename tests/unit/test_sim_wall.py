@@ -1,4 +1,4 @@
-"""The wall pump on clocks that are told: the daemon's clock across machines, and what happens when the simulator is late."""
+"""The wall pump on clocks that a test sets: the daemon's clock across machines, and what happens when the simulator is late."""
 
 import socket
 import struct
@@ -74,13 +74,13 @@ def test_an_answer_that_cannot_be_one_ends_the_link():
 
 
 class Recorder:
-    """Stands in for the world: notes how it is advanced, and what it hears in between."""
+    """Stands in for the world: notes how it is advanced, and what it receives in between."""
 
     def __init__(self, own: Clock, daemon: socket.socket) -> None:
         self.own = own
         self.daemon = daemon
         self.reached: list[int] = []
-        self.heard: list[int] = []
+        self.received: list[int] = []
 
     def advance(self, to_ns: int) -> list[tuple[int, int, bytes]]:
         assert to_ns <= self.own.t_ns
@@ -97,7 +97,7 @@ class Recorder:
         return self.reached[-1]
 
     def on_frame(self, port: int, t_ns: int, data: bytes) -> None:
-        self.heard.append(len(self.reached))
+        self.received.append(len(self.reached))
 
 
 def test_a_late_simulator_catches_up_in_slices_and_listens_in_between():
@@ -112,8 +112,8 @@ def test_a_late_simulator_catches_up_in_slices_and_listens_in_between():
     assert min(steps) >= 0
     assert steps.count(SLICE_NS) >= 20
     assert own.t_ns - recorder.reached[-1] <= 200_000
-    # The command that came with the stall is heard before the first slice after it.
-    assert recorder.heard == [5]
+    # The command that came with the stall is read before the first slice after it.
+    assert recorder.received == [5]
     assert [frame[0] for frame in sent].count(LinkFrameKind.DATA) == 100
     beats = [t_ns for kind, _, t_ns, _ in sent if kind is LinkFrameKind.GRANT]
     # At most one beat per period, so none in a burst after the stall.

@@ -44,7 +44,7 @@ def command(throttle: float, steering: float, brake: float = 0.0) -> bytes:
 
 
 def drive(world: World, profile: Profile, instants: list[int], until_ns: int = START + 3 * SECOND) -> list[Arrival]:
-    """Advance by ``instants`` with commands at 50 Hz, off the physics grid, each handed over before time passes it."""
+    """Advance by ``instants`` with commands at 50 Hz, off the physics grid, each delivered before time passes it."""
     port = port_names(profile).index("drive")
     commands = [(START + 20 * MS * k + 300_000, command(0.6, 0.1 * (k % 7 - 3))) for k in range(150)]
     arrivals = []

@@ -75,48 +75,48 @@ def reading(sequence: int, origin: str = "pad", *, unplugged: bool = False, thro
 
 
 def test_an_unplugged_stick_is_gone_until_it_reads_again() -> None:
-    hand = TeleopMonitor(0.2)
-    hand.on_message(reading(1), 0)
-    hand.on_message(reading(1, unplugged=True), 0)
-    assert hand.unplugged
-    assert not hand.ready(0)
-    hand.on_message(reading(2), 0)
-    assert hand.ready(0)
+    teleop = TeleopMonitor(0.2)
+    teleop.on_message(reading(1), 0)
+    teleop.on_message(reading(1, unplugged=True), 0)
+    assert teleop.unplugged
+    assert not teleop.ready(0)
+    teleop.on_message(reading(2), 0)
+    assert teleop.ready(0)
 
 
 def test_what_an_unplugged_stick_says_is_not_listened_to() -> None:
-    hand = TeleopMonitor(0.2)
-    hand.on_message(reading(1), 0)
-    hand.on_message(reading(2, unplugged=True, throttle=1.0), 0)
-    assert hand.command == reading(1)
+    teleop = TeleopMonitor(0.2)
+    teleop.on_message(reading(1), 0)
+    teleop.on_message(reading(2, unplugged=True, throttle=1.0), 0)
+    assert teleop.command == reading(1)
 
 
 def test_another_input_device_takes_nothing_from_the_active_one() -> None:
-    hand = TeleopMonitor(0.2)
-    hand.on_message(reading(1), 0)
-    hand.driver = "pad"
-    hand.on_message(reading(7, "page", throttle=1.0), 0)
-    hand.on_message(reading(7, "page", unplugged=True), 0)
-    assert hand.command == reading(1)
-    assert not hand.unplugged
-    hand.reset()
-    hand.on_message(replace(reading(2), deadman=False), 0)
-    hand.on_message(reading(8, "page"), 0)
-    assert hand.command == reading(8, "page")
+    teleop = TeleopMonitor(0.2)
+    teleop.on_message(reading(1), 0)
+    teleop.driver = "pad"
+    teleop.on_message(reading(7, "page", throttle=1.0), 0)
+    teleop.on_message(reading(7, "page", unplugged=True), 0)
+    assert teleop.command == reading(1)
+    assert not teleop.unplugged
+    teleop.reset()
+    teleop.on_message(replace(reading(2), deadman=False), 0)
+    teleop.on_message(reading(8, "page"), 0)
+    assert teleop.command == reading(8, "page")
 
 
 def test_of_two_sticks_the_one_held_first_is_listened_to_until_it_is_let_go() -> None:
-    hand = TeleopMonitor(0.2)
-    hand.on_message(reading(1), 0)
-    hand.on_message(reading(7, "page", throttle=1.0), 0)
-    assert hand.ready(0)
-    assert hand.command == reading(1)
-    hand.on_message(replace(reading(2), deadman=False), 0)
-    hand.on_message(reading(8, "page"), 0)
-    assert hand.command == reading(8, "page")
-    hand.on_message(replace(reading(3), t_rx_ns=201_000_000), 201_000_000)
-    assert hand.command is not None
-    assert hand.command.origin == "pad", "the other has been silent for 0.2 s"
+    teleop = TeleopMonitor(0.2)
+    teleop.on_message(reading(1), 0)
+    teleop.on_message(reading(7, "page", throttle=1.0), 0)
+    assert teleop.ready(0)
+    assert teleop.command == reading(1)
+    teleop.on_message(replace(reading(2), deadman=False), 0)
+    teleop.on_message(reading(8, "page"), 0)
+    assert teleop.command == reading(8, "page")
+    teleop.on_message(replace(reading(3), t_rx_ns=201_000_000), 201_000_000)
+    assert teleop.command is not None
+    assert teleop.command.origin == "pad", "the other has been silent for 0.2 s"
 
 
 def test_the_unplugging_brakes_in_the_same_tick() -> None:
@@ -188,13 +188,13 @@ def test_a_letting_go_is_not_taken_back_within_a_tick(unplugged: bool) -> None:
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
-def test_off_the_course_only_a_hand_is_armed(by_hand: bool) -> None:
+def test_off_the_course_only_manual_driving_is_armed(by_hand: bool) -> None:
     bench = Bench(cross_track_m=50.0)
     bench.ask(OperatorAction.ARM, OperatorAction.TELEOP if by_hand else OperatorAction.DRIVE)
     assert bench.supervisor.mode is (Mode.ARMED if by_hand else Mode.STANDBY)
 
 
-def test_armed_for_a_hand_off_the_course_it_does_not_drive_by_itself() -> None:
+def test_armed_for_manual_driving_off_the_course_it_does_not_drive_the_course() -> None:
     bench = armed(cross_track_m=50.0)
     bench.ask(OperatorAction.DRIVE)
     assert bench.supervisor.mode is Mode.ARMED
@@ -215,24 +215,24 @@ def test_it_is_known_that_somebody_disarmed() -> None:
     assert bench.supervisor.disarmed_by == ""
 
 
-def test_a_hand_has_the_lock_that_is_known_by_now() -> None:
+def test_manual_driving_has_the_lock_that_is_known_by_now() -> None:
     """Half of a stick's way would do nothing where the wheels turn half as far as the profile says."""
     pipeline = Rig().pipeline()
     short = replace(VEHICLE, steering=replace(VEHICLE.steering, max_wheel_rad=0.5 * VEHICLE.steering.max_wheel_rad))
     pipeline._adapt(short)
     pipeline.supervisor.mode = Mode.TELEOP
-    pipeline.monitors.hand.on_message(replace(reading(1), steering=1.0), 0)
+    pipeline.monitors.teleop.on_message(replace(reading(1), steering=1.0), 0)
     wanted = pipeline._demand(pipeline._rule_inputs(0, ""))
     assert wanted is not None
     assert wanted.wheel_angle_rad == pytest.approx(short.steering.max_wheel_rad)
 
 
 def test_a_stick_that_repeats_one_reading_is_no_stick_after_arming_either() -> None:
-    hand = TeleopMonitor(0.5)
+    teleop = TeleopMonitor(0.5)
     for t_ns in range(0, 2_000_000_000, 40_000_000):
-        hand.on_message(replace(reading(7), t_rx_ns=t_ns), t_ns)
-    hand.reset()
-    hand.on_message(replace(reading(7), t_rx_ns=t_ns), t_ns)
-    assert not hand.ready(t_ns)
-    hand.on_message(replace(reading(8), t_rx_ns=t_ns), t_ns)
-    assert hand.ready(t_ns)
+        teleop.on_message(replace(reading(7), t_rx_ns=t_ns), t_ns)
+    teleop.reset()
+    teleop.on_message(replace(reading(7), t_rx_ns=t_ns), t_ns)
+    assert not teleop.ready(t_ns)
+    teleop.on_message(replace(reading(8), t_rx_ns=t_ns), t_ns)
+    assert teleop.ready(t_ns)

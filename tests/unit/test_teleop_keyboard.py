@@ -131,7 +131,7 @@ def test_a_burst_after_a_stall_is_one_press(human: Human) -> None:
     assert human.tap(b" " * 40) == RELEASED
 
 
-def test_keys_that_ask_are_wishes_and_those_that_stop_let_go(human: Human) -> None:
+def test_keys_that_ask_are_requests_and_those_that_stop_let_go(human: Human) -> None:
     human.hold(b" ", 900)
     human.tap(b"\r")
     assert human.read().deadman, "asking to drive lets nothing go"

@@ -191,7 +191,7 @@ def test_the_shoulder_button_is_the_deadman() -> None:
 
 
 def test_a_trigger_that_has_not_moved_is_not_believed() -> None:
-    """The kernel tells the middle of its range until then: half throttle."""
+    """The kernel reports the middle of its range until then: half throttle."""
     pad = Pad(resolve(MAPS["xbox"], XPAD, "pad"), "pad")
     pad.feed([axis(n, 0, initial=True) for n in range(8)] + [button(n, 0, initial=True) for n in range(11)], 0)
     pad.feed([button(SHOULDER, 1)], 0)

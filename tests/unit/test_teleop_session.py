@@ -106,7 +106,7 @@ def test_the_status_line_says_what_there_is() -> None:
 
 
 class Console:
-    """A run that takes every wish and does what the hand does."""
+    """A run that accepts every request and follows the input device."""
 
     def __init__(self) -> None:
         self.requests: list[OperatorAction] = []
@@ -170,7 +170,7 @@ class Sitting:
         def act() -> None:
             try:
                 script()
-            except Exception as error:  # noqa: BLE001  (whatever it is, the test must hear of it)
+            except Exception as error:  # noqa: BLE001  (whatever it is, the test must see it)
                 self.failure = error
                 if not over.is_set():
                     os.kill(os.getpid(), signal.SIGTERM)

@@ -271,7 +271,7 @@ def fonts(tmp_path_factory):
     figure.savefig(tmp_path_factory.mktemp("warm") / "warm.png")
 
 
-def test_the_command_tells_extent_slopes_and_holes(tmp_path, points, capsys, fonts):
+def test_the_command_prints_extent_slopes_and_holes(tmp_path, points, capsys, fonts):
     as_text(tmp_path / "a.xyz", points)
     picture = tmp_path / "a.png"
     assert main(["twin", "terrain", str(tmp_path / "a.xyz"), "--json", "--plot", str(picture)]) == 0

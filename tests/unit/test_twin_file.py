@@ -112,7 +112,7 @@ def test_the_kind_of_powertrain_is_chosen_by_its_word() -> None:
 
 
 def test_all_mistakes_at_once() -> None:
-    text = HMMWV.replace(MASS_LINE, "mass_kg = 3.0").replace('"published"', '"heard"').replace("[bounds]", "[bound]")
+    text = HMMWV.replace(MASS_LINE, "mass_kg = 3.0").replace('"published"', '"guessed"').replace("[bounds]", "[bound]")
     problems = refused(text)
     assert len(problems) > 50
     assert {"body.mass_kg", "bound"} <= {problem.path for problem in problems}

@@ -189,7 +189,7 @@ def test_a_folder_without_drives_is_named(tmp_path: Path, capsys: pytest.Capture
     assert "path_following_2024" in capsys.readouterr().err
 
 
-def test_the_drives_of_one_recorded_path_are_foretold(
+def test_the_drives_of_one_recorded_path_are_predicted(
     shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two drives of the shortest path; `vehicled twin predict` does all of them."""

@@ -67,7 +67,7 @@ def write_run(folder: Path, name: str = "bmw_320i__mb__circle_v10.csv", rows: in
 
 
 class Puppet:
-    """A model that drives the circle whatever it is told, ``wrong`` metres to the side; it remembers its commands."""
+    """A model that drives the circle whatever the commands, ``wrong`` metres to the side; it remembers its commands."""
 
     def __init__(self, wrong: float = 0.0, *, rolled_over: bool = False, ends_at: int = 10**9) -> None:
         self.wrong = wrong
@@ -400,10 +400,10 @@ def test_the_limit_is_judged_by_behaviour(tmp_path):
 def test_verdict_and_order(tmp_path):
     near = compared(tmp_path / "a", Puppet(wrong=0.01))
     far = compared(tmp_path / "b", Puppet(wrong=0.5))
-    told = compared(tmp_path / "c", Puppet(wrong=5.0), REPORT_ONLY)
-    ordered = worst_first([told, near, far])
-    assert ordered == [far, near, told]
-    good = Validation(str(tmp_path), [near, told], [], ["something is missing"], [TheoryCheck("a", "b", "", "", True)], [], [])
+    unjudged = compared(tmp_path / "c", Puppet(wrong=5.0), REPORT_ONLY)
+    ordered = worst_first([unjudged, near, far])
+    assert ordered == [far, near, unjudged]
+    good = Validation(str(tmp_path), [near, unjudged], [], ["something is missing"], [TheoryCheck("a", "b", "", "", True)], [], [])
     assert good.passed
     assert (good.judged, good.headline()) == (1, "1 of 1 reference runs within their target, 1 of 1 checks against theory hold")
     assert not Validation(str(tmp_path), [near], [], [], [TheoryCheck("a", "b", "", "", False)], [], []).passed
@@ -428,7 +428,7 @@ def test_theory_notices_wheels_that_do_not_roll_where_they_point(monkeypatch):
     assert not theory.yaw_gain(p)[2]
 
 
-def test_the_command_tells_what_is_wrong_and_writes_its_page(tmp_path, capsys):
+def test_the_command_says_what_is_wrong_and_writes_its_page(tmp_path, capsys):
     assert main(["twin", "validate", str(tmp_path / "nowhere")]) == 2
     assert "no such folder" in capsys.readouterr().err
     write_run(tmp_path / "commonroad")

@@ -96,14 +96,14 @@ class Bench:
     def __init__(self, device: UbloxDevice, receiver: Receiver, host_baud: int | None = None) -> None:
         self.device, self.receiver, self.host_baud = device, receiver, host_baud
         self.now_ns = S
-        self.told: list[Message] = []
+        self.messages: list[Message] = []
         self.actions: list[Any] = []
         self._number = count()
         self._waiting: list[tuple[int, int, bytes]] = []
         self._next_epoch_ns = S + S // 2
 
     def open(self) -> None:
-        self.told += self.device.on_port(PortState.OPENED, "", self.now_ns)
+        self.messages += self.device.on_port(PortState.OPENED, "", self.now_ns)
         self._act()
 
     def run(self, seconds: float) -> None:
@@ -114,12 +114,12 @@ class Bench:
                 break
             self.now_ns = max(self.now_ns, due)
             if self._waiting and self._waiting[0][0] <= self.now_ns:
-                self.told += self.device.on_rx(heapq.heappop(self._waiting)[2], self.now_ns)
+                self.messages += self.device.on_rx(heapq.heappop(self._waiting)[2], self.now_ns)
             elif self._next_epoch_ns <= self.now_ns:
                 self._to_host(self.receiver.epoch(self.now_ns // S))
                 self._next_epoch_ns += S
             else:
-                self.told += self.device.on_time(self.now_ns)
+                self.messages += self.device.on_time(self.now_ns)
                 assert self.device.next_due_ns() > self.now_ns, "on_time leaves its due time behind"
             self._act()
         self.now_ns = end
@@ -144,10 +144,10 @@ class Bench:
             heapq.heappush(self._waiting, (self.now_ns + 20_000_000, next(self._number), data))
 
     def faults(self) -> list[Fault]:
-        return [message for message in self.told if isinstance(message, Fault)]
+        return [message for message in self.messages if isinstance(message, Fault)]
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        return [json.loads(message.fields) for message in self.told if isinstance(message, Event) and message.name == name]
+        return [json.loads(message.fields) for message in self.messages if isinstance(message, Event) and message.name == name]
 
 
 def bench(receiver: Receiver, host_baud: int | None = None, **params: Any) -> Bench:
@@ -217,8 +217,8 @@ def test_what_a_receiver_of_standard_precision_does_not_have_is_reported_once_an
     line.open()
     line.run(10.0)
     assert not line.faults()
-    (told,) = line.events("gnss_items_unavailable")
-    assert told["items"] == [lacks[0], lacks[2]], "what was not wanted anyhow is not missed"
+    (messages,) = line.events("gnss_items_unavailable")
+    assert messages["items"] == [lacks[0], lacks[2]], "what was not wanted anyhow is not missed"
     line.receiver.ram = dict.fromkeys(line.receiver.ram, 0)
     line.run(30.0)
     assert len(line.events("gnss_configured")) > 1
@@ -287,7 +287,7 @@ def test_the_line_rate_is_found_and_changed(there: int):
     assert line.receiver.baud == line.host_baud == 460_800
     assert line.faults() == []
     assert line.receiver.ram[KEYS["CFG-MSGOUT-UBX_NAV_PVT_UART1"]] == 1
-    assert any(isinstance(message, GnssFix) for message in line.told)
+    assert any(isinstance(message, GnssFix) for message in line.messages)
 
 
 def test_a_line_rate_that_cannot_be_changed_is_named():
@@ -357,7 +357,7 @@ def test_a_listener_sends_nothing():
     line.open()
     line.run(10.0)
     assert line.actions == []
-    assert sum(isinstance(message, GnssFix) for message in line.told) == 10
+    assert sum(isinstance(message, GnssFix) for message in line.messages) == 10
 
 
 def test_a_lost_port_leaves_nothing_to_do():

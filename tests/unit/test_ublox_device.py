@@ -83,12 +83,12 @@ def fed(receiver: UbloxDevice, *wire: Any, at_ns: int = S) -> list[Message]:
     return list(receiver.on_rx(b"".join(each if isinstance(each, bytes) else encode(each) for each in wire), at_ns))
 
 
-def fixes(told: list[Message]) -> list[GnssFix]:
-    return [message for message in told if isinstance(message, GnssFix)]
+def fixes(messages: list[Message]) -> list[GnssFix]:
+    return [message for message in messages if isinstance(message, GnssFix)]
 
 
-def events(told: list[Message], name: str) -> list[dict[str, Any]]:
-    return [json.loads(message.fields) for message in told if isinstance(message, Event) and message.name == name]
+def events(messages: list[Message], name: str) -> list[dict[str, Any]]:
+    return [json.loads(message.fields) for message in messages if isinstance(message, Event) and message.name == name]
 
 
 # ---------------------------------------------------------------- one epoch
@@ -166,10 +166,10 @@ def test_a_position_that_is_none_is_not_a_number(changes: dict[str, int], fix_ty
 )
 def test_a_position_that_is_refused_is_counted_and_said_once(changes: dict[str, int], reason: Loss):
     receiver = device()
-    told = fed(receiver, *(each for itow in (1000, 2000, 3000) for each in (pvt(itow, **changes), NavEoe(itow))))
-    assert {fix.fix_type for fix in fixes(told)} == {FixType.NONE}
+    messages = fed(receiver, *(each for itow in (1000, 2000, 3000) for each in (pvt(itow, **changes), NavEoe(itow))))
+    assert {fix.fix_type for fix in fixes(messages)} == {FixType.NONE}
     assert receiver.usage.of("NAV-PVT").refused == {reason: 3}
-    assert len(events(told, EVENT)) == 1
+    assert len(events(messages, EVENT)) == 1
 
 
 @pytest.mark.parametrize(
@@ -256,11 +256,11 @@ def test_leap_seconds_of_the_firmware_are_not_believed():
     # 11 April 2025 was a Friday: day 5 of the week.
     itow_ms = (5 * 86_400 + 23 * 3600 + 14 * 60 + 37 + 18) * 1000
     for itow, known in ((itow_ms, True), (itow_ms + 2000, False), (itow_ms - 1000, False)):
-        told = fed(device(), leap, pvt(itow), NavEoe(itow))
-        assert (fixes(told)[0].utc_ns > 0) is known
+        messages = fed(device(), leap, pvt(itow), NavEoe(itow))
+        assert (fixes(messages)[0].utc_ns > 0) is known
     # The first second of the week in GPS is the last but 17 of the week before in UTC.
-    told = fed(device(), leap, pvt(0, day=12, hour=23, minute=59, second=42, nano_ns=-5), NavEoe(0))
-    assert fixes(told)[0].utc_ns == int(datetime(2025, 4, 12, 23, 59, 42, tzinfo=UTC).timestamp()) * S - 5
+    messages = fed(device(), leap, pvt(0, day=12, hour=23, minute=59, second=42, nano_ns=-5), NavEoe(0))
+    assert fixes(messages)[0].utc_ns == int(datetime(2025, 4, 12, 23, 59, 42, tzinfo=UTC).timestamp()) * S - 5
     assert fixes(fed(device(), leap._replace(valid=0), pvt(itow_ms + 2000), NavEoe(itow_ms + 2000)))[0].utc_ns > 0
 
 
@@ -277,11 +277,11 @@ def test_without_an_end_message_the_next_epoch_or_the_kind_that_came_last_ends_i
 
 def test_a_lost_position_costs_its_own_epoch_only():
     receiver = device(protocol="nmea")
-    told = []
+    messages = []
     for number in range(10):
         rmc, gga, gst = sentences(CLOCK_MS + number * 1000)
-        told += fed(receiver, *([rmc, gst] if number == 5 else [rmc, gga, gst]), at_ns=number * S)
-    got = fixes(told)
+        messages += fed(receiver, *([rmc, gst] if number == 5 else [rmc, gga, gst]), at_ns=number * S)
+    got = fixes(messages)
     assert [round(fix.utc_ns / S) % 10 for fix in got] == [(6 + number) % 10 for number in range(10) if number != 5]
     assert all(isfinite(fix.velocity_enu_mps[0]) and isfinite(fix.position_covariance_m2[0]) for fix in got[1:])
     assert receiver.figures.late_messages == 0
@@ -289,47 +289,47 @@ def test_a_lost_position_costs_its_own_epoch_only():
 
 def test_a_position_that_comes_last_is_not_lost_to_its_epoch():
     receiver = device()
-    told = []
+    messages = []
     for itow_ms in range(1000, 8000, 1000):
         wire = [hpposllh(itow_ms), NavDop(itow_ms, 200, 180, 90, 117, 82, 60, 50), pvt(itow_ms)]
         # One epoch without its PVT, another with its PVT after the end message.
-        told += fed(receiver, *(wire[:2] if itow_ms == 3000 else wire), at_ns=itow_ms * MS)
-    told += fed(receiver, NavEoe(8000), pvt(8000), at_ns=8 * S)
-    assert len(fixes(told)) == 7
-    assert {fix.hdop for fix in fixes(told)[:-1]} == {NavDop(0, 0, 0, 0, 0, 82, 0, 0).hdop_e2 * 1e-2}
+        messages += fed(receiver, *(wire[:2] if itow_ms == 3000 else wire), at_ns=itow_ms * MS)
+    messages += fed(receiver, NavEoe(8000), pvt(8000), at_ns=8 * S)
+    assert len(fixes(messages)) == 7
+    assert {fix.hdop for fix in fixes(messages)[:-1]} == {NavDop(0, 0, 0, 0, 0, 82, 0, 0).hdop_e2 * 1e-2}
 
 
 def test_a_position_of_an_epoch_that_was_overtaken_is_handed_over_at_once():
     receiver = device(protocol="nmea")
     (rmc, gga, _), after = sentences(), sentences(CLOCK_MS + 1000)
-    told = fed(receiver, rmc, after[0], gga, gga)
-    assert [fix.utc_ns // S % 10 for fix in fixes(told)] == [6]
-    told += [*fed(receiver, after[1]), *receiver.on_time(2 * S)]
-    assert [fix.utc_ns // S % 10 for fix in fixes(told)] == [6, 7]
+    messages = fed(receiver, rmc, after[0], gga, gga)
+    assert [fix.utc_ns // S % 10 for fix in fixes(messages)] == [6]
+    messages += [*fed(receiver, after[1]), *receiver.on_time(2 * S)]
+    assert [fix.utc_ns // S % 10 for fix in fixes(messages)] == [6, 7]
 
 
 def test_a_repeated_position_is_one_fix_and_a_clock_set_back_is_none():
     receiver = device(protocol="nmea")
-    told = []
+    messages = []
     for number in range(12):
-        told += fed(receiver, *sentences(CLOCK_MS + number * 1000), sentences(CLOCK_MS + number * 1000)[1], at_ns=number * S)
+        messages += fed(receiver, *sentences(CLOCK_MS + number * 1000), sentences(CLOCK_MS + number * 1000)[1], at_ns=number * S)
     for number in range(10, 14):
-        told += fed(receiver, *sentences(CLOCK_MS + number * 1000), at_ns=(number + 2) * S)
-    assert len(fixes(told)) == 16
+        messages += fed(receiver, *sentences(CLOCK_MS + number * 1000), at_ns=(number + 2) * S)
+    assert len(fixes(messages)) == 16
 
 
 @pytest.mark.parametrize("order", ["VTG GGA GST", "GGA GST VTG", "GGA VTG GST"])
 def test_a_sentence_without_a_time_belongs_to_the_burst_in_which_it_came(order: str):
     receiver = device(protocol="nmea")
-    told = []
+    messages = []
     for number in range(12):
         _, gga, gst = sentences(CLOCK_MS + number * 200)
         parts = {"GGA": gga, "GST": gst, "VTG": Vtg("GN", 90.0, float(number), 0.0, "A")}
         for place, name in enumerate(order.split()):
-            told += fed(receiver, parts[name], at_ns=S + number * 200 * MS + place * 5 * MS)
-    speeds = [round(fix.velocity_enu_mps[0] * 3600 / 1852) for fix in fixes(told)[2:] if isfinite(fix.velocity_enu_mps[0])]
+            messages += fed(receiver, parts[name], at_ns=S + number * 200 * MS + place * 5 * MS)
+    speeds = [round(fix.velocity_enu_mps[0] * 3600 / 1852) for fix in fixes(messages)[2:] if isfinite(fix.velocity_enu_mps[0])]
     assert speeds[-8:] == list(range(4, 12))
-    assert all(fix.t_rx_ns % (200 * MS) <= 15 * MS for fix in fixes(told)[2:])
+    assert all(fix.t_rx_ns % (200 * MS) <= 15 * MS for fix in fixes(messages)[2:])
 
 
 def test_without_an_end_message_a_timeout_ends_it():
@@ -381,9 +381,9 @@ def test_time_of_validity_is_the_epoch_not_the_arrival():
 
 
 def test_heading_and_fix_of_one_epoch_have_one_time():
-    told = fed(device(), relposned(), pvt(), NavEoe(515_695_000))
-    heading = next(message for message in told if isinstance(message, Heading))
-    assert fixes(told)[0].t_ns == heading.t_ns == S - 40 * MS
+    messages = fed(device(), relposned(), pvt(), NavEoe(515_695_000))
+    heading = next(message for message in messages if isinstance(message, Heading))
+    assert fixes(messages)[0].t_ns == heading.t_ns == S - 40 * MS
 
 
 # ---------------------------------------------------------------- heading
@@ -391,8 +391,8 @@ def test_heading_and_fix_of_one_epoch_have_one_time():
 
 @pytest.mark.parametrize(("mounting", "yaw_deg"), [(0.0, 60.0), (pi / 2, -30.0), (-pi / 2, 150.0), (pi, -120.0)])
 def test_heading_of_a_moving_base_is_yaw_of_the_body(mounting: float, yaw_deg: float):
-    told = fed(device(baseline_yaw_rad=mounting), relposned())
-    (heading,) = [message for message in told if isinstance(message, Heading)]
+    messages = fed(device(baseline_yaw_rad=mounting), relposned())
+    (heading,) = [message for message in messages if isinstance(message, Heading)]
     assert cos(heading.yaw_rad - radians(yaw_deg)) == pytest.approx(1.0)
     assert -pi <= heading.yaw_rad <= pi
     assert heading.sigma_rad == pytest.approx(radians(0.57296))
@@ -421,40 +421,40 @@ def test_heading_of_a_moving_base_is_yaw_of_the_body(mounting: float, yaw_deg: f
         ({"north_cm": -87, "east_cm": -50}, Unused.CONTRADICTION),
     ],
 )
-def test_doubtful_headings_are_refused_and_told_once(changes: dict[str, int], reason: Unused):
+def test_doubtful_headings_are_refused_and_reported_once(changes: dict[str, int], reason: Unused):
     receiver = device(baseline_m=1.0, baseline_tolerance_m=0.05)
-    told = fed(receiver, *(relposned(itow, **changes) for itow in (1000, 2000, 3000)))
-    assert not any(isinstance(message, Heading) for message in told)
-    (lost,) = events(told, "heading_lost")
+    messages = fed(receiver, *(relposned(itow, **changes) for itow in (1000, 2000, 3000)))
+    assert not any(isinstance(message, Heading) for message in messages)
+    (lost,) = events(messages, "heading_lost")
     assert lost["reason"] == reason.value
     assert sum(receiver.usage.of("NAV-RELPOSNED").refused.values()) == 3
     assert {loss.reason for loss in receiver.usage.of("NAV-RELPOSNED").refused} == {reason}
-    told = fed(receiver, relposned(4000))
-    assert [type(message) for message in told] == [Event, Heading]
-    assert events(told, "heading_back") == [{}]
+    messages = fed(receiver, relposned(4000))
+    assert [type(message) for message in messages] == [Event, Heading]
+    assert events(messages, "heading_back") == [{}]
 
 
 def test_a_float_heading_can_be_allowed():
-    told = fed(device(heading_needs_fixed=False), relposned(flags=0x12F))
-    assert any(isinstance(message, Heading) for message in told)
+    messages = fed(device(heading_needs_fixed=False), relposned(flags=0x12F))
+    assert any(isinstance(message, Heading) for message in messages)
 
 
-def headings(told: list[Message]) -> list[Heading]:
-    return [message for message in told if isinstance(message, Heading)]
+def headings(messages: list[Message]) -> list[Heading]:
+    return [message for message in messages if isinstance(message, Heading)]
 
 
 def test_a_baseline_that_is_not_stated_is_learnt_and_said():
     receiver = device()
-    told = fed(receiver, relposned(1000), relposned(2000, length_cm=150), relposned(3000, length_cm=102))
-    assert events(told, "baseline_changed") == []
+    messages = fed(receiver, relposned(1000), relposned(2000, length_cm=150), relposned(3000, length_cm=102))
+    assert events(messages, "baseline_changed") == []
     assert "its baseline of 1.001 m is learnt" in receiver.usage.of("NAV-RELPOSNED").text()
-    assert [heading.t_rx_ns for heading in headings(told)] == [S, S], "a vector of another length is a wrong solution"
+    assert [heading.t_rx_ns for heading in headings(messages)] == [S, S], "a vector of another length is a wrong solution"
     assert receiver.usage.of("NAV-RELPOSNED").refused == {Loss(Unused.WRONG_LENGTH): 1}
     # The first vector may have been the wrong one.
-    told = fed(receiver, *(relposned(4000 + 1000 * number, length_cm=150) for number in range(25)))
-    assert events(told, "baseline_changed") == [{"before_m": 1.001, "now_m": 1.501}]
+    messages = fed(receiver, *(relposned(4000 + 1000 * number, length_cm=150) for number in range(25)))
+    assert events(messages, "baseline_changed") == [{"before_m": 1.001, "now_m": 1.501}]
     assert "its baseline of 1.501 m is learnt" in receiver.usage.of("NAV-RELPOSNED").text()
-    assert len(headings(told)) == 6
+    assert len(headings(messages)) == 6
 
 
 def test_a_vector_without_a_length_is_no_baseline():
@@ -465,9 +465,9 @@ def test_a_vector_without_a_length_is_no_baseline():
 
 def test_a_base_on_another_vehicle_is_no_heading_of_this_one():
     receiver = device()
-    told = fed(receiver, relposned(1000, length_cm=2000))
-    assert not headings(told)
-    assert events(told, "heading_lost") == [{"reason": "baseline_not_stated", "value": "20.00 m"}]
+    messages = fed(receiver, relposned(1000, length_cm=2000))
+    assert not headings(messages)
+    assert events(messages, "heading_lost") == [{"reason": "baseline_not_stated", "value": "20.00 m"}]
     assert headings(fed(device(baseline_m=20.0), relposned(1000, length_cm=2000)))
 
 
@@ -505,8 +505,8 @@ def pvat(**changes: int) -> NavPvat:
 
 
 def test_position_and_attitude_in_one_message():
-    told = fed(device(), pvat(), NavEoe(515_695_000))
-    (fix,), (heading,) = fixes(told), headings(told)
+    messages = fed(device(), pvat(), NavEoe(515_695_000))
+    (fix,), (heading,) = fixes(messages), headings(messages)
     assert fix == fixes(fed(device(), pvt(flags3=0), NavEoe(515_695_000)))[0]
     assert heading.yaw_rad == pytest.approx(radians(60.0))
     assert (heading.sigma_rad, heading.kind) == (pytest.approx(radians(0.5)), HeadingKind.INERTIAL)
@@ -535,31 +535,33 @@ def test_changes_of_the_solution_are_reported_once_each():
         ("single", {"flags": 0x01, "flags3": 0}),
         ("none", {"flags": 0x42}),
     ]
-    told = []
+    messages = []
     for number, (state, changes) in enumerate(states):
-        told += fed(receiver, pvt(number * 1000, **changes), NavEoe(number * 1000), at_ns=number * S)
+        messages += fed(receiver, pvt(number * 1000, **changes), NavEoe(number * 1000), at_ns=number * S)
         assert receiver.rtk_state == state
-    changes_told = events(told, "rtk_state")
-    assert [(each["before"], each["now"]) for each in changes_told] == [
+    changes_reported = events(messages, "rtk_state")
+    assert [(each["before"], each["now"]) for each in changes_reported] == [
         ("none", "single"), ("single", "dgps"), ("dgps", "float"), ("float", "fixed"), ("fixed", "single"), ("single", "none"),
     ]  # fmt: skip
-    assert [each["correction_age_s"] for each in changes_told] == [None, 2.0, 2.0, 2.0, None, 2.0]
-    levels = [message.level for message in told if isinstance(message, Event) and message.name == "rtk_state"]
+    assert [each["correction_age_s"] for each in changes_reported] == [None, 2.0, 2.0, 2.0, None, 2.0]
+    levels = [message.level for message in messages if isinstance(message, Event) and message.name == "rtk_state"]
     assert levels == ["info"] * 4 + ["warning"] * 2
 
 
 def test_a_solution_that_comes_and_goes_is_one_episode():
     receiver = device()
-    told = []
+    messages = []
     for number in range(200):
         fixed = number % 2 if number < 100 else 1
-        told += fed(receiver, pvt(number * 100, flags=0x83 if fixed else 0x43), NavEoe(number * 100), at_ns=S + number * 100 * MS)
-    states = events(told, "rtk_state")
+        messages += fed(
+            receiver, pvt(number * 100, flags=0x83 if fixed else 0x43), NavEoe(number * 100), at_ns=S + number * 100 * MS
+        )
+    states = events(messages, "rtk_state")
     assert [(each["before"], each["now"]) for each in states] == [
         ("none", "float"), ("float", "fixed"), ("fixed", "float"), ("float", "fixed"),
     ]  # fmt: skip
     assert states[-1]["changes"] == 97
-    assert len(events(told, "rtk_unsteady")) == 1
+    assert len(events(messages, "rtk_unsteady")) == 1
     assert receiver.rtk_state == "fixed"
 
 
@@ -581,17 +583,17 @@ def test_age_of_corrections_is_the_time_since_their_use_within_the_bounds(code: 
     receiver = device()
     fed(receiver, RxmRtcm(2, 0x04, 0, 41, 1075), at_ns=S)
     fed(receiver, RxmRtcm(2, 0x02, 0, 41, 1085), RxmRtcm(2, 0x05, 0, 41, 1095), at_ns=S + 1)
-    told = fed(receiver, pvt(flags3=code << 1), NavEoe(515_695_000), at_ns=S + round(waited_s * S))
-    assert fixes(told)[0].correction_age_s == pytest.approx(age_s)
+    messages = fed(receiver, pvt(flags3=code << 1), NavEoe(515_695_000), at_ns=S + round(waited_s * S))
+    assert fixes(messages)[0].correction_age_s == pytest.approx(age_s)
 
 
 def test_old_corrections_are_reported_at_the_start_and_the_end():
     receiver = device(stale_corrections_s=10.0)
-    told = []
+    messages = []
     for number, code in enumerate([2, 4, 5, 6, 7, 3, 2]):
-        told += fed(receiver, pvt(number * 1000, flags3=code << 1), NavEoe(number * 1000), at_ns=number * S)
-    assert events(told, "corrections_stale") == [{"age_s": 15.0, "limit_s": 10.0}]
-    assert events(told, "corrections_fresh") == [{"age_s": 5.0}]
+        messages += fed(receiver, pvt(number * 1000, flags3=code << 1), NavEoe(number * 1000), at_ns=number * S)
+    assert events(messages, "corrections_stale") == [{"age_s": 15.0, "limit_s": 10.0}]
+    assert events(messages, "corrections_fresh") == [{"age_s": 5.0}]
 
 
 def test_jamming_is_one_episode():
@@ -599,34 +601,34 @@ def test_jamming_is_one_episode():
         return MonRf(0, tuple(RfBlock(i, level, 2, 1, 0, 92, 1404, 40 + level, 0, 0, 0, 0) for i, level in enumerate(levels)))
 
     receiver = device()
-    told = []
+    messages = []
     for number, levels in enumerate([(1, 1), (1, 2), (2, 2), (0, 0), (3, 1), (1, 1), (1, 1)]):
-        told += fed(receiver, rf(*levels), at_ns=number * S)
-    assert [(fault.t_ns // S, fault.active, fault.reaction) for fault in told if isinstance(fault, Fault)] == [
+        messages += fed(receiver, rf(*levels), at_ns=number * S)
+    assert [(fault.t_ns // S, fault.active, fault.reaction) for fault in messages if isinstance(fault, Fault)] == [
         (1, True, Reaction.WARN),
         (4, True, Reaction.CAP_SPEED),
         (5, False, Reaction.NONE),
     ]
-    assert {fault.code for fault in told if isinstance(fault, Fault)} == {"gnss_jamming"}
+    assert {fault.code for fault in messages if isinstance(fault, Fault)} == {"gnss_jamming"}
 
 
 def test_spoofing_is_one_episode():
     receiver = device()
-    told = []
+    messages = []
     for number, level in enumerate([0, 1, 2, 2, 0, 1]):
-        told += fed(receiver, NavStatus(number * 1000, 3, 0, 0, level << 3, 0, 0), at_ns=number * S)
-    faults = [(fault.t_ns // S, fault.code, fault.active) for fault in told if isinstance(fault, Fault)]
+        messages += fed(receiver, NavStatus(number * 1000, 3, 0, 0, level << 3, 0, 0), at_ns=number * S)
+    faults = [(fault.t_ns // S, fault.code, fault.active) for fault in messages if isinstance(fault, Fault)]
     assert faults == [(2, "gnss_spoofing", True), (5, "gnss_spoofing", False)]
 
 
 def test_missing_epochs_are_reported_at_the_start_and_the_end():
     receiver = device()
-    told = []
+    messages = []
     present = [*range(20), 21, 22, 24, 25, 29, *range(30, 100)]
     for number in present:
-        told += fed(receiver, pvt(number * 200), NavEoe(number * 200), at_ns=S + number * 200 * MS)
-    assert events(told, "epochs_missing") == [{"missed": 1, "gap_ms": 400, "period_ms": 200}]
-    assert events(told, "epochs_regular") == [{"missed": 5, "period_ms": 200}]
+        messages += fed(receiver, pvt(number * 200), NavEoe(number * 200), at_ns=S + number * 200 * MS)
+    assert events(messages, "epochs_missing") == [{"missed": 1, "gap_ms": 400, "period_ms": 200}]
+    assert events(messages, "epochs_regular") == [{"missed": 5, "period_ms": 200}]
     assert receiver.figures.missed_epochs == 5
 
 
@@ -636,8 +638,8 @@ def test_the_rate_is_that_of_the_stream_whatever_one_step_was():
     for number in range(60):
         fed(receiver, *sentences(CLOCK_MS + number * 1000), at_ns=S + number * S)
     assert receiver.figures.missed_epochs == 0
-    told = fed(receiver, *sentences(CLOCK_MS + 62_000), at_ns=63 * S)
-    assert events(told, "epochs_missing") == [{"missed": 2, "gap_ms": 3000, "period_ms": 1000}]
+    messages = fed(receiver, *sentences(CLOCK_MS + 62_000), at_ns=63 * S)
+    assert events(messages, "epochs_missing") == [{"missed": 2, "gap_ms": 3000, "period_ms": 1000}]
 
 
 def test_steps_that_the_receiver_rounds_are_no_gaps():
@@ -670,8 +672,8 @@ def test_corrections_that_the_port_does_not_take_are_dropped_oldest_first():
 
 
 def test_corrections_of_a_base_are_handed_on_unharmed():
-    told = fed(device(Corrections), RTCM, pvt(), RTCM)
-    assert [(message.origin, message.data) for message in told if isinstance(message, Corrections)] == [("ublox", RTCM)] * 2
+    messages = fed(device(Corrections), RTCM, pvt(), RTCM)
+    assert [(message.origin, message.data) for message in messages if isinstance(message, Corrections)] == [("ublox", RTCM)] * 2
     silent = device(GnssFix)
     assert not any(isinstance(message, Corrections) for message in fed(silent, RTCM))
     assert silent.figures.frames == {"rtcm": 1, "1005": 1}
@@ -694,8 +696,8 @@ def sentences(time_ms: int = CLOCK_MS, quality: int = 4) -> list[Any]:
 def test_sentences_of_one_time_become_one_fix():
     receiver = device(protocol="nmea")
     fed(receiver, *sentences(CLOCK_MS - 1000), at_ns=S)
-    told = fed(receiver, *sentences(), at_ns=2 * S)
-    fix = fixes(told)[-1]
+    messages = fed(receiver, *sentences(), at_ns=2 * S)
+    fix = fixes(messages)[-1]
     assert fix.latitude_rad == pytest.approx(radians(45.0657718), abs=1e-12)
     assert fix.longitude_rad == pytest.approx(radians(-7.6590621), abs=1e-12)
     assert fix.height_m == pytest.approx(304.6)
@@ -706,7 +708,7 @@ def test_sentences_of_one_time_become_one_fix():
     assert (fix.fix_type, fix.carrier, fix.differential) == (FixType.FIX_3D, CarrierSolution.FIXED, True)
     assert (fix.correction_age_s, fix.satellites, fix.hdop) == (0.8, 17, 0.82)
     assert fix.utc_ns == int(datetime(2025, 4, 11, 12, 34, 56, tzinfo=UTC).timestamp()) * S
-    assert len(fixes(told)) == 2, "the first epoch ends with the second, which is complete as soon as the same kinds have come"
+    assert len(fixes(messages)) == 2, "the first epoch ends with the second, which is complete as soon as the same kinds have come"
 
 
 def test_midnight_is_no_jump_in_time():
@@ -730,11 +732,11 @@ def test_midnight_is_no_jump_in_time():
 )  # fmt: skip
 def test_qualities(quality: int, state: str, reason: Unused | None):
     receiver = device(protocol="nmea")
-    told = fed(receiver, *sentences(1000, quality), *sentences(2000, quality))
+    messages = fed(receiver, *sentences(1000, quality), *sentences(2000, quality))
     assert receiver.rtk_state == state
     assert {loss.reason for loss in receiver.usage.of("GNGGA").refused} == ({reason} if reason else set())
     warned = reason not in (None, Unused.NO_SOLUTION)
-    assert [each["message"] for each in events(told, EVENT)] == (["GNGGA"] if warned else []), "an unknown digit is said"
+    assert [each["message"] for each in events(messages, EVENT)] == (["GNGGA"] if warned else []), "an unknown digit is said"
 
 
 @pytest.mark.parametrize(
@@ -742,11 +744,11 @@ def test_qualities(quality: int, state: str, reason: Unused | None):
 )
 def test_a_fixed_solution_with_an_error_of_metres_is_none(sigma_m: float, carrier: CarrierSolution):
     receiver = device(protocol="nmea")
-    told = []
+    messages = []
     for number in range(3):
         rmc, gga, gst = sentences(CLOCK_MS + number * 1000)
-        told += fed(receiver, rmc, gga, gst._replace(latitude_sigma_m=sigma_m), at_ns=S + number * S)
-    assert fixes(told)[-1].carrier is carrier
+        messages += fed(receiver, rmc, gga, gst._replace(latitude_sigma_m=sigma_m), at_ns=S + number * S)
+    assert fixes(messages)[-1].carrier is carrier
     assert bool(receiver.usage.of("GNGGA").lost) is (carrier is CarrierSolution.FLOAT)
     receiver = device()
     far = round(sigma_m * 1000 * 2**0.5)
@@ -759,23 +761,23 @@ def test_utc_needs_a_date_once_from_any_sentence():
     for dated in (Zda("GN", 86_399_000, date(2025, 4, 11)), sentences(86_399_000)[0]._replace(latitude_deg=nan, longitude_deg=nan)):
         receiver = device(protocol="nmea")
         gga = sentences()[1]
-        told = fed(receiver, gga._replace(time_ms=86_398_000), dated, at_ns=S)
+        messages = fed(receiver, gga._replace(time_ms=86_398_000), dated, at_ns=S)
         for number in range(4):
-            told += fed(receiver, gga._replace(time_ms=(86_399_000 + number * 1000) % 86_400_000), at_ns=(2 + number) * S)
-        assert [fix.utc_ns - midnight for fix in fixes(told)][-3:] == [0, S, 2 * S]
+            messages += fed(receiver, gga._replace(time_ms=(86_399_000 + number * 1000) % 86_400_000), at_ns=(2 + number) * S)
+        assert [fix.utc_ns - midnight for fix in fixes(messages)][-3:] == [0, S, 2 * S]
     receiver = device(protocol="nmea")
     void = sentences()[0]._replace(valid=False)
     assert [fix.utc_ns for fix in fixes(fed(receiver, void, gga, sentences(CLOCK_MS + 1000)[1]))] == [0, 0]
 
 
-def test_gns_stands_in_for_gga_and_gsa_tells_two_dimensions():
+def test_gns_stands_in_for_gga_and_gsa_shows_two_dimensions():
     receiver = device(protocol="nmea")
-    told: list[Message] = []
+    messages: list[Message] = []
     for number, modes in enumerate(("RR", "FA", "ND", "AN", "NN")):
         gns = Gns("GN", CLOCK_MS + number * 1000, 45.0, 7.0, modes, 17, 0.8, 200.0, 47.0, 1.0, 41)
-        told += fed(receiver, Gsa("GN", "A", 2 if modes == "AN" else 3, 1.5, 0.8, 1.2), gns, at_ns=S + number * S)
-    told += receiver.on_time(S * 60)
-    got = fixes(told)
+        messages += fed(receiver, Gsa("GN", "A", 2 if modes == "AN" else 3, 1.5, 0.8, 1.2), gns, at_ns=S + number * S)
+    messages += receiver.on_time(S * 60)
+    got = fixes(messages)
     assert [str(fix.carrier.name) for fix in got] == ["FIXED", "FLOAT", "NONE", "NONE", "NONE"]
     assert [fix.fix_type for fix in got] == [FixType.FIX_3D] * 3 + [FixType.FIX_2D, FixType.NONE]
     assert got[0].vdop == 1.2
@@ -819,16 +821,16 @@ HEADINGS: dict[str, Any] = {
 @pytest.mark.parametrize("name", HEADINGS)
 def test_true_heading(name: str):
     receiver = device(protocol="nmea", heading_sigma_rad=0.03)
-    told = fed(receiver, *sentences(), HEADINGS[name])
-    (heading,) = headings(told)
+    messages = fed(receiver, *sentences(), HEADINGS[name])
+    (heading,) = headings(messages)
     assert heading.yaw_rad == pytest.approx(radians(60.0))
     assert heading.sigma_rad == pytest.approx(radians(2.0) if name == "PASHR" else 0.03), (
         "stated by the sentence, or by the profile"
     )
     assert heading.t_ns <= S
-    told = fed(receiver, HEADINGS[name]._replace(heading_deg=nan), HEADINGS[name]._replace(heading_deg=nan))
-    assert headings(told) == []
-    assert len(events(told, "heading_lost")) == 1
+    messages = fed(receiver, HEADINGS[name]._replace(heading_deg=nan), HEADINGS[name]._replace(heading_deg=nan))
+    assert headings(messages) == []
+    assert len(events(messages, "heading_lost")) == 1
 
 
 @pytest.mark.parametrize(
@@ -863,12 +865,12 @@ def test_true_heading(name: str):
 )
 def test_a_heading_is_as_good_as_its_state(sentence: Any, outcome: float | Unused):
     receiver = device(protocol="nmea")
-    told = fed(receiver, *sentences(), sentence)
+    messages = fed(receiver, *sentences(), sentence)
     if isinstance(outcome, float):
-        assert [heading.sigma_rad for heading in headings(told)] == [outcome]
+        assert [heading.sigma_rad for heading in headings(messages)] == [outcome]
     else:
-        assert headings(told) == []
-        assert [each["reason"] for each in events(told, "heading_lost")] == [outcome.value]
+        assert headings(messages) == []
+        assert [each["reason"] for each in events(messages, "heading_lost")] == [outcome.value]
 
 
 def test_the_heading_sentence_that_knows_most_stands_for_the_others():
@@ -877,30 +879,30 @@ def test_the_heading_sentence_that_knows_most_stands_for_the_others():
     for number in range(5):
         hdt, ths = HEADINGS["HDT"], HEADINGS["THS"]
         avr = Avr(CLOCK_MS + number * 1000, 30.0, 1.2, "3" if number < 3 else "1")
-        told = fed(receiver, *sentences(CLOCK_MS + number * 1000), avr, hdt, ths, at_ns=S + number * S)
-        assert len(headings(told)) == (number < 3)
+        messages = fed(receiver, *sentences(CLOCK_MS + number * 1000), avr, hdt, ths, at_ns=S + number * S)
+        assert len(headings(messages)) == (number < 3)
     assert receiver.usage.of("HEHDT").refused == {Loss(Unused.DUPLICATE): 5}
     assert headings(fed(receiver, HEADINGS["HDT"], at_ns=60 * S)), "the other is silent"
 
 
 def test_antennas_go_on_when_the_inertial_unit_of_the_receiver_is_not_aligned():
     receiver = device(protocol="nmea")
-    told: list[Message] = []
+    messages: list[Message] = []
     for number in range(5):
         time_ms = CLOCK_MS + number * 1000
         unaligned, avr = Pashr(time_ms, 30.0, 0.2, "2", "0"), Avr(time_ms, 30.0, 1.2, "3")
-        told += fed(receiver, *sentences(time_ms), unaligned, avr, HEADINGS["HDT"], at_ns=S + number * S)
-    assert len(headings(told)) == 5
-    assert len(events(told, "heading_lost")) == 1
-    assert len(events(told, "heading_back")) == 1
+        messages += fed(receiver, *sentences(time_ms), unaligned, avr, HEADINGS["HDT"], at_ns=S + number * S)
+    assert len(headings(messages)) == 5
+    assert len(events(messages, "heading_lost")) == 1
+    assert len(events(messages, "heading_back")) == 1
     assert receiver.usage.of("PASHR").refused == {Loss(Unused.INVALID, "alignment"): 5}
 
 
 def test_a_receiver_without_time_gives_no_fix():
     receiver = device(protocol="nmea")
     fed(receiver, *sentences(1000), *sentences(2000))
-    told = fed(receiver, b"$GNGGA,,,,,,0,00,99.99,,,,,,*56\r\n", b"$GNRMC,,V,,,,,,,,,,N*4D\r\n")
-    assert fixes(told) == []
+    messages = fed(receiver, b"$GNGGA,,,,,,0,00,99.99,,,,,,*56\r\n", b"$GNRMC,,V,,,,,,,,,,N*4D\r\n")
+    assert fixes(messages) == []
     assert receiver.rtk_state == "none"
 
 
@@ -920,9 +922,9 @@ def test_unreadable_fields_are_counted():
         line("GNRMC,,,,,,,,,,,,,,,,,,,,,,,,"),
         line("GNVTG,a,b,c,d,e,f,g,h,i"),
     ]
-    told = fed(receiver, *lines)
+    messages = fed(receiver, *lines)
     assert receiver.bad_frames == 0
-    assert not any(isfinite(fix.latitude_rad) for fix in fixes(told))
+    assert not any(isfinite(fix.latitude_rad) for fix in fixes(messages))
     assert receiver.usage.of("GNGGA").refused == {Loss(Unused.UNREADABLE, "quality"): 2}
     assert {loss.field for loss in receiver.usage.of("GNGST").lost} >= {"range error", "sigma of latitude"}
 
@@ -958,13 +960,13 @@ def test_a_place_is_read_as_the_standard_writes_it_or_not_at_all(kind: str, plac
     receiver = device(protocol="nmea")
     quality = "4" if kind == "GGA" else "RR"
     units = "230.1,M,45.0,M" if kind == "GGA" else "230.1,45.0"
-    told = [*fed(receiver, line(f"GN{kind},123456.00,{place},{quality},12,0.6,{units},1.0,0001")), *receiver.on_time(2 * S)]
-    (fix,) = fixes(told)
+    messages = [*fed(receiver, line(f"GN{kind},123456.00,{place},{quality},12,0.6,{units},1.0,0001")), *receiver.on_time(2 * S)]
+    (fix,) = fixes(messages)
     assert fix.fix_type is FixType.NONE
     assert isnan(fix.latitude_rad)
     if field:
         assert receiver.usage.of(f"GN{kind}").refused == {Loss(reason, field): 1}
-        assert [(each["reason"], each["field"]) for each in events(told, EVENT)] == [(reason.value, field)]
+        assert [(each["reason"], each["field"]) for each in events(messages, EVENT)] == [(reason.value, field)]
 
 
 @pytest.mark.parametrize(
@@ -974,9 +976,9 @@ def test_a_place_is_read_as_the_standard_writes_it_or_not_at_all(kind: str, plac
 )  # fmt: skip
 def test_more_and_fewer_digits_are_the_same_place(place: str):
     receiver = device(protocol="nmea")
-    told = [*fed(receiver, line(f"GNGGA,123456.00,{place},4,12,0.6,230.1,M,45.0,M,1.0,0001")), *receiver.on_time(2 * S)]
-    assert degrees(fixes(told)[0].latitude_rad) == pytest.approx(45 + 3.9431 / 60)
-    assert degrees(fixes(told)[0].longitude_rad) == pytest.approx(7 + 39.5437 / 60)
+    messages = [*fed(receiver, line(f"GNGGA,123456.00,{place},4,12,0.6,230.1,M,45.0,M,1.0,0001")), *receiver.on_time(2 * S)]
+    assert degrees(fixes(messages)[0].latitude_rad) == pytest.approx(45 + 3.9431 / 60)
+    assert degrees(fixes(messages)[0].longitude_rad) == pytest.approx(7 + 39.5437 / 60)
 
 
 @pytest.mark.parametrize(
@@ -997,8 +999,8 @@ def test_more_and_fewer_digits_are_the_same_place(place: str):
 )
 def test_an_optional_field_that_cannot_be_read_costs_only_itself(rest: str, field: str, unknown: set[str]):
     receiver = device(protocol="nmea")
-    told = [*fed(receiver, line(f"GNGGA,123456.00,{PLACE},4,{rest}")), *receiver.on_time(2 * S)]
-    (fix,) = fixes(told)
+    messages = [*fed(receiver, line(f"GNGGA,123456.00,{PLACE},4,{rest}")), *receiver.on_time(2 * S)]
+    (fix,) = fixes(messages)
     whole = {"satellites": 12, "hdop": 0.6, "height_m": 275.1, "correction_age_s": 1.0}
     for name, value in whole.items():
         expected = (0 if name == "satellites" else nan) if name in unknown else value
@@ -1019,16 +1021,16 @@ def test_a_position_of_which_the_receiver_warns_is_not_used():
 
 def test_a_time_that_cannot_be_read_is_said():
     receiver = device(protocol="nmea")
-    told = fed(receiver, line(f"GNGGA,126456.00,{PLACE},4,12,0.6,230.1,M,45.0,M,1.0,0001"))
-    assert fixes(told) == []
+    messages = fed(receiver, line(f"GNGGA,126456.00,{PLACE},4,12,0.6,230.1,M,45.0,M,1.0,0001"))
+    assert fixes(messages) == []
     assert receiver.usage.of("GNGGA").refused == {Loss(Unused.OUT_OF_RANGE, "time"): 1}
 
 
 @pytest.mark.parametrize("talker", ["GP", "GN", "GL", "GA", "GB", "BD", "GQ", "QZ", "GI", "IN"])
-def test_every_talker_is_heard(talker: str):
+def test_every_talker_is_read(talker: str):
     receiver = device(protocol="nmea")
-    told = [*fed(receiver, sentences()[1]._replace(talker=talker)), *receiver.on_time(2 * S)]
-    assert len(fixes(told)) == 1
+    messages = [*fed(receiver, sentences()[1]._replace(talker=talker)), *receiver.on_time(2 * S)]
+    assert len(fixes(messages)) == 1
 
 
 NO_SOLUTION = Gga("GL", CLOCK_MS, nan, nan, 0, 0, nan, nan, nan)
@@ -1048,15 +1050,15 @@ SINGLE = sentences(quality=1)[1]._replace(talker="GP")
 @pytest.mark.parametrize("reverse", [False, True])
 def test_one_talker_of_several_gives_the_solution(first: Any, second: Any, carrier: CarrierSolution, reverse: bool):
     """Receivers that send a sentence for each constellation, or for GPS beside all."""
-    receiver, told = device(protocol="nmea"), []
+    receiver, messages = device(protocol="nmea"), []
     for second_of_day in range(8):
         time_ms = CLOCK_MS + 1000 * second_of_day
         wire = [each._replace(time_ms=time_ms) for each in ((second, first) if reverse else (first, second))]
         if isinstance(first, Rmc):
             wire.append(sentences(time_ms)[1])
-        told += [*fed(receiver, *wire, at_ns=(1 + second_of_day) * S), *receiver.on_time((1 + second_of_day) * S + S // 2)]
-    assert {(fix.fix_type, fix.carrier) for fix in fixes(told)[2:]} == {(FixType.FIX_3D, carrier)}
-    assert len(fixes(told)) >= 7
+        messages += [*fed(receiver, *wire, at_ns=(1 + second_of_day) * S), *receiver.on_time((1 + second_of_day) * S + S // 2)]
+    assert {(fix.fix_type, fix.carrier) for fix in fixes(messages)[2:]} == {(FixType.FIX_3D, carrier)}
+    assert len(fixes(messages)) >= 7
     kind = type(first).__name__.upper()
     used = max((first, second), key=lambda each: (getattr(each, "quality", getattr(each, "valid", 0)), each.talker == "GN"))
     other = second if used is first else first
@@ -1064,23 +1066,23 @@ def test_one_talker_of_several_gives_the_solution(first: Any, second: Any, carri
 
 
 def test_another_talker_follows_when_the_first_is_silent_or_has_no_solution():
-    receiver, told = device(protocol="nmea"), []
+    receiver, messages = device(protocol="nmea"), []
     for second_of_day, wire in enumerate(((SINGLE,), (), (), (), (SINGLE._replace(talker="GL"),), *((NO_SOLUTION, SINGLE),) * 2)):
         at_ns = (1 + second_of_day) * S
-        told += fed(receiver, *(each._replace(time_ms=CLOCK_MS + 1000 * second_of_day) for each in wire), at_ns=at_ns)
-        told += receiver.on_time(at_ns + S // 2)
+        messages += fed(receiver, *(each._replace(time_ms=CLOCK_MS + 1000 * second_of_day) for each in wire), at_ns=at_ns)
+        messages += receiver.on_time(at_ns + S // 2)
     # The first sentence without a solution ends the epoch, before the other talker comes.
-    assert [fix.fix_type for fix in fixes(told)] == [FixType.FIX_3D, FixType.FIX_3D, FixType.NONE, FixType.FIX_3D]
+    assert [fix.fix_type for fix in fixes(messages)] == [FixType.FIX_3D, FixType.FIX_3D, FixType.NONE, FixType.FIX_3D]
 
 
 @pytest.mark.parametrize(("line_end", "used"), [(b"*0a\r\n", False), (b"\r\n", False)])
 def test_a_line_without_checksum_is_named_and_not_used(line_end: bytes, used: bool):
     receiver = device(protocol="nmea")
     body = f"$GNGGA,123456.00,{PLACE},4,12,0.6,230.1,M,45.0,M,1.0,0001".encode()
-    told = []
+    messages = []
     for at in range(len(body + line_end)):
-        told += fed(receiver, (body + line_end)[at : at + 1])
-    assert fixes([*told, *receiver.on_time(2 * S)]) == []
+        messages += fed(receiver, (body + line_end)[at : at + 1])
+    assert fixes([*messages, *receiver.on_time(2 * S)]) == []
     without = line_end == b"\r\n"
     assert receiver.usage.of("GNGGA").refused == ({Loss(Unused.NO_CHECKSUM): 1} if without else {})
     assert receiver.bad_frames == (not without)
@@ -1140,15 +1142,15 @@ def test_sentences_are_left_alone_and_named_when_ubx_is_spoken():
 
 def test_positions_that_come_in_rmc_alone_are_named():
     receiver = device(protocol="nmea")
-    told: list[Message] = []
+    messages: list[Message] = []
     for number in range(15):
-        told += fed(receiver, sentences(CLOCK_MS + number * 1000)[0], at_ns=S + number * S)
-    assert fixes(told) == []
-    assert [each["reason"] for each in events(told, EVENT)] == ["no_gga"]
-    told = []
+        messages += fed(receiver, sentences(CLOCK_MS + number * 1000)[0], at_ns=S + number * S)
+    assert fixes(messages) == []
+    assert [each["reason"] for each in events(messages, EVENT)] == ["no_gga"]
+    messages = []
     for number in range(15, 30):
-        told += fed(receiver, *sentences(CLOCK_MS + number * 1000), at_ns=S + number * S)
-    assert len(fixes(told)) > 10
+        messages += fed(receiver, *sentences(CLOCK_MS + number * 1000), at_ns=S + number * S)
+    assert len(fixes(messages)) > 10
     assert receiver.usage.of("GNRMC").lost == {Loss(Unused.NO_GGA, "position"): 6}
 
 

@@ -551,7 +551,7 @@ def test_its_time_out_after_a_pause_of_ours_is_no_fault(wire, pause_ms) -> None:
     bench.run(1500, command(throttle=0.5))
     assert bench.faults() == []
     assert bench.motor()[-1] == (DUTY[wire], 0.1)
-    # Commands that go on without reaching it are told all the same.
+    # Commands that go on without reaching it are reported all the same.
     bench.values = late
     bench.run(300, command(throttle=0.5))
     assert bench.faults()[0] == "vesc_timed_out"
@@ -677,7 +677,7 @@ def test_the_fault_of_missing_status_frames_ends_with_silence_and_is_raised_agai
         ([CanFrame(0x123, bytes(8), extended=False)], "not of a VESC"),
     ],
 )
-def test_a_controller_that_is_not_heard_is_explained(frames, text) -> None:
+def test_a_controller_that_is_not_received_is_explained(frames, text) -> None:
     bench = Bench()
     bench.alive = False
     bench.open().run(500)
@@ -847,7 +847,7 @@ def test_a_motor_that_runs_backwards_gets_negative_current() -> None:
 def test_motor_status_is_positive_forwards_whichever_way_the_motor_turns(wire, sign) -> None:
     bench = armed(wire, erpm_per_mps=sign * 4614.0)
     before = len(bench.messages)
-    # The current is that which the motor draws: its sign does not tell the direction.
+    # The current is that which the motor draws: its sign does not show the direction.
     if wire == "can":
         bench.deliver(pack(encode_can(Status(1, sign * 9228.0, 3.0, sign * 0.2))))
     else:

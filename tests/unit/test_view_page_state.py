@@ -33,12 +33,12 @@ SECOND = 10**9
 def test_a_page_gets_the_newest_values_and_what_is_new() -> None:
     picture = PageState(opening())
     picture.records(packed((estimate(0.1 * k), STARTED_NS + k * SECOND // 10) for k in range(11)))
-    told = json.loads(picture.tick(0.02))
-    assert told["t"] == pytest.approx(1.0)
-    assert told["now"]["estimate"]["x"] == pytest.approx(1.0)
-    assert told["now"]["estimate"]["ellipse"] == [0.03, 0.01, 0.0]
-    assert told["trail"] == [[1.0, 0.0]]
-    assert told["silent_s"] == 0.02
+    picture_sent = json.loads(picture.tick(0.02))
+    assert picture_sent["t"] == pytest.approx(1.0)
+    assert picture_sent["now"]["estimate"]["x"] == pytest.approx(1.0)
+    assert picture_sent["now"]["estimate"]["ellipse"] == [0.03, 0.01, 0.0]
+    assert picture_sent["trail"] == [[1.0, 0.0]]
+    assert picture_sent["silent_s"] == 0.02
     assert json.loads(picture.tick(0.1))["trail"] == []
 
 
@@ -79,8 +79,8 @@ def test_the_log_says_in_words_what_happened() -> None:
         Event(t, "info", "named", json.dumps({"by": "\x1b[2Jroot\u202e"})),
     ]
     picture.records(packed((message, t + k) for k, message in enumerate(messages)))
-    told = json.loads(picture.tick(0.0))["log"]
-    assert [(level, text) for _, _, level, text, _ in told] == [
+    picture_sent = json.loads(picture.tick(0.0))["log"]
+    assert [(level, text) for _, _, level, text, _ in picture_sent] == [
         ("mode", "STANDBY -> AUTO: driving the course"),
         ("error", "imu_silent: no IMU sample"),
         ("info", "gnss_silent ended: no GNSS fix"),

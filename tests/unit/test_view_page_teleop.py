@@ -12,7 +12,7 @@ from vehicled.live.view.page_teleop import IDLE_MS, PageDriver, PageReading, Pag
 
 
 class Line:
-    """A connection to a daemon that takes everything, unless it is told not to."""
+    """A connection to a daemon that takes everything, unless a test sets it not to."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -132,13 +132,13 @@ def test_whoever_leaves_the_wheel_hangs_up_so_that_the_daemon_takes_the_stick_fo
     bench = Bench()
     driver = in_control(bench)
     driver.on_page_message(page_reading(1, 1000), 1000)
-    hand_line = next(line for line in bench.lines if any(request["do"] == "teleop" for request in line.sent))
+    reading_line = next(line for line in bench.lines if any(request["do"] == "teleop" for request in line.sent))
     if end == "gone":
         driver.release()
     else:
         driver.on_page_message(PageRequest(end), 1010)  # type: ignore[arg-type]
     assert not driver.in_control
-    assert not hand_line.open
+    assert not reading_line.open
     before = len(bench.teleop_requests)
     driver.on_page_message(page_reading(2, 1000), 1010)
     assert len(bench.teleop_requests) == before
@@ -207,7 +207,7 @@ def test_garbage_is_understood_as_nothing(text: str | bytes) -> None:
         {"deadman": 1}, {"do": "drive"}, {"more": 1}, {"steering": None},
     ],
 )  # fmt: skip
-def test_a_reading_that_no_hand_makes_is_refused(change: dict[str, Any]) -> None:
+def test_a_reading_that_no_input_device_makes_is_refused(change: dict[str, Any]) -> None:
     good = {"do": "teleop", "steering": 0.1, "throttle": 0.2, "brake": 0.0, "deadman": True, "n": 1, "beat": 5}
     assert parse_message(json.dumps(good)) == PageReading(0.1, 0.2, 0.0, True, 1, 5)
     assert parse_message(json.dumps(good | change)) is None

@@ -99,7 +99,7 @@ def test_a_name_of_somebody_else_is_refused_even_for_a_file(view: BridgeProcess)
     assert get(view, "/", Host=f"localhost:{view.port}")[0] == 200
 
 
-def test_a_page_hears_what_the_daemon_says(view: BridgeProcess) -> None:
+def test_a_page_receives_what_the_daemon_sends(view: BridgeProcess) -> None:
     with page(view) as first, page(view) as second:
         for reader in (first, second):
             hello = receive(reader, "hello")
@@ -226,13 +226,13 @@ def test_a_reader_that_never_reads_blocks_no_other() -> None:
             for k in range(12):
                 # More than any buffer between here and there holds.
                 view.send(FrameKind.RECORDS, packed((estimate(k + n / 1e3), STARTED_NS + k) for n in range(3000)))
-                told = receive(reader, "tick")
-                assert before == 0 or told["n"] == before + 1, "a picture was lost"
-                before = told["n"]
+                tick = receive(reader, "tick")
+                assert before == 0 or tick["n"] == before + 1, "a picture was lost"
+                before = tick["n"]
             assert view.alive
 
 
-def test_the_end_of_the_daemon_is_told_and_ends_the_process() -> None:
+def test_the_end_of_the_daemon_is_reported_and_ends_the_process() -> None:
     with served() as view, page(view) as reader:
         receive(reader, "hello")
         assert view._process.stdin is not None

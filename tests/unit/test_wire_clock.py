@@ -160,7 +160,7 @@ def test_a_long_gap_is_longer_than_the_memory_of_the_offset() -> None:
     assert clock.resets == 0
 
 
-def test_a_counter_that_runs_backwards_tells_no_rate() -> None:
+def test_a_counter_that_runs_backwards_gives_no_rate() -> None:
     clock = DeviceClock(tick_ns=1e6, bits=None, window_ns=32)
     for t_ms, counter in enumerate([0, 5, 3, 2, 1, 0, 0, 0]):
         for index in range(9 if t_ms == 0 else 8):

@@ -53,7 +53,7 @@ def test_frames_of_other_protocols() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 100, 255, 256, 257, 361, 362, 363, 364, 723, 724, 725, 2_000, 8_200, 70_000])
 def test_short_cuts_hold_at_every_size(size: int) -> None:
-    """All ones are the worst case of the sums; the ramp tells positions apart."""
+    """All ones are the worst case of the sums; the ramp distinguishes positions."""
     for data in (b"\xff" * size, bytes(position * 7 + 3 & 255 for position in range(size)), bytes(size)):
         assert fletcher8(data) == plain_fletcher(data)
         assert xor8(data) == reduce(xor, data, 0)

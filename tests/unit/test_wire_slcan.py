@@ -78,7 +78,7 @@ def test_a_bad_line_costs_itself_only(line: bytes) -> None:
     assert (decoder.bad_lines, decoder.dropped_bytes, decoder.buffered_bytes) == (1, len(line) + 1, 0)
 
 
-def test_a_refusal_inside_of_a_line_is_still_heard() -> None:
+def test_a_refusal_inside_of_a_line_is_still_read() -> None:
     decoder = SlcanDecoder()
     assert decoder.feed(b"T0000\aS6\r") == [SlcanLine(b"\a"), SlcanLine(b"S6")]
     assert (decoder.bad_lines, decoder.dropped_bytes) == (1, 5)

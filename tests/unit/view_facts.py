@@ -28,7 +28,7 @@ def opening(**changes: Any) -> ViewConfig:
 
 
 def packed(messages: Iterable[tuple[Message, int]]) -> bytes:
-    """Messages with their times on the daemon's clock, as the loop hands them over."""
+    """Messages with their times on the daemon's clock, as the loop delivers them."""
     sink = LogSink(OFFSET_NS)
     sink.copy_records()
     for message, t_ns in messages:

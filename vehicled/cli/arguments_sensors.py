@@ -25,7 +25,7 @@ def sensors_commands(commands: "_SubParsersAction[CommandParser]") -> None:
             "vehicled sensors fit drives/ --sensor gnss --kind plain",
             "vehicled sensors fit still.csv --map columns.toml",
         ),
-        epilog="Exit status: 0 fitted; 2 invalid arguments, or the recordings tell nothing of either sensor. See docs/sensors.md.",
+        epilog="Exit status: 0 fitted; 2 invalid arguments, or the recordings show nothing of either sensor. See docs/sensors.md.",
     )
     _files(fit)
     fit.add_argument(

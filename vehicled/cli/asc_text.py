@@ -71,17 +71,17 @@ def uniform(data: bytes) -> AscText:
         elif stamp := _STAMP.match(line):
             own_s = float(f"{stamp[2]}.{stamp[3]}")
             total_s += own_s
-            # Relative times count from the line before, whatever that line tells of.
+            # Relative times count from the line before, whatever that line contains.
             lines.append(f"{total_s if relative else own_s:.9f}{line[stamp.end() :]}")
         elif line.strip():
             lines.append(line)
     start_s = 0.0
-    for told in filter(None, (trigger, date)):
-        found_s = seconds_of(told)
+    for stated in filter(None, (trigger, date)):
+        found_s = seconds_of(stated)
         if found_s is not None:
             start_s = found_s
             break
-        note = f'the date "{told[:60]}" is not understood: times count from the start of the recording'
+        note = f'the date "{stated[:60]}" is not understood: times count from the start of the recording'
     header = f"base {base}  timestamps absolute\ninternal events logged\n"
     return AscText(header + "\n".join(lines) + "\n", start_s, "" if start_s else note)
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import convert
 
-from vehicled.core.wire.usage import UsageRow, told
+from vehicled.core.wire.usage import UsageRow, usage_lines
 from vehicled.live.control_socket.client import Client, ControlError, HungUpError
 from vehicled.live.control_socket.socket_path import find
 from vehicled.run.terminal import clear, print_table
@@ -182,7 +182,7 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         ["estimate", "none so far" if estimate is None else _place(estimate, state["estimator"])],
         ["ports", "; ".join(f"{p['name']} {p['state'].lower()}" for p in state["ports"])],
         ["messages", _messages(usage)],
-        *[["", text] for text in told(usage)],
+        *[["", text] for text in usage_lines(usage)],
         ["deadlines", ", ".join(f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"])],
         ["commands cut", _cut(state["clipped"])],
         ["log", state.get("log_trouble") or state["log"] or "none written"],

@@ -53,7 +53,7 @@ class ComputerReport(Struct, frozen=True, kw_only=True):
     shortfalls: list[Shortfall]
     serial: tuple[SerialDevice, ...]
     can: tuple[CanInterface, ...]
-    heard: dict[str, str]
+    received: dict[str, str]
     """Messages understood on the probed ports, by address."""
 
 
@@ -71,11 +71,11 @@ def doctor(arguments: Namespace) -> int:
         raise SetupError("--save needs a measurement: leave out --seconds 0")
     found = discover()
     answers = {device.url: _probe(device) for device in found.serial} if arguments.probe else {}
-    report = _report(arguments, loaded, found.serial, found.can, {url: _heard(answer) for url, answer in answers.items()})
+    report = _report(arguments, loaded, found.serial, found.can, {url: _text_of(answer) for url, answer in answers.items()})
     if arguments.json:
         print(json.dumps(msgspec.to_builtins(report), indent=2))
     else:
-        _show_ports(found.serial, found.can, report.heard, probed=arguments.probe)
+        _show_ports(found.serial, found.can, report.received, probed=arguments.probe)
         print("\n".join(_text(report)))
     if arguments.report:
         write_output(Path(arguments.report), "\n".join([*_ports_text(report), *_text(report), ""]))
@@ -90,7 +90,7 @@ def _report(
     loaded: Loaded | None,
     serial: tuple[SerialDevice, ...],
     can: tuple[CanInterface, ...],
-    heard: dict[str, str],
+    received: dict[str, str],
 ) -> ComputerReport:
     place = facts.existing(Path(loaded.profile.log.folder if loaded else "~").expanduser())
     measured = measure(place, arguments.seconds, fifo=facts.may_use_fifo()) if arguments.seconds else None
@@ -113,7 +113,7 @@ def _report(
         shortfalls=judge(loaded.profile, found) if loaded and found else [],
         serial=serial,
         can=can,
-        heard=heard,
+        received=received,
     )
 
 
@@ -177,17 +177,18 @@ def _save(report: ComputerReport) -> None:
 
 def _ports_text(report: ComputerReport) -> list[str]:
     lines = [
-        f"{device.url}: {_who(device)}, {_access(device)} {report.heard.get(device.url, '')}".rstrip() for device in report.serial
+        f"{device.url}: {_who(device)}, {_access(device)} {report.received.get(device.url, '')}".rstrip()
+        for device in report.serial
     ]
     lines += [f"{each.url}: {each.driver}, {'up' if each.up else 'down'}" for each in report.can]
     return lines or ["no serial port and no CAN interface was found"]
 
 
-def _show_ports(serial: tuple[SerialDevice, ...], can: tuple[CanInterface, ...], heard: dict[str, str], *, probed: bool) -> None:
-    rows = [[device.url, _who(device), _access(device), heard.get(device.url, "")] for device in serial]
+def _show_ports(serial: tuple[SerialDevice, ...], can: tuple[CanInterface, ...], received: dict[str, str], *, probed: bool) -> None:
+    rows = [[device.url, _who(device), _access(device), received.get(device.url, "")] for device in serial]
     rows += [[each.url, each.driver, "up" if each.up else f"down: ip link set {each.name} up", ""] for each in can]
     if rows:
-        print_table("ports", ["address for a profile", "device", "state", "heard" if probed else ""], rows)
+        print_table("ports", ["address for a profile", "device", "state", "received" if probed else ""], rows)
     else:
         print("no serial port and no CAN interface was found\n")
     rules = [rule for device in serial if not device.by_id and (rule := udev_rule(device, f"vehicled-{device.product_id}"))]
@@ -218,7 +219,7 @@ def _access(device: SerialDevice) -> str:
     return "ready"
 
 
-def _heard(answer: Answer) -> str:
+def _text_of(answer: Answer) -> str:
     if answer.trouble:
         return answer.trouble
     if not answer.bytes:

@@ -25,7 +25,9 @@ def course_set(arguments: Namespace) -> int:
     with Client(find(arguments.profile), PLAN_TIMEOUT_S) as client:
         place = client.ask(do="status")["status"]["datum"]
         if place is None:
-            raise ControlError("this daemon does not tell the origin of its map: it is older than this command")
+            raise ControlError(
+                "this daemon does not report the origin of its map, because it is older than this command: update it"
+            )
         datum = Datum(place["latitude_rad"], place["longitude_rad"], place["height_m"])
         course = load_course(arguments.course).repeated(arguments.laps).on_datum(datum)
         reply = client.ask(do="course", data=base64.b64encode(to_bytes(course)).decode(), origin=ORIGIN)

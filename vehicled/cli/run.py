@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 from vehicled.core.messages import ActuatorCommand, Message, Mode, OperatorCommand
 from vehicled.core.ports import NEVER_NS
-from vehicled.core.wire.usage import told
+from vehicled.core.wire.usage import usage_lines
 from vehicled.daemon.app import SetupError
 from vehicled.daemon.machine import Machine
 from vehicled.profile.schema import Profile
@@ -74,7 +74,7 @@ def serve(arguments: Namespace) -> int:
             on_end=lambda ending: notifier.stopping(ending.why),
         )
         done = drive(plan, None if sock is None else greet(plan, sock), observer, ports=ports, setup_fault=setup_fault(plan.loaded))
-    for line in told(done.machine.usage):
+    for line in usage_lines(done.machine.usage):
         print(f"vehicled: messages: {line}", file=sys.stderr)
     print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
     if done.observers_failed:

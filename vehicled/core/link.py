@@ -6,7 +6,7 @@ Frame: ``length u32 | kind u8 | port u8 | t_ns i64 | payload``, little-endian; `
 kind     from                   meaning
 =======  =====================  ======================================================================================
 HELLO    both, first            payload is :class:`Hello` as JSON; a version that differs ends the link
-DATA     both                   bytes of port number ``port``: received at ``t_ns``, or handed to the port at ``t_ns``
+DATA     both                   bytes of port number ``port``: received at ``t_ns``, or passed to the port at ``t_ns``
 GRANT    simulator              lockstep: every DATA up to ``t_ns`` has been sent, run up to ``t_ns``; wall: heartbeat;
                                 wall, shared clock: the world has reached ``t_ns``; payload is :func:`encode_lost`'s
 DONE     daemon                 lockstep: all is done up to the grant, wake me at ``t_ns``; wall: heartbeat; shared clock:

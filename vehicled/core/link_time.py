@@ -83,7 +83,7 @@ class PacedTime:
         if t_ns >= min(self._advanced_to_ns + LEAST_STEP_NS, named_ns):
             self._advanced_to_ns, self._advanced_ns = t_ns, now_ns
 
-    def progress(self, heard_ns: int, silence_ns: int) -> None:
-        """Check that time goes on while the simulator sends; it was heard last at ``heard_ns``."""
-        if heard_ns - self._advanced_ns > silence_ns:
-            raise LinkError(f"the simulator has granted no time for {(heard_ns - self._advanced_ns) * 1e-9:.2f} s")
+    def progress(self, received_ns: int, silence_ns: int) -> None:
+        """Check that time goes on while the simulator sends. ``received_ns``: time of its last message."""
+        if received_ns - self._advanced_ns > silence_ns:
+            raise LinkError(f"the simulator has granted no time for {(received_ns - self._advanced_ns) * 1e-9:.2f} s")

@@ -13,7 +13,7 @@ INJECTED, OVER = "failure_injected", "failure_over"
 """Event names of the start and the end of an injected failure."""
 
 
-TOLD_STALL_MS = 100.0
+REPORTED_STALL_MS = 100.0
 """Shortest stall that is reported, ms; shorter ones are only counted."""
 REPORT_PERIOD_S = 10.0
 """Shortest time between two reports of the stalls of one process, s."""
@@ -84,10 +84,10 @@ class StallReports:
 
     def add(self, stall: StallFields, now_s: float) -> str:
         """Add a stall; return the text to report now, empty if it waits."""
-        if stall.duration_ms < TOLD_STALL_MS:
+        if stall.duration_ms < REPORTED_STALL_MS:
             return ""
-        stalls, told_s = self._waiting.get(stall.process, (Stalls(), -inf))
+        stalls, reported_s = self._waiting.get(stall.process, (Stalls(), -inf))
         text = stalls.add(stall)
-        due = now_s - told_s >= REPORT_PERIOD_S
-        self._waiting[stall.process] = (Stalls(), now_s) if due else (stalls, told_s)
+        due = now_s - reported_s >= REPORT_PERIOD_S
+        self._waiting[stall.process] = (Stalls(), now_s) if due else (stalls, reported_s)
         return text if due else ""

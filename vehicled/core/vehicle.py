@@ -63,10 +63,15 @@ class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     gain_rad: Positive
     """Wheel angle per unit command."""
     offset_rad: Annotated[float, Meta(ge=-0.5, le=0.5)] = 0.0
+    """Wheel angle at command 0, rad, left positive."""
     max_wheel_rad: SteeringAngle
+    """Largest wheel angle, rad."""
     rate_radps: Positive
+    """Slew rate of the wheel angle, rad/s."""
     delay_s: Delay
+    """Time from the command to the first motion, s."""
     dead_zone: Annotated[float, Meta(ge=0.0, lt=0.9)] = 0.0
+    """Magnitude of the command below which the wheels do not move, of 1."""
 
     def wheel_angle_rad(self, command: float) -> float:
         """Return the steady wheel angle of a command -1..1."""
@@ -90,13 +95,21 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
 
     stall_torque_nm: Positive
+    """Motor torque at full throttle and standstill, N m."""
     no_load_speed_radps: Positive
+    """Motor speed at full throttle without load, rad/s."""
     friction_nm: NonNegative
+    """Dry friction, N m at the motor."""
     viscous_nms: NonNegative
+    """Viscous friction, N m per rad/s at the motor."""
     gear_ratio: Positive
+    """Ratio of the gear, as in the equation above."""
     wheel_radius_m: Positive
+    """Rolling radius of the driven wheels, m."""
     inertia_kgm2: Positive
+    """Inertia of vehicle and drive at the motor, kg m2."""
     delay_s: Delay
+    """Time from the command to the torque, s."""
     brake_deceleration_mps2: NonNegative = 0.0
     """Deceleration at full brake; 0 for a vehicle that can only coast."""
     reverse_share: Share = 0.0
@@ -156,12 +169,17 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Geometry and actuators of one vehicle. The reference point is the middle of the rear axle; see ``skid_steer``."""
 
     wheelbase_m: Positive
+    """Distance of the axles, m."""
     track_m: Positive
+    """Distance of the wheels of an axle, m."""
     length_m: Positive
+    """Length of the body, m."""
     width_m: Positive
+    """Width of the body, m."""
     front_overhang_m: NonNegative | None = None
     """Length of the body ahead of the front axle; None if the body is as long behind the rear axle as before the front axle."""
     mass_kg: Positive
+    """Mass, kg."""
     understeer_rad_per_mps2: Annotated[float, Meta(ge=0.0, le=0.05)] = 0.0
     """Understeer gradient: extra wheel angle per lateral acceleration; 0 without tyre slip."""
     rear_slip_rad_per_mps2: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
@@ -172,7 +190,9 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """True if the sides are driven apart and no wheel turns. The reference point is then the middle of the wheels, which does not
     slip sideways; the rear axle slips by half the axle distance times the yaw rate."""
     steering: Steering
+    """Steering actuator."""
     drive: Drive
+    """Drive: motor, gear and losses."""
 
     @property
     def centre_m(self) -> float:
@@ -235,13 +255,17 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of a vehicle for every mode: speeds, accelerations, distances, and how long each input may be silent."""
 
     max_speed_mps: Positive
+    """Largest speed, m/s."""
     max_lateral_acceleration_mps2: Positive
+    """Largest lateral acceleration, m/s2; it limits the speed in turns."""
     corridor_m: Positive
     """Half width of the corridor along the course; leaving it stops the vehicle."""
     capped_speed_mps: Positive = 0.5
     """Speed limit of reaction S1."""
     gnss_silence_s: Positive = 0.5
+    """Longest silence of the GNSS receiver, s."""
     imu_silence_s: Positive = 0.05
+    """Longest silence of the IMU, s."""
     estimate_silence_s: Positive = 0.025
     """Age of the state estimate beyond which the vehicle brakes."""
     control_silence_s: Positive = 0.05
@@ -253,11 +277,11 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     teleop_silence_s: Positive = 0.2
     """Age of a teleop reading beyond which the deadman counts as released."""
     ground_silence_s: Positive = 2.0
-    """Longest silence of a ground station that has been heard once."""
+    """Longest silence of a ground station after its first heartbeat."""
     stop_without_ground: bool = True
     """True: stop when the ground station is lost. False: continue."""
     ground_expected: bool = False
-    """True: arming needs a ground station. False: it is monitored once it has been heard."""
+    """True: arming needs a ground station. False: it is monitored from its first heartbeat on."""
     arming_missed_share: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.05
     """Largest fraction of deadlines missed by a task in the ten seconds before arming; 1 disables the check."""
     obstacle_silence_s: Positive = 0.3
@@ -271,17 +295,21 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     gnss_refusals: Annotated[int, Meta(ge=1, le=100)] = 5
     """Consecutive fixes that the estimator's gate may reject."""
     speed_mismatch_s: Positive = 0.5
+    """Time for which wheel speed and estimate may disagree, s."""
     not_moving_s: Positive = 2.0
+    """Time for which a vehicle with a command to drive may stand, s."""
     no_progress_s: Positive = 10.0
     """Time without progress after which a drive that is asked to go on is stopped, however slow it may be."""
     roll_back_m: Positive = 0.3
     """Distance that the vehicle may roll back while it is asked to go on."""
     uncommanded_s: Positive = 0.3
+    """Time of motion without a command that brakes the vehicle, s."""
     overspeed_mps: Positive = 0.5
     """Margin above ``max_speed_mps`` that counts as overspeed."""
     motor_hot_k: Positive = 353.0
     """Temperature of motor or controller that caps the speed; 15 K more stop the drive."""
     battery_resistance_ohm: NonNegative = 0.02
+    """Internal resistance, ohm; the voltage drop of the load is added back."""
     battery_low_v: NonNegative = 0.0
     """Open-circuit voltage below which the speed is capped; 0 if the controller reports none."""
     battery_empty_v: NonNegative = 0.0
@@ -299,6 +327,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     max_jerk_mps3: Positive = 50.0
     """Largest rate at which drive acceleration may grow."""
     max_lateral_jerk_mps3: Positive = 30.0
+    """Largest rate of the lateral acceleration, m/s3; it limits the steering rate at speed."""
     max_steering_rate_radps: Positive = 7.0
     """Largest rate of the commanded wheel angle; far above the actuator's own, so that it only catches faulty controllers."""
 
@@ -330,5 +359,6 @@ class ControlFrameParams(Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     immediate_m: NonNegative = 0.004
     """Position difference that passes at once, because no controller reacts to it."""
     immediate_rad: NonNegative = 0.003
+    """Jump of the yaw that the controller's pose follows at once, rad."""
     max_time_s: Annotated[float, Meta(ge=0.1, le=30.0)] = 2.0
     """Longest time to follow a jump; large jumps exceed the rates above."""

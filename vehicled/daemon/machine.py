@@ -63,7 +63,7 @@ from vehicled.safety.supervisor import Supervisor
 
 
 class Outgoing(Struct, frozen=True, gc=False):
-    """Action for a port, handed over at ``t_ns``."""
+    """Action for a port, taken at ``t_ns``."""
 
     t_ns: int
     port: str
@@ -238,7 +238,7 @@ class Machine:
         Return why a change of course, parameter or speed limit is refused; empty otherwise. ``prepared``: what another thread has
         made of the change.
         """
-        # Devices produce the same types: without this record a replay could not tell which messages came from outside.
+        # Devices produce the same types: without this record a replay would not know which messages came from outside.
         self._sink.record(MachineCall(now_ns, Verb.MESSAGE), now_ns)
         self._sink.record(message, now_ns)
         if isinstance(message, OperatorCommand):

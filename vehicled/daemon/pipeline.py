@@ -178,10 +178,10 @@ class Pipeline:
                     self.not_finite += 1
                     continue
                 t_rx_ns: int = message.t_rx_ns  # type: ignore[attr-defined]
-                monitors.sources.heard(kind, t_rx_ns if t_rx_ns < now_ns else now_ns)
+                monitors.sources.received(kind, t_rx_ns if t_rx_ns < now_ns else now_ns)
                 self._accepted.put(message)
             elif kind in RANGES:
-                monitors.sources.heard(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
+                monitors.sources.received(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
                 if kind is LaserScan:
                     self._scan = message  # type: ignore[assignment]
             elif kind is OperatorCommand:
@@ -238,7 +238,7 @@ class Pipeline:
         return replace(command, throttle=0.0, brake=1.0, target_speed_mps=0.0)
 
     def late(self) -> None:
-        """Tell the controller that its task missed the deadline, so that it may use a cheaper law next time."""
+        """Report a missed deadline to the controller, so that it may use a cheaper law next time."""
         self._controller.on_deadline_miss()
 
     def actuate(self, now_ns: int, actuator_lost: str) -> ActuatorCommand:
@@ -297,15 +297,15 @@ class Pipeline:
 
     def _demand(self, s: RuleInputs) -> ControlCommand | None:
         """Return the command of the source that drives in this mode."""
-        mode, hand, now_ns = self.supervisor.mode, self.monitors.hand.command, s.now_ns
+        mode, manual, now_ns = self.supervisor.mode, self.monitors.teleop.command, s.now_ns
         if mode is Mode.ALIGN:
             newest_ns = 0 if s.estimate is None else s.estimate.newest_input_ns
             turned_rad = self.monitors.alignment.turned_rad
             return self._alignment.step(AlignmentInputs(s.speed_mps, turned_rad, self._cap_mps, newest_ns), now_ns)
         if mode is Mode.STOPPING and self._driving_mode is Mode.ALIGN:
             return self._alignment.stop(0 if s.estimate is None else s.estimate.newest_input_ns, now_ns)
-        if mode is Mode.TELEOP and hand is not None:
-            return teleop_command(hand, self._known, now_ns)
+        if mode is Mode.TELEOP and manual is not None:
+            return teleop_command(manual, self._known, now_ns)
         setpoint = self.monitors.setpoints.newest
         if mode is Mode.OFFBOARD and setpoint is not None:
             return self._setpoints.step(setpoint, s.estimate, self._cap_mps, now_ns)

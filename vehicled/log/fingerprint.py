@@ -1,8 +1,7 @@
-"""Numeric fingerprint: tells if two machines compute bit-identical results.
+"""Numeric fingerprint: shows if two machines compute bit-identical results.
 
 The digest of a run is reproducible only with bit-identical arithmetic, but numpy picks kernels by processor, BLAS by build and
-libm by
-C library. So the results of fixed operations are hashed; digests are compared only if the hashes match.
+libm by C library. So the results of fixed operations are hashed; digests are compared only if the hashes match.
 """
 
 import hashlib

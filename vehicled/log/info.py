@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
-from vehicled.core.wire.usage import decode_rows, told
+from vehicled.core.wire.usage import decode_rows, usage_lines
 from vehicled.log.mcapfile import message_heads
 from vehicled.log.quota import is_being_written
 from vehicled.log.reader import LogReader
@@ -92,7 +92,7 @@ class LogInfo(Struct, frozen=True, kw_only=True):
         else:
             lines.append("an MCAP start and nothing that can be read behind it: no header, no topic, no message")
         lines += [f"{key}: {value}" for key, value in self.end.items() if key not in ("reason", MESSAGES_KEY) and value]
-        lines += [f"messages: {line}" for line in told(decode_rows(self.end.get(MESSAGES_KEY, "")))]
+        lines += [f"messages: {line}" for line in usage_lines(decode_rows(self.end.get(MESSAGES_KEY, "")))]
         if self.damaged_chunks:
             lines.append(f"{self.damaged_chunks} of {self.chunks} chunks damaged, {self.unreadable_chunks} of them unreadable")
         elif not self.checked:

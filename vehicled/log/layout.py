@@ -88,7 +88,7 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
     if os.path.isdir(path):
         raise LogError(f"{path}: is a folder, not a log; give one of its .mcap files")
     try:
-        stream = open(path, "rb")  # noqa: SIM115 - handed to the caller
+        stream = open(path, "rb")  # noqa: SIM115 - the caller closes it
     except OSError as error:
         raise LogError(why(error)) from error
     magic = stream.read(len(MAGIC))

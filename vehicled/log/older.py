@@ -1,4 +1,4 @@
-"""Converts records of older logs to the types of today: a change of mode was a fault whose text alone told the modes.
+"""Converts records of older logs to the types of today: a change of mode was a fault that named the modes only in its text.
 
 No other module reads a sentence of a log.
 """

@@ -62,7 +62,7 @@ class WriterProcess:
         self._from_child = process.stdout.fileno()
         self._blocking = blocking
         self._listen_due_ns = 0
-        self._heard = b""
+        self._received = b""
         self._reports: list[WriterReport] = []
         self._noise: list[str] = []
         self._failure = ""
@@ -308,8 +308,8 @@ class WriterProcess:
                 return False
             except OSError:
                 return True
-            self._heard += data
-            *lines, self._heard = self._heard.split(b"\n")
+            self._received += data
+            *lines, self._received = self._received.split(b"\n")
             for line in lines:
                 try:
                     self._reports.append(msgspec.json.decode(line, type=WriterReport))

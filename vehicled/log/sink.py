@@ -60,7 +60,7 @@ class _Buffer:
         """Bytes already given to the second reader."""
         self.records = 0
         self.complete_to_ns = 0
-        """Time up to which all records have been handed over, ns."""
+        """Time up to which all records have been passed on, ns."""
 
 
 class LogSink:

@@ -89,7 +89,7 @@ _BRACKETS = re.compile(r"^(.*?)\s*[\[({<]\s*([^\])}>]*?)\s*[\])}>]$")
 DRIVEN = ("x", "y", "lat", "lon", "speed", "gear")
 """Quantities that a course is made of."""
 TIMES = ("time", "date", "week", "subsecond")
-"""Quantities that tell when a row was recorded."""
+"""Quantities that give the time of a row."""
 _OTHERS = ("heading", "curvature", *TIMES, "quality", "wkt")
 _LENGTHS = {"m": 1.0, "mm": 1e-3, "cm": 1e-2, "km": 1e3, "ft": 0.3048, "inch": 0.0254}
 _ANGLES = {"deg": 1.0, "rad": degrees(1.0), "1e-7 deg": 1e-7}

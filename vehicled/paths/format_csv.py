@@ -52,7 +52,7 @@ _REASONS = {
     "station": "arc length, computed from the line",
     "acceleration": "acceleration; the controller plans its own",
     "height": "height",
-    **dict.fromkeys(TIMES, "time, which tells a recording from waypoints"),
+    **dict.fromkeys(TIMES, "time, which distinguishes a recording from waypoints"),
 }
 _FORMULA_SEPARATOR = re.compile(r"sep=(.)\s*$", re.IGNORECASE)
 """First line of tables of a spreadsheet."""

@@ -1,7 +1,7 @@
 """GeoJSON courses (RFC 7946): one line, the outline of an area, or single points in their order. Positions are longitude, latitude.
 
 A feature's properties may carry ``name``, ``speed_mps`` (a number, or one per position; negative from each position that is left
-backward), ``closed`` (true or false) and ``coordTimes`` (a time per position, which tells gaps).
+backward), ``closed`` (true or false) and ``coordTimes`` (a time per position, which shows gaps).
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """GPX courses: one track of one segment, one route, or single waypoints in their order.
 
-Recorded speeds are ignored: a recording is not a target. Times tell gaps, and dense points with times are smoothed.
+Recorded speeds are ignored: a recording is not a target. Times show gaps, and dense points with times are smoothed.
 """
 
 from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, ReadOptions, check_count
@@ -99,7 +99,7 @@ def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
     used = [(what, "latitude, longitude, deg")]
     if line.times():
         others.pop("time", None)
-        used.append(("<time>", "tells gaps"))
+        used.append(("<time>", "shows gaps"))
     # A file of other people's extensions has any number of names.
     ignored = tuple((f"<{name[:30]}>", f"{count} of them") for name, count in list(others.items())[:12])
     remarks.insert(0, f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along; recorded ones are no targets")

@@ -1,7 +1,7 @@
 """KML courses, and KMZ, which is KML in a ZIP file: one line, one recorded track, one outline, or single places in their order.
 
 Positions are longitude, latitude and height in degrees and metres; heights are ignored, and so are speeds. The outline of an area
-is a closed course. Times of a ``gx:Track`` tell gaps.
+is a closed course. Times of a ``gx:Track`` show gaps.
 """
 
 import re
@@ -115,7 +115,7 @@ def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
         cure = "it only links to others: save the place itself, not the link" if reader.links else "draw the course as one path"
         raise CourseError(f"{file_name}: no line in it; {cure}")
     line, remarks = only_line(file_name, lines, options)
-    used = [(f"the {line.kind}", "longitude, latitude, deg"), *([("<when>", "tells gaps")] if line.times() else [])]
+    used = [(f"the {line.kind}", "longitude, latitude, deg"), *([("<when>", "shows gaps")] if line.times() else [])]
     remarks.insert(0, f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along")
     return line.course(file_name, ORDER, ReadSummary("KML", tuple(used), (*ignored, ("heights", "")), tuple(remarks)))
 

@@ -1,7 +1,7 @@
 """Courses as well-known text (WKT, OGC 06-103r4): LINESTRING, MULTILINESTRING, POLYGON as an outline, or a POINT a line.
 
-Without an SRID in front (``SRID=4326;LINESTRING(...)``) the length of the line tells degrees, longitude first, from metres: only
-one of them makes a course.
+Without an SRID in front (``SRID=4326;LINESTRING(...)``) the length of the line decides between degrees, longitude first, and
+metres: only one of them makes a course.
 """
 
 import re

@@ -28,7 +28,7 @@ class MapLine:
     places: list[str] = field(default_factory=list)
     """Place of each point."""
     stamps: list[str] = field(default_factory=list)
-    """Time of each point as written, empty for none; another number of times than points tells nothing."""
+    """Time of each point as written, empty for none; times are ignored unless there is one per point."""
     closed: bool | None = None
     """True for the outline of an area."""
 

@@ -30,7 +30,7 @@ _CONVENTIONS: tuple[tuple[str, Callable[[Array], Array]], ...] = (
 
 
 def heading_as_yaw(points: Array, heading: Array, backward: npt.NDArray[np.bool_], unit: str) -> tuple[Array | None, list[str]]:
-    """Return the headings as yaw (rad, counter-clockwise from east), and what to tell the user of them.
+    """Return the headings as yaw (rad, counter-clockwise from east), and remarks on them for the user.
 
     points (n, 2): m; heading (n,): in ``unit``, "rad", "deg" or "" where the file does not say; backward (n,): legs that are driven
     backward. The zero and the sense of rotation are those that fit the line. None where no convention does; headings that fit one
@@ -70,7 +70,7 @@ def _heading_remarks(convention: str, used: str, named: str) -> list[str]:
 
 
 def curvature_remarks(points: Array, curvature: Array) -> list[str]:
-    """Return what to tell the user of the curvatures (n,) of a file, per m, positive left; nothing where they fit the line.
+    """Return remarks for the user on the curvatures (n,) of a file, per m, positive left; nothing where they fit the line.
 
     Turns over windows of the line are compared, not single values: a second derivative of waypoints is mostly rounding.
     """

@@ -163,7 +163,7 @@ def curvatures(yaw: Array, s: Array, closed: bool) -> Array:
     curvature = np.gradient(yaw, s) if len(yaw) > 2 else np.diff(yaw, append=yaw[-1]) / s[-1]
     if closed and abs(yaw[-1] - yaw[-2]) < CORNER_TURN_RAD / 2:
         # The join belongs to both ends: the last step of the lap precedes the first. A corner there belongs to the end alone,
-        # or a vehicle waiting at the start would be told to turn.
+        # or a vehicle waiting at the start would get a command to turn.
         turn = (yaw[1] - yaw[0]) + (yaw[-1] - yaw[-2])
         curvature[0] = curvature[-1] = turn / (s[-1] - s[-2] + s[1])
     return np.asarray(curvature)

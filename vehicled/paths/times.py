@@ -1,7 +1,7 @@
 """Times of recorded rows in the forms and units that loggers write, as seconds.
 
-A unit is taken from the name of a column if that states one. Otherwise the values tell: as text by their form, as numbers by the
-speed that the vehicle would have driven. What stays in doubt is asked for: a wrong unit makes a course of wrong speeds.
+A unit is taken from the name of a column if that states one. Otherwise it follows from the values: of texts by their form, of
+numbers by the speed that the vehicle would have driven. The user is asked about the rest: a wrong unit makes wrong speeds.
 """
 
 import re

@@ -231,7 +231,7 @@ class PathTracker:
     ) -> PathPoint:
         """Follow the vehicle to this pose; when it stands at a cusp, on to the next leg.
 
-        ``speed_mps`` tells whether it stands; without it, reaching a cusp is enough. ``turns_back`` says instead whether the next
+        ``speed_mps`` shows whether it stands; without it, reaching a cusp is enough. ``turns_back`` says instead whether the next
         leg may begin. A pose that is not finite leaves the progress and gives NaN errors; never raises.
         """
         if turns_back is None:

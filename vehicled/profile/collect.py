@@ -83,7 +83,7 @@ def type_of(struct: type) -> mi.StructType | mi.DataclassType:
 
 
 class Collector:
-    """One walk over one file. ``place`` tells where a key path was written, ``rules`` are applied per struct type."""
+    """One walk over one file. ``place`` returns where a key path was written, ``rules`` are applied per struct type."""
 
     def __init__(self, place: Callable[[KeyPath], str], rules: Mapping[type, Rule]) -> None:
         self.problems: list[Problem] = []

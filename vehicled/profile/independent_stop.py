@@ -19,6 +19,7 @@ class IndependentStop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Independent stop of the vehicle, as declared by its owner: the daemon can neither see nor test it."""
 
     kind: Literal["none", "relay", "radio_kill_switch"] = "none"
+    """Kind of the stop."""
     cuts: Annotated[str, Meta(max_length=100)] = ""
     """Part that it cuts, e.g. "supply of the motor controller"."""
     reaction_s: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.0
@@ -37,7 +38,9 @@ class IndependentStop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         if not self.cuts.strip():
             raise ValueError(f'cuts is missing: say what the {KINDS[self.kind]} cuts, such as "supply of the motor controller"')
         if self.reaction_s <= 0.0:
-            raise ValueError(f"reaction_s is missing: measure the time from the hand to the cut of the {KINDS[self.kind]}")
+            raise ValueError(
+                f"reaction_s is missing: measure the time from pressing the button to the cut of the {KINDS[self.kind]}"
+            )
         if self.kind == "radio_kill_switch" and self.range_m <= 0.0:
             raise ValueError("range_m is missing: say how far away the radio kill switch was seen to work")
 

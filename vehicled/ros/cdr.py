@@ -8,7 +8,7 @@ Packers and unpackers are generated per type: the fields between two values of v
 :class:`struct.Struct`, eight of them where the position before it varies, one for each alignment.
 
 Fields are only ever appended to a message. Bytes of a newer writer are longer and what follows is ignored; for bytes of an
-older writer, :func:`known_fields` tells from the definition stored beside them how many fields they have.
+older writer, :func:`known_fields` finds in the definition stored beside them how many fields they have.
 """
 
 from collections.abc import Callable

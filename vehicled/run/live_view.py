@@ -68,7 +68,7 @@ def open_view(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, cont
             ],
         ),
     )
-    _tell(host, process.port, token, teleop=view.teleop)
+    _announce(host, process.port, token, teleop=view.teleop)
     return process
 
 
@@ -99,7 +99,7 @@ def _token(view: ViewTable, *, needed: bool) -> str:
     return token
 
 
-def _tell(host: str, port: int, token: str, *, teleop: bool) -> None:
+def _announce(host: str, port: int, token: str, *, teleop: bool) -> None:
     """Print the address of the page. The token follows a #, because browsers never send that part."""
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host)
     places = [url_of(host if here is None else here, port)]

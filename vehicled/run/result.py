@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from vehicled.core.executive import Executive
 from vehicled.core.messages import Identification, Message
-from vehicled.core.wire.usage import UsageRow, told
+from vehicled.core.wire.usage import UsageRow, usage_lines
 from vehicled.run.judge import ErrorStatistics, Judge
 from vehicled.run.manoeuvre import ProgrammeMotion, Section
 from vehicled.run.terminal import print_table
@@ -151,7 +151,7 @@ class Result(Struct, frozen=True, kw_only=True):
             *([["identified", _identified(self.identified)]] if self.identified is not None else []),
             ["deadlines", _health(self.tasks)],
             *([["really late", "; ".join(self.late_tasks)]] if self.late_tasks else []),
-            *(["messages" if k == 0 else "", line] for k, line in enumerate(told(self.messages))),
+            *(["messages" if k == 0 else "", line] for k, line in enumerate(usage_lines(self.messages))),
             ["speed of the run", f"{self.real_time_factor:.1f} x real time ({self.run_s:.1f} s in {self.wall_s:.1f} s)"],
             *([["stalls", str(self.stalls)]] if self.stalls is not None else []),
             *([["failed beside it", self.observers_failed]] if self.observers_failed else []),

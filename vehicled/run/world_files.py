@@ -107,6 +107,6 @@ def _with_companions(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def conditions(failures: tuple[str, ...], start: str, duration_s: float | None) -> dict[str, str]:
-    """Return the conditions of a simulated drive that no other part of a log tells."""
+    """Return the conditions of a simulated drive that no other part of a log holds."""
     found = {"failures": msgspec.json.encode(failures).decode() if failures else "", "start": start}
     return {key: value for key, value in found.items() if value} | ({} if duration_s is None else {"duration_s": repr(duration_s)})

@@ -115,8 +115,8 @@ class PacedClock(RunClock):
         self.own_lost_ns = 0
         """Time that was taken from the daemon."""
         self._simulator_lost_ns = 0
-        self._heard_ns: int | None = None
-        """Last time at which the simulator was heard of, on the monotonic clock; None before the first."""
+        self._received_ns: int | None = None
+        """Time of the simulator's last message, on the monotonic clock; None before the first."""
         self._heartbeat_ns = NEVER_NS
         """Last heartbeat, on the monotonic clock."""
         self._counted_ns = 0
@@ -150,8 +150,8 @@ class PacedClock(RunClock):
             self._leave_out(monotonic_ns)
         now_ns = monotonic_ns - self.lost_ns
         if self._is_silent(monotonic_ns):
-            assert self._heard_ns is not None
-            now_ns, self._stands = self._heard_ns + PACE_LEAD_NS - self.lost_ns, True
+            assert self._received_ns is not None
+            now_ns, self._stands = self._received_ns + PACE_LEAD_NS - self.lost_ns, True
         elif self._stands:
             self._stands = False
             if now_ns > self._latest_ns:
@@ -174,7 +174,7 @@ class PacedClock(RunClock):
         return t_ns + (self._changes[0][1] if self._changes else self.lost_ns)
 
     def alarm_ns(self, t_ns: int) -> int:
-        """Like :class:`RunClock`, but at most a few milliseconds ahead, so that the simulator hears from the daemon that often."""
+        """Like :class:`RunClock`, but at most a few milliseconds ahead, so that the daemon sends to the simulator that often."""
         monotonic_ns = self._monotonic_ns()
         look_ns = monotonic_ns + _LOOK_NS
         return look_ns if self._is_silent(monotonic_ns) else min(t_ns + self.lost_ns, look_ns)
@@ -189,7 +189,7 @@ class PacedClock(RunClock):
         """Follow a GRANT of the simulator. Return the stalls that are over."""
         monotonic_ns, before_ns = self._monotonic_ns(), self.lost_ns
         stood = self._stands or self._is_silent(monotonic_ns)
-        self._heard_ns = monotonic_ns
+        self._received_ns = monotonic_ns
         grown_ns = max(0, lost_ns - self._simulator_lost_ns)
         if grown_ns:
             self._simulator_lost_ns += grown_ns
@@ -213,10 +213,10 @@ class PacedClock(RunClock):
 
         A clock that stands goes on only when that is read, because it says how much time was lost.
         """
-        if self._heard_ns is None or monotonic_ns - self._heard_ns <= PACE_LEAD_NS:
+        if self._received_ns is None or monotonic_ns - self._received_ns <= PACE_LEAD_NS:
             return False
         if not self._stands and self.unread():
-            self._heard_ns = monotonic_ns
+            self._received_ns = monotonic_ns
             return False
         return True
 

@@ -50,7 +50,7 @@ class EventLog:
         self._out = raw(stream or sys.stderr)
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
-        self._block_told = False
+        self._block_reported = False
         self._stalls = StallReports()
         self._made: Any = self._make() if ready else None
 
@@ -82,11 +82,11 @@ class EventLog:
             self._say(True, f"{failed['observer']} failed: {failed['error']}; the drive goes on without it")
         elif text := warning_of(event):
             self._say(True, text)
-        elif event.name == "loop_blocked" and not self._block_told:
+        elif event.name == "loop_blocked" and not self._block_reported:
             # Once: the log has them all.
             block = msgspec.json.decode(event.fields)
             if plugin := block.get("plugin"):
-                self._block_told = True
+                self._block_reported = True
                 self._say(True, f"{plugin} held the loop: it was still running after {block['after_ms']:.0f} ms")
 
     def record(self, message: Message, log_time_ns: int) -> None:

@@ -30,7 +30,7 @@ class LockstepLink(Protocol):
         """Return frames up to a grant, at least one. Raises :class:`LinkError` if the simulator is gone."""
 
     def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:
-        """Hand over the frames of a grant, and the next wake-up time unless the run ends. Raises :class:`LinkError`."""
+        """Send frames, and the next wake-up time unless the run ends. Raises :class:`LinkError`."""
 
     def close(self, reason: str) -> None:
         """End the link; never raises."""

@@ -45,14 +45,14 @@ class WireTransport:
     ) -> None:
         """Take the ``ports`` by device, which use the monotonic clock. ``link`` carries the others; its loss ends the run.
 
-        ``sink`` is told of ports that send more than their line carries.
+        ``sink`` gets an event for each port that sends more than its line carries.
         """
         self._clock = clock or RunClock()
         self._ports = dict(ports)
         self._link = link
         self._sink = sink
         self._throttled = dict.fromkeys(ports, 0)
-        self._told_ns = 0
+        self._reported_ns = 0
 
     async def serve(self, host: Host) -> None:
         """Open, read and reopen until cancelled. Raises like the link."""
@@ -90,12 +90,12 @@ class WireTransport:
                 port.pause(action.least_s, action.most_s)
         if self._link is not None:
             self._link.transmit(for_link, now_ns)
-        if now_ns >= self._told_ns + FLOOD_EVENT_NS:
-            self._tell_floods(now_ns)
+        if now_ns >= self._reported_ns + FLOOD_EVENT_NS:
+            self._report_floods(now_ns)
 
-    def _tell_floods(self, now_ns: int) -> None:
+    def _report_floods(self, now_ns: int) -> None:
         """Record which ports had to wait since the last time."""
-        self._told_ns = now_ns
+        self._reported_ns = now_ns
         for name, port in self._ports.items():
             pauses, self._throttled[name] = port.counts.throttled - self._throttled[name], port.counts.throttled
             if pauses and self._sink is not None:

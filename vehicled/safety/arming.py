@@ -35,9 +35,9 @@ def _inputs(s: RuleInputs) -> str:
     silent = list(dict.fromkeys(s.monitors.sources.silent(s.now_ns)))
     if silent:
         unread = s.monitors.sources.unread
-        heard = {name: text for name in silent if name in unread and (text := unread[name].described())}
-        parts = [f"{name}: {text}" for name, text in heard.items()]
-        mute = [name for name in silent if name not in heard]
+        described = {name: text for name in silent if name in unread and (text := unread[name].described())}
+        parts = [f"{name}: {text}" for name, text in described.items()]
+        mute = [name for name in silent if name not in described]
         if mute:
             parts.insert(0, f"{', '.join(mute)} {'is' if len(mute) == 1 else 'are'} silent: check cable, power and port")
         return "; ".join(parts)
@@ -164,7 +164,7 @@ def _telemetry(s: RuleInputs) -> str:
     age_ns = s.monitors.sources.age_ns(MotorStatus, s.now_ns)
     if age_ns <= s.limits.telemetry_silence_s * 1e9:
         return ""
-    since = "has told nothing of itself yet" if age_ns >= NEVER_NS else f"has told nothing of itself for {age_ns * 1e-9:.1f} s"
+    since = "has sent no telemetry yet" if age_ns >= NEVER_NS else f"has sent no telemetry for {age_ns * 1e-9:.1f} s"
     return f"the motor controller {since}: check its power and line, or write telemetry = false where it has none"
 
 
@@ -182,7 +182,7 @@ def _motor(s: RuleInputs) -> str:
 def _ground(s: RuleInputs) -> str:
     limits, age_ns = s.limits, s.monitors.ground.age_ns(s.now_ns)
     if age_ns >= NEVER_NS:
-        expected = "no ground station has been heard: start it, or write ground_expected = false"
+        expected = "no ground station has sent a heartbeat: start it, or write ground_expected = false"
         return expected if limits.ground_expected else ""
     if age_ns <= limits.ground_silence_s * 1e9 or not (limits.ground_expected or limits.stop_without_ground):
         return ""
@@ -198,7 +198,7 @@ def _deadlines(s: RuleInputs) -> str:
 
 
 def _devices(s: RuleInputs) -> str:
-    stopping = [fault for fault in s.monitors.told.values() if fault.reaction >= Reaction.CONTROLLED_STOP]
+    stopping = [fault for fault in s.monitors.device_faults.values() if fault.reaction >= Reaction.CONTROLLED_STOP]
     return "; ".join(f"{fault.origin}: {fault.reason}" for fault in stopping)
 
 
@@ -267,27 +267,29 @@ CHECKS: tuple[ArmingCheck, ...] = (
         "inputs", _inputs, "every input that the profile promises is alive, within its age, and at 80 % of its rate or more"
     ),
     ArmingCheck("estimator", _estimator, "the estimator runs, and its state is finite"),
-    ArmingCheck("heading", _heading, "the heading is known to `alignment.arming_sigma_rad`; not asked of a hand"),
+    ArmingCheck("heading", _heading, "the heading is known to `alignment.arming_sigma_rad`; not for teleop"),
     ArmingCheck("certainty", _certainty, "the position is known to a third of the corridor"),
-    ArmingCheck("controller", _controller, "the controller gives commands; not asked of a hand"),
-    ArmingCheck("place", off_course, "the vehicle stands where a drive can begin: see below; not asked of a hand"),
-    ArmingCheck("fence", _fence, "the body is inside the fence and outside its keep-out zones; not asked of a hand"),
+    ArmingCheck("controller", _controller, "the controller gives commands; not for teleop"),
+    ArmingCheck("place", off_course, "the vehicle stands where a drive can begin: see below; not for teleop"),
+    ArmingCheck("fence", _fence, "the body is inside the fence and outside its keep-out zones; not for teleop"),
     ArmingCheck("standstill", _still, "it is seen to stand, by the estimate and every fresh speed of wheels and GNSS: see below"),
     ArmingCheck("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
     ArmingCheck("imu", _imu, "the IMU is still at rest, and feels gravity alone, along the vertical of its mounting"),
     ArmingCheck("actuator", _actuator, "the actuator can be reached and has proven its time-out"),
-    ArmingCheck("telemetry", _telemetry, "an actuator that has telemetry tells it"),
+    ArmingCheck("telemetry", _telemetry, "an actuator that has telemetry sends it"),
     ArmingCheck("motor", _motor, "motor and motor controller are cool enough to drive without a cap; the battery is not empty"),
-    ArmingCheck("devices", _devices, "no device tells of a fault that stops"),
+    ArmingCheck("devices", _devices, "no device reports a fault that stops"),
     ArmingCheck(
-        "ground", _ground, "the ground station is heard, where `limits.ground_expected` asks for one or one has been heard"
+        "ground",
+        _ground,
+        "heartbeats of the ground station arrive, if `limits.ground_expected` asks for one or one has been received",
     ),
     ArmingCheck(
         "deadlines",
         _deadlines,
         "no task has missed more than `limits.arming_missed_share` of its deadlines in the last ten seconds",
     ),
-    ArmingCheck("lane", blocked, "nothing stands in the lane; not asked of a hand"),
+    ArmingCheck("lane", blocked, "nothing stands in the lane; not for teleop"),
     ArmingCheck("host", _host, "disk, memory and temperature of the computer; the log is written"),
     ArmingCheck("clock", _clock, "the wall clock has been set, and was not moved within the last five seconds"),
 )

@@ -49,7 +49,7 @@ def standings(supervisor: Supervisor) -> list[RuleState]:
         shown = round(max(value, 0.0) if rule.unit == "s" else value, 4) if value is not None and isfinite(value) else None
         words = ("clear" if rule.sense.falls else "none") if value == inf else ""
         found.append(RuleState(rule.code, state, shown, limit, said, _grade(rule.reaction), words))
-    active = s.monitors.told.values()
+    active = s.monitors.device_faults.values()
     return found + [RuleState(f.code, "force", None, None, f"{f.origin}: {f.reason}", _grade(f.reaction)) for f in active]
 
 

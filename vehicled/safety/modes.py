@@ -86,6 +86,10 @@ def refusal(action: OperatorAction, mode: Mode, why: str, *, arms: bool, lasts: 
     if mode is Mode.OFFBOARD and action is OperatorAction.DRIVE:
         return "the setpoints of a program drive: stop first, then arm"
     if mode is Mode.TELEOP:
-        return "a hand drives: stop it first, then arm" if action in (OperatorAction.DRIVE, OperatorAction.OFFBOARD) else ""
+        return (
+            "the vehicle is driven by hand: stop it first, then arm"
+            if action in (OperatorAction.DRIVE, OperatorAction.OFFBOARD)
+            else ""
+        )
     armed = mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN, Mode.OFFBOARD) or arms
     return "" if armed else f"the vehicle is not armed ({mode.name}: {why}): arm it first"

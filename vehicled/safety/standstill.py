@@ -44,7 +44,7 @@ class StandstillDetector:
         force."""
         estimate, motion = s.estimate, s.monitors.motion
         self.assumed_s = 0.0
-        s.monitors.speed.gnss_unheard = self._unheard(s, gnss_stuck=gnss_stuck, gnss_refused=gnss_refused)
+        s.monitors.speed.gnss_ignored = self._ignored(s, gnss_stuck=gnss_stuck, gnss_refused=gnss_refused)
         stopped = motion.ceiling_mps <= 0.0 and not brake_fails and not _unreachable(s)
         self._stopped_since_ns = None if not stopped else self._stopped_since_ns or s.now_ns
         if estimate is None or not _fresh(s) or (isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS):
@@ -67,7 +67,7 @@ class StandstillDetector:
         self.assumed_s = (s.now_ns - began_ns) * 1e-9
         return True
 
-    def _unheard(self, s: RuleInputs, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
+    def _ignored(self, s: RuleInputs, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
         """Return True during a stop in which the receiver is known to be wrong: its place repeats, or for a while it is doubted."""
         if s.mode not in (Mode.STOPPING, Mode.FAULT):
             return False
@@ -113,5 +113,5 @@ def _unreachable(s: RuleInputs) -> str:
         return f"the actuator cannot be reached ({s.actuator_lost})"
     silence_ns = s.limits.telemetry_silence_s * 1e9
     if s.monitors.telemetry and s.monitors.sources.age_ns(MotorStatus, s.now_ns) > silence_ns:
-        return "the actuator tells nothing of itself"
+        return "the actuator sends no telemetry"
     return ""

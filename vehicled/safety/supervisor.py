@@ -197,7 +197,7 @@ class Supervisor:
             self.reaction = reaction
             if self.mode is Mode.ALIGN and self._seen is Mode.ALIGN:
                 self._follow_alignment(s)
-            # A drive that begins in this step has not restarted its course yet. The word of the controller ends a drive, but the
+            # A drive that begins in this step has not restarted its course yet. The report of the controller ends a drive, but the
             # course is finished only where it ends: see course_cut_short.
             at_end = s.controller_finished and s.monitors.place.ended
             if self.mode is Mode.AUTO and self._seen is Mode.AUTO and at_end:
@@ -279,18 +279,18 @@ class Supervisor:
 
     def _take_by_hand(self, s: RuleInputs) -> None:
         """Enter TELEOP: from a drive at any time, from ARMED once all checks pass."""
-        hand = s.monitors.hand
-        lacking = [f"driving by hand waits: {text}" for text in (hand.missing(self._wanted_by, s.now_ns),) if text]
+        teleop = s.monitors.teleop
+        lacking = [f"driving by hand waits: {text}" for text in (teleop.missing(self._wanted_by, s.now_ns),) if text]
         if self.mode is Mode.ARMED:
             self._wait_for(lacking + missing(s, OperatorAction.TELEOP))
         else:
             self.waiting = lacking
-        if hand.command is not None and not self.waiting:
+        if teleop.command is not None and not self.waiting:
             self._wanted = None
-            hand.driver = hand.command.origin
+            teleop.driver = teleop.command.origin
             s.monitors.alignment.begin_by_hand(s)
-            if self._go(Trigger.TELEOP, Reason(ReasonCode.TELEOP, hand.command.origin)):
-                self.driver = hand.command.origin
+            if self._go(Trigger.TELEOP, Reason(ReasonCode.TELEOP, teleop.command.origin)):
+                self.driver = teleop.command.origin
 
     def _take_offboard(self, s: RuleInputs) -> None:
         """Enter OFFBOARD: from a drive along the course at once, from ARMED once all checks pass."""
@@ -375,7 +375,7 @@ class Supervisor:
                 cap = min(cap, rule.cap_mps(s))
             if rule.reaction > worst[1]:
                 worst = rule, rule.reaction, trip.reason
-        for fault in s.monitors.told.values():
+        for fault in s.monitors.device_faults.values():
             if fault.reaction is Reaction.CAP_SPEED:
                 cap = min(cap, s.limits.capped_speed_mps)
             if fault.reaction > worst[1]:

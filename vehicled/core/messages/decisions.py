@@ -289,7 +289,7 @@ class Mode(IntEnum):
 
 
 class ActuatorCommand(Message, frozen=True):
-    """Normalised command to the actuators, as handed to the actuator's device."""
+    """Normalised command to the actuators, as given to the actuator's device."""
 
     t_ns: Int64
     newest_input_ns: Int64

@@ -49,7 +49,7 @@ class Cause(IntEnum):
     STOPPED = 11
     """A stop signal, as of job control or a debugger, stopped the process."""
     NO_SCHEDSTAT = 12
-    """No cause: blocked or preempted, which only a kernel with scheduler statistics tells apart."""
+    """No cause: blocked or preempted, which only a kernel with scheduler statistics distinguishes."""
     NO_LOOP_RECORD = 13
     """No cause: this event loop does not record its sleeps."""
     EVIDENCE_FAILED = 14
@@ -174,7 +174,7 @@ class Verb(IntEnum):
     TIME = 1
     """Duties of devices were run; tasks that were due too."""
     MESSAGE = 2
-    """The message that follows was handed over by a request, a stick or the host; by no port."""
+    """The message that follows came from a request, an input device or the host, not from a port."""
     BRAKE = 3
     """The safe command was sent, outside the rate table."""
 
@@ -182,7 +182,7 @@ class Verb(IntEnum):
 class MachineCall(Message, frozen=True):
     """A call of the machine, at its own time: with the bytes, ports and ticks, everything that a replay needs.
 
-    Turns that only ran tasks have none: their ticks tell.
+    Turns that only ran tasks have none, because their ticks record them.
     """
 
     t_ns: Int64

@@ -72,7 +72,7 @@ class FaultEpisode:
         """Reason in words as reported; empty without a fault."""
         self.reaction = Reaction.NONE
         """Reaction that is in force; ``NONE`` without a fault."""
-        self._seen_ns = self._told_ns = 0
+        self._seen_ns = self._reported_ns = 0
         self._ended_ns: float = -inf
         self._returns = False
 
@@ -83,13 +83,13 @@ class FaultEpisode:
         self._seen_ns = now_ns
         if not self.reason:
             self._returns = now_ns - self._ended_ns < QUIET_NS
-            return self._tell(reason, now_ns, reaction)
+            return self._report(reason, now_ns, reaction)
         if reason == self.reason and reaction == self.reaction:
-            self._told_ns = now_ns
+            self._reported_ns = now_ns
             return []
         # Words and a weaker reaction may vary with every frame; a stronger reaction must not wait.
-        if reaction > self.reaction or now_ns - self._told_ns >= QUIET_NS:
-            return self._tell(reason, now_ns, reaction)
+        if reaction > self.reaction or now_ns - self._reported_ns >= QUIET_NS:
+            return self._report(reason, now_ns, reaction)
         return []
 
     def _clear(self, now_ns: int) -> list[Message]:
@@ -98,6 +98,6 @@ class FaultEpisode:
         reason, self.reason, self.reaction, self._ended_ns = self.reason, "", Reaction.NONE, now_ns
         return [Fault(now_ns, self._code, self._origin, Reaction.NONE, False, reason)]
 
-    def _tell(self, reason: str, now_ns: int, reaction: Reaction) -> list[Message]:
-        self.reason, self.reaction, self._told_ns = reason, reaction, now_ns
+    def _report(self, reason: str, now_ns: int, reaction: Reaction) -> list[Message]:
+        self.reason, self.reaction, self._reported_ns = reason, reaction, now_ns
         return [Fault(now_ns, self._code, self._origin, reaction, True, reason)]

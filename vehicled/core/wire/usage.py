@@ -180,10 +180,13 @@ class MessageUsage:
         except Exception as error:  # noqa: BLE001 - the message counts, not its count
             self.on_failure(error)
 
-    def refuse(self, name: str, reason: Unused, field: str = "", value: object = "", *, told: bool = False) -> None:
-        """Count a message that was not used. ``value``: what was in ``field``, for the event. ``told``: the driver reports it."""
+    def refuse(self, name: str, reason: Unused, field: str = "", value: object = "", *, reported: bool = False) -> None:
+        """Count a message that was not used.
+
+        ``value``: what was in ``field``, for the event; ``reported``: the driver makes an event of its own.
+        """
         try:
-            self._count(self._of(name).refused, name, Loss(reason, field), None if told else value)
+            self._count(self._of(name).refused, name, Loss(reason, field), None if reported else value)
         except Exception as error:  # noqa: BLE001 - the same
             self.on_failure(error)
 
@@ -272,7 +275,7 @@ def rows(port: str, usage: MessageUsage) -> list[UsageRow]:
     return [UsageRow(port, name, use.arrived, use.used, plain(use.refused), plain(use.lost), use.remark) for name, use in usage]
 
 
-def told(found: list[UsageRow]) -> list[str]:
+def usage_lines(found: list[UsageRow]) -> list[str]:
     """Return one line for each port on which something was not used or assumed. Messages with one fate stand together."""
     by_port: dict[str, dict[str, list[str]]] = {}
     for row in found:

@@ -42,7 +42,7 @@ class PendingConnection(Struct, eq=False):
 
 
 class PendingConnections:
-    """Accepts connections and hands over those that send something."""
+    """Accepts connections and passes on those that send something."""
 
     def __init__(
         self,

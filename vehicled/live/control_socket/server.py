@@ -329,7 +329,7 @@ class ControlServer:
                     self._admitted += Counter()  # drops what is zero
 
     def _release_inputs(self, client: _Client, console: Console) -> None:
-        """Tell the run that the client steers no more: it has ended, or its connection has."""
+        """Report to the run that the client no longer drives: it has ended, or its connection has."""
         for origin in [origin for origin, holder in self._teleop_owners.items() if holder is client]:
             del self._teleop_owners[origin]
         now_ns = self._now_ns()
@@ -529,7 +529,9 @@ class ControlServer:
             case StatusRequest():
                 await client.reply(place, await self._turns.take("status", lambda: self._status(console)))
             case MarginsRequest():
-                await client.reply(place, await self._turns.take("margins", lambda: _told(lambda: {"rules": console.margins()})))
+                await client.reply(
+                    place, await self._turns.take("margins", lambda: _looked_up(lambda: {"rules": console.margins()}))
+                )
             case TopicsRequest():
                 await client.reply(place, answer(topics=await survey(console, request.seconds)))
             case SubscribeRequest():
@@ -547,7 +549,7 @@ class ControlServer:
                 await client.reply(place, data)
 
     def _status(self, console: Console) -> bytes:
-        return _told(lambda: {"status": console.status(self._now_ns())})
+        return _looked_up(lambda: {"status": console.status(self._now_ns())})
 
     async def _publish(self, client: _Client, console: Console, request: SubscribeRequest, place: _AnswerPlace) -> None:
         """Send the messages of a topic until the client disconnects."""
@@ -561,7 +563,7 @@ class ControlServer:
             messages = Subscription(listeners[kind], request.rate_hz)
 
             def content() -> bytes:
-                return _told(messages.times if request.times else messages.newest)
+                return _looked_up(messages.times if request.times else messages.newest)
 
             while True:
                 await (anyio.sleep(TIMES_PERIOD_S) if request.times else messages.wait())
@@ -638,12 +640,12 @@ class ControlServer:
             raise ChangeError(f"the controller took more than {BUILD_TIMEOUT_S:g} s to be built: nothing was changed") from None
 
 
-def _told(look: Callable[[], dict[str, Any]]) -> bytes:
+def _looked_up(look: Callable[[], dict[str, Any]]) -> bytes:
     """Return the answer to a client that only looks. What only explains must not end a drive, whatever it finds."""
     try:
         return answer(**look())
-    except Exception as error:  # noqa: BLE001 - a defect here is told to the client that asked
-        return refusal(f"the daemon cannot tell: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 - a defect here is reported to the client that asked
+        return refusal(f"the daemon could not answer: {type(error).__name__}: {error}")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Teleop loop over an input device, a terminal and a daemon. Every tick sends the present reading or nothing.
 
-It never waits for the daemon or the terminal, and never sends a late reading. At its end it tells the daemon that the input device
-is gone; if that fails, the daemon's timeout brakes.
+It never waits for the daemon or the terminal, and never sends a late reading. At its end it reports to the daemon that the input
+device is gone; if that fails, the daemon's timeout brakes.
 """
 
 import os

@@ -78,7 +78,7 @@ class PageTeleop:
         self._request_client: Client | None = None
         """Connection for requests; it stays open when a page's socket ends."""
         self._reading_client: Client | None = None
-        """Connection for the readings of the page in control; closing it tells the daemon that the input device is gone."""
+        """Connection for the readings of the page in control; when it closes, the daemon treats the input device as unplugged."""
         self.holder: PageDriver | None = None
 
     def request(self, action: str, origin: str) -> str:
@@ -113,7 +113,7 @@ class PageTeleop:
         return ""
 
     def release(self, driver: "PageDriver") -> None:
-        """Take control from a page. The end of its connection tells the daemon."""
+        """Take control from a page. The daemon notices by the end of the connection."""
         if self.holder is driver:
             _close(self._reading_client)
             self.holder = self._reading_client = None
@@ -160,7 +160,7 @@ class PageDriver:
         self._state = TeleopState(origin[:64])
         self.origin = self._state.origin
         self._n = self._beat = -1
-        self._heard_ms = 0
+        self._received_ms = 0
         self.late = 0
         """Number of readings that arrived too late."""
 
@@ -171,7 +171,7 @@ class PageDriver:
 
     def on_page_message(self, message: PageMessage, now_ms: int) -> str:
         """Process a message of the page. Return a text for its user, else empty."""
-        self._heard_ms = now_ms
+        self._received_ms = now_ms
         return self._request(_KINDS[message.action]) if isinstance(message, PageRequest) else self._send(message, now_ms)
 
     def _request(self, kind: TeleopRequestKind) -> str:
@@ -196,7 +196,7 @@ class PageDriver:
     def on_message(self, status: dict[str, Any], now_ms: int) -> None:
         """Process the state of the run. If the daemon ended the drive, it must be requested again."""
         self._state.on_message(status)
-        if self.in_control and (not self._state.active or now_ms - self._heard_ms > IDLE_MS):
+        if self.in_control and (not self._state.active or now_ms - self._received_ms > IDLE_MS):
             self.release()
 
     def release(self) -> None:

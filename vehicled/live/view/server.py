@@ -41,8 +41,8 @@ BEAT_S = 0.05
 MOST_SOCKETS = 8
 """Largest number of sockets, pages and Foxglove together."""
 ACCEPTS, BACKLOG = 16, 1024
-"""Connections accepted at once, far fewer than ``MOST_STRANGERS``: a new one must be heard before it is the oldest; and those that
-the kernel keeps meanwhile.
+"""Connections accepted at once, far fewer than ``MOST_STRANGERS``: a new one must have time to send before it is the oldest. It
+is also the kernel's backlog.
 """
 MOST_STRANGERS = 128
 """Largest number of connections that have shown no right to a socket; beyond it the oldest is closed, so that there is always room
@@ -262,7 +262,7 @@ class Server:
                 self._report_holder()
 
     def _report_holder(self) -> None:
-        """Tell every page which client is in control."""
+        """Send every page the name of the client that is in control."""
         holder = self._holder()
         for page, driver in self._pages.items():
             page.put_first(_text({"k": "control", "mine": driver is not None and driver.in_control, "holder": holder}))

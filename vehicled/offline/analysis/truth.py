@@ -74,7 +74,7 @@ class TruthJoin:
             self._rows[kind] = rows[max(0, int(np.searchsorted(rows["t_ns"], oldest_ns)) - 1) :]
 
     def _driving(self, t_ns: Any) -> Any:
-        """Return a mask of the times in AUTO; a waiting vehicle tells nothing about tracking."""
+        """Return a mask of the times in AUTO; a waiting vehicle says nothing about tracking."""
         modes = self._rows.get(ActuatorCommand)
         if modes is None or not len(modes):
             return np.ones(len(t_ns), bool)

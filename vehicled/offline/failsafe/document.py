@@ -76,7 +76,7 @@ _PLACE = """
 
 Safety tracks the vehicle's place on the course itself, from the raw estimate. What a controller says of its place is shown and
 logged, and used nowhere here: corridor, speed cap before bends, lane, end of the course and resuming read the own place.
-The word of a controller can only stop the vehicle (rows 20 and 22):
+What a controller reports can only stop the vehicle (rows 20 and 22):
 
 | the controller says | what counts |
 | --- | --- |
@@ -135,9 +135,9 @@ _CHOICES = """
 - **A neutral command** is required when teleop takes over, not before arming: until then the command is the brake.
 - **No current** (row 14) ends when the vehicle rolls, fast or by `limits.roll_back_m`: then the brake is applied.
 - **Moving** (rows 14, 15) is judged by what is asked for: a vehicle stands below a quarter of that speed, or below the noise of
-  its sensors up to a half. GNSS decides where its noise can tell the speed asked for from none, the wheels where it cannot.
-- **Progress** (row 14) is asked for by the course, whatever the controller says of itself, by every setpoint and by a hand's
-  throttle. A setpoint of 0, a cap of 0 and a wait of the course ask for none.
+  its sensors up to a half. GNSS decides where its noise separates the speed asked for from standstill, the wheels elsewhere.
+- **Progress** (row 14) is asked for by the course, whatever the controller reports, by every setpoint and by the
+  throttle of the input device. A setpoint of 0, a cap of 0 and a wait of the course ask for none.
 - **A slope** is held by the brake: the speed control learns what pushes, and starts uphill again with more throttle each time that
   the vehicle rolls back. What it cannot hold ends by row 15, within `limits.roll_back_m` uphill.
 """
@@ -155,8 +155,8 @@ A stop ends, the vehicle is armed, and INIT becomes STANDBY only at a standstill
 
 Without any fresh speed the brake is held, and `vehicled status` says what is missing. A second after half of the brake has
 certainly stopped the vehicle, the standstill is assumed: the fault `standstill_assumed` and the reason of the mode say so. It is
-never assumed while the actuator cannot be reached or tells nothing of itself, while the brake is released, or after the brake has
-failed (row 15); then the run ends after 8 s with the words that the vehicle is not known to stand. Nothing is armed on an
+never assumed while the actuator cannot be reached or reports nothing, while the brake is released, or after the brake has
+failed (row 15); then the run ends after 8 s, and its reason says that the vehicle is not known to stand. Nothing is armed on an
 assumption.
 """
 
@@ -168,7 +168,7 @@ _SOURCES = """
 | yaw | heading, gyro | `heading_against_gyro` |
 | yaw | heading, course over ground | `heading_against_course` from 0.5 m/s on |
 | yaw | gyro, course over ground | `gyro_against_course` from 0.5 m/s on |
-| yaw | gyro, wheel angle and speed | `gyro_against_steering`, while no heading of its own and no course tells |
+| yaw | gyro, wheel angle and speed | `gyro_against_steering`, without a heading device and a course over ground |
 | speed | wheels or motor, estimate and GNSS | `speed_mismatch` |
 | speed | estimate, commands | `uncommanded_motion`, `faster_than_asked`, `not_moving`, `stalled`, `no_progress` |
 | speed | GNSS, estimate | `speed_against_gnss`, at the time of the fix |

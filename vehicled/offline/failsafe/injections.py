@@ -178,14 +178,14 @@ def _host(**reading: float | bool | str) -> Callable[[TrialStage], None]:
     def act(stage: TrialStage) -> None:
         due_ns = stage.now_ns + stage.now_ns % SECOND_NS
         once = "suspended_s" in reading or "clock_step_s" in reading
-        told = False
+        sent = False
 
         def duty() -> None:
-            nonlocal due_ns, told
+            nonlocal due_ns, sent
             if stage.now_ns >= due_ns:
                 due_ns += SECOND_NS
-                stage.say(HostHealth(stage.now_ns) if once and told else HostHealth(stage.now_ns, **reading))  # type: ignore[arg-type]
-                told = True
+                stage.say(HostHealth(stage.now_ns) if once and sent else HostHealth(stage.now_ns, **reading))  # type: ignore[arg-type]
+                sent = True
 
         stage.duties.append(duty)
 
@@ -290,11 +290,11 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=3, code="task_raised", how="the controller raises once", act=_raise_once),
     Injection(row=4, code="emergency_stop", how="the operator requests it", act=_ask(OperatorAction.EMERGENCY_STOP)),
     Injection(
-        row=5, code="teleop_lost", how="the readings stop", simulated=True, scene=InjectionScene.HAND, act=_stick(plugged=False)
+        row=5, code="teleop_lost", how="the readings stop", simulated=True, scene=InjectionScene.MANUAL, act=_stick(plugged=False)
     ),
     Injection(
         row=5, code="deadman_released", how="the deadman is released",
-        simulated=True, scene=InjectionScene.HAND, act=_stick(deadman=False)
+        simulated=True, scene=InjectionScene.MANUAL, act=_stick(deadman=False)
     ),
     Injection(
         row=5, code="setpoint_stale", how="the setpoints stop",
@@ -305,7 +305,7 @@ INJECTIONS: tuple[Injection, ...] = (
         simulated=True, scene=InjectionScene.SETPOINTS, act=_program(released=True)
     ),
     Injection(
-        row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True, scene=InjectionScene.HAND,
+        row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True, scene=InjectionScene.MANUAL,
         act=_stick(plugged=False, unplugged=True),
     ),
     Injection(

@@ -35,7 +35,8 @@ class TrialResult(Injected, frozen=True, kw_only=True):
     react_ms: float
     limit_ms: float
     stop_m: float
-    told: tuple[str, ...]
+    reported: tuple[str, ...]
+    """Codes of the faults that were reported, in order."""
 
     @property
     def group(self) -> tuple[int, str, str, str, str, str]:

@@ -32,7 +32,7 @@ class InjectionScene(Enum):
     """State of the vehicle at the injection."""
 
     COURSE = "drives the course"
-    HAND = "is driven manually"
+    MANUAL = "is driven manually"
     HELD = "is in teleop: armed, stick neutral"
     SETPOINTS = "is driven by the setpoints of a program"
     PARKED = "stands disarmed; arming and driving are requested after the injection"
@@ -193,11 +193,11 @@ class TrialStage:
             self.say(OperatorCommand(self.now_ns, self.now_ns, action, "the trial"))
 
     def _humans(self, now_ns: int) -> None:
-        by_hand = self.scene in (InjectionScene.HAND, InjectionScene.HELD)
-        if by_hand and self.stick_plugged and now_ns >= self._reading_ns:
+        manual = self.scene in (InjectionScene.MANUAL, InjectionScene.HELD)
+        if manual and self.stick_plugged and now_ns >= self._reading_ns:
             self._reading_ns = now_ns + READING_NS
             self._sequence += 1
-            pushes = self.pushes or (self.scene is InjectionScene.HAND and now_ns >= PUSH_NS)
+            pushes = self.pushes or (self.scene is InjectionScene.MANUAL and now_ns >= PUSH_NS)
             steering, throttle = (HAND_STEERING, HAND_THROTTLE) if pushes else (0.0, 0.0)
             self.say(TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, self.deadman, STICK, self._sequence))
         if self.scene is InjectionScene.SETPOINTS:
@@ -211,7 +211,7 @@ class TrialStage:
         if self.ground_speaks and now_ns >= self._heartbeat_ns:
             self._heartbeat_ns = now_ns + HEARTBEAT_NS
             self.say(Heartbeat(now_ns, now_ns, "ground"))
-        if by_hand:
+        if manual:
             self._once("arm", ARM_NS, OperatorAction.ARM)
             self._once("take", TAKE_NS, OperatorAction.TELEOP)
 
@@ -225,7 +225,7 @@ class TrialStage:
         """Return True if the vehicle is in the state that the trial needs."""
         wanted = {
             InjectionScene.COURSE: Mode.AUTO,
-            InjectionScene.HAND: Mode.TELEOP,
+            InjectionScene.MANUAL: Mode.TELEOP,
             InjectionScene.HELD: Mode.TELEOP,
             InjectionScene.SETPOINTS: Mode.OFFBOARD,
             InjectionScene.PARKED: Mode.STANDBY,

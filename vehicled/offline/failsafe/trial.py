@@ -193,7 +193,7 @@ class _Judge:
 
     def _verdict(self, stops: bool) -> str:
         if not self._detected():
-            return f"not detected by {self._injection.code}; reported: {', '.join(self._told()) or 'nothing'}"
+            return f"not detected by {self._injection.code}; reported: {', '.join(self._reported()) or 'nothing'}"
         if self._reacted_ns is None:
             return "no frame to the actuator changed"
         react_ms = self._react_ms()
@@ -222,7 +222,7 @@ class _Judge:
         # A reaction before the time origin counts as immediate.
         return max(0.0, (self._reacted_ns - self._origin_ns) / 1e6) if self._origin_ns is not None else 0.0
 
-    def _told(self) -> tuple[str, ...]:
+    def _reported(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(fault.code for fault in self._evidence_source.faults))
 
     def trial(self, problem: str) -> TrialResult:
@@ -242,7 +242,7 @@ class _Judge:
             react_ms=self._react_ms(),
             limit_ms=self.limit_ms,
             stop_m=self._stop_m if stops else nan,
-            told=self._told(),
+            reported=self._reported(),
         )
 
 

@@ -72,7 +72,7 @@ class WallTrialResult(Struct, frozen=True, kw_only=True):
     problem: str = ""
     react_ms: float = nan
     stop_m: float = nan
-    told: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
 
 
 class LogEvidence:
@@ -89,7 +89,7 @@ class LogEvidence:
         self.ports = [m for m in log if isinstance(m, PortEvent) and m.port == DRIVE]
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def reported(self) -> tuple[str, ...]:
         """Return the codes of the faults, in order."""
         return tuple(dict.fromkeys(fault.code for fault in self.faults))
 
@@ -142,11 +142,11 @@ class LogEvidence:
             problem = STOPPED_BEFORE
         elif self.stalled():
             problem = STALLED
-        elif code and code not in self.told:
-            problem = f"not detected by {code}; reported: {', '.join(self.told) or 'nothing'}"
+        elif code and code not in self.reported:
+            problem = f"not detected by {code}; reported: {', '.join(self.reported) or 'nothing'}"
         elif not react_ms >= 0.0:
             problem = "no frame to the actuator changed"
-        return WallTrialResult(problem=problem, react_ms=react_ms, stop_m=self.stop_m(), told=self.told)
+        return WallTrialResult(problem=problem, react_ms=react_ms, stop_m=self.stop_m(), reported=self.reported)
 
 
 STOPPED_BEFORE = "the vehicle was no longer driving at the injection"
@@ -184,7 +184,7 @@ def run_wall(injection: WallInjection, link: str, seed: int) -> TrialResult:
         react_ms=found.react_ms,
         limit_ms=limit_ms,
         stop_m=found.stop_m,
-        told=found.told,
+        reported=found.reported,
     )
 
 
@@ -244,10 +244,10 @@ def _pulled(processes: Processes, chance: Random, injection: WallInjection) -> W
     whole = LogEvidence(processes, 0)
     stopped_ns = next((c.t_ns for c in whole.commands if c.reaction >= Reaction.BRAKE), None)
     if stopped_ns is None:
-        return WallTrialResult(problem="no frame to the actuator changed", told=whole.told)
-    heard = [c.t_ns for c in whole.chunks if c.direction is Direction.RX and c.t_ns < stopped_ns]
+        return WallTrialResult(problem="no frame to the actuator changed", reported=whole.reported)
+    received = [c.t_ns for c in whole.chunks if c.direction is Direction.RX and c.t_ns < stopped_ns]
     # Count from the last data received, because the plug was pulled after it.
-    evidence = LogEvidence(processes, heard[-1] if heard else stopped_ns)
+    evidence = LogEvidence(processes, received[-1] if received else stopped_ns)
     return evidence.found(injection.code, evidence.reacted_ms(Reaction.BRAKE))
 
 
@@ -256,7 +256,7 @@ def _full_disk(processes: Processes, chance: Random, injection: WallInjection) -
     writer = processes.writer_pid()
     since_ns = time.monotonic_ns()
     resource.prlimit(writer, resource.RLIMIT_FSIZE, (FILE_LIMIT_BYTES, FILE_LIMIT_BYTES))
-    return _told_live(processes, injection, since_ns)
+    return _reported_live(processes, injection, since_ns)
 
 
 def _busy(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
@@ -265,14 +265,14 @@ def _busy(processes: Processes, chance: Random, injection: WallInjection) -> Wal
     burn = [sys.executable, "-c", "import os\nos.nice(19)\nwhile True: pass"]
     burners = [subprocess.Popen(burn) for _ in range(os.cpu_count() or 1)]
     try:
-        return _told_live(processes, injection, since_ns)
+        return _reported_live(processes, injection, since_ns)
     finally:
         for burner in burners:
             burner.kill()
             burner.wait()
 
 
-def _told_live(processes: Processes, injection: WallInjection, since_ns: int) -> WallTrialResult:
+def _reported_live(processes: Processes, injection: WallInjection, since_ns: int) -> WallTrialResult:
     """Check by the control socket that a fault is reported, since the log may be what fails. The vehicle must keep driving."""
     limit_s = limit_of(injection) * 1e-3 + 1.0
     with processes.client() as client:
@@ -285,7 +285,7 @@ def _told_live(processes: Processes, injection: WallInjection, since_ns: int) ->
                 react_ms = (now_ns - links[0]["ago_s"] * 1e9 - since_ns) / 1e6
                 problem = "" if state["mode"] == "AUTO" else f"the vehicle stopped: {state['why']}"
                 # Other load may have triggered the rule before the injection.
-                return WallTrialResult(problem=problem, react_ms=max(0.0, react_ms), told=(injection.code,))
+                return WallTrialResult(problem=problem, react_ms=max(0.0, react_ms), reported=(injection.code,))
             time.sleep(0.02)
     return WallTrialResult(
         problem=f"not detected by {injection.code}; reported: {', '.join(link['code'] for link in state['chain']) or 'nothing'}"
@@ -301,8 +301,8 @@ def _lying_clock(number: signal.Signals, reaction: Reaction) -> Callable[[Proces
         os.kill(processes.daemon.pid, number)
         processes.end(after_s=WATCH_S)
         evidence = LogEvidence(processes, since_ns)
-        told_ns = next((fault.t_ns for fault in evidence.faults if fault.code == injection.code), since_ns - 1)
-        react_ms = (told_ns - since_ns) / 1e6 if reaction is Reaction.WARN else evidence.reacted_ms(reaction)
+        reported_ns = next((fault.t_ns for fault in evidence.faults if fault.code == injection.code), since_ns - 1)
+        react_ms = (reported_ns - since_ns) / 1e6 if reaction is Reaction.WARN else evidence.reacted_ms(reaction)
         return evidence.found(injection.code, react_ms)
 
     return run
@@ -347,7 +347,7 @@ def _restarted(processes: Processes, chance: Random, injection: WallInjection) -
         return WallTrialResult(problem=f"the vehicle drove: {driven[0].mode.name}, throttle {driven[0].throttle:.2f}")
     if not frames or not evidence.commands or evidence.commands[0].brake < 1.0:
         return WallTrialResult(problem="the vehicle did not brake first")
-    return WallTrialResult(react_ms=(frames[0] - opened[0]) / 1e6, told=evidence.told)
+    return WallTrialResult(react_ms=(frames[0] - opened[0]) / 1e6, reported=evidence.reported)
 
 
 def _killed_simulator(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:

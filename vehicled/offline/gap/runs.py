@@ -31,7 +31,7 @@ from vehicled.profile.problems import ProfileError
 CSV = (".csv", ".tsv")
 _NEEDS = {
     "a position (GnssFix)": ("GnssFix",),
-    "a heading (Heading) or a GNSS velocity, one of which tells where the vehicle points": ("Heading", "GNSS velocity"),
+    "a heading (Heading) or a GNSS velocity, one of which shows where the vehicle points": ("Heading", "GNSS velocity"),
 }
 """Inputs that every estimator needs to start, with the kinds of input that give it."""
 _CONTINUOUS_S = 10.0

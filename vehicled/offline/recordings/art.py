@@ -192,7 +192,7 @@ def _acceleration(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[
 
 
 ALTERNATIVES = frozenset({"path", "path_sim"})
-"""Kinds of which a file is exactly one: its positions tell which, and only when they are read."""
+"""Kinds of which a file is exactly one: its positions show which, and only when they are read."""
 KINDS: dict[Reader, tuple[str, ...]] = {
     _mocap: ("mocap",),
     _outdoor: ("rtk", "plain", "plain_start", "bare_rtk", "bare_plain"),
@@ -276,7 +276,7 @@ def truth_of_rtk(t_s: Array, t_ns: Times, x: Array, y: Array, gyro: Array | None
 
 
 def _standing(x: Array, y: Array, throttle: Array) -> NDArray[np.bool_]:
-    """Rows before the vehicle is first told to drive, or RTK first shows that it does."""
+    """Rows before the first command to drive, or before RTK first shows that it drives."""
     moved = (throttle > 0.0) | (np.hypot(x - x[0], y - y[0]) > STANDS_M)
     moved[0] = False
     return np.asarray(np.cumsum(moved) == 0)

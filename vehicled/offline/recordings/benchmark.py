@@ -63,21 +63,21 @@ def chosen(path: str, task: BenchmarkTask, vehicle: Vehicle | None = None) -> li
 
 
 def run_all(
-    found: Sequence[RecordingSource], task: BenchmarkTask, tell: Callable[[str], None] = lambda _: None
+    found: Sequence[RecordingSource], task: BenchmarkTask, report: Callable[[str], None] = lambda _: None
 ) -> Iterator[tuple[Recording, Track, Score]]:
-    """Run and judge one recording after the other; ``tell`` hears which one is next. Raises what loading and running raise."""
+    """Run and judge one recording after the other; ``report`` gets each name. Raises what loading and running raise."""
     kinds: Collection[str] | None = task.kinds or None
     if task.folds:
-        yield from _run_calibrated([recording for source in found for recording in source.load(kinds)], task, tell)
+        yield from _run_calibrated([recording for source in found for recording in source.load(kinds)], task, report)
         return
     for number, source in enumerate(found, start=1):
         for recording in source.load(kinds):
-            tell(f"{number}/{len(found)} {recording.name} ({recording.kind})")
+            report(f"{number}/{len(found)} {recording.name} ({recording.kind})")
             yield recording, *judge(recording, task)
 
 
 def _run_calibrated(
-    recordings: Sequence[Recording], task: BenchmarkTask, tell: Callable[[str], None]
+    recordings: Sequence[Recording], task: BenchmarkTask, report: Callable[[str], None]
 ) -> Iterator[tuple[Recording, Track, Score]]:
     if task.estimator != "planar":
         raise RecordingError(f"--calibrated: only planar has constants to find in other drives, not {task.estimator}")
@@ -88,7 +88,7 @@ def _run_calibrated(
         for fold in range(min(task.folds, len(same))):
             others = [recording for k, recording in enumerate(same) if k % task.folds != fold]
             params = parameters(Planar, "estimator", task.estimator, task.overrides)
-            constants = find(others, params, same[0].vehicle, tell).after
+            constants = find(others, params, same[0].vehicle, report).after
             for recording in same[fold :: task.folds]:
                 fitted, vehicle = applied(params, recording.vehicle, constants)
                 known = replace(recording, vehicle=vehicle)

@@ -84,7 +84,7 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
         datum=datum,
         inputs=inputs,
         steps_ns=steps.tolist(),
-        truth=_told(steps, truths) if len(truths) > 1 else track_truth.of_fixes(steps, fixes, datum, lever_arm),
+        truth=_truth_at(steps, truths) if len(truths) > 1 else track_truth.of_fixes(steps, fixes, datum, lever_arm),
         raw_x_m=track_truth.held(steps, arrivals, east),
         raw_y_m=track_truth.held(steps, arrivals, north),
         published=Poses(*(_column(kept, name) for name in ("x_m", "y_m", "yaw_rad", "speed_mps"))) if kept else Poses(),
@@ -112,7 +112,7 @@ def _thinned(estimates: list[StateEstimate]) -> list[StateEstimate]:
     return kept
 
 
-def _told(steps_ns: Times, truths: list[GroundTruth]) -> RecordedTruth:
+def _truth_at(steps_ns: Times, truths: list[GroundTruth]) -> RecordedTruth:
     t_s = np.array([m.t_ns for m in truths]) * 1e-9
     at = seconds(steps_ns)
 

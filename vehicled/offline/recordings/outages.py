@@ -46,7 +46,7 @@ def outages(recording: Recording) -> list[Outage]:
 
 def withheld(recording: Recording, duration_s: float, every_s: float) -> Recording:
     """The same recording with its RTK taken away for ``duration_s`` every ``every_s``, wherever the vehicle moves: what real
-    outages do at an hour of their own, done often enough to tell something. The truth stays.
+    outages do at an hour of their own, done often enough to count. The truth stays.
 
     Each begins while the receiver keeps pace: where it caught up on a hold its own track shows a speed that the vehicle never had.
     """

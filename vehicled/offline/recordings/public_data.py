@@ -313,7 +313,7 @@ def with_header(data: bytes, columns: tuple[str, ...], place: str) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def fetch(data: DataSet, folder: Path, tell: Callable[[str], None], *, source: str = SOURCE, get: Fetch = download) -> int:
+def fetch(data: DataSet, folder: Path, report: Callable[[str], None], *, source: str = SOURCE, get: Fetch = download) -> int:
     """Fetch what is missing of a data set into ``folder/NAME``, and return the number of files fetched.
 
     A file appears whole or not at all, so an interrupted fetch goes on where it ended. Raises :class:`RecordingError`.
@@ -323,7 +323,7 @@ def fetch(data: DataSet, folder: Path, tell: Callable[[str], None], *, source: s
         target = folder / data.name / file.path
         if target.is_file():
             continue
-        tell(f"{data.name}: {number} of {len(data.files)}: {file.path}")
+        report(f"{data.name}: {number} of {len(data.files)}: {file.path}")
         url = f"{source.rstrip('/')}/{file.origin}"
         content = get(url)
         if file.sha256 and hashlib.sha256(content).hexdigest() != file.sha256:

@@ -18,7 +18,7 @@ from vehicled.paths.datum import Datum
 Times = NDArray[np.int64]
 
 UNKNOWN_COURSE = "imported"
-"""Course in the header of a log whose origin tells none."""
+"""Course in the header of a log whose source has none."""
 KINDS = (
     "mocap", "rtk", "plain", "plain_start", "bare_rtk", "bare_plain", "path", "path_sim", "ramp", "acceleration", "log", "rosbag",
 )  # fmt: skip
@@ -131,6 +131,6 @@ class Track:
     ahead_y_m: Array
     rejected: int = 0
     identified: Sequence[Identification] = field(default_factory=tuple)
-    """All that the identifier told, in order."""
+    """All results of the identifier, in order."""
     vehicles: Sequence[Vehicle] = field(default_factory=tuple)
     """The vehicle believed at each step; what was identified up to then, else the recording's."""

@@ -202,7 +202,7 @@ def _measured(score: Score) -> float | None:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Names without the folders that are not needed to tell them apart; two parts at least, if there are as many."""
+    """Return the names without folders that all share; two parts at least, if there are as many."""
     parts = [name.split("/") for name in names]
     for kept in range(2, max(map(len, parts), default=2) + 1):
         short = ["/".join(part[-kept:]) for part in parts]

@@ -74,7 +74,7 @@ def run(
     """Feed a recording to an estimator and return the estimate at each of its steps.
 
     Inputs are given in order of arrival; a command of the very time of a step is given after it, as on the vehicle. With
-    ``period_ns`` the estimator is also stepped at that period in between. What the identifier tells is handed to the estimator.
+    ``period_ns`` the estimator is also stepped at that period in between. Results of the identifier go to the estimator.
     At steps ``ahead_of`` the estimator is stepped once more before it is given the positions of that step: its prediction of them.
     """
     return _Pass(recording, estimator, identifier, frozenset(ahead_of)).track(period_ns)
@@ -91,7 +91,7 @@ class _Pass:
         self._inputs = sorted(recording.inputs, key=arrival_ns)
         self._next = 0
         self._vehicle = recording.vehicle
-        self._told: list[Identification] = []
+        self._identified: list[Identification] = []
 
     def track(self, period_ns: int) -> Track:
         judged = set(self._recording.steps_ns)
@@ -115,7 +115,7 @@ class _Pass:
                 rows.append(estimate)
                 ahead.append(predicted)
                 vehicles.append(self._vehicle)
-        return _track(rows, ahead, self._told, vehicles)
+        return _track(rows, ahead, self._identified, vehicles)
 
     def _arrived(self, now_ns: int) -> tuple[list[Message], list[ActuatorCommand]]:
         """Give what came before ``now_ns``; return the measurements of that time, and the commands, which follow the step."""
@@ -155,7 +155,7 @@ class _Pass:
             return
         found = self._identifier.step(estimate, now_ns)
         if found is not None:
-            self._told.append(found)
+            self._identified.append(found)
             self._vehicle = self._recording.vehicle.identified(found)
             self._estimator.adapt(self._vehicle)
 
@@ -172,7 +172,7 @@ def _times(steps_ns: Sequence[int], period_ns: int) -> Iterable[int]:
 def _track(
     rows: Sequence[StateEstimate],
     ahead: Sequence[tuple[float, float]],
-    told: Sequence[Identification],
+    identified: Sequence[Identification],
     vehicles: Sequence[Vehicle],
 ) -> Track:
     def column(name: str) -> Any:
@@ -191,6 +191,6 @@ def _track(
         ahead_x_m=np.array([x for x, _ in ahead], dtype=np.float64),
         ahead_y_m=np.array([y for _, y in ahead], dtype=np.float64),
         rejected=rows[-1].rejected if rows else 0,
-        identified=tuple(told),
+        identified=tuple(identified),
         vehicles=tuple(vehicles),
     )

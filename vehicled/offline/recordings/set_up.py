@@ -23,7 +23,7 @@ from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import Recording
 from vehicled.offline.recordings.runner import run
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 STATES = (MISALIGNMENT, AUTHORITY, FRICTION, GAIN, OFFSET)
 NAMES = ("heading misalignment", "full drive", "friction", "steering gain", "steering offset")
@@ -116,7 +116,7 @@ def applied(params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -
     )  # fmt: skip
 
 
-def find(drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, tell: Tell = lambda _: None) -> SetUp:
+def find(drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, report: Report = lambda _: None) -> SetUp:
     """Return the set-up in which these drives were driven. Raises :class:`RecordingError` if none of them says anything."""
     before = now = prior(params, vehicle)
     relative = np.array((1.0, before.mean[1], 1.0, before.mean[3], 1.0))
@@ -129,7 +129,7 @@ def find(drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, te
     for number in range(1, MAX_ROUNDS + 1):
         ends: list[PlanarState] = []
         for drive in list(used):
-            tell(f"round {number}, {drive.name}")
+            report(f"round {number}, {drive.name}")
             end = _driven(drive, params, vehicle, now)
             if end is None:
                 used.remove(drive)
@@ -162,17 +162,17 @@ def find(drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, te
 
 
 def cross_validated(
-    drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, folds: int, tell: Tell = lambda _: None
+    drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, folds: int, report: Report = lambda _: None
 ) -> list[HeldOut]:
     """Estimate each drive with the constants of the others. ``folds`` >= 2 parts, of every ``folds``-th drive."""
     found = []
     for fold in range(min(folds, len(drives))):
         others = [drive for k, drive in enumerate(drives) if k % folds != fold]
 
-        def told(text: str, fold: int = fold) -> None:
-            tell(f"fold {fold + 1} of {min(folds, len(drives))}, {text}")
+        def report_fold(text: str, fold: int = fold) -> None:
+            report(f"fold {fold + 1} of {min(folds, len(drives))}, {text}")
 
-        set_up = find(others, params, vehicle, told)
+        set_up = find(others, params, vehicle, report_fold)
         found += [judged(drive, params, vehicle, set_up) for drive in drives[fold::folds]]
     return sorted(found, key=lambda one: one.name)
 

@@ -1,8 +1,7 @@
 """Compares the records of a replay with those in the log: same records, same order, same bytes.
 
 Records of the runtime are left out, because only the machine is replayed. A slow disk may have dropped derived records; a gap in
-the
-sequence tells how many.
+the sequence shows how many.
 """
 
 from collections import deque
@@ -189,7 +188,7 @@ class RecordComparison:
                 made.popleft()
                 self.matched += 1
             else:
-                self._tell(head, message, t_ns)
+                self._report(head, message, t_ns)
                 return
 
     def _same(self, entry: JournalEntry, message: Message, t_ns: int) -> bool:
@@ -199,7 +198,7 @@ class RecordComparison:
         if entry.kind is not kind or entry.t_ns != t_ns:
             return False
         if entry.is_call and kind is WireChunk:
-            # The replay received these same bytes; their checksum tells if they are the original ones.
+            # The replay received these same bytes; their checksum shows if they are the original ones.
             return True
         try:
             data = packer(kind)(message)
@@ -222,7 +221,7 @@ class RecordComparison:
                 f"{missing} record{'s' if missing > 1 else ''} of the log {'are' if missing > 1 else 'is'} missing"
             )
 
-    def _tell(self, entry: JournalEntry, message: Message, t_ns: int) -> None:
+    def _report(self, entry: JournalEntry, message: Message, t_ns: int) -> None:
         self._check_gaps()
         kind = type(message)
         if entry.kind is kind:

@@ -217,7 +217,7 @@ class Replay:
             else:
                 following = self.journal.pop()
                 if following is None or following.sequence != entry.sequence + 1:
-                    raise JournalGapError("a message that was handed over is missing")
+                    raise JournalGapError("a message that came by a request is missing")
                 self._sequence = following.sequence
                 self._comparison.logged(following)
                 self._comparison.fed = following

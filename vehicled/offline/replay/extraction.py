@@ -114,7 +114,7 @@ class _Extraction:
             yield COURSE_NAME, course
             data["course"] = COURSE_NAME
         except CourseError:
-            self._notes.append("no course: the log was imported, and its origin tells none")
+            self._notes.append("no course: the log was imported, and its source holds none")
         if FENCE_NAME in self._names:
             yield FENCE_NAME, self._reader.attachment(FENCE_NAME)
             data["fence"] = FENCE_NAME

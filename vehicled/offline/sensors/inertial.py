@@ -69,7 +69,7 @@ def fit(drives: Sequence[SensorRecording]) -> InertialFit:
         if best is None or end_s - begin_s > best[0]:
             best = end_s - begin_s, drive, begin_s, end_s
     if best is None:
-        raise RecordingError("no run tells the noise of an inertial unit: " + shortened(refused))
+        raise RecordingError("no run shows the noise of an inertial unit: " + shortened(refused))
     _, drive, begin_s, end_s = best
     t_s, values = _columns(drive)
     inside = (t_s >= begin_s) & (t_s <= end_s)
@@ -92,7 +92,9 @@ def fit(drives: Sequence[SensorRecording]) -> InertialFit:
             AxisFit(name=name, allan=found, terms=terms, low=low, high=high, mean=float(even.mean()), step=_step(values[known, k]))
         )
     if not axes:
-        raise RecordingError(f"{drive.name}: the samples of the inertial unit never change while it stands, which tells no noise")
+        raise RecordingError(
+            f"{drive.name}: the samples of the inertial unit never change while it stands, so its noise is unknown"
+        )
     return InertialFit(
         rate_hz=rate_hz,
         gyro=[axis for axis in axes if axis.name.startswith("gyro")],
@@ -161,10 +163,10 @@ def _slow(drive: SensorRecording, count: int) -> Array:
     """Return in which windows nothing says that the vehicle moves."""
     start_ns = int(drive.sample_ns[0])
     slow = np.ones(count, bool)
-    told = list(drive.speeds)
+    speeds = list(drive.speeds)
     if drive.truth is not None:
-        told += list(zip(drive.truth.t_ns.tolist(), np.nan_to_num(drive.truth.speed_mps).tolist()))
-    for t_ns, speed in told:
+        speeds += list(zip(drive.truth.t_ns.tolist(), np.nan_to_num(drive.truth.speed_mps).tolist()))
+    for t_ns, speed in speeds:
         k = int((t_ns - start_ns) * 1e-9 / WINDOW_S)
         if abs(speed) > STILL_MPS and 0 <= k < count:
             slow[k] = False

@@ -124,7 +124,7 @@ class PositionFit(Growth, frozen=True, kw_only=True):
 
     runs: int
     left_out: list[str]
-    """Runs that tell nothing, with the reason."""
+    """Runs that cannot be used, with the reason."""
     errors: list[PositionErrors]
     hours: float
     rate_hz: float
@@ -144,7 +144,7 @@ class PositionFit(Growth, frozen=True, kw_only=True):
 
 
 def fit(drives: Sequence[SensorRecording], seed: int = 1) -> PositionFit:
-    """Fit the model. Raises RecordingError that says which runs tell no errors, and why."""
+    """Fit the model. Raises RecordingError that says which runs cannot be used, and why."""
     delay_s = _delay(drives) if any(drive.truth is not None for drive in drives) else None
     runs, refused = [], []
     for drive in drives:
@@ -153,7 +153,7 @@ def fit(drives: Sequence[SensorRecording], seed: int = 1) -> PositionFit:
         except RecordingError as error:
             refused.append(str(error))
     if not runs:
-        raise RecordingError("no run tells errors of positions: " + shortened(refused))
+        raise RecordingError("no run shows errors of positions: " + shortened(refused))
     period_s = sorted(run.period_s for run in runs)[len(runs) // 2]
     refused += [
         f"{run.name}: has {1.0 / run.period_s:.3g} fixes per second, not {1.0 / period_s:.3g}; fit it apart"
@@ -200,7 +200,7 @@ def growth_of(runs: Sequence[Array], period_s: float, seed: int = 1) -> Growth:
     lags, sums = lags[shown], sums[:, :, shown]
     t_s = lags * period_s
     if not sums[:, 0].any():
-        raise RecordingError("the positions never change: the receiver holds them at standstill, which tells nothing of its errors")
+        raise RecordingError("the positions never change: the receiver holds them at standstill, which hides its errors")
     wander_s = None if longest_s >= LONG_S else WANDER_S
     form = _fit(t_s, _pooled(sums), wander_s)
     chance = np.random.default_rng(seed)
@@ -224,7 +224,7 @@ def growth_of(runs: Sequence[Array], period_s: float, seed: int = 1) -> Growth:
 
 
 def errors(drive: SensorRecording, delay_s: float) -> PositionErrors:
-    """Return the errors of one run. Raises RecordingError that says why it tells none."""
+    """Return the errors of one run. Raises RecordingError that says why there are none."""
     fixes = [fix for fix in drive.fixes if np.isfinite(fix.latitude_rad)]
     if len(fixes) < 8:
         raise RecordingError(f"{drive.name}: has {len(fixes)} fixes")
@@ -243,7 +243,7 @@ def errors(drive: SensorRecording, delay_s: float) -> PositionErrors:
         error = place - np.median(place, axis=0)
     else:
         raise RecordingError(
-            f"{drive.name}: the vehicle moves, and nothing tells where it was; give runs with RTK beside a plain receiver, motion "
+            f"{drive.name}: the vehicle moves, and nothing shows where it was; give runs with RTK beside a plain receiver, motion "
             "capture or a simulator, or one of a standing vehicle"
         )
     if np.isfinite(error).all(axis=1).sum() < 8:
@@ -520,11 +520,11 @@ def _reported(fixes: Sequence[GnssFix]) -> float | None:
 
 def _settling(drive: SensorRecording) -> tuple[float, float, float] | None:
     """Return first and last dilution and its time constant, if it falls to less than two thirds of the first."""
-    told = [(fix.t_ns, fix.hdop) for fix in drive.fixes if np.isfinite(fix.hdop)]
-    if len(told) < 20:
+    stated = [(fix.t_ns, fix.hdop) for fix in drive.fixes if np.isfinite(fix.hdop)]
+    if len(stated) < 20:
         return None
-    t_s = np.array([t_ns - told[0][0] for t_ns, _ in told]) * 1e-9
-    hdop = np.array([value for _, value in told])
+    t_s = np.array([t_ns - stated[0][0] for t_ns, _ in stated]) * 1e-9
+    hdop = np.array([value for _, value in stated])
     last = float(np.median(hdop[len(hdop) // 2 :]))
     if not hdop[0] > 1.5 * last:
         return None

@@ -128,7 +128,7 @@ def _sampled(sensor: Sensor, recorded: list[Message], motion: Callable[[int], Mo
         if true is None:
             continue
         _, sample = sensor.sample(t_ns, true)
-        made.append(_as_told(sample, message))
+        made.append(_as_recorded(sample, message))
     return made
 
 
@@ -150,13 +150,13 @@ def _moved(motion: Callable[[int], Motion | None], recording: Recording, sampled
     return at
 
 
-def _as_told(sample: Message, recorded: Message) -> Message:
+def _as_recorded(sample: Message, recorded: Message) -> Message:
     """Return the sample with the recorded arrival, and without what the recorded message leaves open (NaN)."""
     changes: dict[str, Any] = {"t_rx_ns": arrival_ns(recorded)}
     for name in _VECTORS:
-        told = getattr(recorded, name, ())
-        if not all(map(isfinite, told)):
-            changes[name] = tuple(mine if isfinite(theirs) else theirs for mine, theirs in zip(getattr(sample, name), told))
+        values = getattr(recorded, name, ())
+        if not all(map(isfinite, values)):
+            changes[name] = tuple(mine if isfinite(theirs) else theirs for mine, theirs in zip(getattr(sample, name), values))
     return msgspec.structs.replace(sample, **changes)
 
 

@@ -44,9 +44,9 @@ COURSE_MPS = 0.5
 TURNING_PER_M = 0.05
 """Curvature from which the vehicle turns."""
 BOTH_WAYS = 0.1
-"""Part of the time that the vehicle must turn to each side, to tell its mounting from its turning."""
+"""Part of the time that the vehicle must turn to each side, to separate its mounting angle from its turning."""
 SPEED_SPREAD = 1.2
-"""Ratio of fast to slow driving in turns from which slip is told from the lever arm."""
+"""Ratio of fast to slow driving in turns from which on slip is separated from the lever arm."""
 ALL_FIXED = 0.995
 """Part of the states on fixed RTK from which the conditions are not mentioned."""
 FEW = 4
@@ -406,7 +406,7 @@ def _course(
 
     ``course - heading = mounting + arm curvature + slip lateral acceleration``: the axle rolls where it points, so a constant
     difference is the mounting angle, one that grows with curvature a wrong lever arm, and one that grows with lateral
-    acceleration slip. Driven to one side only, or at one speed, these cannot be told apart.
+    acceleration slip. Driven to one side only, or at one speed, these cannot be separated.
     """
     name = "course against heading"
     rows = []

@@ -17,7 +17,7 @@ from vehicled.offline.studies.software import software_digest
 
 _CONNECT_S = 10
 _AHEAD = 4
-"""Runs per thread of the cluster that are handed over ahead."""
+"""Runs per thread of the cluster that are submitted ahead."""
 _local = threading.local()
 
 

@@ -11,7 +11,7 @@ Value = str | int | float | bool | list[Any]
 """Value of one key."""
 MAX_RUNS = 1_000_000
 NAMES_OF_FACTORS = ("values", "from", "low", "cases")
-"""Keys that tell the table of a factor from a part of a dotted key."""
+"""Keys that distinguish the table of a factor from a part of a dotted key."""
 
 
 class Level(Struct, frozen=True):

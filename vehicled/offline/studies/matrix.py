@@ -83,7 +83,7 @@ def _text(group: Sequence[RunRow], metric: str, scale: float, mean: float) -> st
 
 
 def _shade(value: float, most: float) -> str:
-    """Return the style of a cell: the root makes small errors tell apart."""
+    """Return the style of a cell: the root makes small errors distinguishable."""
     if not isfinite(value) or most <= 0.0:
         return ""
     return f' style="background:rgba(194,87,26,{0.75 * sqrt(max(value, 0.0) / most):.2f})"'

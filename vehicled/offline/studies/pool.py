@@ -19,7 +19,7 @@ from vehicled.offline.studies.conduct import RunRequest, RunRow, crashed
 ATTEMPTS = 2
 """Times that a run is tried whose process died."""
 _KEPT = 400
-"""Characters of a dead worker's last words that are kept."""
+"""Characters of a dead worker's last output that are kept."""
 
 
 class Pool(Protocol):
@@ -46,7 +46,7 @@ class Worker:
         self._errors: IO[bytes]
 
     def send(self, request: RunRequest) -> None:
-        """Hand over a request."""
+        """Submit a request."""
         if self._process is None:
             self._start()
         self.connection.send_bytes(msgspec.msgpack.encode(request))
@@ -73,7 +73,7 @@ class Worker:
         self.connection = Connection(ours.detach())
 
     def _bury(self) -> str:
-        """Return why the process died, with its last words."""
+        """Return why the process died, with its last output."""
         assert self._process is not None
         status = self._process.wait()
         self._errors.seek(0)

@@ -14,7 +14,7 @@ def main(descriptor: int) -> None:
     """Drive every request that arrives on the connection and send its row."""
     # Ctrl-C is for the study, which ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Only the study writes to the terminal; standard error is kept, because it tells why a process died.
+    # Only the study writes to the terminal; standard error is kept, because it shows why a process died.
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
     from vehicled.offline.studies.conduct import RunRequest, conduct
     from vehicled.profile import plugins

@@ -51,11 +51,11 @@ def run(arguments: Namespace) -> int:
     _note_other_vehicles(arguments, source)
     progress = Progress()
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         progress.update(f"{text}   (Ctrl-C stops with the best so far)")
 
     try:
-        found = calibrate(model, runs, groups=groups, friction=friction, held_out=held_out, folds=arguments.folds, tell=tell)
+        found = calibrate(model, runs, groups=groups, friction=friction, held_out=held_out, folds=arguments.folds, report=report)
     except CalibrationError as error:
         raise SetupError(str(error)) from error
     finally:

@@ -54,14 +54,14 @@ def errors_cells(comparison: RunComparison) -> list[tuple[str, str]]:
 def _header(validation: Validation) -> str:
     sentences = [("bad", f"{failure.source.name}: {failure.reason}") for failure in validation.failures]
     sentences += [("open", problem) for problem in validation.problems]
-    told = "".join(f'<li class="{mark}">{escape(text)}</li>' for mark, text in sentences)
+    listed = "".join(f'<li class="{mark}">{escape(text)}</li>' for mark, text in sentences)
     return (
         f'<header><p class="run">Vehicle model beside its references</p><h1 class="{_MARKS[validation.passed]}">'
         f"{escape(validation.headline())}</h1>"
         '<p class="facts">Our model simulates every run with the commands of the reference, open loop, from the same start. '
         "Errors are RMS in percent: position of the path, loads of the weight, slip as it is, others of the reference's maximum. "
         "They are judged until the reference's tyres slide, lock, spin or lift.</p>"
-        f'<ul class="verdict">{told}</ul></header>'
+        f'<ul class="verdict">{listed}</ul></header>'
     )
 
 

@@ -53,7 +53,7 @@ class Ring(Generic[T]):
 class GcWatch:
     """Records the runs of the garbage collector until ``close``."""
 
-    TOLD_NS = 100_000
+    REPORTED_NS = 100_000
     """Shortest collection that is reported; dozens of shorter ones happen every second."""
 
     def __init__(self, capacity: int = 64, observers: Observers | None = None) -> None:
@@ -101,7 +101,7 @@ class GcWatch:
         elif start_ns := self._start_ns:
             self._start_ns = 0
             self._ring.add((start_ns, now_ns))
-            if now_ns - start_ns >= self.TOLD_NS:
+            if now_ns - start_ns >= self.REPORTED_NS:
                 self._unreported.append(GarbageCollection(start_ns, now_ns - start_ns, info["generation"], info["collected"]))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import anyio
 
 TURN_BYTES = 1024
-"""Most bytes that a byte stream hands to the loop in one turn, so that tasks run between two pieces of a flood."""
+"""Most bytes that a byte stream gives to the loop in one turn, so that tasks run between two pieces of a flood."""
 LINE_BYTES_PER_S = 131_072
 """Bytes per second of a line that names no rate of its own, and of USB, which ignores the one it is given."""
 BURST_S = 0.5

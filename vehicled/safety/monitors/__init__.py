@@ -78,7 +78,7 @@ class Monitors:
         self.consistency = ConsistencyMonitor(limits, datum, antenna_m)
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
-        self.hand = TeleopMonitor(limits.teleop_silence_s)
+        self.teleop = TeleopMonitor(limits.teleop_silence_s)
         self.setpoints = SetpointMonitor()
         self.ground = PresenceMonitor()
         self.host = HostMonitor()
@@ -86,15 +86,15 @@ class Monitors:
         self.progress = ProgressMonitor(vehicle, self.speed, self.place)
         self.stopping = StoppingMonitor(limits, vehicle, fence, self.alignment, self.place)
         self.obstacle = ObstacleMonitor(limits, vehicle, self.stopping, self.place)
-        self.told: dict[tuple[str, str], Fault] = {}
+        self.device_faults: dict[tuple[str, str], Fault] = {}
         """Active faults that devices reported, by origin and code."""
-        self._hears: dict[type[Message], tuple[Any, ...]] = {
+        self._monitors_of: dict[type[Message], tuple[Any, ...]] = {
             GnssFix: (self.gnss, self.yaw, self.speed, self.alignment, self.consistency),
             ImuSample: (self.inertial, self.yaw),
             Heading: (self.yaw,),
             WheelSpeed: (self.speed,),
             MotorStatus: (self.motor, self.speed),
-            TeleopCommand: (self.hand,),
+            TeleopCommand: (self.teleop,),
             Setpoint: (self.setpoints,),
             Heartbeat: (self.ground,),
             ObstacleRange: (self.obstacle,),
@@ -107,10 +107,10 @@ class Monitors:
         if isinstance(message, Fault):
             key = (message.origin, message.code)
             if message.active:
-                self.told[key] = message
+                self.device_faults[key] = message
             else:
-                self.told.pop(key, None)
-        for monitor in self._hears.get(type(message), ()):
+                self.device_faults.pop(key, None)
+        for monitor in self._monitors_of.get(type(message), ()):
             monitor.on_message(message, now_ns)
 
     def adapt(self, vehicle: Vehicle) -> None:
@@ -128,7 +128,9 @@ class Monitors:
     @property
     def disables(self) -> str:
         """Text of an active device fault that disables the drive; empty if none."""
-        return next((f"{fault.origin}: {fault.reason}" for fault in self.told.values() if fault.reaction is Reaction.DISABLE), "")
+        return next(
+            (f"{fault.origin}: {fault.reason}" for fault in self.device_faults.values() if fault.reaction is Reaction.DISABLE), ""
+        )
 
     def update(self, s: SafetyInputs) -> None:
         """Update the monitors once per tick; the supervisor calls this before it evaluates the rules."""
@@ -150,5 +152,5 @@ class Monitors:
         self.motion.reset()
         self.progress.reset()
         self.control.reset()
-        self.hand.reset()
+        self.teleop.reset()
         self.alignment.reset()

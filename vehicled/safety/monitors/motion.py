@@ -142,7 +142,7 @@ class MotionMonitor:
         return proven_mps if proven_mps > abs(speed_mps) + max(self._mismatch_mps, MISMATCH_RATIO * ground.mps) else 0.0
 
     def _slowest(self, s: SafetyInputs, magnitude: float) -> tuple[float, float]:
-        """Return the slowest of the speeds that can tell the speed asked for from standstill, and its noise, m/s.
+        """Return the slowest of the speeds that can separate the speed asked for from standstill, and its noise, m/s.
 
         The estimate predicts with the very drive that may not obey, so a measured speed counts beside it: GNSS, or the wheels
         where GNSS is too noisy for so slow a drive.

@@ -67,7 +67,7 @@ class ObstacleMonitor:
         self._body = LaneBody(vehicle, limits.obstacle_side_m)
         self._lane = CourseLane(place.course) if place.course is not None else None
         self._pending: list[ObstacleRange | LaserScan] = []
-        self._heard_ns: int | None = None
+        self._received_ns: int | None = None
         self._looked_ns: int | None = None
         self._driven_m = 0.0
         self._direction = 1
@@ -91,7 +91,7 @@ class ObstacleMonitor:
 
     def on_message(self, message: ObstacleRange | LaserScan, now_ns: int) -> None:
         """Queue a reading for the next update. A NaN distance counts as an obstacle at the bumper."""
-        self._heard_ns = min(message.t_rx_ns, now_ns)
+        self._received_ns = min(message.t_rx_ns, now_ns)
         self._pending.append(message)
 
     @property
@@ -101,11 +101,11 @@ class ObstacleMonitor:
 
     def age_ns(self, now_ns: int) -> int:
         """Return the time since the last reading; ``NEVER_NS`` before the first."""
-        return NEVER_NS if self._heard_ns is None else now_ns - self._heard_ns
+        return NEVER_NS if self._received_ns is None else now_ns - self._received_ns
 
     def update(self, s: SafetyInputs) -> None:
         """Evaluate the queued readings with the newest estimate."""
-        if self._heard_ns is None:
+        if self._received_ns is None:
             return
         estimate = s.estimate
         if estimate is not None and estimate.status is EstimatorStatus.UNINITIALISED and isfinite(s.speed_mps):
@@ -183,15 +183,15 @@ class ObstacleMonitor:
             return f"the scanner says that it measures from {scan.range_min_m:g} to {scan.range_max_m:g} m"
         age_s = (now_ns - scan.t_ns) * 1e-9
         if abs(age_s) > self._limits.obstacle_silence_s + SWEEP_S:
-            return f"the scanner tells what it saw {age_s:.2f} s ago"
-        return f"{100 * blind_share:.0f} % of the scanner's rays tell nothing" if blind_share > BLIND_SHARE else ""
+            return f"the scan is {age_s:.2f} s old"
+        return f"{100 * blind_share:.0f} % of the scanner's rays return no range" if blind_share > BLIND_SHARE else ""
 
     def _lanes_ahead(self, s: SafetyInputs, estimate: StateEstimate) -> list[Stations]:
         """Return the lanes that must be free: along the course, and where the wheels take the vehicle.
 
         The wheels count for the distance of a stop: always if the controller drives beside the course, else once the vehicle leaves
         its line. A controller that follows its course is about to turn where its wheels still point straight at what stands behind
-        a bend; beside the course only its own word says what it is about to do.
+        a bend; beside the course only its own report says what it is about to do.
         """
         horizon_m = self._stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE + self._limits.obstacle_gap_m
         if s.mode is not Mode.STOPPING:

@@ -1,7 +1,8 @@
 """Monitor of the vehicle's place on its course, from the estimate alone.
 
-A controller also says where it is, and may be wrong. Its word is used neither here nor by what reads this monitor: corridor, speed
-cap, lane, the end of the course, and where a drive is resumed. The raw estimate counts, without the smoothing for the controller.
+A controller also says where it is, and may be wrong. Its report is used neither here nor by what reads this monitor: corridor,
+speed cap, lane, the end of the course, and where a drive is resumed. The raw estimate counts, without the smoothing for the
+controller.
 """
 
 from math import copysign, cos, isfinite, nan, sin

@@ -53,7 +53,7 @@ class ProgressMonitor:
         if throttle != 0.0 and throttle * self._direction <= 0.0:
             self._direction, self.rolled_back_m = copysign(1.0, throttle), 0.0
         step_m = self._direction * way_m
-        # The brake against rolling back does not end it; a hand that lets go, or a halt that is asked for, does.
+        # The brake against rolling back does not end it; releasing the throttle in teleop, or a halt that is asked for, does.
         released = throttle == 0.0 and s.sent.brake == 0.0 and s.mode is Mode.TELEOP
         drives = s.mode in DRIVING and s.asked_mps != 0.0 and not released
         self.rolled_back_m = max(self.rolled_back_m - step_m, 0.0) if drives else 0.0

@@ -45,16 +45,16 @@ class SourceMonitor:
         self.unread: Mapping[str, Unread] = {}
         """Bytes of silent sources that their drivers cannot read, by name."""
         self._promised = frozenset(source.message for source in sources)
-        self._heard_ns: dict[type[Message], int] = {}
+        self._received_ns: dict[type[Message], int] = {}
         self._arrivals_ns: dict[type[Message], deque[int]] = {
             source.message: deque(maxlen=WINDOW) for source in sources if source.rate_hz > 0.0
         }
 
-    def heard(self, kind: type[Message], t_rx_ns: int) -> None:
+    def received(self, kind: type[Message], t_rx_ns: int) -> None:
         """Note the arrival of a usable message of a type."""
         # Two devices may send the same type: the later arrival counts, in whatever order they are read.
-        before_ns = self._heard_ns.get(kind, t_rx_ns)
-        self._heard_ns[kind] = t_rx_ns if t_rx_ns > before_ns else before_ns
+        before_ns = self._received_ns.get(kind, t_rx_ns)
+        self._received_ns[kind] = t_rx_ns if t_rx_ns > before_ns else before_ns
         arrivals_ns = self._arrivals_ns.get(kind)
         if arrivals_ns is not None:
             if t_rx_ns - before_ns > GAP_NS:
@@ -63,8 +63,8 @@ class SourceMonitor:
 
     def age_ns(self, kind: type[Message], now_ns: int) -> int:
         """Return the time since the last arrival; ``NEVER_NS`` before the first."""
-        heard_ns = self._heard_ns.get(kind)
-        return NEVER_NS if heard_ns is None else now_ns - heard_ns
+        received_ns = self._received_ns.get(kind)
+        return NEVER_NS if received_ns is None else now_ns - received_ns
 
     def silent(self, now_ns: int) -> list[str]:
         """Return the names of the sources whose timeout has expired."""

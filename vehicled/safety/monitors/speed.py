@@ -85,7 +85,7 @@ class SpeedMonitor:
         self._places: deque[tuple[int, float, float]] = deque(maxlen=64)
         """Time, east and north of the last fixes without a velocity, ns and m."""
         self._ground: SpeedMeasurement | None = None
-        self.gnss_unheard = False
+        self.gnss_ignored = False
         """True during a stop in which the receiver is known to be wrong; the supervisor sets it."""
         self.ground_enu_mps = (float("nan"), float("nan"))
         """Mean velocity of the last fixes, east and north, m/s."""
@@ -191,13 +191,13 @@ class SpeedMonitor:
     # ---------------------------------------------------------------- what is fresh
 
     def ground(self, now_ns: int) -> SpeedMeasurement | None:
-        """Return the speed over ground; None without fresh fixes, and while the receiver is not heard."""
+        """Return the speed over ground; None without fresh fixes, and while the receiver is ignored."""
         fresh = now_ns - self._fixes_ns <= self.ground_fresh_ns
-        return self._ground if fresh and not self.gnss_unheard else None
+        return self._ground if fresh and not self.gnss_ignored else None
 
     @property
     def gnss_repeats(self) -> bool:
-        """True if the newest fixes repeat one velocity, whether it is heard or not."""
+        """True if the newest fixes repeat one velocity, whether it is used or not."""
         return self._ground is not None and not self._ground.independent
 
     def newest_ground_mps(self, now_ns: int) -> float:

@@ -31,7 +31,7 @@ class TeleopMonitor:
         self.driver: str | None = None
         """Origin of the input device that drives; None before TELEOP. No other device gets control until the vehicle is armed
         again."""
-        self._heard_ns = -NEVER_NS
+        self._received_ns = -NEVER_NS
 
     def reset(self) -> None:
         """Forget driver and reading, because the vehicle was armed; any input device may then take control."""
@@ -53,7 +53,7 @@ class TeleopMonitor:
         self._counted[command.origin] = command.sequence
         self.command = command
         # A timestamp in the future must not keep a silent input device alive.
-        self._heard_ns = min(command.t_rx_ns, now_ns)
+        self._received_ns = min(command.t_rx_ns, now_ns)
         self.unplugged = False
         self.neutral = abs(command.throttle) <= NEUTRAL and abs(command.steering) <= NEUTRAL
 
@@ -78,7 +78,7 @@ class TeleopMonitor:
 
     def age_ns(self, now_ns: int) -> int:
         """Return the time since the last reading; ``NEVER_NS`` before the first."""
-        return now_ns - self._heard_ns if self.command is not None else NEVER_NS
+        return now_ns - self._received_ns if self.command is not None else NEVER_NS
 
     def ready(self, now_ns: int) -> bool:
         """Return True if TELEOP may begin: the input device is fresh, held and neutral."""

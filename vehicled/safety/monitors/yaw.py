@@ -86,7 +86,7 @@ class YawMonitor:
         self._same_since_ns = 0
         self._same_turned: deque[tuple[int, float]] = deque()
         """Times and turns by the gyro since the first of the equal headings, rad."""
-        self._heard: tuple[int, float] = (0, 0.0)
+        self._newest: tuple[int, float] = (0, 0.0)
         self._bias_radps = 0.0
         self._stands = True
         self._backward = False
@@ -96,9 +96,9 @@ class YawMonitor:
         if isinstance(message, ImuSample):
             self._integrate(message)
         elif isinstance(message, Heading):
-            self._hear_heading(message)
+            self._on_heading(message)
         elif isinstance(message, GnssFix):
-            self._hear_fix(message)
+            self._on_fix(message)
 
     @property
     def turned_rad(self) -> float:
@@ -187,7 +187,7 @@ class YawMonitor:
             while t_ns - turned[0][0] > KEEP_NS:
                 turned.popleft()
 
-    def _hear_heading(self, heading: Heading) -> None:
+    def _on_heading(self, heading: Heading) -> None:
         turned = self._turned_at(heading.t_ns)
         if turned is None or not abs(heading.yaw_rad) <= 1e3:
             return
@@ -207,11 +207,11 @@ class YawMonitor:
         else:
             self._same_rad, self._same, self._same_since_ns = heading.yaw_rad, 1, heading.t_ns
             self._same_turned.clear()
-            self._heard = heading.t_ns, turned
+            self._newest = heading.t_ns, turned
         yaw = self._same_turned[-1][1] if self._same_turned else 0.0
         if not self._stands:
-            yaw += turned - self._heard[1] - self._bias_radps * (heading.t_ns - self._heard[0]) * 1e-9
-        self._heard = heading.t_ns, turned
+            yaw += turned - self._newest[1] - self._bias_radps * (heading.t_ns - self._newest[0]) * 1e-9
+        self._newest = heading.t_ns, turned
         self._same_turned.append((heading.t_ns, yaw))
         while heading.t_ns - self._same_turned[0][0] > TURN_WINDOW_NS:
             self._same_turned.popleft()
@@ -220,7 +220,7 @@ class YawMonitor:
         # The range, not the net turn: in an S the two bends would cancel.
         self.heading_stuck = repeats and max(angles) - min(angles) > STUCK_RAD
 
-    def _hear_fix(self, fix: GnssFix) -> None:
+    def _on_fix(self, fix: GnssFix) -> None:
         east, north = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
         speed = hypot(east, north)
         turned, before = self._turned_at(fix.t_ns), self._turned_at(fix.t_ns - GAP_NS)

@@ -40,10 +40,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="teleop_lost",
                 reaction=Reaction.BRAKE,
-                value=lambda s: seconds(s.monitors.hand.age_ns(s.now_ns)),
+                value=lambda s: seconds(s.monitors.teleop.age_ns(s.now_ns)),
                 limit=lambda s: s.limits.teleop_silence_s,
                 unit="s",
-                reason=lambda s: f"nothing heard of the stick for {s.limits.teleop_silence_s:.1f} s",
+                reason=lambda s: f"no teleop reading for {s.limits.teleop_silence_s:.1f} s",
                 detect_ms=200.0,
                 persist_ms=0.0,
                 react_ms=250.0,
@@ -52,7 +52,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="deadman_released",
                 reaction=Reaction.BRAKE,
-                value=lambda s: not s.monitors.hand.held,
+                value=lambda s: not s.monitors.teleop.held,
                 reason=lambda s: "the deadman was released",
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -92,7 +92,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="teleop_unplugged",
                 reaction=Reaction.BRAKE,
-                value=lambda s: s.monitors.hand.unplugged,
+                value=lambda s: s.monitors.teleop.unplugged,
                 reason=lambda s: "the stick was unplugged",
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -104,7 +104,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=7,
         fault="the ground station is lost",
-        detector="age of its heartbeat, once it has been heard",
+        detector="age of its heartbeat, from the first one on",
         reaction="controlled stop, or nothing by the profile",
         rules=(
             Rule(

@@ -340,7 +340,7 @@ ROWS: tuple[Row, ...] = (
                 unit="s",
                 reason=lambda s: (
                     f"gyro and steering have parted by {s.monitors.yaw.steering_aside_rad:+.2f} rad, and neither a heading nor a "
-                    "course over ground tells which is right"
+                    "course over ground shows which is right"
                 ),
                 # The last course over ground counts for a second.
                 detect_ms=2800.0,
@@ -408,7 +408,7 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: _silence_s(s, ObstacleRange, LaserScan),
                 limit=lambda s: s.limits.obstacle_silence_s,
                 unit="s",
-                reason=lambda s: f"nothing heard of obstacles for {s.limits.obstacle_silence_s:.1f} s: taken as one",
+                reason=lambda s: f"no reading of the obstacle sensor for {s.limits.obstacle_silence_s:.1f} s: taken as an obstacle",
                 detect_ms=300.0,
                 persist_ms=10.0,
                 react_ms=400.0,

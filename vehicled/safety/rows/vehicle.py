@@ -54,8 +54,8 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.motion.not_moving_ns),
                 limit=lambda s: s.limits.not_moving_s,
                 unit="s",
-                reason=lambda s: f"told to drive for {s.limits.not_moving_s:.1f} s, and it stands",
-                # A creep of a vehicle without wheel speeds is told from standstill by some fixes.
+                reason=lambda s: f"commanded to drive for {s.limits.not_moving_s:.1f} s, and it stands",
+                # A creep of a vehicle without wheel speeds is separated from standstill by some fixes.
                 detect_ms=2500.0,
                 persist_ms=10.0,
                 react_ms=2800.0,
@@ -67,7 +67,7 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.motion.stalled_ns),
                 limit=lambda s: 0.0,
                 unit="s",
-                reason=lambda s: "it came to rest although it is told to drive",
+                reason=lambda s: "it came to rest although it is commanded to drive",
                 # The stop is latched, since an actuator that recovers would drive off.
                 detect_ms=10.0,
                 persist_ms=200.0,
@@ -105,7 +105,7 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.motion.uncommanded_ns),
                 limit=lambda s: s.limits.uncommanded_s,
                 unit="s",
-                reason=lambda s: f"it moves at {s.speed_mps:.2f} m/s and was not told to",
+                reason=lambda s: f"it moves at {s.speed_mps:.2f} m/s without a command",
                 detect_ms=300.0,
                 persist_ms=10.0,
                 react_ms=500.0,
@@ -205,7 +205,7 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
         devices=("vesc_<name of the fault>",),
-        substitute={"telemetry": "faults and heat are not told: a drive that gives up for them ends at row 14"},
+        substitute={"telemetry": "faults and heat are not reported: a drive that gives up for them ends at row 14"},
     ),
     Row(
         number=17,
@@ -219,7 +219,7 @@ ROWS: tuple[Row, ...] = (
                 value=_actuator_silence_s,
                 limit=lambda s: s.limits.telemetry_silence_s,
                 unit="s",
-                reason=lambda s: f"the actuator cannot be reached: {s.actuator_lost or 'it tells nothing of itself any more'}",
+                reason=lambda s: f"the actuator cannot be reached: {s.actuator_lost or 'it sends no telemetry any more'}",
                 detect_ms=100.0,
                 # Two ticks, because after a stall the loop has not yet read what has arrived.
                 persist_ms=20.0,
@@ -264,6 +264,6 @@ ROWS: tuple[Row, ...] = (
                 react_ms=6000.0,
             ),
         ),
-        substitute={"telemetry": "no voltage is told: limits.battery_low_v has no effect, time the drive instead"},
+        substitute={"telemetry": "no voltage is reported: limits.battery_low_v has no effect, time the drive instead"},
     ),
 )

@@ -91,7 +91,7 @@ class ParameterProtocol:
         self._pilot.lanes.ask(request, answer)
 
     def _refreshed(self, then: Callable[[], None]) -> None:
-        """Call a function once the daemon has told its parameters."""
+        """Call a function once the daemon has sent its parameters."""
 
         def answer(reply: Request, why: str) -> None:
             if why:

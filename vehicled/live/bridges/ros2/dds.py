@@ -139,7 +139,7 @@ def is_loopback(interface: str) -> bool:
 
 
 def _confine_to_loopback() -> None:
-    """Bind the sockets of DDS to the device: Cyclone listens on all addresses, whichever interface it is told to use."""
+    """Bind the sockets of DDS to the device: Cyclone listens on all addresses, whichever interface its configuration names."""
     for number in os.listdir("/proc/self/fd"):
         try:
             found = socket.socket(fileno=os.dup(int(number)))

@@ -12,7 +12,7 @@ const map = new MapView(), panels = new Panels();
 const teleop = new Teleop(send);
 let unsent = null;
 let socket = null, attempts = 0, retry = null, samples = [], facts = null, plots = [], dirty = false;
-let heardAt = 0, silentS = 0, lastN = 0, dropped = 0, over = false, displaced = false, noteTimer = null, token = readToken();
+let receivedAt = 0, silentS = 0, lastN = 0, dropped = 0, over = false, displaced = false, noteTimer = null, token = readToken();
 
 // The token follows the #, is kept only for this tab, and is removed from the address.
 function readToken() {
@@ -64,7 +64,7 @@ function again() {
 }
 
 function onMessage(message) {
-  heardAt = performance.now();
+  receivedAt = performance.now();
   switch (message.k) {
     case "hello": begin(message); break;
     case "tick": tick(message); break;
@@ -132,10 +132,10 @@ function note(text) {
 
 // Data is as old as the daemon's last message, whether the daemon or the network is silent.
 function age() {
-  const unheard = heardAt ? (performance.now() - heardAt) / 1000 : 0, connected = socket && socket.readyState === WebSocket.OPEN;
+  const silent = receivedAt ? (performance.now() - receivedAt) / 1000 : 0, connected = socket && socket.readyState === WebSocket.OPEN;
   // A socket may stay open although the network is gone.
-  if (connected && unheard * 1000 > DEAF_MS) { const deaf = socket; socket = null; deaf.close(); teleop.lost(); again(); }
-  const old = silentS + unheard, stale = !connected || !facts || old > STALE_S;
+  if (connected && silent * 1000 > DEAF_MS) { const deaf = socket; socket = null; deaf.close(); teleop.lost(); again(); }
+  const old = silentS + silent, stale = !connected || !facts || old > STALE_S;
   document.body.classList.toggle("stale", stale);
   const lost = dropped ? `, ${dropped} updates dropped` : "";
   $("link").textContent = !$("token").hidden ? "needs a token" : !facts ? "connecting" : over ? "run ended" : displaced ? "displaced" : !connected ? `not connected, no data for ${old.toFixed(1)} s` : stale ? `no data for ${old.toFixed(1)} s` : `live${lost}`;

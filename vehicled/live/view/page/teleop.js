@@ -13,7 +13,7 @@ export class Teleop {
     this.enabled = this.inControl = false;
     this.origin = this.holder = this.mode = "";
     this.silence = 200;
-    this.n = 0; this.beat = 0; this.heard = 0; this.before = 0;
+    this.n = 0; this.beat = 0; this.beatAt = 0; this.before = 0;
     this.pointer = null; this.start = [0, 0]; this.keys = new Set(); this.space = false;
     this.steering = this.throttle = this.brake = 0;
     this.timer = null;
@@ -54,7 +54,7 @@ export class Teleop {
     this.#show();
   }
 
-  onBeat(beat) { this.beat = beat; this.heard = performance.now(); }
+  onBeat(beat) { this.beat = beat; this.beatAt = performance.now(); }
 
   state(status) {
     if (status.mode !== this.mode) { this.mode = status.mode; this.#show(); }
@@ -119,7 +119,7 @@ export class Teleop {
     const dt = Math.min(now - this.before, STALL_MS) / 1000;
     this.before = now;
     // After a delay of the page, or without beats, the deadman's state is unknown.
-    if (this.held && (slept || now - this.heard > this.silence)) { this.letGo(); return; }
+    if (this.held && (slept || now - this.beatAt > this.silence)) { this.letGo(); return; }
     if (this.space) this.#drive(dt);
     this.#report();
   }

@@ -8,7 +8,7 @@ replacement; a side with several runs resamples its runs first. A verdict other 
 - relevance: above the threshold (5 % of the old value) and above the metric's floor.
 
 One run per side shows the noise within a run, but not between runs (another machine state, another drive). In wall time the latter
-is larger: two runs of one build differ, and only several runs per side tell builds apart.
+is larger: two runs of one build differ, and only several runs per side separate builds.
 """
 
 import os

@@ -235,7 +235,7 @@ def _stored(path: str | os.PathLike[str], kinds: tuple[type[Message], ...]) -> I
                 yield from found.items()
 
 
-# ------------------------------------------------------------------ what the runs were told
+# ------------------------------------------------------------------ what the runs were given
 
 
 def _headers(a: RunHeader, b: RunHeader) -> dict[str, tuple[str, str]]:

@@ -14,15 +14,15 @@ from vehicled.log.schema import CHANNELS, MCAP_PROFILE, MESSAGE_ENCODING
 from vehicled.offline.analysis.export.exporting import ExportRequest, ExportResult
 
 
-def write(wish: ExportRequest) -> ExportResult:
+def write(request: ExportRequest) -> ExportResult:
     """Write all topics, or a choice of ours; standard ROS types are copied from the log. Raises :class:`LogError`."""
-    parts = run_parts(wish.path)
-    topics = {CHANNELS[kind].topic for kind in wish.kinds}
-    os.mkdir(wish.out)
+    parts = run_parts(request.path)
+    topics = {CHANNELS[kind].topic for kind in request.kinds}
+    os.mkdir(request.out)
     found = []
     for number, part in enumerate(parts):
-        name = f"{os.path.basename(os.path.normpath(wish.out))}_{number}.mcap"
-        target = os.path.join(wish.out, name)
+        name = f"{os.path.basename(os.path.normpath(request.out))}_{number}.mcap"
+        target = os.path.join(request.out, name)
         with LogReader(part) as log:
             if topics or not log.layout.complete or log.layout.statistics is None:
                 _rewrite(log, target, topics)
@@ -36,13 +36,13 @@ def write(wish: ExportRequest) -> ExportResult:
         for topic, count in topic_counts.items():
             counts[topic] = counts.get(topic, 0) + count
     if not sum(counts.values()):
-        raise LogError(f"{wish.path}: holds no messages of these topics; delete {wish.out}")
-    path = os.path.join(wish.out, "metadata.yaml")
+        raise LogError(f"{request.path}: holds no messages of these topics; delete {request.out}")
+    path = os.path.join(request.out, "metadata.yaml")
     # JSON is valid YAML, and quoted strings are unambiguous.
     with open(path, "x", encoding="utf-8") as stream:
         json.dump(_metadata([(name, statistics) for name, (_, _, statistics) in found], types, counts), stream, indent=1)
         stream.write("\n")
-    return ExportResult(files=[path, *(os.path.join(wish.out, name) for name, _ in found)], counts=counts, notes=[])
+    return ExportResult(files=[path, *(os.path.join(request.out, name) for name, _ in found)], counts=counts, notes=[])
 
 
 def _rewrite(log: LogReader, target: str, topics: set[str]) -> None:

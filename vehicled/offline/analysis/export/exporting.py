@@ -54,20 +54,20 @@ def export(
     """
     if to not in FORMATS:
         raise LogError(f'unknown format "{to[:40]}": there are {", ".join(FORMATS)}')
-    wish = ExportRequest(path=os.fspath(path), out=os.fspath(out), kinds=kinds_of(topics), rate_hz=rate_hz)
+    request = ExportRequest(path=os.fspath(path), out=os.fspath(out), kinds=kinds_of(topics), rate_hz=rate_hz)
     if topics and to in ("gpx", "geojson", "kml"):
         raise LogError(f"{to} is a map of the drive and takes no topics")
     if rate_hz is not None and to == "rosbag2":
         raise LogError("a rosbag2 folder holds the messages as they are: it takes no rate")
-    if os.path.exists(wish.out):
-        raise LogError(f"{wish.out}: there is such a file or folder already, it is not overwritten")
+    if os.path.exists(request.out):
+        raise LogError(f"{request.out}: there is such a file or folder already, it is not overwritten")
     try:
-        return _writer(to)(wish)
+        return _writer(to)(request)
     except (LogError, KeyboardInterrupt):
-        _remove(wish.out)
+        _remove(request.out)
         raise
     except OSError as error:
-        _remove(wish.out)
+        _remove(request.out)
         raise LogError(f"the export cannot be written: {why(error)}") from error
 
 

@@ -23,27 +23,27 @@ _OpenTable = Callable[[ExitStack, str, list[str], list[str]], _WriteRow]
 """Function that opens a table, given its file and the names and kinds of its columns."""
 
 
-def _write(wish: ExportRequest, ending: str, open_table: _OpenTable) -> ExportResult:
-    kinds = present(wish.path, wish.kinds)
+def _write(request: ExportRequest, ending: str, open_table: _OpenTable) -> ExportResult:
+    kinds = present(request.path, request.kinds)
     with ExitStack() as stack:
-        if wish.rate_hz is not None:
-            joined = Joined(kinds, wish.rate_hz)
-            header = header_of(wish.path)
-            write_row = open_table(stack, wish.out, joined.names, joined.kinds)
+        if request.rate_hz is not None:
+            joined = Joined(kinds, request.rate_hz)
+            header = header_of(request.path)
+            write_row = open_table(stack, request.out, joined.names, joined.kinds)
             count = 0
-            for row in joined.rows(wish.path, header.offset_ns, header.start_monotonic_ns):
+            for row in joined.rows(request.path, header.offset_ns, header.start_monotonic_ns):
                 write_row(row)
                 count += 1
-            return ExportResult(files=[wish.out], counts={"rows": count}, notes=[])
-        os.mkdir(wish.out)
+            return ExportResult(files=[request.out], counts={"rows": count}, notes=[])
+        os.mkdir(request.out)
         files, counts = [], dict.fromkeys(map(topic_name, kinds), 0)
         tables: dict[type[Message], tuple[_WriteRow, list[ExportColumn], str]] = {}
         for kind in kinds:
             columns = columns_of(kind)
-            files.append(os.path.join(wish.out, f"{topic_name(kind)}{ending}"))
+            files.append(os.path.join(request.out, f"{topic_name(kind)}{ending}"))
             names, types = ["t_s", *(column.name for column in columns)], ["float", *(column.kind for column in columns)]
             tables[kind] = open_table(stack, files[-1], names, types), columns, topic_name(kind)
-        for t_ns, record in records(wish.path, kinds):
+        for t_ns, record in records(request.path, kinds):
             write_row, columns, name = tables[type(record.message)]
             values = [(column.kind, column.take(record.message)) for column in columns]
             write_row([t_ns / 1e9, *(getattr(value, "name", value) if kind == "enum" else value for kind, value in values)])
@@ -51,7 +51,7 @@ def _write(wish: ExportRequest, ending: str, open_table: _OpenTable) -> ExportRe
     return ExportResult(files=files, counts=counts, notes=[])
 
 
-def write_csv(wish: ExportRequest) -> ExportResult:
+def write_csv(request: ExportRequest) -> ExportResult:
     """Write CSV by RFC 4180 with a header line.
 
     NaN is an empty cell, infinities are ``inf`` and ``-inf``, bytes hexadecimal, enumerations names (numbers in the joined table),
@@ -63,7 +63,7 @@ def write_csv(wish: ExportRequest) -> ExportResult:
         writer.writerow(names)
         return lambda row: writer.writerow(map(_cell, row))
 
-    return _write(wish, ".csv", open_table)
+    return _write(request, ".csv", open_table)
 
 
 def _cell(value: Any) -> Any:
@@ -78,7 +78,7 @@ def _cell(value: Any) -> Any:
     return "" if value is None else value
 
 
-def write_parquet(wish: ExportRequest) -> ExportResult:
+def write_parquet(request: ExportRequest) -> ExportResult:
     """Write Parquet with pyarrow.
 
     NaN stays NaN, enumerations are text (numbers in the joined table), sequences lists, bytes binary. Stamps are int64
@@ -97,7 +97,7 @@ def write_parquet(wish: ExportRequest) -> ExportResult:
         stack.callback(table.flush)
         return table.add
 
-    return _write(wish, ".parquet", open_table)
+    return _write(request, ".parquet", open_table)
 
 
 class _RowGroups:

@@ -53,19 +53,19 @@ class _Course(Struct):
 class _Map:
     """Tracks and course of a run. Each track is read from the file again, so nothing is kept in memory."""
 
-    def __init__(self, wish: ExportRequest) -> None:
-        rate_hz = wish.rate_hz if wish.rate_hz is not None else DEFAULT_RATE_HZ
+    def __init__(self, request: ExportRequest) -> None:
+        rate_hz = request.rate_hz if request.rate_hz is not None else DEFAULT_RATE_HZ
         if not 0.0 < rate_hz <= 1000.0:
             raise LogError(f"a rate of {rate_hz:g} Hz must be above 0 and at most 1000 Hz")
-        self._wish = wish
+        self._request = request
         self._period_ns = round(1e9 / rate_hz)
-        self.header = header_of(wish.path)
+        self.header = header_of(request.path)
         self.notes: list[str] = []
         self.counts = {"estimate": 0, "gnss": 0}
         self._course: _Course | None = None
         self._datum: Datum | None = None
         try:
-            with LogReader(wish.path) as log:
+            with LogReader(request.path) as log:
                 self._course = msgspec.json.decode(log.attachment("course.json"), type=_Course)
             place = self._course.datum
             self._datum = Datum(place.latitude_rad, place.longitude_rad, place.height_m)
@@ -96,7 +96,7 @@ class _Map:
             return
         due_ns = 0
         offset_ns = self.header.offset_ns
-        for t_ns, record in records(self._wish.path, (StateEstimate,)):
+        for t_ns, record in records(self._request.path, (StateEstimate,)):
             message = record.message
             assert isinstance(message, StateEstimate)
             usable = message.status in (EstimatorStatus.RUNNING, EstimatorStatus.ALIGNING)
@@ -109,7 +109,7 @@ class _Map:
 
     def _fixes(self) -> Iterator[TrackPoint]:
         offset_ns = self.header.offset_ns
-        for _, record in records(self._wish.path, (GnssFix,)):
+        for _, record in records(self._request.path, (GnssFix,)):
             fix = record.message
             assert isinstance(fix, GnssFix)
             if fix.fix_type >= FixType.DEAD_RECKONING and isfinite(fix.latitude_rad) and isfinite(fix.longitude_rad):
@@ -128,14 +128,14 @@ class _Map:
 
     def done(self) -> ExportResult:
         if not any(self.counts.values()):
-            raise LogError(f"{self._wish.path}: holds neither a georeferenced estimate nor a GNSS fix: no track to export")
-        return ExportResult(files=[self._wish.out], counts=self.counts, notes=self.notes)
+            raise LogError(f"{self._request.path}: holds neither a georeferenced estimate nor a GNSS fix: no track to export")
+        return ExportResult(files=[self._request.out], counts=self.counts, notes=self.notes)
 
 
-def write_gpx(wish: ExportRequest) -> ExportResult:
+def write_gpx(request: ExportRequest) -> ExportResult:
     """Write GPX 1.1: tracks ``estimate`` and ``gnss`` with times, and the course as a route."""
-    drawn = _Map(wish)
-    with open(wish.out, "x", encoding="utf-8") as out:
+    drawn = _Map(request)
+    with open(request.out, "x", encoding="utf-8") as out:
         out.write('<?xml version="1.0" encoding="UTF-8"?>\n')
         out.write('<gpx version="1.1" creator="vehicled" xmlns="http://www.topografix.com/GPX/1/1">\n')
         out.write(f"<metadata><name>{escape(drawn.title)}</name></metadata>\n")
@@ -157,10 +157,10 @@ def write_gpx(wish: ExportRequest) -> ExportResult:
     return drawn.done()
 
 
-def write_geojson(wish: ExportRequest) -> ExportResult:
+def write_geojson(request: ExportRequest) -> ExportResult:
     """Write GeoJSON (RFC 7946): a MultiLineString for each track with its times in ``coordTimes``, and the course."""
-    drawn = _Map(wish)
-    with open(wish.out, "x", encoding="utf-8") as out:
+    drawn = _Map(request)
+    with open(request.out, "x", encoding="utf-8") as out:
         out.write('{"type": "FeatureCollection", "features": [\n')
         name, course = drawn.course()
         if course:
@@ -181,10 +181,10 @@ def write_geojson(wish: ExportRequest) -> ExportResult:
     return drawn.done()
 
 
-def write_kml(wish: ExportRequest) -> ExportResult:
+def write_kml(request: ExportRequest) -> ExportResult:
     """Write KML 2.2: a coloured ground line for each track and for the course."""
-    drawn = _Map(wish)
-    with open(wish.out, "x", encoding="utf-8") as out:
+    drawn = _Map(request)
+    with open(request.out, "x", encoding="utf-8") as out:
         out.write('<?xml version="1.0" encoding="UTF-8"?>\n<kml xmlns="http://www.opengis.net/kml/2.2"><Document>\n')
         out.write(f"<name>{escape(drawn.title)}</name>\n")
         for style, colour in (("course", "ff999999"), ("estimate", "ffd07000"), ("gnss", "ff0050f0")):

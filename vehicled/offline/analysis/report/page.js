@@ -39,7 +39,7 @@
     const low = +svg.dataset.low, high = +svg.dataset.high, share = 1 - y / 1000;
     return svg.dataset.log ? low * Math.pow(high / low, share) : low + share * (high - low);
   }
-  function told(panel, column) {
+  function readings(panel, column) {
     panel.parsed ||= panel.lines.map(parse);
     const words = [];
     panel.lines.forEach((line, i) => {
@@ -107,7 +107,7 @@
     for (const panel of panels) {
       for (const cursor of panel.cursors) { cursor.style.display = seen ? "block" : "none"; cursor.style.left = place + "%"; }
       const box = panel.figure.getBoundingClientRect();
-      if (box.bottom > 0 && box.top < innerHeight) panel.readout.textContent = seen ? told(panel, Math.floor(column)) : "";
+      if (box.bottom > 0 && box.top < innerHeight) panel.readout.textContent = seen ? readings(panel, Math.floor(column)) : "";
     }
   }
   const column = (area, event) => {

@@ -20,7 +20,7 @@ from vehicled.offline.analysis.report.panels import panels
 from vehicled.offline.analysis.report.rows import said
 from vehicled.offline.analysis.report.scan import KEPT, Findings
 from vehicled.offline.analysis.report.thin import COLUMNS
-from vehicled.offline.analysis.report.verdict import Verdict, stop_story, told_change, verdict
+from vehicled.offline.analysis.report.verdict import Verdict, describe_change, stop_story, verdict
 
 _LISTED = 300
 _STOPS = 5
@@ -95,11 +95,11 @@ def _verdict(f: Findings, judged: Verdict, title: str) -> str:
         how += [f"seed {f.header.seed}" if f.header.seed is not None else ""]
     facts = ", ".join(escape(text) for text in [when, *how] if text)
     notes = "".join(f'<li class="open">{escape(note)}</li>' for note in f.notes)
-    told = "".join(f'<li class="{state[good]}">{escape(text)}</li>' for good, text in judged.sentences)
+    sentences = "".join(f'<li class="{state[good]}">{escape(text)}</li>' for good, text in judged.sentences)
     stops = _stops(f, judged)
     return (
         f'<header><p class="run">{escape(title)}</p><h1 class="{state[judged.good]}">{escape(judged.headline)}</h1>'
-        f'<p class="facts">{facts}</p><ul class="verdict">{told}{notes}</ul>{stops}</header>'
+        f'<p class="facts">{facts}</p><ul class="verdict">{sentences}{notes}</ul>{stops}</header>'
     )
 
 
@@ -115,8 +115,8 @@ def _stops(f: Findings, judged: Verdict) -> str:
     # A successful drive stopped at its end, so earlier faults were not the cause.
     heading = "What happened on the way" if judged.good else "Why it stopped"
     html = f'<h2>{heading}</h2><div class="chains"><div class="stop"><p><b>Cause</b> {escape(story.cause)}</p>'
-    told = (("Injected", story.injected), ("Before it", story.chain), ("What followed", story.consequences))
-    for label, lines in (*told, ("Stops before", [told_change(f, stop.change) for stop in before[-_STOPS:]])):
+    parts = (("Injected", story.injected), ("Before it", story.chain), ("What followed", story.consequences))
+    for label, lines in (*parts, ("Stops before", [describe_change(f, stop.change) for stop in before[-_STOPS:]])):
         links = "".join(f"<li>{escape(line)}</li>" for line in lines)
         html += f"<p>{label}</p><ol>{links}</ol>" if lines else ""
     more = f"<p>{len(before) - _STOPS} more stops are in the list below.</p>" if len(before) > _STOPS else ""

@@ -85,7 +85,7 @@ def _ages(f: Findings) -> PanelOrMissing:
         "Age of the inputs",
         "ms, logarithmic",
         wanted,
-        "The actuator commands tell no ages.",
+        "The actuator commands hold no ages.",
         logarithmic=True,
         note=note,
     )
@@ -106,13 +106,13 @@ def _tracking(f: Findings) -> PanelOrMissing:
         ("control_command.cross_track_m", "believed", 2, "", 1.0), ("error.cross_track_m", "true", 3, DASHED, 1.0),
     ]  # fmt: skip
     return _lines(
-        f, "tracking", "Cross-track error", "m", wanted, "The controller tells no cross-track error.", levels=levels, note=note
+        f, "tracking", "Cross-track error", "m", wanted, "The controller reports no cross-track error.", levels=levels, note=note
     )
 
 
 def _heading_error(f: Findings) -> PanelOrMissing:
     wanted = [("control_command.heading_error_rad", "path minus vehicle", 2, "", degrees(1.0))]
-    return _lines(f, "heading", "Heading error", "degrees", wanted, "The controller tells no heading error.")
+    return _lines(f, "heading", "Heading error", "degrees", wanted, "The controller reports no heading error.")
 
 
 def _estimation(f: Findings) -> PanelOrMissing:
@@ -180,7 +180,7 @@ def _throttle(f: Findings) -> PanelOrMissing:
 
 
 def _gnss(f: Findings) -> PanelOrMissing:
-    wanted = [("gnss_fix.sigma_m", "sigma told by the receiver", 1, "", 100.0)]
+    wanted = [("gnss_fix.sigma_m", "sigma reported by the receiver", 1, "", 100.0)]
     return _lines(
         f, "gnss", "GNSS: horizontal sigma", "cm, logarithmic", wanted, "The log has no GNSS fixes with a sigma.", logarithmic=True
     )
@@ -211,7 +211,7 @@ def _nis(f: Findings) -> PanelOrMissing:
             note += " The filter believes too much in itself or in the receiver's sigma."
     return _lines(
         f, "nis", "Normalised innovation squared", "", [("nis", "position updates", 1, "", 1.0)],
-        "The estimator tells no innovations.", zone=(0.0, NIS_95), note=note,
+        "The estimator reports no innovations.", zone=(0.0, NIS_95), note=note,
     )  # fmt: skip
 
 
@@ -258,7 +258,7 @@ def _host(f: Findings) -> PanelOrMissing:
     ]  # fmt: skip
     absent = "The computer is only watched on the wall clock, not in lockstep."
     if f.header is not None and f.header.clock == "wall":
-        absent = "The log tells nothing of the computer."
+        absent = "The log holds nothing about the computer."
     return _lines(f, "host", "Computer", "%", wanted, absent, at_least=(0.0, 100.0))
 
 
@@ -267,7 +267,7 @@ def _temperature(f: Findings) -> PanelOrMissing:
         ("host_health.temperature_k", "processor", 2, "", 1.0), ("motor_status.motor_temperature_k", "motor", 6, DASHED, 1.0),
         ("motor_status.controller_temperature_k", "motor controller", 4, DOTTED, 1.0),
     ]  # fmt: skip
-    return _lines(f, "temperature", "Temperatures", "K", wanted, "Nothing in this log tells a temperature.")
+    return _lines(f, "temperature", "Temperatures", "K", wanted, "This log holds no temperatures.")
 
 
 def _motor(f: Findings) -> PanelOrMissing:
@@ -277,7 +277,7 @@ def _motor(f: Findings) -> PanelOrMissing:
         ("motor_status.motor_current_a", "motor current in A", 2, "", 1.0),
         ("motor_status.input_current_a", "input current in A", 4, DOTTED, 1.0),
     ]  # fmt: skip
-    return _lines(f, "motor", "Motor and battery", "V, A", wanted, "Nothing in this log tells a voltage or a current.")
+    return _lines(f, "motor", "Motor and battery", "V, A", wanted, "This log holds no voltages or currents.")
 
 
 def _parameters(f: Findings) -> list[PanelOrMissing]:

@@ -86,7 +86,7 @@ def marks_panel(f: Findings) -> PanelOrMissing:
         else:
             start, tint, reason = opened.pop(label, (at, colour, fault.reason))
             rows.setdefault(label, []).append((start, at, tint, reason))
-    # Faults that never cleared are drawn as marks, because the log does not tell how long they lasted.
+    # Faults that never cleared are drawn as marks, because the log does not say how long they lasted.
     for label, (at, colour, reason) in opened.items():
         rows.setdefault(label, []).append((at, at + COLUMNS / 200, colour, reason))
     for event in f.rare[Event]:

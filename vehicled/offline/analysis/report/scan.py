@@ -337,8 +337,8 @@ class Findings:
         self.states["reaction"].add(columns, rows["reaction"])
         for field in ("estimate_age_ns", "gnss_age_ns", "imu_age_ns", "odometry_age_ns"):
             if field in rows.dtype.names:
-                told = rows[field] >= 0
-                self._series(f"age.{field[:-7]}_ms").add(columns[told], rows[field][told] * 1e-6)
+                known = rows[field] >= 0
+                self._series(f"age.{field[:-7]}_ms").add(columns[known], rows[field][known] * 1e-6)
         dated = rows["newest_input_ns"] > 0
         self._series("age.wire_ms").add(columns[dated], (rows["t_ns"] - rows["newest_input_ns"])[dated] * 1e-6)
         for bit, found in self.clipped.items():
@@ -371,7 +371,7 @@ class Findings:
         GroundTruth: _truth, GarbageCollection: _collections,
     }  # fmt: skip
 
-    # ------------------------------------------------------------------ for those who tell it
+    # ------------------------------------------------------------------ read by the panels and the verdict
 
     def seconds(self, t_ns: int) -> float:
         """Return the time of the run, s."""

@@ -19,7 +19,7 @@ _STOPS = (Mode.STOPPING, Mode.FAULT)
 _DRIVES = (Mode.ARMED, Mode.AUTO, Mode.TELEOP)
 _LASTING_NS = 10 * 10**9
 """Time for which a failure that is over may still be the reason of a stop, ns."""
-_TOLD = 12
+_MOST_LINES = 12
 """Largest number of stops and chain links listed in full."""
 
 
@@ -41,7 +41,7 @@ class Verdict(Struct, frozen=True):
     """Summary at the top of the page."""
 
     good: bool | None
-    """True if the drive succeeded; None if the log does not tell."""
+    """True if the drive succeeded; None if the log does not say."""
     headline: str
     sentences: list[tuple[bool | None, str]]
     stops: list[DriveStop]
@@ -108,7 +108,7 @@ def verdict(f: Findings) -> Verdict:
 
 def _ending(f: Findings) -> tuple[bool | None, str]:
     if f.header is None:
-        return None, "Not written by vehicled: only its topics can be told"
+        return None, "Not written by vehicled: only its topics are known"
     if f.empty:
         return None, "The log has no messages"
     end = f.end
@@ -142,7 +142,7 @@ def _deadlines(f: Findings) -> list[tuple[bool | None, str]]:
 
 
 def _figures(f: Findings) -> list[tuple[bool | None, str]]:
-    told: list[tuple[bool | None, str]] = []
+    sentences: list[tuple[bool | None, str]] = []
     true = f.has("error.cross_track_m")
     if true or f.has("control_command.cross_track_m"):
         series = f.series["error.cross_track_m" if true else "control_command.cross_track_m"]
@@ -150,17 +150,17 @@ def _figures(f: Findings) -> list[tuple[bool | None, str]]:
         corridor = f.limits.get("corridor_m", float("nan"))
         inside = series.largest_magnitude <= corridor if isfinite(corridor) else None
         text = f"{whose} cross-track error: mean {series.mean_magnitude:.3f} m, largest {series.largest_magnitude:.3f} m"
-        told.append((inside, text + (f"; the corridor is ±{corridor:g} m." if isfinite(corridor) else ".")))
+        sentences.append((inside, text + (f"; the corridor is ±{corridor:g} m." if isfinite(corridor) else ".")))
     if f.has("error.position_m"):
         series = f.series["error.position_m"]
         text = f"Estimated position off by {series.mean_magnitude:.3f} m in the mean, {series.max:.3f} m at most."
-        told.append((None, text))
-    told += _reference(f)
+        sentences.append((None, text))
+    sentences += _reference(f)
     if f.timing is not None and f.timing.wire_to_actuator is not None:
         age = f.timing.wire_to_actuator
         text = f"Newest measurement to actuator: median {age.p50_us / 1e3:.2f} ms, 99 % within {age.p99_us / 1e3:.2f} ms."
-        told.append((None, text))
-    return told
+        sentences.append((None, text))
+    return sentences
 
 
 def _reference(f: Findings) -> list[tuple[bool | None, str]]:
@@ -172,7 +172,7 @@ def _reference(f: Findings) -> list[tuple[bool | None, str]]:
     position, yaw, speed = sigmas
     if not any(sigma > 0.0 for sigma in sigmas):
         return []
-    told: list[tuple[bool | None, str]] = [
+    sentences: list[tuple[bool | None, str]] = [
         (None, f"Truth by a reference system, one sigma: {position:.3f} m, {degrees(yaw):.2f} degrees, {speed:.3f} m/s.")
     ]
     # A distance in the plane has the errors of two axes.
@@ -181,8 +181,8 @@ def _reference(f: Findings) -> list[tuple[bool | None, str]]:
         if f.has(f"error.{name}") and too_coarse(sigma, error := f.series[f"error.{name}"].mean_magnitude):
             what = name.rpartition("_")[0].replace("yaw", "heading")
             sizes = f"{sigma:.3g} {unit} against a mean error of {error:.3g} {unit}"
-            told.append((False, f"The truth is too coarse to judge the estimated {what}: {sizes}."))
-    return told
+            sentences.append((False, f"The truth is too coarse to judge the estimated {what}: {sizes}."))
+    return sentences
 
 
 class StopStory(NamedTuple):
@@ -206,29 +206,29 @@ def stop_story(f: Findings, stop: DriveStop) -> StopStory:
     strong = [fault for fault in lasting if fault.reaction >= Reaction.CONTROLLED_STOP and fault.reaction >= change.reaction]
     named = [fault for code in (change.first_code, change.code) for fault in lasting if fault.code == code]
     cause = next(iter(named or strong), None)
-    moved, *harder = (told_change(f, each) for each in (change, *stop.harder))
+    moved, *harder = (describe_change(f, each) for each in (change, *stop.harder))
 
-    def told(fault: Fault) -> str:
+    def described(fault: Fault) -> str:
         end_ns = over_ns[id(fault)]
         over = "" if end_ns is None else f", over at {moment(f.seconds(end_ns))}"
         numbers = "" if isnan(fault.value) else f": {fault.value:.4g}, limit {fault.limit:.4g} {fault.unit}".rstrip()
         return f"{moment(f.seconds(fault.t_ns))}: {fault.reason} ({fault.code}{numbers}){over}"
 
     if cause is None:
-        chain, consequences = [told(fault) for fault in stop.chain], harder
+        chain, consequences = [described(fault) for fault in stop.chain], harder
     else:
-        chain = [told(fault) for fault in stop.chain if fault is not cause and fault.t_ns <= cause.t_ns]
-        consequences = [told(fault) for fault in stop.chain if fault is not cause and fault.t_ns > cause.t_ns]
+        chain = [described(fault) for fault in stop.chain if fault is not cause and fault.t_ns <= cause.t_ns]
+        consequences = [described(fault) for fault in stop.chain if fault is not cause and fault.t_ns > cause.t_ns]
         consequences += [moved, *harder]
-    if len(chain) > _TOLD:
-        chain = [*chain[:_TOLD], f"and {len(chain) - _TOLD} more"]
-    if len(consequences) > _TOLD:
-        consequences = [*consequences[: _TOLD - 1], f"and {len(consequences) - _TOLD} more", consequences[-1]]
+    if len(chain) > _MOST_LINES:
+        chain = [*chain[:_MOST_LINES], f"and {len(chain) - _MOST_LINES} more"]
+    if len(consequences) > _MOST_LINES:
+        consequences = [*consequences[: _MOST_LINES - 1], f"and {len(consequences) - _MOST_LINES} more", consequences[-1]]
     since_ns = change.t_ns if cause is None else cause.t_ns
-    return StopStory(moved if cause is None else told(cause), _injected(f, since_ns), chain, consequences)
+    return StopStory(moved if cause is None else described(cause), _injected(f, since_ns), chain, consequences)
 
 
-def told_change(f: Findings, change: ModeChange) -> str:
+def describe_change(f: Findings, change: ModeChange) -> str:
     """Return a change of mode in words."""
     return f"{moment(f.seconds(change.t_ns))}: {change.before.name} -> {change.after.name}: {change.reason}"
 

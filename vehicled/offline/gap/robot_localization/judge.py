@@ -42,7 +42,7 @@ class RobotLocalizationJudge:
     """The extended Kalman filter of robot_localization, stepped at its own frequency."""
 
     class Params(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        """Noise of measurements that tell none: covariances that a ROS driver would fill in."""
+        """Noise of measurements that state none: covariances that a ROS driver would fill in."""
 
         position_sigma_m: float = 1.0
         heading_sigma_rad: float = 0.05

@@ -1,7 +1,7 @@
 """Finds out what a file is, reads it, writes our log.
 
 The clock of an imported log is that of its file: ``t_ns`` are its stamps, whatever clock made them, and nothing says how late
-anything was. So it has no ticks, and cannot be replayed. Its header says so: ``clock`` is ``imported``, ``imported`` tells from
+anything was. So it has no ticks, and cannot be replayed. Its header says so: ``clock`` is ``imported``, ``imported`` says from
 where and what was assumed. It carries the profile that is believed of the vehicle and a course that is only a datum, the first
 fix, so that estimators, reports and ``vehicled bench recorded`` take it as one of ours.
 """
@@ -135,7 +135,7 @@ def import_log(
         if log.refused:
             foreign.notes.append(f"{log.refused} messages did not fit into their fields and are left out")
     if not offset_ns and start_ns < 10**17:
-        foreign.notes.append("nothing in it tells UTC: the log begins in 1970")
+        foreign.notes.append("it holds no UTC: the log begins in 1970")
     duration_s = (last_ns - first_ns) * 1e-9
     return Imported(
         source=str(path), format=foreign.format, path=os.fspath(out), counts=dict(sorted(counts.items())), duration_s=duration_s,

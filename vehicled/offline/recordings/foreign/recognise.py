@@ -288,7 +288,7 @@ _LONGEST_VECTORNAV = 1024
 
 
 def _vectornav(data: bytes, at: int) -> tuple[int, str, int]:
-    """Judge a binary output of unknown fields, whose length only the next sync can tell."""
+    """Judge a binary output of unknown fields, whose length only the next sync shows."""
     stop, covered = at, 0
     for _ in range(_NEAREST):
         stop = data.find(b"\xfa", stop + 1, at + _LONGEST_VECTORNAV)

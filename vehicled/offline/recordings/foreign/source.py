@@ -18,7 +18,7 @@ class ForeignFile(Struct, kw_only=True):
     format: str
     messages: Iterator[Stamped]
     utc_offset_ns: int | None = None
-    """UTC minus the clock of the file; None where only the fixes in it can tell."""
+    """UTC minus the clock of the file; None where it follows from the fixes in it."""
     datum: Datum | None = None
     """Origin of its local coordinates; None: the first fix."""
     about: dict[str, str] = field(default_factory=dict)

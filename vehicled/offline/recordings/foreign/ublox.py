@@ -65,7 +65,7 @@ def read(path: Path) -> ForeignFile:
 
 
 def _through_driver(pieces: Iterator[Piece], protocol: str) -> Iterator[Stamped]:
-    """Messages of the driver, which is handed time as the daemon would."""
+    """Messages of the driver, which gets the time as from the daemon."""
     driver: Any = resolve("driver", "ublox")
     wanted: tuple[type[Message], ...] = (GnssFix, Heading)
     device = driver(driver.Params(configure=False, protocol=protocol), wanted, 0)
@@ -112,7 +112,7 @@ def _recorded(path: Path, times: Path, data: bytes) -> tuple[Iterator[Piece], in
     except (OSError, ValueError) as error:
         raise RecordingError(f"{times}: is not what `vehicled devices record` writes beside {path.name}: {error}") from error
     if any(at < 0 or size < 0 or at + size > len(data) for _, at, size in rows):
-        raise RecordingError(f"{times}: does not belong to {path.name}: it tells of more bytes than there are")
+        raise RecordingError(f"{times}: does not belong to {path.name}: it lists more bytes than there are")
     return ((t_ns, data[at : at + size]) for t_ns, at, size in rows), offset_ns
 
 

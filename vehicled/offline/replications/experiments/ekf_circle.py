@@ -83,8 +83,8 @@ up to 50 s, in m per root second."""
 
 WHITE_SIGMA_M = {"inner": 2.0, "simulator": 40.0, "judge": 1.8}
 """Sigma per fix and axis of the white noise that over minutes is worth as much as the walk, by form: the root mean square of means
-over 300 s and more, by the root of the number of fixes. A filter for white noise must be told this and not the size of the error,
-because it takes every fix for another opinion."""
+over 300 s and more, by the root of the number of fixes. A filter for white noise needs this in place of the size of the error,
+because it takes every fix as independent."""
 
 
 class CircleTrace(Struct, frozen=True):
@@ -209,7 +209,7 @@ def _registered(name: str) -> str:
 
 
 def make_estimator(name: str, vehicle: Vehicle, noise: str) -> Estimator:
-    """Return an estimator by its name in :data:`ESTIMATORS` or the registry, told what is known of a test beyond its defaults.
+    """Return an estimator by its name in :data:`ESTIMATORS` or the registry, configured with what is known of a test.
 
     Raises :class:`SetupError` for an ending that is not known.
     """

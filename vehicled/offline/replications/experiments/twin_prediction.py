@@ -1,10 +1,10 @@
-"""Does the twin foretell the real drive? Identified from one recorded drive, it drives the published controllers; its cross-track
+"""Does the twin predict the real drive? Identified from one recorded drive, it drives the published controllers; its cross-track
 error stands beside that of the drives it has not seen.
 
 For each path every recorded drive in turn is the one that is known: steering gain, offset, delay, the response of the speed
 (:mod:`~vehicled.offline.replications.experiments.drive_response`) and the gaps of the receiver come from it. The twin then drives
 the path under each published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a measurement,
-and with the position one row old and on the grid of the receiver's text, as it was on the vehicle. What no drive tells of the next,
+and with the position one row old and on the grid of the receiver's text, as it was on the vehicle. What no drive shows of the next,
 such as the zero of its heading, is taken from the spread over recorded drives
 (:mod:`~vehicled.offline.replications.experiments.prediction_spread`): the prediction is a mean and an interval.
 """
@@ -77,7 +77,7 @@ class SimulatedVehicle(Protocol):
     """A simulated vehicle, at rest at the start of its path."""
 
     def command(self, t_ns: int, throttle: float, steering: float) -> None:
-        """Shares of full drive 0..1 and of full steering -1..1 are handed over at ``t_ns``."""
+        """Shares of full drive 0..1 and of full steering -1..1 are sent at ``t_ns``."""
         ...
 
     def advance(self, to_ns: int) -> tuple[float, float, float, float]:
@@ -288,7 +288,7 @@ def drive(
 ) -> Array:
     """Drive a course once; positions (n, 2) as a receiver shows them every 0.1 s, to its end or to where time runs out.
 
-    The heading seen is the true one plus an error that grows with ``drift_radps``. ``fresh`` tells of each row whether the receiver
+    The heading seen is the true one plus an error that grows with ``drift_radps``. ``fresh`` says for each row whether the receiver
     gave a new position, repeated as often as needed.
     """
     length_m = float(np.hypot(np.diff(course.x_m), np.diff(course.y_m)).sum())
@@ -314,7 +314,7 @@ def drive(
 
 
 def _fresh(recording: Recording) -> list[bool]:
-    """Return of each row of a drive whether the receiver gave a new position; a vehicle that stands tells nothing."""
+    """Return for each row of a drive whether the receiver gave a new position; rows at standstill are left out."""
     new = is_new(recording.raw_x_m, recording.raw_y_m)
     moving = np.flatnonzero(new)
     return [bool(each) for each in new[moving[0] : moving[-1] + 1]] if len(moving) else [True]
@@ -410,11 +410,11 @@ def _mean_error_m(
 SIMULATED_GAIN_RAD = 0.4545
 """Wheel angle per unit command of the published simulation."""
 SLACK_RAD = 0.02
-"""Slack of a worn steering linkage, as a test of it as a cause; the recorded drives do not tell theirs."""
+"""Slack of a worn steering linkage, as a test of it as a cause; the recorded drives do not show theirs."""
 CAUSES = ("steering gain", "steering offset", "steering delay", "heading error", "slack", "heading drift")
 """Possible causes of a difference between vehicle and simulation: each is taken from the twin, and the last two are added."""
 ADDED = 2
-"""Causes, the last, that the prediction leaves out: slack, which no drive tells, and the drift of the heading, which no two
+"""Causes, the last, that the prediction leaves out: slack, which no drive shows, and the drift of the heading, which no two
 drives share."""
 
 

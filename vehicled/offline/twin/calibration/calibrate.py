@@ -10,14 +10,14 @@ import numpy as np
 
 from vehicled.offline.twin.calibration import excitation
 from vehicled.offline.twin.calibration.excitation import UnobservableQuantity
-from vehicled.offline.twin.calibration.fit import FitStage, Fitted, Tell
+from vehicled.offline.twin.calibration.fit import FitStage, Fitted, Report
 from vehicled.offline.twin.calibration.quantity import CalibrationModel, Group, Quantity
 from vehicled.offline.twin.calibration.result import Calibration, FittedQuantity, PredictionErrors, RunResult, errors_of
 from vehicled.offline.twin.calibration.run import CalibrationRun, CalibrationRunError, RunSegment, as_measured, checked, pieces
 
 CORRELATED = 0.95
 UNSETTLED = 0.25
-"""Ratio of posterior to prior standard deviation above which a correlated quantity counts as not told from the other."""
+"""Ratio of posterior to prior standard deviation above which a correlated quantity counts as not separated from the other."""
 BARELY_SEEN = 0.9
 """Ratio of posterior to prior standard deviation above which the drives carry no information."""
 
@@ -35,7 +35,7 @@ def calibrate(
     held_out: Collection[str] = (),
     folds: int = 0,
     kind_of: Callable[[str], str] = lambda name: name.rpartition("/")[0],
-    tell: Tell = lambda text: None,
+    report: Report = lambda text: None,
 ) -> Calibration:
     """Fit ``groups`` on the runs except those named in ``held_out``. With ``folds`` each run is held out of one further fit.
 
@@ -53,36 +53,36 @@ def calibrate(
         return [quantity for quantity in wanted if quantity.alone and quantity not in fitted]
 
     fit_pieces = [piece for piece in all_pieces if piece.run.name not in held_out]
-    stages = _fit(model, fit_pieces, seen, others_of(seen), tell, None)
+    stages = _fit(model, fit_pieces, seen, others_of(seen), report, None)
     if left_out := _undetermined(stages):
         seen = [quantity for quantity in seen if quantity.name not in {one.name for one in left_out}]
         unseen = unseen + left_out
         if not seen:
             raise CalibrationError("; ".join(f"{one.name}: {one.why}; {one.cure}" for one in left_out))
-        stages = _fit(model, fit_pieces, seen, others_of(seen), tell, _values(stages))
+        stages = _fit(model, fit_pieces, seen, others_of(seen), report, _values(stages))
     values = _values(stages)
     stopped = any(stage.stopped for stage in stages)
     others: list[dict[str, float]] = []
     misaligned = _misaligned(stages)
-    foretold = dict.fromkeys(held_out, (values, misaligned))
+    predicted = dict.fromkeys(held_out, (values, misaligned))
     if folds > 1 and not stopped:
         names = [run.name for run in fitted_on]
         parts = _parts(names, kind_of, min(folds, len(names)))
         for number, part in enumerate(parts, start=1):
             rest = [piece for piece in fit_pieces if piece.run.name not in part]
-            each = _fit(model, rest, seen, [], lambda text, n=number: tell(f"fold {n} of {len(parts)}, {text}"), values)  # type: ignore[misc]
+            each = _fit(model, rest, seen, [], lambda text, n=number: report(f"fold {n} of {len(parts)}, {text}"), values)  # type: ignore[misc]
             if any(stage.stopped for stage in each):
                 stopped = True
                 break
             others.append(_values(each))
-            foretold |= dict.fromkeys(part, (others[-1], _misaligned(each)))
+            predicted |= dict.fromkeys(part, (others[-1], _misaligned(each)))
     results: list[RunResult] = []
     try:
-        tell("driving every run open loop")
+        report("driving every run open loop")
         for index, run in enumerate(used):
             own = [piece for piece in all_pieces if piece.index == index]
-            before, after = _errors(model, own, {}, misaligned), _errors(model, own, *foretold.get(run.name, (values, misaligned)))
-            held = run.name in foretold
+            before, after = _errors(model, own, {}, misaligned), _errors(model, own, *predicted.get(run.name, (values, misaligned)))
+            held = run.name in predicted
             results.append(RunResult(name=run.name, kind=kind_of(run.name), held_out=held, before=before, after=after))
     except KeyboardInterrupt:
         stopped = True
@@ -124,7 +124,7 @@ def _fit(
     parts: Sequence[RunSegment],
     seen: Sequence[Quantity],
     considered: Sequence[Quantity],
-    tell: Tell,
+    report: Report,
     begin: dict[str, float] | None,
 ) -> list[Fitted]:
     """Fit ``seen``, with what is known of ``considered`` in the standard deviations."""
@@ -136,7 +136,7 @@ def _fit(
             continue
         rows = [part for part in parts if by_speed or part.run.turns]
         stage = FitStage(model, rows, own, fixed, by_speed=by_speed, considered=other)
-        stages.append(stage.solve(lambda text, word=word: tell(f"{word}: {text}"), begin))  # type: ignore[misc]
+        stages.append(stage.solve(lambda text, word=word: report(f"{word}: {text}"), begin))  # type: ignore[misc]
         fixed |= stages[-1].values
         if stages[-1].stopped:
             return stages
@@ -145,7 +145,7 @@ def _fit(
         turning = [part for part in parts if part.run.turns]
         other = [quantity for quantity in considered if not quantity.by_speed]
         refit = FitStage(model, turning, path.quantities, drive.values, by_speed=False, considered=other)
-        stages[0] = refit.solve(lambda text: tell(f"steering again: {text}"), path.values)
+        stages[0] = refit.solve(lambda text: report(f"steering again: {text}"), path.values)
     return stages
 
 
@@ -171,7 +171,7 @@ def _undetermined(stages: Sequence[Fitted]) -> list[UnobservableQuantity]:
                 last = barely[-1]
                 why, cure = "the drives hardly depend on it", excitation.cure(quantities[last])
             elif correlation[last, other] > CORRELATED:
-                why = f"the drives do not tell it from {quantities[other].name}"
+                why = f"the drives do not separate it from {quantities[other].name}"
                 cure = " and ".join(dict.fromkeys(excitation.cure(quantities[n]) for n in (last, other)))
             else:
                 break

@@ -31,7 +31,7 @@ MOST_TRIES = 5
 LEAST_GAIN = 1e-3
 STARTS = 3
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class Fitted(Struct, frozen=True, kw_only=True):
@@ -75,15 +75,15 @@ class FitStage:
         self._best: tuple[float, Array] = (np.inf, np.zeros(0))
         self._linear: tuple[list[Array], Array] | None = None
 
-    def solve(self, tell: Tell, begin: dict[str, float] | None = None) -> Fitted:
+    def solve(self, report: Report, begin: dict[str, float] | None = None) -> Fitted:
         """Return the best values. ``begin`` skips the search for a starting point. Needs scipy."""
         q = self._quantities
         guesses = [self._scaled(begin or {})]
         sensitivity: Array | None = None
         stopped = False
-        self._tell = tell
+        self._report = report
         try:
-            guesses = guesses if begin else self._guesses(tell)
+            guesses = guesses if begin else self._guesses(report)
             if len(guesses) > 1:
                 trials = []
                 for number, guess in enumerate(guesses, start=1):
@@ -138,12 +138,12 @@ class FitStage:
                 damping *= 6.0
         return cost, z
 
-    def _guesses(self, tell: Tell) -> list[Array]:
+    def _guesses(self, report: Report) -> list[Array]:
         """Return the starting point: the best of the vehicle's own values and those that quantities suggest."""
         tried = [self._scaled({}), *(self._scaled(start) for quantity in self._quantities for start in quantity.starts)]
         if len(tried) == 1:
             return tried
-        tell("searching a starting point")
+        report("searching a starting point")
         costs = [_robust(self._residuals(z), len(z)) for z in tried]
         return [tried[k] for k in np.argsort(costs)[:STARTS]]
 
@@ -215,7 +215,7 @@ class FitStage:
         jacobian = np.zeros((ends[-1] + len(z), len(z)))
         jacobian[ends[-1] :] = np.eye(len(z))
         self._round += 1
-        self._tell(f"{self._prefix}round {self._round}: cost {self._best[0]:.0f}")
+        self._report(f"{self._prefix}round {self._round}: cost {self._best[0]:.0f}")
         upper = self._bounds()[1]
         for k in range(q):
             step = DIFFERENCE if z[k] + DIFFERENCE < upper[k] else -DIFFERENCE

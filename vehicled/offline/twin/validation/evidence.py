@@ -22,7 +22,7 @@ UNIT_PCT = 10.0
 _STEP = 0.05
 """Change by which the effect is computed."""
 FINEST_PCT = 1.0
-"""Change of one parameter that no run is asked to tell: limits are at least its effect."""
+"""Change of one parameter that no run has to detect: limits are at least its effect."""
 VISIBLE = 0.24
 """Effect of :data:`UNIT_PCT`, as RMS over all figures in units of their limits, from which a parameter is judged."""
 FEWEST_RUNS = 3

@@ -1,4 +1,4 @@
-"""Every estimator tells how many positions in a row its gate has refused: a rule of the failsafe matrix counts on it."""
+"""Every estimator reports how many positions in a row its gate has refused: a rule of the failsafe matrix counts on it."""
 
 from math import pi
 from typing import Any
