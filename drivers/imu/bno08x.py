@@ -96,6 +96,7 @@ class Bno08xParams(ImuParams, frozen=True, kw_only=True):
     latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.0083
     """Least latency, s: 6.6 ms at 100 Hz by the data sheet, plus 19 bytes at 115200 baud."""
     accelerometer_range_mps2: Annotated[float, Meta(gt=0)] = 8 * STANDARD_GRAVITY_MPS2
+    """Range of the accelerometer, m/s2."""
     stuck_s: Annotated[float, Meta(ge=0.1, le=60)] = 1.0
     """Stuck timeout, s; steps of 1 mg are as large as the noise at standstill."""
     heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.05

@@ -56,6 +56,7 @@ class ConfigurableParams(ImuParams, frozen=True, forbid_unknown_fields=True, kw_
     configure: bool = True
     """Set rate and outputs when the port opens; false only listens and never sends."""
     answer_timeout_s: Annotated[float, Meta(ge=0.01, le=10)] = 0.5
+    """Longest wait for an answer of the device, s."""
     tries: Annotated[int, Meta(ge=1, le=20)] = 3
     """Attempts per request before the set-up fails."""
     retry_s: Annotated[float, Meta(ge=0.1, le=600)] = 5.0

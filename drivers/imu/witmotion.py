@@ -283,6 +283,7 @@ class WitMotionParams(ImuParams, frozen=True, kw_only=True):
     stuck_s: Annotated[float, Meta(ge=0.1, le=60)] = 1.0
     """Stuck timeout, s; at standstill a working sensor repeats its coarse values for longer than others."""
     heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.35
+    """Sigma of the heading, rad."""
     configure: bool = False
     """Set content and rate whenever the port opens. Nothing is saved in the device; the baud rate is unchanged."""
 

@@ -19,9 +19,11 @@ class PwmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Calibration. Defaults are those published with the vehicle, except for the brake."""
 
     steering_center_us: Pulse = 1450.0
+    """Pulse of straight wheels, us."""
     steering_range_us: PulseRange = 200.0
     """Pulse from centre to full left, us; negative if a longer pulse turns right."""
     drive_neutral_us: Pulse = 1500.0
+    """Pulse without drive, us."""
     throttle_range_us: PulseRange = -100.0
     """Pulse from neutral to full throttle, us."""
     brake_range_us: PulseRange = 0.0

@@ -140,7 +140,9 @@ class SbgParams(ConfigurableParams, frozen=True, forbid_unknown_fields=True, kw_
     """Standard deviation per axis, below which none of a reference state is believed: what ``vehicled sensors check-truth`` lets
     the unit claim. Likewise the two others."""
     least_speed_sigma_mps: _NoNegative = 0.0
+    """Lower bound of the sigma of a reference velocity, m/s."""
     least_heading_sigma_rad: Annotated[float, Meta(ge=0.0, le=pi)] = 0.0
+    """Lower bound of the sigma of a reference heading, rad."""
 
 
 class LogSample(Sample, frozen=True, gc=False):

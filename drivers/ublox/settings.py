@@ -32,6 +32,7 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     configure: bool = True
     """False only listens: for recordings, and for receivers older than generation 9."""
     dynamic_model: DynamicModel = "automotive"
+    """Dynamic platform model of the receiver (CFG-NAVSPG-DYNMODEL)."""
     constellations: Annotated[tuple[Constellation, ...], Meta(max_length=4)] = ()
     """Constellations to use; empty keeps the receiver's choice. A change restarts the satellite search."""
     high_precision: bool = True
@@ -54,6 +55,7 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Distance of the two antennas of a moving base, m; vectors of another length are refused. 0 learns it from the first ones, up
     to 5 m, and reports it."""
     baseline_tolerance_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
+    """Largest difference from ``baseline_m``, m."""
     baseline_yaw_rad: Annotated[float, Meta(ge=-3.15, le=3.15)] = 0.0
     """Direction from the base's antenna to the rover's in body axes, rad: 0 rover ahead, pi/2 rover on the left."""
     heading_needs_fixed: bool = True

@@ -20,22 +20,31 @@ class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     control: Literal["duty", "current", "speed"] = "duty"
     """Quantity of throttle: 1 means ``max_duty``, ``max_current_a`` or ``max_speed_mps``, -1 the same in reverse."""
     max_duty: Annotated[float, Meta(gt=0.0, le=0.95)] = 0.2
+    """Duty cycle at full throttle, of 1."""
     max_current_a: Amperes = 20.0
+    """Motor current at full throttle, A."""
     max_speed_mps: Annotated[float, Meta(gt=0.0, le=30.0)] = 3.0
+    """Speed at full throttle, m/s."""
     max_brake_current_a: Amperes = 20.0
     """Current of brake 1, A. Regenerative: it does not hold a stopped vehicle."""
     erpm_per_mps: Annotated[float, Meta(ge=-1e6, le=1e6)] = 4614.0
     """Electrical revolutions per minute at 1 m/s; negative if the motor turns backwards to drive forwards."""
     erpm_offset: Annotated[float, Meta(ge=-1e5, le=1e5)] = 0.0
+    """Electrical speed at standstill, 1/min."""
     pole_pairs: Annotated[int, Meta(ge=1, le=100)] = 2
+    """Pole pairs of the motor: electrical over mechanical speed."""
     speed_sigma_mps: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
+    """Sigma of the speed, m/s."""
     steering: bool = True
     """True if the steering servo is connected to this controller."""
     servo_center: ServoPosition = 0.5
+    """Servo position of straight wheels, 0..1."""
     servo_gain: Annotated[float, Meta(ge=-1.0, le=1.0, description=_SERVO_GAIN)] = -0.35
     """Servo position per unit of steering; negative if a larger position turns right."""
     servo_min: ServoPosition = 0.15
+    """Least servo position, 0..1."""
     servo_max: ServoPosition = 0.85
+    """Largest servo position, 0..1."""
     timeout_ms: Annotated[int, Meta(ge=20, le=10_000)] = 200
     """Longest command timeout accepted in the controller, ms; it must have one."""
     timeout_brake_current_a: Annotated[float, Meta(ge=0.0, le=500.0)] = 5.0
@@ -60,6 +69,7 @@ class CanParams(VescParams, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Parameters of a VESC on CAN."""
 
     controller_id: Id = 1
+    """CAN identifier of the controller."""
     host_id: Id = 254
     """Id of the host, to which replies are addressed; it must be unique on the bus."""
 

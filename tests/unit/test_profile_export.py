@@ -28,6 +28,17 @@ def art() -> dict[str, Any]:
     return tomllib.loads(ART.read_text())
 
 
+def test_every_key_has_a_description(schema: dict[str, Any]) -> None:
+    tables = {"Profile": schema, **schema["$defs"]}
+    silent = [
+        f"{table}.{key}"
+        for table, definition in tables.items()
+        for key, value in definition.get("properties", {}).items()
+        if not value.get("description")
+    ]
+    assert silent == [], "write a docstring with the unit under each of these fields"
+
+
 def test_art_is_valid(validator: jsonschema.Draft202012Validator) -> None:
     assert [error.message for error in validator.iter_errors(art())] == []
 

@@ -31,7 +31,9 @@ class FallbackParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     pursuit_ticks: Annotated[int, Meta(ge=0, le=100_000)] = 200
     """Consecutive ticks of pure pursuit after that, before the vehicle is stopped."""
     look_ahead_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 1.0
+    """Look-ahead of the pure pursuit, as time at the present speed, s."""
     look_ahead_min_m: Annotated[float, Meta(ge=MIN_LOOK_AHEAD_M, le=100.0)] = 0.6
+    """Least look-ahead of the pure pursuit, m."""
 
 
 class PlannerResult(NamedTuple):

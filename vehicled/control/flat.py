@@ -86,6 +86,7 @@ class FlatParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     turn_in_share: Annotated[float, Meta(ge=0.1, le=10.0)] = 0.9
     """Fraction of the tightest curvature at which the turn into a tighter corner begins; larger is later and wider."""
     speed: SpeedParams = field(default_factory=SpeedParams)
+    """Speed control."""
 
 
 class Flat(PathFollower):

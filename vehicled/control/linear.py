@@ -38,6 +38,7 @@ class LinearParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     trim: bool = False
     """Subtract the estimated steering offset, which otherwise causes a constant cross-track error."""
     look_ahead_m: Positive = 1.0
+    """Distance of the point on the path that the errors are taken at, m."""
     speed: SpeedParams = field(default_factory=SpeedParams)
     """Speed profile parameters; the law has its own speed gain."""
 

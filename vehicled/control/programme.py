@@ -32,6 +32,7 @@ class ProgrammeParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Programme as columns, each (n,) or left out. ``vehicled sim --programme`` fills them in from a file or a name."""
 
     name: str = ""
+    """Name of the programme or of its file."""
     t_s: list[float] = field(default_factory=list)
     """Time since the end of the entry, s; increasing."""
     wheel_angle_rad: list[float] = field(default_factory=list)
@@ -53,9 +54,11 @@ class ProgrammeParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     entry_s: Positive = 60.0
     """Timeout of the entry, s; the programme is then given up."""
     settle_s: NonNegative = 1.0
+    """Time at the entry speed before the first row, s."""
     end_turn_rad: Annotated[float, Meta(ge=0.0, le=1000.0)] = 0.0
     """Yaw change that ends the programme, rad; 0 ends it with its last row."""
     speed: SpeedParams = field(default_factory=SpeedParams)
+    """Speed control, for programmes that give speeds."""
 
     def __post_init__(self) -> None:
         n = len(self.t_s)

@@ -32,9 +32,13 @@ class PurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """
 
     look_ahead_min_s: Positive = 1.0
+    """Least look-ahead as time at the present speed, s."""
     look_ahead_max_s: Positive = 1.5
+    """Largest look-ahead as time at the present speed, s."""
     look_ahead_min_m: Positive = 0.6
+    """Least look-ahead, m."""
     look_ahead_max_m: Positive = 20.0
+    """Largest look-ahead, m."""
     turn_threshold_rad: Annotated[float, Meta(ge=0.0, le=1.5)] = 0.035
     """Bearing of the look-ahead point below which the look-ahead grows, rad."""
     candidates: Annotated[int, Meta(ge=1, le=20)] = 3
@@ -44,6 +48,7 @@ class PurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     turn_in_share: Annotated[float, Meta(ge=0.1, le=10.0)] = 0.9
     """Fraction of the tightest curvature at which the turn into a tighter corner begins; larger is later and wider."""
     speed: SpeedParams = field(default_factory=SpeedParams)
+    """Speed control."""
 
 
 class PurePursuit(PathFollower):

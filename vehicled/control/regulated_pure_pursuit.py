@@ -28,15 +28,19 @@ class RegulatedPurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True
     look_ahead_s: Positive = 1.5
     """Look-ahead time, s; less where the corridor is narrow, see :func:`look_ahead_s`."""
     look_ahead_min_m: Positive = 0.6
+    """Least look-ahead, m."""
     look_ahead_max_m: Positive = 20.0
+    """Largest look-ahead, m."""
     min_radius_m: NonNegative = 0.9
     """Radius below which the speed falls in proportion, m; 0 disables this."""
     approach_m: NonNegative = 0.6
     """Distance before the end and before cusps over which the speed falls in proportion, m."""
     approach_min_mps: Positive = 0.05
+    """Least speed on the approach to the end, m/s."""
     regulated_min_mps: Positive = 0.25
     """Lowest speed to which bends reduce the target, m/s."""
     speed: SpeedParams = field(default_factory=SpeedParams)
+    """Speed control."""
 
 
 CUT_FRACTION = 0.5

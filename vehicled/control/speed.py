@@ -42,6 +42,7 @@ class SpeedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     integral_limit: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.3
     """Largest contribution of the integral, as a fraction of full drive, in either direction."""
     acceleration_mps2: Positive = 1.0
+    """Acceleration of the speed profile, m/s2."""
     deceleration_mps2: Positive = 0.5
     """Deceleration planned before slower parts and the end, m/s2; less if brake and coasting cannot reach it."""
     creep_mps: Positive = 0.15

@@ -44,6 +44,7 @@ class StanleyParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     turn_in_share: Annotated[float, Meta(ge=0.1, le=10.0)] = 0.9
     """Fraction of the tightest curvature at which the turn into a tighter corner begins; larger is later and wider."""
     speed: SpeedParams = field(default_factory=SpeedParams)
+    """Speed control."""
 
 
 def front_axle_error(x_m: float, y_m: float, yaw_rad: float, projection: PathPoint, wheelbase_m: float, turned_rad: float) -> float:

@@ -17,6 +17,7 @@ class FilterParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Tuning that every filter has."""
 
     gate: bool = True
+    """False: measurements of any size are fused, without the chi-square test."""
     max_rejections: Annotated[int, Meta(ge=1)] = 5
     """Consecutive rejections of one kind after which the filter doubts its state: it inflates the covariance by the residual and
     accepts the measurement. Otherwise one wrong state would reject correct measurements for ever."""
@@ -25,7 +26,9 @@ class FilterParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     max_position_sigma_m: Positive = 4.0
     """Limit of the sigma beyond which the status is DIVERGED; likewise the next two."""
     max_yaw_sigma_rad: Positive = 0.6
+    """Sigma of the yaw beyond which the estimate is not RUNNING, rad."""
     max_speed_sigma_mps: Positive = 1.0
+    """Sigma of the speed beyond which the estimate is not RUNNING, m/s."""
 
 
 def status_of(spread: float, good_fixes: int, align_fixes: int) -> EstimatorStatus:

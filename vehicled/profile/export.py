@@ -3,6 +3,7 @@
 import ast
 import inspect
 import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -75,11 +76,13 @@ def _structs_of(roots: list[type[Struct]]) -> list[type[Struct]]:
 def _describe_fields(definitions: dict[str, Any], struct: type[Struct]) -> None:
     # msgspec writes the full name where two structs share the short one.
     definition = definitions.get(f"{struct.__module__}.{struct.__qualname__}") or definitions[struct.__name__]
-    for field, text in _field_texts(struct).items():
-        if field in definition["properties"]:
-            definition["properties"][field].setdefault("description", text)
+    for each in struct.__mro__:
+        for field, text in _field_texts(each).items() if issubclass(each, Struct) else ():
+            if field in definition["properties"]:
+                definition["properties"][field].setdefault("description", text)
 
 
+@cache
 def _field_texts(struct: type[Struct]) -> dict[str, str]:
     """Return the docstrings under the fields, from the source, because Python does not keep them. Empty without sources."""
     try:

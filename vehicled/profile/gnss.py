@@ -20,6 +20,7 @@ class WhiteError(Table, frozen=True, kw_only=True):
     """``gauss``: errors independent from fix to fix. Number of system VEPD, 2024."""
 
     sigma_m: NonNegative = 0.03
+    """Standard deviation of the error, m per horizontal axis."""
 
 
 class RandomWalk(Table, frozen=True, kw_only=True):
@@ -32,11 +33,15 @@ class RandomWalk(Table, frozen=True, kw_only=True):
     rate_hz: Rate = 100.0
     """Rate of the steps, independent of the rate of the fixes, Hz."""
     sigma: NonNegative = 0.047
+    """Standard deviation of the acceleration's noise, m per ``step_s`` squared."""
     pull: NonNegative = 0.2
     """Largest mean of the drawn acceleration, over sigma."""
     pull_range_m: Positive = 1.0
+    """Distance at which the pull to zero is full, m."""
     acceleration_cut: NonNegative = 0.152
+    """Largest acceleration, in the unit of ``sigma``."""
     speed_cut: NonNegative = 0.016
+    """Largest speed of the error, m per ``step_s``."""
     step_s: Positive = 0.01
     """1 where speed and acceleration are counted per step."""
     settled_sigma_m: NonNegative = 0.103
@@ -70,10 +75,15 @@ class Settling(Table, frozen=True, kw_only=True):
     reported covariance follows it. Numbers of system VEPD, 2024."""
 
     initial_hdop: Positive = 100.0
+    """Dilution at switch-on."""
     final_hdop: Positive = 0.85
+    """Dilution in the steady state."""
     settling_s: Positive = 12.4
+    """Time constant, s."""
     user_range_error_m: Positive = 0.02
+    """Error per unit of dilution, m."""
     vertical_ratio: Positive = 2.0
+    """Vertical over horizontal dilution."""
 
 
 class RecordedError(Table, frozen=True, kw_only=True):
@@ -82,10 +92,15 @@ class RecordedError(Table, frozen=True, kw_only=True):
     GNSS against RTK on twelve laps of the ART vehicle, except ``wander_time_s``, which laps of 150 s do not show."""
 
     white_sigma_m: NonNegative = 0.016
+    """Sigma of the white noise, m per horizontal axis."""
     wander_sigma_m: NonNegative = 0.95
+    """Sigma of the first-order process, m per horizontal axis."""
     wander_time_s: Positive = 100.0
+    """Correlation time of the first-order process, s."""
     smooth_sigma_m: NonNegative = 1.05
+    """Sigma of the second-order process, m per horizontal axis."""
     smooth_time_s: Positive = 16.4
+    """Time constant of the second-order process, s."""
     step_m: NonNegative = 0.0
     """Step to which east and north are rounded; 0: none."""
     hold_share: HoldShare = 0.0
@@ -93,6 +108,7 @@ class RecordedError(Table, frozen=True, kw_only=True):
     hold_s: Positive = 1.0
     """Mean duration of such a hold."""
     outages_per_hour: NonNegative = 0.0
+    """Outages per hour."""
     outage_s: Positive = 1.0
     """Mean duration of an outage; durations are exponential."""
 
@@ -135,17 +151,23 @@ class GnssZone(Table, frozen=True, kw_only=True):
     """
 
     effect: Literal["no_fix", "no_carrier", "float", "no_corrections", "multipath"]
+    """Effect on the receiver, see above."""
     center_m: Point | None = None
     """East, north in ``map``."""
     radius_m: Positive | None = None
+    """Radius of a circle, m."""
     corners_m: Annotated[list[Point], Meta(min_length=3, max_length=10_000)] | None = None
+    """Corners of a polygon, m east and north in ``map``."""
     from_s: Seconds = 0.0
+    """Begin, s of the run."""
     until_s: Seconds = 1e6
+    """End, s of the run."""
     bias_m: NonNegative = 1.0
     """Multipath: standard deviation of the bias over places, per horizontal axis."""
     correlation_m: Positive = 5.0
     """Multipath: correlation length of the bias."""
     satellites_lost: Annotated[int, Meta(ge=0, le=60)] = 0
+    """Satellites that are hidden."""
 
     def __post_init__(self) -> None:
         if (self.center_m is None) != (self.radius_m is None):
@@ -161,9 +183,13 @@ class GnssModel(Table, frozen=True, kw_only=True):
     first-order Gauss-Markov walk, whose numbers stand here."""
 
     model: ErrorModel = "walk"
+    """Model of the position error."""
     rate_hz: Rate = 10.0
+    """Fixes per second, Hz."""
     latency_ms: NonNegative = 60.0
+    """Time from the measurement to its last byte, ms."""
     latency_jitter_ms: NonNegative = 5.0
+    """Standard deviation of the latency, ms."""
     carrier: Literal["none", "float", "fixed"] = "fixed"
     """Best possible solution; zones degrade it."""
     sigma_m: NonNegative = 0.01
@@ -173,22 +199,37 @@ class GnssModel(Table, frozen=True, kw_only=True):
     walk_time_s: Positive = 60.0
     """Correlation time of the coloured part of ``walk``."""
     velocity_sigma_mps: NonNegative = 0.03
+    """White noise of the velocity, m/s per axis."""
     satellites: Annotated[int, Meta(ge=0, le=60)] = 24
+    """Satellites used without obstruction."""
     hdop: Positive = 0.7
+    """Horizontal dilution of precision."""
     vdop: Positive = 1.1
+    """Vertical dilution of precision."""
     covariance: Literal["error", "hdop", "unknown"] = "error"
     """Reported covariance: the variance of the error, the square of dilution times ``user_range_error_m``, or none."""
     user_range_error_m: Positive = 0.02
+    """Error per unit of dilution, m, for ``covariance = "hdop"``."""
     gauss: WhiteError = field(default_factory=WhiteError)
+    """Parameters of ``gauss``."""
     random_walk: RandomWalk = field(default_factory=RandomWalk)
+    """Parameters of ``random_walk``."""
     art_inner: InnerWalk = field(default_factory=InnerWalk)
+    """Parameters of ``art_inner``."""
     art_simulator: SimulatorWalk = field(default_factory=SimulatorWalk)
+    """Parameters of ``art_simulator``."""
     art_judge: RandomWalk = field(default_factory=RandomWalk)
+    """Parameters of ``art_judge``."""
     airsim: Settling = field(default_factory=Settling)
+    """Parameters of ``airsim``."""
     recorded: RecordedError = field(default_factory=RecordedError)
+    """Parameters of ``recorded``."""
     replayed: ReplayedError = field(default_factory=ReplayedError)
+    """Parameters of ``replayed``."""
     rtk: Rtk = field(default_factory=Rtk)
+    """Loss and recovery of the carrier solution."""
     zones: list[GnssZone] = field(default_factory=list)
+    """Zones of bad reception."""
     zones_file: str = ""
     """GeoJSON of further zones: each Polygon is a zone, its properties are the keys of a zone. The path is relative to the
     profile.

@@ -46,10 +46,15 @@ class TaskRate(Table, frozen=True, kw_only=True):
     """One row of the rate table. The deadline counts the response: end minus planned release."""
 
     rate_hz: Rate
+    """Releases per second, Hz."""
     phase_ms: NonNegative = 0.0
+    """Offset of the first release from the start of the run, ms."""
     deadline_ms: Positive
+    """Longest response, ms."""
     policy: Literal["skip", "catch_up"] = "skip"
+    """Missed releases are left out ("skip"), or a few of them run late ("catch_up")."""
     criticality: Literal["critical", "degradable", "cosmetic"] = "critical"
+    """Declared importance, for the log; an exception in any task of the pipeline brakes."""
     declared_us: NonNegative = 0.0
     """Cost that lockstep charges the task."""
     max_miss_share: Share = 0.01
@@ -60,17 +65,24 @@ class Tasks(Table, frozen=True, kw_only=True):
     """The pipeline, in the order in which tasks due at the same instant run."""
 
     ingestion: TaskRate
+    """Reads the ports and decodes messages."""
     fusion: TaskRate
+    """Runs the estimator."""
     control: TaskRate
+    """Runs the controller."""
     actuation: TaskRate
+    """Runs the safety checks and sends the command."""
 
 
 class Capabilities(Table, frozen=True, kw_only=True):
     """Capabilities of an actuator; a missing one maps failsafe rows to substitutes."""
 
     telemetry: bool = False
+    """True: it reports faults, temperature and voltage."""
     brake: bool = False
+    """True: it has a brake of its own."""
     readable_timeout: bool = False
+    """True: its command time-out can be read back."""
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -111,17 +123,20 @@ class DeviceTable(Table, frozen=True, kw_only=True):
     """Devices whose RTCM corrections this receiver takes. Without it a moving-base rover takes those of the receivers on the
     vehicle that send any; every other receiver takes those of all casters and base stations. Empty: none, or by its own wire."""
     capabilities: Capabilities | None = None
+    """Abilities of an actuator; None for a device that is none."""
 
 
 class LogTable(Table, frozen=True, kw_only=True):
     """Folder of the logs, and limits of their size."""
 
     folder: str = "~/vehicled/logs"
+    """Folder of the logs; `~` is the home of the user."""
     quota_mb: Annotated[int, Meta(ge=10)] = 20_000
     """Oldest logs of the folder are removed to stay below this."""
     rotate_mb: Annotated[int, Meta(ge=1)] = 4_000
     """A run's file is closed and the next part begun at this size."""
     compression: Literal["zstd", "lz4", "none"] = "zstd"
+    """Compression of the log's chunks."""
 
 
 class HostTable(Table, frozen=True, kw_only=True):
@@ -178,10 +193,15 @@ class TwinSteering(Table, frozen=True, kw_only=True):
     """True steering of the twin. Controllers do not know its dead zone and slack."""
 
     gain_rad: Positive
+    """Wheel angle per unit command, rad."""
     offset_rad: Annotated[float, Meta(ge=-0.5, le=0.5)] = 0.0
+    """Wheel angle at command 0, rad, left positive."""
     max_wheel_rad: SteeringAngle
+    """Wheel angle at the stop, rad."""
     rate_radps: Positive
+    """Slew rate of the wheel angle, rad/s."""
     delay_s: Delay
+    """Time from the command to the first motion, s."""
     dead_zone: Share = 0.0
     """Commands smaller than this do nothing; beyond it the rest of the range is used in full."""
     slack_rad: NonNegative = 0.0
@@ -192,10 +212,15 @@ class Battery(Table, frozen=True, kw_only=True):
     """Sag of the supply: drive torque scales with voltage over nominal."""
 
     nominal_v: Positive = 7.4
+    """Voltage at which the drive has the torque of its parameters, V."""
     full_v: Positive = 8.4
+    """Voltage of the charged battery without load, V."""
     internal_resistance_ohm: NonNegative = 0.0
+    """Internal resistance, ohm."""
     capacity_ah: Positive = 5.0
+    """Charge of the full battery, Ah."""
     full_drive_current_a: NonNegative = 20.0
+    """Current at full throttle, A."""
 
 
 class LidarModel(Table, frozen=True, kw_only=True):
@@ -206,6 +231,7 @@ class LidarModel(Table, frozen=True, kw_only=True):
     """
 
     rate_hz: Annotated[float, Meta(gt=0.0, le=100.0)] = 20.0
+    """Scans per second, Hz."""
     rays: Annotated[int, Meta(ge=1, le=1600)] = 541
     """More would not fit into one message."""
     angle_min_rad: Annotated[float, Meta(ge=-6.2832, le=6.2832)] = -2.356
@@ -217,12 +243,15 @@ class LidarModel(Table, frozen=True, kw_only=True):
     latency_ms: NonNegative = 5.0
     """Time from the last ray to the message."""
     range_min_m: NonNegative = 0.05
+    """Shortest range that is measured, m."""
     range_max_m: Annotated[float, Meta(gt=0.0, le=500.0)] = 25.0
+    """Longest range that is measured, m."""
     reach_m: Positive = 30.0
     """Range at which half of the returns of a surface that is met squarely are lost."""
     fade_share: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.05
     """Width of that loss, as a fraction of the reach."""
     sigma_m: NonNegative = 0.01
+    """White noise of a range, m."""
     sigma_share: Share = 0.001
     """Noise that grows with the range, as a fraction of it."""
     step_m: NonNegative = 0.001
@@ -257,41 +286,63 @@ class Sim(Table, frozen=True, kw_only=True):
     plant: str = "four_dof"
     """Registered plant, or a plugin: ``FILE.py:NAME`` or ``package.module:NAME``."""
     step_ms: Annotated[float, Meta(ge=0.05, le=20.0)] = 1.0
+    """Integration step of the plant, ms."""
     twin: TwinVehicle | None = None
+    """Vehicle of the plants other than the 4-DOF one."""
     wheelbase_m: Positive | None = None
+    """True wheelbase of the 4-DOF plant, m."""
     steering: TwinSteering | None = None
+    """True steering of the 4-DOF plant."""
     drive: Drive | None = None
+    """True drive of the 4-DOF plant."""
     battery: Battery = field(default_factory=Battery)
+    """Supply of the drive."""
     gnss: GnssModel = field(default_factory=GnssModel)
+    """GNSS receiver."""
     imu: ImuModel = field(default_factory=ImuModel)
+    """Inertial unit."""
     heading: HeadingModel | None = None
+    """Heading device; None for none."""
     motor_status: MotorStatusModel | None = None
+    """Telemetry of the motor controller; None for none."""
     wheel_encoders: WheelEncodersModel | None = None
+    """Wheel encoders; None for none."""
     steering_feedback: SteeringFeedbackModel | None = None
+    """Sensor of the wheel angle; None for none."""
     reference: ReferenceModel = field(default_factory=ReferenceModel)
+    """Reference system that judges the vehicle."""
     scene: str = ""
     """File of what stands and moves round the course (.toml, .geojson, or the .yaml of a map); its path counts from the profile."""
     lidar: LidarModel = field(default_factory=LidarModel)
+    """Planar scanner."""
     terrain: TerrainTable = field(default_factory=TerrainTable)
+    """Ground under the course."""
     command_timeout_s: Positive = 0.2
     """Age of the last command at which the actuator board goes to neutral: straight, no drive, no brake."""
     latency: LatencyModel = field(default_factory=LatencyModel)
+    """Latency of devices and of the link."""
 
 
 class Profile(Table, frozen=True, kw_only=True):
     """One vehicle, complete."""
 
     schema: Literal[1]
+    """Version of this file format."""
     name: Annotated[str, Meta(pattern=r"^[a-z0-9_]+$", description="lower-case letters, digits and underscores")]
     description: str
+    """One line about the vehicle, for listings."""
     course: str = "lot17"
     """Course driven when none is named: a name, or a file, whose path counts from the profile, else from the present folder."""
     fence: str = ""
     """GeoJSON file of polygons that must not be left, or with ``keep_out`` not be entered; its path counts from the profile."""
     vehicle: Vehicle
+    """Geometry and actuators as the daemon believes them."""
     limits: Limits
+    """Limits that hold in every mode."""
     devices: dict[PortName, DeviceTable]
+    """Devices by name. The names of the ports in logs and commands are these."""
     tasks: Tasks
+    """Rate table of the pipeline."""
     estimator: Annotated[Choice, Meta(extra={"registered": "estimator"})]
     identifier: Annotated[Choice, Meta(extra={"registered": "identifier"})] | None = None
     """Online identification of the vehicle's parameters; without it the values of ``[vehicle]`` stay."""
@@ -301,7 +352,12 @@ class Profile(Table, frozen=True, kw_only=True):
     """Alignment of the heading by driving, for a vehicle without a heading device."""
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
     log: LogTable = field(default_factory=LogTable)
+    """Logs of the runs."""
     host: HostTable = field(default_factory=HostTable)
+    """The computer of the vehicle."""
     safety: Safety = field(default_factory=Safety)
+    """Safety equipment outside the daemon."""
     view: ViewTable = field(default_factory=ViewTable)
+    """The live view."""
     sim: Sim
+    """The twin: vehicle, actuators and sensors of the simulator."""

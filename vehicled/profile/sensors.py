@@ -24,7 +24,9 @@ class ImuModel(Table, frozen=True, kw_only=True):
     """``table``: the numbers here. Else a data sheet: its densities, instabilities, bandwidths, ranges and steps are used in place
     of these, and no bias walk; rates, switch-on bias, scale, axes and vibration stay those of the table."""
     rate_hz: Rate = 400.0
+    """Samples per second, Hz."""
     latency_ms: NonNegative = 0.5
+    """Time from the measurement to its last byte, ms."""
     accelerometer_density: NonNegative = 1.2e-3
     """White noise, m/s2 per root Hz."""
     gyro_density: NonNegative = 1.2e-4
@@ -32,6 +34,7 @@ class ImuModel(Table, frozen=True, kw_only=True):
     accelerometer_bias_mps2: NonNegative = 0.02
     """Standard deviation of the bias at switch-on, per axis."""
     gyro_bias_radps: NonNegative = 0.001
+    """Standard deviation of the bias at switch-on, rad/s per axis."""
     accelerometer_bias_walk: NonNegative = 1e-4
     """m/s2 per root second."""
     gyro_bias_walk: NonNegative = 1e-5
@@ -39,12 +42,15 @@ class ImuModel(Table, frozen=True, kw_only=True):
     accelerometer_instability_mps2: NonNegative = 0.0
     """Bias instability: the floor of the Allan deviation, as data sheets give it."""
     gyro_instability_radps: NonNegative = 0.0
+    """Bias instability of the gyro, rad/s: the flat part of the Allan deviation."""
     accelerometer_bandwidth_hz: NonNegative = 0.0
     """Bandwidth of a first-order low pass at the output; 0: none."""
     gyro_bandwidth_hz: NonNegative = 0.0
+    """Bandwidth of the gyro's low-pass, Hz; 0 for none."""
     accelerometer_scale: SmallShare = 0.0
     """Standard deviation of the scale factor's error, per axis; drawn at switch-on."""
     gyro_scale: SmallShare = 0.0
+    """Standard deviation of the gyro's scale error, of 1."""
     axis_misalignment_rad: SmallShare = 0.0
     """Standard deviation of each axis' lean towards each of the others; drawn at switch-on."""
     mounting_error_rad: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
@@ -52,11 +58,15 @@ class ImuModel(Table, frozen=True, kw_only=True):
     vibration_mps2: NonNegative = 0.3
     """Amplitude at 1 m/s, growing with speed."""
     vibration_hz: Positive = 37.0
+    """Frequency of the vibration, Hz."""
     range_mps2: Positive = 156.9
+    """Range of the accelerometer, m/s2; beyond it samples saturate."""
     range_radps: Positive = 34.9
+    """Range of the gyro, rad/s; beyond it samples saturate."""
     accelerometer_step_mps2: NonNegative = 0.0
     """Quantisation; 0: none."""
     gyro_step_radps: NonNegative = 0.0
+    """Resolution of the gyro, rad/s; 0 for none."""
 
 
 class Magnetometer(Table, frozen=True, kw_only=True):
@@ -84,31 +94,45 @@ class HeadingModel(Table, frozen=True, kw_only=True):
     a compass takes the place of truth."""
 
     rate_hz: Rate = 20.0
+    """Headings per second, Hz."""
     latency_ms: NonNegative = 5.0
+    """Time from the measurement to its last byte, ms."""
     sigma_rad: NonNegative = 0.01
+    """White noise, rad."""
     misalignment_rad: Angle = 0.0
+    """Constant mounting error, rad."""
     walk_rad_per_root_s: NonNegative = 0.0
+    """Random walk, rad per root second."""
     kind: Literal["inertial", "magnetic", "moving_base"] = "moving_base"
+    """Kind of the device."""
     magnetometer: Magnetometer | None = None
+    """Errors of a compass."""
 
 
 class MotorStatusModel(Table, frozen=True, kw_only=True):
     """Telemetry of the motor controller of the twin."""
 
     rate_hz: Rate = 50.0
+    """Frames per second, Hz."""
     latency_ms: NonNegative = 4.0
+    """Time from the measurement to its last byte, ms."""
     speed_step_radps: NonNegative = 0.1
     """Quantisation of the motor speed."""
     voltage_step_v: NonNegative = 0.1
+    """Resolution of the voltage, V."""
     current_step_a: NonNegative = 0.1
+    """Resolution of the currents, A."""
 
 
 class WheelEncodersModel(Table, frozen=True, kw_only=True):
     """Encoders of the twin: each counts whole steps of its wheel's angle; the reported speed is the mean over the wheels."""
 
     rate_hz: Rate = 50.0
+    """Speeds per second, Hz."""
     latency_ms: NonNegative = 2.0
+    """Time from the measurement to its last byte, ms."""
     wheels: Literal["front", "rear", "all"] = "rear"
+    """Wheels with an encoder."""
     pulses_per_revolution: Annotated[int, Meta(ge=1, le=1_000_000)] = 16
     """Counts per revolution of the encoder's shaft."""
     gear: Positive = 120.0
@@ -121,9 +145,13 @@ class SteeringFeedbackModel(Table, frozen=True, kw_only=True):
     """Sensor of the wheel angle of the twin: truth + offset + white noise, quantised."""
 
     rate_hz: Rate = 50.0
+    """Angles per second, Hz."""
     latency_ms: NonNegative = 2.0
+    """Time from the measurement to its last byte, ms."""
     offset_rad: Annotated[float, Meta(ge=-0.5, le=0.5)] = 0.0
+    """Constant error, rad."""
     sigma_rad: NonNegative = 0.002
+    """White noise, rad."""
     step_rad: NonNegative = 0.0015
     """0.09 degree: twelve bits over a turn. 0: none."""
 
@@ -133,21 +161,28 @@ class ReferenceModel(Table, frozen=True, kw_only=True):
     Gauss-Markov process, and a constant."""
 
     rate_hz: Rate = 50.0
+    """States per second, Hz."""
     latency_ms: NonNegative = 5.0
+    """Time from the measurement to its last byte, ms."""
     position_sigma_m: NonNegative = 0.005
     """White noise of the position; twice as much upwards, like the drift."""
     position_drift_m: NonNegative = 0.01
     """Standard deviation of the Gauss-Markov process of the position."""
     position_drift_s: Positive = 100.0
+    """Correlation time of the position's coloured error, s."""
     lever_arm_error_m: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
     """True output point minus the one in ``lever_arm_m``: forward, left, up."""
     velocity_sigma_mps: NonNegative = 0.01
+    """White noise of the velocity, m/s per axis."""
     heading_sigma_rad: NonNegative = 0.001
     """White noise of the yaw."""
     heading_drift_rad: NonNegative = 0.001
+    """Standard deviation of the heading's coloured error, rad."""
     heading_drift_s: Positive = 100.0
+    """Correlation time of the heading's coloured error, s."""
     misalignment_rad: Angle = 0.0
     """Constant error of the yaw: the unit's mounting."""
     declared_share: Positive = 1.0
     """Declared standard deviations over those of noise and drift together."""
     carrier: Literal["none", "float", "fixed"] = "fixed"
+    """Carrier solution that it reports."""

@@ -51,6 +51,7 @@ class MpcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     weight_last: Positive = 5.0
     """Factor on the errors at the end of the horizon."""
     backend: Literal["osqp", "daqp"] = "osqp"
+    """Solver of the quadratic programme."""
     iterations: Annotated[int, Meta(ge=10, le=100_000)] = 350
     """Iteration limit of the solver; the fallback chain takes over when it is reached."""
     step_size: Positive = 2.0
@@ -61,7 +62,9 @@ class MpcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     throttle_rate_per_s: Positive = 5.0
     """Largest rate of throttle and brake, in fractions of full per second."""
     ladder: FallbackParams = field(default_factory=FallbackParams)
+    """Durations of the fallback levels."""
     speed: SpeedParams = field(default_factory=SpeedParams)
+    """Speed profile, and speed control of the fallback levels."""
 
 
 class Mpc(MpcPathFollower):

@@ -20,9 +20,11 @@ class RolloutParams(PurePursuitParams, frozen=True, forbid_unknown_fields=True, 
     horizon_s: Annotated[float, Meta(ge=0.5, le=20.0)] = 4.0
     """Time that is predicted."""
     step_s: Annotated[float, Meta(ge=0.02, le=0.5)] = 0.2
+    """Step of the prediction, s."""
     spread_m: Positive = 2.0
     """Largest offset from the course; never beyond the corridor less ``corridor_margin_m``."""
     corridor_margin_m: NonNegative = 0.25
+    """Distance that planned paths keep from the edge of the corridor, m."""
     clearance_m: NonNegative = 0.1
     """Clearance to an obstacle that a path must have, beyond the side clearance ``limits.obstacle_side_m`` of the obstacle stop."""
     comfort_m: Positive = 0.5

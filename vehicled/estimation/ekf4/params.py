@@ -23,6 +23,7 @@ class Ekf4Params(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=
     inertia_share: Annotated[float, Meta(ge=0.3, le=3.0)] = 1.0
     """Yaw inertia over m a b; dynamic model only. 0.8 to 1.2 for most vehicles."""
     position_density_m: Positive = 0.02
+    """Process noise of the position, m per root second."""
     yaw_density_rad: Positive = 0.01
     """Covers gyro noise, scale and bias drift."""
     wheel_density_rad: Positive = 0.06
@@ -34,6 +35,7 @@ class Ekf4Params(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=
     or a slope, which would otherwise bias every speed by the model error times the delay of the measurements. Needs a measured
     speed; with positions alone it oscillates. 0 turns it off."""
     gnss_sigma_floor_m: Positive = 0.02
+    """Lower bound of a position's sigma, m."""
     gnss_coloured: bool = True
     """Estimate the slow error of positions as states, unless the solution is fixed and declares 5 cm or less. Otherwise
     every fix counts as independent, which holds for simulated white noise only."""
@@ -46,20 +48,27 @@ class Ekf4Params(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=
     velocity. Heading and drive may be wrong for a whole drive, and only the positions show it; without this the filter takes their
     error for the slow one of GNSS."""
     gnss_velocity_sigma_floor_mps: Positive = 0.05
+    """Lower bound of a GNSS velocity's sigma, m/s."""
     use_gnss_velocity: bool = True
+    """Fuse the velocity of the receiver."""
     course_min_speed_mps: Positive = 0.5
     """Lowest speed at which the GNSS course is used."""
     heading_sigma_floor_rad: Positive = 0.02
+    """Lower bound of a heading's sigma, rad."""
     heading_sigma_unknown_rad: Positive = 0.1
     """Sigma of a heading that reports none."""
     heading_drift_sigma_rad: NonNegative = 0.15
     """Slow error of a heading that a gyro integrates, which its sigma does not contain: mounting angle and drift."""
     wheel_speed_sigma_floor_mps: Positive = 0.03
+    """Lower bound of a wheel speed's sigma, m/s."""
     use_motor_speed: bool = True
+    """Fuse the speed of the motor."""
     motor_speed_sigma_mps: Positive = 0.1
+    """Sigma of the motor's speed, m/s."""
     gyro_fresh_s: Positive = 0.05
     """Largest age of a gyro sample; beyond it the single-track model gives the yaw rate."""
     rest_s: Positive = 1.0
+    """Time without throttle and speed that counts as standstill, s."""
     history_s: Annotated[float, Meta(ge=0.02, le=2.0)] = 0.5
     """Largest age of a measurement that is still fused."""
     gate_probability: Annotated[float, Meta(ge=0.5, le=0.999999)] = 0.999

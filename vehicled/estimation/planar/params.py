@@ -35,12 +35,15 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
 
     # ---- GNSS velocity
     use_gnss_velocity: bool = True
+    """Fuse the velocity of the receiver."""
     gnss_velocity_sigma_floor_mps: Positive = 0.05
+    """Lower bound of a GNSS velocity's sigma, m/s."""
     course_min_speed_mps: Positive = 0.5
     """Lowest speed at which the GNSS course is used."""
 
     # ---- heading and gyro
     heading_sigma_floor_rad: Positive = 0.01
+    """Lower bound of a heading's sigma, rad."""
     heading_sigma_unknown_rad: Positive = 0.01
     """White part of the error of a heading that reports no sigma. Its drift is a state."""
     heading_misalignment_rad: Annotated[float, Meta(ge=-3.2, le=3.2)] = 0.0
@@ -51,6 +54,7 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
     inertial_start_sigma_rad: Positive = 0.02
     """Initial sigma of the yaw from which an integrated gyro starts."""
     misalignment_density_rad: NonNegative = 0.0005
+    """Random walk of the mounting angle, rad per root second."""
     inertial_density_rad: Positive = 0.005
     """Drift of an integrated gyro that its rate does not show, such as lost samples."""
     gyro_density_rad: Positive = 0.023
@@ -58,6 +62,7 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
     gyro_rest_density_rad: Positive = 0.002
     """Noise at standstill, where the gyro measures its bias."""
     gyro_bias_sigma_radps: Positive = 0.004
+    """Stationary sigma of the gyro's bias, rad/s."""
     gyro_bias_time_s: Positive = 30.0
     """Correlation time of the bias: temperature, and a dead band that hides it at times."""
     gyro_fresh_s: Positive = 0.15
@@ -65,14 +70,19 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
 
     # ---- wheels, motor, steering
     wheel_speed_sigma_floor_mps: Positive = 0.03
+    """Lower bound of a wheel speed's sigma, m/s."""
     use_motor_speed: bool = True
+    """Fuse the speed of the motor."""
     motor_speed_sigma_mps: Positive = 0.1
+    """Sigma of the motor's speed, m/s."""
     wheel_scale_sigma: Positive = 0.05
+    """Initial sigma of the relative scale error of wheel and motor speed."""
     steering_density_rad: Positive = 0.05
     """Error of the wheel angle as white noise (rad per root Hz)."""
     gain_spread: Positive = 0.2
     """Relative uncertainty of the steering gain."""
     offset_spread_rad: Positive = 0.015
+    """Uncertainty of the steering offset, rad."""
 
     # ---- longitudinal motion
     speed_density_mps: Positive = 0.15
@@ -84,10 +94,13 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
     authority_scale: Positive = 1.0
     """Initial acceleration at full drive over that of the vehicle parameters."""
     authority_spread: Positive = 0.35
+    """Relative uncertainty of the acceleration at full drive."""
     authority_walk: NonNegative = 0.005
+    """Random walk of that factor, per root second."""
     friction_extra_mps2: Annotated[float, Meta(ge=-5.0, le=5.0)] = 0.0
     """Initial friction beyond that of the vehicle parameters."""
     friction_spread_mps2: Positive = 0.2
+    """Uncertainty of the friction, m/s2."""
     friction_walk_mps2: Positive = 0.015
     """Slopes and surfaces."""
     turn_drag_mps2m: NonNegative = 0.0
@@ -97,7 +110,9 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
 
     # ---- standstill
     rest_s: Positive = 0.3
+    """Time of quiet that counts as standstill, s."""
     rest_speed_mps: Positive = 0.15
+    """Largest speed that counts as standstill, m/s."""
 
     # ---- fusion
     history_s: Annotated[float, Meta(ge=0.02, le=2.0)] = 0.5

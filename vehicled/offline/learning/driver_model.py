@@ -1,7 +1,7 @@
 """Model of a person who drives by keyboard: aims at a point ahead, a reaction time late, with noise, by strokes of a key.
 
 The person looks at the point of the course that the vehicle reaches in ``preview_s``, and wants the wheel angle of the arc to
-it (the single preview point of MacAdam 1981). What is seen is ``reaction_s`` old; the wish wanders by first-order noise (the
+it (the single preview point of MacAdam 1981). What is seen is ``reaction_s`` old; the aim wanders by first-order noise (the
 remnant of McRuer 1967). A key changes the command by one stroke, at most one every ``stroke_s``, and no key is pressed for less
 than a stroke. The person knows about which throttle a speed takes, and corrects it by strokes, too, where the speed is off by
 more than ``speed_tolerance_mps``. Strokes of .05 and their range are those of the published data of a person (2023); reaction
@@ -30,8 +30,11 @@ class DriverModelParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """The person."""
 
     preview_s: Positive = 1.5
+    """Time ahead of the point that the person aims at, s."""
     preview_min_m: Positive = 1.2
+    """Least distance of that point, m."""
     reaction_s: NonNegative = 0.2
+    """Age of what the person sees, s."""
     noise_rad: NonNegative = 0.015
     """Standard deviation of the wanted wheel angle's noise."""
     noise_s: Positive = 0.5
@@ -39,6 +42,7 @@ class DriverModelParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     steering_stroke: Positive = 0.05
     """Change of the steering by one stroke, as a fraction of full lock."""
     throttle_stroke: Positive = 0.05
+    """Change of the throttle by one stroke, of 1."""
     stroke_s: Positive = 0.05
     """Least time between two strokes of the steering."""
     throttle_stroke_s: Positive = 0.2
@@ -46,6 +50,7 @@ class DriverModelParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     speed_tolerance_mps: NonNegative = 0.1
     """Error of the speed that is not corrected."""
     seed: Annotated[int, Meta(ge=0)] = 1
+    """Seed of the noise."""
     speed: SpeedParams = field(default_factory=SpeedParams)
     """Speed profile; the person has no other speed control."""
 
@@ -77,9 +82,9 @@ class DriverModel(PathFollower):
         kept = max(1.0 - state.dt_s / p.noise_s, 0.0)
         self._noise_rad = kept * self._noise_rad + sqrt(1.0 - kept * kept) * p.noise_rad * float(self._draws.standard_normal())
         target_mps = self.target(state.here.s_m).speed_mps
-        wish = steering.command(self._aim(state.ahead) + self._noise_rad)
+        aimed = steering.command(self._aim(state.ahead) + self._noise_rad)
         error_mps = state.here.direction * (target_mps - state.ahead.speed_mps)
-        self._seen.append((self._t_s, wish, error_mps, self.vehicle.drive.steady_throttle(abs(target_mps))))
+        self._seen.append((self._t_s, aimed, error_mps, self.vehicle.drive.steady_throttle(abs(target_mps))))
         while len(self._seen) > 1 and self._seen[1][0] <= self._t_s - p.reaction_s:
             self._seen.popleft()
         _, wanted, slow_mps, usual = self._seen[0]

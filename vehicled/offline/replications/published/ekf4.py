@@ -42,20 +42,33 @@ class Ekf4PublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     publication."""
 
     stall_torque_nm: Positive = 0.3
+    """Motor torque at full throttle and standstill, N m."""
     no_load_speed_radps: Positive = 30.0
+    """Motor speed at full throttle without load, rad/s."""
     friction_nm: Annotated[float, Meta(ge=0.0)] = 0.02
+    """Dry friction, N m at the motor."""
     viscous_nms: Annotated[float, Meta(ge=0.0)] = 1e-4
+    """Viscous friction, N m per rad/s at the motor."""
     gear_ratio: Positive = 1.0 / 3.0
+    """Ratio of the gear, as in the equation of the drive."""
     wheel_radius_m: Positive = 0.08451952624
+    """Rolling radius of the wheels, m."""
     inertia_kgm2: Positive = 1e-3
+    """Inertia at the motor, kg m2."""
     wheelbase_m: Positive = 0.5
+    """Distance of the axles, m."""
     wheel_angle_per_command_rad: Positive = 0.5
+    """Wheel angle per unit command, rad."""
     position_sigma_m: Annotated[float, Meta(ge=0.0)] = 0.1
     """Process noise per step, like the next two."""
     yaw_sigma_rad: Annotated[float, Meta(ge=0.0)] = pi / 60.0
+    """Process noise of the yaw, rad per step."""
     speed_sigma_mps: Annotated[float, Meta(ge=0.0)] = 0.1
+    """Process noise of the speed, m/s per step."""
     measured_position_sigma_m: Positive = 1.0
+    """Sigma of a measured position, m per axis."""
     measured_yaw_sigma_rad: Positive = 0.3
+    """Sigma of a measured yaw, rad."""
 
 
 class PublishedFilterState(Struct, frozen=True):

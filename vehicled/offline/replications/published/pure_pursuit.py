@@ -42,12 +42,17 @@ class PurePursuitPublishedParams(Struct, frozen=True, forbid_unknown_fields=True
     """Distance of the pursuing point ahead of the rear axle, in wheelbases. It pursues the line that it draws while the rear axle
     follows the course."""
     first_samples: Samples = 10
+    """Points of the path to the first one that is looked at."""
     most_samples: Samples = 200
+    """Largest number of points to it."""
     mean_of: Samples = 10
+    """Number of points whose bearings are averaged."""
     turn_threshold_rad: NonNegative = radians(2.0)
+    """Bearing beyond which no point farther ahead is taken, rad."""
     full_lock_rad: Positive = radians(45.0)
     """Mean bearing that commands full steering, rad."""
     speed: SpeedParams = field(default_factory=lambda: SpeedParams(feed_forward=False))
+    """Speed control."""
 
 
 def mean_bearing(
