@@ -1,4 +1,4 @@
-"""Rate of false alarms on healthy vehicles: the tables of docs/false_alarms.md.
+"""Rate of false alarms on healthy vehicles: the tables of docs/failsafe_tests.md.
 
     python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2] [--out FILE]
     python -m bench.false_alarms --missed 20 [--row NUMBER]... [--first 0] [--jobs 2] [--out FILE]

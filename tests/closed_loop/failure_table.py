@@ -1,4 +1,4 @@
-"""Effect of each device failure on a drive: the rows of ``docs/failures.md`` and the expectations of the tests.
+"""Effect of each device failure on a drive: the rows of ``docs/failsafe_tests.md`` and the expectations of the tests.
 
 ``ROWS`` in lockstep by ``test_failures.py``, ``PULLED`` in wall time by ``test_run_own_ports.py``. Print the tables of the document
 with ``python -m tests.closed_loop.failure_table``.

@@ -1,4 +1,4 @@
-"""Every row of ``docs/failures.md``, injected into a drive on wires and measured."""
+"""Every row of ``docs/failsafe_tests.md``, injected into a drive on wires and measured."""
 
 from collections.abc import Callable, Hashable
 from math import isfinite
@@ -40,7 +40,7 @@ def test_a_failure_does_what_the_table_says(row: Row) -> None:
 
 
 def test_the_document_holds_exactly_these_rows() -> None:
-    text = (ROOT / "docs" / "failures.md").read_text()
+    text = (ROOT / "docs" / "failsafe_tests.md").read_text()
     table = [line for line in text.splitlines() if line.startswith("|") and "`" in line and "@" in line]
     assert table == markdown().splitlines()[2:] + markdown(PULLED).splitlines()[2:]
 

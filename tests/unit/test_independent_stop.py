@@ -91,6 +91,7 @@ def test_the_rows_that_a_disobedient_drive_defeats_are_marked() -> None:
     assert {row.number for row in MATRIX if row.unobeyed} == {1, 4, 15, 17, 19}
     document = (Path(__file__).parents[2] / "docs" / "failsafe.md").read_text()
     assert "## Faults that only an independent stop covers" in document
+    assert document.count("| independent stop |") == 5
 
 
 def test_check_states_the_age_of_the_last_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
