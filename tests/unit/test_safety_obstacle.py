@@ -278,8 +278,8 @@ def test_by_hand_the_lane_is_the_arc_of_the_wheels():
         ({"angle_min_rad": nan}, "does not say where its rays point"),
         ({"x_m": inf}, "does not say where its rays point"),
         ({"range_max_m": 0.0}, "measures from 0.05 to 0 m"),
-        ({"t_ns": NOW - 2 * 10**9}, "what it saw 2.00 s ago"),
-        ({"t_ns": NOW + 10**9}, "what it saw -1.00 s ago"),
+        ({"t_ns": NOW - 2 * 10**9}, "the scan is 2.00 s old"),
+        ({"t_ns": NOW + 10**9}, "the scan is -1.00 s old"),
     ],
 )
 def test_scans_that_show_nothing_are_reported_after_three(change, said):

@@ -249,7 +249,7 @@ def test_an_imu_that_turns_at_rest_is_not_armed_with() -> None:
         ({"estimate_age_ns": 30 * MS}, Reaction.BRAKE, "no state estimate for 30 ms"),
         ({"estimate": replace(MOVING, y_m=-2.5)}, Reaction.BRAKE, "-2.50 m off the course"),
         ({"controller_finished": True}, Reaction.CONTROLLED_STOP, "ends the drive 20.0 m before the end of the course"),
-        ({"control": replace(CONTROL, cross_track_m=float("nan"))}, Reaction.CONTROLLED_STOP, "where on its path"),
+        ({"control": replace(CONTROL, cross_track_m=float("nan"))}, Reaction.CONTROLLED_STOP, "its place on the path"),
         ({"estimate": replace(MOVING, status=EstimatorStatus.DIVERGED)}, Reaction.CONTROLLED_STOP, "diverged"),
         ({"estimate": replace(MOVING, covariance=(1.0,) * 16)}, Reaction.CONTROLLED_STOP, "known to 1.41 m only"),
         ({"estimate": replace(MOVING, rejected_in_a_row=6)}, Reaction.CONTROLLED_STOP, "6 fixes in a row"),

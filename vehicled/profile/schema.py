@@ -123,7 +123,7 @@ class DeviceTable(Table, frozen=True, kw_only=True):
     """Devices whose RTCM corrections this receiver takes. Without it a moving-base rover takes those of the receivers on the
     vehicle that send any; every other receiver takes those of all casters and base stations. Empty: none, or by its own wire."""
     capabilities: Capabilities | None = None
-    """Abilities of an actuator; None for a device that is none."""
+    """Abilities of an actuator; left out for other devices."""
 
 
 class LogTable(Table, frozen=True, kw_only=True):
@@ -288,7 +288,7 @@ class Sim(Table, frozen=True, kw_only=True):
     step_ms: Annotated[float, Meta(ge=0.05, le=20.0)] = 1.0
     """Integration step of the plant, ms."""
     twin: TwinVehicle | None = None
-    """Vehicle of the plants other than the 4-DOF one."""
+    """Vehicle of the double-track plants; left out with the 4-DOF plant."""
     wheelbase_m: Positive | None = None
     """True wheelbase of the 4-DOF plant, m."""
     steering: TwinSteering | None = None
@@ -302,13 +302,13 @@ class Sim(Table, frozen=True, kw_only=True):
     imu: ImuModel = field(default_factory=ImuModel)
     """Inertial unit."""
     heading: HeadingModel | None = None
-    """Heading device; None for none."""
+    """Heading device; left out: none."""
     motor_status: MotorStatusModel | None = None
-    """Telemetry of the motor controller; None for none."""
+    """Telemetry of the motor controller; left out: none."""
     wheel_encoders: WheelEncodersModel | None = None
-    """Wheel encoders; None for none."""
+    """Wheel encoders; left out: none."""
     steering_feedback: SteeringFeedbackModel | None = None
-    """Sensor of the wheel angle; None for none."""
+    """Sensor of the wheel angle; left out: none."""
     reference: ReferenceModel = field(default_factory=ReferenceModel)
     """Reference system that judges the vehicle."""
     scene: str = ""

@@ -165,7 +165,7 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.gnss_refusals,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"{s.monitors.gnss.same_in_a_row} fixes in a row say the same place, and the vehicle moves",
+                reason=lambda s: f"{s.monitors.gnss.same_in_a_row} fixes in a row repeat one position while the vehicle moves",
                 detect_ms=500.0,
                 persist_ms=10.0,
                 react_ms=700.0,
@@ -252,7 +252,7 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: READINGS,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"heading and gyro have parted by {s.monitors.yaw.parted_rad:+.2f} rad",
+                reason=lambda s: f"heading and gyro differ by {s.monitors.yaw.parted_rad:+.2f} rad",
                 detect_ms=700.0,
                 persist_ms=10.0,
                 react_ms=1000.0,
@@ -327,7 +327,7 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: FIXES,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"course over ground and gyro have parted by {s.monitors.yaw.gyro_aside_rad:+.2f} rad",
+                reason=lambda s: f"course over ground and gyro differ by {s.monitors.yaw.gyro_aside_rad:+.2f} rad",
                 detect_ms=1200.0,
                 persist_ms=10.0,
                 react_ms=1500.0,
@@ -339,7 +339,7 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: 0.0,
                 unit="s",
                 reason=lambda s: (
-                    f"gyro and steering have parted by {s.monitors.yaw.steering_aside_rad:+.2f} rad, and neither a heading nor a "
+                    f"gyro and steering differ by {s.monitors.yaw.steering_aside_rad:+.2f} rad, and neither a heading nor a "
                     "course over ground shows which is right"
                 ),
                 # The last course over ground counts for a second.
