@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PIP := $(BIN)/python -m pip --quiet
 LOCKED := --require-hashes --only-binary=:all:
-CHECKS := ruff format mypy imports
+CHECKS := ruff format mypy imports dependencies
 
 .PHONY: help
 help: ## This list
@@ -73,10 +73,10 @@ test: $(VENV)/dev.stamp ## Every check there is: lint and all tests
 	if [ -n "$$failed" ]; then echo "FAILED:$$failed" >&2; exit 1; fi; echo "all checks and tests passed"
 
 .PHONY: lint
-lint: $(VENV)/dev.stamp ## ruff, mypy and the import contracts
+lint: $(VENV)/dev.stamp ## ruff, mypy, the import contracts and the declared dependencies
 	@checks="$(CHECKS)"; $(RUN_CHECKS)
 
-.PHONY: check-ruff check-format check-mypy check-imports check-pytest
+.PHONY: check-ruff check-format check-mypy check-imports check-dependencies check-pytest
 check-ruff: $(VENV)/dev.stamp
 	@$(BIN)/ruff check --quiet
 check-format: $(VENV)/dev.stamp
@@ -85,6 +85,8 @@ check-mypy: $(VENV)/dev.stamp
 	@$(BIN)/mypy --no-error-summary
 check-imports: $(VENV)/dev.stamp
 	@$(BIN)/lint-imports --no-cache --no-logo
+check-dependencies: $(VENV)/dev.stamp
+	@$(BIN)/deptry --no-ansi vehicled drivers sim_backend >$(VENV)/dependencies.txt 2>&1 || { cat $(VENV)/dependencies.txt; exit 1; }
 # Three workers for two processors: one of them begins with the drives in wall time, which wait most of their time.
 check-pytest: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest --quiet -n 3 --dist loadgroup
@@ -128,7 +130,7 @@ golden: $(VENV)/dev.stamp ## Record the golden runs of the replay anew
 lock: $(VENV)/dev.stamp ## Resolve both lock files anew: all platforms, with hashes, without index addresses
 	@echo "resolving"
 	@$(PIP) install "$(UV)"
-	@$(COMPILE) --extra plot --extra view --group build -o requirements.lock
+	@$(COMPILE) --extra plot --extra view --extra maps --group build -o requirements.lock
 	@$(COMPILE) --all-extras --group dev -c requirements.lock -o requirements-dev.lock
 	@$(COMPILE) --all-extras --group dev --group bench -c requirements-dev.lock -o requirements-bench.lock
 	@echo "wrote requirements.lock, requirements-dev.lock and requirements-bench.lock; now run make test"

@@ -10,6 +10,8 @@ from typing import Any, get_args
 
 import msgspec
 
+from tests.licences import EXCEPTIONS, installed_by, licence
+
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"<!-- (?P<name>[\w ]+) -->\n(?P<table>.*?)<!-- end -->", re.DOTALL)
 
@@ -140,6 +142,23 @@ def _kind(kind: Any) -> str:
     return names[type(kind)]
 
 
+# ---------------------------------------------------------------- packages
+
+
+def licences() -> str:
+    """Packages that are installed with the daemon and with each extra, and their licences."""
+    rows = []
+    for extra, packages in installed_by().items():
+        named = ", ".join(f"{package} ({licence(package) or 'not installed here'})" for package in packages)
+        rows.append([f"`vehicled[{extra}]`" if extra else "`vehicled`", named])
+    return table(["installed by", "packages"], rows)
+
+
+def other_licences() -> str:
+    """Packages under another licence than those above."""
+    return table(["package", "licence", "why it may be used"], [[name, *row] for name, row in EXCEPTIONS.items()])
+
+
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/mavlink.md": {
         "messages": messages, "refused messages": refused_messages, "commands": command_rows, "frames": frames,
@@ -147,6 +166,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/ros2.md": {"commands": ros_topics},
     "docs/control_socket.md": {"requests": requests},
+    "docs/licences.md": {"licences": licences, "other licences": other_licences},
 }  # fmt: skip
 """Tables by page and name."""
 
