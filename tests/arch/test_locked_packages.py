@@ -14,7 +14,7 @@ import pytest
 from tests.licences import EXCEPTIONS, licence, locked, permitted
 
 LOCKS = ("requirements.lock", "requirements-dev.lock")
-MORE_LOCKS = ("requirements-bench.lock", "requirements-sdist.lock")
+MORE_LOCKS = ("requirements-bench.lock", "requirements-docs.lock", "requirements-sdist.lock")
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
 NO_NETWORK = re.compile(r"Retrying|NewConnectionError|ConnectTimeout|ProxyError|Name or service|Network is unreachable")
 
