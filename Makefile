@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PIP := $(BIN)/python -m pip --quiet
 LOCKED := --require-hashes --only-binary=:all:
-CHECKS := ruff format mypy imports
+CHECKS := ruff format mypy imports dependencies
 
 .PHONY: help
 help: ## This list
@@ -73,10 +73,10 @@ test: $(VENV)/dev.stamp ## Every check there is: lint and all tests
 	if [ -n "$$failed" ]; then echo "FAILED:$$failed" >&2; exit 1; fi; echo "all checks and tests passed"
 
 .PHONY: lint
-lint: $(VENV)/dev.stamp ## ruff, mypy and the import contracts
+lint: $(VENV)/dev.stamp ## ruff, mypy, the import contracts and the declared dependencies
 	@checks="$(CHECKS)"; $(RUN_CHECKS)
 
-.PHONY: check-ruff check-format check-mypy check-imports check-pytest
+.PHONY: check-ruff check-format check-mypy check-imports check-dependencies check-pytest
 check-ruff: $(VENV)/dev.stamp
 	@$(BIN)/ruff check --quiet
 check-format: $(VENV)/dev.stamp
@@ -85,6 +85,8 @@ check-mypy: $(VENV)/dev.stamp
 	@$(BIN)/mypy --no-error-summary
 check-imports: $(VENV)/dev.stamp
 	@$(BIN)/lint-imports --no-cache --no-logo
+check-dependencies: $(VENV)/dev.stamp
+	@$(BIN)/deptry --no-ansi vehicled drivers sim_backend >$(VENV)/dependencies.txt 2>&1 || { cat $(VENV)/dependencies.txt; exit 1; }
 # Three workers for two processors: one of them begins with the drives in wall time, which wait most of their time.
 check-pytest: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest --quiet -n 3 --dist loadgroup
@@ -116,6 +118,13 @@ random-drives: $(VENV)/dev.stamp ## Only the random drives of make soak. DRIVES=
 mutants: $(VENV)/dev.stamp ## Change safety's source a little, many times: do the tests notice? MUTANTS=20 of each file, or ARGS=FILE
 	@$(BIN)/python -m tests.mutation $(or $(ARGS),--sample $(MUTANTS) --seed $(SEED))
 
+# Zensical reads one folder, in which the pages have the places that they link to each other by.
+.PHONY: docs
+docs: $(VENV)/docs.stamp ## The documentation as a site in build/site, with every link checked
+	@rm -rf build/source && mkdir -p build/source && cp docs/site.toml build/zensical.toml
+	@git ls-files '*.md' ':!tests' ':!.ci' docs/img docs/examples docs/first_study.ipynb LICENSE | tar cf - -T - | tar xf - -C build/source
+	@cd build && ../$(BIN)/zensical build --strict --clean && echo "open build/site/index.html"
+
 .PHONY: figures
 figures: $(VENV)/dev.stamp ## Measure the figures of the pages anew: fails beyond their scatter. WRITE=1 keeps them; KIND=, NAMES=
 	@$(BIN)/python -m tests.figures $(if $(WRITE),--write) $(if $(KIND),--kind $(KIND)) $(NAMES)
@@ -125,13 +134,14 @@ golden: $(VENV)/dev.stamp ## Record the golden runs of the replay anew
 	@$(BIN)/python -m tests.golden.renew_replay
 
 .PHONY: lock
-lock: $(VENV)/dev.stamp ## Resolve both lock files anew: all platforms, with hashes, without index addresses
+lock: $(VENV)/dev.stamp ## Resolve all lock files anew: all platforms, with hashes, without index addresses
 	@echo "resolving"
 	@$(PIP) install "$(UV)"
-	@$(COMPILE) --extra plot --extra view --group build -o requirements.lock
+	@$(COMPILE) --extra plot --extra view --extra maps --group build -o requirements.lock
 	@$(COMPILE) --all-extras --group dev -c requirements.lock -o requirements-dev.lock
+	@$(COMPILE) --group docs -c requirements-dev.lock -o requirements-docs.lock
 	@$(COMPILE) --all-extras --group dev --group bench -c requirements-dev.lock -o requirements-bench.lock
-	@echo "wrote requirements.lock, requirements-dev.lock and requirements-bench.lock; now run make test"
+	@echo "wrote requirements.lock and its siblings for -dev, -docs and -bench; now run make test"
 
 .PHONY: clean
 clean: ## Remove the environment, caches and build results; logs stay
@@ -168,6 +178,11 @@ $(VENV)/dev.stamp: requirements-dev.lock requirements-sdist.lock $(VENV)/runtime
 	@echo "installing the locked tools of development (half a minute or so, once)"
 	@$(PIP) install $(LOCKED) -r requirements-dev.lock
 	@$(PIP) install --require-hashes --no-deps --no-build-isolation --no-binary=:all: -r requirements-sdist.lock
+	@touch $@
+
+$(VENV)/docs.stamp: requirements-docs.lock $(VENV)/runtime.stamp
+	@echo "installing what makes the site"
+	@$(PIP) install $(LOCKED) -r requirements-docs.lock
 	@touch $@
 
 $(VENV)/bench.stamp: requirements-bench.lock $(VENV)/dev.stamp

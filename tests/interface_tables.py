@@ -4,11 +4,14 @@ Each stands between ``<!-- NAME -->`` and ``<!-- end -->`` in its page.
 """
 
 import re
+from argparse import SUPPRESS, Action, _HelpAction, _SubParsersAction
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+
+from tests.licences import EXCEPTIONS, installed_by, licence
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"<!-- (?P<name>[\w ]+) -->\n(?P<table>.*?)<!-- end -->", re.DOTALL)
@@ -140,6 +143,63 @@ def _kind(kind: Any) -> str:
     return names[type(kind)]
 
 
+# ---------------------------------------------------------------- messages
+
+
+def message_definitions() -> str:
+    """Definitions of the messages in the format of ROS 2."""
+    from vehicled.core.messages import ALL
+    from vehicled.log.schema import topic_of
+    from vehicled.ros.definition import definition
+
+    return "\n".join(f"### {kind.__name__}\n\n`{topic_of(kind)}`\n\n```\n{definition(kind).text}```\n" for kind in ALL)
+
+
+# ---------------------------------------------------------------- command line
+
+
+def commands() -> str:
+    """Commands with their arguments."""
+    from vehicled.cli.arguments import build_parser
+
+    parts = []
+    for page in build_parser().walk():
+        rows = []
+        for action in page._actions:
+            if isinstance(action, _SubParsersAction):
+                rows += [
+                    [f"[`{row.dest}`](#{page.prog.replace(' ', '-')}-{row.dest})", str(row.help)] for row in action._choices_actions
+                ]
+            elif action.help != SUPPRESS and not isinstance(action, _HelpAction):
+                rows.append([_spelling(action), str(action.help)])
+        about = f"{page.description}\n\n" if page.description else ""
+        parts.append(f"## {page.prog}\n\n{about}{table(['argument', ''], rows) if rows else ''}")
+    return "\n".join(parts).replace("%%", "%")
+
+
+def _spelling(action: Action) -> str:
+    value = action.metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices is not None else action.dest)
+    takes = "" if action.nargs == 0 else f" {value}"
+    return f"`{', '.join(action.option_strings)}{takes}`" if action.option_strings else f"`{value}`"
+
+
+# ---------------------------------------------------------------- packages
+
+
+def licences() -> str:
+    """Packages that are installed with the daemon and with each extra, and their licences."""
+    rows = []
+    for extra, packages in installed_by().items():
+        named = ", ".join(f"{package} ({licence(package) or 'not installed here'})" for package in packages)
+        rows.append([f"`vehicled[{extra}]`" if extra else "`vehicled`", named])
+    return table(["installed by", "packages"], rows)
+
+
+def other_licences() -> str:
+    """Packages under another licence than those above."""
+    return table(["package", "licence", "why it may be used"], [[name, *row] for name, row in EXCEPTIONS.items()])
+
+
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/mavlink.md": {
         "messages": messages, "refused messages": refused_messages, "commands": command_rows, "frames": frames,
@@ -147,6 +207,9 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/ros2.md": {"commands": ros_topics},
     "docs/control_socket.md": {"requests": requests},
+    "docs/messages.md": {"messages": message_definitions},
+    "docs/command_reference.md": {"commands": commands},
+    "docs/licences.md": {"licences": licences, "other licences": other_licences},
 }  # fmt: skip
 """Tables by page and name."""
 

@@ -26,6 +26,13 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module("vehicled.offline.api"), name) if name in _API else _message(name)
 
 
+def __dir__() -> list[str]:
+    """Return the names of the interface, without what this module needs itself."""
+    from vehicled.core.messages import __all__ as messages
+
+    return sorted({*_API, "replay", "__version__", *messages})
+
+
 def _message(name: str) -> Any:
     from importlib import import_module
 

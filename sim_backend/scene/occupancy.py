@@ -1,14 +1,16 @@
 """Occupancy grids in the format of ROS map_server: a YAML file that names a grey image, one pixel per cell, north up.
 
-Reads PGM directly (P2 and P5); PNG needs the extra ``terrain``. A cell is occupied if its darkness (inverted with ``negate``)
+Needs the extra ``maps``. A cell is occupied if its darkness (inverted with ``negate``)
 exceeds ``occupied_thresh``, as in map_server. Cells neither occupied nor free are unknown; beams pass through them.
 """
 
 import re
 import warnings
 from collections.abc import Mapping
-from math import cos, isfinite, sin
+from difflib import get_close_matches
+from math import cos, isfinite, nan, sin
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,50 +89,55 @@ def read_map(path: Path) -> Occupancy:
         raise SceneError(f"{path}: is not text; expected the YAML file that map_server reads, not the image") from None
     if len(text) > MAX_TEXT:
         raise SceneError(f"{path}: longer than {MAX_TEXT} characters; expected the YAML file that map_server reads")
-    values = _flat_yaml(path, text)
+    values = _parsed(path, text)
     resolution_m = _number(path, values, "resolution")
     if not 1e-4 <= resolution_m <= 100.0:
         raise SceneError(f"{path}: resolution is {resolution_m:g} m; a cell has 0.0001 to 100 m")
-    origin = re.fullmatch(r"\[\s*([^,\]]+),\s*([^,\]]+),\s*([^,\]]+?)\s*\]", values["origin"])
-    if origin is None:
-        raise SceneError(f"{path}: origin is {values['origin'][:40]!r}; write origin: [x, y, yaw]")
-    x, y, yaw = (_float(path, "origin", part) for part in origin.groups())
+    origin = values["origin"]
+    if not isinstance(origin, list) or len(origin) != 3:
+        raise SceneError(f"{path}: origin is {str(origin)[:40]!r}; write origin: [x, y, yaw]")
+    x, y, yaw = (_number(path, {"origin": part}, "origin") for part in origin)
     if values.get("mode", "trinary") == "raw":
         raise SceneError(f"{path}: mode raw has no thresholds of darkness; save the map with mode: trinary")
-    grey = _image(path.parent / values["image"])
+    grey = _image(path.parent / str(values["image"]))
     dark = grey / 255.0 if _number(path, values, "negate", 0.0) else (255.0 - grey) / 255.0
     occupied = dark > _number(path, values, "occupied_thresh", 0.65)
     return Occupancy(occupied[::-1], resolution_m, (x, y, yaw))
 
 
-def _flat_yaml(path: Path, text: str) -> dict[str, str]:
-    """Parse a file with one key and value per line, which is all that map_server writes."""
-    values: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        bare = re.sub(r"(^|\s)#.*", "", line).strip()
-        if not bare or bare in ("---", "..."):
-            continue
-        key, colon, value = bare.partition(":")
-        if not colon or key.strip() not in KEYS:
-            raise SceneError(f"{path}, line {number}: {bare[:40]!r} is not a key of a map_server file ({', '.join(KEYS)})")
-        values[key.strip()] = value.strip().strip("\"'")
-    lacking = [key for key in KEYS[:3] if not values.get(key)]
+def _parsed(path: Path, text: str) -> Mapping[str, Any]:
+    """Parse the YAML text. Keys of other tools are ignored, as map_server does, but not a misspelt one."""
+    try:
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+    except ImportError:
+        raise SceneError(f'{path}: maps need ruamel.yaml from the extra "maps": pip install "vehicled[maps]"') from None
+    try:
+        with warnings.catch_warnings():
+            # YAML 1.1 asks for a point in every number.
+            warnings.simplefilter("ignore")
+            values = YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise SceneError(f"{path}: is no YAML: {' '.join(str(error).split())[:300]}") from None
+    if not isinstance(values, Mapping):
+        raise SceneError(f"{path}: has no keys; a map has image, resolution and origin")
+    for key in map(str, values):
+        meant = [] if key in KEYS else get_close_matches(key, KEYS, 1)
+        if meant:
+            raise SceneError(f"{path}: unknown key {key[:40]!r}; did you mean {meant[0]!r}?")
+    lacking = [key for key in KEYS[:3] if values.get(key) is None]
     if lacking:
         raise SceneError(f"{path}: {', '.join(lacking)} missing; a map has image, resolution and origin")
     return values
 
 
-def _number(path: Path, values: Mapping[str, str], key: str, default: float | None = None) -> float:
-    return default if key not in values and default is not None else _float(path, key, values[key])
-
-
-def _float(path: Path, key: str, text: str) -> float:
+def _number(path: Path, values: Mapping[str, Any], key: str, default: float = nan) -> float:
     try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
+        value = float(values.get(key, default))
+    except (TypeError, ValueError, OverflowError):
+        value = nan
     if not isfinite(value):
-        raise SceneError(f"{path}: {key} is {text.strip()[:40]!r}, which is not a number")
+        raise SceneError(f"{path}: {key} is {str(values[key])[:40]!r}, which is not a number")
     return value
 
 
@@ -146,7 +153,7 @@ def _image(path: Path) -> npt.NDArray[np.float64]:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise SceneError(f'{path}: is not PGM; other images need the extra "terrain": pip install "vehicled[terrain]"') from None
+        raise SceneError(f'{path}: is not PGM; other images need the extra "maps": pip install "vehicled[maps]"') from None
     try:
         with warnings.catch_warnings():
             # Pillow warns at 90 million pixels and refuses twice as many, both above the limit here.

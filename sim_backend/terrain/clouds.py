@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from math import ceil, floor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -101,14 +100,14 @@ def _las(path: Path) -> Iterator[Array]:
 
 def _ply(path: Path) -> Iterator[Array]:
     try:
-        from plyfile import PlyData
+        from trimesh.exchange.ply import load_ply
     except ImportError:
-        raise needs(path, "plyfile") from None
+        raise needs(path, "trimesh") from None
     try:
-        vertex: Any = PlyData.read(path)["vertex"]
-        columns = [vertex[name] for name in "xyz"]
-        for at in range(0, len(columns[0]), BLOCK):
-            yield np.column_stack([column[at : at + BLOCK] for column in columns]).astype(np.float64)
+        with path.open("rb") as file:
+            vertices: Array = np.asarray(load_ply(file)["vertices"], dtype=np.float64)
+        for at in range(0, len(vertices), BLOCK):
+            yield vertices[at : at + BLOCK]
     except Exception as error:  # noqa: BLE001 - as above
         raise TerrainError(f"{path}: is not a PLY file with vertices x, y, z ({parser_message(error)}); export it again") from None
 

@@ -392,3 +392,8 @@ def test_mistakes_of_a_page_are_found(check: Callable[[str, str], list[str]], te
 )  # fmt: skip
 def test_the_rest_is_accepted(text: str) -> None:
     assert unknown_names(text) + unknown_options(text) + refused_commands(text) + missing_paths("docs/README.md", text) == []
+
+
+def test_every_page_is_in_the_site() -> None:
+    site = (ROOT / "docs" / "site.toml").read_text(encoding="utf-8")
+    assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f'"docs/{page.name}"' not in site] == []

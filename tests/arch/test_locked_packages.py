@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.licences import EXCEPTIONS, licence, locked, permitted
+
 LOCKS = ("requirements.lock", "requirements-dev.lock")
-MORE_LOCKS = ("requirements-bench.lock", "requirements-sdist.lock")
+MORE_LOCKS = ("requirements-bench.lock", "requirements-docs.lock", "requirements-sdist.lock")
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
 NO_NETWORK = re.compile(r"Retrying|NewConnectionError|ConnectTimeout|ProxyError|Name or service|Network is unreachable")
 
@@ -41,6 +43,20 @@ def test_the_locks_agree_and_cover_the_project(project_root: Path) -> None:
     declared = {re.split(r"[^A-Za-z0-9.-]", each, maxsplit=1)[0] for each in wanted}
     # What `make sim` draws with, and what `vehicled sim --view` beside it serves its page with.
     assert declared | {"matplotlib", "websockets"} <= _names(project_root / LOCKS[0])
+
+
+@pytest.mark.parametrize(
+    ("expression", "allowed"),
+    [("MIT", True), ("GPL-3.0", False), ("MIT OR GPL-2.0", True), ("MIT AND GPL-2.0", False), ("", False), ("LGPL-3.0", False)],
+)
+def test_alternatives_of_a_licence_count_and_additions_bind(expression: str, allowed: bool) -> None:
+    assert permitted(expression) is allowed
+
+
+def test_every_licence_is_allowed_or_has_a_reason() -> None:
+    found = {name: each for name in locked(*LOCKS) if (each := licence(name)) is not None}
+    refused = {name: each for name, each in found.items() if not permitted(each)}
+    assert refused == {name: each for name, (each, _) in EXCEPTIONS.items() if name in found}
 
 
 @pytest.mark.network

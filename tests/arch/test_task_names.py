@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from msgspec.structs import fields
+
 from vehicled.core.tasks import PIPELINE
 from vehicled.profile.schema import Tasks
 
@@ -10,6 +12,13 @@ ROOT = Path(__file__).parents[2] / "vehicled"
 
 def test_the_profile_has_the_tasks_of_the_machine() -> None:
     assert Tasks.__struct_fields__ == PIPELINE
+
+
+def test_a_task_that_was_added_has_a_default() -> None:
+    """Profiles and logs from before it stay valid."""
+    first = {"ingestion", "fusion", "control", "actuation"}
+    required = {field.name for field in fields(Tasks) if field.required}
+    assert required <= first
 
 
 def test_no_other_module_lists_them() -> None:

@@ -1,7 +1,9 @@
 """The built wheel carries everything the daemon reads at run time."""
 
+import os
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -58,3 +60,22 @@ def test_the_console_script_and_version(wheel: Path) -> None:
     info = f"vehicled-{vehicled.__version__}.dist-info"
     assert "vehicled = vehicled.cli:main" in archive.read(f"{info}/entry_points.txt").decode()
     assert f"\nVersion: {vehicled.__version__}\n" in archive.read(f"{info}/METADATA").decode()
+
+
+@pytest.mark.network
+@pytest.mark.soak  # installs a hundred megabytes
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_a_release_drives_in_an_empty_environment(kind: str, project_root: Path, tmp_path: Path) -> None:
+    """Install it as ``uv tool install`` and ``pipx`` do."""
+    build = f"import sys; from hatchling.build import build_{kind} as build; print(build(sys.argv[1]))"
+    built = subprocess.run(
+        [sys.executable, "-c", build, str(tmp_path)], cwd=project_root, capture_output=True, text=True, check=True
+    )
+    venv.create(tmp_path / "empty", with_pip=True)
+    programs = tmp_path / "empty" / "bin"
+    release = tmp_path / built.stdout.split()[-1]
+    subprocess.run([programs / "python", "-m", "pip", "install", "--quiet", release], capture_output=True, text=True, check=True)
+    drive = [str(programs / "vehicled"), "sim", "--course", "circle_r2_ccw", "--no-log", "--quiet"]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(drive, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -51,6 +51,7 @@ from vehicled.safety.supervisor import Supervisor
 MS = 1_000_000
 START = 1_000 * MS
 COST = 100_000
+RATES_HZ = {"ingestion": 400.0, "fusion": 200.0}
 VEHICLE = make_vehicle(
     track_m=0.33,
     length_m=0.7,
@@ -134,11 +135,8 @@ class Rig:
                 MonitoredSource(name="imu", message=ImuSample, silence_ns=50 * MS),
                 MonitoredSource(name="gnss", message=GnssFix, silence_ns=500 * MS),
             ),
-            rates={
-                name: RateRow(rate_hz=rate, deadline_ns=10 * MS)
-                for name, rate in zip(PIPELINE, (400.0, 200.0, 100.0, 100.0), strict=True)
-            },
-            stopwatch=DeclaredStopwatch([COST] * 4),
+            rates={name: RateRow(rate_hz=RATES_HZ.get(name, 100.0), deadline_ns=10 * MS) for name in PIPELINE},
+            stopwatch=DeclaredStopwatch([COST] * len(PIPELINE)),
             sink=self.log,
             virtual=True,
             references={"ins": ReferenceFrame(LOT_17, (0.0, 0.0, 0.0)).truth},
@@ -363,7 +361,7 @@ def test_what_one_device_produces_reaches_the_devices_that_take_it() -> None:
         actuator="drive",
         pipeline=rig.pipeline(),
         rates={name: RateRow(rate_hz=100.0, deadline_ns=10 * MS) for name in PIPELINE},
-        stopwatch=DeclaredStopwatch([COST] * 4),
+        stopwatch=DeclaredStopwatch([COST] * len(PIPELINE)),
         sink=rig.log,
         virtual=True,
     )

@@ -140,6 +140,23 @@ def test_a_map_of_map_server_stands_where_its_origin_says(tmp_path):
     assert range_to(scene, 0.75, -5.5, np.pi / 2) == pytest.approx(9.0), "turned about its corner"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image: map.pgm\nnegate: 0\noccupied_thresh: 0.65\norigin:\n- 1.0\n- 2.0\n- 0.0\nresolution: 0.5\n",
+        "{image: map.pgm, resolution: 5.0e-01, origin: [1, 2, 0], negate: false, occupied_thresh: .65, mode: trinary}\n",
+        "%YAML 1.1\n---\nimage: 'map.pgm'\nresolution: 5e-1\norigin: [1.0,\n  2.0, 0.0]\nfree_thresh: 0.196\n...\n",
+        "image: map.pgm\r\nresolution: 0.5\r\norigin: [1, 2, 0]\r\nmap_type: 2D_grid\r\ndata: {cells: 12}\r\n",
+    ],
+    ids=["yaml.safe_dump", "flow style", "version and end", "keys of another tool"],
+)
+def test_a_map_is_read_in_every_spelling_of_yaml(tmp_path, text):
+    (tmp_path / "map.pgm").write_bytes(PGM)
+    scene = load_scene(written(tmp_path, text, "map.yaml"), COURSE)
+    assert range_to(scene, 9.0, 3.25, np.pi) == pytest.approx(7.5)
+    assert range_to(scene, 1.25, 0.0, np.pi / 2) == pytest.approx(3.0)
+
+
 def test_the_same_map_as_text_as_png_and_named_by_a_scene(tmp_path):
     pillow = pytest.importorskip("PIL.Image")
     (tmp_path / "map.pgm").write_bytes(b"P2\n4 3\n255\n" + b" ".join(str(v).encode() for v in PGM[-12:]) + b"\n")
@@ -189,8 +206,18 @@ def test_walls_of_a_grid_are_joined(tmp_path):
         ("a.yaml", "image: x.pgm\nresolution: 0\norigin: [0, 0, 0]\n", "resolution is 0 m"),
         ("a.yaml", "image: x.pgm\nresolution: 0.1\norigin: [0, 0]\n", "write origin: [x, y, yaw]"),
         ("a.yaml", "image: x.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", "x.pgm: cannot be read"),
-        ("a.yaml", "image: x\0.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", "image is relative to the YAML file"),
-        ("a.yaml", "image: x.pgm\nfloor: 2\n", "line 2"),
+        ("a.yaml", 'image: "x\\0.pgm"\nresolution: 0.1\norigin: [0, 0, 0]\n', "image is relative to the YAML file"),
+        ("a.yaml", "image: x.pgm\nresoluton: 2\n", "'resoluton'; did you mean 'resolution'"),
+        ("a.yaml", "image: x.pgm\n  resolution: 2\n", "line 2"),
+        ("a.yaml", "image: x.pgm\nimage: y.pgm\n", "duplicate key"),
+        ("a.yaml", "- image\n- x.pgm\n", "has no keys"),
+        ("a.yaml", "", "has no keys"),
+        ("a.yaml", "a: &a [1]\nimage: x.pgm\nresolution: *b\n", "is no YAML"),
+        ("a.yaml", f"image: {'[' * 3000}\n", "is no YAML"),
+        ("a.yaml", "image: x.pgm\nresolution: [0.1]\norigin: [0, 0, 0]\n", "resolution is '[0.1]', which is not a number"),
+        ("a.yaml", "image: x.pgm\nresolution: 0.1\norigin: [0, .nan, 0]\n", "origin is 'nan', which is not a number"),
+        ("a.yaml", f"image: x.pgm\nresolution: 1{'0' * 400}\norigin: [0, 0, 0]\n", "resolution is '1000"),
+        ("a.yaml", f"image: x.pgm\nresolution: 1{'0' * 5000}\norigin: [0, 0, 0]\n", "a.yaml: "),
         ("a.yaml", "resolution: 0.1\n", "image, origin missing"),
         ("a.stl", "solid", "unknown scene format"),
     ],

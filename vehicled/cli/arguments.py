@@ -281,7 +281,7 @@ def build_parser() -> GroupedParser:
         help="count and show the messages of a recording",
         epilog="Exit status: 0 messages were found; 1 none, or none of --only; 2 the file or its format cannot be read.",
     )
-    decode.add_argument("file", metavar="FILE")
+    decode.add_argument("file", metavar="FILE", help="recording, such as a capture or a CAN log")
     decode.add_argument(
         "--type",
         metavar="T",
@@ -406,7 +406,7 @@ def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         elif name == "why":
             command.add_argument("--margins", action="store_true", help="print value and limit of every rule, too")
         elif name == "mode":
-            command.add_argument("mode", choices=("auto", "teleop", "offboard", "align", "standby"))
+            command.add_argument("mode", choices=("auto", "teleop", "offboard", "align", "standby"), help="mode to enter")
             command.add_argument("--arm", action="store_true", help="arm first, with the checks of this mode")
 
 

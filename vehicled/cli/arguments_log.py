@@ -63,8 +63,8 @@ def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
         help="convert a ROS bag, CSV, a u-blox capture, an ArduPilot or a PX4 log into a vehicled log",
         description="Convert another tool's recording into a vehicled log for estimators, reports and `bench recorded`.",
     )
-    foreign.add_argument("source", metavar="FILE|DIR")
-    foreign.add_argument("-o", "--output", required=True, metavar="OUT.mcap")
+    foreign.add_argument("source", metavar="FILE|DIR", help="recording of another tool")
+    foreign.add_argument("-o", "--output", required=True, metavar="OUT.mcap", help="log to write")
     foreign.add_argument("--map", metavar="MAP.toml", help="meaning of the columns of CSV files (docs/logs.md)")
     foreign.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle (default art)")
     foreign.add_argument(

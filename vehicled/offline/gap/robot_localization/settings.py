@@ -74,7 +74,7 @@ def load(file: str | os.PathLike[str]) -> NodeSettings:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
     except ImportError:
-        raise GapError(f"{file}: parameters of robot_localization need ruamel.yaml: pip install 'vehicled[ros]'") from None
+        raise GapError(f"{file}: parameters of robot_localization need ruamel.yaml: pip install 'vehicled[gap]'") from None
     try:
         found = YAML(typ="safe", pure=True).load(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
