@@ -31,7 +31,7 @@ from vehicled.live.control_socket.protocol import MAX_LINE, ActionRequest, GotoR
 from vehicled.live.control_socket.server import MAX_CLIENTS, ControlServer
 from vehicled.live.control_socket.socket_path import SocketPathError, answers, find, folder, socket_path
 from vehicled.paths import formulas
-from vehicled.run.session import _refusal_alone
+from vehicled.run.wall_session import _refusal_alone
 from vehicled.runtime.planner.process import Asker, Planned
 
 
