@@ -48,12 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     options = _parse(arguments)
     # Imported late, so that Ctrl-C and --help do not wait for numpy.
-    from sim_backend.connection import Listener, ListenError
-    from sim_backend.emulators.failures import FailureError, parse_failure
+    from sim_backend.connection import Listener
+    from sim_backend.emulators.failures import parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
-    from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
+    from sim_backend.profile_check import resolved_profile
     from sim_backend.server import serve
     from sim_backend.world import WorldSetup
+    from vehicled.core.errors import UserError
     from vehicled.core.link import LinkError
     from vehicled.paths.catalog import load_course
     from vehicled.profile import load
@@ -81,7 +82,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         if options.ptys is not None:
             return _behind_ptys(options.ptys, setup)
         listener = Listener(options.listen)
-    except (*SIM_PROFILE_ERRORS, FailureError, ListenError) as error:
+    except UserError as error:
         _say(str(error))
         return 2
     with listener:

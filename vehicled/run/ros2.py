@@ -23,11 +23,8 @@ def open_ros2(plan: Plan, *, offset_ns: int, control_socket: Path | None) -> Bri
     spec, profile = plan.spec, plan.loaded.profile
     domain = check_ros2(spec)
     interface = spec.ros2 or LOOPBACK
-    sensors = {}
-    for frame, message_type in _FRAMES.items():
-        arm = next((d.lever_arm_m for d in profile.devices.values() if message_type.__name__ in d.messages), None)
-        if arm is not None:
-            sensors[frame] = (arm[0], arm[1], arm[2])
+    arms = {frame: profile.lever_arm_m(kind.__name__) for frame, kind in _FRAMES.items()}
+    sensors = {frame: arm for frame, arm in arms.items() if arm is not None}
     commands = spec.ros2_commands and control_socket is not None
     process = BridgeProcess.start(
         "ROS 2",

@@ -191,12 +191,12 @@ class StartTimes(Struct, frozen=True):
     """Start of a run, taken at once, because the difference dates every stamp in UTC."""
 
     clock_ns: int
-    """On the clock of the run."""
+    """Time on the clock of the run."""
     utc_ns: int
 
 
 class Session:
-    """What a run has on either clock: the machine with its log, console and bridges, and what follows its end."""
+    """Parts that a run has on either clock: machine, log, console and bridges, and the steps after its end."""
 
     def __init__(
         self,

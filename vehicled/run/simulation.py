@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vehicled.core.errors import UserError
 from vehicled.core.messages import Identification
 from vehicled.daemon.app import SetupError
 from vehicled.daemon.machine import Machine
@@ -203,7 +204,7 @@ def simulated_profile(plan: Plan, failures: Sequence[str] = ()) -> Profile:
     """Check what a simulator would refuse, and return the profile with absolute paths. Raises :class:`SetupError`."""
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
-    from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
+    from sim_backend.profile_check import resolved_profile
 
     wires = plan.spec.link == "wires"
     try:
@@ -213,6 +214,6 @@ def simulated_profile(plan: Plan, failures: Sequence[str] = ()) -> Profile:
         check_failures(profile, [parse_failure(text) for text in failures], wires=wires)
     except FailureError as error:
         raise SetupError(f"--fail: {error}") from error
-    except SIM_PROFILE_ERRORS as error:
+    except UserError as error:
         raise SetupError(str(error)) from error
     return profile

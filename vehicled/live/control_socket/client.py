@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from vehicled.core.errors import UserError
 from vehicled.core.plain_text import printable
 from vehicled.live.control_socket.socket_path import START, SocketPathError
 
@@ -18,7 +19,7 @@ HURRIED_BYTES = 2048
 """Send buffer after :meth:`Client.hurry`, bytes. The kernel doubles it and counts its own overhead: room for a few short lines."""
 
 
-class ControlError(Exception):
+class ControlError(UserError):
     """The daemon refused a request or does not answer; the text gives the reason."""
 
 

@@ -27,15 +27,15 @@ def plot_track(recording: Recording, track: Track, score: Score, file: str) -> N
     if not raw_is_truth:
         area.plot(recording.raw_x_m, recording.raw_y_m, ".", color=_RAW, ms=3, label="measured")
     area.plot(truth.x_m, truth.y_m, color=_TRUTH, lw=1.6, label="truth")
-    if recording.published.x_m is not None:
+    if recording.published.known:
         area.plot(recording.published.x_m, recording.published.y_m, color=_PUBLISHED, lw=0.9, label="published")
     area.plot(track.x_m, track.y_m, color=_ESTIMATE, lw=0.9, ls="--", label=score.estimator)
     area.set_aspect("equal", adjustable="datalim")
     area.set(xlabel="x (m)", ylabel="y (m)")
     area.legend(loc="best")
 
-    def off(x: Array | None, y: Array | None) -> Array | None:
-        return None if x is None or y is None else np.hypot(x - truth.x_m, y - truth.y_m)
+    def off(x: Array, y: Array) -> Array:
+        return np.hypot(x - truth.x_m, y - truth.y_m)
 
     def turned(yaw: Array | None) -> Array | None:
         return None if yaw is None else np.degrees(wrapped(yaw - truth.yaw_rad))

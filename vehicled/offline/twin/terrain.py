@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.raster import Raster, filled
 from sim_backend.terrain.reading import read_raster
 from vehicled.core.arrays import Array
@@ -26,11 +25,8 @@ def run(arguments: Namespace) -> int:
         raise SetupError(f"--resolution {arguments.resolution:g}: the cell size must be greater than 0")
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
-    try:
-        height = read_raster(arguments.file, arguments.resolution)
-        friction = read_raster(arguments.friction, arguments.resolution) if arguments.friction else None
-    except TerrainError as error:
-        raise SetupError(str(error)) from None
+    height = read_raster(arguments.file, arguments.resolution)
+    friction = read_raster(arguments.friction, arguments.resolution) if arguments.friction else None
     found = figures(height, friction)
     if arguments.plot:
         _plot(height, friction, Path(arguments.plot))
