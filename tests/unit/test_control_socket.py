@@ -27,7 +27,7 @@ from vehicled.live.control_socket import pending, server
 from vehicled.live.control_socket.client import Client, ControlError
 from vehicled.live.control_socket.console import STOPPED, RunFacts
 from vehicled.live.control_socket.console import Console as RunConsole
-from vehicled.live.control_socket.protocol import MAX_LINE, ActionRequest, GotoRequest, RequestError, parse, printable
+from vehicled.live.control_socket.protocol import MAX_LINE, ActionRequest, GotoRequest, RequestError, WatchRequest, parse, printable
 from vehicled.live.control_socket.server import MAX_CLIENTS, ControlServer
 from vehicled.live.control_socket.socket_path import SocketPathError, answers, find, folder, socket_path
 from vehicled.paths import formulas
@@ -505,9 +505,9 @@ async def test_the_blocking_client_asks_and_passes_refusals_on(tmp_path: Path) -
 
     def talk() -> tuple[str, str]:
         with Client(path) as client:
-            mode = client.ask(do="status")["status"]["mode"]
+            mode = client.status()["mode"]
             with pytest.raises(ControlError, match="not a request"):
-                client.ask(do="nothing")
+                client.ask(WatchRequest(1e9))
             watched = next(client.watch(10.0))
         return mode, watched["mode"]
 
