@@ -4,20 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from vehicled.core.arrays import Array, wrapped
 from vehicled.offline.recordings.recording import Recording, Track
 from vehicled.offline.recordings.report import short_names
 from vehicled.offline.recordings.scores import Score, measured_yaw
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 
 _TRUTH, _ESTIMATE, _RAW, _PUBLISHED = "#0b6e4f", "#d1495b", "#9aa5b1", "#edae49"
 
 
 def plot_track(recording: Recording, track: Track, score: Score, file: str) -> None:
     """Draw one recording: map, and errors of position, heading and speed over time. Raises :class:`SetupError`."""
-    figure = Figure(figsize=(13, 7.5), dpi=110, layout="constrained")
+    figure = new_figure(13, 7.5)
     grid = figure.add_gridspec(3, 2, width_ratios=(1.1, 1))
     truth = recording.truth
     t_s = (truth.t_ns - truth.t_ns[0]) * 1e-9
@@ -61,7 +60,7 @@ def plot_track(recording: Recording, track: Track, score: Score, file: str) -> N
 def plot_overview(scores: Sequence[Score], file: str) -> None:
     """Draw many recordings: mean position error and RMS speed error of each, beside raw and published. Raises SetupError."""
     scores = sorted(scores, key=lambda score: (score.kind, score.name))
-    figure = Figure(figsize=(max(8.0, 0.22 * len(scores) + 2.5), 8.0), dpi=110, layout="constrained")
+    figure = new_figure(max(8.0, 0.22 * len(scores) + 2.5), 8.0)
     position, speed = figure.subplots(2, 1, sharex=True)
     at = np.arange(len(scores))
     sources = (

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from vehicled.offline.sensors.inertial import AxisFit, InertialFit
 from vehicled.offline.sensors.positions import PositionFit
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 
 _COLOURS = ("#d1495b", "#2e86ab", "#3a7d44")
 
@@ -20,7 +19,7 @@ def draw(file: Path, positions: PositionFit | None, inertial: InertialFit | None
         panels.append((_growth, positions))
     if inertial is not None:
         panels += [(_deviation, axes, unit) for axes, unit in ((inertial.gyro, "rad/s"), (inertial.accelerometer, "m/s²")) if axes]
-    figure = Figure(figsize=(5.4 * len(panels), 4.6), dpi=120, layout="constrained")
+    figure = new_figure(5.4 * len(panels), 4.6)
     for column, (panel, *what) in enumerate(panels):
         panel(figure.add_subplot(1, len(panels), column + 1), *what)
     save_figure(figure, file)

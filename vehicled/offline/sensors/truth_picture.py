@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from math import degrees, isfinite
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from vehicled.offline.sensors.truth import QUANTITIES, Series, TruthCheck, rests_of
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 
 _SHOWN, _CLAIM, _DECLARED = "#2e86ab", "#d1495b", "#3a7d44"
 
 
 def draw(file: Path, runs: Sequence[Series], found: TruthCheck) -> None:
     """Write the picture. Raises SetupError."""
-    figure = Figure(figsize=(11.0, 4.8), dpi=120, layout="constrained")
+    figure = new_figure(11.0, 4.8)
     grid = figure.add_gridspec(3, 2, width_ratios=(1.1, 1.0))
     area = figure.add_subplot(grid[:, 0])
     for run in runs:

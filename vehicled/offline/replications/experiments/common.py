@@ -66,9 +66,7 @@ class ExperimentConsole(Protocol):
 
 def add_drives(parser: ArgumentParser, name: str, drives: int) -> None:
     """Add the options of an experiment that drives in simulation and writes into the folder ``name``."""
-    parser.add_argument(
-        "--drives", type=int, default=drives, metavar="N", help=f"drives in simulation (default {drives})"
-    )
+    parser.add_argument("--drives", type=int, default=drives, metavar="N", help=f"drives in simulation (default {drives})")
     parser.add_argument("--profile", default="art", metavar="P", help="vehicle in simulation (default art)")
     parser.add_argument("--output", default=name, metavar="DIR", help=f"folder of drives and pictures (default {name})")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
@@ -90,10 +88,10 @@ def driven(arguments: Namespace, console: "ExperimentConsole", folder: Path, nam
 
     factors = {**content.pop("factors", {}), "seed": {"from": 1, "to": arguments.drives}}
     content = {"name": name, "profile": arguments.profile, "keep_logs": "all", **content, "factors": factors}
-    with closing(LocalPool(arguments.jobs)) as pool:
-        # A newer version drives anew what it would drive otherwise.
-        with Campaign(specification.of(content, Path(f"{name}.toml").resolve()), folder, extend=True) as campaign:
-            campaign.run(pool, lambda state: console.progress(f"{state.done} of {state.size} drives"))
+    wanted = specification.of(content, Path(f"{name}.toml").resolve())
+    # A newer version drives anew what it would drive otherwise.
+    with closing(LocalPool(arguments.jobs)) as pool, Campaign(wanted, folder, extend=True) as campaign:
+        campaign.run(pool, lambda state: console.progress(f"{state.done} of {state.size} drives"))
     return read_study(folder)
 
 

@@ -26,7 +26,7 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile.plugins import absolute
-from vehicled.run.output import check_plot_file, save_figure
+from vehicled.run.output import check_plot_file, new_figure, save_figure
 
 FIGURES = ("commands", "errors", "speed")
 SIMULATED, REAL = "simulated", "real"
@@ -135,9 +135,7 @@ def along(recording: Recording, course: Course) -> ShownDrive:
 
 def draw(figure: str, drives: Mapping[str, Sequence[ShownDrive]], course: Course, file: Path) -> None:
     """Draw one of :data:`FIGURES`. Raises SetupError."""
-    from matplotlib.figure import Figure
-
-    made = Figure(figsize=(11, 6), dpi=120, layout="constrained")
+    made = new_figure(11, 6)
     {"commands": _commands, "errors": _errors, "speed": _speed}[figure](made, drives, course)
     save_figure(made, file)
 
