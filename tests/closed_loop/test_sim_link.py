@@ -350,7 +350,7 @@ def _own_signals() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--course", "lot17", "--listen", "fd:0"], "--profile"),
+        (["--course", "lot17"], "--listen"),
         (["--profile", "arrt", "--listen", "fd:0"], "arrt"),
         (["--profile", "art", "--course", "lot71", "--listen", "fd:0"], 'no course "lot71"'),
         (["--profile", "art", "--set", "sim.step_ms=-1", "--listen", "fd:0"], "sim.step_ms"),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from vehicled.core.messages import Event, Fault, ModeChange
 from vehicled.daemon.app import SetupError
 from vehicled.daemon.machine import Machine
-from vehicled.profile.latency import latency_overrides
 from vehicled.run.findings import print_warnings
 from vehicled.run.injected import announce
 from vehicled.run.judge import Judge
@@ -119,23 +118,6 @@ class _DriveProgress:
         time_s = (now_ns - self._started_ns) * 1e-9
         distance = f"{judge.driven_m:6.1f} of {self._length_m:.1f} m"
         self.progress.show(f"[{bar:<24}] {distance}  {speed}  t = {time_s:6.1f} s  {machine.mode.name.lower()}")
-
-
-def simulator(arguments: Namespace) -> int:
-    """Run the simulator in this process."""
-    from sim_backend.__main__ import main
-
-    try:
-        latency = latency_overrides(arguments.latency or "")
-    except ValueError as error:
-        raise SetupError(f"--latency: {error}") from None
-    overrides = [word for override in (*arguments.set, *latency) for word in ("--set", override)]
-    course = ["--course", arguments.course] if arguments.course else []
-    failures = [word for failure in arguments.fail for word in ("--fail", failure)]
-    place = ["--ptys", arguments.ptys] if arguments.ptys else ["--listen", arguments.listen]
-    options = ["--seed", str(arguments.seed), "--link", arguments.link, *place, *(["--by-hand"] if arguments.by_hand else [])]
-    options += ["--start", arguments.start] if arguments.start else []
-    return main(["--profile", arguments.profile, *course, *options, *overrides, *failures])
 
 
 def _spec(arguments: Namespace) -> RunSpec:
