@@ -436,8 +436,7 @@ class Machine:
                 self._raised_ns = [t for t in self._raised_ns if now_ns - t < RAISE_WINDOW_NS] + [now_ns]
                 self._pipeline.raised = f"{name} raised {plugins.describe(error)}"
                 if len(self._raised_ns) <= RAISE_LIMIT + 1:
-                    fields = msgspec.json.encode({"task": name, "trace": error_trace(error)}).decode()
-                    self._sink.record(Event(now_ns, "error", "task_raised", fields), now_ns)
+                    self._sink.record(Event.of(now_ns, "error", "task_raised", task=name, trace=error_trace(error)), now_ns)
                 # Without an estimate or a control command the vehicle still brakes to a standstill.
                 if len(self._raised_ns) > RAISE_LIMIT and name not in ("fusion", "control"):
                     raise
