@@ -645,8 +645,8 @@ def test_the_status_tells_what_the_gate_had_to_cut(capsys: pytest.CaptureFixture
         profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="messages", version="1", started_ns=START
     )
     state = RunConsole(rig.machine, facts).status(START + 100_000_000)
-    kinds = rig.machine.gate.clipped_by_kind
-    assert state["clipped"] == {"commands": rig.machine.gate.clipped_total, "by_kind": kinds}
+    kinds = rig.machine.pipeline.gate.clipped_by_kind
+    assert state["clipped"] == {"commands": rig.machine.pipeline.gate.clipped_total, "by_kind": kinds}
     _show(state, as_json=False)
     shown = capsys.readouterr().out
     assert f"jerk {kinds['jerk']}" in shown

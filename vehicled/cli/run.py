@@ -166,7 +166,7 @@ class SystemdNotifier:
 
     def _status_text(self, machine: Machine, now_ns: int) -> str:
         parts = [f"{machine.mode.name}: {machine.why}"]
-        waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.reason.details]
+        waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.supervisor.reason.details]
         if waiting:
             rests = machine.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT)
             parts.append(f"{'arming waits:' if rests else 'waits:'} {'; '.join(waiting)}")

@@ -307,7 +307,7 @@ class Session:
             end["stalls"] = str(stalls)
         if usage := observers.guard("message counts", lambda: encode_rows(machine.usage) if machine.usage else "", "")():
             end[MESSAGES_KEY] = usage
-        failed = any(part.code == "task_raised" for part in machine.reason.parts())
+        failed = any(part.code == "task_raised" for part in machine.supervisor.reason.parts())
         late = observers.guard("task costs", late_tasks, [])() if late_tasks is not None and not failed else []
         if late:
             end["late_tasks"] = "; ".join(late)

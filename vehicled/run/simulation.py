@@ -82,7 +82,7 @@ def simulate(
             progress(machine, judge, now_ns)
 
     def know(machine: Machine) -> None:
-        builder = machine.builder
+        builder = machine.pipeline.builder
         if builder is not None:
             # To read the course a second time would hold the loop.
             judge.course_of = lambda command, lap_from_m: builder.course
@@ -158,7 +158,7 @@ def _result(plan: Plan, done: DriveOutcome, judge: Judge, manoeuvre: ManoeuvreJu
     programme = controller.selected.name or "unnamed" if controller.name == "programme" else ""
     finished = machine.course_driven and (judge.finished or bool(programme))
     # The supervisor does not know about programmes.
-    reason = machine.reason
+    reason = machine.supervisor.reason
     why = reason.text("programme") if programme and done.ending.outcome is Outcome.FINISHED else done.ending.why
     if programme and manoeuvre.gave_up:
         selected = controller.selected

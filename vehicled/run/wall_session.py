@@ -133,7 +133,7 @@ def _planner(plan: Plan, machine: Machine, console: Console, clock: RunClock) ->
     from vehicled.runtime.planner.frames import Opening
     from vehicled.runtime.planner.process import PlanningProcess
 
-    if machine.builder is None:
+    if machine.pipeline.builder is None:
         return None
     profile = plan.loaded.profile
     opening = Opening.of(profile.vehicle, profile.limits, plan.course.datum, plan.fence)
