@@ -12,7 +12,7 @@ from vehicled.live.view.access import Access, is_loopback, new_token
 from vehicled.live.view.address import parse_address, url_of
 from vehicled.live.view.assets import headers, load_assets
 from vehicled.profile.schema import ViewTable
-from vehicled.run.live_view import LEAST_TOKEN, _token, check_view
+from vehicled.run.bridges import LEAST_TOKEN, _token, check_view
 
 OPEN = Access("", ["rover.local"])
 CLOSED = Access("s3cret-token", [])

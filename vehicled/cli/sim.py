@@ -43,18 +43,10 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
     print_warnings(plan.findings)
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
-    if arguments.view is not None:
-        from vehicled.run.live_view import check_view
+    if plan.spec.bridged:
+        from vehicled.run.bridges import check_bridges
 
-        check_view(plan.loaded.profile.view, arguments.view)
-    if arguments.ros2 is not None or arguments.ros2_commands:
-        from vehicled.run.ros2 import check_ros2
-
-        check_ros2(plan.spec)
-    if arguments.mavlink is not None or arguments.mavlink_commands:
-        from vehicled.run.mavlink import check_mavlink
-
-        check_mavlink(plan.spec)
+        check_bridges(plan.spec, plan.loaded.profile.view)
     if not arguments.quiet and not arguments.by_hand:
         for note in plan.course_notes:
             print(f"note: {note}", file=sys.stderr)

@@ -63,7 +63,6 @@ from vehicled.runtime.plugin_watch import PluginWatch
 
 if TYPE_CHECKING:
     from vehicled.live.bridges.feed import Feed, LockstepFeed
-    from vehicled.live.bridges.process import BridgeProcess
     from vehicled.runtime.clock import StallCount
     from vehicled.runtime.ports import Port
 
@@ -241,7 +240,10 @@ class Session:
         self.bridges: Feed | LockstepFeed | None = None
         for_operators = plan.spec.view is not None or plan.spec.mavlink is not None
         if (for_operators and socket_path is not None) or plan.spec.ros2 is not None:
-            self.bridges = _open_bridges(plan, self.console, router, self.writer, socket_path, start, simulated=simulated)
+            from vehicled.run.bridges import open_bridges
+
+            sink = self.writer.sink if self.writer is not None else _sink_for_bridges(router, start)
+            self.bridges = open_bridges(plan, self.console, router, sink, socket_path, simulated=simulated)
 
     def begin(self, run_from_ns: int) -> EndConditions:
         """Record the course and return the conditions that end the run, with whatever follows each turn of the pump."""
@@ -409,47 +411,12 @@ def _console(
     return Console(machine, facts, router)
 
 
-def _open_bridges(
-    plan: Plan,
-    console: Console,
-    router: Router,
-    writer: WriterProcess | None,
-    control_socket: Path | None,
-    start: StartTimes,
-    *,
-    simulated: bool,
-) -> "Feed | LockstepFeed":
-    """Start the children that pass this run on to other programs. Raises :class:`SetupError` and BridgeError."""
-    from vehicled.live.bridges.feed import QUICK_RECORDS_NS, RECORDS_NS, Feed, LockstepFeed
-
-    if writer is not None:
-        sink = writer.sink
-    else:
-        # A sink that packs records only for the bridges.
-        sink = LogSink(start.utc_ns - start.clock_ns)
-        sink.stop()
-        router.log_to(sink)
-    sink.copy_records()
-    children: list[BridgeProcess] = []
-    if plan.spec.view is not None and control_socket is not None:
-        from vehicled.run.live_view import open_view
-
-        facts, offset_ns = console.facts, sink.offset_ns
-        children.append(
-            open_view(plan, plan.spec.view, facts, offset_ns=offset_ns, control_socket=control_socket, simulated=simulated)
-        )
-    if plan.spec.ros2 is not None:
-        from vehicled.run.ros2 import open_ros2
-
-        children.append(open_ros2(plan, offset_ns=sink.offset_ns, control_socket=control_socket))
-    if plan.spec.mavlink is not None and control_socket is not None:
-        from vehicled.run.mavlink import open_mavlink
-
-        children.append(open_mavlink(plan, console.facts, offset_ns=sink.offset_ns, control_socket=control_socket))
-    if plan.spec.clock == "lockstep":
-        return LockstepFeed(children, sink, router.record)
-    records_ns = RECORDS_NS if plan.spec.ros2 is None else QUICK_RECORDS_NS
-    return Feed(children, sink, console, router.record, records_ns=records_ns)
+def _sink_for_bridges(router: Router, start: StartTimes) -> LogSink:
+    """Return a sink that packs records for the bridges of a run without a log."""
+    sink = LogSink(start.utc_ns - start.clock_ns)
+    sink.stop()
+    router.log_to(sink)
+    return sink
 
 
 @contextmanager
