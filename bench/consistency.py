@@ -36,7 +36,7 @@ from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.imu import Imu
 from sim_backend.sensors.interface import Sensor
-from sim_backend.sensors.motor_status import MotorStatusSensor
+from sim_backend.sensors.drive_train import MotorStatusSensor
 from vehicled.core.messages import NAN3, NAN9, ActuatorCommand, EstimatorStatus, GnssFix, ImuSample, Message, StateEstimate
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.gnss import GnssModel

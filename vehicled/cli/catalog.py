@@ -12,7 +12,7 @@ from sim_backend.profile_check import resolved_profile
 from vehicled.control.speed import speed_warnings
 from vehicled.core.errors import UserError
 from vehicled.daemon.app import SetupError
-from vehicled.live.view.address import parse_address
+from vehicled.live.view.access import parse_address
 from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.catalog import names as course_names

@@ -21,8 +21,7 @@ from vehicled.live.bridges.mavlink.config import parse_address as parse_mavlink
 from vehicled.live.bridges.process import BridgeProcess
 from vehicled.live.bridges.ros2.config import LOOPBACK, MAX_DOMAIN, Ros2Config
 from vehicled.live.control_socket.console import Console, RunFacts
-from vehicled.live.view.access import is_loopback, new_token
-from vehicled.live.view.address import parse_address, url_of
+from vehicled.live.view.access import is_loopback, new_token, parse_address, url_of
 from vehicled.live.view.wire import CourseFacts, RingFacts, TaskFacts, ViewConfig
 from vehicled.log.sink import LogSink
 from vehicled.paths.course import Course

@@ -8,9 +8,8 @@ import msgspec
 
 from vehicled.core.events import SimulationStall
 from vehicled.core.messages import Event, Fault, Message, ModeChange, OperatorCommand, PortEvent, PortState, Reaction
-from vehicled.core.plain_text import printable
+from vehicled.core.plain_text import printable, shorten
 from vehicled.core.simulation_events import Stalls
-from vehicled.log.text import shorten
 
 MOST_LINES = 200
 MOST_TEXT = 240
