@@ -38,9 +38,9 @@ class MotorStatusSensor:
 
 
 class SteeringFeedbackSensor:
-    """Steering feedback with offset, white noise and quantisation: the angle of the virtual front wheel, constant over a plant step.
+    """Steering feedback with offset, white noise and quantisation: the angle of the virtual front wheel.
 
-    The reported sigma covers noise and rounding; the offset is unknown to the sensor.
+    It is constant over a plant step. The reported sigma covers noise and rounding; the offset is unknown to the sensor.
     """
 
     def __init__(self, model: SteeringFeedbackModel, actuators: Actuators, seed: int, entity: str) -> None:
@@ -64,9 +64,9 @@ class SteeringFeedbackSensor:
 class WheelEncoders:
     """Wheel encoders: each counts whole steps of its wheel's angle; the counts of one period give the speed.
 
-    They see slip and lock-up, because they count wheel angles. A wheel angle is the trapezoidal integral of its speed. The reported speed is ``radius steps / (counts per turn) 2 pi /
-    period``; its sigma covers the rounding at both ends of a period, the only error a counter knows: ``step / (period sqrt(6 n))``
-    over n wheels.
+    They see slip and lock-up, because they count wheel angles. A wheel angle is the trapezoidal integral of its speed. The reported
+    speed is ``radius steps / (counts per turn) 2 pi / period``; its sigma covers the rounding at both ends of a period, the only
+    error a counter knows: ``step / (period sqrt(6 n))`` over n wheels.
     """
 
     def __init__(self, model: WheelEncodersModel, seed: int, entity: str) -> None:
