@@ -2,6 +2,12 @@
 
 Times are integer nanoseconds on the clock of the recording. Positions are metres on the local plane of the recording's datum, yaw
 is in radians counter-clockwise from its x axis. Arrays are float64 of shape (n,) unless stated otherwise; NaN is "not known".
+
+Every motion of a rear axle is a :class:`RecordedMotion`. Four types that look alike describe something else:
+``sensors.reading.SensorRecording`` holds samples of an inertial unit as arrays, because a night at rest has millions;
+``sensors.truth.Series`` has velocity as a vector and what a reference system claims of its accuracy; ``twin.calibration.run``
+has commands as columns and times from 0, for a fit that simulates each drive many times; ``twin.validation`` has runs of other
+vehicle models, with velocities of the body, wheel speeds and wheel loads.
 """
 
 from collections.abc import Sequence
