@@ -60,7 +60,7 @@ def add_world_options(parser: "ArgumentParser | _ArgumentGroup") -> None:
 
 def _seed(text: str) -> int:
     if not (text.isdecimal() and text.isascii() and len(text) <= 20):
-        raise ArgumentTypeError(f"{text[:40]!r} is not a seed: use a whole number from 0 on")
+        raise ArgumentTypeError(f"expected a whole number from 0 up, not {text[:40]!r}")
     return int(text)
 
 
