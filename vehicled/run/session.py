@@ -175,7 +175,7 @@ def _drive_in_lockstep(
         session = Session(plan, observer, router, start, costs, evidence_source, simulated=True, setup_fault=setup_fault)
         before_drive.pop_all()
     machine = session.machine
-    run = session.begin(start.clock_ns)
+    run = session.begin()
     signals = StopSignals(run.interrupt)
 
     def pump() -> Ending:
@@ -245,7 +245,7 @@ class Session:
             sink = self.writer.sink if self.writer is not None else _sink_for_bridges(router, start)
             self.bridges = open_bridges(plan, self.console, router, sink, socket_path, simulated=simulated)
 
-    def begin(self, run_from_ns: int) -> EndConditions:
+    def begin(self) -> EndConditions:
         """Record the course and return the conditions that end the run, with whatever follows each turn of the pump."""
         spec, router, observer = self._plan.spec, self._router, self._observer
         for types, record in observer.listeners:
@@ -253,7 +253,9 @@ class Session:
         if observer.on_machine is not None:
             router.observers.guard("preparation", observer.on_machine, None)(self.machine)
         router.record(course_message(self._plan.course, self._start.clock_ns), self._start.clock_ns)
-        self._run_from_ns, self._begin_ns = run_from_ns, time.monotonic_ns()
+        self._begin_ns = time.monotonic_ns()
+        # In wall time the set-up does not belong to the drive.
+        run_from_ns = self._run_from_ns = self._start.clock_ns if self._lockstep else self._begin_ns
         # In virtual time the bridges take their turn with the pump, in wall time after it.
         bridges = self.bridges if self._lockstep else None
         self._run = EndConditions(

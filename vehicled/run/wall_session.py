@@ -63,8 +63,7 @@ def drive_in_wall_time(
         )  # fmt: skip
         before_drive.pop_all()
     machine, bridges = session.machine, session.bridges
-    # The time of the set-up does not belong to the drive.
-    run = session.begin(time.monotonic_ns())
+    run = session.begin()
 
     def pump() -> Ending:
         services = _services(plan, session, router, socket_path, clock)
