@@ -27,3 +27,11 @@ ALL: tuple[type[Message], ...] = (
     ModeChange, Setpoint, CourseCommand, SpeedCommand, ParameterCommand, ReferenceState,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""
+
+
+def _is_ours(name: str, value: object) -> bool:
+    """Return True for classes, functions, constants and field types of this package, not for what its modules import."""
+    return name.isupper() or hasattr(value, "__metadata__") or str(getattr(value, "__module__", "")).startswith(__name__)
+
+
+__all__ = [name for name, value in list(vars().items()) if name[0] != "_" and _is_ours(name, value)]
