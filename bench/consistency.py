@@ -32,11 +32,11 @@ from msgspec.structs import replace
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import Motion, StartPose, interpolate
+from sim_backend.sensors.drive_train import MotorStatusSensor
 from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.imu import Imu
 from sim_backend.sensors.interface import Sensor
-from sim_backend.sensors.motor_status import MotorStatusSensor
 from vehicled.core.messages import NAN3, NAN9, ActuatorCommand, EstimatorStatus, GnssFix, ImuSample, Message, StateEstimate
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.gnss import GnssModel

@@ -22,6 +22,7 @@ import numpy as np
 
 from vehicled.core.messages import ActuatorCommand, Mode, TaskTick
 from vehicled.live.control_socket.client import Client
+from vehicled.live.control_socket.protocol import ActionRequest, SetpointRequest
 from vehicled.live.control_socket.socket_path import SocketPathError
 from vehicled.log.reader import LogReader
 
@@ -42,10 +43,10 @@ def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
     )
     with process, _connected(folder / "art.sock") as client:
         _stream(client, 3.0, sends=arm != NONE)
-        client.send(do="request", action="arm")
-        client.send(do="request", action="offboard" if arm == DRIVES else "drive")
+        client.send(ActionRequest("arm"))
+        client.send(ActionRequest("offboard" if arm == DRIVES else "drive"))
         _stream(client, seconds, sends=arm != NONE)
-        client.send(do="request", action="disarm")
+        client.send(ActionRequest("disarm"))
         process.wait(30.0)
     (log,) = folder.glob("*.mcap")
     with LogReader(str(log)) as found:
@@ -81,7 +82,7 @@ def _stream(client: Client, seconds: float, *, sends: bool) -> None:
         if sends:
             # Counts milliseconds, so that it goes on from one stream to the next.
             count = time.monotonic_ns() // 1_000_000 % 2**32
-            client.send(do="setpoint", speed_mps=1.0, curvature_per_m=0.2, sequence=count, origin="bench")
+            client.send(SetpointRequest(speed_mps=1.0, curvature_per_m=0.2, sequence=count, origin="bench"))
         client.arrived()
 
 

@@ -7,10 +7,12 @@ arguments, 143 when terminated. With ``--ptys`` it has no link and runs until it
 import argparse
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
+
+from vehicled.runtime.simulator import add_options
 
 if TYPE_CHECKING:
     # Imported late, see _main.
@@ -34,32 +36,42 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the simulator and return its exit status."""
+    return _guarded(lambda: _parse(arguments))
+
+
+def command(options: argparse.Namespace) -> int:
+    """Run the simulator as ``vehicled simulator``, with the options of :func:`vehicled.runtime.simulator.add_options`."""
+    return _guarded(lambda: options)
+
+
+def _guarded(options: Callable[[], argparse.Namespace]) -> int:
     # As the daemon's child we share its terminal: Ctrl-C and hang-up are for the daemon, which wants to stop the vehicle first.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        return _main(arguments)
+        return _simulate(options())
     except Terminated as terminated:
         _say(str(terminated))
         return TERMINATED
 
 
-def _main(arguments: Sequence[str] | None) -> int:
-    options = _parse(arguments)
+def _simulate(options: argparse.Namespace) -> int:
     # Imported late, so that Ctrl-C and --help do not wait for numpy.
-    from sim_backend.connection import Listener, ListenError
-    from sim_backend.emulators.failures import FailureError, parse_failure
+    from sim_backend.connection import Listener
+    from sim_backend.emulators.failures import parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
-    from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
+    from sim_backend.profile_check import resolved_profile
     from sim_backend.server import serve
     from sim_backend.world import WorldSetup
+    from vehicled.core.errors import UserError
     from vehicled.core.link import LinkError
     from vehicled.paths.catalog import load_course
     from vehicled.profile import load
+    from vehicled.profile.latency import latency_overrides
 
     try:
-        loaded = load(options.profile, options.overrides)
+        loaded = load(options.profile, [*options.set, *latency_overrides(options.latency or "")])
         vehicle = loaded.profile.vehicle
         course = load_course(
             options.course or loaded.profile.course,
@@ -71,7 +83,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         wires = options.link == "wires" or options.ptys is not None
         if wires:
             check_emulators(profile)
-        failures = [parse_failure(text) for text in options.failures]
+        failures = [parse_failure(text) for text in options.fail]
         check_failures(profile, failures, wires=wires)
         setup = WorldSetup(
             profile=profile, course=course, seed=options.seed, wires=wires, failures=failures, scenario=not options.by_hand,
@@ -79,9 +91,9 @@ def _main(arguments: Sequence[str] | None) -> int:
             start="stand" if options.by_hand else options.start,
         )  # fmt: skip
         if options.ptys is not None:
-            return _behind_ptys(options.ptys, setup)
+            return _behind_ptys(Path(options.ptys), setup)
         listener = Listener(options.listen)
-    except (*SIM_PROFILE_ERRORS, FailureError, ListenError) as error:
+    except UserError as error:
         _say(str(error))
         return 2
     with listener:
@@ -127,47 +139,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = _Parser(
         prog="python -m sim_backend", description="Simulates vehicle, sensors and operator for one daemon.", allow_abbrev=False
     )
-    parser.add_argument(
-        "--profile", required=True, metavar="P", help="name of a shipped profile, or a file; [sim] defines the vehicle"
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE", help="override a value of the profile"
-    )
-    parser.add_argument(
-        "--course", metavar="C", help="name of a course, or a file (default: the profile's); the run starts on its first point"
-    )
-    parser.add_argument(
-        "--link",
-        choices=("messages", "wires"),
-        default="messages",
-        help="encoding of the bytes: messages, or the devices' own protocols",
-    )
-    parser.add_argument(
-        "--fail",
-        action="append",
-        default=[],
-        dest="failures",
-        metavar="FAILURE",
-        help="port:kind[=value]@start[+duration] in seconds, such as gnss:stuck@20+5",
-    )
-    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of all noise (default 0)")
-    parser.add_argument("--by-hand", action="store_true", help="manual start: the simulator does not arm the vehicle")
-    parser.add_argument("--start", choices=("stand", "align", "push"), help="how the vehicle finds its first heading")
-    place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--listen", metavar="ADDRESS", help="unix:PATH, tcp:HOST:PORT, or fd:N for a socket handed down")
-    place.add_argument(
-        "--ptys",
-        type=Path,
-        metavar="DIR",
-        help="no link: a pty for each device, under its name in this folder, as if they were plugged in; prints their addresses",
-    )
+    add_options(parser)
     return parser.parse_args(arguments)
-
-
-def _seed(text: str) -> int:
-    if not (text.isdecimal() and text.isascii() and len(text) <= 20):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a seed: use a whole number from 0 on")
-    return int(text)
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

@@ -11,6 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from vehicled.core.errors import UserError
 from vehicled.core.link import Frame, Hello, LinkDecoder, LinkError, LinkFrameKind, decode_hello, encode, encode_hello
 
 START_NS = 1_000_000_000
@@ -18,7 +19,7 @@ START_NS = 1_000_000_000
 _RECEIVE_BYTES = 1 << 18
 
 
-class ListenError(Exception):
+class ListenError(UserError):
     """The address to listen on is malformed, taken or not ours. The message names it and says what to do."""
 
 

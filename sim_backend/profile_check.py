@@ -1,27 +1,20 @@
 """Check of a profile's simulation part before the run: its files are found and read once, so that mistakes appear at the start."""
 
-from sim_backend.emulators.registry import UnknownEmulatorError
 from sim_backend.plant.double_track.checks import check
-from sim_backend.plant.registry import UnknownPlantError, plant_class
+from sim_backend.plant.registry import plant_class
 from sim_backend.plant.twin_file import anchored as anchored_twin
 from sim_backend.plant.twin_file import load_twin
 from sim_backend.scene.anchor import anchored as anchored_world
-from sim_backend.scene.errors import SceneError
 from sim_backend.scene.reading import load_scene
 from sim_backend.sensors.gnss_replayed import ReplayedGnssError
 from sim_backend.sensors.gnss_zones import with_zones
-from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.reading import load_terrain
-from vehicled.paths import CourseError
 from vehicled.paths.course import Course
 from vehicled.profile import Loaded, Problem, Profile, ProfileError
 
-SIM_PROFILE_ERRORS = (ProfileError, CourseError, SceneError, TerrainError, UnknownPlantError, UnknownEmulatorError)
-"""Errors of a profile's simulation part; their text is for the user."""
-
 
 def resolved_profile(loaded: Loaded, course: Course) -> Profile:
-    """Return the profile with absolute paths of its files. Raises one of ``SIM_PROFILE_ERRORS``."""
+    """Return the profile with absolute paths of its files. Raises :class:`~vehicled.core.errors.UserError`."""
     profile = anchored_twin(anchored_world(loaded.profile, loaded.path), loaded.path)
     sim = profile.sim
     load_scene(sim.scene, course)

@@ -20,18 +20,16 @@ from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start, pose_behind
 from sim_backend.scene.reading import load_scene
 from sim_backend.scene.scene import Scene
+from sim_backend.sensors.drive_train import MotorStatusSensor, SteeringFeedbackSensor, WheelEncoders
 from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.gnss_zones import with_zones
 from sim_backend.sensors.imu_detailed import imu_sensor
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.lidar import Lidar
 from sim_backend.sensors.magnetometer import heading_sensor
-from sim_backend.sensors.motor_status import MotorStatusSensor
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.reference import Reference
-from sim_backend.sensors.steering_feedback import SteeringFeedbackSensor
 from sim_backend.sensors.truth import Truth
-from sim_backend.sensors.wheel_encoders import WheelEncoders
 from vehicled.core.messages import Message, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
 from vehicled.profile.schema import DeviceTable, Profile

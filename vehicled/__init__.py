@@ -28,15 +28,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return the names of the interface, without what this module needs itself."""
-    from vehicled.core.messages import __all__ as messages
+    from vehicled.core.messages import NAMES
 
-    return sorted({*_API, "replay", "__version__", *messages})
+    return sorted({*_API, "replay", "__version__", *NAMES})
 
 
 def _message(name: str) -> Any:
     from importlib import import_module
 
     messages = import_module("vehicled.core.messages")
-    if name in messages.__all__:
+    if name in messages.NAMES:
         return getattr(messages, name)
     raise AttributeError(f"module 'vehicled' has no attribute {name!r}")

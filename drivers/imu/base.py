@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from math import atan2, cos, isfinite, pi, sin
 from typing import Annotated, ClassVar, Protocol
 
-from msgspec import Meta, Struct, json
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from vehicled.core.messages import NAN, NAN3, Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
@@ -234,7 +234,7 @@ class ImuDevice(Device):
 
     def event(self, now_ns: int, level: str, name: str, **fields: object) -> Event:
         """Return an event log entry with the device's name."""
-        return Event(now_ns, level, name, json.encode({"device": self.name, **fields}).decode())
+        return Event.of(now_ns, level, name, device=self.name, **fields)
 
     def _take(self, sample: Sample, t_rx_ns: int, messages: list[Message]) -> None:
         force, rate, yaw = sample.specific_force_mps2, sample.angular_rate_radps, sample.yaw_rad

@@ -11,8 +11,6 @@ from enum import Enum, auto
 from typing import ClassVar, Final
 from zlib import crc32
 
-import msgspec
-
 from drivers.ntrip.body import BodyDecoder, IdentityBody
 from drivers.ntrip.codec import Credentials, Head, HeadReader, Version, encode_request
 from drivers.ntrip.gga import encode_gga, is_usable
@@ -293,7 +291,7 @@ class NtripDevice(Device):
             "protocol": "NTRIP 1" if head.protocol == "ICY" else "NTRIP 2",
             "server": self._clean(head.fields.get("server", "")),
         }
-        return [Event(t_ns, "info", "corrections_connected", msgspec.json.encode(fields).decode())]
+        return [Event.of(t_ns, "info", "corrections_connected", **fields)]
 
     def _not_understood(self, head: Head) -> bool:
         if self._params.version != "auto" or self._version != 2:
@@ -341,7 +339,7 @@ class NtripDevice(Device):
         if not wanted:
             self._over(NEVER_NS)
             fields = {"origin": self._origin, "mountpoints": len(table.streams), "complete": table.complete}
-            return [Event(t_ns, "info", "ntrip_sourcetable", msgspec.json.encode(fields).decode())]
+            return [Event.of(t_ns, "info", "ntrip_sourcetable", **fields)]
         if any(stream.mountpoint == wanted for stream in table.streams):
             return self._refuse("ntrip_mountpoint", f"the caster lists mountpoint {wanted} but does not serve it at present", t_ns)
         reason = f"the caster does not know mountpoint {wanted} (it lists {len(table.streams)})"

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from math import hypot
 
-import msgspec
-
 from drivers.rtcm.codec import STATION_TYPES, FrameReader, Station, decode_station, message_type
 from vehicled.core.messages import Corrections, Event, Message
 from vehicled.core.ports import NEVER_NS
@@ -104,7 +102,7 @@ class CorrectionFeed:
             "ecef_m": [station.x_m, station.y_m, station.z_m],
             "virtual": station.virtual,
         }
-        return Event(t_ns, "info", "corrections_station", msgspec.json.encode(fields).decode())
+        return Event.of(t_ns, "info", "corrections_station", **fields)
 
 
 def station_problem(station: Station | None) -> UsageProblem | None:

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from math import isfinite, nan
 from typing import Any
 
-import msgspec
-
 from drivers.ublox.layouts import MonRf
 from vehicled.core.messages import CarrierSolution, Event, FixType, GnssFix, Message, Reaction
 from vehicled.core.wire.episodes import StateEpisodes
@@ -25,8 +23,7 @@ RTK_STATES = ("none", "single", "dgps", "float", "fixed")
 
 def event(t_ns: int, level: str, name: str, **fields: Any) -> Event:
     """Return an event log entry. Unknown numbers are null."""
-    known = {key: None if isinstance(value, float) and not isfinite(value) else value for key, value in fields.items()}
-    return Event(t_ns, level, name, msgspec.json.encode(known).decode())
+    return Event.of(t_ns, level, name, **fields)
 
 
 def rtk_state(fix: GnssFix) -> str:

@@ -9,7 +9,6 @@ Rules, each from a reported accident (NOTES.md):
 - ALIVE is never sent, because it would feed the controller's watchdog without a command.
 """
 
-import json
 from abc import abstractmethod
 from collections.abc import Sequence
 from math import isfinite
@@ -275,7 +274,7 @@ class VescCore(Device):
                 fields |= {"timeout_ms": setup.conf.timeout_ms, "timeout_brake_current_a": setup.conf.timeout_brake_current_a}
             elif isinstance(setup.conf, Unreadable):
                 fields["timeout"] = f"not read back: {setup.conf.reason}"
-            self._out.append(Event(now_ns, "info", "vesc_ready", json.dumps(fields)))
+            self._out.append(Event.of(now_ns, "info", "vesc_ready", **fields))
 
     def _on_values(self, name: str, values: Values, t_rx_ns: int) -> None:
         self._values_ns = t_rx_ns

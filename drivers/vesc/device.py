@@ -1,6 +1,5 @@
 """VESC drivers for a CAN port and a serial port. Common part: :mod:`drivers.vesc.core`."""
 
-import json
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -146,7 +145,7 @@ class VescCan(VescCore):
         if frame.can_id & CanError.RESTARTED or is_error_active(frame):
             self._episodes.end("can_bus_errors", t_rx_ns)
             if frame.can_id & CanError.RESTARTED:
-                self._out.append(Event(t_rx_ns, "warning", "can_controller_restarted", json.dumps({"count": self.error_frames})))
+                self._out.append(Event.of(t_rx_ns, "warning", "can_controller_restarted", count=self.error_frames))
             return
         classes = frame.can_id & ~CanError.COUNTERS
         if not classes or (classes == CanError.CONTROLLER and not frame.data[1:2].strip(b"\0")):

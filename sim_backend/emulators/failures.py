@@ -12,6 +12,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from vehicled.core.errors import UserError
+
 SECOND_NS = 1_000_000_000
 _LONGEST_S = 1e6
 _TEXT = re.compile(
@@ -20,7 +22,7 @@ _TEXT = re.compile(
 )
 
 
-class FailureError(ValueError):
+class FailureError(UserError, ValueError):
     """Invalid failure: the text is malformed, or the port cannot fail like this."""
 
 

@@ -9,6 +9,7 @@ from sim_backend.emulators.failures import Failure, FailureError
 from sim_backend.emulators.interface import Emulator
 from sim_backend.emulators.line import baud_of
 from sim_backend.emulators.msglink import MsgLinkEmulator
+from vehicled.core.errors import UserError
 from vehicled.profile import plugins
 from vehicled.profile.schema import DeviceTable, Profile
 
@@ -37,7 +38,7 @@ _NETWORK_DRIVERS = frozenset({"ntrip"})
 """Drivers that connect to a server."""
 
 
-class UnknownEmulatorError(LookupError):
+class UnknownEmulatorError(UserError, LookupError):
     """No emulator implements the protocol of a driver."""
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from sim_backend.plant.interface import Plant, StartPose
+from vehicled.core.errors import UserError
 from vehicled.profile import plugins
 from vehicled.profile.schema import Sim
 
@@ -15,7 +16,7 @@ CONTRACT = plugins.Contract("sim_backend.plant.interface:Plant", ("sim", "pose",
 """Requirements on a plant that is a plugin."""
 
 
-class UnknownPlantError(LookupError):
+class UnknownPlantError(UserError, LookupError):
     """No plant has this name. Attributes: ``name`` and ``known``."""
 
     def __init__(self, name: str) -> None:

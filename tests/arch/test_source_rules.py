@@ -121,6 +121,21 @@ def test_class_names_are_unique(project_root: Path) -> None:
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
 
 
+def test_errors_that_a_user_can_cure_stand_in_one_tree(project_root: Path) -> None:
+    """The tree is drawn in ``vehicled/core/errors.py``. An error that is not in it would show as a defect, with a traceback."""
+    bases: dict[str, set[str]] = {}
+    for path in _modules(project_root, "vehicled", "drivers", "sim_backend"):
+        for node in _nodes(_tree(path)):
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = {base.id for base in node.bases if isinstance(base, ast.Name)}
+    found, size = {"UserError"}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {name for name, those in bases.items() if those & found}
+    tree = ast.get_docstring(_tree(project_root / "vehicled/core/errors.py")) or ""
+    assert set(re.findall(r"\b[A-Z]\w+Error\b", tree)) == found
+
+
 def test_the_runtime_stays_thin(project_root: Path) -> None:
     # The ports are a package of their own beside the pumps: one module for each kind of wire.
     core = [path for path in (project_root / "vehicled/runtime").glob("*.py") if path.name not in RUNTIME_LEAVES]

@@ -242,7 +242,7 @@ def _vehicle(recorder: _Recorder) -> str:
 
 
 def _counters(machine: Machine) -> Mapping[str, int]:
-    found = {"not finite": machine.not_finite}
+    found = {"not finite": machine.pipeline.not_finite}
     for port in machine.ports:
         device = machine.device(port)
         for name in ("bad_frames", "saturated_samples", "stuck_samples"):

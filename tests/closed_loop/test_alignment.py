@@ -177,7 +177,7 @@ def test_a_vehicle_that_comes_near_the_fence_is_stopped() -> None:
     """A zone that appears where the check at the start has seen none: a fence behind the checked circle cannot be reached."""
     drive = Drive()
     drive.run(lambda: drive.machine.mode is Mode.ALIGN)
-    stopping = drive.pair.machine._pipeline.monitors.stopping
+    stopping = drive.pair.machine.pipeline.monitors.stopping
     x, y = drive.began.x_m, drive.began.y_m
     stopping._fence = Fence([Polygon(tuple((x + dx, y + dy) for dx, dy in ((-9, -9), (2.5, -9), (2.5, 9), (-9, 9))))])
     drive.run(drive.stands)

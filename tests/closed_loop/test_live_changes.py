@@ -99,10 +99,10 @@ def send(course: Course) -> Act:
 
 def goto(x_m: float, y_m: float, speed_mps: float = 0.8) -> Act:
     def act(machine: Machine, now_ns: int) -> Any:
-        assert machine.builder is not None
+        assert machine.pipeline.builder is not None
         course = course_to(
-            pose(machine), x_m, y_m, None, radius_m=machine.builder.vehicle.min_turn_radius_m, speed_mps=speed_mps,
-            datum=machine.builder.course.datum, refused=lambda course: "",
+            pose(machine), x_m, y_m, None, radius_m=machine.pipeline.builder.vehicle.min_turn_radius_m, speed_mps=speed_mps,
+            datum=machine.pipeline.builder.course.datum, refused=lambda course: "",
         )  # fmt: skip
         return send(course)(machine, now_ns)
 
@@ -203,10 +203,10 @@ def tight(machine: Machine, now_ns: int) -> Any:
     """Ask for a course that bends at once more sharply than the tyres can hold at this speed."""
     x, y, yaw = pose(machine)
     u = np.linspace(0.0, 1.2, 30)
-    assert machine.builder is not None
+    assert machine.pipeline.builder is not None
     course = course_from_waypoints(
         "tight", x + 0.5 * np.sin(u + yaw) - 0.5 * np.sin(yaw), y - 0.5 * np.cos(u + yaw) + 0.5 * np.cos(yaw), closed=False,
-        datum=machine.builder.course.datum,
+        datum=machine.pipeline.builder.course.datum,
     )  # fmt: skip
     return send(course)(machine, now_ns)
 

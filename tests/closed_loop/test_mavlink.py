@@ -16,7 +16,7 @@ from pymavlink import mavparm, mavutil, mavwp
 
 from tests.busy_computer import DEADLINE_S, WIDE_LIMITS
 from tests.closed_loop.conftest import ROOT
-from vehicled.control.waiting import WAIT_BEGINS, WAIT_ENDED
+from vehicled.core.events import WAIT_BEGINS, WAIT_ENDED
 from vehicled.core.messages import CourseCommand, Event, Mode, ModeChange, ParameterCommand
 from vehicled.log.reader import LogReader
 from vehicled.offline.replay.drive import Replay

@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 
+from vehicled.core.events import ObserverFailed
 from vehicled.core.executive import Executive
 from vehicled.core.messages import ActuatorCommand, Event, Fault, Mode, ModeChange, PortEvent, TaskTick
-from vehicled.core.observers import BOUNDARIES, FAILED_EVENT, Observers
+from vehicled.core.observers import BOUNDARIES, Observers
 from vehicled.daemon.machine import Machine
 from vehicled.log.reader import LogReader
 from vehicled.run.judge import Judge
@@ -33,7 +34,7 @@ from vehicled.runtime.events import EventLog
 
 EXPLAINS = (
     "vehicled.core.attribution", "vehicled.core.error_text", "vehicled.core.histogram", "vehicled.core.journal:Digest",
-    "vehicled.core.simulation_events", "vehicled.core.wire.usage:MessageUsage._", "vehicled.core.wire.usage:_event",
+    "vehicled.core.events", "vehicled.core.simulation_events", "vehicled.core.wire.usage:MessageUsage._",
     "vehicled.core.wire.usage:rows", "vehicled.daemon.recognition", "vehicled.live.bridges",
     "vehicled.live.control_socket.console", "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.judge",
     "vehicled.run.manoeuvre", "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health", "vehicled.runtime.events",
@@ -195,7 +196,7 @@ def test_all_that_explains_a_drive_in_lockstep_may_raise(tmp_path: Path, monkeyp
         assert log.end["observers_failed"] == disturbed.result.observers_failed
         assert int(log.end["dropped_journal"]) > 0
     with LogReader(sound.result.log) as log:
-        (event,) = [record.message for record in log.messages(Event) if record.message.name == FAILED_EVENT]
+        (event,) = [record.message for record in log.messages(Event) if ObserverFailed.read(record.message)]
         assert "explode" in event.fields
 
 

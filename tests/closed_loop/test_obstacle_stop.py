@@ -149,7 +149,7 @@ def test_it_stops_for_somebody_who_crosses_and_does_not_go_on_by_itself(tmp_path
     assert machine.mode is Mode.STANDBY
     assert "obstacle ahead" in machine.why
     assert drive.nearest_m > 0.05
-    assert machine._pipeline.monitors.obstacle.free_m == inf, "the lane is free again"
+    assert machine.pipeline.monitors.obstacle.free_m == inf, "the lane is free again"
     drive.ask(OperatorAction.ARM, OperatorAction.DRIVE)
     drive.until(10.0)
     assert machine.mode is Mode.AUTO

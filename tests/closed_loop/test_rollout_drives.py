@@ -23,7 +23,7 @@ def test_it_passes_posts_on_both_sides_of_the_course_without_a_stop(tmp_path: Pa
     assert drive.codes == []
     # 0.1 m of side clearance and 0.1 m of its own.
     assert all(0.1 < gap < 0.8 for gap in nearest), nearest
-    command = drive.pair.machine._pipeline.newest_command.value
+    command = drive.pair.machine.pipeline.newest_command.value
     assert command is not None
     assert abs(command.cross_track_m) < 0.1, "back on the course"
 

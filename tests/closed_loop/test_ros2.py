@@ -17,6 +17,7 @@ from tests.closed_loop.conftest import ROOT
 from vehicled.core.messages import ControlCommand
 from vehicled.live.bridges.ros2.topics import RENAMED
 from vehicled.live.control_socket.client import Client
+from vehicled.live.control_socket.protocol import ActionRequest
 from vehicled.log.reader import LogReader
 from vehicled.ros.standard import encode
 
@@ -142,13 +143,13 @@ def test_a_ros_node_drives_the_vehicle_and_gets_the_reason_of_a_refusal(tmp_path
                 def send_twist() -> dict[str, Any]:
                     ddspy_write(twists._ref, padded(encode("geometry_msgs/Twist", ((1.0, 0.0, 0.0), (0.0, 0.0, 0.2)))))
                     time.sleep(0.03)
-                    found: dict[str, Any] = client.ask(do="status")["status"]
+                    found: dict[str, Any] = client.status()
                     return found
 
                 other.take_until(lambda: send_twist()["offboard"] == "ros2")
-                client.ask(do="request", action="arm")
+                client.ask(ActionRequest("arm"))
                 other.take_until(lambda: send_twist()["mode"] == "ARMED")
-                client.ask(do="request", action="offboard")
+                client.ask(ActionRequest("offboard"))
                 other.take_until(lambda: send_twist()["mode"] == "OFFBOARD")
                 fast = [padded(b"")]
 
@@ -160,7 +161,7 @@ def test_a_ros_node_drives_the_vehicle_and_gets_the_reason_of_a_refusal(tmp_path
                 other.take_until(drives)
                 assert decoded("nav_msgs/Odometry", fast[0]).twist.twist.angular.z > 0.05
                 # Silence brakes.
-                other.take_until(lambda: client.ask(do="status")["status"]["mode"] == "STOPPING")
+                other.take_until(lambda: client.status()["mode"] == "STOPPING")
         finally:
             run.send_signal(signal.SIGINT)
             printed, said = run.communicate()

@@ -350,7 +350,7 @@ def _own_signals() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--course", "lot17", "--listen", "fd:0"], "--profile"),
+        (["--course", "lot17"], "--listen"),
         (["--profile", "arrt", "--listen", "fd:0"], "arrt"),
         (["--profile", "art", "--course", "lot71", "--listen", "fd:0"], 'no course "lot71"'),
         (["--profile", "art", "--set", "sim.step_ms=-1", "--listen", "fd:0"], "sim.step_ms"),
@@ -358,7 +358,7 @@ def _own_signals() -> Iterator[None]:
             ["--profile", "art", "--set", "sim.plant=raft", "--listen", "fd:0"],
             'sim.plant "raft" is not known; use one of double_track, four_dof',
         ),
-        (["--profile", "art", "--seed", "-3", "--listen", "fd:0"], "'-3' is not a seed"),
+        (["--profile", "art", "--seed", "-3", "--listen", "fd:0"], "whole number from 0 up, not '-3'"),
         (["--profile", "art", "--listen", "serial:0"], "use unix:PATH, tcp:HOST:PORT or fd:N"),
         (["--profile", "art", "--listen", "tcp:127.0.0.1:99999"], "cannot listen on 'tcp:127.0.0.1:99999'"),
         (["--profile", "art", "--listen", "unix:/nonexistent/sim.sock"], "No such file or directory"),

@@ -22,6 +22,7 @@ from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
 from tests.closed_loop.conftest import ROOT
 from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode, StateEstimate, TeleopCommand
 from vehicled.live.control_socket.client import Client
+from vehicled.live.control_socket.protocol import ActionRequest, TeleopRequest
 from vehicled.log.reader import LogReader
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
@@ -49,11 +50,17 @@ class ScriptedDriver:
 
     def read(self, **reading: Any) -> None:
         self.sequence += 1
-        values = {"steering": 0.0, "throttle": 0.0, "deadman": True, "sequence": self.sequence, "origin": self.origin}
-        self.client.send(do="teleop", **(values | reading))
+        values: dict[str, Any] = {
+            "steering": 0.0,
+            "throttle": 0.0,
+            "deadman": True,
+            "sequence": self.sequence,
+            "origin": self.origin,
+        }
+        self.client.send(TeleopRequest(**(values | reading)))
 
     def state(self) -> dict[str, Any]:
-        self.states.append(self.asks.ask(do="status")["status"])
+        self.states.append(self.asks.status())
         return self.states[-1]
 
     def hold(self, holds: Callable[[dict[str, Any]], bool], **reading: Any) -> None:
@@ -71,7 +78,7 @@ class ScriptedDriver:
 
     def take(self) -> None:
         for action in ("arm", "teleop"):
-            self.client.ask(do="request", action=action)
+            self.client.ask(ActionRequest(action))
         self.until("TELEOP", deadman=True)
 
     def close(self) -> None:
@@ -112,11 +119,11 @@ def _died(driver: ScriptedDriver) -> None:
 
 def _not_neutral(driver: ScriptedDriver) -> None:
     for action in ("arm", "teleop"):
-        driver.client.ask(do="request", action=action)
+        driver.client.ask(ActionRequest(action))
     driver.until("ARMED", deadman=True, throttle=1.0)
     refused_s = time.monotonic() + 0.5
     driver.hold(lambda _: time.monotonic() > refused_s, throttle=1.0)
-    driver.client.ask(do="request", action="stop")
+    driver.client.ask(ActionRequest("stop"))
 
 
 SCRIPTS = {"released": _released, "silent": _silent, "unplugged": _unplugged, "died": _died, "not_neutral": _not_neutral}
@@ -176,7 +183,7 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Drives:
         drives["keyboard"] = Drive(start_ns, time.monotonic_ns(), states)
         with Client(path) as client:
             # It may be gone before it answers: disarming ends the run.
-            client.send(do="request", action="disarm")
+            client.send(ActionRequest("disarm"))
         out, _ = daemon.communicate(timeout=DEADLINE_S)
     finally:
         daemon.kill()

@@ -8,7 +8,7 @@ import pytest
 
 from sim_backend.connection import START_NS
 from tests.grid import sampled
-from vehicled.control.waiting import WAIT_BEGINS, WAIT_ENDED
+from vehicled.core.events import WAIT_BEGINS, WAIT_ENDED
 from vehicled.core.messages import (
     ControlCommand,
     CourseCommand,

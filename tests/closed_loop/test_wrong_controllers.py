@@ -154,7 +154,7 @@ def says_it_turns(command: ControlCommand | None) -> LateralOffset | None:
 def test_a_way_round_an_obstacle_that_is_only_said_hides_nothing(tmp_path: Path, offset: Callable[[Any], Any]) -> None:
     place = (6.0, 0.0)
     drive = Drive(tmp_path, post(*place), course=load_course("straight_20m"))
-    pipeline = drive.pair.machine._pipeline
+    pipeline = drive.pair.machine.pipeline
     pipeline._controller = Wrong(pipeline._controller, lateral_offset=offset)  # type: ignore[assignment]
     drive.until(9.0, lambda t: place, stop=lambda: drive.pair.machine.supervisor.stopped)
     assert "obstacle_ahead" in drive.codes

@@ -113,7 +113,7 @@ def test_recorded_arrivals_are_kept(shared_data: Path, tmp_path: Path) -> None:
 def test_an_imported_walk_is_a_recording_and_a_track(shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import_log(capture(shared_data, WALK), tmp_path / "walk.mcap")
     recording = mcap.load(tmp_path / "walk.mcap")
-    assert recording.published.x_m is None
+    assert not recording.published.known
     assert np.isfinite(recording.truth.x_m).sum() > 3500
     assert export(tmp_path / "walk.mcap", "gpx", tmp_path / "walk.gpx").counts["gnss"] == 536
     assert cli.main(["log", "info", str(tmp_path / "walk.mcap")]) == 0

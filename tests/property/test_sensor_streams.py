@@ -14,12 +14,11 @@ from msgspec.structs import astuple
 from drivers.msglink.codec import encode
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion
+from sim_backend.sensors.drive_train import SteeringFeedbackSensor, WheelEncoders
 from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.imu_detailed import imu_sensor
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.magnetometer import heading_sensor
-from sim_backend.sensors.steering_feedback import SteeringFeedbackSensor
-from sim_backend.sensors.wheel_encoders import WheelEncoders
 from sim_backend.world import World, port_names
 from tests.examples import examples
 from vehicled.core.messages import ActuatorCommand, FixType, GnssFix, Message

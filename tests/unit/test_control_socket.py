@@ -27,11 +27,11 @@ from vehicled.live.control_socket import pending, server
 from vehicled.live.control_socket.client import Client, ControlError
 from vehicled.live.control_socket.console import STOPPED, RunFacts
 from vehicled.live.control_socket.console import Console as RunConsole
-from vehicled.live.control_socket.protocol import MAX_LINE, ActionRequest, GotoRequest, RequestError, parse, printable
+from vehicled.live.control_socket.protocol import MAX_LINE, ActionRequest, GotoRequest, RequestError, WatchRequest, parse, printable
 from vehicled.live.control_socket.server import MAX_CLIENTS, ControlServer
 from vehicled.live.control_socket.socket_path import SocketPathError, answers, find, folder, socket_path
 from vehicled.paths import formulas
-from vehicled.run.session import _refusal_alone
+from vehicled.run.wall_session import _refusal_alone
 from vehicled.runtime.planner.process import Asker, Planned
 
 
@@ -505,9 +505,9 @@ async def test_the_blocking_client_asks_and_passes_refusals_on(tmp_path: Path) -
 
     def talk() -> tuple[str, str]:
         with Client(path) as client:
-            mode = client.ask(do="status")["status"]["mode"]
+            mode = client.status()["mode"]
             with pytest.raises(ControlError, match="not a request"):
-                client.ask(do="nothing")
+                client.ask(WatchRequest(1e9))
             watched = next(client.watch(10.0))
         return mode, watched["mode"]
 
@@ -645,8 +645,8 @@ def test_the_status_shows_what_the_gate_had_to_cut(capsys: pytest.CaptureFixture
         profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="messages", version="1", started_ns=START
     )
     state = RunConsole(rig.machine, facts).status(START + 100_000_000)
-    kinds = rig.machine.gate.clipped_by_kind
-    assert state["clipped"] == {"commands": rig.machine.gate.clipped_total, "by_kind": kinds}
+    kinds = rig.machine.pipeline.gate.clipped_by_kind
+    assert state["clipped"] == {"commands": rig.machine.pipeline.gate.clipped_total, "by_kind": kinds}
     _show(state, as_json=False)
     shown = capsys.readouterr().out
     assert f"jerk {kinds['jerk']}" in shown

@@ -12,7 +12,7 @@ from drivers.msglink.codec import MsglinkDecoder, encode
 from drivers.pwm_board.device import PwmBoard, PwmParams
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.settings import Params
-from sim_backend.__main__ import _main
+from sim_backend.__main__ import _parse, _simulate
 from sim_backend.emulators.failing import FULL_SCALE_MPS2, FailingEmulator
 from sim_backend.emulators.failures import KINDS, Failure, FailureError, parse_failure
 from sim_backend.emulators.interface import DriveCommand
@@ -131,7 +131,7 @@ def test_what_cannot_happen_is_refused_with_its_reason(text: str, reason: str) -
 
 @pytest.mark.parametrize("text", ["gnss:stuck", "gnss:melt@1", "lidar:off@1"])
 def test_the_simulator_does_not_start_with_a_failure_that_cannot_be(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _main(["--profile", "art", "--listen", "fd:0", "--fail", "gnss:off@1", "--fail", text]) == 2
+    assert _simulate(_parse(["--profile", "art", "--listen", "fd:0", "--fail", "gnss:off@1", "--fail", text])) == 2
     assert text.partition("@")[0] in capsys.readouterr().err
 
 

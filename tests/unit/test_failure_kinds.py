@@ -7,7 +7,7 @@ import pytest
 
 from sim_backend.emulators import can_bus, caster, ublox, vesc
 from sim_backend.emulators.failures import DEVICE_KINDS, KINDS, FailureError, markdown, parse_failure, value_of
-from vehicled.core.simulation_events import INJECTED, OVER
+from vehicled.core.events import INJECTED, OVER
 from vehicled.offline.replay.compare import RUNTIME_EVENTS
 from vehicled.run.injected import InjectedFailures, announce
 

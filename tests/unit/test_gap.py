@@ -24,16 +24,16 @@ from vehicled.offline.gap.gap import ALL, compare_sets
 from vehicled.offline.gap.quantities import JudgeTrack, MeasuredRun, flatness, measure
 from vehicled.offline.gap.runs import JudgedRun, JudgingTask, RunSet, find, rates_hz_of
 from vehicled.offline.gap.statistics import DISTANCES, compare, labellings, wasserstein
-from vehicled.offline.recordings.recording import RecordedTruth
+from vehicled.offline.recordings.recording import RecordedMotion
 from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.table import RunTable
 
 SECOND = 1_000_000_000
 
 
-def truth_of(t_s: np.ndarray, speed: np.ndarray) -> RecordedTruth:
+def truth_of(t_s: np.ndarray, speed: np.ndarray) -> RecordedMotion:
     nothing = np.zeros(len(t_s))
-    return RecordedTruth(np.round(t_s * 1e9).astype(np.int64), nothing, nothing, nothing, speed)
+    return RecordedMotion(np.round(t_s * 1e9).astype(np.int64), nothing, nothing, nothing, speed)
 
 
 def track_of(t_s: np.ndarray, speed: np.ndarray, **columns: np.ndarray) -> JudgeTrack:

@@ -11,9 +11,10 @@ import pytest
 
 from drivers.imu import bno08x, n100, witmotion
 from drivers.imu.base import ImuDevice, Sample, mounting, turn
+from vehicled.core.events import MessageUnused
 from vehicled.core.messages import Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
 from vehicled.core.ports import NEVER_NS, Send
-from vehicled.core.wire.usage import EVENT, Loss, MessageUsage, Unused
+from vehicled.core.wire.usage import Loss, MessageUsage, Unused
 
 MS = 1_000_000
 PERIOD = 10 * MS
@@ -147,7 +148,7 @@ def test_values_that_no_sensor_has_go_no_further(frame: bytes, loss: Loss) -> No
     got = _run(device, [frame, frame, _imu(2)])
     assert len(_only(got, ImuSample)) == 1
     assert device.usage.of("IMU").refused == {loss: 2}
-    assert [event.name for event in _only(got, Event)] == [EVENT]
+    assert [event.name for event in _only(got, Event)] == [MessageUnused.names[0]]
 
 
 def test_an_impossible_temperature_costs_only_itself() -> None:

@@ -72,11 +72,11 @@ def test_a_stop_that_is_slow_or_untested_is_a_warning() -> None:
 
 
 def test_arming_without_one_says_so_and_with_one_does_not() -> None:
-    assert NOTICE in machine().substitutes
-    assert machine().independent_stop == "none declared"
+    assert NOTICE in machine().pipeline.substitutes
+    assert machine().pipeline.independent_stop == "none declared"
     declared = machine(*RADIO)
-    assert NOTICE not in declared.substitutes
-    assert declared.independent_stop == (
+    assert NOTICE not in declared.pipeline.substitutes
+    assert declared.pipeline.independent_stop == (
         "radio kill switch, cuts supply of the motor controller within 0.5 s, works to 80 m, last tested 2026-11-02"
     )
 

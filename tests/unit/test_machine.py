@@ -225,7 +225,7 @@ def test_values_that_are_not_finite_never_reach_the_estimator() -> None:
     rig.machine.on_time(START + 22_500_000)
     assert rig.estimator.seen
     assert all(m.t_rx_ns != START + 21 * MS for m in rig.estimator.seen)  # type: ignore[attr-defined]
-    assert rig.machine.not_finite == 2
+    assert rig.machine.pipeline.not_finite == 2
 
 
 def test_truth_is_logged_and_given_to_no_task() -> None:
@@ -242,7 +242,7 @@ def test_a_reference_becomes_the_truth_unless_a_simulator_gives_it(simulated: bo
     place = LOT_17.to_geodetic(3.0, 4.0, 0.0)
     state = ReferenceState(START, 0, *place, (0.6, 0.8, 0.0), 0.0, 0.0, 0.5, 0.1, (0.01, 0.02, 0.03), (0.1, 0.1, 0.2), 0.003)
     rig.machine.on_rx("ins", encode(state), START + MS)
-    assert len(rig.machine._pipeline.inbox) == 0
+    assert len(rig.machine.pipeline.inbox) == 0
     rig.run(START, START + 20 * MS)
     assert [type(m) for m in rig.log.of(ReferenceState)] == [ReferenceState]
     truths = rig.log.of(GroundTruth)
@@ -328,7 +328,7 @@ def test_what_the_gate_had_to_cut_is_counted_by_kind_and_reported_when_the_drive
     rig = Rig()
     rig.drive()
     now = START + 100 * MS
-    gate = rig.machine.gate
+    gate = rig.machine.pipeline.gate
     assert gate.clipped_by_kind["jerk"] > 0
     assert not [event for event in rig.log.of(Event) if event.name == "commands_cut"]  # type: ignore[attr-defined]
     rig.machine.on_message(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)

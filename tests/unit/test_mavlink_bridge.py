@@ -1,9 +1,11 @@
 """MAVLink bridge: conversions, names of parameters, missions, and what the autopilot answers to anything."""
 
+from base64 import b64decode
 from collections.abc import Callable
 from math import cos, degrees, inf, isfinite, nan, pi, radians, sin
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -32,6 +34,7 @@ from vehicled.live.bridges.mavlink.places import PlaceError, global_place
 from vehicled.live.bridges.mavlink.telemetry import TELEMETRY
 from vehicled.live.bridges.mavlink.units import chunks, degrees_e7, heading_cdeg, heading_rad, integer
 from vehicled.live.bridges.mavlink.view import RunState
+from vehicled.live.control_socket.protocol import Request
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.shortest import Pose
 from vehicled.paths.stored import from_bytes
@@ -55,7 +58,7 @@ class Bench:
         self.sent: list[Any] = []
         self.asked: list[dict[str, Any]] = []
         self.offered: list[dict[str, Any]] = []
-        self.planning: list[tuple[Callable[[], dict[str, Any]], Callable[..., None]]] = []
+        self.planning: list[tuple[Callable[[], Request], Callable[..., None]]] = []
         """Plans that the daemon has not answered yet, while ``slow``."""
         self.slow = False
         self.replies = {"parameters": {"parameters": [{"key": "speed.p", "value": 1.5}]}, **replies}
@@ -73,15 +76,15 @@ class Bench:
 
     # The lanes to the daemon.
 
-    def operate(self, request: dict[str, Any], answer: Any) -> None:
+    def operate(self, request: Request, answer: Any) -> None:
         self.ask(request, answer)
 
-    def ask(self, request: dict[str, Any], answer: Any) -> None:
-        self.asked.append(request)
-        reply = self.replies.get(request["do"], {"mode": self.pilot.view.state.mode.name})
+    def ask(self, request: Request, answer: Any) -> None:
+        self.asked.append(msgspec.to_builtins(request))
+        reply = self.replies.get(self.asked[-1]["do"], {"mode": self.pilot.view.state.mode.name})
         answer({} if isinstance(reply, str) else reply, reply if isinstance(reply, str) else "")
 
-    def plan(self, prepare: Callable[[], dict[str, Any]], answer: Any) -> None:
+    def plan(self, prepare: Callable[[], Request], answer: Any) -> None:
         self.planning.append((prepare, answer))
         if not self.slow:
             self.planned()
@@ -96,8 +99,8 @@ class Bench:
         else:
             self.ask(request, answer)
 
-    def offer(self, request: dict[str, Any]) -> None:
-        self.offered.append(request)
+    def offer(self, request: Request) -> None:
+        self.offered.append(msgspec.to_builtins(request))
 
     def cancel(self, why: str, *, operations: bool) -> None:
         # A plan that the daemon has begun is answered all the same.
@@ -806,7 +809,7 @@ def test_a_mission_goes_up_and_comes_down_again_bit_for_bit() -> None:
         (back,) = bench.take(mav.MAVLink_mission_request_int_message(1, 1, sent.seq))
         fields = ("seq", "frame", "command", "autocontinue", "param1", "param2", "param3", "x", "y", "z")
         assert [getattr(back, name) for name in fields] == [getattr(sent, name) for name in fields]
-    course = from_bytes(bench.asked[-1]["data"])
+    course = from_bytes(b64decode(bench.asked[-1]["data"]))
     assert (course.x_m[0], course.y_m[0]) == pytest.approx((3.0, 4.0), abs=1e-6)
     assert (course.x_m[-1], course.y_m[-1]) == pytest.approx((10.0, 20.0), abs=0.02)
     assert set(course.speed_mps.round(6)) >= {1.0, 0.5}
@@ -818,7 +821,7 @@ def test_reached_waypoints_are_reported_in_order() -> None:
     bench.autopilot.on_record(ModeChange(1, Mode.ARMED, Mode.AUTO, Reaction.NONE, "drives_course", "", "drives_course", "driving"))
     bench.status("AUTO", CourseKind.MISSION)
     bench.sent.clear()
-    length_m = from_bytes(bench.asked[-1]["data"]).length_m
+    length_m = from_bytes(b64decode(bench.asked[-1]["data"])).length_m
     for k in range(200):
         bench.autopilot.on_record(ControlCommand(0, 0, 0.0, 0.0, 0.0, progress_m=(length_m - 1.0) * k / 199))
     reached = [message.seq for message in bench.sent if message.get_type() == "MISSION_ITEM_REACHED"]
@@ -905,7 +908,7 @@ def test_a_mission_waits_and_names_what_it_ignores() -> None:
     delay.param1 = 7.5
     mission = [item(0, 0, 0), first, item(2, 0, 0, mav.MAV_CMD_DO_DIGICAM_CONTROL), second, delay, item(5, 10.0, 20.0)]
     assert results(upload(bench, mission)) == [mav.MAV_MISSION_ACCEPTED]
-    course = from_bytes(bench.asked[-1]["data"])
+    course = from_bytes(b64decode(bench.asked[-1]["data"]))
     assert [wait.duration_s for wait in course.waits] == [30.0, 12.5]
     for wait, (x, y) in zip(course.waits, ((20.0, 0.0), (30.0, 15.0)), strict=True):
         at = int(abs(course.s_m - wait.s_m).argmin())

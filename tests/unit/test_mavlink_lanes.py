@@ -15,6 +15,7 @@ import pytest
 
 from tests.busy_computer import DEADLINE_S
 from vehicled.live.bridges.mavlink.lanes import MOST_WAITING, DaemonLanes
+from vehicled.live.control_socket.protocol import Action, ActionRequest, GotoRequest, HeartbeatRequest, ParametersRequest, Request
 
 
 class Daemon:
@@ -43,7 +44,7 @@ class Daemon:
         with suppress(OSError), peer, peer.makefile("rb") as lines:
             for line in lines:
                 request = msgspec.json.decode(line)
-                self.seen.append(str(request.get("action") or request.get("tag") or request["do"]))
+                self.seen.append(str(request.get("action") or request.get("origin") or request["do"]))
                 if request["do"] in ("goto", "course"):
                     self.plans.wait(DEADLINE_S)
                 if request["do"] not in ("setpoint", "heartbeat"):
@@ -76,11 +77,11 @@ class Link:
     def answer(self, name: str) -> Callable[[Any, str], None]:
         return lambda reply, why: self.answers.append((name, why))
 
-    def act(self, action: str) -> None:
-        self.lanes.operate({"do": "request", "action": action}, self.answer(action))
+    def act(self, action: Action) -> None:
+        self.lanes.operate(ActionRequest(action), self.answer(action))
 
     def go(self, name: str) -> None:
-        self.lanes.plan(lambda: {"do": "goto", "tag": name}, self.answer(name))
+        self.lanes.plan(lambda: GotoRequest(origin=name), self.answer(name))
 
     def close(self) -> None:
         self.lanes.close()
@@ -133,7 +134,7 @@ def test_a_stop_passes_while_a_place_is_planned_and_sixty_wait(daemon: Daemon, l
 def test_the_newest_plan_wins_and_parameters_keep_their_turn(daemon: Daemon, link: Link) -> None:
     link.go("first")
     link.wait(lambda: "first" in daemon.seen)
-    link.lanes.ask({"do": "parameters"}, link.answer("parameters"))
+    link.lanes.ask(ParametersRequest(), link.answer("parameters"))
     for name in ("second", "third"):
         link.go(name)
     daemon.plans.set()
@@ -164,7 +165,7 @@ def test_a_stop_takes_a_new_connection_if_the_daemon_closed_the_old_one(daemon: 
 
 def test_a_defect_while_planning_costs_only_that_plan(daemon: Daemon, link: Link) -> None:
 
-    def broken() -> dict[str, Any]:
+    def broken() -> Request:
         raise MemoryError("too much")
 
     daemon.plans.set()
@@ -179,7 +180,7 @@ def test_without_a_daemon_everything_is_answered() -> None:
     link = Link(Path("/nowhere/at/all.sock"))
     link.act("stop")
     link.go("place")
-    link.lanes.offer({"do": "heartbeat"})
+    link.lanes.offer(HeartbeatRequest("heartbeat"))
     link.wait(lambda: len(link.answers) == 2)
     assert all("no daemon answers" in why for _, why in link.answers)
     link.close()

@@ -179,7 +179,7 @@ def test_ros_nodes_command_the_vehicle_through_the_control_socket(tmp_path: Path
     sequences = [request["sequence"] for request in setpoints]
     assert sequences == sorted(set(sequences))
     assert (setpoints[0]["curvature_per_m"], setpoints[2]["wheel_angle_rad"]) == (0.25, 0.25)
-    assert goal == {"do": "goto", "x_m": 5.0, "y_m": 6.0, "yaw_rad": 0.0, "speed_mps": None}
+    assert goal == {"do": "goto", "x_m": 5.0, "y_m": 6.0, "yaw_rad": 0.0}
     assert route["do"] == "course"
 
 

@@ -18,6 +18,7 @@ from sim_backend.emulators.line import SerialLine
 from sim_backend.emulators.sbg import SbgUnit, sbg
 from tests.emulator_bench import MS, SECOND, START, Bench, table
 from vehicled.core import messages as all_messages
+from vehicled.core.events import MessageUnused
 from vehicled.core.messages import (
     CarrierSolution,
     Event,
@@ -30,7 +31,7 @@ from vehicled.core.messages import (
     Message,
     ReferenceState,
 )
-from vehicled.core.wire.usage import EVENT, Loss, Unused
+from vehicled.core.wire.usage import Loss, Unused
 from vehicled.daemon.reference import ReferenceFrame
 from vehicled.paths.datum import LOT_17
 
@@ -143,7 +144,7 @@ def test_a_sample_of_a_failed_self_test_is_dropped_and_one_out_of_range_is_satur
     device = make(["ImuSample"])
     log = codec.ImuShort(1000, 0x3FF, 0, 0, -10_283_000, 0, 0, 0, 256 * 30)
     got = device.on_rx(encode_log(log._replace(status=0x3FF & ~(1 << 5))), 10)
-    assert [event.name for event in got if isinstance(event, Event)] == [EVENT]
+    assert [event.name for event in got if isinstance(event, Event)] == [MessageUnused.names[0]]
     assert len(got) == 1
     assert device.usage.of("IMU_SHORT").refused == {Loss(Unused.SELF_TEST, "status"): 1}
     (sample,) = device.on_rx(encode_log(log._replace(status=0x1FF)), 20)

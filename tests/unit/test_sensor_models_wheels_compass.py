@@ -9,11 +9,10 @@ import pytest
 from drivers.msglink.codec import MsglinkDecoder, encode
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion
+from sim_backend.sensors.drive_train import SteeringFeedbackSensor, WheelEncoders
 from sim_backend.sensors.geomagnetism import earth_field_ut, year_of
 from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.magnetometer import MagneticHeading, heading_sensor
-from sim_backend.sensors.steering_feedback import SteeringFeedbackSensor
-from sim_backend.sensors.wheel_encoders import WheelEncoders
 from sim_backend.world import World, port_names
 from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand, GroundTruth, Message, SteeringFeedback, WheelSpeed

@@ -20,7 +20,7 @@ from tests import log_bench
 from vehicled.cli import main
 from vehicled.core.messages import GnssFix, ImuSample
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import RecordedTruth
+from vehicled.offline.recordings.recording import RecordedMotion
 from vehicled.offline.sensors import inertial, positions
 from vehicled.offline.sensors.allan import Terms, allan, fit, fit_with_doubt, overlapping
 from vehicled.offline.sensors.allan import samples as samples_of
@@ -251,7 +251,7 @@ def test_a_lateness_counts_only_if_it_shows() -> None:
         return replace(STILL, x_m=10.0 * np.cos(angle), y_m=10.0 * np.sin(angle), yaw_rad=angle + np.pi / 2.0, speed_mps=8.0)
 
     t_s = np.arange(0.0, 60.0, 0.1)
-    truth = RecordedTruth(
+    truth = RecordedMotion(
         (START_NS + t_s * 1e9).astype(np.int64),
         10.0 * np.cos(0.8 * t_s),
         10.0 * np.sin(0.8 * t_s),

@@ -10,11 +10,11 @@ import pytest
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion, interpolate
 from sim_backend.sensors import imu, noise
+from sim_backend.sensors.drive_train import MotorStatusSensor
 from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.imu import Imu
 from sim_backend.sensors.interface import Sensor
-from sim_backend.sensors.motor_status import MotorStatusSensor
 from sim_backend.sensors.noise import GaussMarkov, Normals, stream
 from sim_backend.sensors.truth import Truth
 from tests.vehicles import make_drive

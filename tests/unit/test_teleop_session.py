@@ -18,6 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from tests.busy_computer import DEADLINE_S
 from vehicled.core.messages import Mode, OperatorAction, TeleopCommand
 from vehicled.live.control_socket.client import Client, ControlError
+from vehicled.live.control_socket.protocol import StatusRequest, TeleopRequest
 from vehicled.live.control_socket.server import ControlServer
 from vehicled.live.control_socket.socket_path import answers
 from vehicled.live.teleop.joystick import JoystickDevice
@@ -54,7 +55,7 @@ def test_nothing_is_sent_before_somebody_asks_to_drive() -> None:
     first, second = seat.request(Reading(deadman=True)), seat.request(Reading(deadman=True))
     assert first is not None
     assert second is not None
-    assert (first["sequence"], second["sequence"]) == (1, 2), "the same deflection is a reading of its own"
+    assert (first.sequence, second.sequence) == (1, 2), "the same deflection is a reading of its own"
 
 
 @pytest.mark.parametrize(("mode", "actions"), [("ARMED", ["teleop"]), ("AUTO", ["teleop"]), ("FAULT", ["arm", "teleop"])])
@@ -334,23 +335,23 @@ def test_a_daemon_that_does_not_read_finds_no_heap_of_old_readings(tmp_path: Pat
             for _ in range(100):
                 request = seat.request(Reading(0.123456789, 0.987654321, 0.0, True))
                 assert request is not None
-                taken += client.offer(**request)
+                taken += client.offer(request)
             assert 1 <= taken <= 6, "0.2 s at 30 Hz"
             assert frozen.recv(1 << 16).count(b"\n") == taken
-            assert client.offer(do="status"), "there is room again"
+            assert client.offer(StatusRequest()), "there is room again"
 
 
 def test_the_daemon_is_reported_when_the_front_end_dies(served: tuple[Path, Console]) -> None:
     path, console = served
     with Client(path) as client:
-        client.send(do="teleop", steering=0.0, throttle=0.5, deadman=True, sequence=9, origin="pad")
+        client.send(TeleopRequest(steering=0.0, throttle=0.5, deadman=True, sequence=9, origin="pad"))
         until(lambda: bool(console.readings))
     until(lambda: len(console.readings) == 2)
     last = console.readings[-1][1]
     assert last.unplugged
     assert last.origin == "pad"
     with Client(path) as client:
-        client.ask(do="status")
+        client.ask(StatusRequest())
     with Client(path) as client:
-        client.ask(do="status")
+        client.ask(StatusRequest())
     assert len(console.readings) == 2, "who never read a stick takes none away"

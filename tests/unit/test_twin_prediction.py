@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from vehicled.cli import main
 from vehicled.core.messages import ActuatorCommand, Mode
-from vehicled.offline.recordings.recording import RecordedTruth, Recording
+from vehicled.offline.recordings.recording import RecordedMotion, Recording
 from vehicled.offline.replications.experiments.drive_response import DriveResponse, ResponseError, identify
 from vehicled.offline.replications.experiments.prediction_spread import (
     CAUSES,
@@ -54,10 +54,10 @@ def recorded(response: DriveResponse, seconds: float = 60.0, turns: float = 0.7)
         commands.append(ActuatorCommand(now_ns, now_ns, throttle, 0.0, steering, 0.0, Mode.AUTO))
     x, y, yaw, speed = np.array(rows).T
     t_ns = np.arange(len(rows)) * 100_000_000
-    truth = RecordedTruth(t_ns, x, y, yaw, speed)
+    truth = RecordedMotion(t_ns, x, y, yaw, speed)
     return Recording(
         name="made", kind="path", vehicle=profile.vehicle, datum=LOT_17, inputs=commands, steps_ns=t_ns.tolist(), truth=truth,
-        raw_x_m=x, raw_y_m=y,
+        raw_x_m=x, raw_y_m=y, published=RecordedMotion.partly(t_ns),
     )  # fmt: skip
 
 

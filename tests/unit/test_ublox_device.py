@@ -29,6 +29,7 @@ from drivers.ublox.layouts import (
 from drivers.ublox.names import IDS
 from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
 from drivers.ublox.settings import Params
+from vehicled.core.events import MessageUnused
 from vehicled.core.messages import (
     CarrierSolution,
     Corrections,
@@ -44,8 +45,9 @@ from vehicled.core.messages import (
     Reaction,
 )
 from vehicled.core.ports import NEVER_NS, Send
-from vehicled.core.wire.usage import EVENT, Loss, Unused
+from vehicled.core.wire.usage import Loss, Unused
 
+UNUSED = MessageUnused.names[0]
 S = 1_000_000_000
 MS = 1_000_000
 RTCM = bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")
@@ -169,7 +171,7 @@ def test_a_position_that_is_refused_is_counted_and_said_once(changes: dict[str, 
     messages = fed(receiver, *(each for itow in (1000, 2000, 3000) for each in (pvt(itow, **changes), NavEoe(itow))))
     assert {fix.fix_type for fix in fixes(messages)} == {FixType.NONE}
     assert receiver.usage.of("NAV-PVT").refused == {reason: 3}
-    assert len(events(messages, EVENT)) == 1
+    assert len(events(messages, UNUSED)) == 1
 
 
 @pytest.mark.parametrize(
@@ -736,7 +738,7 @@ def test_qualities(quality: int, state: str, reason: Unused | None):
     assert receiver.rtk_state == state
     assert {loss.reason for loss in receiver.usage.of("GNGGA").refused} == ({reason} if reason else set())
     warned = reason not in (None, Unused.NO_SOLUTION)
-    assert [each["message"] for each in events(messages, EVENT)] == (["GNGGA"] if warned else []), "an unknown digit is said"
+    assert [each["message"] for each in events(messages, UNUSED)] == (["GNGGA"] if warned else []), "an unknown digit is said"
 
 
 @pytest.mark.parametrize(
@@ -966,7 +968,7 @@ def test_a_place_is_read_as_the_standard_writes_it_or_not_at_all(kind: str, plac
     assert isnan(fix.latitude_rad)
     if field:
         assert receiver.usage.of(f"GN{kind}").refused == {Loss(reason, field): 1}
-        assert [(each["reason"], each["field"]) for each in events(messages, EVENT)] == [(reason.value, field)]
+        assert [(each["reason"], each["field"]) for each in events(messages, UNUSED)] == [(reason.value, field)]
 
 
 @pytest.mark.parametrize(
@@ -1146,7 +1148,7 @@ def test_positions_that_come_in_rmc_alone_are_named():
     for number in range(15):
         messages += fed(receiver, sentences(CLOCK_MS + number * 1000)[0], at_ns=S + number * S)
     assert fixes(messages) == []
-    assert [each["reason"] for each in events(messages, EVENT)] == ["no_gga"]
+    assert [each["reason"] for each in events(messages, UNUSED)] == ["no_gga"]
     messages = []
     for number in range(15, 30):
         messages += fed(receiver, *sentences(CLOCK_MS + number * 1000), at_ns=S + number * S)

@@ -31,10 +31,11 @@ from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
 from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values, ValuesLayout
+from vehicled.core.events import MessageUnused
 from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
 from vehicled.core.ports import NEVER_NS, Send
 from vehicled.core.wire.can import CanFrame, pack, unpack_all
-from vehicled.core.wire.usage import EVENT, Loss, Unused
+from vehicled.core.wire.usage import Loss, Unused
 
 MS = 1_000_000
 WANTED = (MotorStatus, WheelSpeed)
@@ -506,7 +507,7 @@ def test_telemetry_that_cannot_be_is_unknown(wire, values, field, attribute) -> 
     assert sum(isnan(getattr(status, name)) for name in status.__struct_fields__) == 1
     assert bench.device.usage.of("GET_VALUES").lost.keys() == {Loss(Unused.OUT_OF_RANGE, field)}
     assert any(isinstance(message, WheelSpeed) for message in bench.messages) is (field != "erpm")
-    assert sum(isinstance(message, Event) and message.name == EVENT for message in bench.messages) == 1
+    assert sum(isinstance(message, Event) and message.name == MessageUnused.names[0] for message in bench.messages) == 1
 
 
 @each_wire

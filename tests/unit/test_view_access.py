@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.daemon.app import SetupError
-from vehicled.live.view.access import Access, is_loopback, new_token
-from vehicled.live.view.address import parse_address, url_of
+from vehicled.live.view.access import Access, is_loopback, new_token, parse_address, url_of
 from vehicled.live.view.assets import headers, load_assets
 from vehicled.profile.schema import ViewTable
-from vehicled.run.live_view import LEAST_TOKEN, _token, check_view
+from vehicled.run.bridges import LEAST_TOKEN, _token, check_view
 
 OPEN = Access("", ["rover.local"])
 CLOSED = Access("s3cret-token", [])

@@ -3,11 +3,13 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.live.control_socket.client import ControlError, HungUpError
+from vehicled.live.control_socket.protocol import Request
 from vehicled.live.view.page_teleop import IDLE_MS, PageDriver, PageReading, PageRequest, PageTeleop, parse_message
 
 
@@ -22,10 +24,10 @@ class Line:
 
     def hurry(self) -> None: ...
 
-    def offer(self, **request: Any) -> bool:
+    def offer(self, request: Request) -> bool:
         if self.broken:
             raise HungUpError("the daemon hung up")
-        self.sent.append(request)
+        self.sent.append(msgspec.to_builtins(request))
         return True
 
     def arrived(self) -> list[dict[str, Any]]:

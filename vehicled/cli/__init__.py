@@ -40,7 +40,7 @@ def _main(argv: Sequence[str] | None) -> int:
     from importlib import import_module
 
     module, _, name = arguments.run.partition(":")
-    from vehicled.cli.errors import expected_errors
+    from vehicled.core.errors import UserError
     from vehicled.profile import plugins
     from vehicled.run.signals import own_interrupts
     from vehicled.runtime.plugin_watch import watch_import
@@ -53,7 +53,7 @@ def _main(argv: Sequence[str] | None) -> int:
         with own_interrupts():
             status: int = command(arguments)
         sys.stdout.flush()
-    except expected_errors() as error:
+    except UserError as error:
         return _say(str(error), USAGE_STATUS)
     except KeyboardInterrupt:
         # During a drive Ctrl-C is a request to the vehicle; here it ends the program.

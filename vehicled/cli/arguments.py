@@ -5,6 +5,7 @@ from argparse import REMAINDER, _ArgumentGroup, _SubParsersAction
 from vehicled.cli.argument_types import between, whole
 from vehicled.cli.log_names import LOG_HELP, log_name
 from vehicled.cli.parser import CommandParser, GroupedParser
+from vehicled.runtime.simulator import add_options, add_world_options
 
 _EXIT_STATUS = (
     "Exit status: 0 the true vehicle reached the end of the course, within its lanes, or with --by-hand was disarmed; 1 it "
@@ -94,7 +95,6 @@ def build_parser() -> GroupedParser:
         action="store_true",
         help="drive it yourself with 'vehicled teleop'; needs --clock wall; ends when disarmed",
     )
-    _start_argument(what)
     what.add_argument("--duration", type=_seconds, metavar="S", help="stop the drive after S seconds of simulated time")
     what.add_argument(
         "--like",
@@ -111,23 +111,9 @@ def build_parser() -> GroupedParser:
         "trust it, or from their changed files",
     )
     world = sim.add_argument_group("simulated world")
-    world.add_argument("--seed", type=_seed, default=1, metavar="N", help="random seed of the sensor noise (default 1)")
-    world.add_argument(
-        "--fail",
-        action="append",
-        default=[],
-        metavar="FAILURE",
-        help="inject a fault: port:kind[=value]@start[+duration], in s (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
-    )
-    _latency_argument(world)
+    add_world_options(world)
     world.add_argument(
         "--board", metavar="FILE", help="replay the task times of a computer measured by vehicled doctor --measure-board"
-    )
-    world.add_argument(
-        "--link",
-        choices=("messages", "wires"),
-        default="messages",
-        help="what the simulated devices send: vehicled's messages (default), or the byte protocols of the real devices",
     )
     world.add_argument(
         "--clock",
@@ -196,25 +182,8 @@ def build_parser() -> GroupedParser:
         ),
         epilog="Exit status: 0 the daemon ended the run; 1 connection to the daemon lost; 2 invalid arguments; 143 terminated.",
     )
-    _profile_arguments(simulator)
-    simulator.add_argument("--seed", type=_seed, default=1, metavar="N", help="random seed of the sensor noise (default 1)")
-    simulator.add_argument(
-        "--link", choices=("messages", "wires"), default="messages", help="what the simulated devices send (default messages)"
-    )
-    simulator.add_argument(
-        "--fail", action="append", default=[], metavar="FAILURE", help="inject a device fault, as in vehicled sim"
-    )
-    _latency_argument(simulator)
-    simulator.add_argument("--by-hand", action="store_true", help="the simulator does not arm the vehicle or start the drive")
-    _start_argument(simulator)
-    place = simulator.add_mutually_exclusive_group(required=True)
-    place.add_argument("--listen", metavar="URL", help="wait for a daemon at unix:PATH or tcp:HOST:PORT")
-    place.add_argument(
-        "--ptys",
-        metavar="DIR",
-        help="offer every device as a pseudo-terminal under its name in this folder, and print the addresses",
-    )
-    simulator.set_defaults(run="vehicled.cli.sim:simulator")
+    add_options(simulator)
+    simulator.set_defaults(run="sim_backend.__main__:command")
 
     _control_commands(commands)
     live_commands(commands)
@@ -366,15 +335,6 @@ def _site_argument(command: CommandParser) -> None:
     command.add_argument("--profile", metavar="P", help="say how far courses are from that of this profile")
 
 
-def _start_argument(command: "CommandParser | _ArgumentGroup") -> None:
-    command.add_argument(
-        "--start",
-        choices=("stand", "align", "push"),
-        help="how the vehicle finds its initial heading: measured at standstill, by driving straight ahead, or by pushing "
-        "it 3 m by hand (default: stand, or align if the profile has no heading device)",
-    )
-
-
 def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
     """Add the commands that talk to a daemon on this computer."""
     texts = {
@@ -521,15 +481,6 @@ def _programme_argument(parser: "CommandParser | _ArgumentGroup") -> None:
         "--programme",
         metavar="P",
         help="drive an open-loop programme instead of the course: a .csv file or a name such as step_steer; see docs/manoeuvres.md",
-    )
-
-
-def _latency_argument(parser: "CommandParser | _ArgumentGroup") -> None:
-    parser.add_argument(
-        "--latency",
-        metavar="L",
-        help="delay the data of the devices and the commands to the actuator: 20ms, 5..200ms (drawn for each), or "
-        "sensing=20ms,actuation=50ms; see docs/computers.md",
     )
 
 

@@ -8,10 +8,11 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from sim_backend.plant.registry import UnknownPlantError, plant_class
-from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
+from sim_backend.profile_check import resolved_profile
 from vehicled.control.speed import speed_warnings
+from vehicled.core.errors import UserError
 from vehicled.daemon.app import SetupError
-from vehicled.live.view.address import parse_address
+from vehicled.live.view.access import parse_address
 from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course
 from vehicled.paths.catalog import names as course_names
@@ -174,7 +175,7 @@ def _problems(loaded: Loaded) -> Iterator[Problem]:
             resolved_profile(loaded, course)
     except ProfileError as error:
         yield from error.problems
-    except SIM_PROFILE_ERRORS as error:
+    except UserError as error:
         yield Problem("", str(error))
 
 

@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable
 
 from vehicled.cli.parser import USAGE_STATUS, CommandParser
 
-_OPEN_ENDS = ("/", "=", ":", "@", ".")
-"""Endings of incomplete candidates; the shell adds no blank after them."""
-
 # Bash splits words at these characters and puts a candidate after the last one.
 BASH = r"""
 _vehicled() {

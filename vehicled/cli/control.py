@@ -10,6 +10,7 @@ from msgspec import convert
 
 from vehicled.core.wire.usage import UsageRow, usage_lines
 from vehicled.live.control_socket.client import Client, ControlError, HungUpError
+from vehicled.live.control_socket.protocol import Action, ActionRequest, MarginsRequest
 from vehicled.live.control_socket.socket_path import find
 from vehicled.run.terminal import clear, print_table
 from vehicled.safety.reason import REFUSED, WITHDRAWN, ReasonCode
@@ -21,14 +22,14 @@ WAITS = {"ARMED": "driving waits for", "AUTO": "the change waits for", "STOPPING
 """Label of the list of unmet conditions, by mode; any other mode is waiting to arm."""
 NO_CAP = ("NONE", "WARN")
 """Reactions without a speed cap of their own; a cap then comes from the stopping distance alone."""
-MODES = {"auto": "drive", "teleop": "teleop", "offboard": "offboard", "align": "align", "standby": "disarm"}
+MODES: dict[str, Action] = {"auto": "drive", "teleop": "teleop", "offboard": "offboard", "align": "align", "standby": "disarm"}
 
 
 def status(arguments: Namespace) -> int:
     """Print what the daemon is doing and waiting for."""
     with Client(find(arguments.profile)) as client:
         if not arguments.watch:
-            _show(client.ask(do="status")["status"], as_json=arguments.json)
+            _show(client.status(), as_json=arguments.json)
             return 0
         for state in client.watch(arguments.rate):
             if arguments.json:
@@ -43,7 +44,7 @@ def status(arguments: Namespace) -> int:
 def arm(arguments: Namespace) -> int:
     """Arm, and wait until the vehicle is armed or the request is refused."""
     with Client(find(arguments.profile)) as client:
-        client.ask(do="request", action="arm")
+        client.ask(ActionRequest("arm"))
         return _wait(client, "ARMED")
 
 
@@ -51,7 +52,7 @@ def disarm(arguments: Namespace) -> int:
     """Disarm; a moving vehicle brakes first."""
     with Client(find(arguments.profile)) as client:
         try:
-            client.ask(do="request", action="disarm")
+            client.ask(ActionRequest("disarm"))
             return _wait(client, "STANDBY")
         except HungUpError:
             # A manually driven simulation ends when disarmed.
@@ -62,8 +63,8 @@ def disarm(arguments: Namespace) -> int:
 def stop(arguments: Namespace) -> int:
     """Brake now; ``--emergency`` also disables the drive until the vehicle is armed again."""
     with Client(find(arguments.profile)) as client:
-        client.ask(do="request", action="emergency_stop" if arguments.emergency else "stop")
-        state = client.ask(do="status")["status"]
+        client.ask(ActionRequest("emergency_stop" if arguments.emergency else "stop"))
+        state = client.status()
         print(f"{state['mode']}: {state['why']}")
     return 0
 
@@ -72,8 +73,8 @@ def mode(arguments: Namespace) -> int:
     """Change the mode: drive the course, drive manually, find the heading, or disarm."""
     with Client(find(arguments.profile)) as client:
         if arguments.arm:
-            client.ask(do="request", action="arm")
-        client.ask(do="request", action=MODES[arguments.mode])
+            client.ask(ActionRequest("arm"))
+        client.ask(ActionRequest(MODES[arguments.mode]))
         done = _wait(client, arguments.mode.upper(), arms=arguments.arm)
         return _follow_alignment(client) if arguments.mode == "align" else done
 
@@ -81,8 +82,8 @@ def mode(arguments: Namespace) -> int:
 def why(arguments: Namespace) -> int:
     """Print the reason for the present mode, the chain of causes, and unmet arming checks."""
     with Client(find(arguments.profile)) as client:
-        state = client.ask(do="status")["status"]
-        rules = client.ask(do="margins")["rules"] if arguments.margins else []
+        state = client.status()
+        rules = client.ask(MarginsRequest())["rules"] if arguments.margins else []
     print(f"{state['mode']}: {state['why']}")
     for link in state["chain"]:
         measured = f" ({link['measured']})" if link.get("measured") else ""
@@ -115,10 +116,10 @@ def _show_margins(rules: list[list[Any]]) -> None:
 def _follow_alignment(client: Client) -> int:
     """Wait until the vehicle has stopped, and print what it has learnt. Ctrl-C stops it."""
     try:
-        while (state := client.ask(do="status")["status"])["mode"] in ("ALIGN", "STOPPING"):
+        while (state := client.status())["mode"] in ("ALIGN", "STOPPING"):
             time.sleep(POLL_S)
     except KeyboardInterrupt:
-        client.ask(do="request", action="stop")
+        client.ask(ActionRequest("stop"))
         raise
     if state["mode"] == "STANDBY" and any(link["code"] == "heading_known" for link in state["chain"]):
         print(f"STANDBY: {state['why']}")
@@ -136,7 +137,7 @@ def _wait(client: Client, wanted: str, *, arms: bool = False) -> int:
     try:
         return _follow(client, wanted, arms or wanted in ("ARMED", "ALIGN"))
     except KeyboardInterrupt:
-        client.ask(do="request", action="stop")
+        client.ask(ActionRequest("stop"))
         raise
 
 
@@ -144,7 +145,7 @@ def _follow(client: Client, wanted: str, arms: bool) -> int:
     end_s = time.monotonic() + ARMING_TIMEOUT_S
     shown = ""
     while True:
-        state = client.ask(do="status")["status"]
+        state = client.status()
         if state["mode"] == wanted:
             print(f"{state['mode']}: {state['why']}")
             return 0

@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vehicled.core.errors import UserError
+
 SETTINGS = "/etc/vehicled"
 MANIFEST = f"{SETTINGS}/.installed.json"
 TIMEOUT_S = 900.0
 """Timeout of one command, s; a slow board may install packages for minutes."""
 
 
-class InstallError(Exception):
+class InstallError(UserError):
     """The installation is impossible, or a command failed; the text gives the remedy."""
 
 

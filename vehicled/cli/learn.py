@@ -13,7 +13,7 @@ from vehicled.offline.learning.policy_file import write_policy
 from vehicled.offline.learning.training import TrainingEpoch, TrainingSpec
 from vehicled.offline.learning.training import train as train_network
 from vehicled.offline.studies.pool import LocalPool
-from vehicled.run.output import check_output, check_plot_file, save_figure
+from vehicled.run.output import check_output, check_plot_file
 from vehicled.run.terminal import Progress, print_table
 
 INTERRUPTED_STATUS = 130
@@ -142,7 +142,7 @@ def train(arguments: Namespace) -> int:
     if arguments.plot:
         from vehicled.offline.learning.plot import plot_training
 
-        save_figure(plot_training(data, trained), arguments.plot)
+        plot_training(data, trained, arguments.plot)
     last = trained.curve[-1]
     rows = [["error, mean square of the scaled commands", f"{last.training:.5f}", f"{last.validation:.5f}"]]
     drivers = Counter(drive.expert or drive.driver for drive in data.meaning.drives)

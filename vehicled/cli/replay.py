@@ -172,7 +172,7 @@ class Lines:
 
 
 def _command_text(machine: Machine, command: ActuatorCommand) -> str:
-    estimate, control = machine.estimate, machine.control
+    estimate, control = machine.estimate, machine.pipeline.newest_command.value
     x, y, yaw, speed = (estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps) if estimate is not None else (nan,) * 4
     off = control.cross_track_m if control is not None else nan
     return (

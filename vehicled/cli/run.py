@@ -51,18 +51,10 @@ def serve(arguments: Namespace) -> int:
         )
     )
     print_warnings(plan.findings)
-    if arguments.view is not None:
-        from vehicled.run.live_view import check_view
+    if plan.spec.bridged:
+        from vehicled.run.bridges import check_bridges
 
-        check_view(plan.loaded.profile.view, arguments.view)
-    if arguments.ros2 is not None or arguments.ros2_commands:
-        from vehicled.run.ros2 import check_ros2
-
-        check_ros2(plan.spec)
-    if arguments.mavlink is not None or arguments.mavlink_commands:
-        from vehicled.run.mavlink import check_mavlink
-
-        check_mavlink(plan.spec)
+        check_bridges(plan.spec, plan.loaded.profile.view)
     ports = {} if arguments.connect else own_ports(plan.loaded.profile)
     notifier = Notifier()
     systemd = SystemdNotifier(notifier, ports)
@@ -166,7 +158,7 @@ class SystemdNotifier:
 
     def _status_text(self, machine: Machine, now_ns: int) -> str:
         parts = [f"{machine.mode.name}: {machine.why}"]
-        waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.reason.details]
+        waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.supervisor.reason.details]
         if waiting:
             rests = machine.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT)
             parts.append(f"{'arming waits:' if rests else 'waits:'} {'; '.join(waiting)}")

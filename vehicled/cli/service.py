@@ -37,52 +37,44 @@ ENVIRONMENT = """\
 
 
 def install(arguments: Namespace) -> int:
-    """Install the service for one profile. Status 2 with a remedy if that is impossible."""
+    """Install the service for one profile. Raises :class:`InstallError` with a remedy."""
     command = f"vehicled service install --profile {arguments.profile}"
+    installer = Installer(arguments.prefix, dry=arguments.dry_run)
+    if not installer.dry:
+        folders = [SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])]
+        installer.must_be_writable(folders if arguments.no_environment else [*folders, environment.PLACE], command)
+    missing: InstallError | None = None
     try:
-        installer = Installer(arguments.prefix, dry=arguments.dry_run)
-        if not installer.dry:
-            folders = [SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])]
-            installer.must_be_writable(folders if arguments.no_environment else [*folders, environment.PLACE], command)
-        missing: InstallError | None = None
-        try:
-            if not arguments.no_environment:
-                missing = _settle(installer)
-            here = _can_read_profiles()
-            if here:
-                _install(installer, arguments.profile, with_environment=not arguments.no_environment)
-        finally:
-            # Save before another process takes over, which continues the record.
-            installer.keep_account()
-        status = 0 if here else _go_on_there(arguments)
-        if missing is not None:
-            raise missing
-    except InstallError as error:
-        print(f"vehicled: {error}", file=sys.stderr)
-        return 2
+        if not arguments.no_environment:
+            missing = _settle(installer)
+        here = _can_read_profiles()
+        if here:
+            _install(installer, arguments.profile, with_environment=not arguments.no_environment)
+    finally:
+        # Save before another process takes over, which continues the record.
+        installer.keep_account()
+    status = 0 if here else _go_on_there(arguments)
+    if missing is not None:
+        raise missing
     return status
 
 
 def uninstall(arguments: Namespace) -> int:
     """Remove one profile's files, or everything that was installed."""
+    installer = Installer(arguments.prefix, dry=arguments.dry_run)
+    names = installer.profiles
+    if arguments.profile is not None:
+        if arguments.profile not in names:
+            raise InstallError(f"no service is installed for {arguments.profile!r}; installed: {', '.join(names) or 'none'}")
+        names = [arguments.profile]
+    if not installer.dry:
+        command = f"vehicled service uninstall{f' --profile {arguments.profile}' if arguments.profile else ''}"
+        installer.must_be_writable([SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])], command)
     try:
-        installer = Installer(arguments.prefix, dry=arguments.dry_run)
-        names = installer.profiles
-        if arguments.profile is not None:
-            if arguments.profile not in names:
-                raise InstallError(f"no service is installed for {arguments.profile!r}; installed: {', '.join(names) or 'none'}")
-            names = [arguments.profile]
-        if not installer.dry:
-            command = f"vehicled service uninstall{f' --profile {arguments.profile}' if arguments.profile else ''}"
-            installer.must_be_writable([SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])], command)
-        try:
-            _uninstall(installer, names)
-        finally:
-            installer.keep_account()
-        installer.remove_folder(SETTINGS)
-    except InstallError as error:
-        print(f"vehicled: {error}", file=sys.stderr)
-        return 2
+        _uninstall(installer, names)
+    finally:
+        installer.keep_account()
+    installer.remove_folder(SETTINGS)
     return 0
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from vehicled.core.messages import Event, Fault, ModeChange
 from vehicled.daemon.app import SetupError
 from vehicled.daemon.machine import Machine
-from vehicled.profile.latency import latency_overrides
 from vehicled.run.findings import print_warnings
 from vehicled.run.injected import announce
 from vehicled.run.judge import Judge
@@ -44,18 +43,10 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
     print_warnings(plan.findings)
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
-    if arguments.view is not None:
-        from vehicled.run.live_view import check_view
+    if plan.spec.bridged:
+        from vehicled.run.bridges import check_bridges
 
-        check_view(plan.loaded.profile.view, arguments.view)
-    if arguments.ros2 is not None or arguments.ros2_commands:
-        from vehicled.run.ros2 import check_ros2
-
-        check_ros2(plan.spec)
-    if arguments.mavlink is not None or arguments.mavlink_commands:
-        from vehicled.run.mavlink import check_mavlink
-
-        check_mavlink(plan.spec)
+        check_bridges(plan.spec, plan.loaded.profile.view)
     if not arguments.quiet and not arguments.by_hand:
         for note in plan.course_notes:
             print(f"note: {note}", file=sys.stderr)
@@ -119,23 +110,6 @@ class _DriveProgress:
         time_s = (now_ns - self._started_ns) * 1e-9
         distance = f"{judge.driven_m:6.1f} of {self._length_m:.1f} m"
         self.progress.show(f"[{bar:<24}] {distance}  {speed}  t = {time_s:6.1f} s  {machine.mode.name.lower()}")
-
-
-def simulator(arguments: Namespace) -> int:
-    """Run the simulator in this process."""
-    from sim_backend.__main__ import main
-
-    try:
-        latency = latency_overrides(arguments.latency or "")
-    except ValueError as error:
-        raise SetupError(f"--latency: {error}") from None
-    overrides = [word for override in (*arguments.set, *latency) for word in ("--set", override)]
-    course = ["--course", arguments.course] if arguments.course else []
-    failures = [word for failure in arguments.fail for word in ("--fail", failure)]
-    place = ["--ptys", arguments.ptys] if arguments.ptys else ["--listen", arguments.listen]
-    options = ["--seed", str(arguments.seed), "--link", arguments.link, *place, *(["--by-hand"] if arguments.by_hand else [])]
-    options += ["--start", arguments.start] if arguments.start else []
-    return main(["--profile", arguments.profile, *course, *options, *overrides, *failures])
 
 
 def _spec(arguments: Namespace) -> RunSpec:

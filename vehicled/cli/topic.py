@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from vehicled.live.control_socket.client import Client
+from vehicled.live.control_socket.protocol import SubscribeRequest, TopicsRequest
 from vehicled.live.control_socket.socket_path import find
 from vehicled.log.cat import kinds_of
 from vehicled.log.schema import topic_of
@@ -23,7 +24,7 @@ WINDOW = 10_000
 def topics(arguments: Namespace) -> int:
     """Print every topic with its type and its rate now."""
     with Client(find(arguments.profile)) as client:
-        found = client.ask(do="topics", seconds=SURVEY_S)["topics"]
+        found = client.ask(TopicsRequest(SURVEY_S))["topics"]
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
         return 0
@@ -81,7 +82,7 @@ def _show_rate(times_ns: list[int], dropped: int) -> None:
 def _subscribed(arguments: Namespace, **request: Any) -> Iterator[dict[str, Any]]:
     """Yield the daemon's answers to a subscription."""
     with Client(find(arguments.profile)) as client:
-        client.send(do="subscribe", topic=topic_of(kinds_of([arguments.topic])[0]), **request)
+        client.send(SubscribeRequest(topic_of(kinds_of([arguments.topic])[0]), **request))
         while True:
             yield client.receive()
 

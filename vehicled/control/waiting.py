@@ -7,9 +7,6 @@ from vehicled.paths.course import Course
 from vehicled.paths.tracking import END_TOLERANCE_M, MANOEUVRE_TOLERANCE_M
 from vehicled.paths.waits import Wait
 
-WAIT_BEGINS, WAIT_ENDED = "wait_begins", "wait_ended"
-"""Events that the log has of a wait, with its place and duration."""
-
 
 class WaitTracker:
     """Present wait of a drive along a course. The time counts from standstill, and only while the vehicle drives the course.

@@ -32,6 +32,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from vehicled.core.errors import UserError
 from vehicled.core.plain_text import printable
 
 VERSION = 1
@@ -52,7 +53,7 @@ _LOST = struct.Struct("<q")
 _HEAD_AFTER_LENGTH = _HEAD.size - 4
 
 
-class LinkError(Exception):
+class LinkError(UserError):
     """Protocol violation or version mismatch of the peer."""
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, ParamSpec, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from vehicled.core.error_text import error_text, error_trace
+from vehicled.core.events import ObserverFailed
 from vehicled.core.messages import Event
 
 P = ParamSpec("P")
@@ -29,8 +29,6 @@ def boundary(function: F) -> F:
     return function
 
 
-FAILED_EVENT = "observer_failed"
-"""Name of the event of an observer's first failure."""
 OFF_AFTER = 10
 """Failures after which an observer is switched off."""
 
@@ -104,8 +102,7 @@ class Observers:
         for name, failure in self.failures.items():
             if not failure.reported:
                 failure.reported = True
-                fields = {"observer": name, "error": failure.first, "trace": failure.trace}
-                found.append(Event(now_ns, "error", FAILED_EVENT, msgspec.json.encode(fields).decode()))
+                found.append(ObserverFailed(name, failure.first, failure.trace).event(now_ns))
         return found
 
     @property

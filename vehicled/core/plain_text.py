@@ -23,6 +23,13 @@ def escape(text: str) -> str:
     return html.escape(printable_lines(text))
 
 
+def shorten(text: str, most: int) -> str:
+    """Return at most ``most`` characters, cut after a word and with an ellipsis; one endless word is cut within."""
+    if len(text) <= most:
+        return text
+    return text[: most - 2].rsplit(" ", 1)[0].rstrip(" ,;:") + " …"
+
+
 def _escaped(character: str) -> str:
     # As in JSON, so that JSON stays JSON with the same values.
     return json.dumps(character)[1:-1]

@@ -1,55 +1,13 @@
-"""Events of simulated runs in the log: stalls of the computer, and failures that ``--fail`` injects."""
+"""Reports of the stalls of the computer that simulates."""
 
 from math import inf
 
-import msgspec
-from msgspec import Struct
-
-from vehicled.core.messages import Event
-
-STALL = "simulation_stall"
-"""Event name of a stall of the simulating computer."""
-INJECTED, OVER = "failure_injected", "failure_over"
-"""Event names of the start and the end of an injected failure."""
-
+from vehicled.core.events import SimulationStall
 
 REPORTED_STALL_MS = 100.0
 """Shortest stall that is reported, ms; shorter ones are only counted."""
 REPORT_PERIOD_S = 10.0
 """Shortest time between two reports of the stalls of one process, s."""
-
-
-class StallFields(Struct):
-    """Process that did not run, ``simulator`` or ``daemon``, and for how long."""
-
-    process: str
-    duration_ms: float
-
-
-class FailureFields(Struct):
-    """Injected failure, as it is given to ``--fail``."""
-
-    failure: str
-
-
-def stall_of(event: Event) -> StallFields | None:
-    """Return the stall of an event; None for another event."""
-    if event.name != STALL:
-        return None
-    try:
-        return msgspec.json.decode(event.fields, type=StallFields)
-    except (msgspec.DecodeError, UnicodeError):
-        return None
-
-
-def failure_of(event: Event) -> str:
-    """Return the injected failure that begins or ends; empty for another event."""
-    if event.name not in (INJECTED, OVER):
-        return ""
-    try:
-        return msgspec.json.decode(event.fields, type=FailureFields).failure
-    except (msgspec.DecodeError, UnicodeError):
-        return ""
 
 
 class Stalls:
@@ -60,7 +18,7 @@ class Stalls:
         self._sum_ms = self._longest_ms = 0.0
         self._process = ""
 
-    def add(self, stall: StallFields) -> str:
+    def add(self, stall: SimulationStall) -> str:
         """Add one; return the text for all."""
         self._count += 1
         self._sum_ms += stall.duration_ms
@@ -82,7 +40,7 @@ class StallReports:
         self._waiting: dict[str, tuple[Stalls, float]] = {}
         """Stalls of each process since the last report of one, with its time in s."""
 
-    def add(self, stall: StallFields, now_s: float) -> str:
+    def add(self, stall: SimulationStall, now_s: float) -> str:
         """Add a stall; return the text to report now, empty if it waits."""
         if stall.duration_ms < REPORTED_STALL_MS:
             return ""

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from vehicled.control.interface import Controller
 from vehicled.core import messages
 from vehicled.core.attribution import EvidenceSource
+from vehicled.core.errors import UserError
 from vehicled.core.executive import DeclaredStopwatch, Stopwatch
 from vehicled.core.journal import Sink
 from vehicled.core.messages import GnssFix, GroundTruth, Message, Path, ReferenceState
@@ -44,7 +45,7 @@ TRUTH_PORT = "truth"
 """Port of the simulator's ground truth, which is logged and scored, never given to a task. On a vehicle it stays closed."""
 
 
-class SetupError(Exception):
+class SetupError(UserError):
     """Valid profile that cannot be run as requested; the text names the cure."""
 
 
@@ -126,8 +127,8 @@ def build(
         made: Controller = controller_class(params, profile.vehicle, profile.limits, course, period_s)
         return made
 
-    antenna = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
-    estimator = estimator_class(profile.estimator.selected, profile.vehicle, course.datum, tuple(antenna))
+    antenna_m = profile.lever_arm_m(GnssFix.__name__) or (0.0, 0.0, 0.0)
+    estimator = estimator_class(profile.estimator.selected, profile.vehicle, course.datum, antenna_m)
     controller = make_controller(profile.controller.selected, course)
     if around is not None:
         estimator, controller = around(estimator, controller)
@@ -139,7 +140,7 @@ def build(
         identifier=identifier,
         course=course if controller_class.follows_course else None,
         fence=fence,
-        antenna_m=(antenna[0], antenna[1]),
+        antenna_m=antenna_m[:2],
         alignment=profile.alignment,
         datum=course.datum,
         speed=getattr(profile.controller.selected, "speed", None),

@@ -26,10 +26,6 @@ from vehicled.safety.fence import Fence
 
 CHANGES = (CourseCommand, ParameterCommand, SpeedCommand)
 """Messages that change what the daemon does while it runs."""
-COURSE_SET = "course_set"
-"""Event that the log has once another course is taken."""
-LAP_JOINED = "lap_joined"
-"""Event that the log has once a lap was given another start, because a drive begins there."""
 NO_BODY = Outline(0.0, 0.0, 0.0)
 
 

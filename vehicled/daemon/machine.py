@@ -25,10 +25,8 @@ from vehicled.core.journal import Digest, Sink
 from vehicled.core.messages import (
     ALL,
     ActuatorCommand,
-    ControlCommand,
     Corrections,
     CourseCommand,
-    CourseKind,
     Direction,
     Event,
     GnssFix,
@@ -52,13 +50,11 @@ from vehicled.core.ports import NEVER_NS, NO_USAGE, Action, Device, Send
 from vehicled.core.tasks import PIPELINE
 from vehicled.core.wire.usage import UsageRow
 from vehicled.core.wire.usage import rows as usage_rows
-from vehicled.daemon.live_changes import CHANGES, ControllerBuilder, Prepared
+from vehicled.daemon.live_changes import CHANGES, Prepared
 from vehicled.daemon.pipeline import Pipeline
 from vehicled.daemon.recognition import UnreadBytes
 from vehicled.paths.waits import Wait
 from vehicled.profile import plugins
-from vehicled.safety.gate import Gate
-from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import Supervisor
 
 
@@ -161,7 +157,8 @@ class Machine:
             if device.usage is not NO_USAGE:
                 device.usage.on_failure = partial(self.observers.failed, f"message counts of {port}", lasting=True)
         self._actuator = actuator
-        self._pipeline = pipeline
+        self.pipeline = pipeline
+        """State of the tasks: estimate, command, monitors, supervisor, gate."""
         self._sink = sink
         self._actuator_lost = "its port is not open yet"
         self.port_states: dict[str, tuple[PortState | None, str]] = dict.fromkeys(devices, (None, "not open yet"))
@@ -243,24 +240,16 @@ class Machine:
         self._sink.record(message, now_ns)
         if isinstance(message, OperatorCommand):
             # Immediately: a stop must not wait for ingestion.
-            self._pipeline.supervisor.on_operator(message, now_ns)
+            self.pipeline.supervisor.on_operator(message, now_ns)
         elif isinstance(message, CHANGES):
-            return self._pipeline.change(message, now_ns, prepared)
+            return self.pipeline.change(message, now_ns, prepared)
         else:
-            self._pipeline.inbox.put(message)
+            self.pipeline.inbox.put(message)
         return ""
 
     def fits(self, message: CourseCommand | ParameterCommand, prepared: Prepared) -> bool:
         """Return True if :meth:`on_message` takes this change as it was prepared; otherwise it prepares it again on the loop."""
-        return self._pipeline.fits(message, prepared)
-
-    def refuse_arming(self, why: str) -> None:
-        """Refuse arming because profile or calibration do not fit; an empty text allows it."""
-        self._pipeline.setup_fault = why
-
-    def override_commands(self, command_override: Callable[[ActuatorCommand], ActuatorCommand]) -> None:
-        """Open-loop replay: substitute the recorded command."""
-        self._pipeline.command_override = command_override
+        return self.pipeline.fits(message, prepared)
 
     def on_time(self, now_ns: int) -> None:
         """Run what is due: devices first, then tasks."""
@@ -293,7 +282,7 @@ class Machine:
     def brake_now(self, now_ns: int) -> Sequence[Outgoing]:
         """Return the brake frame without running any task, for crashes."""
         self._sink.record(MachineCall(now_ns, Verb.BRAKE), now_ns)
-        self._send(self._pipeline.safe_command(now_ns), now_ns)
+        self._send(self.pipeline.safe_command(now_ns), now_ns)
         self._collect(now_ns)
         return self.take_tx()
 
@@ -319,110 +308,50 @@ class Machine:
     @property
     def supervisor(self) -> Supervisor:
         """Supervisor: mode, reaction and reason."""
-        return self._pipeline.supervisor
-
-    @property
-    def gate(self) -> Gate:
-        """Command gate, with its counts of clipped commands."""
-        return self._pipeline.gate
+        return self.pipeline.supervisor
 
     def waiting_for(self, now_ns: int) -> list[str]:
         """Return what arming waits for now; empty if it would succeed or the vehicle is armed."""
         refusal = self._devices[self._actuator].refusal
         if refusal and (unread := self._unread.get(self._actuator)) is not None and (text := unread.described()):
             refusal += f"; {text}"
-        return self._pipeline.waiting_for(now_ns, self._actuator_lost or refusal)
-
-    @property
-    def substitutes(self) -> tuple[str, ...]:
-        """Substitutes for capabilities that the actuator lacks."""
-        return self._pipeline.substitutes
-
-    @property
-    def independent_stop(self) -> str:
-        """The stop that does not pass through this computer, in words."""
-        return self._pipeline.independent_stop
+        return self.pipeline.waiting_for(now_ns, self._actuator_lost or refusal)
 
     @property
     def mode(self) -> Mode:
         """Current mode."""
-        return self._pipeline.supervisor.mode
-
-    @property
-    def reason(self) -> Reason:
-        """Reason of the current mode."""
-        return self._pipeline.supervisor.reason
+        return self.pipeline.supervisor.mode
 
     @property
     def why(self) -> str:
         """Text of the reason of the current mode."""
-        return self._pipeline.supervisor.why
+        return self.pipeline.supervisor.why
 
     @property
     def course_driven(self) -> bool:
         """True once the end of the course was reached."""
-        return self._pipeline.supervisor.course_driven
+        return self.pipeline.supervisor.course_driven
 
     @property
     def estimate(self) -> StateEstimate | None:
         """Newest state estimate."""
-        return self._pipeline.estimate.value
-
-    @property
-    def control(self) -> ControlCommand | None:
-        """Newest control command."""
-        return self._pipeline.newest_command.value
-
-    @property
-    def builder(self) -> ControllerBuilder | None:
-        """Builder of the controller, which prepares changes; None if it cannot be changed."""
-        return self._pipeline.builder
-
-    @property
-    def course_kind(self) -> CourseKind:
-        """Purpose of the present course."""
-        return self._pipeline.course_kind
-
-    @property
-    def speed_limit_mps(self) -> float:
-        """Speed limit that was requested; infinite for none."""
-        return self._pipeline.speed_limit_mps
-
-    @property
-    def home(self) -> tuple[float, float, float] | None:
-        """Pose in the map frame at which the vehicle was armed last, m, m, rad; None before."""
-        return self._pipeline.home
+        return self.pipeline.estimate.value
 
     def wait(self, now_ns: int) -> tuple[Wait, float] | None:
         """Return the wait of the course at which the vehicle is to stand now, with the time waited, s; None while there is none."""
-        waits = self._pipeline.waits
+        waits = self.pipeline.waits
         if waits is None or waits.present is None:
             return None
         return waits.present, waits.waited_s(now_ns)
 
-    @property
-    def setpoint_holder(self) -> str:
-        """Origin of the program that holds the lease of the setpoints; empty if none does."""
-        return self._pipeline.monitors.setpoints.holder
-
-    @property
-    def not_finite(self) -> int:
-        """Number of sensor messages dropped for NaN or infinite values."""
-        return self._pipeline.not_finite
-
-    @property
-    def log_trouble(self) -> str:
-        """Text of a failure of the log; empty if none."""
-        return self._pipeline.monitors.host.log_trouble
-
     def over(self, now_ns: int) -> bool:
         """True if a drive has ended and the vehicle is known to stand, or waiting for that has timed out: see :attr:`coasting`."""
-        return self._pipeline.over(now_ns)
+        return self.pipeline.over(now_ns)
 
     @property
     def coasting(self) -> bool:
         """True while the vehicle drives, or has driven and is not yet known to be at standstill."""
-        return self._pipeline.coasting
+        return self.pipeline.coasting
 
     # ---------------------------------------------------------------- plumbing
 
@@ -434,26 +363,25 @@ class Machine:
                 run(now_ns)
             except Exception as error:
                 self._raised_ns = [t for t in self._raised_ns if now_ns - t < RAISE_WINDOW_NS] + [now_ns]
-                self._pipeline.raised = f"{name} raised {plugins.describe(error)}"
+                self.pipeline.raised = f"{name} raised {plugins.describe(error)}"
                 if len(self._raised_ns) <= RAISE_LIMIT + 1:
-                    fields = msgspec.json.encode({"task": name, "trace": error_trace(error)}).decode()
-                    self._sink.record(Event(now_ns, "error", "task_raised", fields), now_ns)
+                    self._sink.record(Event.of(now_ns, "error", "task_raised", task=name, trace=error_trace(error)), now_ns)
                 # Without an estimate or a control command the vehicle still brakes to a standstill.
                 if len(self._raised_ns) > RAISE_LIMIT and name not in ("fusion", "control"):
                     raise
                 if name == PIPELINE[-1]:
-                    self._send(self._pipeline.safe_command(now_ns), now_ns)
+                    self._send(self.pipeline.safe_command(now_ns), now_ns)
 
         return guarded
 
     def _actuate(self, now_ns: int) -> None:
-        self._pipeline.monitors.deadlines.update(now_ns, self._accounts)
+        self.pipeline.monitors.deadlines.update(now_ns, self._accounts)
         if now_ns >= self._measure_ns:
             self._measure_ns = now_ns + MEASURE_NS
             # Without it the last one stays.
             if (reaction_s := self._reaction_s()) is not None:
-                self._pipeline.monitors.stopping.measured(reaction_s, self._pipeline.age_s(now_ns))
-        self._send(self._pipeline.actuate(now_ns, self._actuator_lost or self._devices[self._actuator].refusal), now_ns)
+                self.pipeline.monitors.stopping.measured(reaction_s, self.pipeline.age_s(now_ns))
+        self._send(self.pipeline.actuate(now_ns, self._actuator_lost or self._devices[self._actuator].refusal), now_ns)
 
     def _measured_reaction_s(self) -> float | None:
         return self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0] * 1e-9
@@ -467,7 +395,7 @@ class Machine:
             if isinstance(message, ReferenceState):
                 self._refer(origin, message, t_ns)
             elif kind is not GroundTruth:
-                self._pipeline.inbox.put(message)
+                self.pipeline.inbox.put(message)
             for port in self._consumers.get((origin, kind), ()):
                 device = self._devices[port]
                 device.on_command(message, t_ns)
@@ -495,7 +423,7 @@ class Machine:
     def _on_tick(self, tick: TaskTick) -> None:
         self._sink.record(tick, tick.end_ns)
         if tick.missed and tick.task == CONTROL:
-            self._pipeline.late()
+            self.pipeline.late()
         if self._pending:
             self._collect(tick.end_ns)
 

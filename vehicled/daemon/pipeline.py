@@ -4,7 +4,6 @@ Each task runs to completion at a given instant. The buffers between the tasks a
 between bytes and messages.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf, isfinite, isnan, nan
@@ -17,8 +16,9 @@ from vehicled.control.interface import Controller
 from vehicled.control.setpoint import SetpointControl
 from vehicled.control.speed import SpeedParams
 from vehicled.control.teleop import teleop_command
-from vehicled.control.waiting import WAIT_BEGINS, WAIT_ENDED, WaitTracker
+from vehicled.control.waiting import WaitTracker
 from vehicled.core.bus import Inbox, Latest
+from vehicled.core.events import WAIT_BEGINS, WAIT_ENDED, CourseSet, CourseWait, LapJoined
 from vehicled.core.journal import Sink
 from vehicled.core.messages import (
     ActuatorCommand,
@@ -48,7 +48,7 @@ from vehicled.core.messages import (
 from vehicled.core.observers import Observers
 from vehicled.core.ports import NEVER_NS
 from vehicled.core.vehicle import AlignmentParams, ControlFrameParams, Limits, Vehicle
-from vehicled.daemon.live_changes import COURSE_SET, LAP_JOINED, ChangeError, ControllerBuilder, Prepared, check_limit
+from vehicled.daemon.live_changes import ChangeError, ControllerBuilder, Prepared, check_limit
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.paths.course import Course
@@ -230,8 +230,8 @@ class Pipeline:
         if wait is None:
             return command
         if ended or before is None:
-            name, fields = WAIT_ENDED if ended else WAIT_BEGINS, {"at_m": wait.s_m, "duration_s": wait.duration_s}
-            self._sink.record(Event(now_ns, "info", name, json.dumps(fields)), now_ns)
+            event = CourseWait(wait.s_m, wait.duration_s).event(now_ns, WAIT_ENDED if ended else WAIT_BEGINS)
+            self._sink.record(event, now_ns)
         if ended and not at_end and isfinite(s_m):
             # As for a drive that resumes: the integral of the speed control has grown meanwhile.
             self._controller.reset(s_m, self.gate.wheel_angle_rad)
@@ -330,8 +330,7 @@ class Pipeline:
         except ChangeError as error:
             self._sink.record(Fault(now_ns, "request_refused", message.origin, Reaction.NONE, True, str(error)), now_ns)
             return str(error)
-        fields["by"] = message.origin
-        self._sink.record(Event(now_ns, "info", name, json.dumps(fields)), now_ns)
+        self._sink.record(Event.of(now_ns, "info", name, **fields, by=message.origin), now_ns)
         return ""
 
     def fits(self, message: CourseCommand | ParameterCommand, prepared: Prepared) -> bool:
@@ -355,7 +354,7 @@ class Pipeline:
             prepared = builder.prepare(message, estimate, moving=mode is Mode.AUTO)
         command, s_m = self.newest_command.value, None
         if isinstance(message, CourseCommand):
-            name: str = COURSE_SET
+            name: str = CourseSet.names[0]
             fields: dict[str, Any] = {"course": prepared.course.name, "length_m": prepared.course.length_m}
             if prepared.lap_from_m is not None:
                 fields["lap_from_m"] = prepared.lap_from_m
@@ -377,7 +376,7 @@ class Pipeline:
         self._take(prepared)
         if s_m is not None:
             self._controller.reset(s_m, self.gate.wheel_angle_rad)
-            if name == COURSE_SET:
+            if isinstance(message, CourseCommand):
                 self.monitors.place.begin(Entry(s_m), estimate)
                 if self.waits is not None:
                     self.waits.begin(s_m)
@@ -472,7 +471,7 @@ class Pipeline:
         elif before in MOVING and self._stopping_since_ns == NEVER_NS:
             self._stopping_since_ns = now_ns
         if self.substitutes and before in _DISARMED and mode not in _DISARMED:
-            self._sink.record(Event(now_ns, "info", "substitutes", json.dumps({"stands_in": self.substitutes})), now_ns)
+            self._sink.record(Event.of(now_ns, "info", "substitutes", stands_in=self.substitutes), now_ns)
         records = (
             self._clipped_record(now_ns) if (before in MOVING) is not (mode in MOVING) else None,
             self._mode_record(before, now_ns),
@@ -497,7 +496,7 @@ class Pipeline:
             return False
         self._take(builder.beginning_at(from_m))
         self.monitors.place.begin(Entry(0.0), estimate)
-        self._sink.record(Event(now_ns, "info", LAP_JOINED, json.dumps({"lap_from_m": from_m})), now_ns)
+        self._sink.record(LapJoined(from_m).event(now_ns), now_ns)
         return True
 
     def _take(self, prepared: Prepared) -> None:
@@ -515,7 +514,7 @@ class Pipeline:
         """Return the clipped commands by kind since the last start or end of a drive; None if there were none."""
         before, self._clipped_before = self._clipped_before, dict(self.gate.clipped_by_kind)
         clipped = {kind: n - before[kind] for kind, n in self._clipped_before.items() if n > before[kind]}
-        return Event(now_ns, "info", "commands_cut", json.dumps(clipped)) if clipped else None
+        return Event.of(now_ns, "info", "commands_cut", **clipped) if clipped else None
 
     def _rule_inputs(self, now_ns: int, actuator_lost: str) -> RuleInputs:
         return RuleInputs(

@@ -3,8 +3,10 @@
 import errno
 import os
 
+from vehicled.core.errors import UserError
 
-class LogError(Exception):
+
+class LogError(UserError):
     """Error raised when a log cannot be read or written. The message names the file, the problem and, if known, the remedy."""
 
 

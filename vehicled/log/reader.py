@@ -394,6 +394,14 @@ def ticks(path: str | os.PathLike[str]) -> Iterator[Any]:
             yield found
 
 
+def run_messages(path: str | os.PathLike[str], *types: type[M]) -> Iterator[M]:
+    """Yield the messages of a run from all of its files, in log order."""
+    for part in run_parts(path):
+        with LogReader(part) as log:
+            for record in log.messages(*types):
+                yield record.message
+
+
 def run_parts(path: str | os.PathLike[str]) -> list[str]:
     """Return all files of a rotated run from its first file; a later part is returned alone."""
     first = os.fspath(path)

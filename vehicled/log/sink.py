@@ -12,9 +12,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
+from vehicled.core.events import JournalGap
 from vehicled.core.messages import Event, Message
 from vehicled.log.frames import HEAD, LogFrameKind
 from vehicled.log.outbox import FrameQueue
@@ -228,7 +228,7 @@ class LogSink:
         if first:
             self.not_replayable_after_ns = complete_to_ns
         # Bypass the full queue, so that a log that never recovers still shows its gap.
-        name = "not_replayable_after" if first else "journal_dropping"
+        name = JournalGap.names[0] if first else "journal_dropping"
         self._event("error", name, now_ns, {"streams": "journal", "complete_to_ns": complete_to_ns}, forced=True)
 
     def _end_episode(self, losses: Losses, lossless: bool, now_ns: int) -> None:
@@ -243,7 +243,7 @@ class LogSink:
         self._event("error" if lossless else "warning", "journal_dropped" if lossless else "log_dropped", now_ns, counts)
 
     def _event(self, level: str, name: str, now_ns: int, fields: dict[str, Any], *, forced: bool = False) -> None:
-        event = Event(now_ns, level, name, msgspec.json.encode(fields).decode())
+        event = Event.of(now_ns, level, name, **fields)
         if not forced:
             self.record(event, now_ns)
             return

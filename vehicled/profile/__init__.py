@@ -6,7 +6,7 @@
 
 from typing import Any
 
-from vehicled.profile.loading import Loaded, ProfileSummary, describe, load, load_profile, names, parse
+from vehicled.profile.loading import Loaded, ProfileSummary, describe, load, load_profile, names, parse, profile_in
 from vehicled.profile.notes import check
 from vehicled.profile.problems import Note, Problem, ProfileError
 from vehicled.profile.schema import Profile
@@ -25,6 +25,7 @@ __all__ = [
     "load_profile",
     "names",
     "parse",
+    "profile_in",
 ]
 
 

@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
@@ -15,6 +15,9 @@ from vehicled.profile.collect import MAX_PROBLEMS, Collector
 from vehicled.profile.contradictions import RULES
 from vehicled.profile.problems import Note, Problem, ProfileError, by_line, choices, dotted, nearest, printable
 from vehicled.profile.schema import Profile
+
+if TYPE_CHECKING:
+    from vehicled.log.reader import LogReader
 
 MAX_BYTES = 256 * 1024
 """A profile is a page or two of text; something larger is another file."""
@@ -70,6 +73,11 @@ def parse(
     ``plugin_files`` returns the reference, with the whole path, of a plugin that the text names.
     """
     return _build(text, origin, overrides, path="", plugin_files=plugin_files)
+
+
+def profile_in(log: "LogReader") -> Profile:
+    """Return the profile that a log contains. Raises :class:`ProfileError` and LogError."""
+    return parse(log.attachment("profile.toml").decode(errors="replace"), f"{log.path}, profile.toml").profile
 
 
 def folders() -> tuple[Path, ...]:

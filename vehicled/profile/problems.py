@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from vehicled.core import plain_text
+from vehicled.core.errors import UserError
 
 KeyPath = tuple[str | int, ...]
 """Keys from the top of the file down; a number is an index into a list."""
@@ -46,7 +47,7 @@ def by_line(problem: Problem) -> float:
     return int(number) if kind == "line" else float("inf")
 
 
-class ProfileError(Exception):
+class ProfileError(UserError):
     """The profile cannot be used. ``problems`` holds every mistake found, in the order of the file; ``str()`` lists them."""
 
     def __init__(self, problems: Sequence[Problem], origin: str = "profile") -> None:

@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Literal
 
+from vehicled.core.errors import UserError
+
 Kind = Literal["estimator", "identifier", "controller", "driver", "decoder", "CAN decoder"]
 
 ESTIMATORS: dict[str, str] = {
@@ -99,7 +101,7 @@ _TABLES: dict[Kind, dict[str, str]] = {
 }
 
 
-class UnknownNameError(LookupError):
+class UnknownNameError(UserError, LookupError):
     """Name without a registered implementation. ``suggestion`` is the nearest name, or None."""
 
     def __init__(self, kind: Kind, name: str) -> None:

@@ -361,3 +361,8 @@ class Profile(Table, frozen=True, kw_only=True):
     """The live view."""
     sim: Sim
     """The twin: vehicle, actuators and sensors of the simulator."""
+
+    def lever_arm_m(self, message: str) -> tuple[float, float, float] | None:
+        """Return the lever arm of the first device that sends messages of this name; None if none does."""
+        arm = next((device.lever_arm_m for device in self.devices.values() if message in device.messages), None)
+        return None if arm is None else (arm[0], arm[1], arm[2])

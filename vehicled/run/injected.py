@@ -1,11 +1,10 @@
 """Announces the failures of ``--fail`` when they begin and end, even if the daemon does not notice them."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from vehicled.core.events import INJECTED, OVER, InjectedFailure
 from vehicled.core.messages import Event, Message
-from vehicled.core.simulation_events import INJECTED, OVER
 
 
 class InjectedFailures:
@@ -27,12 +26,11 @@ class InjectedFailures:
         """Iterate over the events up to this time of the run."""
         while self._edges and self._edges[-1][0] <= since_start_ns:
             at_ns, name, failure = self._edges.pop()
-            yield Event(now_ns, "info", name, json.dumps({"failure": failure, "at_s": at_ns * 1e-9}))
+            yield InjectedFailure(failure, at_ns * 1e-9).event(now_ns, name)
 
 
 def announce(stream: TextIO, message: Message) -> None:
     """Print the start or the end of an injected failure; ignore other messages."""
-    if isinstance(message, Event) and message.name in (INJECTED, OVER):
-        fields = json.loads(message.fields)
+    if isinstance(message, Event) and (facts := InjectedFailure.read(message)) is not None:
         verb = "begins" if message.name == INJECTED else "ends"
-        print(f"t = {fields['at_s']:.1f} s: failure {fields['failure']} {verb}", file=stream)
+        print(f"t = {facts.at_s:.1f} s: failure {facts.failure} {verb}", file=stream)

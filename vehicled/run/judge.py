@@ -3,11 +3,10 @@
 from collections import deque
 from math import hypot, isfinite, nan, pi, remainder, sqrt
 
-import msgspec
 from msgspec import Struct
 
+from vehicled.core.events import CourseSet, LapJoined
 from vehicled.core.messages import ActuatorCommand, ControlCommand, CourseCommand, Event, GroundTruth, Message, Mode, StateEstimate
-from vehicled.daemon.live_changes import COURSE_SET, LAP_JOINED
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_bytes
 from vehicled.paths.tracking import END_TOLERANCE_M, PathPoint, PathTracker
@@ -164,13 +163,12 @@ class Judge:
                 self._modes = [self._modes[1], (message.t_ns, message.mode)]
         elif isinstance(message, CourseCommand):
             self._asked = message
-        elif isinstance(message, Event) and message.name == COURSE_SET and self._asked is not None:
-            fields = msgspec.json.decode(message.fields)
-            self._course = self.course_of(self._asked, fields.get("lap_from_m"))
+        elif isinstance(message, Event) and (taken := CourseSet.read(message)) is not None and self._asked is not None:
+            self._course = self.course_of(self._asked, taken.lap_from_m)
             self._tracker = truth_tracker(self._course)
-            self._tracker.reset(fields.get("joined_m"))
-        elif isinstance(message, Event) and message.name == LAP_JOINED:
-            self._course = self._course.beginning_at(msgspec.json.decode(message.fields)["lap_from_m"])
+            self._tracker.reset(taken.joined_m)
+        elif isinstance(message, Event) and (lap := LapJoined.read(message)) is not None:
+            self._course = self._course.beginning_at(lap.lap_from_m)
             self._tracker = truth_tracker(self._course)
 
     def _compare(self, truth: GroundTruth) -> None:

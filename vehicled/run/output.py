@@ -28,6 +28,13 @@ def check_plot_file(file: Path, option: str = "--plot") -> None:
         raise SetupError(f"{option} needs matplotlib: pip install matplotlib")
 
 
+def new_figure(width_in: float, height_in: float) -> "Figure":
+    """Return an empty figure. It is imported here, so that a command without a picture does not load matplotlib."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width_in, height_in), dpi=120, layout="constrained")
+
+
 def save_figure(figure: "Figure", file: str | os.PathLike[str]) -> None:
     """Write a figure in the format of the file name's ending. Raises :class:`SetupError`."""
     try:

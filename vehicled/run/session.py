@@ -7,7 +7,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,12 +18,12 @@ import numpy
 from msgspec import Struct
 
 from vehicled import __version__
-from vehicled.core.attribution import HOLDERS
+from vehicled.core.attribution import HOLDERS, EvidenceSource
 from vehicled.core.error_text import error_text
+from vehicled.core.executive import Stopwatch
 from vehicled.core.journal import Router
 from vehicled.core.link import LinkError
 from vehicled.core.messages import Event, Message
-from vehicled.core.observers import Observers
 from vehicled.core.plain_text import printable
 from vehicled.core.ports import NEVER_NS, TakesSecret
 from vehicled.core.tasks import PIPELINE
@@ -31,7 +31,6 @@ from vehicled.core.wire.usage import encode_rows
 from vehicled.daemon.app import build, course_message
 from vehicled.daemon.machine import Machine
 from vehicled.live.control_socket.console import Console, RunFacts
-from vehicled.live.control_socket.socket_path import SocketPathError, free_path, own_path
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.pipe import LogResult, WriterProcess
 from vehicled.log.schema import (
@@ -64,13 +63,14 @@ from vehicled.runtime.plugin_watch import PluginWatch
 
 if TYPE_CHECKING:
     from vehicled.live.bridges.feed import Feed, LockstepFeed
-    from vehicled.live.bridges.process import BridgeProcess
     from vehicled.runtime.clock import StallCount
     from vehicled.runtime.ports import Port
 
 _GREETING_TIMEOUT_S = 60.0
 _CRASH_LOG_S = 2.0
 """Time to close the log after a crash; then the writer does it unattended."""
+NOT_BEGUN, ENDED = "the daemon does not begin", "the run has ended"
+"""Reasons for the simulator, so that it prints none of its own."""
 SHOWN = 100
 """Longest part of a name by the simulator that is shown, characters."""
 MAX_DIGITS = 20
@@ -151,136 +151,178 @@ def drive(
     ``setup_fault`` is a reason against arming, or empty. Raises :class:`vehicled.core.link.LinkError` if the simulator simulates
     something else and :class:`LogError` if the log folder is not writable; later errors become an :class:`Ending`.
     """
-    spec = plan.spec
-    lockstep = spec.clock == "lockstep"
-    # Together, because their difference dates every stamp in UTC.
-    started_ns, started_wall_ns = time.monotonic_ns(), time.time_ns()
-    with ExitStack() as stack:
-        if link is not None:
-            # The reason is reported here, so the simulator must not print its own.
-            stack.callback(link.close, "the daemon does not begin")
-            plan = _same_world(plan, link.hello.world)
-            if lockstep:
-                started_ns, started_wall_ns = link.hello.start_ns, time.time_ns()
-        profile, wiring = plan.loaded.profile, plan.wiring
-        socket_path = _socket_path(profile.name, spec.control_socket) if spec.control_socket and not lockstep else None
-        observers = Observers()
-        evidence_source = None
-        if not lockstep:
-            # Imported here, because it brings an event loop that lockstep does not need.
-            from vehicled.run import wall_session
+    if plan.spec.clock == "lockstep":
+        assert link is not None
+        return _drive_in_lockstep(plan, link, observer, setup_fault, simulator_pid)
+    # Imported here, because it brings an event loop that lockstep does not need.
+    from vehicled.run.wall_session import drive_in_wall_time
 
-            assert link is None or isinstance(link, Link)
-            clock = wall_session.clock(link)
-            evidence_source = wall_session.evidence_source(clock, observers)
-            stack.callback(evidence_source.close)
-        virtual = virtual_stopwatch(plan.wiring, plan.board, started_ns, plan.spec.seed)
-        costs = TaskCosts(plan, virtual, observers) if lockstep else None
-        router = Router(observers)
-        machine = build(
-            profile,
+    assert link is None or isinstance(link, Link)
+    return drive_in_wall_time(plan, link, observer, ports or {}, setup_fault)
+
+
+def _drive_in_lockstep(
+    plan: Plan, link: "Link | LockstepLink", observer: Observer, setup_fault: str, simulator_pid: int | None
+) -> DriveOutcome:
+    with ExitStack() as before_drive:
+        before_drive.callback(link.close, NOT_BEGUN)
+        plan = same_world(plan, link.hello.world)
+        start = StartTimes(link.hello.start_ns, time.time_ns())
+        router = Router()
+        virtual = virtual_stopwatch(plan.wiring, plan.board, start.clock_ns, plan.spec.seed)
+        costs = TaskCosts(plan, virtual, router.observers)
+        evidence_source = virtual if isinstance(virtual, BoardStopwatch) else None
+        session = Session(plan, observer, router, start, costs, evidence_source, simulated=True, setup_fault=setup_fault)
+        before_drive.pop_all()
+    machine = session.machine
+    run = session.begin()
+    signals = StopSignals(run.interrupt)
+
+    def pump() -> Ending:
+        with signals, _one_processor(simulator_pid):
+            return run_lockstep(machine, link, run, costs, plan.spec.silence_s(shared_clock=True))
+
+    ending = session.carry_out(pump, lambda: machine.executive.busy_until_ns, partial(link.close, ENDED))
+    return session.finish(ending, late_tasks=costs.late, signal=signals.number)
+
+
+class StartTimes(Struct, frozen=True):
+    """Start of a run, taken at once, because the difference dates every stamp in UTC."""
+
+    clock_ns: int
+    """Time on the clock of the run."""
+    utc_ns: int
+
+
+class Session:
+    """Parts that a run has on either clock: machine, log, console and bridges, and the steps after its end."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        observer: Observer,
+        router: Router,
+        start: StartTimes,
+        stopwatch: Stopwatch,
+        evidence_source: EvidenceSource | None,
+        *,
+        ports: Collection[str] = (),
+        simulated: bool,
+        socket_path: Path | None = None,
+        setup_fault: str,
+    ) -> None:
+        """Build and open everything. ``ports`` are the real devices; ``simulated``: a simulator stands for the others.
+
+        Raises :class:`SetupError`, :class:`LogError` and BridgeError.
+        """
+        self._lockstep = plan.spec.clock == "lockstep"
+        self._plan, self._observer, self._router, self._start = plan, observer, router, start
+        self.machine = build(
+            plan.loaded.profile,
             plan.course,
-            wiring,
-            costs or virtual if evidence_source is None else evidence_source.stopwatch,
+            plan.wiring,
+            stopwatch,
             router,
-            virtual if isinstance(virtual, BoardStopwatch) else evidence_source,
+            evidence_source,
             fence=plan.fence,
             setup_fault=setup_fault,
-            virtual=lockstep and plan.board is None,
-            observers=observers,
+            virtual=self._lockstep and plan.board is None,
+            observers=router.observers,
         )
-        _hand_out_secrets(plan, machine, real=frozenset(ports or ()) if link is not None else None)
+        _hand_out_secrets(plan, self.machine, real=frozenset(ports) if simulated else None)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
-        report = realtime.setup(LOCKSTEP_SETUP if lockstep else None)
-        writer = _open_log(plan, started_ns, started_wall_ns, report, setup_fault) if spec.log_folder is not None else None
-        if writer is not None:
-            router.log_to(writer.sink)
-        closed = frozenset[str]() if link is not None else frozenset(wiring.ports) - frozenset(ports or ())
-        console = _console(plan, machine, router, writer, started_ns, closed)
-        bridges: Feed | LockstepFeed | None = None
-        if ((spec.view is not None or spec.mavlink is not None) and socket_path is not None) or spec.ros2 is not None:
-            bridges = _open_bridges(plan, console, router, writer, socket_path, started_wall_ns, simulated=link is not None)
-        stack.pop_all()
-    for types, record in observer.listeners:
-        router.listen(types, record)
-    if observer.on_machine is not None:
-        observers.guard("preparation", observer.on_machine, None)(machine)
-    router.record(course_message(plan.course, started_ns), started_ns)
-    # On the wall clock the time of the set-up does not belong to the drive.
-    run_from_ns = started_ns if lockstep else time.monotonic_ns()
+        report = realtime.setup(LOCKSTEP_SETUP if self._lockstep else None)
+        self.writer = _open_log(plan, start, report, setup_fault) if plan.spec.log_folder is not None else None
+        if self.writer is not None:
+            router.log_to(self.writer.sink)
+        closed = frozenset[str]() if simulated else frozenset(plan.wiring.ports) - frozenset(ports)
+        self.console = _console(plan, self.machine, router, self.writer, start.clock_ns, closed)
+        self.bridges: Feed | LockstepFeed | None = None
+        for_operators = plan.spec.view is not None or plan.spec.mavlink is not None
+        if (for_operators and socket_path is not None) or plan.spec.ros2 is not None:
+            from vehicled.run.bridges import open_bridges
 
-    run = EndConditions(
-        machine,
-        writer or NoLog(),
-        until_ns=NEVER_NS if spec.duration_s is None else run_from_ns + round(spec.duration_s * 1e9),
-        start_timeout_ns=NEVER_NS if spec.start_timeout_s is None else round(spec.start_timeout_s * 1e9),
-        stays=spec.stays,
-        ends_disarmed=spec.ends_disarmed,
-        # In virtual time the bridges take their turn with the pump, on the wall clock after it.
-        progress=_after_turns(observer, machine, router, started_ns, bridges if lockstep else None),
-    )
-    begin_ns = time.monotonic_ns()
+            sink = self.writer.sink if self.writer is not None else _sink_for_bridges(router, start)
+            self.bridges = open_bridges(plan, self.console, router, sink, socket_path, simulated=simulated)
 
-    def now_ns() -> int:
-        return machine.executive.busy_until_ns if evidence_source is None else evidence_source.clock.now_ns()
+    def begin(self) -> EndConditions:
+        """Record the course and return the conditions that end the run, with whatever follows each turn of the pump."""
+        spec, router, observer = self._plan.spec, self._router, self._observer
+        for types, record in observer.listeners:
+            router.listen(types, record)
+        if observer.on_machine is not None:
+            router.observers.guard("preparation", observer.on_machine, None)(self.machine)
+        router.record(course_message(self._plan.course, self._start.clock_ns), self._start.clock_ns)
+        self._begin_ns = time.monotonic_ns()
+        # In wall time the set-up does not belong to the drive.
+        run_from_ns = self._run_from_ns = self._start.clock_ns if self._lockstep else self._begin_ns
+        # In virtual time the bridges take their turn with the pump, in wall time after it.
+        bridges = self.bridges if self._lockstep else None
+        self._run = EndConditions(
+            self.machine,
+            self.writer or NoLog(),
+            until_ns=NEVER_NS if spec.duration_s is None else run_from_ns + round(spec.duration_s * 1e9),
+            start_timeout_ns=NEVER_NS if spec.start_timeout_s is None else round(spec.start_timeout_s * 1e9),
+            stays=spec.stays,
+            ends_disarmed=spec.ends_disarmed,
+            progress=_after_turns(observer, self.machine, router, self._start.clock_ns, bridges),
+        )
+        return self._run
 
-    signals = StopSignals(run.interrupt)
-    try:
-        if evidence_source is None:
-            assert link is not None
-            with signals, _one_processor(simulator_pid):
-                ending = run_lockstep(machine, link, run, costs or virtual, spec.silence_s(shared_clock=True))
-        else:
-            services = wall_session.services(plan, machine, writer, console, socket_path, clock)
-            assert link is None or isinstance(link, Link)
-            transport = wall_session.transport(plan, link, ports or {}, router, clock)
-            with _refusal_alone():
-                ending = wall_session.run_wall(
-                    plan, machine, transport, run, evidence_source, router, services, bridges.turn if bridges else None
-                )
-    except BaseException as error:
-        with suppress(Exception):
-            run.lost("the daemon crashed", now_ns())
-        if not (isinstance(error, plugins.PluginFaultError) or (isinstance(error, Exception) and plugins.place_of(error))):
-            if writer is not None:
-                with suppress(Exception):
-                    writer.close(_end_of_a_crash(error, machine), now_ns(), timeout_s=_CRASH_LOG_S)
-            raise
-        why = f"a plugin failed again and again: {plugins.describe(error)}; the brake was commanded"
-        ending = Ending(Outcome.NOT_FINISHED, why, now_ns())
-    finally:
-        if link is not None:
-            link.close("the run has ended")
-        gc.unfreeze()
-        if evidence_source is not None:
-            evidence_source.close()
-        if bridges is not None:
-            observers.guard("bridges", bridges.finish, None)(now_ns())
-    if observer.on_end is not None:
-        observers.guard("end of the run", observer.on_end, None)(ending)
-    wall_s = (time.monotonic_ns() - begin_ns) * 1e-9
-    end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
-    no_verdict: tuple[bool | None, str] = (None, "")
-    judged = no_verdict if observer.verdict is None else observers.guard("verdict", observer.verdict, no_verdict)()
-    if judged[0] is not None:
-        end |= {"lanes": judged[1], "lanes_passed": "yes" if judged[0] else "no"}
-    stalls = None if evidence_source is None else wall_session.stalls(evidence_source.clock)
-    if stalls is not None:
-        end["stalls"] = str(stalls)
-    if usage := observers.guard("message counts", lambda: encode_rows(machine.usage) if machine.usage else "", "")():
-        end[MESSAGES_KEY] = usage
-    failed = any(part.code == "task_raised" for part in machine.reason.parts())
-    late = observers.guard("task costs", costs.late, [])() if costs is not None and not failed else []
-    if late:
-        end["late_tasks"] = "; ".join(late)
-    if observers.failures:
-        end["observers_failed"] = observers.summary
-    _record_all(router, observers.take_events(ending.now_ns))
-    log = None if writer is None else observers.guard("log writer", writer.close, None)(end, ending.now_ns)
-    problem = log.failure if log is not None else "" if writer is None else f"closing the log {writer.path} failed"
-    return DriveOutcome(
-        ending, machine, plan.spec.seed, run_from_ns, wall_s, log, problem, stalls, late, signals.number, observers.summary
-    )  # fmt: skip
+    def carry_out(self, pump: Callable[[], Ending], now_ns: Callable[[], int], close: Callable[[], None]) -> Ending:
+        """Run the pump, then ``close``. A plugin that keeps failing ends the run with the brake; other errors are raised."""
+        try:
+            return pump()
+        except BaseException as error:
+            with suppress(Exception):
+                self._run.lost("the daemon crashed", now_ns())
+            if not (isinstance(error, plugins.PluginFaultError) or (isinstance(error, Exception) and plugins.place_of(error))):
+                if self.writer is not None:
+                    with suppress(Exception):
+                        self.writer.close(_end_of_a_crash(error, self.machine), now_ns(), timeout_s=_CRASH_LOG_S)
+                raise
+            why = f"a plugin failed again and again: {plugins.describe(error)}; the brake was commanded"
+            return Ending(Outcome.NOT_FINISHED, why, now_ns())
+        finally:
+            close()
+            gc.unfreeze()
+            if self.bridges is not None:
+                self._router.observers.guard("bridges", self.bridges.finish, None)(now_ns())
+
+    def finish(
+        self,
+        ending: Ending,
+        *,
+        stalls: "StallCount | None" = None,
+        late_tasks: Callable[[], list[str]] | None = None,
+        signal: int = 0,
+    ) -> DriveOutcome:
+        """Record what the run ended with, close the log and return the result."""
+        machine, writer, observers, observer = self.machine, self.writer, self._router.observers, self._observer
+        if observer.on_end is not None:
+            observers.guard("end of the run", observer.on_end, None)(ending)
+        wall_s = (time.monotonic_ns() - self._begin_ns) * 1e-9
+        end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
+        no_verdict: tuple[bool | None, str] = (None, "")
+        judged = no_verdict if observer.verdict is None else observers.guard("verdict", observer.verdict, no_verdict)()
+        if judged[0] is not None:
+            end |= {"lanes": judged[1], "lanes_passed": "yes" if judged[0] else "no"}
+        if stalls is not None:
+            end["stalls"] = str(stalls)
+        if usage := observers.guard("message counts", lambda: encode_rows(machine.usage) if machine.usage else "", "")():
+            end[MESSAGES_KEY] = usage
+        failed = any(part.code == "task_raised" for part in machine.supervisor.reason.parts())
+        late = observers.guard("task costs", late_tasks, [])() if late_tasks is not None and not failed else []
+        if late:
+            end["late_tasks"] = "; ".join(late)
+        if observers.failures:
+            end["observers_failed"] = observers.summary
+        _record_all(self._router, observers.take_events(ending.now_ns))
+        log = None if writer is None else observers.guard("log writer", writer.close, None)(end, ending.now_ns)
+        problem = log.failure if log is not None else "" if writer is None else f"closing the log {writer.path} failed"
+        return DriveOutcome(
+            ending, machine, self._plan.spec.seed, self._run_from_ns, wall_s, log, problem, stalls, late, signal, observers.summary
+        )
 
 
 def _end_of_a_crash(error: BaseException, machine: Machine) -> dict[str, str]:
@@ -315,7 +357,7 @@ def _record_all(router: Router, events: Iterable[Event]) -> None:
         router.record(event, event.t_ns)
 
 
-def _same_world(plan: Plan, world: dict[str, str]) -> Plan:
+def same_world(plan: Plan, world: dict[str, str]) -> Plan:
     """Return the plan with the simulator's seed and latency. Raises :class:`LinkError` if the simulator simulates something else.
 
     A foreign simulator may not describe its world; then nothing is compared.
@@ -351,10 +393,6 @@ def _hand_out_secrets(plan: Plan, machine: Machine, *, real: frozenset[str] | No
         device.set_secret(secret)
 
 
-def _socket_path(name: str, control_socket: str) -> Path:
-    return own_path(name) if control_socket == "own" else free_path(name)
-
-
 def _console(
     plan: Plan, machine: Machine, router: Router, writer: WriterProcess | None, started_ns: int, closed: frozenset[str]
 ) -> Console:
@@ -375,59 +413,12 @@ def _console(
     return Console(machine, facts, router)
 
 
-def _open_bridges(
-    plan: Plan,
-    console: Console,
-    router: Router,
-    writer: WriterProcess | None,
-    control_socket: Path | None,
-    started_wall_ns: int,
-    *,
-    simulated: bool,
-) -> "Feed | LockstepFeed":
-    """Start the children that pass this run on to other programs. Raises :class:`SetupError` and BridgeError."""
-    from vehicled.live.bridges.feed import QUICK_RECORDS_NS, RECORDS_NS, Feed, LockstepFeed
-
-    if writer is not None:
-        sink = writer.sink
-    else:
-        # A sink that packs records only for the bridges.
-        sink = LogSink(started_wall_ns - console.facts.started_ns)
-        sink.stop()
-        router.log_to(sink)
-    sink.copy_records()
-    children: list[BridgeProcess] = []
-    if plan.spec.view is not None and control_socket is not None:
-        from vehicled.run.live_view import open_view
-
-        facts, offset_ns = console.facts, sink.offset_ns
-        children.append(
-            open_view(plan, plan.spec.view, facts, offset_ns=offset_ns, control_socket=control_socket, simulated=simulated)
-        )
-    if plan.spec.ros2 is not None:
-        from vehicled.run.ros2 import open_ros2
-
-        children.append(open_ros2(plan, offset_ns=sink.offset_ns, control_socket=control_socket))
-    if plan.spec.mavlink is not None and control_socket is not None:
-        from vehicled.run.mavlink import open_mavlink
-
-        children.append(open_mavlink(plan, console.facts, offset_ns=sink.offset_ns, control_socket=control_socket))
-    if plan.spec.clock == "lockstep":
-        return LockstepFeed(children, sink, router.record)
-    records_ns = RECORDS_NS if plan.spec.ros2 is None else QUICK_RECORDS_NS
-    return Feed(children, sink, console, router.record, records_ns=records_ns)
-
-
-@contextmanager
-def _refusal_alone() -> Iterator[None]:
-    """Take the error of a control socket that another daemon took first out of the exception group of the pump's tasks."""
-    refusals: list[SocketPathError] = []
-    try:
-        yield
-    except* SocketPathError as group:
-        refusals += [error for error in group.exceptions if isinstance(error, SocketPathError)]
-    if refusals:
-        raise refusals[0] from None
+def _sink_for_bridges(router: Router, start: StartTimes) -> LogSink:
+    """Return a sink that packs records for the bridges of a run without a log."""
+    sink = LogSink(start.utc_ns - start.clock_ns)
+    sink.stop()
+    router.log_to(sink)
+    return sink
 
 
 @contextmanager
@@ -469,16 +460,14 @@ def _attachments(plan: Plan) -> list[Attachment]:
     return files
 
 
-def _open_log(
-    plan: Plan, started_ns: int, started_wall_ns: int, report: realtime.RealtimeReport, setup_fault: str
-) -> WriterProcess:
+def _open_log(plan: Plan, start: StartTimes, report: realtime.RealtimeReport, setup_fault: str) -> WriterProcess:
     profile = plan.loaded.profile
     rows = {name: getattr(profile.tasks, name) for name in PIPELINE}
     digest, depends_on = numeric_fingerprint()
     header = RunHeader(
         run_id=secrets.token_hex(3),
-        start_wall_ns=started_wall_ns,
-        start_monotonic_ns=started_ns,
+        start_wall_ns=start.utc_ns,
+        start_monotonic_ns=start.clock_ns,
         profile=profile.name,
         course=plan.course.name,
         tasks=[

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vehicled.core.errors import UserError
 from vehicled.core.messages import Identification
 from vehicled.daemon.app import SetupError
 from vehicled.daemon.machine import Machine
@@ -81,7 +82,7 @@ def simulate(
             progress(machine, judge, now_ns)
 
     def know(machine: Machine) -> None:
-        builder = machine.builder
+        builder = machine.pipeline.builder
         if builder is not None:
             # To read the course a second time would hold the loop.
             judge.course_of = lambda command, lap_from_m: builder.course
@@ -157,7 +158,7 @@ def _result(plan: Plan, done: DriveOutcome, judge: Judge, manoeuvre: ManoeuvreJu
     programme = controller.selected.name or "unnamed" if controller.name == "programme" else ""
     finished = machine.course_driven and (judge.finished or bool(programme))
     # The supervisor does not know about programmes.
-    reason = machine.reason
+    reason = machine.supervisor.reason
     why = reason.text("programme") if programme and done.ending.outcome is Outcome.FINISHED else done.ending.why
     if programme and manoeuvre.gave_up:
         selected = controller.selected
@@ -203,7 +204,7 @@ def simulated_profile(plan: Plan, failures: Sequence[str] = ()) -> Profile:
     """Check what a simulator would refuse, and return the profile with absolute paths. Raises :class:`SetupError`."""
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
-    from sim_backend.profile_check import SIM_PROFILE_ERRORS, resolved_profile
+    from sim_backend.profile_check import resolved_profile
 
     wires = plan.spec.link == "wires"
     try:
@@ -213,6 +214,6 @@ def simulated_profile(plan: Plan, failures: Sequence[str] = ()) -> Profile:
         check_failures(profile, [parse_failure(text) for text in failures], wires=wires)
     except FailureError as error:
         raise SetupError(f"--fail: {error}") from error
-    except SIM_PROFILE_ERRORS as error:
+    except UserError as error:
         raise SetupError(str(error)) from error
     return profile

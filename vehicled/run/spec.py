@@ -69,6 +69,12 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     ros2_commands: bool = False
     """True if ROS nodes may command the vehicle. They need a control socket."""
 
+    @property
+    def bridged(self) -> bool:
+        """True if the run is passed on to other programs, or an option of that was given."""
+        asked = self.view is not None or self.ros2 is not None or self.mavlink is not None
+        return asked or self.ros2_commands or self.mavlink_commands
+
     def silence_s(self, *, shared_clock: bool) -> float:
         """Return the simulator timeout in s."""
         return self.link_timeout_s or (SHARED_TIMEOUT_S if shared_clock else STRICT_TIMEOUT_S)

@@ -1,8 +1,9 @@
-"""Wall-clock parts of a run, not needed in lockstep: deadline evidence, transport, services, event loop."""
+"""A run in wall time: deadline evidence, transport, services and the event loop, none of which lockstep needs."""
 
 import signal
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,15 @@ from msgspec.structs import replace
 from vehicled.core.attribution import HOLDERS
 from vehicled.core.journal import Router
 from vehicled.core.messages import HostHealth
-from vehicled.core.observers import Observers
 from vehicled.daemon import recognition
 from vehicled.daemon.app import SetupError
 from vehicled.daemon.machine import Machine
 from vehicled.live.control_socket.console import Console
+from vehicled.live.control_socket.socket_path import SocketPathError, free_path, own_path
 from vehicled.log.pipe import WriterProcess
 from vehicled.run.plan import Plan
-from vehicled.runtime.clock import PacedClock, RunClock, StallCount
+from vehicled.run.session import ENDED, NOT_BEGUN, DriveOutcome, Observer, Session, StartTimes, same_world
+from vehicled.runtime.clock import PacedClock, RunClock
 from vehicled.runtime.connection import Link
 from vehicled.runtime.ending import EndConditions, Ending
 from vehicled.runtime.evidence import WallEvidenceSource
@@ -38,22 +40,59 @@ if TYPE_CHECKING:
 Service = Callable[[], Coroutine[Any, Any, None]]
 
 
-def clock(link: Link | None) -> RunClock:
-    """Return the clock of the run: the monotonic one, or one shared with a simulator."""
-    return PacedClock() if link is not None and link.shared_clock else RunClock()
+def drive_in_wall_time(
+    plan: Plan, link: Link | None, observer: Observer, ports: Mapping[str, Port], setup_fault: str
+) -> DriveOutcome:
+    """Run the daemon on the event loop; as :func:`vehicled.run.session.drive`."""
+    spec = plan.spec
+    start = StartTimes(time.monotonic_ns(), time.time_ns())
+    with ExitStack() as before_drive:
+        if link is not None:
+            before_drive.callback(link.close, NOT_BEGUN)
+            plan = same_world(plan, link.hello.world)
+        socket_path = None
+        if spec.control_socket:
+            socket_path = (own_path if spec.control_socket == "own" else free_path)(plan.loaded.profile.name)
+        clock = PacedClock() if link is not None and link.shared_clock else RunClock()
+        router = Router()
+        evidence_source = WallEvidenceSource(HOLDERS, clock=clock, observers=router.observers)
+        before_drive.callback(evidence_source.close)
+        session = Session(
+            plan, observer, router, start, evidence_source.stopwatch, evidence_source,
+            ports=ports, simulated=link is not None, socket_path=socket_path, setup_fault=setup_fault,
+        )  # fmt: skip
+        before_drive.pop_all()
+    machine, bridges = session.machine, session.bridges
+    run = session.begin()
+
+    def pump() -> Ending:
+        services = _services(plan, session, router, socket_path, clock)
+        transport = _transport(plan, link, ports, router, clock)
+        with _refusal_alone():
+            return _run_wall(plan, machine, transport, run, evidence_source, router, services, bridges.turn if bridges else None)
+
+    def close() -> None:
+        if link is not None:
+            link.close(ENDED)
+        evidence_source.close()
+
+    ending = session.carry_out(pump, clock.now_ns, close)
+    return session.finish(ending, stalls=clock.stalls if isinstance(clock, PacedClock) else None)
 
 
-def stalls(clock: RunClock) -> StallCount | None:
-    """Return the stalls during which the clock paused; None if it never pauses."""
-    return clock.stalls if isinstance(clock, PacedClock) else None
+@contextmanager
+def _refusal_alone() -> Iterator[None]:
+    """Take the error of a control socket that another daemon took first out of the exception group of the pump's tasks."""
+    refusals: list[SocketPathError] = []
+    try:
+        yield
+    except* SocketPathError as group:
+        refusals += [error for error in group.exceptions if isinstance(error, SocketPathError)]
+    if refusals:
+        raise refusals[0] from None
 
 
-def evidence_source(clock: RunClock, observers: Observers) -> WallEvidenceSource:
-    """Return the evidence source and stopwatch of the loop. The caller must close it."""
-    return WallEvidenceSource(HOLDERS, clock=clock, observers=observers)
-
-
-def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router, clock: RunClock) -> Transport:
+def _transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router, clock: RunClock) -> Transport:
     """Return the transport: the vehicle's ports, the link, or the simulator's pseudo-terminals with the link for the rest."""
     if link is None:
         # What no driver can read is compared with all formats; loading them now spares the loop.
@@ -69,12 +108,11 @@ def transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: 
     return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried, clock, router)
 
 
-def services(
-    plan: Plan, machine: Machine, writer: WriterProcess | None, console: Console, control_socket: Path | None, clock: RunClock
-) -> list[Service]:
+def _services(plan: Plan, session: Session, router: Router, control_socket: Path | None, clock: RunClock) -> list[Service]:
     """Return the services beside the pump: health readings and the control socket."""
+    machine, writer, console = session.machine, session.writer, session.console
     folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
-    sampler = HealthSampler(folder, _log_health(writer, console.router), machine.observers)
+    sampler = HealthSampler(folder, _log_health(writer, router), machine.observers)
 
     def on_health(health: HostHealth) -> None:
         t_ns = clock.at_ns(health.t_ns)
@@ -94,7 +132,7 @@ def _planner(plan: Plan, machine: Machine, console: Console, clock: RunClock) ->
     from vehicled.runtime.planner.frames import Opening
     from vehicled.runtime.planner.process import PlanningProcess
 
-    if machine.builder is None:
+    if machine.pipeline.builder is None:
         return None
     profile = plan.loaded.profile
     opening = Opening.of(profile.vehicle, profile.limits, plan.course.datum, plan.fence)
@@ -105,7 +143,7 @@ def _planner(plan: Plan, machine: Machine, console: Console, clock: RunClock) ->
     return planner
 
 
-def run_wall(
+def _run_wall(
     plan: Plan,
     machine: Machine,
     transport: Transport,

@@ -105,7 +105,7 @@ class EndConditions:
         self._machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, by), now_ns)
 
     def _ending(self, now_ns: int) -> Ending:
-        why, by, reason = self._machine.why, self._interrupted_by, self._machine.reason
+        why, by, reason = self._machine.why, self._interrupted_by, self._machine.supervisor.reason
         if by is not None:
             # Keep the machine's reason if the vehicle was not driving.
             why = why if any(part.by == by for part in reason.parts()) else f"ended by {by} ({why})"

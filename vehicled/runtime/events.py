@@ -4,13 +4,11 @@ import select
 import sys
 from typing import Any, TextIO, cast
 
-import msgspec
-
+from vehicled.core.events import LoopBlocked, ObserverFailed, SimulationStall
 from vehicled.core.messages import Event, Fault, Message, ModeChange, PortEvent, PortState, Reaction
-from vehicled.core.observers import FAILED_EVENT
 from vehicled.core.plain_text import printable
 from vehicled.core.safe_text import raw
-from vehicled.core.simulation_events import StallReports, stall_of
+from vehicled.core.simulation_events import StallReports
 from vehicled.core.wire.usage import warning_of
 
 TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent, Event)
@@ -74,20 +72,17 @@ class EventLog:
         (self._made.warning if warning else self._made.info)(printable(text), **shown)
 
     def _say_event(self, event: Event) -> None:
-        if (stall := stall_of(event)) is not None:
+        if (stall := SimulationStall.read(event)) is not None:
             if text := self._stalls.add(stall, event.t_ns * 1e-9):
                 self._say(True, text)
-        elif event.name == FAILED_EVENT:
-            failed = msgspec.json.decode(event.fields)
-            self._say(True, f"{failed['observer']} failed: {failed['error']}; the drive goes on without it")
+        elif (failed := ObserverFailed.read(event)) is not None:
+            self._say(True, f"{failed.observer} failed: {failed.error}; the drive goes on without it")
         elif text := warning_of(event):
             self._say(True, text)
-        elif event.name == "loop_blocked" and not self._block_reported:
+        elif (block := LoopBlocked.read(event)) is not None and block.plugin and not self._block_reported:
             # Once: the log has them all.
-            block = msgspec.json.decode(event.fields)
-            if plugin := block.get("plugin"):
-                self._block_reported = True
-                self._say(True, f"{plugin} held the loop: it was still running after {block['after_ms']:.0f} ms")
+            self._block_reported = True
+            self._say(True, f"{block.plugin} held the loop: it was still running after {block.after_ms:.0f} ms")
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Report a fault, mode change, stall or port event."""

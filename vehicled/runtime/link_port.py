@@ -5,15 +5,14 @@ import time
 from collections.abc import Sequence
 
 import anyio
-import msgspec
 
+from vehicled.core.events import SimulationStall
 from vehicled.core.journal import Sink
 from vehicled.core.link import PACE_BEAT_NS, LinkFrameKind, decode_lost, decode_reason, encode, encode_lost
 from vehicled.core.link_time import PacedTime
-from vehicled.core.messages import Event, Fault, PortState, Reaction
+from vehicled.core.messages import Fault, PortState, Reaction
 from vehicled.core.observers import Observers
 from vehicled.core.ports import Send
-from vehicled.core.simulation_events import STALL
 from vehicled.daemon.machine import Outgoing
 from vehicled.runtime.clock import PacedClock, RunClock, Stall
 from vehicled.runtime.connection import Link, LinkClosedError
@@ -132,5 +131,5 @@ class LinkTransport:
 
     def _record_stalls(self, stalls: Sequence[Stall]) -> None:
         for stall in stalls:
-            fields = msgspec.json.encode({"process": stall.process, "duration_ms": round(stall.duration_ns / 1e6, 1)}).decode()
-            self._sink.record(Event(stall.t_ns, "warning", STALL, fields), self._clock.now_ns())
+            facts = SimulationStall(stall.process, round(stall.duration_ns / 1e6, 1))
+            self._sink.record(facts.event(stall.t_ns), self._clock.now_ns())

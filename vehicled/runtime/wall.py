@@ -4,12 +4,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import anyio
-import msgspec
 from msgspec.structs import replace
 
+from vehicled.core.events import LoopBlocked
 from vehicled.core.journal import Sink
 from vehicled.core.link import LinkError
-from vehicled.core.messages import Event, PortState
+from vehicled.core.messages import PortState
 from vehicled.daemon.machine import Machine, Outgoing
 from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
@@ -178,7 +178,4 @@ class WallPump:
         sighting = self._sampler.take()
         if sighting is not None:
             after_ms = (self._clock.at_ns(sighting.t_ns) - now_ns) / 1e6
-            facts = {"where": sighting.where, "after_ms": after_ms}
-            if sighting.plugin:
-                facts["plugin"] = sighting.plugin
-            self._sink.record(Event(now_ns, "warning", "loop_blocked", msgspec.json.encode(facts).decode()), now_ns)
+            self._sink.record(LoopBlocked(sighting.where, after_ms, sighting.plugin).event(now_ns), now_ns)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import anyio
-import msgspec
 
 from vehicled.core.journal import Sink
 from vehicled.core.link import LinkError
@@ -100,8 +99,7 @@ class WireTransport:
             pauses, self._throttled[name] = port.counts.throttled - self._throttled[name], port.counts.throttled
             if pauses and self._sink is not None:
                 fields = {"port": name, "pauses": pauses, "received_bytes": port.counts.rx_bytes}
-                event = Event(now_ns, "warning", "port_floods", msgspec.json.encode(fields).decode())
-                self._sink.record(event, now_ns)
+                self._sink.record(Event.of(now_ns, "warning", "port_floods", **fields), now_ns)
 
     async def aclose(self) -> None:
         """Close every port."""

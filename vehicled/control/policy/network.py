@@ -17,6 +17,7 @@ from msgspec import Meta, Struct, field
 
 from vehicled.control.policy.features import FeatureError, FeatureVector
 from vehicled.core.arrays import Array
+from vehicled.core.errors import UserError
 from vehicled.core.vehicle import Positive
 
 ENDING = ".onnx"
@@ -29,7 +30,7 @@ LEAST_OPSET = 7
 """Older ones define operators otherwise."""
 
 
-class PolicyError(Exception):
+class PolicyError(UserError):
     """A file is no policy that can drive; the text names the file, the reason and the cure."""
 
 

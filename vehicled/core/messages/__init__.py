@@ -13,144 +13,12 @@ byte arrived. A value that a device did not give is NaN, never a plausible subst
 Compatibility: fields are only ever appended, with a default. A reader older than the writer ignores what it does not know.
 """
 
-from vehicled.core.messages.base import (
-    NAN,
-    NAN3,
-    NAN9,
-    Float64s,
-    Int64,
-    Matrix3,
-    Matrix4,
-    Message,
-    UInt8,
-    UInt16,
-    UInt32,
-    Vector2,
-    Vector3,
-)
-from vehicled.core.messages.decisions import (
-    ActuatorCommand,
-    ControlCommand,
-    ControlLevel,
-    ControlReason,
-    CourseCommand,
-    CourseKind,
-    EstimatorStatus,
-    Heartbeat,
-    Identification,
-    Mode,
-    OperatorAction,
-    OperatorCommand,
-    ParameterCommand,
-    Reaction,
-    Setpoint,
-    SpeedCommand,
-    StateEstimate,
-    TeleopCommand,
-    largest_variance,
-)
-from vehicled.core.messages.records import (
-    Cause,
-    Direction,
-    Event,
-    Fault,
-    GarbageCollection,
-    HostHealth,
-    MachineCall,
-    ModeChange,
-    Path,
-    PortEvent,
-    PortState,
-    TaskTick,
-    Verb,
-    WireChunk,
-)
-from vehicled.core.messages.sensors import (
-    FIXED_SIGMA_LIMIT_M,
-    CarrierSolution,
-    Corrections,
-    FixType,
-    GnssFix,
-    GroundTruth,
-    Heading,
-    HeadingKind,
-    ImuSample,
-    LaserScan,
-    MotorStatus,
-    ObstacleRange,
-    ReferenceState,
-    SteeringFeedback,
-    WheelSpeed,
-    is_place,
-    stated_carrier,
-)
-
-__all__ = [
-    "ALL",
-    "FIXED_SIGMA_LIMIT_M",
-    "NAN",
-    "NAN3",
-    "NAN9",
-    "ActuatorCommand",
-    "CarrierSolution",
-    "Cause",
-    "ControlCommand",
-    "ControlLevel",
-    "ControlReason",
-    "Corrections",
-    "CourseCommand",
-    "CourseKind",
-    "Direction",
-    "EstimatorStatus",
-    "Event",
-    "Fault",
-    "FixType",
-    "Float64s",
-    "GarbageCollection",
-    "GnssFix",
-    "GroundTruth",
-    "Heading",
-    "HeadingKind",
-    "Heartbeat",
-    "HostHealth",
-    "Identification",
-    "ImuSample",
-    "Int64",
-    "LaserScan",
-    "MachineCall",
-    "Matrix3",
-    "Matrix4",
-    "Message",
-    "Mode",
-    "ModeChange",
-    "MotorStatus",
-    "ObstacleRange",
-    "OperatorAction",
-    "OperatorCommand",
-    "ParameterCommand",
-    "Path",
-    "PortEvent",
-    "PortState",
-    "Reaction",
-    "ReferenceState",
-    "Setpoint",
-    "SpeedCommand",
-    "StateEstimate",
-    "SteeringFeedback",
-    "TaskTick",
-    "TeleopCommand",
-    "UInt8",
-    "UInt16",
-    "UInt32",
-    "Vector2",
-    "Vector3",
-    "Verb",
-    "WheelSpeed",
-    "WireChunk",
-    "is_place",
-    "largest_variance",
-    "stated_carrier",
-]
+# A message is named where it is defined and in ALL, and nowhere else.
+# ruff: noqa: F403, F405
+from vehicled.core.messages.base import *
+from vehicled.core.messages.decisions import *
+from vehicled.core.messages.records import *
+from vehicled.core.messages.sensors import *
 
 ALL: tuple[type[Message], ...] = (
     GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, OperatorCommand, StateEstimate, ControlCommand,
@@ -159,3 +27,12 @@ ALL: tuple[type[Message], ...] = (
     ModeChange, Setpoint, CourseCommand, SpeedCommand, ParameterCommand, ReferenceState,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""
+
+
+def _is_ours(name: str, value: object) -> bool:
+    """Return True for classes, functions, constants and field types of this package, not for what its modules import."""
+    return name.isupper() or hasattr(value, "__metadata__") or str(getattr(value, "__module__", "")).startswith(__name__)
+
+
+NAMES = frozenset(name for name, value in list(vars().items()) if name[0] != "_" and _is_ours(name, value))
+"""Names that ``import vehicled as v`` gives. It is not called ``__all__``, because type checkers cannot evaluate it."""

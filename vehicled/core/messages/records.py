@@ -1,6 +1,9 @@
 """Log records beside measurements and decisions: wire bytes, task ticks, machine calls, faults, events, ports and the course."""
 
 from enum import IntEnum
+from typing import Any
+
+from msgspec import json
 
 from vehicled.core.messages.base import NAN, Float64s, Int64, Message, UInt8, UInt32
 from vehicled.core.messages.decisions import Mode, Reaction
@@ -127,6 +130,11 @@ class ModeChange(Message, frozen=True):
     unit: str = ""
 
 
+def as_text(facts: Any) -> str:
+    """Return the facts of an event as JSON, numbers of numpy as numbers and anything unknown as text."""
+    return json.encode(facts, enc_hook=lambda value: value.item() if hasattr(value, "item") else str(value)).decode()
+
+
 class Event(Message, frozen=True):
     """Line of the event log, also sent to the system journal. ``fields`` is JSON."""
 
@@ -134,6 +142,11 @@ class Event(Message, frozen=True):
     level: str
     name: str
     fields: str
+
+    @classmethod
+    def of(cls, t_ns: int, level: str, name: str, /, **facts: Any) -> "Event":
+        """Return an event with its facts; those that a program reads have a type in :mod:`vehicled.core.events`."""
+        return cls(t_ns, level, name, as_text(facts))
 
 
 class PortState(IntEnum):

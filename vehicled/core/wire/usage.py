@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from vehicled.core.events import MessageUnused
 from vehicled.core.messages import Event, Message
 
 MAX_NAMES = 200
@@ -208,7 +209,7 @@ class MessageUsage:
         """Return the warnings of defects that came for the first time since the last call."""
         new, self.news = self.news, []
         try:
-            return [_event(t_ns, origin, *each) for each in new]
+            return [MessageUnused(origin, name, loss.reason.value, loss.field, value).event(t_ns) for name, loss, value in new]
         except Exception as error:  # noqa: BLE001 - the same
             self.on_failure(error)
             return []
@@ -228,23 +229,12 @@ class MessageUsage:
             self.news.append((name, loss, str(value)[:MAX_VALUE_CHARS]))
 
 
-EVENT = "message_unused"
-"""Name of the event of :meth:`MessageUsage.take_events`."""
-
-
-def _event(t_ns: int, origin: str, name: str, loss: Loss, value: str) -> Event:
-    fields = {"device": origin, "message": name, "reason": loss.reason.value, "field": loss.field, "value": value}
-    return Event(t_ns, "warning", EVENT, msgspec.json.encode({key: text for key, text in fields.items() if text}).decode())
-
-
 def warning_of(event: Event) -> str:
     """Return the warning in an event of :meth:`MessageUsage.take_events` in words; empty for other events."""
-    if event.name != EVENT:
+    if (found := MessageUnused.read(event)) is None:
         return ""
-    found = msgspec.json.decode(event.fields, type=dict[str, str])
-    value = f" ({found['value']})" if found.get("value") else ""
-    text = Loss(Unused(found["reason"]), found.get("field", "")).text()
-    return f"{found['device']}: {found['message']} is not used as it should be: {text}{value}"
+    value = f" ({found.value})" if found.value else ""
+    return f"{found.device}: {found.message} is not used as it should be: {Loss(Unused(found.reason), found.field).text()}{value}"
 
 
 class UsageRow(Struct, frozen=True):

@@ -142,7 +142,7 @@ class Feed:
                 "frames": {process.name: process.sent for process in self._processes},
                 "dropped": {process.name: process.dropped for process in self._processes},
             }
-            self._record(Event(now_ns, "info", "bridge_cost", msgspec.json.encode(fields).decode()), now_ns)
+            self._record(Event.of(now_ns, "info", "bridge_cost", **fields), now_ns)
         close_all([*self._processes, *self._gone])
 
     def _offer(self, kind: FrameKind, *pieces: bytes | bytearray) -> None:
@@ -194,6 +194,6 @@ def _remove_dead(processes: list[BridgeProcess], record: Callable[[Message, int]
     for process in gone:
         processes.remove(process)
         process.abandon()
-        fields = {"name": process.name, "why": "its process ended; the drive continues"}
-        record(Event(now_ns, "warning", "bridge_gone", msgspec.json.encode(fields).decode()), now_ns)
+        why = "its process ended; the drive continues"
+        record(Event.of(now_ns, "warning", "bridge_gone", name=process.name, why=why), now_ns)
     return gone

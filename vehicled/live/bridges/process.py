@@ -11,6 +11,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from vehicled.core.errors import UserError
 from vehicled.live.bridges.frames import ChildReport, FrameKind, frame
 from vehicled.log.frames import HEAD
 from vehicled.log.pipe import child_environment
@@ -24,7 +25,7 @@ END_TIMEOUT_S = 2.0
 _F_SETPIPE_SZ = 1031
 
 
-class BridgeError(Exception):
+class BridgeError(UserError):
     """A bridge cannot start; the text gives reason and remedy."""
 
 

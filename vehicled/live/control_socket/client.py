@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from vehicled.core.errors import UserError
 from vehicled.core.plain_text import printable
+from vehicled.live.control_socket.protocol import Request, StatusRequest, WatchRequest, encode
 from vehicled.live.control_socket.socket_path import START, SocketPathError
 
 TIMEOUT_S = 5.0
@@ -18,7 +20,7 @@ HURRIED_BYTES = 2048
 """Send buffer after :meth:`Client.hurry`, bytes. The kernel doubles it and counts its own overhead: room for a few short lines."""
 
 
-class ControlError(Exception):
+class ControlError(UserError):
     """The daemon refused a request or does not answer; the text gives the reason."""
 
 
@@ -72,10 +74,10 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def send(self, **request: Any) -> None:
+    def send(self, request: Request) -> None:
         """Send a request without waiting for an answer."""
         try:
-            self._socket.sendall(msgspec.json.encode(request) + b"\n")
+            self._socket.sendall(encode(request))
         except OSError as error:
             raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
 
@@ -87,9 +89,9 @@ class Client:
         """Limit the send buffer, so that a daemon that was frozen never finds old readings in it."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HURRIED_BYTES)
 
-    def offer(self, **request: Any) -> bool:
+    def offer(self, request: Request) -> bool:
         """Send a request at once or not at all. Return False if the daemon has not yet read the earlier ones."""
-        data = msgspec.json.encode(request) + b"\n"
+        data = encode(request)
         self._socket.settimeout(0.0)
         try:
             sent = self._socket.send(data)
@@ -120,10 +122,10 @@ class Client:
         *lines, self._buffer = self._buffer.split(b"\n")
         return [_decoded(line) for line in lines]
 
-    def ask(self, **request: Any) -> dict[str, Any]:
+    def ask(self, request: Request) -> dict[str, Any]:
         """Send a request and return its answer. Raises :class:`ControlError` if it is refused."""
         try:
-            self.send(**request)
+            self.send(request)
         except HungUpError:
             pass  # Its last answer gives the reason.
         return self.receive()
@@ -146,9 +148,14 @@ class Client:
             raise ControlError(str(reply.get("why", "refused without a reason")))
         return reply
 
+    def status(self) -> dict[str, Any]:
+        """Return the state of the run."""
+        found: dict[str, Any] = self.ask(StatusRequest())["status"]
+        return found
+
     def watch(self, rate_hz: float) -> Iterator[dict[str, Any]]:
         """Iterate over the state of the run at a rate."""
-        self.send(do="watch", rate_hz=rate_hz)
+        self.send(WatchRequest(rate_hz))
         while True:
             status: dict[str, Any] = self.receive()["status"]
             yield status

@@ -142,9 +142,9 @@ class Console:
 
     def _place(self, goal: GotoRequest | ReturnRequest) -> tuple[float, float, float | None]:
         if isinstance(goal, ReturnRequest):
-            if self._machine.home is None:
+            if self._machine.pipeline.home is None:
                 raise ChangeError("the vehicle has not been armed yet: there is no place to return to")
-            return self._machine.home
+            return self._machine.pipeline.home
         if goal.x_m is not None and goal.y_m is not None and goal.latitude_deg is None and goal.longitude_deg is None:
             return goal.x_m, goal.y_m, goal.yaw_rad
         if goal.latitude_deg is not None and goal.longitude_deg is not None and goal.x_m is None and goal.y_m is None:
@@ -156,7 +156,7 @@ class Console:
         raise ChangeError("a goal is either x_m and y_m, or latitude_deg and longitude_deg")
 
     def _builder(self) -> ControllerBuilder:
-        builder = self._machine.builder
+        builder = self._machine.pipeline.builder
         if builder is None:
             raise ChangeError("the controller of this run cannot be changed")
         return builder
@@ -183,7 +183,7 @@ class Console:
         """Return the state of the run as plain values; None for unknown ones."""
         machine, facts = self._machine, self.facts
         supervisor = machine.supervisor
-        estimate, control = machine.estimate, machine.control
+        estimate, control = machine.estimate, machine.pipeline.newest_command.value
         return {
             "profile": facts.profile,
             **self._course(),
@@ -192,7 +192,7 @@ class Console:
             "link": facts.link,
             "version": facts.version,
             "log": facts.log,
-            "log_trouble": machine.log_trouble,
+            "log_trouble": machine.pipeline.monitors.host.log_trouble,
             "up_s": (now_ns - facts.started_ns) * 1e-9,
             "mode": supervisor.mode.name,
             "why": supervisor.why + self._waits(now_ns),
@@ -201,8 +201,8 @@ class Console:
             "driver": supervisor.driver,
             "reaction": supervisor.reaction.name,
             "waiting_for": machine.waiting_for(now_ns),
-            "substitutes": list(machine.substitutes),
-            "independent_stop": machine.independent_stop,
+            "substitutes": list(machine.pipeline.substitutes),
+            "independent_stop": machine.pipeline.independent_stop,
             "chain": [
                 {
                     "ago_s": (now_ns - link.t_ns) * 1e-9,
@@ -214,8 +214,8 @@ class Console:
                 for link in supervisor.chain
             ],
             "speed_cap_mps": self._speed_cap_mps(),
-            "speed_limit_mps": _known(machine.speed_limit_mps),
-            "offboard": machine.setpoint_holder,
+            "speed_limit_mps": _known(machine.pipeline.speed_limit_mps),
+            "offboard": machine.pipeline.monitors.setpoints.holder,
             "datum": self._datum(),
             "estimate": None
             if estimate is None
@@ -238,14 +238,14 @@ class Console:
             ],
             "messages": [to_builtins(row) for row in machine.usage],
             "deadlines": [self._deadline(index) for index in range(len(PIPELINE))],
-            "clipped": {"commands": machine.gate.clipped_total, "by_kind": dict(machine.gate.clipped_by_kind)},
+            "clipped": {"commands": machine.pipeline.gate.clipped_total, "by_kind": dict(machine.pipeline.gate.clipped_by_kind)},
         }
 
     def _course(self) -> dict[str, Any]:
-        builder = self._machine.builder
+        builder = self._machine.pipeline.builder
         if builder is None:
             return {"course": self.facts.course, "course_kind": CourseKind.GIVEN.name, "course_m": self.facts.course_m}
-        kind = self._machine.course_kind.name
+        kind = self._machine.pipeline.course_kind.name
         return {"course": builder.course.name, "course_kind": kind, "course_m": builder.course.length_m}
 
     def _wait(self, now_ns: int) -> dict[str, float] | None:

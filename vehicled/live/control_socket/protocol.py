@@ -22,7 +22,8 @@ Origin = Annotated[str, Meta(max_length=64)]
 OwnOrigin = Annotated[str, Meta(min_length=1, max_length=64)]
 """Origin of a stream, which holds a lease by it."""
 
-ACTIONS: dict[str, OperatorAction] = {
+Action = Literal["arm", "drive", "teleop", "align", "offboard", "stop", "disarm", "emergency_stop", "reset"]
+ACTIONS: dict[Action, OperatorAction] = {
     "arm": OperatorAction.ARM,
     "drive": OperatorAction.DRIVE,
     "teleop": OperatorAction.TELEOP,
@@ -38,29 +39,33 @@ ACTIONS: dict[str, OperatorAction] = {
 COURSE_KINDS: dict[str, CourseKind] = {"course": CourseKind.GIVEN, "mission": CourseKind.MISSION}
 
 
-class StatusRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="status"):
+class DaemonRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="do"):
+    """Base of all requests; ``do`` names which one it is."""
+
+
+class StatusRequest(DaemonRequest, frozen=True, tag="status"):
     """Request for the state of the run."""
 
 
-class MarginsRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="margins"):
+class MarginsRequest(DaemonRequest, frozen=True, tag="margins"):
     """Request for value, limit and state of every failsafe rule."""
 
 
-class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="request", kw_only=True):
+class ActionRequest(DaemonRequest, frozen=True, tag="request"):
     """Request for a change of mode."""
 
-    action: Literal["arm", "drive", "teleop", "align", "offboard", "stop", "disarm", "emergency_stop", "reset"]
+    action: Action
     origin: Origin = ""
 
 
-class WatchRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="watch", kw_only=True):
+class WatchRequest(DaemonRequest, frozen=True, tag="watch"):
     """Request for the state of the run at a rate, until the client disconnects."""
 
     rate_hz: Annotated[float, Meta(ge=0.1, le=20.0)] = 2.0
     """Rate, Hz; the lower limit ensures that a lost client is noticed."""
 
 
-class TeleopRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="teleop", kw_only=True):
+class TeleopRequest(DaemonRequest, frozen=True, tag="teleop", kw_only=True):
     """One teleop reading; it is not answered."""
 
     steering: Share
@@ -73,7 +78,7 @@ class TeleopRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     """True if the input device is gone; the other fields are then ignored."""
 
 
-class SetpointRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="setpoint", kw_only=True):
+class SetpointRequest(DaemonRequest, frozen=True, tag="setpoint", kw_only=True):
     """One setpoint for mode OFFBOARD; it is answered only if it is refused."""
 
     speed_mps: Annotated[float, Meta(ge=-100.0, le=100.0)]
@@ -84,7 +89,7 @@ class SetpointRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     origin: OwnOrigin = "setpoints"
 
 
-class CourseRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="course", kw_only=True):
+class CourseRequest(DaemonRequest, frozen=True, tag="course"):
     """Request to drive another course from now on."""
 
     data: bytes
@@ -94,7 +99,7 @@ class CourseRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     origin: Origin = ""
 
 
-class GotoRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="goto", kw_only=True):
+class GotoRequest(DaemonRequest, frozen=True, tag="goto"):
     """Request to plan a path to a place and to take it as the course."""
 
     x_m: float | None = None
@@ -108,27 +113,27 @@ class GotoRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do
     origin: Origin = ""
 
 
-class ReturnRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="return", kw_only=True):
+class ReturnRequest(DaemonRequest, frozen=True, tag="return"):
     """Request to plan a path to where the vehicle was armed and to take it as the course."""
 
     speed_mps: Annotated[float, Meta(gt=0.0, le=100.0)] | None = None
     origin: Origin = ""
 
 
-class SpeedRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="speed", kw_only=True):
+class SpeedRequest(DaemonRequest, frozen=True, tag="speed"):
     """Request for a speed limit below the profile's; None lifts it."""
 
     limit_mps: float | None
     origin: Origin = ""
 
 
-class ParametersRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="parameters"):
+class ParametersRequest(DaemonRequest, frozen=True, tag="parameters"):
     """Request for the parameters that may be changed while the daemon runs."""
 
     origin: Origin = ""
 
 
-class SetParameterRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="set_parameter", kw_only=True):
+class SetParameterRequest(DaemonRequest, frozen=True, tag="set_parameter"):
     """Request to change a parameter of the controller between two ticks."""
 
     key: Annotated[str, Meta(max_length=128)]
@@ -136,13 +141,13 @@ class SetParameterRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_f
     origin: Origin = ""
 
 
-class TopicsRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="topics", kw_only=True):
+class TopicsRequest(DaemonRequest, frozen=True, tag="topics"):
     """Request for all topics with their rates, measured over ``seconds``."""
 
     seconds: Annotated[float, Meta(ge=0.1, le=4.0)] = 1.0
 
 
-class SubscribeRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="subscribe", kw_only=True):
+class SubscribeRequest(DaemonRequest, frozen=True, tag="subscribe"):
     """Request for the messages of a topic, until the client disconnects."""
 
     topic: Annotated[str, Meta(max_length=128)]
@@ -152,7 +157,7 @@ class SubscribeRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     """True for the times of all messages instead of their contents."""
 
 
-class HeartbeatRequest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="heartbeat", kw_only=True):
+class HeartbeatRequest(DaemonRequest, frozen=True, tag="heartbeat"):
     """Heartbeat of a ground station; it is not answered."""
 
     origin: Origin = "ground station"
@@ -190,6 +195,11 @@ def parse(line: bytes) -> Request:
 def printable(text: str) -> str:
     """Return a text with ``?`` in the place of each character that is not printable."""
     return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def encode(request: Request) -> bytes:
+    """Encode a request as one line."""
+    return msgspec.json.encode(request) + b"\n"
 
 
 def answer(**values: Any) -> bytes:

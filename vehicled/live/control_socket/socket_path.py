@@ -6,6 +6,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from vehicled.core.errors import UserError
+
 SUFFIX = ".sock"
 GROUP = "vehicled"
 START = "start one with vehicled run, or vehicled sim --clock wall"
@@ -13,7 +15,7 @@ MAX_PATH = 100
 """Longest socket path; the kernel allows 107 bytes."""
 
 
-class SocketPathError(Exception):
+class SocketPathError(UserError):
     """No socket, or several; the text gives the remedy."""
 
 

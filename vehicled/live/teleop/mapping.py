@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from vehicled.core.errors import UserError
 from vehicled.live.teleop.js_event import FULL
 
 Ref = str | Annotated[int, Meta(ge=0, le=255)]
@@ -18,7 +19,7 @@ Raw = Annotated[int, Meta(ge=-FULL, le=FULL)]
 MAX_BYTES = 64 << 10
 
 
-class MappingError(Exception):
+class MappingError(UserError):
     """Invalid mapping; the text gives the place and the remedy."""
 
 

@@ -1,7 +1,6 @@
 """Teleop reading, and the interface of the sources that provide it."""
 
 from enum import Enum
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -32,31 +31,3 @@ class TeleopRequestKind(Enum):
     EMERGENCY = "emergency_stop"
     LEAVE = "leave"
     """Disarm and end."""
-
-
-class ReadingSource(Protocol):
-    """Source of teleop readings: keyboard, pad, steering wheel, or a web page."""
-
-    name: str
-    """Name for people, and origin of the readings."""
-
-    @property
-    def trouble(self) -> str:
-        """Return why the source is permanently lost; empty while it works."""
-        ...
-
-    def read(self, now_ns: int) -> Reading:
-        """Return the present reading. If the last input is too old, the deadman counts as released."""
-        ...
-
-    def drain_requests(self) -> list[TeleopRequestKind]:
-        """Return the requests since the last call."""
-        ...
-
-    def let_go(self) -> None:
-        """Require a release and a new press of the deadman, because the source was not read for a while."""
-        ...
-
-    def hint(self, now_ns: int) -> str:
-        """Return how to hold the deadman, for the status line."""
-        ...

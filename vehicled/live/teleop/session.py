@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from vehicled.live.control_socket.client import Client, ControlError
+from vehicled.live.control_socket.protocol import ActionRequest, Request, WatchRequest
 from vehicled.live.teleop.joystick import JoystickSource
 from vehicled.live.teleop.keyboard import Keyboard
 from vehicled.live.teleop.pad import Pad
@@ -69,7 +70,7 @@ class TeleopSession:
             while True:
                 with Client(self._daemon) as command_client, Client(self._daemon) as status_client:
                     command_client.hurry()
-                    status_client.send(do="watch", rate_hz=WATCH_HZ)
+                    status_client.send(WatchRequest(WATCH_HZ))
                     try:
                         self._loop(command_client, status_client)
                     finally:
@@ -112,7 +113,7 @@ class TeleopSession:
             # Send the reading first, so that the daemon knows an input device before it gets the request to drive.
             self._offer(command_client, self._state.request(reading))
             for action in actions:
-                self._offer(command_client, {"do": "request", "action": action, "origin": self._state.origin})
+                self._offer(command_client, ActionRequest(action, self._state.origin))
             if now_ns >= show_ns:
                 show_ns = now_ns + SHOW_NS
                 self._show(reading, now_ns)
@@ -159,8 +160,8 @@ class TeleopSession:
             if not reply.get("ok"):
                 self._say(f"refused by the daemon: {reply.get('why', '')}")
 
-    def _offer(self, command_client: Client, request: dict[str, Any] | None) -> None:
-        if request is not None and not command_client.offer(**request):
+    def _offer(self, command_client: Client, request: Request | None) -> None:
+        if request is not None and not command_client.offer(request):
             self.dropped += 1
 
     def _pause(self) -> None:

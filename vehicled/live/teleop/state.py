@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from vehicled.live.control_socket.protocol import Action, TeleopRequest
 from vehicled.live.teleop.reading import Reading, TeleopRequestKind
 
 STALL_NS = 250_000_000
@@ -22,9 +23,9 @@ class TeleopState:
         self.mode = ""
         self.why = ""
 
-    def actions_for(self, requests: Sequence[TeleopRequestKind]) -> list[str]:
+    def actions_for(self, requests: Sequence[TeleopRequestKind]) -> list[Action]:
         """Return the actions to request from the daemon, in order."""
-        actions: list[str] = []
+        actions: list[Action] = []
         for request in requests:
             match request:
                 case TeleopRequestKind.TAKE:
@@ -51,25 +52,25 @@ class TeleopState:
             self.active = False
         self._was_driving = ours
 
-    def request(self, reading: Reading) -> dict[str, Any] | None:
+    def request(self, reading: Reading) -> TeleopRequest | None:
         """Return a reading as a numbered request; None while not driving."""
         if not self.active:
             return None
         self._sequence = (self._sequence + 1) % 2**32
-        return {
-            "do": "teleop",
-            "steering": reading.steering,
-            "throttle": reading.throttle,
-            "brake": reading.brake,
-            "deadman": reading.deadman,
-            "sequence": self._sequence,
-            "origin": self.origin,
-        }
+        return TeleopRequest(
+            steering=reading.steering,
+            throttle=reading.throttle,
+            brake=reading.brake,
+            deadman=reading.deadman,
+            sequence=self._sequence,
+            origin=self.origin,
+        )
 
-    def unplugged(self) -> dict[str, Any] | None:
+    def unplugged(self) -> TeleopRequest | None:
         """Return the final request of a lost input device; None if no reading was ever sent."""
         if self._sequence == 0:
             return None
         self.active = False
-        last = {"steering": 0.0, "throttle": 0.0, "brake": 1.0, "deadman": False, "unplugged": True}
-        return {"do": "teleop", **last, "sequence": self._sequence, "origin": self.origin}
+        return TeleopRequest(
+            steering=0.0, throttle=0.0, brake=1.0, deadman=False, sequence=self._sequence, origin=self.origin, unplugged=True
+        )

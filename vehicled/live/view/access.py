@@ -1,14 +1,19 @@
-"""Access rules of the live view: token, host names, origins. Pure.
+"""Address and access rules of the live view: token, host names, origins. Pure.
 
 A browser sends requests to any address for any site. To keep other sites out, the server answers only to its own addresses and
 names (against DNS rebinding), and opens a socket only for a page that it served.
 """
 
 import ipaddress
+import re
 import secrets
 from collections.abc import Iterable
 from hmac import compare_digest
 
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8765
+_FORM = re.compile(r"^(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:]*))(?::(?P<port>\d{1,5}))?$")
+_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$")
 TOKEN_BYTES = 16
 MAX_HOST = 255
 FOXGLOVE_ORIGINS = frozenset({"https://app.foxglove.dev", "https://studio.foxglove.dev"})
@@ -78,3 +83,26 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return (host, port) of an address, with defaults for missing parts. Raises ValueError with the expected form."""
+    found = _FORM.match(text.strip())
+    expected = f"{text!r} is not a listen address: use HOST:PORT, such as {DEFAULT_HOST}:{DEFAULT_PORT}, 0.0.0.0:8765 or [::]:8765"
+    if found is None:
+        raise ValueError(expected)
+    host = found["six"] or found["host"] or DEFAULT_HOST
+    port = int(found["port"]) if found["port"] else DEFAULT_PORT
+    if port > 65535:
+        raise ValueError(expected)
+    if found["six"] or not _NAME.match(host):
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            raise ValueError(expected) from None
+    return host, port
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the URL for a browser."""
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

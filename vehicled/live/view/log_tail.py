@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from vehicled.core.events import SimulationStall
 from vehicled.core.messages import Event, Fault, Message, ModeChange, OperatorCommand, PortEvent, PortState, Reaction
-from vehicled.core.plain_text import printable
-from vehicled.core.simulation_events import STALL, Stalls, stall_of
-from vehicled.log.text import shorten
+from vehicled.core.plain_text import printable, shorten
+from vehicled.core.simulation_events import Stalls
 
 MOST_LINES = 200
 MOST_TEXT = 240
@@ -31,8 +31,8 @@ class LogTail:
     def add(self, message: Message, t_s: float) -> None:
         """Add a message of one of the :data:`KINDS`."""
         key = ""
-        if isinstance(message, Event) and (stall := stall_of(message)) is not None:
-            level, text, key = "warning", self._stalls.add(stall), STALL
+        if isinstance(message, Event) and (stall := SimulationStall.read(message)) is not None:
+            level, text, key = "warning", self._stalls.add(stall), message.name
             if self.lines and self.lines[-1][4] == key:
                 self.lines.pop()
         else:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from vehicled.live.control_socket.client import Client, ControlError
+from vehicled.live.control_socket.protocol import Action, ActionRequest, Request
 from vehicled.live.control_socket.socket_path import SocketPathError
 from vehicled.live.teleop.reading import Reading, TeleopRequestKind
 from vehicled.live.teleop.state import TeleopState
@@ -81,14 +82,14 @@ class PageTeleop:
         """Connection for the readings of the page in control; when it closes, the daemon treats the input device as unplugged."""
         self.holder: PageDriver | None = None
 
-    def request(self, action: str, origin: str) -> str:
+    def request(self, action: Action, origin: str) -> str:
         """Send a request to the daemon. Return the error text, else empty."""
         for _ in range(2):
             try:
                 if self._request_client is None:
                     self._request_client = self._connect()
                 refused = [str(answer.get("why")) for answer in self._request_client.arrived() if not answer.get("ok")]
-                if not self._request_client.offer(do="request", action=action, origin=origin):
+                if not self._request_client.offer(ActionRequest(action, origin)):
                     return "the daemon does not read its control socket: it may be frozen"
                 return refused[0][:MOST_TEXT] if refused else ""
             except (ControlError, SocketPathError) as error:
@@ -118,12 +119,12 @@ class PageTeleop:
             _close(self._reading_client)
             self.holder = self._reading_client = None
 
-    def send_reading(self, driver: "PageDriver", request: dict[str, Any]) -> str:
+    def send_reading(self, driver: "PageDriver", request: Request) -> str:
         """Send one reading, at once or not at all. Return the error text, else empty."""
         if self.holder is not driver or self._reading_client is None:
             return ""
         try:
-            self._reading_client.offer(**request)
+            self._reading_client.offer(request)
             refused = [answer for answer in self._reading_client.arrived() if not answer.get("ok")]
         except (ControlError, SocketPathError) as error:
             self.release(driver)

@@ -8,7 +8,7 @@ from vehicled.log.schema import topic_of
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import from_json
-from vehicled.profile import ProfileError, parse
+from vehicled.profile import ProfileError, profile_in
 
 COURSE_CHANGED = topic_of(CourseCommand)
 """Topic that only a log has whose course was changed during the run; true errors would be those to the first course."""
@@ -28,7 +28,7 @@ def course_notes(log: LogReader) -> list[str]:
     """Return the reasons for not driving the course at the speeds that it asks for, by the profile in the log."""
     course = course_of(log)
     try:
-        profile = parse(log.attachment("profile.toml").decode(errors="replace"), "profile.toml").profile
+        profile = profile_in(log)
     except (LogError, ProfileError):
         # The profile is of another version.
         return []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vehicled.paths.course import Course
 from vehicled.run.judge import TracePoint
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 from vehicled.run.result import Result
 
 if TYPE_CHECKING:
@@ -35,11 +35,10 @@ _RUN_IN_S = 1.0
 def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file: str) -> None:
     """Plot into ``file`` (PNG, SVG or PDF by extension). Raises :class:`SetupError` if it cannot be written."""
     import matplotlib
-    from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):
         places = _worst_places(trace)
-        figure = Figure(figsize=(10, 7.4), dpi=150, layout="constrained")
+        figure = new_figure(10, 7.4)
         grid = figure.add_gridspec(5, 3, width_ratios=(1.5, 1, 1), height_ratios=(1.1, 1.1, 1, 1, 1))
         area = figure.add_subplot(grid[:, 0])
         _map(area, course, trace)

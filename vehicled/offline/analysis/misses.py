@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 
 from vehicled.core.attribution import holder_name
+from vehicled.core.events import LoopBlocked
 from vehicled.core.messages import Cause, Event
 from vehicled.log.schema import RunHeader
 
@@ -118,12 +118,8 @@ class MissList:
 
     def saw(self, event: Event) -> None:
         """Add an event; only those of a held loop are kept."""
-        if event.name == "loop_blocked":
-            try:
-                fields = msgspec.json.decode(event.fields, type=dict[str, Any])
-            except msgspec.DecodeError:
-                return
-            self._sightings.append((event.t_ns, str(fields.get("plugin") or fields.get("where", ""))))
+        if (block := LoopBlocked.read(event)) is not None:
+            self._sightings.append((event.t_ns, block.plugin or block.where))
 
     def result(self, header: RunHeader) -> list[Miss]:
         """Return all misses by release."""

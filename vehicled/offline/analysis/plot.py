@@ -17,7 +17,7 @@ from vehicled.log.schema import CHANNELS
 from vehicled.offline.analysis.report.thin import Thinned, TimeAxis, gap_columns
 from vehicled.ros.cdr import numpy_dtype
 from vehicled.ros.fields import PRIMITIVES, SCALAR, Field, fields_of
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 
 _NAME = re.compile(r"(?P<topic>[\w/]+)\.(?P<field>\w+)(?:\[(?P<index>\d+)\])?")
 _COLOURS = ("#0072b2", "#d98200", "#009067", "#a8518a", "#4aa3d8", "#c44601", "#8a949e")
@@ -127,10 +127,8 @@ def _read(log: LogReader, wanted: Sequence[_WantedCurve], axis: TimeAxis) -> Non
 
 
 def _draw(wanted: Sequence[_WantedCurve], axis: TimeAxis, origin_ns: int, title: str, output: str | os.PathLike[str]) -> None:
-    from matplotlib.figure import Figure
-
     units = list(dict.fromkeys(curve.unit for curve in wanted))
-    figure = Figure(figsize=(10, 1.2 + 2.4 * len(units)), dpi=120, layout="constrained")
+    figure = new_figure(10, 1.2 + 2.4 * len(units))
     rows = figure.subplots(len(units), 1, sharex=True, squeeze=False)[:, 0]
     start_s = (axis.start_ns - origin_ns) * 1e-9
     for unit, area in zip(units, rows):

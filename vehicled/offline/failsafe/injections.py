@@ -161,7 +161,7 @@ def _deflected(stage: TrialStage) -> None:
 
 
 def _not_calibrated(stage: TrialStage) -> None:
-    stage.pair.machine.refuse_arming("the profile is not the calibrated one")
+    stage.pair.machine.pipeline.setup_fault = "the profile is not the calibrated one"
     stage.ask(OperatorAction.ARM, OperatorAction.DRIVE)
 
 

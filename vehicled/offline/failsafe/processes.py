@@ -13,6 +13,7 @@ from typing import Any
 
 from vehicled.core.messages import Message
 from vehicled.live.control_socket.client import Client, ControlError
+from vehicled.live.control_socket.protocol import ActionRequest, TeleopRequest
 from vehicled.live.control_socket.socket_path import SUFFIX, SocketPathError
 from vehicled.log.reader import LogReader
 
@@ -142,7 +143,7 @@ class Processes:
     def wait_for_mode(self, mode: str) -> None:
         """Wait until the daemon is in a mode."""
         with self.client() as client:
-            self._wait(lambda: client.ask(do="status")["status"]["mode"] == mode, f"the daemon did not reach mode {mode}")
+            self._wait(lambda: client.status()["mode"] == mode, f"the daemon did not reach mode {mode}")
 
     def wait_while_mode(self, mode: str, at_most_s: float) -> None:
         """Wait while the daemon runs and stays in a mode."""
@@ -150,7 +151,7 @@ class Processes:
         with self.client() as client:
             while time.monotonic() < end_s and self.daemon.poll() is None:
                 try:
-                    if client.ask(do="status")["status"]["mode"] != mode:
+                    if client.status()["mode"] != mode:
                         return
                 except ControlError:
                     return
@@ -164,14 +165,15 @@ class Processes:
                 raise TrialError("teleop could not take over the vehicle")
             sequence += 1
             throttle = 0.5 if asked == 2 else 0.0
-            client.send(do="teleop", steering=0.0, throttle=throttle, deadman=True, sequence=sequence, origin="gamepad")
+            reading = TeleopRequest(steering=0.0, throttle=throttle, deadman=True, sequence=sequence, origin="gamepad")
+            client.send(reading)
             if sequence % 10 == 0 and asked < 2:
-                mode = client.ask(do="status")["status"]["mode"]
+                mode = client.status()["mode"]
                 if mode == "TELEOP":
                     asked = 2
                     until_s = max(until_s, time.monotonic() + 1.5)
                 else:
-                    client.ask(do="request", action="teleop" if mode == "ARMED" else "arm")
+                    client.ask(ActionRequest("teleop" if mode == "ARMED" else "arm"))
             time.sleep(READING_S)
 
     def simulator_pid(self) -> int:

@@ -31,6 +31,7 @@ from vehicled.core.messages import (
     WireChunk,
 )
 from vehicled.core.vehicle import STANDSTILL_MPS
+from vehicled.live.control_socket.protocol import TeleopRequest
 from vehicled.offline.failsafe.processes import LOOP, SILENCE, TELEMETRY, EndedError, Processes, TrialError
 from vehicled.offline.failsafe.report import TrialResult
 from vehicled.profile import load
@@ -228,7 +229,8 @@ def _unplugged_stick(processes: Processes, chance: Random, injection: WallInject
         end_s = time.monotonic() + 2.0 + SETTLE_S + chance.random()
         processes.hold_stick(client, until_s=end_s)
         since_ns = time.monotonic_ns()
-        client.send(do="teleop", steering=0.0, throttle=0.0, deadman=False, sequence=10**6, origin="gamepad", unplugged=True)
+        gone = TeleopRequest(steering=0.0, throttle=0.0, deadman=False, sequence=10**6, origin="gamepad", unplugged=True)
+        client.send(gone)
         time.sleep(WATCH_S)
     processes.end()
     evidence = LogEvidence(processes, since_ns)
@@ -278,7 +280,7 @@ def _reported_live(processes: Processes, injection: WallInjection, since_ns: int
     with processes.client() as client:
         end_s = time.monotonic() + limit_s
         while time.monotonic() < end_s:
-            state = client.ask(do="status")["status"]
+            state = client.status()
             now_ns = time.monotonic_ns()
             links = [link for link in state["chain"] if link["code"] == injection.code]
             if links:
@@ -316,9 +318,9 @@ def _changed_profile(processes: Processes, chance: Random, injection: WallInject
     processes.daemon_and_simulator(str(file))
     end_s = time.monotonic() + 5.0 + chance.random()
     with processes.client() as client:
-        state = client.ask(do="status")["status"]
+        state = client.status()
         while time.monotonic() < end_s:
-            state = client.ask(do="status")["status"]
+            state = client.status()
             if state["mode"] not in ("INIT", "STANDBY"):
                 return WallTrialResult(problem=f"arming was not refused: {state['mode']}, {state['why']}")
             time.sleep(0.05)

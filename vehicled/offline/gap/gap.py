@@ -306,11 +306,6 @@ def _notes_of_inputs(real: Sequence[JudgedRun], simulated: Sequence[JudgedRun]) 
     return notes
 
 
-def _median_rates(runs: Sequence[JudgedRun]) -> dict[str, float]:
-    names = {name for run in runs for name in run.rates_hz}
-    return {name: median(run.rates_hz[name] for run in runs if name in run.rates_hz) for name in names}
-
-
 def _number(value: float, form: str = ".4f") -> str:
     return "" if isnan(value) else format(value, form)
 

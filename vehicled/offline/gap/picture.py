@@ -5,12 +5,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from vehicled.core.arrays import Array
 from vehicled.offline.gap.quantities import MEANINGS, UNITS
 from vehicled.offline.gap.runs import JudgedRun, RunSet
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 
 if TYPE_CHECKING:
     from vehicled.offline.gap.gap import Gap
@@ -27,7 +26,7 @@ _TRUE, _JUDGED = "black", "#d1495b"
 def draw(gap: "Gap", file: str | os.PathLike[str]) -> None:
     """Write the picture. Raises SetupError."""
     names = gap.quantities
-    figure = Figure(figsize=(4.8 * len(names), 5.4), dpi=120, layout="constrained")
+    figure = new_figure(4.8 * len(names), 5.4)
     for column, name in enumerate(names):
         _panel(figure.add_subplot(1, len(names), column + 1), gap, name, legend=column == 0)
     figure.suptitle(f"Simulated against real runs, judge {gap.judge}: on the line they are alike", fontsize=10)
@@ -73,7 +72,7 @@ def _panel(axes: Any, gap: "Gap", name: str, *, legend: bool) -> None:
 def draw_histograms(gap: "Gap", file: str | os.PathLike[str]) -> None:
     """Draw a panel for each quantity and manoeuvre: how many runs of each set have which value. Raises SetupError."""
     manoeuvres = _manoeuvres(gap)
-    figure = Figure(figsize=(4.4 * len(manoeuvres), 3.2 * len(gap.quantities)), dpi=120, layout="constrained")
+    figure = new_figure(4.4 * len(manoeuvres), 3.2 * len(gap.quantities))
     panels = figure.subplots(len(gap.quantities), len(manoeuvres), squeeze=False)
     for row, name in enumerate(gap.quantities):
         for column, manoeuvre in enumerate(manoeuvres):
@@ -98,7 +97,7 @@ def draw_histograms(gap: "Gap", file: str | os.PathLike[str]) -> None:
 def draw_speeds(gap: "Gap", file: str | os.PathLike[str]) -> None:
     """Draw true and judged speed of the run with the median E of each set (columns) and manoeuvre (rows). Raises SetupError."""
     sets, manoeuvres = _sets(gap), _manoeuvres(gap)
-    figure = Figure(figsize=(1.0 + 2.4 * len(sets), 0.8 + 2.0 * len(manoeuvres)), dpi=100, layout="constrained")
+    figure = new_figure(1.0 + 2.4 * len(sets), 0.8 + 2.0 * len(manoeuvres))
     panels = figure.subplots(len(manoeuvres), len(sets), squeeze=False, sharey="row", sharex="row")
     for row, manoeuvre in enumerate(manoeuvres):
         for column, each in enumerate(sets):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vehicled.core.arrays import Array, rms, wrapped
 from vehicled.offline.gap.errors import GapError
-from vehicled.offline.recordings.recording import RecordedTruth, Times, seconds
+from vehicled.offline.recordings.recording import RecordedMotion, Times, covered, seconds
 
 RATE_HZ = 15.0
 """Rate at which both speeds are sampled, as published."""
@@ -68,7 +68,7 @@ class MeasuredRun(Struct, frozen=True):
     speeds: Speeds | None = None
 
 
-def measure(truth: RecordedTruth, track: JudgeTrack, span_ns: tuple[int, int] | None = None) -> MeasuredRun:
+def measure(truth: RecordedMotion, track: JudgeTrack, span_ns: tuple[int, int] | None = None) -> MeasuredRun:
     """Return the quantities of a run over the longest stretch without gaps in truth or estimate.
 
     ``span_ns`` limits it to the time in which the vehicle drove. Raises :class:`GapError` if there is no such stretch.
@@ -152,16 +152,10 @@ def _heading_error(grid: Array, at: Array, estimated_at: Array, yaw: Array, esti
     if known.sum() < 2 or judged.sum() < 2:
         return float("nan")
     # A course over ground is unknown at standstill, so both are compared where both are near in time.
-    near = _near(grid, at[known]) & _near(grid, estimated_at[judged])
+    near = covered(grid, at[known], MAX_GAP_S) & covered(grid, estimated_at[judged], MAX_GAP_S)
     true = np.interp(grid, at[known], np.unwrap(yaw[known]))
     found = np.interp(grid, estimated_at[judged], np.unwrap(estimated_yaw[judged]))
     return rms(wrapped(found - true)[near])
-
-
-def _near(grid: Array, t_s: Array) -> NDArray[np.bool_]:
-    right = np.clip(np.searchsorted(t_s, grid), 1, len(t_s) - 1)
-    inside: NDArray[np.bool_] = (grid >= t_s[0]) & (grid <= t_s[-1]) & (t_s[right] - t_s[right - 1] <= MAX_GAP_S)
-    return inside
 
 
 def _mean_nis(track: JudgeTrack, origin_ns: int, start_s: float, end_s: float) -> float:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from fnmatch import fnmatchcase
@@ -22,7 +21,7 @@ from vehicled.offline.gap.quantities import MeasuredRun, measure
 from vehicled.offline.recordings import mcap
 from vehicled.offline.recordings.art import ALTERNATIVES
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.foreign.importing import import_log
+from vehicled.offline.recordings.foreign.importing import imported
 from vehicled.offline.recordings.loading import RecordingSource, known_kinds, sources
 from vehicled.offline.recordings.recording import Recording, seconds
 from vehicled.profile import load_profile
@@ -209,9 +208,7 @@ def _load(file: RunFile, task: JudgingTask) -> Recording:
             kind = next(each.kind for each in source.load(None))
             raise GapError(f"is of kind {kind}, which --kind leaves out; add --kind {kind}")
         return found[0]
-    with tempfile.TemporaryDirectory(prefix="vehicled_gap_") as folder:
-        log = Path(folder) / "run.mcap"
-        import_log(file.path, log, mapping=task.mapping, profile=task.profile or "art")
+    with imported(Path(file.path), task.mapping, task.profile or "art") as log:
         return mcap.load(log, file.name)
 
 

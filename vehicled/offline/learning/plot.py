@@ -1,20 +1,14 @@
 """Picture of a training: learning curve, and commands computed against commands of the data."""
 
-from typing import TYPE_CHECKING
-
 from vehicled.offline.learning.dataset import Dataset
 from vehicled.offline.learning.training import Trained
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from vehicled.run.output import new_figure, save_figure
 
 
-def plot_training(data: Dataset, trained: Trained) -> "Figure":
-    """Return the figure of a training."""
-    from matplotlib.figure import Figure
-
+def plot_training(data: Dataset, trained: Trained, file: str) -> None:
+    """Draw a training. Raises :class:`SetupError` if the file cannot be written."""
     commands = trained.description.commands
-    figure = Figure(figsize=(4.2 * (1 + len(commands)), 3.8), layout="constrained")
+    figure = new_figure(4.2 * (1 + len(commands)), 3.8)
     axes = figure.subplots(1, 1 + len(commands))
     curve = axes[0]
     numbers = [epoch.number for epoch in trained.curve]
@@ -34,4 +28,4 @@ def plot_training(data: Dataset, trained: Trained) -> "Figure":
         )
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
-    return figure
+    save_figure(figure, file)

@@ -15,7 +15,7 @@ from vehicled.core.messages import CarrierSolution, HeadingKind, Message
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings import messages, smoothing, table
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Poses, RecordedTruth, Recording, Times, arrival_ns
+from vehicled.offline.recordings.recording import RecordedMotion, Recording, Times, arrival_ns
 from vehicled.offline.recordings.table import CsvTable
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
@@ -106,12 +106,13 @@ def _mocap(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[[str], 
         *messages.fixes(t_ns, noisy_x, noisy_y, new, LOT_17, CarrierSolution.NONE, NOISY_SIGMA_M),
         *messages.commands(t_ns, rows["throttle_cmd"], rows["steering_cmd"], vehicle),
     ]
-    published = Poses(rows.columns.get("ekf_x_m"), rows.columns.get("ekf_y_m"))
     arm = BODY_LEVER_ARM_M
-    truth = RecordedTruth(t_ns, *_axle(x, y, yaw, arm), yaw, np.hypot(vx, vy))
+    truth = RecordedMotion(t_ns, *_axle(x, y, yaw, arm), yaw, np.hypot(vx, vy))
     raw = _axle(noisy_x, noisy_y, yaw, arm)
-    if published.x_m is not None and published.y_m is not None:
-        published = Poses(*_axle(published.x_m, published.y_m, yaw, arm))
+    published = RecordedMotion.partly(t_ns)
+    if "ekf_x_m" in rows and "ekf_y_m" in rows:
+        ekf_x, ekf_y = _axle(rows["ekf_x_m"], rows["ekf_y_m"], yaw, arm)
+        published = RecordedMotion.partly(t_ns, x_m=ekf_x, y_m=ekf_y)
     return [_recording(rows, name, "mocap", vehicle, inputs, truth, raw, published, BODY_LEVER_ARM_M)]
 
 
@@ -137,7 +138,8 @@ def _outdoor(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[[str]
     speed = rows.columns.get("ekf_speed_mps")
     made: list[Recording] = []
     if wanted(fixed):
-        pose = Poses(rows.columns.get("ekf_x_m"), rows.columns.get("ekf_y_m"), rows.columns.get("ekf_heading_rad"), speed)
+        x, y, heading = (rows.columns.get(c) for c in ("ekf_x_m", "ekf_y_m", "ekf_heading_rad"))
+        pose = RecordedMotion.partly(t_ns, x_m=x, y_m=y, yaw_rad=heading, speed_mps=speed)
         inputs = [*rtk(smoothing.is_new(rtk_x, rtk_y)), *common]
         made.append(_recording(rows, name, fixed, vehicle, inputs, truth, (rtk_x, rtk_y), pose))
     # The pose that was published holds RTK and gyro, so it stands beside none of the plain kinds; its speed saw neither.
@@ -145,7 +147,8 @@ def _outdoor(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[[str]
     starts = {free: [], "plain_start": rtk(_standing(rtk_x, rtk_y, throttle))} if gyro is not None else {free: []}
     for kind, start in starts.items():
         if wanted(kind):
-            made.append(_recording(rows, name, kind, vehicle, [*start, *plain, *common], truth, raw, Poses(speed_mps=speed)))
+            pose = RecordedMotion.partly(t_ns, speed_mps=speed)
+            made.append(_recording(rows, name, kind, vehicle, [*start, *plain, *common], truth, raw, pose))
     return made
 
 
@@ -160,7 +163,7 @@ def _path(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[[str], b
     sigma_m = EXACT_SIGMA_M if simulated else RTK_SIGMA_M
     truth = truth_of_rtk(t_s, t_ns, x, y, np.unwrap(heading))
     if simulated:
-        truth = RecordedTruth(t_ns, x, y, np.unwrap(heading), truth.speed_mps)
+        truth = RecordedMotion(t_ns, x, y, np.unwrap(heading), truth.speed_mps)
     inputs: list[Message] = [
         *messages.headings(t_ns, heading, np.nan, HeadingKind.INERTIAL),
         *messages.rates(t_ns, np.unwrap(heading)),
@@ -168,7 +171,7 @@ def _path(rows: CsvTable, name: str, vehicle: Vehicle, wanted: Callable[[str], b
         *messages.commands(t_ns, rows["throttle_cmd"], rows["steering_cmd"], vehicle),
     ]
     # The error state holds the speed that the filter on board believed: reference (1 m/s) minus vehicle.
-    published = Poses(speed_mps=1.0 - rows["e_speed_mps"])
+    published = RecordedMotion.partly(t_ns, speed_mps=1.0 - rows["e_speed_mps"])
     return [_recording(rows, name, kind, vehicle, inputs, truth, (x, y), published)]
 
 
@@ -230,8 +233,8 @@ def _captured(
         *messages.fixes(t_ns, raw_x, raw_y, given, LOT_17, CarrierSolution.FIXED, EXACT_SIGMA_M),
         *messages.commands(order_ns, orders["throttle_cmd"], orders["steering_cmd"], vehicle),
     ]
-    truth = RecordedTruth(t_ns, x, y, yaw, speed[every])
-    return _recording(rows, name, kind, vehicle, inputs, truth, (raw_x, raw_y), Poses(), lever_arm_m)
+    truth = RecordedMotion(t_ns, x, y, yaw, speed[every])
+    return _recording(rows, name, kind, vehicle, inputs, truth, (raw_x, raw_y), RecordedMotion.partly(t_ns), lever_arm_m)
 
 
 def _axle(x_m: Array, y_m: Array, yaw_rad: Array, lever_arm_m: tuple[float, float, float]) -> tuple[Array, Array]:
@@ -245,9 +248,9 @@ def _recording(
     kind: str,
     vehicle: Vehicle,
     inputs: Sequence[Message],
-    truth: RecordedTruth,
+    truth: RecordedMotion,
     raw_m: tuple[Array, Array],
-    published: Poses,
+    published: RecordedMotion,
     lever_arm_m: tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> Recording:
     return Recording(
@@ -266,13 +269,13 @@ def _recording(
     )
 
 
-def truth_of_rtk(t_s: Array, t_ns: Times, x: Array, y: Array, gyro: Array | None) -> RecordedTruth:
+def truth_of_rtk(t_s: Array, t_ns: Times, x: Array, y: Array, gyro: Array | None) -> RecordedMotion:
     """RTK where it was current, and what its track says of speed and heading."""
     current = smoothing.is_current(x, y)
     vx, vy = smoothing.velocity(t_s, x, y, current)
     course = smoothing.course_rad(vx, vy)
     yaw = course if gyro is None else smoothing.true_yaw(t_s, gyro, course)
-    return RecordedTruth(t_ns, np.where(current, x, np.nan), np.where(current, y, np.nan), yaw, np.hypot(vx, vy))
+    return RecordedMotion(t_ns, np.where(current, x, np.nan), np.where(current, y, np.nan), yaw, np.hypot(vx, vy))
 
 
 def _standing(x: Array, y: Array, throttle: Array) -> NDArray[np.bool_]:

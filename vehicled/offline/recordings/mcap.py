@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from vehicled.core.arrays import Array
 from vehicled.core.messages import (
     ActuatorCommand,
     GnssFix,
@@ -23,13 +22,13 @@ from vehicled.core.messages import (
     WheelSpeed,
 )
 from vehicled.log.errors import LogError
-from vehicled.log.reader import LogReader, run_parts
+from vehicled.log.reader import LogReader, run_messages
 from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import UNKNOWN_COURSE, Poses, RecordedTruth, Recording, Times, seconds
+from vehicled.offline.recordings.recording import UNKNOWN_COURSE, RecordedMotion, Recording, held
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import datum_of
-from vehicled.profile import parse
+from vehicled.profile import profile_in
 
 INPUTS = (GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, ActuatorCommand)
 STEP_NS = 20_000_000
@@ -46,28 +45,23 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
     with LogReader(path) as log:
         imported = bool(log.header.imported)
         course = "" if log.header.course == UNKNOWN_COURSE else log.header.course
-        loaded = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml")
+        profile = profile_in(log)
         try:
             datum = datum_of(log.attachment("course.json"))
         except CourseError as error:
             raise RecordingError(f"{path}: {error}") from error
-    for part in run_parts(path):
-        with LogReader(part) as log:
-            for record in log.messages(*INPUTS, StateEstimate, GroundTruth):
-                message = record.message
-                if isinstance(message, StateEstimate):
-                    estimates.append(message)
-                elif isinstance(message, GroundTruth):
-                    truths.append(message)
-                else:
-                    inputs.append(message)
+    for message in run_messages(path, *INPUTS, StateEstimate, GroundTruth):
+        if isinstance(message, StateEstimate):
+            estimates.append(message)
+        elif isinstance(message, GroundTruth):
+            truths.append(message)
+        else:
+            inputs.append(message)
     fixes = [m for m in inputs if isinstance(m, GnssFix)]
     if not fixes or (not estimates and not imported):
         what = "state estimate" if fixes else "GNSS fix"
         raise RecordingError(f"{path}: holds no {what}: there is nothing to compare in it")
-    profile = loaded.profile
-    arm = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
-    lever_arm = (arm[0], arm[1], arm[2])
+    lever_arm = profile.lever_arm_m(GnssFix.__name__) or (0.0, 0.0, 0.0)
     kept = _thinned(estimates)
     steps = np.array([m.t_ns for m in kept], dtype=np.int64)
     if not kept:
@@ -84,10 +78,10 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
         datum=datum,
         inputs=inputs,
         steps_ns=steps.tolist(),
-        truth=_truth_at(steps, truths) if len(truths) > 1 else track_truth.of_fixes(steps, fixes, datum, lever_arm),
-        raw_x_m=track_truth.held(steps, arrivals, east),
-        raw_y_m=track_truth.held(steps, arrivals, north),
-        published=Poses(*(_column(kept, name) for name in ("x_m", "y_m", "yaw_rad", "speed_mps"))) if kept else Poses(),
+        truth=RecordedMotion.of(truths).at(steps) if len(truths) > 1 else track_truth.of_fixes(steps, fixes, datum, lever_arm),
+        raw_x_m=held(steps, arrivals, east),
+        raw_y_m=held(steps, arrivals, north),
+        published=RecordedMotion.of(kept) if kept else RecordedMotion.partly(steps),
         lever_arm_m=lever_arm,
         source=os.fspath(path),
         course=course,
@@ -112,23 +106,8 @@ def _thinned(estimates: list[StateEstimate]) -> list[StateEstimate]:
     return kept
 
 
-def _truth_at(steps_ns: Times, truths: list[GroundTruth]) -> RecordedTruth:
-    t_s = np.array([m.t_ns for m in truths]) * 1e-9
-    at = seconds(steps_ns)
-
-    def column(name: str) -> Array:
-        values = np.array([getattr(m, name) for m in truths], dtype=np.float64)
-        return track_truth.between(at, t_s, np.unwrap(values) if name == "yaw_rad" else values)
-
-    return RecordedTruth(steps_ns, column("x_m"), column("y_m"), column("yaw_rad"), column("speed_mps"))
-
-
 def _sigma(truths: list[GroundTruth]) -> tuple[float, float, float]:
     """Return the medians of what the truth claims of position, yaw and speed; infinite where it claims nothing."""
     claimed = np.array([(m.position_sigma_m, m.yaw_sigma_rad, m.speed_sigma_mps) for m in truths] or [(0.0, 0.0, 0.0)])
     position, yaw, speed = np.median(np.nan_to_num(claimed, nan=np.inf), axis=0).tolist()
     return position, yaw, speed
-
-
-def _column(estimates: list[StateEstimate], name: str) -> Array:
-    return np.array([getattr(estimate, name) for estimate in estimates], dtype=np.float64)

@@ -4,20 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from vehicled.core.arrays import Array, wrapped
 from vehicled.offline.recordings.recording import Recording, Track
 from vehicled.offline.recordings.report import short_names
 from vehicled.offline.recordings.scores import Score, measured_yaw
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 
 _TRUTH, _ESTIMATE, _RAW, _PUBLISHED = "#0b6e4f", "#d1495b", "#9aa5b1", "#edae49"
 
 
 def plot_track(recording: Recording, track: Track, score: Score, file: str) -> None:
     """Draw one recording: map, and errors of position, heading and speed over time. Raises :class:`SetupError`."""
-    figure = Figure(figsize=(13, 7.5), dpi=110, layout="constrained")
+    figure = new_figure(13, 7.5)
     grid = figure.add_gridspec(3, 2, width_ratios=(1.1, 1))
     truth = recording.truth
     t_s = (truth.t_ns - truth.t_ns[0]) * 1e-9
@@ -27,15 +26,15 @@ def plot_track(recording: Recording, track: Track, score: Score, file: str) -> N
     if not raw_is_truth:
         area.plot(recording.raw_x_m, recording.raw_y_m, ".", color=_RAW, ms=3, label="measured")
     area.plot(truth.x_m, truth.y_m, color=_TRUTH, lw=1.6, label="truth")
-    if recording.published.x_m is not None:
+    if recording.published.known:
         area.plot(recording.published.x_m, recording.published.y_m, color=_PUBLISHED, lw=0.9, label="published")
     area.plot(track.x_m, track.y_m, color=_ESTIMATE, lw=0.9, ls="--", label=score.estimator)
     area.set_aspect("equal", adjustable="datalim")
     area.set(xlabel="x (m)", ylabel="y (m)")
     area.legend(loc="best")
 
-    def off(x: Array | None, y: Array | None) -> Array | None:
-        return None if x is None or y is None else np.hypot(x - truth.x_m, y - truth.y_m)
+    def off(x: Array, y: Array) -> Array:
+        return np.hypot(x - truth.x_m, y - truth.y_m)
 
     def turned(yaw: Array | None) -> Array | None:
         return None if yaw is None else np.degrees(wrapped(yaw - truth.yaw_rad))
@@ -61,7 +60,7 @@ def plot_track(recording: Recording, track: Track, score: Score, file: str) -> N
 def plot_overview(scores: Sequence[Score], file: str) -> None:
     """Draw many recordings: mean position error and RMS speed error of each, beside raw and published. Raises SetupError."""
     scores = sorted(scores, key=lambda score: (score.kind, score.name))
-    figure = Figure(figsize=(max(8.0, 0.22 * len(scores) + 2.5), 8.0), dpi=110, layout="constrained")
+    figure = new_figure(max(8.0, 0.22 * len(scores) + 2.5), 8.0)
     position, speed = figure.subplots(2, 1, sharex=True)
     at = np.arange(len(scores))
     sources = (

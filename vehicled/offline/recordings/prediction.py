@@ -13,7 +13,7 @@ from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.four_dof import drive_rate
-from vehicled.offline.recordings.recording import Times
+from vehicled.offline.recordings.recording import Times, held
 
 SETTLE_S = 1.0
 """Time before the start for which the wheel is simulated, so that it has slewed to its true angle."""
@@ -38,9 +38,7 @@ class RecordedCommands(Struct, frozen=True):
 
     def at(self, column: Array, t_ns: Array) -> Array:
         """A column's value in force at times (n,); 0 before the first command."""
-        index = np.searchsorted(self.t_ns, t_ns, side="right") - 1
-        held: Array = np.concatenate([column, [0.0]])[index]  # index -1 is the 0 behind the end
-        return held
+        return held(t_ns, self.t_ns, column, 0.0)
 
 
 class _Beliefs:

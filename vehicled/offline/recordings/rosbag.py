@@ -35,7 +35,7 @@ from vehicled.core.messages import (
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import Poses, RecordedTruth, Recording, Times, arrival_ns, seconds
+from vehicled.offline.recordings.recording import RecordedMotion, Recording, Times, arrival_ns, held
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.profile import load_profile
@@ -172,8 +172,8 @@ def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tu
         inputs=sorted(inputs, key=arrival_ns),
         steps_ns=steps.tolist(),
         truth=truth,
-        raw_x_m=track_truth.held(steps, arrivals, east),
-        raw_y_m=track_truth.held(steps, arrivals, north),
+        raw_x_m=held(steps, arrivals, east),
+        raw_y_m=held(steps, arrivals, north),
         published=_published(stored.get(ODOMETRY, ()), steps, truth),
         source=str(path),
     )
@@ -271,24 +271,24 @@ def _yaw(q: Any) -> float:
     return atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
 
 
-def _published(odometry: Any, steps_ns: Times, truth: RecordedTruth) -> Poses:
+def _published(odometry: Any, steps_ns: Times, truth: RecordedMotion) -> RecordedMotion:
     """Odometry at steps, turned and moved as a whole onto the truth: its frame is its own, so what counts is its shape."""
     if len(odometry) < 2:
-        return Poses()
-    t_s = np.array([stamp_ns(m, t_rx_ns) for t_rx_ns, m in odometry]) * 1e-9
+        return RecordedMotion.partly(steps_ns)
     poses = [m.pose.pose for _, m in odometry]
-    columns = (
+    found = RecordedMotion(
+        np.array([stamp_ns(m, t_rx_ns) for t_rx_ns, m in odometry]),
         np.array([p.position.x for p in poses]),
         np.array([p.position.y for p in poses]),
         np.unwrap([_yaw(p.orientation) for p in poses]),
         np.array([m.twist.twist.linear.x for _, m in odometry]),
-    )
-    x, y, yaw, speed = (track_truth.between(seconds(steps_ns), t_s, column) for column in columns)
-    both = np.isfinite(x) & np.isfinite(truth.x_m)
+    ).at(steps_ns)
+    both = np.isfinite(found.x_m) & np.isfinite(truth.x_m)
     if both.sum() < 2:
-        return Poses()
-    here, there = x[both] + 1j * y[both], truth.x_m[both] + 1j * truth.y_m[both]
+        return RecordedMotion.partly(steps_ns)
+    place = found.x_m + 1j * found.y_m
+    here, there = place[both], truth.x_m[both] + 1j * truth.y_m[both]
     turn = np.vdot(here - here.mean(), there - there.mean())
     turn = turn / abs(turn) if abs(turn) > 0.0 else 1.0
-    moved = there.mean() + turn * (x + 1j * y - here.mean())
-    return Poses(moved.real, moved.imag, wrapped(yaw + np.angle(turn)), speed)
+    moved = there.mean() + turn * (place - here.mean())
+    return RecordedMotion(steps_ns, moved.real, moved.imag, wrapped(found.yaw_rad + np.angle(turn)), found.speed_mps)

@@ -12,7 +12,7 @@ from vehicled.offline.recordings import least_squares, smoothing
 from vehicled.offline.recordings.least_squares import SteeringFit
 from vehicled.offline.recordings.outages import Outage, outages
 from vehicled.offline.recordings.prediction import RecordedCommands, predict
-from vehicled.offline.recordings.recording import Poses, RecordedTruth, Recording, Times, Track, seconds
+from vehicled.offline.recordings.recording import RecordedMotion, Recording, Times, Track, held, seconds
 
 HORIZON_NS = 1_000_000_000
 MOVING_MPS = 0.3
@@ -116,7 +116,11 @@ def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Rec
         duration_s=float(truth.t_ns[-1] - truth.t_ns[0]) * 1e-9,
         known=float(rows.sum() / max(measured.sum(), 1)),
         estimate=_errors(truth, rows, track),
-        raw=_errors(truth, beside, Poses(recording.raw_x_m, recording.raw_y_m, measured_yaw(recording))),
+        raw=_errors(
+            truth,
+            beside,
+            RecordedMotion.partly(truth.t_ns, x_m=recording.raw_x_m, y_m=recording.raw_y_m, yaw_rad=measured_yaw(recording)),
+        ),
         published=_errors(truth, beside, recording.published),
         beyond=_beyond(truth, track),
         steady_speed_mps=_spread(
@@ -174,9 +178,7 @@ def measured_yaw(recording: Recording) -> Array | None:
     headings = [m for m in recording.inputs if isinstance(m, Heading)]
     if not headings:
         return None
-    index = np.searchsorted([m.t_rx_ns for m in headings], recording.truth.t_ns, side="right") - 1
-    held: Array = np.array([*(m.yaw_rad for m in headings), np.nan])[index]
-    return held
+    return held(recording.truth.t_ns, [m.t_rx_ns for m in headings], np.array([m.yaw_rad for m in headings]))
 
 
 def nearest(t_ns: Times, wanted_ns: Times) -> NDArray[np.intp]:
@@ -193,12 +195,11 @@ def _spread(errors: Array) -> ErrorSpread | None:
     return found if found.count else None
 
 
-def _errors(truth: RecordedTruth, rows: NDArray[np.bool_], poses: Poses | Track) -> PoseErrors:
-    x, y, yaw, speed = poses.x_m, poses.y_m, poses.yaw_rad, poses.speed_mps
+def _errors(truth: RecordedMotion, rows: NDArray[np.bool_], motion: RecordedMotion) -> PoseErrors:
     return PoseErrors(
-        position_m=None if x is None or y is None else _spread(np.where(rows, np.hypot(x - truth.x_m, y - truth.y_m), np.nan)),
-        heading_rad=None if yaw is None else _spread(wrapped(yaw - truth.yaw_rad)),
-        speed_mps=None if speed is None else _spread(speed - truth.speed_mps),
+        position_m=_spread(np.where(rows, np.hypot(motion.x_m - truth.x_m, motion.y_m - truth.y_m), np.nan)),
+        heading_rad=_spread(wrapped(motion.yaw_rad - truth.yaw_rad)),
+        speed_mps=_spread(motion.speed_mps - truth.speed_mps),
     )
 
 
@@ -215,7 +216,7 @@ def _bridges(recording: Recording, track: Track, own: Collection[Outage] = ()) -
     return found
 
 
-def _beyond(truth: RecordedTruth, track: Track) -> Beyond:
+def _beyond(truth: RecordedMotion, track: Track) -> Beyond:
     """Compare errors with the covariance, where truth and estimate are known; the heading only while the vehicle moves.
 
     An error with a variance of zero, or with a covariance that is none, is beyond.

@@ -6,11 +6,8 @@ from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, GnssFix, stated_carrier
 from vehicled.estimation.measurements import enu_m
 from vehicled.offline.recordings import smoothing
-from vehicled.offline.recordings.recording import RecordedTruth, Times, seconds
+from vehicled.offline.recordings.recording import RecordedMotion, Times, between, seconds
 from vehicled.paths.datum import Datum
-
-MAX_GAP_S = 0.3
-"""Between fixes further apart the truth is not known."""
 
 
 def places(fixes: list[GnssFix], datum: Datum) -> tuple[Array, Array, Array]:
@@ -23,16 +20,7 @@ def places(fixes: list[GnssFix], datum: Datum) -> tuple[Array, Array, Array]:
     )
 
 
-def between(wanted_s: Array, t_s: Array, values: Array, max_gap_s: float = MAX_GAP_S) -> Array:
-    """Values (n,) on straight lines between samples; NaN outside of them and in gaps longer than ``max_gap_s``."""
-    if len(t_s) < 2:
-        return np.full(len(wanted_s), np.nan)
-    right = np.clip(np.searchsorted(t_s, wanted_s), 1, len(t_s) - 1)
-    inside = (wanted_s >= t_s[0]) & (wanted_s <= t_s[-1]) & (t_s[right] - t_s[right - 1] <= max_gap_s)
-    return np.where(inside, np.interp(wanted_s, t_s, values), np.nan)
-
-
-def of_fixes(steps_ns: Times, fixes: list[GnssFix], datum: Datum, lever_arm_m: tuple[float, float, float]) -> RecordedTruth:
+def of_fixes(steps_ns: Times, fixes: list[GnssFix], datum: Datum, lever_arm_m: tuple[float, float, float]) -> RecordedMotion:
     """Truth at steps from those fixes that are RTK fixed by label and covariance. Heading is the course of the antenna, known where
     it moves."""
     t_s, east, north = places(
@@ -46,11 +34,4 @@ def of_fixes(steps_ns: Times, fixes: list[GnssFix], datum: Datum, lever_arm_m: t
     if ahead or left:
         x = x - ahead * np.cos(yaw) + left * np.sin(yaw)
         y = y - ahead * np.sin(yaw) - left * np.cos(yaw)
-    return RecordedTruth(steps_ns, x, y, yaw, np.hypot(vx, vy))
-
-
-def held(steps_ns: Times, t_rx_ns: list[int], values: Array) -> Array:
-    """The newest value that had arrived at each step; NaN before the first."""
-    index = np.searchsorted(np.array(t_rx_ns, dtype=np.int64), steps_ns, side="right") - 1
-    found: Array = np.concatenate([values, [np.nan]])[index]
-    return found
+    return RecordedMotion(steps_ns, x, y, yaw, np.hypot(vx, vy))

@@ -123,7 +123,7 @@ class Replay:
         self._open_loop: OpenLoop | None = None
         if changes:
             self._open_loop = OpenLoop(journal)
-            self.machine.override_commands(self._open_loop.recorded_command)
+            self.machine.pipeline.command_override = self._open_loop.recorded_command
         self._ticks = 0
         self._altered: list[str] = []
         self._sequence = 0

@@ -7,9 +7,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-import msgspec
-
 from vehicled.core.attribution import Reading
+from vehicled.core.events import JournalGap
 from vehicled.core.executive import Stopwatch
 from vehicled.core.messages import Direction, Event, MachineCall, Message, PortEvent, TaskTick, WireChunk
 from vehicled.log.damage import find_damage
@@ -17,9 +16,6 @@ from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, StoredMessage, run_parts
 from vehicled.log.schema import RunHeader
 from vehicled.ros.cdr import CdrError
-
-GAP_EVENT = "not_replayable_after"
-"""Name of the event that marks a gap in the journal."""
 
 
 class JournalEntry:
@@ -184,9 +180,8 @@ class Journal:
     def _find_loss(self) -> tuple[int | None, str]:
         for part in self.parts:
             for record in part.messages(Event):
-                if record.message.name == GAP_EVENT:
-                    fields = msgspec.json.decode(record.message.fields, type=dict[str, str | int])
-                    after_ns = int(fields.get("complete_to_ns", record.t_ns))
+                if (gap := JournalGap.read(record.message)) is not None:
+                    after_ns = record.t_ns if gap.complete_to_ns is None else gap.complete_to_ns
                     return after_ns, "the disk was too slow, and records of the journal were lost"
         return None, ""
 

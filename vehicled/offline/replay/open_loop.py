@@ -72,7 +72,7 @@ class OpenLoop:
         if isinstance(message, ActuatorCommand) and self._sent is not None and self._sent.t_ns == message.t_ns:
             log_drives, drives = self._sent.mode in DRIVING, message.mode in DRIVING
             self._newest_s = (message.t_ns - self._journal.start_ns) * 1e-9
-            reason = (machine.reason.code, machine.why) if log_drives else self._reason
+            reason = (machine.supervisor.reason.code, machine.why) if log_drives else self._reason
             self._compare(*reason, log_drives=log_drives, drives=drives)
 
     def partings(self) -> list[ModeDivergence]:

@@ -2,23 +2,18 @@
 
 from typing import Any
 
-from vehicled.daemon.app import SetupError
 from vehicled.offline.replay.drive import WHAT_IF, ReplayResult
 from vehicled.offline.replay.numbers import DifferenceMeter
 from vehicled.paths.course import Course
+from vehicled.run.output import new_figure, save_figure
 
 _COURSE, _LOG, _NOW, _TRUTH = "#9aa5b1", "#1b6ca8", "#d1495b", "#0b6e4f"
 
 
 def plot_replay(course: Course, meter: DifferenceMeter, result: ReplayResult, file: str) -> None:
     """Plot into ``file`` (PNG, SVG or PDF by extension). Raises :class:`SetupError` if it cannot be written."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib.figure import Figure
-
     trace, commands = meter.trace or [], meter.commands or []
-    figure = Figure(figsize=(13, 8), dpi=110, layout="constrained")
+    figure = new_figure(13, 8)
     grid = figure.add_gridspec(5, 2, width_ratios=(1.1, 1))
     _map(figure.add_subplot(grid[:, 0]), course, meter)
 
@@ -44,10 +39,7 @@ def plot_replay(course: Course, meter: DifferenceMeter, result: ReplayResult, fi
         for axes in figure.axes[1:]:
             axes.axvspan(parting.t_s, result.replayed_s if parting.until_s is None else parting.until_s, color=_COURSE, alpha=0.4)
     figure.suptitle(_title(result))
-    try:
-        figure.savefig(file)
-    except (OSError, ValueError) as error:
-        raise SetupError(f"cannot write the plot to {file}: {error}") from error
+    save_figure(figure, file)
 
 
 def _title(result: ReplayResult) -> str:

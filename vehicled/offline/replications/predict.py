@@ -17,7 +17,6 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import StartPose
 from vehicled.daemon.app import SetupError
-from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.public_data import data_folder
 from vehicled.offline.replications.experiments import prediction_spread as spread
 from vehicled.offline.replications.experiments.drive_response import DRIVE_DELAY_S, SLEW_S, DriveResponse
@@ -34,7 +33,6 @@ from vehicled.offline.replications.experiments.twin_prediction import (
     predict,
     recorded_drives,
 )
-from vehicled.paths import CourseError
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Battery, Sim, TwinSteering
 from vehicled.run.terminal import Progress, print_table
@@ -125,8 +123,6 @@ def predict_drives(arguments: Namespace) -> int:
             courses, drives, maker(0.0), progress.update, networks, arguments.jobs or len(os.sched_getaffinity(0))
         )
         unused = [*left_out, *unused]
-    except (FileNotFoundError, RecordingError, CourseError) as error:
-        raise SetupError(str(error)) from error
     finally:
         progress.close()
     if not predictions:

@@ -21,9 +21,9 @@ def run(arguments: Namespace) -> int:
     runs = read(arguments.run_files)
     found = check(runs)
     if arguments.plot:
-        from vehicled.offline.sensors.truth_picture import draw
+        from vehicled.offline.sensors.picture import draw_check
 
-        draw(Path(arguments.plot), runs, found)
+        draw_check(Path(arguments.plot), runs, found)
     complete = all(isfinite(claim) for claim in found.claims.values())
     if arguments.json:
         print(msgspec.json.encode(found).decode())

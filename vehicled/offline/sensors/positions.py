@@ -24,6 +24,7 @@ from vehicled.core.arrays import Array
 from vehicled.core.messages import CarrierSolution, GnssFix
 from vehicled.offline.recordings import track_truth
 from vehicled.offline.recordings.errors import RecordingError
+from vehicled.offline.recordings.recording import MAX_GAP_S
 from vehicled.offline.sensors.reading import SensorRecording, antenna_m, shortened
 from vehicled.profile.gnss import GnssModel, RandomWalk, RecordedError
 
@@ -249,7 +250,7 @@ def errors(drive: SensorRecording, delay_s: float) -> PositionErrors:
     if np.isfinite(error).all(axis=1).sum() < 8:
         raise RecordingError(
             f"{drive.name}: where it was is known at fewer than 8 fixes; the truth must last as long as the fixes, without gaps of "
-            f"{track_truth.MAX_GAP_S:g} s"
+            f"{MAX_GAP_S:g} s"
         )
     period_s = _period(t_s)
     cell = np.round(t_s / period_s).astype(int)

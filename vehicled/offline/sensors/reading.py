@@ -1,9 +1,8 @@
 """Reads what a sensor measured, and what it should have measured, from a recording of any format."""
 
 import os
-import tempfile
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +11,15 @@ from msgspec import Struct, field
 from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand, GnssFix, GroundTruth, ImuSample, WheelSpeed
 from vehicled.log.errors import LogError
-from vehicled.log.reader import LogReader, run_parts
-from vehicled.offline.recordings import track_truth
+from vehicled.log.reader import LogReader, run_messages
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.foreign.importing import import_log
+from vehicled.offline.recordings.foreign.importing import imported
 from vehicled.offline.recordings.loading import RecordingSource, sources
-from vehicled.offline.recordings.recording import RecordedTruth, Recording, Times, seconds
+from vehicled.offline.recordings.recording import RecordedMotion, Recording, Times, between, seconds
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import datum_of
-from vehicled.profile import parse
+from vehicled.profile import profile_in
 
 TRUE_APART = ("plain", "bare_plain", "mocap", "plain_start", "path_sim", "ramp", "acceleration")
 """Kinds of recordings whose truth comes from another sensor than their fixes."""
@@ -36,7 +34,7 @@ class SensorRecording(Struct, frozen=True, kw_only=True):
 
     name: str
     fixes: list[GnssFix]
-    truth: RecordedTruth | None
+    truth: RecordedMotion | None
     """Truth by another sensor than the fixes; None if no sensor gives it."""
     datum: Datum
     sample_ns: Times = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -111,9 +109,7 @@ def _of_recording(recording: Recording, name: str) -> SensorRecording:
 
 
 def _imported(path: Path, mapping: str) -> SensorRecording:
-    with tempfile.TemporaryDirectory(prefix="vehicled_sensors_") as folder:
-        log = Path(folder) / "run.mcap"
-        import_log(path, log, mapping=mapping or None)
+    with imported(path, mapping) as log:
         return _own(log, path.stem)
 
 
@@ -123,44 +119,33 @@ def _own(path: Path, name: str) -> SensorRecording:
     speeds: list[tuple[int, float]] = []
     driven = False
     with LogReader(path) as log:
-        profile = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml").profile
+        profile = profile_in(log)
         course = log.attachment("course.json")
-    sample_ns, samples = inertial_samples(_samples_of(path))
-    for part in run_parts(path):
-        with LogReader(part) as log:
-            for record in log.messages(GnssFix, GroundTruth, WheelSpeed, ActuatorCommand):
-                message = record.message
-                if isinstance(message, GnssFix):
-                    fixes.append(message)
-                elif isinstance(message, GroundTruth):
-                    truths.append(message)
-                elif isinstance(message, WheelSpeed):
-                    speeds.append((message.t_ns, message.speed_mps))
-                elif isinstance(message, ActuatorCommand):
-                    driven = driven or message.throttle != 0.0
+    sample_ns, samples = inertial_samples(run_messages(path, ImuSample))
+    for message in run_messages(path, GnssFix, GroundTruth, WheelSpeed, ActuatorCommand):
+        if isinstance(message, GnssFix):
+            fixes.append(message)
+        elif isinstance(message, GroundTruth):
+            truths.append(message)
+        elif isinstance(message, WheelSpeed):
+            speeds.append((message.t_ns, message.speed_mps))
+        elif isinstance(message, ActuatorCommand):
+            driven = driven or message.throttle != 0.0
     try:
         datum = datum_of(course)
     except CourseError:  # an imported log without fixes has none
         datum = Datum(0.0, 0.0)
-    arm = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
     return SensorRecording(
         name=name,
         fixes=fixes,
         sample_ns=sample_ns,
         samples=samples,
-        truth=_truth(truths) if len(truths) > 1 else None,
+        truth=RecordedMotion.of(truths) if len(truths) > 1 else None,
         datum=datum,
-        lever_arm_m=(arm[0], arm[1], arm[2]),
+        lever_arm_m=profile.lever_arm_m(GnssFix.__name__) or (0.0, 0.0, 0.0),
         speeds=speeds,
         driven=driven,
     )
-
-
-def _samples_of(path: Path) -> Iterator[ImuSample]:
-    for part in run_parts(path):
-        with LogReader(part) as log:
-            for record in log.messages(ImuSample):
-                yield record.message
 
 
 def inertial_samples(messages: Iterable[ImuSample]) -> tuple[Times, Array]:
@@ -173,26 +158,18 @@ def inertial_samples(messages: Iterable[ImuSample]) -> tuple[Times, Array]:
     return np.array(times, np.int64), np.array(values).reshape(-1, 6)
 
 
-def _truth(truths: list[GroundTruth]) -> RecordedTruth:
-    def column(name: str) -> Array:
-        return np.array([getattr(m, name) for m in truths], dtype=np.float64)
-
-    t_ns = np.array([m.t_ns for m in truths], dtype=np.int64)
-    return RecordedTruth(t_ns, column("x_m"), column("y_m"), np.unwrap(column("yaw_rad")), column("speed_mps"))
-
-
 def shortened(reasons: Sequence[str]) -> str:
     """Return the first reason, and how many more there are."""
     more = f" (and {len(reasons) - 1} more runs)" if len(reasons) > 1 else ""
     return reasons[0] + more
 
 
-def antenna_m(truth: RecordedTruth, at_s: Array, lever_arm_m: tuple[float, float, float], start_ns: int) -> Array:
+def antenna_m(truth: RecordedMotion, at_s: Array, lever_arm_m: tuple[float, float, float], start_ns: int) -> Array:
     """Return the true place of the antenna (n, 2) at times since ``start_ns``; NaN where the truth is not known."""
     truth_s = seconds(truth.t_ns - start_ns)
     known = np.isfinite(truth.x_m) & np.isfinite(truth.y_m)
     turned: Array = np.unwrap(np.nan_to_num(truth.yaw_rad))
-    x, y, yaw = (track_truth.between(at_s, truth_s[known], values[known]) for values in (truth.x_m, truth.y_m, turned))
+    x, y, yaw = (between(at_s, truth_s[known], values[known]) for values in (truth.x_m, truth.y_m, turned))
     ahead, left = lever_arm_m[:2]
     c, s = np.cos(yaw), np.sin(yaw)
     return np.column_stack([x + c * ahead - s * left, y + s * ahead + c * left])

@@ -15,14 +15,13 @@ from msgspec import Struct, field
 from vehicled.core.arrays import Array, rms
 from vehicled.core.messages import CarrierSolution, GnssFix, ReferenceState
 from vehicled.daemon.reference import ReferenceFrame
-from vehicled.log.reader import LogReader, run_parts
+from vehicled.log.reader import LogReader, run_messages
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.recording import RecordedTruth
-from vehicled.offline.recordings.track_truth import between
+from vehicled.offline.recordings.recording import RecordedMotion, between
 from vehicled.offline.sensors.reading import antenna_m
 from vehicled.paths.datum import Datum
 from vehicled.paths.stored import datum_of
-from vehicled.profile import parse
+from vehicled.profile import profile_in
 
 QUANTITIES = {"position": "m", "speed": "m/s", "heading": "rad"}
 STILL_S, STILL_M, STILL_RAD = 10.0, 0.1, 0.02
@@ -164,22 +163,20 @@ def _read(path: str | os.PathLike[str]) -> Series:
     states: list[ReferenceState] = []
     fixes: list[GnssFix] = []
     with LogReader(path) as log:
-        profile = parse(log.attachment("profile.toml").decode(errors="replace"), f"{path}, profile.toml").profile
+        profile = profile_in(log)
         datum = datum_of(log.attachment("course.json"))
-    for part in run_parts(path):
-        with LogReader(part) as log:
-            for record in log.messages(ReferenceState, GnssFix):
-                if isinstance(record.message, ReferenceState):
-                    states.append(record.message)
-                elif isinstance(record.message, GnssFix) and record.message.carrier is CarrierSolution.FIXED:
-                    fixes.append(record.message)
-    arms = [device.lever_arm_m for device in profile.devices.values() if ReferenceState.__name__ in device.messages]
-    if len(states) < 2 or not arms:
+    for message in run_messages(path, ReferenceState, GnssFix):
+        if isinstance(message, ReferenceState):
+            states.append(message)
+        elif isinstance(message, GnssFix) and message.carrier is CarrierSolution.FIXED:
+            fixes.append(message)
+    arm = profile.lever_arm_m(ReferenceState.__name__)
+    if len(states) < 2 or arm is None:
         raise RecordingError(
             f'{path}: holds no reference state: give one device of the profile messages = ["ReferenceState"] (docs/devices.md)'
         )
-    arm = next((d.lever_arm_m for d in profile.devices.values() if GnssFix.__name__ in d.messages), [0.0, 0.0, 0.0])
-    return series(os.fspath(path), states, fixes, datum, arms[0], (arm[0], arm[1], arm[2]))
+    antenna_m = profile.lever_arm_m(GnssFix.__name__) or (0.0, 0.0, 0.0)
+    return series(os.fspath(path), states, fixes, datum, arm, antenna_m)
 
 
 def series(
@@ -479,7 +476,7 @@ def _receiver(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckRes
         if len(run.fixes) < FEW:
             continue
         at = run.fixes[:, 0]
-        truth = RecordedTruth(np.round(run.t_s * 1e9).astype(np.int64), run.x_m, run.y_m, run.yaw_rad, run.speed_mps)
+        truth = RecordedMotion(np.round(run.t_s * 1e9).astype(np.int64), run.x_m, run.y_m, run.yaw_rad, run.speed_mps)
         off = run.fixes[:, 1:] - antenna_m(truth, at, run.antenna_m, 0)
         known = np.isfinite(off).all(axis=1)
         off, at = off[known], at[known]

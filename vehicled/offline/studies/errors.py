@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from vehicled.core.errors import UserError
 
-class StudyError(Exception):
+
+class StudyError(UserError):
     """A study cannot be used or continued. The text names the place and the cure; several mistakes are listed together.
 
     ``cure`` is one for all of them, and stands in a line of its own.

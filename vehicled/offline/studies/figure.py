@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vehicled.daemon.app import SetupError
 from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.report import Finished
 from vehicled.offline.studies.statistics import effects
+from vehicled.run.output import new_figure, save_figure
 
 _WIDTH_IN, _HEIGHT_IN = 3.5, 2.4
 """One column of a two-column paper."""
@@ -15,21 +15,15 @@ _WIDTH_IN, _HEIGHT_IN = 3.5, 2.4
 
 def write_figure(study: Finished, output: Path, metrics: Sequence[str], x: str, lines: str = "") -> None:
     """Draw one panel for each metric over the factor ``x``, with a line for each level of ``lines``."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SetupError("figures need matplotlib: pip install 'vehicled[plot]'") from None
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
+    import matplotlib as mpl
 
     groups: dict[str, list[RunRow]] = {}
     for row in study.rows:
         groups.setdefault(str(row.levels.get(lines, "")) if lines else "", []).append(row)
     style: Any = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42, "svg.fonttype": "none"}
     with mpl.rc_context(style):
-        figure, panels = plt.subplots(
-            1, len(metrics), figsize=(_WIDTH_IN * len(metrics), _HEIGHT_IN), squeeze=False, layout="constrained"
-        )
+        figure = new_figure(_WIDTH_IN * len(metrics), _HEIGHT_IN)
+        panels = figure.subplots(1, len(metrics), squeeze=False)
         for panel, metric in zip(panels[0], metrics, strict=True):
             for name, rows in groups.items():
                 found = [each for each in effects(rows, x, metric) if each.mean == each.mean]
@@ -48,9 +42,4 @@ def write_figure(study: Finished, output: Path, metrics: Sequence[str], x: str, 
             panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
         if lines:
             panels[0][-1].legend(title=lines, frameon=False)
-        try:
-            figure.savefig(output)
-        except (OSError, ValueError) as error:
-            raise SetupError(f"{output}: the figure cannot be written: {error}") from None
-        finally:
-            plt.close(figure)
+        save_figure(figure, output)

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from vehicled.offline.analysis import html
 from vehicled.offline.studies.conduct import RunRow
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.report import Finished, number, render
 from vehicled.offline.studies.statistics import REPLICATE, interval
+from vehicled.run.output import new_figure
 
 MANOEUVRE, RATE, LAW = "course", "rate_hz", "law"
 """Factors of the study."""
@@ -185,11 +187,7 @@ def write_low_rate(study: Finished, output: Path, published: Path | None = None)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    heads = "".join(f"<th>{escape(text)}</th>" for text in head)
-    body = ""
-    for name, *cells in rows:
-        body += f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-    return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+    return html.table(head, [html.row(cells, named=True) for cells in rows])
 
 
 def _at_400(groups: Mapping[str, Sequence[RunRow]]) -> str:
@@ -309,8 +307,6 @@ def _pictures(groups: Mapping[str, Sequence[RunRow]]) -> str:
         import matplotlib as mpl
     except ImportError:
         return "<section><p>The figures need matplotlib: pip install 'vehicled[study]'.</p></section>"
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
 
     parts = []
     style: Any = {
@@ -326,11 +322,10 @@ def _pictures(groups: Mapping[str, Sequence[RunRow]]) -> str:
             ("Each manoeuvre: mean cross-track error, cm", _draw_manoeuvres),
             ("Drives that did not finish", _draw_unfinished),
         ):
-            figure = plt.figure(figsize=(10.5, 3.4 if draw is not _draw_manoeuvres else 6.8), layout="constrained")
+            figure = new_figure(10.5, 3.4 if draw is not _draw_manoeuvres else 6.8)
             draw(figure, groups)
             text = io.BytesIO()
             figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="white")
-            plt.close(figure)
             source = base64.b64encode(text.getvalue()).decode()
             parts.append(f'<section><h2>{title}</h2><img alt="{title}" src="data:image/svg+xml;base64,{source}"></section>')
     return "".join(parts)

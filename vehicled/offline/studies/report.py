@@ -1,15 +1,14 @@
 """Report of a study: one HTML page with effects, quantiles and failures."""
 
 from collections.abc import Sequence
-from html import escape
-from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from vehicled import __version__
+from vehicled.core.plain_text import escape
+from vehicled.offline.analysis import html
 from vehicled.offline.analysis.report.chart import Scale
 from vehicled.offline.studies import optimise, statistics
 from vehicled.offline.studies.conduct import RunRow
@@ -88,17 +87,9 @@ def render(study: Finished, folder: Path, *, body: str = "") -> str:
     factors = [name for name in specification.columns if name != statistics.REPLICATE]
     sections += [_factor(study, name) for name in factors]
     sections += [_quantiles(study), _failures(study, folder), _study_file(study)]
-    style = files("vehicled.offline.studies").joinpath("report.css").read_text(encoding="utf-8")
-    software = study.facts.get("software", "")
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
-        f"<title>Study {escape(specification.name)}</title>\n<style>\n{style}</style></head>\n<body>\n"
-        + "\n".join(section for section in sections if section)
-        + f"\n<footer>Made by vehicled {escape(__version__)}, software {escape(software)}.</footer></body></html>\n"
-    )
+    style = html.resource("vehicled.offline.studies", "report.css")
+    origin = f", software {study.facts.get('software', '')}"
+    return html.page(f"Study {specification.name}", style, sections, origin, pictures=True)
 
 
 def _summary(study: Finished) -> str:
@@ -230,17 +221,14 @@ def chart(found: Sequence[Effect]) -> str:
 
 
 def _quantiles(study: Finished) -> str:
-    head = "".join(f"<th>{100 * q:g} %</th>" for q in statistics.QUANTILES)
-    body = ""
+    rows = []
     for metric in study.metrics:
         values = statistics.values_of(study.rows, metric)
-        cells = "".join(f"<td>{number(q)}</td>" for q in statistics.quantiles(study.rows, metric))
         mean = sum(values) / len(values) if values else float("nan")
-        body += f"<tr><th>{escape(metric)}</th><td>{len(values)}</td><td>{number(mean)}</td>{cells}</tr>"
-    return (
-        '<section><h2>Quantiles over all finished runs</h2><div class="scroll"><table><thead>'
-        f"<tr><th>metric</th><th>runs</th><th>mean</th>{head}</tr></thead><tbody>{body}</tbody></table></div></section>"
-    )
+        cells = [str(len(values)), number(mean), *map(number, statistics.quantiles(study.rows, metric))]
+        rows.append(html.row([metric, *cells], named=True))
+    heads = ["metric", "runs", "mean", *(f"{100 * q:g} %" for q in statistics.QUANTILES)]
+    return f"<section><h2>Quantiles over all finished runs</h2>{html.table(heads, rows)}</section>"
 
 
 def _failures(study: Finished, folder: Path) -> str:
@@ -261,11 +249,8 @@ def _failures(study: Finished, folder: Path) -> str:
             f"<td>{log}</td><td><code>{escape(row.command)}</code></td></tr>"
         )
     more = f"<p>{len(bad) - _LISTED} more are in the table.</p>" if len(bad) > _LISTED else ""
-    return (
-        '<section><h2>Failures</h2><div class="scroll"><table class="failures"><thead><tr><th>run</th><th>levels</th>'
-        "<th>outcome</th><th>reason</th><th>log</th><th>command that repeats it</th></tr></thead>"
-        f"<tbody>{body}</tbody></table></div>{more}</section>"
-    )
+    heads = ("run", "levels", "outcome", "reason", "log", "command that repeats it")
+    return f"<section><h2>Failures</h2>{html.table(heads, [body], kind='failures')}{more}</section>"
 
 
 def _best(study: Finished) -> str:

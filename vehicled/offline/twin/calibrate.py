@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from math import degrees
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,20 +16,20 @@ from msgspec.structs import replace
 from sim_backend.plant.twin_file import Twin, anchored, load_twin
 from sim_backend.plant.twin_write import NewValue as Number
 from sim_backend.plant.twin_write import write_twin
-from vehicled.core.messages import ActuatorCommand
 from vehicled.daemon.app import SetupError
 from vehicled.log.reader import LogReader
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
-from vehicled.offline.recordings.recording import Recording
-from vehicled.offline.twin.calibration.calibrate import CalibrationError, calibrate
+from vehicled.offline.recordings.prediction import RecordedCommands
+from vehicled.offline.recordings.recording import Recording, seconds, unwrapped
+from vehicled.offline.twin.calibration.calibrate import calibrate
 from vehicled.offline.twin.calibration.four_dof_model import FourDofModel
 from vehicled.offline.twin.calibration.profile_write import written_profile
 from vehicled.offline.twin.calibration.quantity import GROUPS, CalibratedNumber, CalibrationModel, Group
 from vehicled.offline.twin.calibration.result import Calibration, RunResult
 from vehicled.offline.twin.calibration.run import CalibrationRun
 from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
-from vehicled.profile import ProfileError, load_profile, loading, parse
+from vehicled.profile import ProfileError, load_profile, loading, profile_in
 from vehicled.run.output import check_output, check_plot_file, write_output
 from vehicled.run.terminal import Progress, print_table
 
@@ -56,8 +55,6 @@ def run(arguments: Namespace) -> int:
 
     try:
         found = calibrate(model, runs, groups=groups, friction=friction, held_out=held_out, folds=arguments.folds, report=report)
-    except CalibrationError as error:
-        raise SetupError(str(error)) from error
     finally:
         progress.close()
     # Print first, so that the fit is not lost if a file cannot be written.
@@ -83,26 +80,16 @@ def run(arguments: Namespace) -> int:
 
 def drive_of(recording: Recording, name: str) -> CalibrationRun:
     """Convert a recording into a drive for the fit."""
-    commands = [message for message in recording.inputs if isinstance(message, ActuatorCommand)]
-    truth = recording.truth
-    begin_ns = min([int(truth.t_ns[0]), *(message.t_ns for message in commands[:1])])
+    commands, truth = RecordedCommands.of(recording.inputs), recording.truth
+    begin_ns = min([int(truth.t_ns[0]), *commands.t_ns[:1].tolist()])
     return CalibrationRun(
         name=name,
-        command_s=np.array([(message.t_ns - begin_ns) * 1e-9 for message in commands]),
-        throttle=np.array([message.throttle for message in commands]),
-        brake=np.array([message.brake for message in commands]),
-        steering=np.array([message.steering for message in commands]),
-        t_s=np.asarray((truth.t_ns - begin_ns) * 1e-9, dtype=np.float64),
-        x_m=truth.x_m, y_m=truth.y_m, yaw_rad=_unwrapped(truth.yaw_rad), speed_mps=truth.speed_mps,
+        command_s=seconds(commands.t_ns - begin_ns),
+        throttle=commands.throttle, brake=commands.brake, steering=commands.steering,
+        t_s=seconds(truth.t_ns - begin_ns),
+        x_m=truth.x_m, y_m=truth.y_m, yaw_rad=unwrapped(truth.yaw_rad), speed_mps=truth.speed_mps,
         turns=recording.kind != "acceleration", rig=recording.kind, course_only=recording.kind in COURSE_ONLY,
     )  # fmt: skip
-
-
-def _unwrapped(yaw_rad: Any) -> Any:
-    known = np.isfinite(yaw_rad)
-    out = yaw_rad.copy()
-    out[known] = np.unwrap(yaw_rad[known])
-    return out
 
 
 def _groups(text: str) -> list[Group]:
@@ -116,21 +103,17 @@ def _groups(text: str) -> list[Group]:
 
 def _model(arguments: Namespace) -> tuple[CalibrationModel, float, Twin | str]:
     """Return the model to fit, its grip over weight, and its source: a twin, or the text of a profile."""
-    try:
-        if arguments.vehicle:
-            twin = load_twin(arguments.vehicle)
-        else:
-            profile = load_profile(arguments.profile)
-            if profile.sim.twin is None:
-                if profile.sim.drive is None:
-                    raise SetupError(f"--profile {arguments.profile}: has no twin to calibrate: add [sim.twin] or [sim.drive]")
-                source = loading.read(loading.find(arguments.profile))
-                return FourDofModel(profile), FOUR_DOF_FRICTION, source
-            profile = anchored(profile, arguments.profile if os.path.isfile(arguments.profile) else "")
-            assert profile.sim.twin is not None, "anchoring keeps the twin"
-            twin = load_twin(profile.sim.twin.vehicle, profile.sim.twin.changes)
-    except ProfileError as error:
-        raise SetupError(str(error)) from error
+    if arguments.vehicle:
+        twin = load_twin(arguments.vehicle)
+    else:
+        profile = load_profile(arguments.profile)
+        if profile.sim.twin is None:
+            if profile.sim.drive is None:
+                raise SetupError(f"--profile {arguments.profile}: has no twin to calibrate: add [sim.twin] or [sim.drive]")
+            return FourDofModel(profile), FOUR_DOF_FRICTION, loading.read(loading.find(arguments.profile))
+        profile = anchored(profile, arguments.profile if os.path.isfile(arguments.profile) else "")
+        assert profile.sim.twin is not None, "anchoring keeps the twin"
+        twin = load_twin(profile.sim.twin.vehicle, profile.sim.twin.changes)
     return TwinModel(twin.parameters), friction_of(twin.parameters), twin
 
 
@@ -186,7 +169,7 @@ def _note_other_vehicles(arguments: Namespace, source: Twin | str) -> None:
             if "log" not in one.kinds:
                 continue
             with LogReader(one.path) as reader:
-                profile = parse(reader.attachment("profile.toml").decode(errors="replace"), str(one.path)).profile
+                profile = profile_in(reader)
                 drove = [profile.name, *([Path(profile.sim.twin.vehicle).stem] if profile.sim.twin is not None else [])]
                 if not reader.header.imported and not set(drove) & set(fitted):
                     print(f"note: {one.path} was driven by profile {profile.name}, not {fitted[0]}", file=sys.stderr)

@@ -8,7 +8,7 @@ import numpy as np
 from vehicled.offline.twin.calibration.quantity import CalibrationModel
 from vehicled.offline.twin.calibration.result import Calibration
 from vehicled.offline.twin.calibration.run import CalibrationRun, RunSegment, as_measured, pieces
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 
 _RECORDED, _BEFORE, _AFTER = "#0b6e4f", "#b8b8b8", "#d1495b"
 MOST_KINDS = 12
@@ -18,8 +18,6 @@ def plot(model: CalibrationModel, runs: list[CalibrationRun], found: Calibration
     """Plot speed and path of the worst run of each kind, driven by throttle. Raises :class:`SetupError` if the file cannot be
     written.
     """
-    from matplotlib.figure import Figure
-
     worst: dict[str, tuple[float, str]] = {}
     for one in found.runs:
         worst[one.kind] = max(worst.get(one.kind, (-1.0, "")), (one.after.speed_mps, one.name))
@@ -28,7 +26,7 @@ def plot(model: CalibrationModel, runs: list[CalibrationRun], found: Calibration
     for piece in pieces([run for run in runs if run.name in by_name]):
         by_name[piece.run.name].append(piece)
     values = {one.name: one.value for one in found.found}
-    figure = Figure(figsize=(13, 2.6 * len(names) + 1.0), dpi=90, layout="constrained")
+    figure = new_figure(13, 2.6 * len(names) + 1.0)
     grid = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1))
     for (speeds, paths), name in zip(grid, names, strict=True):
         for number, piece in enumerate(by_name[name]):

@@ -1,10 +1,9 @@
 """HTML page of a validation: verdict, tables, and the figures of every run, in one file without scripts or downloads."""
 
 from collections.abc import Sequence
-from html import escape
-from importlib.resources import files
 
-from vehicled import __version__
+from vehicled.core.plain_text import escape
+from vehicled.offline.analysis import html
 from vehicled.offline.twin.figures import figures, legend
 from vehicled.offline.twin.validation.evidence import Finding
 from vehicled.offline.twin.validation.families import FAMILIES
@@ -30,16 +29,8 @@ def render(validation: Validation) -> str:
 
 def page(title: str, folder: str, parts: Sequence[str]) -> str:
     """Return a page of the commands that validate."""
-    style = files("vehicled.offline.analysis.report").joinpath("page.css").read_text(encoding="utf-8")
-    style += files("vehicled.offline.twin").joinpath("page.css").read_text(encoding="utf-8")
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style></head>\n<body>\n"
-        + "\n".join(part for part in parts if part)
-        + f"\n<footer>Made by vehicled {escape(__version__)} from {escape(folder)}.</footer></body></html>\n"
-    )
+    style = html.resource("vehicled.offline.analysis.report", "page.css") + html.resource("vehicled.offline.twin", "page.css")
+    return html.page(title, style, parts, f" from {folder}")
 
 
 def errors_cells(comparison: RunComparison) -> list[tuple[str, str]]:
@@ -204,8 +195,4 @@ def table(name: str, title: str, heads: Sequence[str], rows: Sequence[str], nume
     """Return a section with a table; empty without rows."""
     if not rows:
         return ""
-    head = "".join(f"<th{' class=n' if k in numeric else ''}>{escape(text)}</th>" for k, text in enumerate(heads))
-    return (
-        f'<section id="{name}"><h2>{escape(title)}</h2><div class="scroll"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div></section>"
-    )
+    return f'<section id="{name}"><h2>{escape(title)}</h2>{html.table(heads, rows, numeric)}</section>'

@@ -4,7 +4,7 @@ from math import degrees
 from pathlib import Path
 
 from vehicled.offline.twin.validation.result import RunComparison, Validation
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 
 _REFERENCE, _OURS, _RESIDUAL = "#0b6e4f", "#d1495b", "#5a6673"
 
@@ -16,11 +16,9 @@ def plot_runs(validation: Validation, folder: Path) -> None:
 
 
 def _plot(run: RunComparison, file: Path) -> None:
-    from matplotlib.figure import Figure
-
     reference, drive = run.reference, run.drive
     n = min(len(reference.t_s), len(drive.x_m))
-    figure = Figure(figsize=(13, 8), dpi=90, layout="constrained")
+    figure = new_figure(13, 8)
     grid = figure.add_gridspec(4, 3, width_ratios=(1.1, 1.2, 0.9))
     area = figure.add_subplot(grid[:, 0])
     area.plot(reference.x_m, reference.y_m, color=_REFERENCE, lw=2, label="reference")

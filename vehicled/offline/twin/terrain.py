@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.raster import Raster, filled
 from sim_backend.terrain.reading import read_raster
 from vehicled.core.arrays import Array
 from vehicled.daemon.app import SetupError
-from vehicled.run.output import check_plot_file, save_figure
+from vehicled.run.output import check_plot_file, new_figure, save_figure
 from vehicled.run.terminal import print_table
 
 MOST_DRAWN = 2_000_000
@@ -26,11 +25,8 @@ def run(arguments: Namespace) -> int:
         raise SetupError(f"--resolution {arguments.resolution:g}: the cell size must be greater than 0")
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
-    try:
-        height = read_raster(arguments.file, arguments.resolution)
-        friction = read_raster(arguments.friction, arguments.resolution) if arguments.friction else None
-    except TerrainError as error:
-        raise SetupError(str(error)) from None
+    height = read_raster(arguments.file, arguments.resolution)
+    friction = read_raster(arguments.friction, arguments.resolution) if arguments.friction else None
     found = figures(height, friction)
     if arguments.plot:
         _plot(height, friction, Path(arguments.plot))
@@ -90,8 +86,6 @@ def _shown(value: Any) -> str:
 
 
 def _plot(height: Raster, friction: Raster | None, file: Path) -> None:
-    from matplotlib.figure import Figure
-
     every = max(1, round((height.values.size / MOST_DRAWN) ** 0.5))
     values = filled(height.values)
     slopes = np.degrees(np.arctan(_slope(values, height.step_m)))
@@ -103,7 +97,7 @@ def _plot(height: Raster, friction: Raster | None, file: Path) -> None:
         panels.append(("friction", friction, filled(friction.values), "viridis"))
     if height.holes:
         panels.append(("filled from neighbours", height, np.isnan(height.values).astype(np.float64), "Greys"))
-    figure = Figure(figsize=(5.2 * len(panels), 4.6), dpi=100, layout="constrained")
+    figure = new_figure(5.2 * len(panels), 4.6)
     for place, (title, raster, shown, colours) in enumerate(panels, start=1):
         area = figure.add_subplot(1, len(panels), place)
         west, south, east, north = raster.extent_m

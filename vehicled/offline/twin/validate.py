@@ -25,7 +25,6 @@ def validate(arguments: Namespace) -> int:
     """Validate, print and write the requested outputs. Return 0 if all targets are met, else 1. Raises :class:`SetupError`."""
     from vehicled.offline.twin import detection
     from vehicled.offline.twin.validation.mutants import detect
-    from vehicled.offline.twin.validation.reference import ReferenceRunError
     from vehicled.offline.twin.validation.runner import Selection, run_all
 
     _check_outputs(arguments)
@@ -39,8 +38,6 @@ def validate(arguments: Namespace) -> int:
         if arguments.mutants:
             return detection.show(detect(selection, jobs=arguments.jobs, progress=progress.update), arguments)
         validation = run_all(selection, jobs=arguments.jobs, progress=progress.update)
-    except ReferenceRunError as error:
-        raise SetupError(str(error)) from error
     finally:
         progress.close()
     if arguments.output:

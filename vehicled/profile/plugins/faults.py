@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from types import TracebackType
 
 from vehicled.core.error_text import Interrupted, error_text, innermost
+from vehicled.core.errors import UserError
 
 
-class PluginError(Exception):
+class PluginError(UserError):
     """A plugin cannot be used. The text names the file, the line and the cure."""
 
 

@@ -235,9 +235,8 @@ class PlanningProcess:
     def _gone(self, why: str) -> None:
         self.deaths += 1
         self._drop()
-        fields = msgspec.json.encode({"why": why, "deaths": self.deaths}).decode()
         now_ns = self._now_ns()
-        self._record(Event(now_ns, "warning", "planner_gone", fields), now_ns)
+        self._record(Event.of(now_ns, "warning", "planner_gone", why=why, deaths=self.deaths), now_ns)
 
     # ------------------------------------------------------------------ bytes
 

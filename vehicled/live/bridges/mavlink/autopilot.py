@@ -34,6 +34,7 @@ from vehicled.live.bridges.mavlink.places import PlaceError
 from vehicled.live.bridges.mavlink.targets import global_target, local_target
 from vehicled.live.bridges.mavlink.telemetry import TELEMETRY, Schedule
 from vehicled.live.bridges.mavlink.view import RunState, RunView
+from vehicled.live.control_socket.protocol import HeartbeatRequest
 from vehicled.safety.reason import ReasonCode
 
 KINDS: tuple[type[Message], ...] = (
@@ -172,7 +173,7 @@ class Autopilot:
     def beat(self, message: Any) -> None:
         """Pass on the heartbeat of a ground station."""
         if message.type == mav.MAV_TYPE_GCS and self.pilot.view.config.control_socket:
-            self.pilot.lanes.offer({"do": "heartbeat", "origin": f"MAVLink {message.get_srcSystem()}"})
+            self.pilot.lanes.offer(HeartbeatRequest(f"MAVLink {message.get_srcSystem()}"))
 
     def set_mode(self, message: Any) -> None:
         """Follow a SET_MODE, which has no acknowledgement."""

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from vehicled.live.bridges.mavlink.pilot import Answer, Request
+from vehicled.live.bridges.mavlink.pilot import Answer, DaemonAnswer
 from vehicled.live.control_socket.client import Client, ControlError, HungUpError, NoAnswerError
+from vehicled.live.control_socket.protocol import ActionRequest, Request
 from vehicled.live.control_socket.socket_path import SocketPathError
 
 Inbox = queue.SimpleQueue[Callable[[], None]]
@@ -89,7 +90,7 @@ class RequestLane:
                     self._close()
                     return
                 job = self._waiting.popleft()
-            reply: Request = {}
+            reply: DaemonAnswer = {}
             why = ""
             try:
                 reply = self._sent(job.prepare())
@@ -97,12 +98,12 @@ class RequestLane:
                 why = str(error) or type(error).__name__
             self._inbox.put(lambda job=job, reply=reply, why=why: job.answer(reply, why))  # type: ignore[misc]
 
-    def _sent(self, request: Request) -> Request:
+    def _sent(self, request: Request) -> DaemonAnswer:
         """Send a request and return its answer; once more over a new connection if the daemon had closed the old one."""
         fresh = self._client is None
         try:
             self._client = self._client or Client(self._path, self._timeout_s)
-            return self._client.ask(**request)
+            return self._client.ask(request)
         except (HungUpError, NoAnswerError, SocketPathError, OSError) as error:
             self._close()
             if fresh or not isinstance(error, HungUpError):
@@ -121,7 +122,7 @@ class OfferLane:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._newest: dict[str, Request] = {}
+        self._newest: dict[type, Request] = {}
         self._over = False
         self._changed = threading.Condition()
         threading.Thread(target=self._work, daemon=True).start()
@@ -129,7 +130,7 @@ class OfferLane:
     def put(self, request: Request) -> None:
         """Send a request, unless a newer one of its kind comes first."""
         with self._changed:
-            self._newest[request["do"]] = request
+            self._newest[type(request)] = request
             self._changed.notify()
 
     def close(self) -> None:
@@ -147,7 +148,7 @@ class OfferLane:
                     # A daemon that was frozen must not find old setpoints.
                     client.hurry()
                 for request in requests:
-                    client.offer(**request)
+                    client.offer(request)
                 client.arrived()
                 time.sleep(OFFER_PERIOD_S)
             except (ControlError, SocketPathError, OSError):
@@ -177,7 +178,7 @@ class DaemonLanes:
 
     def operate(self, request: Request, answer: Answer) -> None:
         """Send a request that the daemon answers at once."""
-        kind = STOP if request.get("action") in STOPS else OPERATION
+        kind = STOP if isinstance(request, ActionRequest) and request.action in STOPS else OPERATION
         self._operations.put(Job(kind, lambda: request, answer))
 
     def plan(self, prepare: Callable[[], Request], answer: Answer) -> None:

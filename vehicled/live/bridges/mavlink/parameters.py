@@ -6,7 +6,8 @@ from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
-from vehicled.live.bridges.mavlink.pilot import ORIGIN, Pilot, Request
+from vehicled.live.bridges.mavlink.pilot import ORIGIN, DaemonAnswer, Pilot
+from vehicled.live.control_socket.protocol import ParametersRequest, SetParameterRequest
 
 MOST = 16
 REAL32 = int(mav.MAV_PARAM_TYPE_REAL32)
@@ -80,20 +81,19 @@ class ParameterProtocol:
         # A float of 32 bits has seven digits; the others would put a value beside the limit that it was rounded to.
         value = float(f"{value:.7g}")
 
-        def answer(_: Request, why: str) -> None:
+        def answer(_: DaemonAnswer, why: str) -> None:
             if why:
                 self._pilot.say(why)
             else:
                 self._values[self._names[name]] = value
             self._send(name)
 
-        request = {"do": "set_parameter", "key": self._names[name], "value": value, "origin": ORIGIN}
-        self._pilot.lanes.ask(request, answer)
+        self._pilot.lanes.ask(SetParameterRequest(self._names[name], value, ORIGIN), answer)
 
     def _refreshed(self, then: Callable[[], None]) -> None:
         """Call a function once the daemon has sent its parameters."""
 
-        def answer(reply: Request, why: str) -> None:
+        def answer(reply: DaemonAnswer, why: str) -> None:
             if why:
                 self._pilot.say(why)
                 return
@@ -101,7 +101,7 @@ class ParameterProtocol:
             self._names = names_of(self._values)
             then()
 
-        self._pilot.lanes.ask({"do": "parameters"}, answer)
+        self._pilot.lanes.ask(ParametersRequest(), answer)
 
     def _send(self, name: str) -> None:
         value, number = self._values[self._names[name]], list(self._names).index(name)

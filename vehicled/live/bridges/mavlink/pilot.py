@@ -20,6 +20,16 @@ from vehicled.live.bridges.mavlink.modes import ARMED, CHOOSABLE, RoverMode, sho
 from vehicled.live.bridges.mavlink.places import Place
 from vehicled.live.bridges.mavlink.units import chunks
 from vehicled.live.bridges.mavlink.view import RunView
+from vehicled.live.control_socket.protocol import (
+    Action,
+    ActionRequest,
+    CourseRequest,
+    GotoRequest,
+    Request,
+    ReturnRequest,
+    SetpointRequest,
+    SpeedRequest,
+)
 from vehicled.paths.shortest import MAX_AWAY_M
 from vehicled.paths.stored import to_bytes
 
@@ -40,8 +50,8 @@ ARM_FIRST = "the vehicle is not armed: arm it first, then ask again"
 ACCEPTED, REJECTED = int(mav.MAV_RESULT_ACCEPTED), int(mav.MAV_RESULT_TEMPORARILY_REJECTED)
 DENIED, IN_PROGRESS = int(mav.MAV_RESULT_DENIED), int(mav.MAV_RESULT_IN_PROGRESS)
 
-Request = dict[str, Any]
-Answer = Callable[[Request, str], None]
+DaemonAnswer = dict[str, Any]
+Answer = Callable[[DaemonAnswer, str], None]
 """Function (answer of the daemon, reason of a refusal; one of both is empty)."""
 Reply = Callable[[int, str], None]
 """Function (MAV_RESULT, text for the ground station)."""
@@ -90,7 +100,7 @@ class MissionPlan:
         except MissionError as error:
             self.result = error.result
             raise
-        return {"do": "course", "kind": "mission", "data": to_bytes(self.made.course), "origin": ORIGIN}
+        return CourseRequest(to_bytes(self.made.course), "mission", ORIGIN)
 
 
 class Pilot:
@@ -155,7 +165,7 @@ class Pilot:
             deferred[1]({}, why)
         return self._intent
 
-    def stop(self, action: str, reply: Reply, *, pause: bool = False) -> None:
+    def stop(self, action: Action, reply: Reply, *, pause: bool = False) -> None:
         """Stop, disarm or stop at once (``stop``, ``disarm``, ``emergency_stop``), whatever else is under way."""
         self._new_intent("called off by a stop", stops=True)
         self._paused = pause
@@ -166,19 +176,19 @@ class Pilot:
             return
         self._stopping.add(action)
 
-        def stopped(_: Request, why: str) -> None:
+        def stopped(_: DaemonAnswer, why: str) -> None:
             self._stopping.discard(action)
             reply(DENIED if why else ACCEPTED, why)
             if self._deferred is not None and not self._stopping:
                 deferred, self._deferred = self._deferred, None
                 self.lanes.plan(*deferred)
 
-        self.lanes.operate(_action(action), stopped)
+        self.lanes.operate(ActionRequest(action, ORIGIN), stopped)
 
     def arm(self, reply: Reply) -> None:
         """Arm, and answer once it has succeeded or waited too long. Nothing moves."""
 
-        def asked(_: Request, why: str) -> None:
+        def asked(_: DaemonAnswer, why: str) -> None:
             if why:
                 reply(DENIED, why)
             elif len(self._arming) >= MOST_ARMING:
@@ -186,7 +196,7 @@ class Pilot:
             else:
                 self._arming.append((self.view.now_s + ARMING_S, reply))
 
-        self.lanes.operate(_action("arm"), asked)
+        self.lanes.operate(ActionRequest("arm", ORIGIN), asked)
 
     def reset(self, reply: Reply) -> None:
         """Leave FAULT."""
@@ -203,7 +213,7 @@ class Pilot:
 
     def limit_speed(self, limit_mps: float | None, reply: Reply) -> None:
         """Limit the speed; None lifts the limit."""
-        self.lanes.operate({"do": "speed", "limit_mps": limit_mps, "origin": ORIGIN}, _replying(reply))
+        self.lanes.operate(SpeedRequest(limit_mps, ORIGIN), _replying(reply))
 
     def choose(self, number: int, reply: Reply) -> None:
         """Change to a custom mode of ArduPilot's rover."""
@@ -223,7 +233,7 @@ class Pilot:
         elif driven not in (Mode.ARMED, Mode.AUTO):
             reply(REJECTED, f"{mode.name} would drive: {ARM_FIRST}")
         elif mode is RoverMode.RTL:
-            self._plan(lambda: {"do": "return", "origin": ORIGIN}, reply)
+            self._plan(lambda: ReturnRequest(origin=ORIGIN), reply)
         else:
             self._auto(reply)
 
@@ -272,7 +282,7 @@ class Pilot:
             return
         if change_mode:
             self.view.chosen = RoverMode.GUIDED
-        goal = {"do": "goto", "x_m": place.x_m, "y_m": place.y_m, "yaw_rad": heading_rad, "speed_mps": speed_mps, "origin": ORIGIN}
+        goal = GotoRequest(place.x_m, place.y_m, yaw_rad=heading_rad, speed_mps=speed_mps, origin=ORIGIN)
         self._plan(lambda: goal, reply)
 
     def follow_velocity(self, speed_mps: float, curvature_per_m: float, reply: Reply) -> None:
@@ -282,8 +292,9 @@ class Pilot:
             reply(DENIED, f"velocities count in GUIDED, armed; the mode is {self.shown.name}, {driven.name}")
             return
         self._sequence = self._sequence % 2**31 + 1
-        setpoint = {"speed_mps": speed_mps, "curvature_per_m": curvature_per_m, "sequence": self._sequence}
-        self.lanes.offer({"do": "setpoint", **setpoint, "origin": ORIGIN})
+        self.lanes.offer(
+            SetpointRequest(speed_mps=speed_mps, curvature_per_m=curvature_per_m, sequence=self._sequence, origin=ORIGIN)
+        )
         if driven is not Mode.OFFBOARD and now_s >= self._offboard_s:
             self._offboard_s = now_s + OFFBOARD_S
             self._new_intent()
@@ -298,7 +309,7 @@ class Pilot:
             return
         plan, intent = MissionPlan(self.view, items), self._new_intent()
 
-        def planned(_: Request, why: str) -> None:
+        def planned(_: DaemonAnswer, why: str) -> None:
             if intent != self._intent:
                 answer(mav.MAV_MISSION_OPERATION_CANCELLED, why or CALLED_OFF)
             elif why:
@@ -341,15 +352,15 @@ class Pilot:
         if result != ACCEPTED and text:
             self.say(text)
 
-    def _operate(self, action: str, reply: Reply) -> None:
-        self.lanes.operate(_action(action), _replying(reply))
+    def _operate(self, action: Action, reply: Reply) -> None:
+        self.lanes.operate(ActionRequest(action, ORIGIN), _replying(reply))
 
     def _plan(self, prepare: Callable[[], Request], reply: Reply, taken: Callable[[], None] | None = None) -> None:
         """Ask for a course, and drive it if the vehicle was armed when it was asked for and still is."""
         intent, disarmings = self._new_intent(), self._disarmings
         armed = self.view.state.mode in (Mode.ARMED, Mode.AUTO)
 
-        def planned(answer: Request, why: str) -> None:
+        def planned(answer: DaemonAnswer, why: str) -> None:
             if intent != self._intent:
                 reply(REJECTED, why or CALLED_OFF)
                 return
@@ -397,10 +408,6 @@ class Pilot:
         waiting, self._arming = self._arming, []
         for _, reply in waiting:
             reply(result, why)
-
-
-def _action(action: str) -> Request:
-    return {"do": "request", "action": action, "origin": ORIGIN}
 
 
 def _replying(reply: Reply) -> Answer:

@@ -10,16 +10,17 @@ from typing import Any
 
 from cyclonedds.core import DDSException, InstanceState, ReadCondition, SampleState, ViewState, WaitSet
 from cyclonedds.util import duration
+from msgspec.structs import replace
 
 from vehicled.live.bridges.ros2.config import Ros2Config
 from vehicled.live.bridges.ros2.dds import DdsParticipant, idl_type
 from vehicled.live.bridges.ros2.lease import WriterLease
-from vehicled.live.bridges.ros2.requests import Fields, RefusedError, request_of
+from vehicled.live.bridges.ros2.requests import RefusedError, request_of
 from vehicled.live.bridges.ros2.topics import COMMANDS
 from vehicled.live.control_socket.client import Client, ControlError
+from vehicled.live.control_socket.protocol import Request
 from vehicled.live.control_socket.socket_path import SocketPathError
 
-ORIGIN = "ros2"
 REQUEST_S = 30.0
 """Longest wait for the answer to a request, which may have to plan, s."""
 SETPOINT_PERIOD_S = 0.02
@@ -57,7 +58,7 @@ class _Sender(ABC):
         del topic, writer
         return ""
 
-    def send(self, topic: str, fields: Fields) -> None:
+    def send(self, topic: str, request: Request) -> None:
         """Send a request; a refusal is noted."""
         try:
             if self._client is None:
@@ -65,7 +66,7 @@ class _Sender(ABC):
                 if self.period_s:
                     # A daemon that was frozen must not find old setpoints.
                     self._client.hurry()
-            self._ask(self._client, topic, fields)
+            self._ask(self._client, topic, request)
         except (ControlError, SocketPathError, OSError) as error:
             self._note(topic, str(error))
             if self._client is not None:
@@ -75,13 +76,13 @@ class _Sender(ABC):
             time.sleep(self.period_s)
 
     @abstractmethod
-    def _ask(self, client: Client, topic: str, fields: Fields) -> None:
+    def _ask(self, client: Client, topic: str, request: Request) -> None:
         """Send over an open connection. Raises :class:`ControlError` for a refusal."""
 
 
 class _RequestSender(_Sender):
-    def _ask(self, client: Client, topic: str, fields: Fields) -> None:
-        client.ask(do=next(do for (name, _), do in COMMANDS.items() if name == topic), origin=ORIGIN, **fields)
+    def _ask(self, client: Client, topic: str, request: Request) -> None:
+        client.ask(request)
 
 
 class _SetpointSender(_Sender):
@@ -97,10 +98,10 @@ class _SetpointSender(_Sender):
             return ""
         return "another node sends setpoints already: end it, or use a multiplexer"
 
-    def _ask(self, client: Client, topic: str, fields: Fields) -> None:
+    def _ask(self, client: Client, topic: str, request: Request) -> None:
         """Offer the setpoint; one that the daemon has no room for is out of date by the next."""
         self._sequence += 1
-        client.offer(do="setpoint", origin=ORIGIN, sequence=self._sequence, **fields)
+        client.offer(replace(request, sequence=self._sequence))
         for answer in client.arrived():
             if not answer.get("ok"):
                 self._note(topic, str(answer.get("why", "refused without a reason")))
@@ -122,7 +123,7 @@ def _follow(readers: list[tuple[str, str, Any]], sender: _Sender, config: Ros2Co
                 if not isinstance(message, idl_type(type_name)):
                     continue  # the end of a writer
                 try:
-                    fields = request_of(type_name, message, config, time.time_ns())
+                    request = request_of(type_name, message, config, time.time_ns())
                 except RefusedError as refused:
                     note(topic, str(refused))
                     continue
@@ -130,7 +131,7 @@ def _follow(readers: list[tuple[str, str, Any]], sender: _Sender, config: Ros2Co
                 if why := sender.admits(topic, info.publication_handle):
                     note(topic, why)
                 else:
-                    sender.send(topic, fields)
+                    sender.send(topic, request)
 
 
 def _taken(reader: Any) -> list[Any]:

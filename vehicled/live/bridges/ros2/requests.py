@@ -1,24 +1,23 @@
 """Messages of ROS nodes as requests to the daemon. Pure.
 
-Each function returns the fields of a request (docs/control_socket.md), and raises :class:`RefusedError` for a message that says
+Each function returns a request (docs/control_socket.md), and raises :class:`RefusedError` for a message that says
 nothing that the vehicle could do. The daemon limits and judges the rest, as it does for every other program.
 """
 
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from math import atan2, copysign, cos, hypot, isfinite, sin, tan
 from typing import Any, NamedTuple
 
 from vehicled.live.bridges.ros2.config import Ros2Config
+from vehicled.live.control_socket.protocol import CourseRequest, GotoRequest, Request, SetpointRequest
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import to_bytes
 from vehicled.ros.projections import MAP
 
-Fields = dict[str, Any]
-
+ORIGIN = "ros2"
 LEAST_SPEED_MPS = 0.02
 """Speed below which a turn rate says nothing about the wheel angle."""
 SIDEWAYS_MPS = 0.01
@@ -39,7 +38,7 @@ class RefusedError(Exception):
     """A message that cannot become a request; the text gives the reason."""
 
 
-def twist(message: Any, config: Ros2Config) -> Fields:
+def twist(message: Any, config: Ros2Config) -> Request:
     """Return the setpoint of a Twist: forward speed and turn rate."""
     linear, angular = message.linear, message.angular
     speed_mps, sideways_mps, _, _, _, yaw_rate_radps = _finite(linear.x, linear.y, linear.z, angular.x, angular.y, angular.z)
@@ -47,33 +46,35 @@ def twist(message: Any, config: Ros2Config) -> Fields:
         raise RefusedError(f"linear.y is {sideways_mps:g} m/s, and the vehicle cannot drive sideways: leave it 0")
     curvature_per_m = yaw_rate_radps / speed_mps if abs(speed_mps) > LEAST_SPEED_MPS else 0.0
     most_per_m = tan(config.max_wheel_rad) / config.wheelbase_m
-    return {"speed_mps": speed_mps, "curvature_per_m": copysign(min(abs(curvature_per_m), most_per_m), curvature_per_m)}
+    curvature_per_m = copysign(min(abs(curvature_per_m), most_per_m), curvature_per_m)
+    return SetpointRequest(speed_mps=speed_mps, curvature_per_m=curvature_per_m, sequence=0, origin=ORIGIN)
 
 
-def twist_stamped(message: Any, config: Ros2Config) -> Fields:
+def twist_stamped(message: Any, config: Ros2Config) -> Request:
     """Return the setpoint of a TwistStamped."""
     _check_frame(message, BODY)
     return twist(message.twist, config)
 
 
-def ackermann(message: Any, config: Ros2Config) -> Fields:
+def ackermann(message: Any, config: Ros2Config) -> Request:
     """Return the setpoint of an AckermannDriveStamped: speed and wheel angle."""
     _check_frame(message, BODY)
     drive = message.drive
     speed_mps, wheel_rad, *_ = _finite(
         drive.speed, drive.steering_angle, drive.acceleration, drive.jerk, drive.steering_angle_velocity
     )
-    return {"speed_mps": speed_mps, "wheel_angle_rad": max(-config.max_wheel_rad, min(config.max_wheel_rad, wheel_rad))}
+    wheel_rad = max(-config.max_wheel_rad, min(config.max_wheel_rad, wheel_rad))
+    return SetpointRequest(speed_mps=speed_mps, wheel_angle_rad=wheel_rad, sequence=0, origin=ORIGIN)
 
 
-def goal(message: Any, config: Ros2Config) -> Fields:
+def goal(message: Any, config: Ros2Config) -> Request:
     """Return the goal of a PoseStamped in ``map``."""
     _check_frame(message, (MAP,))
     x_m, y_m, yaw_rad = _pose(message.pose)
-    return {"x_m": x_m, "y_m": y_m, "yaw_rad": yaw_rad, "speed_mps": None}
+    return GotoRequest(x_m, y_m, yaw_rad=yaw_rad, origin=ORIGIN)
 
 
-def path(message: Any, config: Ros2Config) -> Fields:
+def path(message: Any, config: Ros2Config) -> Request:
     """Return the course of a Path in ``map``; poses that look against their direction are driven backward."""
     _check_frame(message, (MAP,))
     for stamped in message.poses:
@@ -93,14 +94,14 @@ def path(message: Any, config: Ros2Config) -> Fields:
         )  # fmt: skip
     except CourseError as error:
         raise RefusedError(str(error)) from None
-    return {"data": b64encode(to_bytes(course)).decode()}
+    return CourseRequest(to_bytes(course), origin=ORIGIN)
 
 
 class RequestKind(NamedTuple):
     """One type of message that is taken."""
 
-    convert: Callable[[Any, Ros2Config], Fields]
-    """Function that returns the fields of the request."""
+    convert: Callable[[Any, Ros2Config], Request]
+    """Function that returns the request."""
     frames: tuple[str, ...]
     """Frames that the header may name; empty for a type without a header."""
     oldest_s: float
@@ -126,7 +127,7 @@ REQUESTS: Mapping[str, RequestKind] = {
 """Kind of request by the type of the message."""
 
 
-def request_of(type_name: str, message: Any, config: Ros2Config, now_ns: int) -> Fields:
+def request_of(type_name: str, message: Any, config: Ros2Config, now_ns: int) -> Request:
     """Return the fields of the request of a message at a UTC time. Raises :class:`RefusedError`."""
     row = REQUESTS[type_name]
     if row.frames:

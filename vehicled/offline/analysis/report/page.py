@@ -3,15 +3,14 @@
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.resources import files
 
-from vehicled import __version__
 from vehicled.core.messages import Event, Fault, ModeChange, OperatorCommand, PortEvent
 from vehicled.core.messages.records import Direction
 from vehicled.core.plain_text import escape
 from vehicled.core.wire.usage import decode_rows
 from vehicled.log.errors import LogError, why
 from vehicled.log.schema import MESSAGES_KEY, RunHeader
+from vehicled.offline.analysis import html
 from vehicled.offline.analysis.report.chart import moment, number
 from vehicled.offline.analysis.report.diagrams import histograms, waterfalls
 from vehicled.offline.analysis.report.drive_map import drive_map, speed_map
@@ -56,22 +55,9 @@ def render(f: Findings, judged: Verdict | None = None) -> str:
     if missing:
         rows = "".join(f"<li><b>{escape(m.title)}</b>: {escape(m.reason)}</li>" for m in missing)
         parts.append(f'<section id="absent"><h2>Not shown, and why</h2><ul>{rows}</ul></section>')
-    style, script = _resource("page.css"), _resource("page.js")
-    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style></head>\n"
-        f'<body data-start="{f.seconds(f.axis.start_ns)!r}" data-span="{f.axis.duration_s!r}" data-columns="{COLUMNS}">\n'
-        + "\n".join(part for part in parts if part)
-        + f"\n<footer>Made by vehicled {escape(__version__)} from {escape(os.path.basename(f.path))}.</footer>\n"
-        f"<script>\n{script}</script></body></html>\n"
-    )
-
-
-def _resource(name: str) -> str:
-    return files("vehicled.offline.analysis.report").joinpath(name).read_text(encoding="utf-8")
+    style, script = (html.resource("vehicled.offline.analysis.report", name) for name in ("page.css", "page.js"))
+    body = f' data-start="{f.seconds(f.axis.start_ns)!r}" data-span="{f.axis.duration_s!r}" data-columns="{COLUMNS}"'
+    return html.page(title, style, parts, f" from {os.path.basename(f.path)}", script=script, body=body)
 
 
 def _section(name: str, title: str, made: Sequence[PanelOrMissing], before: str = "") -> str:
@@ -114,13 +100,13 @@ def _stops(f: Findings, judged: Verdict) -> str:
     story = stop_story(f, last)
     # A successful drive stopped at its end, so earlier faults were not the cause.
     heading = "What happened on the way" if judged.good else "Why it stopped"
-    html = f'<h2>{heading}</h2><div class="chains"><div class="stop"><p><b>Cause</b> {escape(story.cause)}</p>'
+    text = f'<h2>{heading}</h2><div class="chains"><div class="stop"><p><b>Cause</b> {escape(story.cause)}</p>'
     parts = (("Injected", story.injected), ("Before it", story.chain), ("What followed", story.consequences))
     for label, lines in (*parts, ("Stops before", [describe_change(f, stop.change) for stop in before[-_STOPS:]])):
         links = "".join(f"<li>{escape(line)}</li>" for line in lines)
-        html += f"<p>{label}</p><ol>{links}</ol>" if lines else ""
+        text += f"<p>{label}</p><ol>{links}</ol>" if lines else ""
     more = f"<p>{len(before) - _STOPS} more stops are in the list below.</p>" if len(before) > _STOPS else ""
-    return f"{html}</div></div>{more}"
+    return f"{text}</div></div>{more}"
 
 
 def _thinning(f: Findings) -> str:
@@ -143,9 +129,7 @@ def _table(
 ) -> str:
     if not rows:
         return ""
-    cells = "".join(f"<th>{escape(text)}</th>" for text in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    table = f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
+    table = html.table(head, map(html.row, rows))
     note = f'<p class="note">{escape(note)}</p>' if note else ""
     if folded:
         return f'<section id="{name}"><details><summary>{escape(title)} ({len(rows)})</summary>{table}{note}</details></section>'

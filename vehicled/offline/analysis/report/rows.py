@@ -17,8 +17,7 @@ from vehicled.core.messages import (
     PortEvent,
     Reaction,
 )
-from vehicled.core.plain_text import escape
-from vehicled.log.text import shorten
+from vehicled.core.plain_text import escape, shorten
 from vehicled.offline.analysis.report.chart import key, strip, time_axis
 from vehicled.offline.analysis.report.panel import MissingPanel, Panel, PanelOrMissing
 from vehicled.offline.analysis.report.scan import Findings

@@ -1,14 +1,12 @@
 """Verdict of a run: did it finish, why did it stop, what led to that, were the timing budgets met."""
 
-import json
 from math import degrees, isfinite, isnan, nan, sqrt
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from vehicled.control.waiting import WAIT_ENDED
+from vehicled.core.events import INJECTED, OVER, WAIT_ENDED, CourseWait, InjectedFailure
 from vehicled.core.messages import Event, Fault, Mode, ModeChange, Reaction
-from vehicled.core.simulation_events import INJECTED, OVER, failure_of
 from vehicled.daemon.reference import too_coarse
 from vehicled.offline.analysis.course import COURSE_CHANGED
 from vehicled.offline.analysis.report.chart import moment
@@ -77,14 +75,15 @@ def verdict(f: Findings) -> Verdict:
     sentences += [(None, f"Driven slower than the course asks: {note}.") for note in f.course_notes]
     if f.counts.get(COURSE_CHANGED):
         sentences.append((None, "The course was changed on the way: errors to it are those that the daemon believed."))
-    if waits := [json.loads(event.fields)["duration_s"] for event in f.rare[Event] if event.name == WAIT_ENDED]:
+    ended = [CourseWait.read(event) for event in f.rare[Event] if event.name == WAIT_ENDED]
+    if waits := [wait.duration_s for wait in ended if wait is not None]:
         times = f"{len(waits)} place(s)" if len(waits) > 1 else "one place"
         sentences.append((None, f"Waited {sum(waits):g} s at {times}, as the course asks."))
     if lanes := f.end.get("lanes", ""):
         passed = {"yes": True, "no": False}.get(f.end.get("lanes_passed", ""))
         sentences.append((passed, f"Lanes and boxes of the course: {lanes}."))
     events: list[Event] = f.rare[Event]
-    if injected := list(dict.fromkeys(name for name in map(failure_of, events) if name)):
+    if injected := list(dict.fromkeys(facts.failure for facts in map(InjectedFailure.read, events) if facts is not None)):
         sentences.append((None, f"Injected with --fail: {', '.join(injected)}."))
     faults: list[Fault] = f.rare[Fault]
     trips = [fault for fault in faults if fault.active and fault.reaction >= Reaction.CAP_SPEED]
@@ -238,9 +237,10 @@ def _injected(f: Findings, until_ns: int) -> list[str]:
     events: list[Event] = f.rare[Event]
     begun: dict[str, tuple[int, str]] = {}
     for event in events:
-        failure = failure_of(event)
-        if not failure or event.t_ns > until_ns:
+        facts = InjectedFailure.read(event)
+        if facts is None or event.t_ns > until_ns:
             continue
+        failure = facts.failure
         began_ns, _ = begun.get(failure, (event.t_ns, ""))
         begun[failure] = (event.t_ns, "") if event.name == INJECTED else (began_ns, f", over at {moment(f.seconds(event.t_ns))}")
         if event.name == OVER and until_ns - event.t_ns > _LASTING_NS:

@@ -86,8 +86,7 @@ class BatchSimulation:
             segments_m = scene.segments_m
         else:
             segments_m = corridor_walls(self.course, self._half_width_m)
-        arms = [device.lever_arm_m for device in profile.devices.values() if "LaserScan" in device.messages]
-        ahead_m, left_m, _ = arms[0] if arms else (profile.vehicle.wheelbase_m, 0.0, 0.0)
+        ahead_m, left_m, _ = profile.lever_arm_m("LaserScan") or (profile.vehicle.wheelbase_m, 0.0, 0.0)
         return BatchScanner(profile.sim.lidar, (ahead_m, left_m), segments_m)
 
     def _nominal_time_s(self) -> float:

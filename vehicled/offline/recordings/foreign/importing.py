@@ -8,8 +8,10 @@ fix, so that estimators, reports and ``vehicled bench recorded`` take it as one 
 
 import hashlib
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain, islice
 from math import hypot, isfinite, nan
 from pathlib import Path
@@ -151,6 +153,15 @@ def _usable(message: Message) -> Message:
         return replace(message, latitude_rad=nan, longitude_rad=nan, fix_type=FixType.NONE, carrier=CarrierSolution.NONE)
     carrier = stated_carrier(message.carrier, message.position_covariance_m2)
     return message if carrier is message.carrier else replace(message, carrier=carrier)
+
+
+@contextmanager
+def imported(path: Path, mapping: str = "", profile: str = "art") -> Iterator[Path]:
+    """Import a foreign log for the time of the block, and give its file. Raises as :func:`import_log`."""
+    with tempfile.TemporaryDirectory(prefix="vehicled_import_") as folder:
+        log = Path(folder) / "run.mcap"
+        import_log(path, log, mapping=mapping or None, profile=profile)
+        yield log
 
 
 def format_of(path: Path, mapped: bool) -> str:

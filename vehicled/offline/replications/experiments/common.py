@@ -4,9 +4,20 @@ An experiment is a module with two functions: ``add_arguments(parser: ArgumentPa
 ``run(arguments: Namespace, console: Console) -> int``, the exit status. It imports heavy modules only when it runs.
 """
 
+import os
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from importlib.util import find_spec
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vehicled.daemon.app import SetupError
+
+if TYPE_CHECKING:
+    from vehicled.offline.studies.report import Finished
+
+MOST_DRIVES = 1000
 
 EXPERIMENTS = {
     "ekf-circle": (
@@ -51,6 +62,37 @@ class ExperimentConsole(Protocol):
     def text(self, text: str) -> None:
         """A line of the result."""
         ...
+
+
+def add_drives(parser: ArgumentParser, name: str, drives: int) -> None:
+    """Add the options of an experiment that drives in simulation and writes into the folder ``name``."""
+    parser.add_argument("--drives", type=int, default=drives, metavar="N", help=f"drives in simulation (default {drives})")
+    parser.add_argument("--profile", default="art", metavar="P", help="vehicle in simulation (default art)")
+    parser.add_argument("--output", default=name, metavar="DIR", help=f"folder of drives and pictures (default {name})")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def check_drives(arguments: Namespace, least: int = 1) -> None:
+    """Raise SetupError for numbers that cannot be used."""
+    if not least <= arguments.drives <= MOST_DRIVES or arguments.jobs < 1:
+        raise SetupError(f"--drives takes {least} to {MOST_DRIVES}, --jobs a whole number from 1 on")
+
+
+def driven(arguments: Namespace, console: "ExperimentConsole", folder: Path, name: str, **content: Any) -> "Finished":
+    """Drive what is missing of a study over ``--drives`` seeds, and read it. Raises StudyError."""
+    from vehicled.offline.studies import specification
+    from vehicled.offline.studies.campaign import Campaign
+    from vehicled.offline.studies.pool import LocalPool
+    from vehicled.offline.studies.report import read_study
+
+    factors = {**content.pop("factors", {}), "seed": {"from": 1, "to": arguments.drives}}
+    content = {"name": name, "profile": arguments.profile, "keep_logs": "all", **content, "factors": factors}
+    wanted = specification.of(content, Path(f"{name}.toml").resolve())
+    # A newer version drives anew what it would drive otherwise.
+    with closing(LocalPool(arguments.jobs)) as pool, Campaign(wanted, folder, extend=True) as campaign:
+        campaign.run(pool, lambda state: console.progress(f"{state.done} of {state.size} drives"))
+    return read_study(folder)
 
 
 def names() -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vehicled.offline.replications.experiments.ekf_circle import PUBLISHED, CircleRow, CircleTrace
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 
 _COLOURS = {
     "measurement": "#9aa5b1", "ekf4_published": "#d1495b", "ekf4_published+drive": "#e8a13a", "ekf4_paper": "#f2a7c3",
@@ -18,8 +18,6 @@ SHOWN_S = 60.0
 
 def plot(traces: Sequence[CircleTrace], rows: Sequence[CircleRow], file: str) -> None:
     """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
-    from matplotlib.figure import Figure
-
     names = list(rows[0].mean_m)
     spare = iter(_OTHERS * (1 + len(names) // len(_OTHERS)))
     colours = {name: _COLOURS.get(name) or next(spare) for name in names}
@@ -29,7 +27,7 @@ def plot(traces: Sequence[CircleTrace], rows: Sequence[CircleRow], file: str) ->
     points = {"measurement": trace.measured_m, **trace.estimates_m}
     last = trace.t_s >= trace.t_s[-1] - SHOWN_S
 
-    figure = Figure(figsize=(13, 7.5), dpi=110, layout="constrained")
+    figure = new_figure(13, 7.5)
     grid = figure.add_gridspec(2, 2, width_ratios=(1, 1.5))
     area = figure.add_subplot(grid[:, 0])
     area.plot(*trace.truth_m[last].T, color="black", lw=1.6, label="truth")

@@ -9,7 +9,6 @@ vehicle drives in simulation, with the reference of [sim.reference]; the simulat
 drives what is missing.
 """
 
-import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from math import hypot, nan, sqrt
@@ -26,13 +25,9 @@ from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.making import make_judge
 from vehicled.offline.gap.runs import judge_run
 from vehicled.offline.recordings import mcap
-from vehicled.offline.replications.experiments.common import ExperimentConsole
+from vehicled.offline.replications.experiments.common import ExperimentConsole, add_drives, check_drives, driven
 from vehicled.offline.sensors.truth import Series, read
-from vehicled.offline.studies import specification
-from vehicled.offline.studies.campaign import Campaign
 from vehicled.offline.studies.logs import logs_of
-from vehicled.offline.studies.pool import LocalPool
-from vehicled.offline.studies.report import read_study
 
 LIMIT_MPS = 0.03
 """Largest difference that the publication found in its 20 drives."""
@@ -73,17 +68,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Options of the experiment."""
     parser.add_argument("logs", nargs="*", metavar="LOG", help="logs of straight drives (default: drives in simulation)")
     parser.add_argument("--length", type=float, default=nan, metavar="M", help="measured length of the drives of the logs")
-    parser.add_argument("--drives", type=int, default=20, metavar="N", help="drives in simulation (default 20)")
-    parser.add_argument("--profile", default="art", metavar="P", help="vehicle in simulation (default art)")
-    parser.add_argument("--output", default="ins_check", metavar="DIR", help="folder of drives in simulation (default ins_check)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_drives(parser, "ins_check", 20)
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:
     """Check and show; status 1 if a drive is beyond the limit. Raises SetupError, RecordingError, LogError and ProfileError."""
-    if not 1 <= arguments.drives <= 1000 or arguments.jobs < 1:
-        raise SetupError("--drives takes 1 to 1000, --jobs a whole number from 1 on")
+    check_drives(arguments)
     if arguments.logs and not arguments.length > 0.0:
         raise SetupError("--length M is needed with logs: the distance between the marks, by tape")
     logs = arguments.logs or drive(arguments, console)
@@ -110,23 +100,8 @@ def run(arguments: Namespace, console: ExperimentConsole) -> int:
 
 def drive(arguments: Namespace, console: ExperimentConsole) -> list[str]:
     """Drive what is missing in simulation; return the logs. Raises StudyError."""
-    content = {
-        "name": "ins_check",
-        "profile": arguments.profile,
-        "course": "straight_20m",
-        "duration_s": 100,
-        "keep_logs": "all",
-        "set": REFERENCE,
-        "factors": {"seed": {"from": 1, "to": arguments.drives}},
-    }
-    folder = Path(arguments.output)
-    pool = LocalPool(arguments.jobs)
-    try:
-        with Campaign(specification.of(content, Path("ins_check.toml").resolve()), folder, extend=True) as campaign:
-            campaign.run(pool, lambda state: console.progress(f"{state.done} of {state.size} drives"))
-    finally:
-        pool.close()
-    return logs_of(read_study(folder), {})
+    content = {"course": "straight_20m", "duration_s": 100, "set": REFERENCE}
+    return logs_of(driven(arguments, console, Path(arguments.output), "ins_check", **content), {})
 
 
 def judge(file: Path, series: Series, length_m: float) -> StraightDrive:

@@ -14,7 +14,7 @@ from vehicled.offline.replications.experiments.mpc_tracking import (
     TrackingTrace,
     curve,
 )
-from vehicled.run.output import save_figure
+from vehicled.run.output import new_figure, save_figure
 
 _COLOURS = ("#e8a13a", "#0b6e4f", "#d1495b", "#c77dff", "#7a4fbf", "#2e5eaa")
 _REAL = "#3c3c3c"
@@ -22,9 +22,7 @@ _REAL = "#3c3c3c"
 
 def plot(traces: Sequence[TrackingTrace], rows: Sequence[TrackingRow], real: Sequence[tuple[RealRow, Array]], file: str) -> None:
     """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(14, 9), dpi=110, layout="constrained")
+    figure = new_figure(14, 9)
     grid = figure.add_gridspec(3, len(CURVES), height_ratios=(1.3, 1, 1))
     colours = {system.name: colour for system, colour in zip(SYSTEMS, _COLOURS, strict=True)}
     for number in range(len(CURVES)):

@@ -5,7 +5,6 @@
 any the simulated ones are drawn alone. A second call drives what is missing.
 """
 
-import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,21 +16,17 @@ from msgspec import Struct
 
 from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand, Mode
-from vehicled.daemon.app import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import known_kinds, sources
-from vehicled.offline.recordings.recording import Recording
-from vehicled.offline.replications.experiments.common import ExperimentConsole
-from vehicled.offline.studies import specification
-from vehicled.offline.studies.campaign import Campaign
+from vehicled.offline.recordings.prediction import RecordedCommands
+from vehicled.offline.recordings.recording import Recording, held
+from vehicled.offline.replications.experiments.common import ExperimentConsole, add_drives, check_drives, driven
 from vehicled.offline.studies.logs import logs_of
-from vehicled.offline.studies.pool import LocalPool
-from vehicled.offline.studies.report import read_study
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile.plugins import absolute
-from vehicled.run.output import check_plot_file, save_figure
+from vehicled.run.output import check_plot_file, new_figure, save_figure
 
 FIGURES = ("commands", "errors", "speed")
 SIMULATED, REAL = "simulated", "real"
@@ -71,18 +66,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kind", action="append", default=[], metavar="KIND", help="kind of the recordings; repeatable")
     parser.add_argument("--controller", default="mpc", metavar="NAME", help="controller or .onnx file in simulation (default mpc)")
     parser.add_argument("--course", default="lot17", metavar="NAME", help="course of all drives (default lot17)")
-    parser.add_argument("--profile", default="art", metavar="P", help="vehicle in simulation (default art)")
-    parser.add_argument("--drives", type=int, default=5, metavar="N", help="drives in simulation (default 5)")
-    parser.add_argument("--output", default="sim_to_real", metavar="DIR", help="folder of the drives (default sim_to_real)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--plot", metavar="FILE", help="picture (default: FIGURE.png in the folder)")
-    parser.add_argument("--json", action="store_true", help="print the mean errors as JSON")
+    add_drives(parser, "sim_to_real", 5)
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:
     """Drive, read, draw. Raises SetupError, StudyError and RecordingError."""
-    if not 1 <= arguments.drives <= 100 or arguments.jobs < 1:
-        raise SetupError("--drives takes 1 to 100, --jobs a whole number from 1 on")
+    check_drives(arguments)
     known_kinds(arguments.kind)
     folder = Path(arguments.output)
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,22 +107,8 @@ def _recorded(path: str, kinds: tuple[str, ...]) -> list[Recording]:
 
 def _simulated(arguments: Namespace, folder: Path, console: ExperimentConsole) -> list[str]:
     """Drive what is missing; return the logs."""
-    content = {
-        "name": "sim_to_real",
-        "profile": arguments.profile,
-        "course": arguments.course,
-        "controller": absolute(arguments.controller, Path()),
-        "duration_s": 600,
-        "keep_logs": "all",
-        "factors": {"seed": {"from": 1, "to": arguments.drives}},
-    }
-    pool = LocalPool(arguments.jobs)
-    try:
-        with Campaign(specification.of(content, Path("sim_to_real.toml").resolve()), folder, extend=True) as campaign:
-            campaign.run(pool, lambda state: console.progress(f"{state.done} of {state.size} drives"))
-    finally:
-        pool.close()
-    return logs_of(read_study(folder), {})
+    content = {"course": arguments.course, "controller": absolute(arguments.controller, Path()), "duration_s": 600}
+    return logs_of(driven(arguments, console, folder, "sim_to_real", **content), {})
 
 
 def along(recording: Recording, course: Course) -> ShownDrive:
@@ -140,8 +116,8 @@ def along(recording: Recording, course: Course) -> ShownDrive:
     truth = recording.truth
     known = np.isfinite(truth.x_m) & np.isfinite(truth.y_m) & np.isfinite(truth.speed_mps) & np.isfinite(truth.yaw_rad)
     moving = np.flatnonzero(known & (truth.speed_mps > _MOVING_MPS))
-    commands = [m for m in recording.inputs if isinstance(m, ActuatorCommand) and m.mode is Mode.AUTO]
-    if not len(moving) or not commands:
+    commands = RecordedCommands.of([m for m in recording.inputs if isinstance(m, ActuatorCommand) and m.mode is Mode.AUTO])
+    if not len(moving) or not len(commands.t_ns):
         raise RecordingError(f"{recording.source}: holds no true motion or no commands: give drives along the course")
     rows = np.flatnonzero(known)
     rows = rows[(rows >= moving[0]) & (rows <= moving[-1])]
@@ -153,17 +129,13 @@ def along(recording: Recording, course: Course) -> ShownDrive:
     ahead = np.concatenate([[True], np.diff(np.maximum.accumulate(s_m)) > 0.0])
     rows, s_m, cross_m = rows[ahead], s_m[ahead], cross_m[ahead]
     # Held between commands, as the actuators hold them.
-    at = np.array([m.t_ns for m in commands])
-    newest = np.clip(np.searchsorted(at, truth.t_ns[rows], "right") - 1, 0, len(at) - 1)
-    throttle, steering = (np.array([getattr(m, name) for m in commands])[newest] for name in ("throttle", "steering"))
+    throttle, steering = (held(truth.t_ns[rows], commands.t_ns, each, each[0]) for each in (commands.throttle, commands.steering))
     return ShownDrive(recording.name, s_m, cross_m, truth.x_m[rows], truth.y_m[rows], truth.speed_mps[rows], throttle, steering)
 
 
 def draw(figure: str, drives: Mapping[str, Sequence[ShownDrive]], course: Course, file: Path) -> None:
     """Draw one of :data:`FIGURES`. Raises SetupError."""
-    from matplotlib.figure import Figure
-
-    made = Figure(figsize=(11, 6), dpi=120, layout="constrained")
+    made = new_figure(11, 6)
     {"commands": _commands, "errors": _errors, "speed": _speed}[figure](made, drives, course)
     save_figure(made, file)
 

@@ -21,7 +21,7 @@ from vehicled.offline.replications.experiments.common import ExperimentConsole
 from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise
 from vehicled.offline.sensors import positions
 from vehicled.offline.sensors.reading import read
-from vehicled.run.output import check_plot_file, save_figure
+from vehicled.run.output import check_plot_file, new_figure, save_figure
 
 PUBLISHED = {"simulated": 0.73, "real": 0.46}
 """Mean errors of the measurement in the published tests, m."""
@@ -137,9 +137,7 @@ def _row(name: str, stands: Sequence[Stand]) -> ReceiverRow:
 
 def plot(recorded: Sequence[Stand], simulated: dict[str, list[Stand]], file: str) -> None:
     """Draw the places of the first draws and the distances over time. Raises :class:`SetupError` when it cannot be written."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 5.4), dpi=110, layout="constrained")
+    figure = new_figure(12, 5.4)
     area, distance = figure.subplots(1, 2)
     for stand, colour in zip(recorded, ("#111111", "#5b6770", "#8a5a44", "#a3a300", "#9aa5b1", "#c77dff") * 9):
         area.plot(*stand.error_m.T, color=colour, lw=1.4, label=stand.name)

@@ -26,6 +26,7 @@ from vehicled.offline.learning.dataset import Dataset, DriveNote, Meaning
 from vehicled.offline.learning.policy_file import Layer
 from vehicled.offline.learning.training import TrainingSpec, forward, train
 from vehicled.offline.recordings import table
+from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
 from vehicled.offline.recordings.recording import Recording, seconds
 from vehicled.offline.recordings.smoothing import is_new
@@ -140,11 +141,11 @@ class RecordedDrive(Struct, frozen=True):
 def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[RecordedDrive], list[str]]:
     """Return waypoints by path, the drives of ``folder/path_following_2024/real/PATH/LAW_N.csv``, and why a path is left out.
 
-    Raises FileNotFoundError where no path has its waypoints, and :class:`~vehicled.offline.recordings.errors.RecordingError`.
+    Raises :class:`~vehicled.offline.recordings.errors.RecordingError`.
     """
     real = folder / "path_following_2024" / "real"
     if not real.is_dir():
-        raise FileNotFoundError(f"{real}: there is no such folder; name the one that holds path_following_2024 and reference_paths")
+        raise RecordingError(f"{real}: there is no such folder; name the one that holds path_following_2024 and reference_paths")
     courses: dict[str, Waypoints] = {}
     drives: list[RecordedDrive] = []
     left_out: list[str] = []
@@ -164,7 +165,7 @@ def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[RecordedDr
                 campaign = str(source.path.parent.relative_to(folder))
                 drives.append(RecordedDrive(place.name, LAWS[word], campaign, source.path.stem, float(error.mean()), recording))
     if not courses:
-        raise FileNotFoundError("; ".join(left_out) or f"{real}: holds no drives")
+        raise RecordingError("; ".join(left_out) or f"{real}: holds no drives")
     return courses, drives, left_out
 
 
@@ -207,7 +208,7 @@ def recorded_pairs(folder: Path, word: str) -> tuple[Array, Array]:
         inputs.append(errors[free])
         outputs.append(np.column_stack([throttle, steering])[free])
     if not inputs:
-        raise FileNotFoundError(f"{folder}/path_following_2024: no drive of the network {word}")
+        raise RecordingError(f"{folder}/path_following_2024: no drive of the network {word}")
     return np.concatenate(inputs), np.concatenate(outputs)
 
 
@@ -265,10 +266,9 @@ class PublishedLaw:
 def heading_drift_radps(recording: Recording) -> float:
     """Return the rate at which the heading on board leaves the true one; 0 for a drive without a heading on board."""
     truth, yaw = recording.truth, recording.published.yaw_rad
-    if yaw is None:
-        rows = table.read(Path(recording.source)) if recording.source else None
-        yaw = rows["heading_rad"] if rows is not None and "heading_rad" in rows else None
-    if yaw is None or len(yaw) != len(truth.t_ns):
+    if not np.isfinite(yaw).any() and recording.source and "heading_rad" in (rows := table.read(Path(recording.source))):
+        yaw = rows["heading_rad"]
+    if len(yaw) != len(truth.t_ns):
         return 0.0
     error = np.unwrap(np.asarray(yaw) - truth.yaw_rad)
     moves = np.isfinite(error) & (truth.speed_mps > MIN_SPEED_MPS)

@@ -10,7 +10,6 @@ A judge with default parameters runs over all of them. Shown are W1, W2, VEPD an
 ones; histograms, quantiles and speeds are drawn into the output folder. A second call drives what is missing.
 """
 
-import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -28,13 +27,9 @@ from vehicled.offline.gap.gap import ALL, Gap, compare_sets
 from vehicled.offline.gap.making import make_judge
 from vehicled.offline.gap.runs import JudgedRun, JudgingTask, RunSet, find, judge_run, judge_set
 from vehicled.offline.recordings.loading import sources
-from vehicled.offline.replications.experiments.common import ExperimentConsole
+from vehicled.offline.replications.experiments.common import ExperimentConsole, add_drives, check_drives, driven
 from vehicled.offline.sensors.simulate import simulated
-from vehicled.offline.studies import specification
-from vehicled.offline.studies.campaign import Campaign, StudyState
 from vehicled.offline.studies.logs import logs_of
-from vehicled.offline.studies.pool import LocalPool
-from vehicled.offline.studies.report import read_study
 from vehicled.profile import load_profile
 
 MANOEUVRES = {"line": "straight_30m", "circle": "circle_r5_ccw", "sine": "half_sine"}
@@ -65,24 +60,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--judge", action="append", default=[], metavar="NAME", help="as for vehicled gap; repeatable (default ekf4)"
     )
-    parser.add_argument("--drives", type=int, default=10, metavar="N", help="drives of each manoeuvre (default 10)")
-    parser.add_argument("--profile", default="art", metavar="P", help="vehicle (default art)")
-    parser.add_argument("--output", default="vepd", metavar="DIR", help="folder of drives and pictures (default vepd)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_drives(parser, "vepd", 10)
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:
     """Drive, judge, show. Raises :class:`SetupError` for arguments that cannot be used."""
-    if not 2 <= arguments.drives <= 1000 or arguments.jobs < 1:
-        raise SetupError("--drives takes 2 to 1000, --jobs a whole number from 1 on")
+    check_drives(arguments, least=2)
     if find_spec("scipy") is None or find_spec("matplotlib") is None:
         raise SetupError("experiment vepd needs scipy and matplotlib: pip install 'vehicled[calibrate,plot]'")
     judges = tuple(dict.fromkeys(arguments.judge)) or ("ekf4",)
     for judge in judges:
         make_judge(judge)
     folder = Path(arguments.output)
-    drives = drive(arguments.profile, arguments.drives, folder / "drives", arguments.jobs, console)
+    drives = drive(arguments, folder / "drives", console)
     found = {judge: judged(judge, drives, arguments, console) for judge in judges}
     pictures = [file for gap in found.values() for file in _pictures(gap, folder)]
     if arguments.json:
@@ -96,30 +86,11 @@ def run(arguments: Namespace, console: ExperimentConsole) -> int:
     return 0
 
 
-def drive(profile: str, drives: int, folder: Path, jobs: int, console: ExperimentConsole) -> dict[str, list[str]]:
+def drive(arguments: Namespace, folder: Path, console: ExperimentConsole) -> dict[str, list[str]]:
     """Drive what is missing; return the logs by manoeuvre. Raises StudyError."""
     overrides = {key: int(value) for key, _, value in (text.partition("=") for text in RATES)}
-    content = {
-        "name": "vepd",
-        "profile": profile,
-        "duration_s": 200,
-        "keep_logs": "all",
-        "set": overrides,
-        "factors": {"course": list(MANOEUVRES.values()), "seed": {"from": 1, "to": drives}},
-    }
-    wanted = specification.of(content, Path("vepd.toml").resolve())
-
-    def progress(state: StudyState) -> None:
-        console.progress(f"{state.done} of {state.size} drives")
-
-    pool = LocalPool(jobs)
-    try:
-        # A newer version drives anew what it would drive otherwise.
-        with Campaign(wanted, folder, extend=True) as campaign:
-            campaign.run(pool, progress)
-    finally:
-        pool.close()
-    study = read_study(folder)
+    factors = {"course": list(MANOEUVRES.values())}
+    study = driven(arguments, console, folder, "vepd", duration_s=200, set=overrides, factors=factors)
     return {name: logs_of(study, {"course": course}) for name, course in MANOEUVRES.items()}
 
 

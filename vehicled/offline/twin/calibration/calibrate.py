@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
+from vehicled.core.errors import UserError
 from vehicled.offline.twin.calibration import excitation
 from vehicled.offline.twin.calibration.excitation import UnobservableQuantity
 from vehicled.offline.twin.calibration.fit import FitStage, Fitted, Report
@@ -22,7 +23,7 @@ BARELY_SEEN = 0.9
 """Ratio of posterior to prior standard deviation above which the drives carry no information."""
 
 
-class CalibrationError(ValueError):
+class CalibrationError(UserError, ValueError):
     """The drives do not determine any parameter; the text says why and what to drive."""
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.errors import UserError
 from vehicled.offline.recordings import table
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.twin.validation.families import FAMILIES, Family
 
 
-class ReferenceRunError(Exception):
+class ReferenceRunError(UserError):
     """Unusable file: place, reason and what to do."""
 
 

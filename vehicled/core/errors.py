@@ -1,0 +1,36 @@
+"""Base of the errors that a user can cure. A command prints their text and ends with status 2, without a traceback.
+
+The text says what happened, where, and what to do. What is in brackets is where it is defined::
+
+    UserError
+    ├── SetupError                   a valid profile cannot be run as asked (daemon.app)
+    ├── ProfileError                 a profile is invalid; lists every mistake (profile.problems)
+    ├── UnknownNameError             a name without implementation (profile.registry)
+    ├── PluginError                  code of the user cannot be loaded (profile.plugins)
+    │   └── PluginFaultError         it fails or returns something wrong in a run
+    ├── CourseError                  a course, mission or map (paths.errors)
+    │   └── ItemError                one item of a mission (paths.mission)
+    ├── PolicyError                  a trained network (control.policy.network)
+    ├── LinkError                    the simulator or its link (core.link)
+    │   └── LinkClosedError          the peer has closed it (runtime.connection)
+    ├── LogError                     a log cannot be read or written (log.errors)
+    ├── RecordingError               a recorded drive (offline.recordings.errors)
+    ├── GapError                     runs cannot be judged or compared (offline.gap.errors)
+    ├── StudyError                   a study (offline.studies.errors)
+    ├── LearningError                data to learn from (offline.learning.errors)
+    ├── CalibrationError             drives that determine no parameter (offline.twin.calibration.calibrate)
+    ├── ReferenceRunError            a run of a reference model (offline.twin.validation.reference)
+    ├── SceneError, TerrainError     what stands round the course, and the ground (sim_backend)
+    ├── UnknownPlantError, UnknownEmulatorError, FailureError, ListenError: what the simulator was asked for
+    ├── InstallError                 the service cannot be installed (cli.installation)
+    ├── BridgeError                  a bridge cannot start (live.bridges.process)
+    ├── MappingError                 a gamepad's mapping (live.teleop.mapping)
+    ├── SocketPathError              no daemon, or several (live.control_socket.socket_path)
+    └── ControlError                 the daemon refuses or does not answer (live.control_socket.client)
+        ├── HungUpError              its run has ended
+        └── NoAnswerError            no answer in time
+"""
+
+
+class UserError(Exception):
+    """Base of the errors whose text names the problem, its place and the cure."""
