@@ -11,6 +11,7 @@ from drivers.lidar.rplidar import RplidarParams
 from tests.lidar_bench import FAMILIES, MODELS, RATES_HZ, ROOM, Bench, scanner
 from vehicled.core.messages import LaserScan, Reaction
 from vehicled.profile import ProfileError, load_profile
+from vehicled.runtime.ports.sharing import judge_ports
 
 each_family = pytest.mark.parametrize("family", FAMILIES)
 X_M = 0.45
@@ -283,3 +284,20 @@ def test_impossible_parameters_are_refused_with_their_place(given: dict[str, obj
 
 def test_a_narrow_sector_may_be_masked_in_part() -> None:
     RplidarParams(angle_min_rad=-1.0, angle_max_rad=1.0, masked_rad=[(0.0, 0.5)])
+
+
+@pytest.mark.parametrize(
+    ("family", "model", "port", "says"),
+    [
+        ("rplidar", "a3", "serial:/dev/serial/by-id/x?baud=115200", "256000 baud"),
+        ("rplidar", "a1", "serial:/dev/serial/by-id/x?baud=115200", "dtr=off"),
+        ("rplidar", "a1", "serial:/dev/serial/by-id/x?baud=115200&dtr=off", ""),
+        ("ydlidar", "x4", "serial:/dev/serial/by-id/x", "128000 baud"),
+        ("hokuyo", "urg04lx", "serial:/dev/serial/by-id/x", ""),
+        ("sick", "tim571", "tcp:192.168.0.1:2112", ""),
+    ],
+)
+def test_the_line_that_a_scanner_needs_is_named(family: str, model: str, port: str, says: str) -> None:
+    profile = load_profile("art_vesc", scanner(family, model, port))
+    found = " ".join(map(str, judge_ports({"scanner": profile.devices["scanner"]})))
+    assert (says in found) if says else not found
