@@ -1,7 +1,7 @@
 """Configuration of a device by request and reply.
 
-A device writes its set-up as a generator of :class:`SetUpRequest`, which receives each reply. :class:`SetUp` handles timeouts,
-retries, and a new attempt after a failure or after silence (the device may have restarted with other settings).
+A device writes its set-up as a generator of :class:`SetUpRequest`, which receives each reply. :class:`SetUpRunner` handles
+timeouts, retries, and a new attempt after a failure or after silence (the device may have restarted with other settings).
 """
 
 from collections.abc import Callable, Generator
@@ -78,7 +78,7 @@ class SetUpResult(Struct, frozen=True):
     reason: str = ""
 
 
-class SetUp:
+class SetUpRunner:
     """Runs the set-up script of one device."""
 
     def __init__(self, times: SetUpTimes, script: Callable[[], Script], send: Callable[[bytes, int], None]) -> None:

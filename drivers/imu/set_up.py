@@ -11,7 +11,7 @@ from typing import Annotated, Any, Protocol
 from msgspec import Meta
 
 from drivers.imu.base import Codec, ImuDevice, ImuParams
-from drivers.set_up import Script, SetUp, SetUpResult
+from drivers.set_up import Script, SetUpResult, SetUpRunner
 from vehicled.core.messages import Fault, Message, PortState, Reaction
 from vehicled.core.ports import NEVER_NS
 
@@ -46,7 +46,7 @@ class ConfigurableImuDevice(ImuDevice):
         super().__init__(params, messages, command_lifetime_ns, codec)
         self._configures = params.configure
         self._replies = codec.replies
-        self._set_up = SetUp(params, lambda: self.script(), self.send)
+        self._set_up = SetUpRunner(params, lambda: self.script(), self.send)
         self._samples_before = 0
 
     @property

@@ -64,7 +64,7 @@ def parse_answer(frame: bytes) -> Info | HealthStatus | None:
     return HealthStatus(*_HEALTH.unpack(body)) if kind == HEALTH else None
 
 
-class Answer(Shape):
+class AnswerShape(Shape):
     """Shape of the answers: only the lengths that a type may have, because they have no checksum."""
 
     def __init__(self, sizes: Mapping[int, range], streams: Mapping[int, int]) -> None:
@@ -86,7 +86,7 @@ class Answer(Shape):
 
 def answers(sizes: Mapping[int, range], streams: Mapping[int, int]) -> Protocol:
     """Return the protocol of the answers."""
-    return Protocol("answer", b"\xa5\x5a", Answer(sizes, streams))
+    return Protocol("answer", b"\xa5\x5a", AnswerShape(sizes, streams))
 
 
 def none(reply: object) -> None:

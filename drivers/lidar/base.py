@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from msgspec import Meta, Struct, json
 
 from drivers.lidar.scan import ScanGeometry
-from drivers.set_up import Script, SetUp, SetUpResult
+from drivers.set_up import Script, SetUpResult, SetUpRunner
 from vehicled.core.messages import Event, Fault, LaserScan, Message, PortState, Reaction
 from vehicled.core.ports import Action, Device, Send, Transport
 from vehicled.core.wire.episodes import FaultEpisode
@@ -35,7 +35,7 @@ FASTEST = 2.5
 """Speed over the set one beyond which the angles of a frame are not believed: they belong to two turns, or the motor stands."""
 
 
-class LidarModel(NamedTuple):
+class ScannerModel(NamedTuple):
     """One model of a family."""
 
     range_min_m: float
@@ -113,7 +113,7 @@ class LidarDevice(Device):
 
     name: ClassVar[str] = "lidar"
     """Origin of its faults and events."""
-    models: ClassVar[Mapping[str, LidarModel]] = {}
+    models: ClassVar[Mapping[str, ScannerModel]] = {}
     clockwise: ClassVar[bool] = False
     """True if it turns clockwise seen from its top."""
 
@@ -132,7 +132,7 @@ class LidarDevice(Device):
         self._latency_ns = round(params.latency_s * 1e9)
         self.usage = MessageUsage()
         self._tx: list[Action] = []
-        self._set_up = SetUp(params, self.script, self.send)
+        self._set_up = SetUpRunner(params, self.script, self.send)
         self.scans = 0
         """Scans decoded, including those not passed on."""
         self.stuck_scans = 0

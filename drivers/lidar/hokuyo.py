@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from drivers.lidar.base import Health, LidarDevice, LidarModel, LidarParams
+from drivers.lidar.base import Health, LidarDevice, LidarParams, ScannerModel
 from drivers.lidar.scan import Array
 from drivers.set_up import ConfigurationError, Script, SetUpRequest
 from vehicled.core.messages import LaserScan, Message
@@ -44,9 +44,9 @@ class Steps(NamedTuple):
         return (step - self.front) * tau / self.turn
 
 
-def _model(near_m: float, far_m: float, rate_hz: float, steps: Steps, baud: int = 0) -> LidarModel:
+def _model(near_m: float, far_m: float, rate_hz: float, steps: Steps, baud: int = 0) -> ScannerModel:
     first, last = steps.angle_rad(steps.first), steps.angle_rad(steps.last)
-    return LidarModel(near_m, far_m, rate_hz, steps.turn * rate_hz, baud, first, last)
+    return ScannerModel(near_m, far_m, rate_hz, steps.turn * rate_hz, baud, first, last)
 
 
 STEPS = {
@@ -207,7 +207,7 @@ class HokuyoDevice(LidarDevice):
     """Driver of a Hokuyo scanner. It turns counter-clockwise, and sends whole scans."""
 
     name: ClassVar[str] = "hokuyo"
-    models: ClassVar[dict[str, LidarModel]] = {
+    models: ClassVar[dict[str, ScannerModel]] = {
         "urg04lx": _model(0.02, 5.6, 10.0, STEPS["urg04lx"]),
         "ust10lx": _model(0.06, 10.0, 40.0, STEPS["ust10lx"]),
         "ust20lx": _model(0.06, 20.0, 40.0, STEPS["ust20lx"]),

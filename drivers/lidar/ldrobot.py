@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from msgspec import Meta
 
-from drivers.lidar.base import LidarDevice, LidarModel, LidarParams
+from drivers.lidar.base import LidarDevice, LidarParams, ScannerModel
 from drivers.lidar.scan import MOST_RAYS, Measurements, Revolutions
 from vehicled.core.messages import Message
 from vehicled.core.wire.crc import Buffer
@@ -23,7 +23,7 @@ STAMP_MS = 30_000
 _FRAME = Layout("<2sHH" + SAMPLES * "HB" + "HHB")
 
 
-class Packet(NamedTuple):
+class LdrobotPacket(NamedTuple):
     """Packet of measurements, clockwise from the device's front."""
 
     speed_degps: int
@@ -60,13 +60,13 @@ def crc8(data: Buffer) -> int:
 PROTOCOL = Protocol("packet", HEAD, FixedFrame(FrameCheck(crc8, 40), FRAME_BYTES))
 
 
-def parse_packet(frame: bytes) -> Packet:
+def parse_packet(frame: bytes) -> LdrobotPacket:
     """Return the content of a valid packet."""
     _, speed, first, *samples, last, stamp, _ = _FRAME.unpack(frame)
-    return Packet(speed, first, tuple(samples[::2]), tuple(samples[1::2]), last, stamp)
+    return LdrobotPacket(speed, first, tuple(samples[::2]), tuple(samples[1::2]), last, stamp)
 
 
-def encode_packet(packet: Packet) -> bytes:
+def encode_packet(packet: LdrobotPacket) -> bytes:
     """Return a packet as the device sends it."""
     samples = [value for pair in zip(packet.ranges_mm, packet.intensities) for value in pair]
     frame = _FRAME.pack(HEAD, packet.speed_degps, packet.first_cdeg, *samples, packet.last_cdeg, packet.stamp_ms, 0)[:-1]
@@ -93,10 +93,10 @@ class LdrobotDevice(LidarDevice):
 
     name: ClassVar[str] = "ldrobot"
     clockwise: ClassVar[bool] = True
-    models: ClassVar[dict[str, LidarModel]] = {
-        "ld06": LidarModel(0.02, 12.0, 10.0, 4_500.0, 230_400),
-        "ld19": LidarModel(0.02, 12.0, 10.0, 4_500.0, 230_400),
-        "stl27l": LidarModel(0.03, 25.0, 10.0, 21_600.0, 921_600),
+    models: ClassVar[dict[str, ScannerModel]] = {
+        "ld06": ScannerModel(0.02, 12.0, 10.0, 4_500.0, 230_400),
+        "ld19": ScannerModel(0.02, 12.0, 10.0, 4_500.0, 230_400),
+        "stl27l": ScannerModel(0.03, 25.0, 10.0, 21_600.0, 921_600),
     }
     Params: ClassVar[type[LidarParams]] = LdrobotParams
 

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from drivers.lidar.answers import HEAD_BYTES, HEALTH, INFO, HealthStatus, Info, ScanBegins, answers, head, none, of, parse_answer
-from drivers.lidar.base import Health, LidarDevice, LidarModel, LidarParams
+from drivers.lidar.base import Health, LidarDevice, LidarParams, ScannerModel
 from drivers.lidar.scan import MOST_RAYS, Array, Measurements, Revolutions
 from drivers.set_up import ConfigurationError, Script, SetUpRequest
 from vehicled.core.messages import LaserScan, Message
@@ -58,14 +58,14 @@ class SampleRate(NamedTuple):
     express_us: int
 
 
-class Configuration(NamedTuple):
+class LidarSetting(NamedTuple):
     """Entry of the list of settings."""
 
     entry: int
     content: bytes
 
 
-Reply = Info | HealthStatus | SampleRate | Configuration | ScanBegins
+Reply = Info | HealthStatus | SampleRate | LidarSetting | ScanBegins
 
 
 def command(code: int, payload: bytes = b"") -> bytes:
@@ -108,7 +108,7 @@ def scan_descriptor(kind: int) -> bytes:
     return head(kind, _STREAMS[kind], multiple=True)
 
 
-def encode_reply(reply: SampleRate | Configuration) -> bytes:
+def encode_reply(reply: SampleRate | LidarSetting) -> bytes:
     """Return an answer with its head."""
     if isinstance(reply, SampleRate):
         return head(SAMPLE_RATE, _RATES.size) + _RATES.pack(*reply)
@@ -120,10 +120,10 @@ def parse_reply(frame: bytes) -> Reply:
     kind, body = frame[6], frame[HEAD_BYTES:]
     if kind == SAMPLE_RATE:
         return SampleRate(*_RATES.unpack(body))
-    return parse_answer(frame) or Configuration(int.from_bytes(body[:4], "little"), body[4:])
+    return parse_answer(frame) or LidarSetting(int.from_bytes(body[:4], "little"), body[4:])
 
 
-class Capsule(CheckedFrame):
+class CapsuleShape(CheckedFrame):
     """Capsule: two marks of four bits, each beside half of the checksum, then the content."""
 
     def __init__(self, size: int) -> None:
@@ -140,7 +140,7 @@ class Capsule(CheckedFrame):
         return xor8(buffer[at + 2 : stop]) == (buffer[at] & 0xF | (buffer[at + 1] & 0xF) << 4)
 
 
-class Node(Shape):
+class NodeShape(Shape):
     """Single measurement: a bit and its inverse, and a bit that is always set."""
 
     def head(self, sync: bytes) -> list[bytes]:
@@ -162,9 +162,9 @@ def protocols(kind: int | None) -> list[Protocol]:
     if kind is None:
         return [ANSWERS]
     if kind == NODES:
-        node = Node()
+        node = NodeShape()
         return [ANSWERS, *[Protocol(NAMES[kind], sync, node) for sync in _NODE_SYNCS]]
-    capsule = Capsule(CAPSULE_BYTES[kind])
+    capsule = CapsuleShape(CAPSULE_BYTES[kind])
     return [ANSWERS, *[Protocol(NAMES[kind], bytes((first,)), capsule) for first in range(0xA0, 0xB0)]]
 
 
@@ -413,15 +413,15 @@ class RplidarDevice(LidarDevice):
 
     name: ClassVar[str] = "rplidar"
     clockwise: ClassVar[bool] = True
-    models: ClassVar[dict[str, LidarModel]] = {
-        "a1": LidarModel(0.15, 12.0, 5.5, 4_000.0, 115_200),
-        "a2m8": LidarModel(0.15, 12.0, 10.0, 4_000.0, 115_200),
-        "a2m12": LidarModel(0.2, 12.0, 10.0, 16_000.0, 256_000),
-        "a3": LidarModel(0.2, 25.0, 10.0, 16_000.0, 256_000),
-        "s1": LidarModel(0.1, 40.0, 10.0, 9_200.0, 256_000),
-        "s2": LidarModel(0.05, 30.0, 10.0, 32_000.0, 1_000_000),
-        "s3": LidarModel(0.05, 40.0, 10.0, 32_000.0, 1_000_000),
-        "c1": LidarModel(0.05, 12.0, 10.0, 5_000.0, 460_800),
+    models: ClassVar[dict[str, ScannerModel]] = {
+        "a1": ScannerModel(0.15, 12.0, 5.5, 4_000.0, 115_200),
+        "a2m8": ScannerModel(0.15, 12.0, 10.0, 4_000.0, 115_200),
+        "a2m12": ScannerModel(0.2, 12.0, 10.0, 16_000.0, 256_000),
+        "a3": ScannerModel(0.2, 25.0, 10.0, 16_000.0, 256_000),
+        "s1": ScannerModel(0.1, 40.0, 10.0, 9_200.0, 256_000),
+        "s2": ScannerModel(0.05, 30.0, 10.0, 32_000.0, 1_000_000),
+        "s3": ScannerModel(0.05, 40.0, 10.0, 32_000.0, 1_000_000),
+        "c1": ScannerModel(0.05, 12.0, 10.0, 5_000.0, 460_800),
     }
     Params: ClassVar[type[LidarParams]] = RplidarParams
 
@@ -563,7 +563,7 @@ def _entry(entry: int, size: int) -> Callable[[Any], bytes | None]:
     """Return a judge for an entry of the settings with at least ``size`` bytes."""
 
     def judge(reply: Any) -> bytes | None:
-        fits = isinstance(reply, Configuration) and reply.entry == entry and len(reply.content) >= size
+        fits = isinstance(reply, LidarSetting) and reply.entry == entry and len(reply.content) >= size
         return reply.content if fits else None
 
     return judge

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from drivers.lidar.base import Health, LidarDevice, LidarModel, LidarParams
+from drivers.lidar.base import Health, LidarDevice, LidarParams, ScannerModel
 from drivers.lidar.scan import Array
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
 from vehicled.core.messages import LaserScan, Message
@@ -233,9 +233,9 @@ def measured_m(scan: ScanData) -> Array:
     return np.where(counts == 0, inf, np.where(counts < LEAST_COUNT, nan, counts * (scan.scale_mm / 1000.0)))
 
 
-def _model(near_m: float, far_m: float, rate_hz: float, step_deg: float, first_deg: float, last_deg: float) -> LidarModel:
+def _model(near_m: float, far_m: float, rate_hz: float, step_deg: float, first_deg: float, last_deg: float) -> ScannerModel:
     first, last = first_deg * pi / 180.0, last_deg * pi / 180.0
-    return LidarModel(near_m, far_m, rate_hz, 360.0 / step_deg * rate_hz, 0, first, last, 0.5 * pi)
+    return ScannerModel(near_m, far_m, rate_hz, 360.0 / step_deg * rate_hz, 0, first, last, 0.5 * pi)
 
 
 class SickParams(LidarParams, frozen=True, kw_only=True):
@@ -252,7 +252,7 @@ class SickDevice(LidarDevice):
     """Driver of a SICK scanner. It turns counter-clockwise, and sends whole scans."""
 
     name: ClassVar[str] = "sick"
-    models: ClassVar[dict[str, LidarModel]] = {
+    models: ClassVar[dict[str, ScannerModel]] = {
         "tim551": _model(0.05, 10.0, 15.0, 1.0, -45.0, 225.0),
         "tim561": _model(0.05, 10.0, 15.0, 1.0 / 3.0, -45.0, 225.0),
         "tim571": _model(0.05, 25.0, 15.0, 1.0 / 3.0, -45.0, 225.0),

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Meta
 
 from drivers.lidar.answers import HEAD_BYTES, HealthStatus, Info, ScanBegins, answers, none, of, parse_answer
-from drivers.lidar.base import Health, LidarDevice, LidarModel, LidarParams
+from drivers.lidar.base import Health, LidarDevice, LidarParams, ScannerModel
 from drivers.lidar.scan import MOST_RAYS, Array, Measurements, Revolutions
 from drivers.set_up import ConfigurationError, Script, SetUpRequest
 from vehicled.core.messages import Message
@@ -35,9 +35,9 @@ _HEADER = Layout("<2sBBHHH")
 
 
 class Model(NamedTuple):
-    """What differs between the models on the wire."""
+    """One model on the wire."""
 
-    lidar: LidarModel
+    lidar: ScannerModel
     sample_bytes: int
     """2, or 3 with an intensity before the range."""
     per_m: float
@@ -50,18 +50,18 @@ class Model(NamedTuple):
 
 
 MODELS = {
-    "x2": Model(LidarModel(0.1, 8.0, 7.0, 3_000.0, 115_200), 2, 4_000.0, True, commands=False, controls_speed=False),
-    "x4": Model(LidarModel(0.12, 10.0, 7.0, 5_000.0, 128_000), 2, 4_000.0, True, controls_speed=False),
-    "g2": Model(LidarModel(0.12, 12.0, 7.0, 5_000.0, 230_400), 3, 4_000.0, True),
-    "g4": Model(LidarModel(0.12, 16.0, 7.0, 9_000.0, 230_400), 2, 4_000.0, True),
-    "g6": Model(LidarModel(0.12, 25.0, 10.0, 18_000.0, 512_000), 2, 2_000.0, True),
-    "tg15": Model(LidarModel(0.05, 15.0, 10.0, 20_000.0, 512_000), 2, 1_000.0, False),
-    "tg30": Model(LidarModel(0.05, 30.0, 10.0, 20_000.0, 512_000), 2, 1_000.0, False),
-    "tmini": Model(LidarModel(0.03, 12.0, 10.0, 4_000.0, 230_400), 3, 4_000.0, False),
+    "x2": Model(ScannerModel(0.1, 8.0, 7.0, 3_000.0, 115_200), 2, 4_000.0, True, commands=False, controls_speed=False),
+    "x4": Model(ScannerModel(0.12, 10.0, 7.0, 5_000.0, 128_000), 2, 4_000.0, True, controls_speed=False),
+    "g2": Model(ScannerModel(0.12, 12.0, 7.0, 5_000.0, 230_400), 3, 4_000.0, True),
+    "g4": Model(ScannerModel(0.12, 16.0, 7.0, 9_000.0, 230_400), 2, 4_000.0, True),
+    "g6": Model(ScannerModel(0.12, 25.0, 10.0, 18_000.0, 512_000), 2, 2_000.0, True),
+    "tg15": Model(ScannerModel(0.05, 15.0, 10.0, 20_000.0, 512_000), 2, 1_000.0, False),
+    "tg30": Model(ScannerModel(0.05, 30.0, 10.0, 20_000.0, 512_000), 2, 1_000.0, False),
+    "tmini": Model(ScannerModel(0.03, 12.0, 10.0, 4_000.0, 230_400), 3, 4_000.0, False),
 }
 
 
-class Packet(NamedTuple):
+class YdlidarPacket(NamedTuple):
     """Packet of measurements. Angles in degrees, clockwise from the device's zero, of the rotor."""
 
     begins: bool
@@ -120,7 +120,7 @@ def command(code: int) -> bytes:
     return bytes((0xA5, code))
 
 
-def parse_packet(frame: bytes) -> Packet:
+def parse_packet(frame: bytes) -> YdlidarPacket:
     """Return the content of a valid packet."""
     _, kind, count, first, last, _ = _HEADER.unpack_from(frame)
     size = (len(frame) - HEADER_BYTES) // count
@@ -129,10 +129,10 @@ def parse_packet(frame: bytes) -> Packet:
     # The two lowest bits beside an intensity are part of it, or marks of glass and sunlight.
     intensities = tuple((body[:, 0] | (body[:, 1] & 3) << 8).tolist()) if size == 3 else ()
     ranges = tuple(each & ~3 for each in ranges) if size == 3 else ranges
-    return Packet(bool(kind & 1), (kind >> 1) / 10.0, (first >> 1) / 64.0, (last >> 1) / 64.0, ranges, intensities)
+    return YdlidarPacket(bool(kind & 1), (kind >> 1) / 10.0, (first >> 1) / 64.0, (last >> 1) / 64.0, ranges, intensities)
 
 
-def encode_packet(packet: Packet) -> bytes:
+def encode_packet(packet: YdlidarPacket) -> bytes:
     """Return a packet as the device sends it; with ``intensities`` its samples have three bytes."""
     first, last = (round(each * 64.0) % (360 * 64) << 1 | 1 for each in (packet.first_deg, packet.last_deg))
     if packet.intensities:
@@ -194,7 +194,7 @@ class YdlidarDevice(LidarDevice):
 
     name: ClassVar[str] = "ydlidar"
     clockwise: ClassVar[bool] = True
-    models: ClassVar[dict[str, LidarModel]] = {name: model.lidar for name, model in MODELS.items()}
+    models: ClassVar[dict[str, ScannerModel]] = {name: model.lidar for name, model in MODELS.items()}
     Params: ClassVar[type[LidarParams]] = YdlidarParams
 
     def __init__(self, params: YdlidarParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
@@ -245,7 +245,7 @@ class YdlidarDevice(LidarDevice):
                     found.append(Health(reply.complaint))
         return found
 
-    def _measurements(self, packet: Packet, t_rx_ns: int) -> Measurements:
+    def _measurements(self, packet: YdlidarPacket, t_rx_ns: int) -> Measurements:
         count = len(packet.ranges)
         range_m = np.array(packet.ranges) / self.kind.per_m
         span = (packet.last_deg - packet.first_deg) % 360.0

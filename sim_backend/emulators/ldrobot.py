@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drivers.lidar.ldrobot import SAMPLES, STAMP_MS, TURN, Packet, encode_packet
+from drivers.lidar.ldrobot import SAMPLES, STAMP_MS, TURN, LdrobotPacket, encode_packet
 from drivers.lidar.scan import Array
 from sim_backend.emulators.lidar import FAULT, MOTOR, LidarUnit
 from sim_backend.emulators.line import on_its_line
@@ -27,7 +27,7 @@ class LdrobotUnit(LidarUnit):
             first, last = (round(100.0 * float(self._angles[at])) % TURN for at in (0, SAMPLES - 1))
             ranges = tuple(min(round(1000.0 * each), 0xFFFF) for each in self._ranges[:SAMPLES].tolist())
             stamp = round(float(t_ns[-1]) * 1e-6) % STAMP_MS
-            self._tx.append(encode_packet(Packet(speed, first, ranges, (STRENGTH,) * SAMPLES, last, stamp)))
+            self._tx.append(encode_packet(LdrobotPacket(speed, first, ranges, (STRENGTH,) * SAMPLES, last, stamp)))
             self._angles, self._ranges = self._angles[SAMPLES:], self._ranges[SAMPLES:]
 
 

@@ -28,7 +28,7 @@ from drivers.lidar.rplidar import (
     TYPICAL,
     ULTRA,
     ULTRA_DENSE,
-    Configuration,
+    LidarSetting,
     SampleRate,
     encode_capsule,
     encode_node,
@@ -104,7 +104,7 @@ class RplidarUnit(LidarUnit):
                 SAMPLE_US: round(256.0 * self._sample_us(self._typical)).to_bytes(4, "little"),
             }
             if entry in contents:
-                self.answer(encode_reply(Configuration(entry, contents[entry])), now_ns)
+                self.answer(encode_reply(LidarSetting(entry, contents[entry])), now_ns)
         elif code == SET_PWM:
             self.duty = int.from_bytes(payload[:2], "little")
         elif code == SET_RPM:

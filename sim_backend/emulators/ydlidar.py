@@ -19,7 +19,7 @@ from drivers.lidar.ydlidar import (
     SPEED_UP,
     SPEED_UP_FINE,
     STOP,
-    Packet,
+    YdlidarPacket,
     encode_packet,
     shift_deg,
 )
@@ -108,7 +108,7 @@ class YdlidarUnit(LidarUnit):
         counts = [round(each * self._kind.per_m) for each in metres]
         ranges = tuple([each if each <= 0xFFFF else 0 for each in counts])
         strengths = (STRENGTH,) * count if self._intensity else ()
-        self._tx.append(encode_packet(Packet(begins, self.rate_hz if begins else 0.0, first, last, ranges, strengths)))
+        self._tx.append(encode_packet(YdlidarPacket(begins, self.rate_hz if begins else 0.0, first, last, ranges, strengths)))
 
 
 ydlidar = on_its_line(YdlidarUnit)

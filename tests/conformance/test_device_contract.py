@@ -114,13 +114,13 @@ def rplidar_nodes(i: int) -> bytes:
 
 def ydlidar_frames(i: int, size: int = 2) -> bytes:
     firsts, strengths = [90.0 * j + 1.0 for j in range(4)], (600,) * 30 if size == 3 else ()
-    packets = [ydlidar.Packet(first < 2.0, 7.0, first, first + 87.0, (8000,) * 30, strengths) for first in firsts]
+    packets = [ydlidar.YdlidarPacket(first < 2.0, 7.0, first, first + 87.0, (8000,) * 30, strengths) for first in firsts]
     return b"".join(map(ydlidar.encode_packet, packets))
 
 
 def ldrobot_frames(i: int) -> bytes:
     firsts = [6_000 * j + 100 for j in range(6)]
-    packets = [ldrobot.Packet(3600, first, (2000,) * 12, (200,) * 12, (first + 5_500) % 36_000, 100 * i) for first in firsts]
+    packets = [ldrobot.LdrobotPacket(3600, first, (2000,) * 12, (200,) * 12, (first + 5_500) % 36_000, 100 * i) for first in firsts]
     return b"".join(map(ldrobot.encode_packet, packets))
 
 

@@ -59,11 +59,11 @@ def test_an_answer_and_a_node_of_rplidar_by_the_protocol() -> None:
 def test_packets_of_ydlidar_by_their_document() -> None:
     # The examples of "YDLidar-SDK Communication Protocol": a packet, angles, ranges, an intensity and both corrections.
     ((name, packet),) = ydlidar.decode(bytes.fromhex("aa55010153ae53aeab540000"))
-    assert (name, packet) == ("packet", ydlidar.Packet(True, 0.0, 348.640625, 348.640625, (0,)))
+    assert (name, packet) == ("packet", ydlidar.YdlidarPacket(True, 0.0, 348.640625, 348.640625, (0,)))
     assert 0x6FE5 / 4 == 7161.25
     assert pytest.approx(223.78, abs=0.01) == (0x6FE5 >> 1) / 64
     assert ydlidar.shift_deg(np.array([1000.0, 8000.0])) == pytest.approx([-6.7622, -7.8374], abs=1e-4)
-    body = ydlidar.encode_packet(ydlidar.Packet(False, 0.0, 223.78, 223.78, (0x6FE4,), (287,)))
+    body = ydlidar.encode_packet(ydlidar.YdlidarPacket(False, 0.0, 223.78, 223.78, (0x6FE4,), (287,)))
     assert body[10:] == bytes.fromhex("1fe56f")
     assert ydlidar.parse_packet(body).intensities == (287,)
 
@@ -72,7 +72,7 @@ def test_packets_of_a_real_ydlidar(real_data: Path) -> None:
     for each in capture(real_data, "ydlidar_packets.json")["packets"]:
         frame = bytes.fromhex(each["bytes"])
         ((_, packet),) = ydlidar.decode(frame)
-        assert isinstance(packet, ydlidar.Packet)
+        assert isinstance(packet, ydlidar.YdlidarPacket)
         assert packet.begins is bool(each["packet_type_bit"])
         assert (packet.first_deg, packet.last_deg) == (each["first_angle_deg"], each["last_angle_deg"])
         assert len(packet.ranges) == each["samples"]
@@ -84,7 +84,7 @@ def test_packets_of_a_real_ydlidar(real_data: Path) -> None:
 def test_the_packet_of_the_manual_of_ld06() -> None:
     frame = bytes.fromhex("542c6808ab7ee000e4dc00e2d900e5d500e3d300e4d000e9cd00e4ca00e2c700e9c500e5c200e5c000e5be823a1a50")
     ((_, packet),) = ldrobot.decode(frame)
-    assert isinstance(packet, ldrobot.Packet)
+    assert isinstance(packet, ldrobot.LdrobotPacket)
     assert (packet.speed_degps, packet.first_cdeg, packet.last_cdeg, packet.stamp_ms) == (2152, 32427, 33470, 6714)
     assert packet.ranges_mm == (224, 220, 217, 213, 211, 208, 205, 202, 199, 197, 194, 192)
     assert packet.intensities == (228, 226, 229, 227, 228, 233, 228, 226, 233, 229, 229, 229)

@@ -52,7 +52,7 @@ def test_capsules_of_rplidar(kind: int, first: float, second: float, seed: int, 
 @given(st.booleans(), st.floats(0.0, 12.0), angles, angles, st.lists(uint16, min_size=1, max_size=80), st.booleans())
 def test_packets_of_ydlidar(begins: bool, speed: float, first: float, last: float, ranges: list[int], strong: bool) -> None:
     kept = tuple(each & ~3 for each in ranges) if strong else tuple(ranges)
-    packet = ydlidar.Packet(begins, round(speed * 10) / 10, first, last, kept, (1023,) * len(kept) if strong else ())
+    packet = ydlidar.YdlidarPacket(begins, round(speed * 10) / 10, first, last, kept, (1023,) * len(kept) if strong else ())
     frame = ydlidar.encode_packet(packet)
     assert ydlidar.checksum(frame, 3 if strong else 2) == 0
     found = ydlidar.parse_packet(frame)
@@ -62,7 +62,7 @@ def test_packets_of_ydlidar(begins: bool, speed: float, first: float, last: floa
 
 @given(st.lists(uint16, min_size=12, max_size=12), st.integers(0, 35_999), st.integers(0, 35_999), uint16)
 def test_packets_of_ldrobot(ranges: list[int], first: int, last: int, stamp: int) -> None:
-    packet = ldrobot.Packet(3600, first, tuple(ranges), (7,) * 12, last, stamp)
+    packet = ldrobot.LdrobotPacket(3600, first, tuple(ranges), (7,) * 12, last, stamp)
     assert [content for _, content in ldrobot.decode(b"\x54" + ldrobot.encode_packet(packet))] == [packet]
 
 
