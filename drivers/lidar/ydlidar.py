@@ -148,9 +148,9 @@ def encode_packet(packet: YdlidarPacket) -> bytes:
 
 
 def shift_deg(millimetres: Array) -> Array:
-    """Return how far the beam of a triangle is beyond the rotor."""
-    far = np.maximum(millimetres, 1.0)
-    found: Array = np.where(millimetres > 0.0, np.arctan(21.8 * (155.3 - far) / (155.3 * far)) * 180.0 / pi, 0.0)
+    """Return how far the beam of a triangle is beyond the rotor. Where nothing returned it is that of a far range: free is far."""
+    far = np.where(millimetres > 0.0, millimetres, np.inf)
+    found: Array = np.arctan(21.8 * (1.0 / far - 1.0 / 155.3)) * 180.0 / pi
     return found
 
 

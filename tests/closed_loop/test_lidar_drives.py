@@ -62,8 +62,8 @@ def test_a_scanner_that_fails_stops_the_vehicle_before_it_could_meet_anything(fa
 
 @pytest.mark.parametrize("failure", ["no_returns", "rain=0.3", "mirror"])
 def test_surroundings_that_deceive_it(failure: str, tmp_path: Path) -> None:
-    """Glass alone is blind where the profile says how much returns. Rain stops the vehicle too early, never too late. A mirror hides
-    nothing of what the other half of the scan shows."""
+    """Glass alone is blind where the profile says how much returns. Rain stops the vehicle too early, never too late. A mirror
+    hides nothing of what the other half of the scan shows."""
     walls = "[corridor]\nleft_m = 2.0\nright_m = 2.0\n"
     overrides = scanner("rplidar", "a2m8", least_returns=0.1)
     found = drive(tmp_path, overrides, walls + post(*PLACE), (f"scanner:{failure}@1.5+20",))

@@ -148,16 +148,16 @@ def test_turns_become_scans_of_the_directions_and_times_of_their_measurements(
     assert len(scans) >= 2
     for scan in scans:
         rays = np.arange(len(scan.ranges_m))
-        at = scan.angle_min_rad + scan.angle_increment_rad * rays
-        assert at.min() >= low - 1e-6
-        assert at.max() <= high + 1e-6
+        seen = scan.angle_min_rad + scan.angle_increment_rad * rays
+        assert seen.min() >= low - 1e-6
+        assert seen.max() <= high + 1e-6
         measured = np.array(scan.ranges_m)
         assert not np.isnan(measured).any(), "there are more measurements than rays"
-        assert np.abs(measured - (5.0 + np.cos(at) + 0.5 * np.sin(2.0 * at))).max() < 0.05
-        t_ns = scan.t_ns + 1e9 * scan.time_increment_s * rays
-        turn = geometry.sense * (at - yaw)
+        assert np.abs(measured - (5.0 + np.cos(seen) + 0.5 * np.sin(2.0 * seen))).max() < 0.05
+        stamped_ns = scan.t_ns + 1e9 * scan.time_increment_s * rays
+        turn = geometry.sense * (seen - yaw)
         expected = 10**9 + (turn % tau) / tau * 500.0 * sample_ns
-        off = (t_ns - expected + 0.5e9 / rate_hz) % (1e9 / rate_hz) - 0.5e9 / rate_hz
+        off = (stamped_ns - expected + 0.5e9 / rate_hz) % (1e9 / rate_hz) - 0.5e9 / rate_hz
         assert np.abs(off).max() < late_ms * 1e6 + 3.0 * sample_ns
 
 
@@ -202,9 +202,9 @@ def test_a_scan_of_a_vehicle_that_turns_and_brakes_is_undistorted() -> None:
     for k in range(101):
         history.add(estimate_at(k * step_s, path))
     now = estimate_at(1.0, path)
-    x, _ = scan_points(scan, now, body, history)
-    assert len(x) == rays
-    assert np.abs(x - wall_x).max() < 0.01
+    undistorted, _ = scan_points(scan, now, body, history)
+    assert len(undistorted) == rays
+    assert np.abs(undistorted - wall_x).max() < 0.01
     straight, _ = scan_points(scan, now, body)
     assert np.abs(straight - wall_x).max() > 0.1, "speed and yaw rate of the end, taken for the whole sweep"
 
