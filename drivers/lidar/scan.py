@@ -67,7 +67,7 @@ class ScanGeometry(NamedTuple):
         """Return the scan of rays with equal steps, without those outside of the used sector; None if that leaves none.
 
         ``first_rad`` and ``step_rad`` are of the device, in its direction of rotation; ``t_ns`` is the time of the first ray. A
-        range of 0 or infinity is no return.
+        range of infinity is no return.
         """
         count = len(ranges_m)
         past = self.from_cut_rad(first_rad + step_rad * np.arange(count))
@@ -77,7 +77,6 @@ class ScanGeometry(NamedTuple):
         if begin == end:
             return None
         past, ranges = past[begin:end], ranges_m[begin:end].copy()
-        ranges[ranges == 0.0] = inf
         ranges[ranges > self.range_max_m] = inf
         with np.errstate(invalid="ignore"):
             ranges[ranges < self.range_min_m] = -inf
@@ -101,7 +100,7 @@ class Measurements(NamedTuple):
     shift_rad: Array
     """Angle of each measurement beyond that, because the beam is not at the axis."""
     range_m: Array
-    """0 or infinity for no return, NaN for an invalid measurement."""
+    """0 for no return, NaN for an invalid measurement."""
     t_ns: Array
     """Time of each measurement on the daemon's clock."""
 
