@@ -281,8 +281,9 @@ def one_turn(family: str) -> list[bytes]:
 def test_the_sense_of_rotation_is_that_of_the_device(
     family: str, model: str, bearing_rad: float, upside_down: bool, yaw_rad: float
 ) -> None:
-    """By bytes alone, because emulator and driver would share a mistake: a quarter turn of the device is to the right of one that
-    turns clockwise, and to the left of one upside down."""
+    """A quarter turn of the device is to the right of one that turns clockwise, and to the left of one upside down.
+
+    By bytes alone, because emulator and driver would share a mistake."""
     kind: Any = resolve("driver", family)
     params = kind.Params(model=model, configure=False, upside_down=upside_down, mounting_yaw_rad=yaw_rad)
     device = kind(params, [LaserScan], 10**9)
