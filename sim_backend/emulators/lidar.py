@@ -20,7 +20,7 @@ from vehicled.core.messages import LaserScan, Message
 from vehicled.profile.registry import resolve
 from vehicled.profile.schema import DeviceTable, LidarModel
 
-PARTS = 16
+PARTS = 32
 """Parts of a turn in which measurements leave the sensor."""
 LATENCY_MS = 0.5
 MOTOR, FAULT = "motor_stops", "lidar_fault"

@@ -33,7 +33,7 @@ NUMBERS = {"x2": 4, "x4": 6, "g2": 15, "g4": 5, "g6": 13, "tg15": 100, "tg30": 1
 SAMPLES = 40
 LEAD_DEG = 8.0
 """Angle of the rotor before its rays: that of a triangle at a far range."""
-AHEAD = 80
+AHEAD = 48
 """Rays that a packet of a triangle needs beyond its own."""
 STRENGTH = 600
 _STEPS_HZ = {SPEED_UP: 1.0, SPEED_DOWN: -1.0, SPEED_UP_FINE: 0.1, SPEED_DOWN_FINE: -0.1}

@@ -36,13 +36,13 @@ def test_capsules_of_rplidar(kind: int, first: float, second: float, seed: int, 
     count = rplidar.CAPSULE_SAMPLES[kind]
     # Neighbours differ little, as on walls: the differences of an ultra capsule have ten bits.
     ranges = (scale * (1.0 + 0.01 * np.random.default_rng(seed).standard_normal(count + 1))).tolist()
-    ranges[3] = 0.0
+    ranges[4] = 0.0
     given_ = ranges if kind == rplidar.ULTRA else ranges[:count]
     frame = rplidar.encode_capsule(kind, first, given_, first=False, shift_deg=shift)
     following = rplidar.encode_capsule(kind, second, [ranges[-1]] * len(given_), first=False)
     samples = rplidar.parse_capsule(kind, frame, following)
     assert samples.angle_deg[0] == pytest.approx(round(first * 64) % (360 * 64) / 64)
-    assert samples.range_m[3] == 0.0
+    assert samples.range_m[4] == 0.0
     step = {rplidar.ULTRA: 0.017, rplidar.ULTRA_DENSE: 0.005}.get(kind, 0.0006)
     assert np.abs(samples.range_m - ranges[:count]).max() <= step
     if kind == rplidar.EXPRESS:
