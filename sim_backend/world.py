@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
+from sim_backend.emulators.lidar import sweep
 from sim_backend.emulators.registry import emulator
 from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
@@ -136,7 +137,7 @@ class World:
             device = profile.devices.get(name)
             self._emulators.append(emulator(name, device, seed, start_ns, wires=wires, failures=failures))
         for port, (name, device) in enumerate(profile.devices.items()):
-            for sensor in _sensors(name, device, profile, course, self._actuators, seed, start_ns, utc_ns, self.scene):
+            for sensor in _sensors(name, device, profile, course, self._actuators, seed, start_ns, utc_ns, self.scene, wires=wires):
                 self._channels.append(_Channel(sensor, port, start_ns))
         self._channels.append(_Channel(Truth(self._actuators), names.index(TRUTH_PORT), start_ns))
         # Of the operator's requests and of the truth nothing is delayed: they pass no sensor and no actuator.
@@ -322,6 +323,8 @@ def _sensors(
     start_ns: int,
     utc_ns: int,
     scene: Scene,
+    *,
+    wires: bool,
 ) -> list[Sensor]:
     """Return sensor models for the message types that the profile assigns to a device. Types without a model are not sent."""
     sim, sensors = profile.sim, list[Sensor]()
@@ -346,5 +349,6 @@ def _sensors(
         elif message == "ObstacleRange":
             sensors.append(ObstacleSensor(device.rate_hz, profile.vehicle, course, scene, start_ns))
         elif message == "LaserScan":
-            sensors.append(Lidar(sim.lidar, (forward, left, up), scene, seed, entity, start_ns))
+            model, parts = sweep(device, sim.lidar) if wires else (sim.lidar, 1)
+            sensors.append(Lidar(model, (forward, left, up), scene, seed, entity, start_ns, parts))
     return sensors

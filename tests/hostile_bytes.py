@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 from unittest import mock
 
+from drivers.lidar.rplidar import DENSE, NODES, scan_descriptor
 from drivers.pwm_board import codec as pwm_board
 from tests.conformance.test_device_contract import DEVICES, SILENT
 from vehicled.core import link
@@ -32,10 +33,27 @@ LONGEST = {
     "mip": b"\x75\x65\x80\xff",
     "sbg": b"\xff\x5a\x1f\x00\xf6\x0f",
     "sbg_reference": b"\xff\x5a\x01\x10\xf6\x0f",
+    "rplidar": b"\xa5\x5a\x7f\x00\x00\x00\x20",
+    "rplidar_dense": b"\xa5\x5a\x7f\x00\x00\x00\x20",
+    "rplidar_nodes": b"\xa5\x5a\x7f\x00\x00\x00\x20",
+    "ydlidar": b"\xaa\x55\x00\x50\x01",
+    "ydlidar_intensity": b"\xaa\x55\x00\x50\x01",
+    "ldrobot": b"\x54\x2c",
+    "hokuyo": b"MD0000108001000\n",
+    "sick": b"\x02\x02\x02\x02\x00\x00\x9c\x30s",
+    "sick_text": b"\x02sSN LMDscandata ",
     "vesc_can": b"\x01\x09\x00\x80\x08\x00\x00\x00",
     "vesc_uart": b"\x03\x02\x00",
 }
 """Head of the longest frame of each driver of ``DEVICES``: a false start that holds back the most."""
+
+
+BEGINS = {
+    "ntrip": b"ICY 200 OK\r\n\r\n",
+    "rplidar_dense": scan_descriptor(DENSE),
+    "rplidar_nodes": scan_descriptor(NODES),
+}
+"""Bytes after which the stream of a driver begins."""
 
 
 class Subject(NamedTuple):
@@ -48,7 +66,7 @@ class Subject(NamedTuple):
 
 def _device(name: str) -> Subject:
     make, stream = DEVICES[name]
-    begins = b"ICY 200 OK\r\n\r\n" if name == "ntrip" else b""
+    begins = BEGINS.get(name, b"")
 
     def opened() -> Feed:
         device = make()

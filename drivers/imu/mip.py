@@ -17,15 +17,8 @@ from msgspec.structs import replace
 
 from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
 from drivers.imu.base import Sample, frames, sound
-from drivers.imu.set_up import (
-    MAX_REPLIES,
-    ConfigurableImuDevice,
-    ConfigurableParams,
-    ConfigurationError,
-    Refusal,
-    Script,
-    SetUpRequest,
-)
+from drivers.imu.set_up import ConfigurableImuDevice, ConfigurableParams
+from drivers.set_up import MAX_REPLIES, ConfigurationError, Refusal, Script, SetUpRequest
 from vehicled.core.messages import HeadingKind, Message
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.core.wire.crc import fletcher8, fletcher8_number

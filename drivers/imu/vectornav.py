@@ -19,16 +19,9 @@ from msgspec import Meta, Struct
 
 from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
 from drivers.imu.base import Sample, frames, sound
-from drivers.imu.set_up import (
-    MAX_REPLIES,
-    ConfigurableImuDevice,
-    ConfigurableParams,
-    ConfigurationError,
-    Refusal,
-    Script,
-    SetUpRequest,
-)
+from drivers.imu.set_up import ConfigurableImuDevice, ConfigurableParams
 from drivers.imu.vectornav_fields import EXTENDED, FIELDS, GROUPS, NAMES, masks
+from drivers.set_up import MAX_REPLIES, ConfigurationError, Refusal, Script, SetUpRequest
 from vehicled.core.messages import HeadingKind, Message
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.wire.crc import crc16_xmodem, xor8

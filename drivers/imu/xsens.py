@@ -22,16 +22,9 @@ from drivers.imu.axes import (
     rate_of_increment,
 )
 from drivers.imu.base import Sample, frames, sound
-from drivers.imu.set_up import (
-    MAX_REPLIES,
-    ConfigurableImuDevice,
-    ConfigurableParams,
-    ConfigurationError,
-    Refusal,
-    Script,
-    SetUpRequest,
-)
+from drivers.imu.set_up import ConfigurableImuDevice, ConfigurableParams
 from drivers.imu.xsens_time import TICKS_PER_SECOND, SampleTime
+from drivers.set_up import MAX_REPLIES, ConfigurationError, Refusal, Script, SetUpRequest
 from vehicled.core.messages import HeadingKind, Message
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.wire.crc import sum8

@@ -8,15 +8,7 @@ from msgspec import Meta
 
 from drivers.imu.axes import flu
 from drivers.imu.base import Sample, sound, turn
-from drivers.imu.set_up import (
-    MAX_REPLIES,
-    ConfigurableImuDevice,
-    ConfigurableParams,
-    ConfigurationError,
-    Refusal,
-    Script,
-    SetUpRequest,
-)
+from drivers.imu.set_up import ConfigurableImuDevice, ConfigurableParams
 from drivers.sbg.codec import (
     ACCELERATION_LSB,
     ACCELS_IN_RANGE,
@@ -88,6 +80,7 @@ from drivers.sbg.navigation import (
     velocity_problem,
     wrapped,
 )
+from drivers.set_up import MAX_REPLIES, ConfigurationError, Refusal, Script, SetUpRequest
 from vehicled.core.messages import (
     NAN,
     CarrierSolution,

@@ -5,9 +5,9 @@ bytes. The true vehicle is affected through its actuators only.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from math import cos, exp, isnan, nan, pi, sin, tau
+from math import cos, exp, inf, isnan, nan, pi, sin, tau
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from vehicled.core.messages import (
     GnssFix,
     Heading,
     ImuSample,
+    LaserScan,
     Message,
     MotorStatus,
     ReferenceState,
@@ -34,9 +35,9 @@ DRIFT_S = 5.0
 """Time constant of the drift of a float solution."""
 WRONG = {
     GnssFix: 10.0, ImuSample: 0.5, Heading: 0.5, MotorStatus: 0.5, WheelSpeed: 0.5, SteeringFeedback: 0.2, DriveCommand: 0.3,
-    ReferenceState: 10.0,
+    ReferenceState: 10.0, LaserScan: 1.0,
 }  # fmt: skip
-"""Default errors of a wrong value: m, rad/s of yaw, rad, ratio, ratio, rad, fraction of full steering, m."""
+"""Default errors of a wrong value: m, rad/s of yaw, rad, ratio, ratio, rad, fraction of full steering, m, m."""
 FULL_SCALE_MPS2 = 16 * STANDARD_GRAVITY_MPS2
 FULL_SCALE_RADPS = 2000 * pi / 180
 _EARTH_RADIUS_M = 6_371_000.0
@@ -254,6 +255,8 @@ class FailingEmulator:
             return _wrong(message, episode.value, 0.0) if isinstance(message, MotorStatus | WheelSpeed) else message
         if kind == "heat" and isinstance(message, MotorStatus):
             return replace(message, motor_temperature_k=episode.value, controller_temperature_k=episode.value)
+        if isinstance(message, LaserScan) and kind in _SCENERY:
+            return replace(message, ranges_m=_SCENERY[kind](message, episode))
         if kind == "battery" and isinstance(message, MotorStatus):
             return replace(message, input_voltage_v=episode.value)
         return message
@@ -289,7 +292,31 @@ def _wrong(message: Message, off: float, direction_rad: float) -> Message:
         return replace(message, speed_mps=message.speed_mps * (1.0 + off))
     if isinstance(message, SteeringFeedback):
         return replace(message, wheel_angle_rad=message.wheel_angle_rad + off)
+    if isinstance(message, LaserScan):
+        return replace(message, ranges_m=tuple([each + off for each in message.ranges_m]))
     return message
+
+
+def _rain(scan: LaserScan, episode: _Episode) -> tuple[float, ...]:
+    hit, where = episode.chance.random((2, len(scan.ranges_m))).tolist()
+    most = [min(each, scan.range_max_m) if each > 0.0 else scan.range_max_m for each in scan.ranges_m]
+    return tuple(
+        scan.range_min_m + at * max(far - scan.range_min_m, 0.0) if met < episode.value else each
+        for each, far, met, at in zip(scan.ranges_m, most, hit, where)
+    )
+
+
+def _mirror(scan: LaserScan, episode: _Episode) -> tuple[float, ...]:
+    half = len(scan.ranges_m) // 2
+    return tuple([each * 2.0 if i < half else each for i, each in enumerate(scan.ranges_m)])
+
+
+_SCENERY: dict[str, Callable[[LaserScan, _Episode], tuple[float, ...]]] = {
+    "no_returns": lambda scan, _: (inf,) * len(scan.ranges_m),
+    "rain": _rain,
+    "mirror": _mirror,
+}
+"""Ranges that a scanner measures in surroundings that deceive it."""
 
 
 def _blind(message: Message, *, knows_time: bool) -> Message:

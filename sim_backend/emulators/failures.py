@@ -59,6 +59,7 @@ class FailureKind(NamedTuple):
 _POSITIONED = frozenset({"GnssFix", "Heading", "ReferenceState"})
 _WHEELS = frozenset({"MotorStatus", "WheelSpeed"})
 _MOTOR = frozenset({"MotorStatus"})
+_SCANNER = frozenset({"LaserScan"})
 _ACTUATOR = frozenset({"ActuatorCommand"})
 _NAN = float("nan")
 
@@ -110,6 +111,11 @@ KINDS: Mapping[str, FailureKind] = {
     ),
     "heat": FailureKind("motor and controller report this temperature", _MOTOR, 360.0, 200.0, 500.0, unit="kelvin"),
     "battery": FailureKind("the supply reports this voltage", _MOTOR, 9.0, 0.0, 100.0, unit="volts"),
+    "no_returns": FailureKind("no ray returns: glass, a black wall, or a cover over the window", _SCANNER),
+    "rain": FailureKind(
+        "rays return from drops anywhere before what they would meet", _SCANNER, 0.1, 0.0, 1.0, unit="fraction of the rays"
+    ),
+    "mirror": FailureKind("half of the rays meet a mirror, which shows its surroundings as far behind it", _SCANNER),
     "blocked": FailureKind("the wheels are blocked, whatever the command", _ACTUATOR),
     "runaway": FailureKind("the drive accelerates, whatever the command", _ACTUATOR, 0.6, -1.0, 1.0, unit="fraction of full drive"),
     "pull": FailureKind("the steering pulls to the left", _ACTUATOR, 1.0, -2.0, 2.0, unit="fraction of full steering"),
@@ -122,6 +128,8 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
     "fault": ("VESC", "the controller reports the fault of this code and stops the motor"),
     "own_timeout": ("VESC", "motor commands are lost while telemetry continues: the controller's own timeout acts"),
     "bus_off": ("VESC on CAN", "no frame passes on the bus"),
+    "motor_stops": ("scanners on wires", "the motor stops; what the device still measures has one bearing"),
+    "lidar_fault": ("scanners on wires", "the device reports a fault, with this code if it has codes, and stops to measure"),
     "caster_status": ("NTRIP casters", "every request is answered with this status, 401 if not given"),
     "caster_closes": ("NTRIP casters", "every connection is closed at once (1), or after the answer (2)"),
     "caster_table": ("NTRIP casters", "the mountpoint is unknown: the source table is the answer"),

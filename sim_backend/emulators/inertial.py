@@ -9,8 +9,7 @@ from collections import deque
 from math import asin, atan2, cos, isfinite, pi, sin, sqrt
 from typing import NamedTuple
 
-from sim_backend.emulators.interface import NEVER_NS
-from sim_backend.emulators.line import LineDevice
+from sim_backend.emulators.line import AnsweringDevice
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import Heading, ImuSample, Message
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
@@ -23,8 +22,6 @@ LONGEST_UPTIME_S = 60.0
 CASE_CELSIUS = 40.0
 STILL_NOISE = 0.02
 """Noise of a sample without a model, m/s2 and rad/s."""
-ANSWER_NS = 5_000_000
-"""Delay from a command to its answer: these devices check for commands between two samples."""
 _RANGE_SHARE = 0.99
 _REMEMBERED = 256
 """Number of samples with remembered yaw increments, because headings arrive later than samples."""
@@ -47,7 +44,7 @@ class ImuReading(NamedTuple):
     """Saturated axes: bits 0 to 2 accelerometer, 3 to 5 gyro."""
 
 
-class InertialUnit(LineDevice, ABC):
+class InertialUnit(AnsweringDevice, ABC):
     """IMU as a :class:`sim_backend.emulators.line.LineDevice`. Subclasses add the protocol."""
 
     def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, baud: int) -> None:
@@ -69,7 +66,6 @@ class InertialUnit(LineDevice, ABC):
         self._turned_rad = 0.0
         self._turns: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
         self._heading_rad = 0.0
-        self._answers: deque[tuple[int, bytes]] = deque()
 
     # ---------------------------------------------------------------- for subclasses
 
@@ -110,11 +106,6 @@ class InertialUnit(LineDevice, ABC):
     def send(self, frame: bytes) -> None:
         self._tx.append(frame)
 
-    def answer(self, frame: bytes, now_ns: int, after_ns: int = ANSWER_NS) -> None:
-        """Send a frame after the response delay. Answers keep their order."""
-        due_ns = now_ns + after_ns
-        self._answers.append((max(due_ns, self._answers[-1][0]) if self._answers else due_ns, frame))
-
     # ---------------------------------------------------------------- LineDevice interface
 
     def restart(self, now_ns: int) -> None:
@@ -147,14 +138,6 @@ class InertialUnit(LineDevice, ABC):
                 noise = self.chance.normal(0.0, STILL_NOISE, 6).tolist()
                 force = self._in_case((noise[0], noise[1], STANDARD_GRAVITY_MPS2 + noise[2]))
                 self._sample(ImuReading(message.t_ns, force, tuple(noise[3:]), CASE_CELSIUS, 0))
-
-    def next_due_ns(self) -> int:
-        """Time of its next answer; samples come from the sensor model."""
-        return self._answers[0][0] if self._answers else NEVER_NS
-
-    def on_time(self, now_ns: int) -> None:
-        while self._answers and self._answers[0][0] <= now_ns:
-            self._tx.append(self._answers.popleft()[1])
 
     def _in_case(self, body: Vector) -> Vector:
         """Rotate from the vehicle's axes to the case's."""

@@ -4,9 +4,11 @@ A :class:`LineDevice` is the device itself, without byte timing; :class:`SerialL
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.wire import Wire, WireDevice
 from sim_backend.sensors.noise import BLOCK, stream
 from vehicled.profile.schema import DeviceTable
@@ -17,6 +19,8 @@ USB_BAUD = 8_000_000
 """Substitute line rate of USB: about the throughput of full-speed bulk transfers."""
 RATE_TOLERANCE = 0.03
 """Largest relative difference of line rates that still communicate."""
+ANSWER_NS = 5_000_000
+"""Delay from a command to its answer: devices check for commands between two samples."""
 LONGEST_CHUNK_BYTES = 96
 BUFFER_BYTES = 8192
 FORCED_BACKLOG_NS = 20_000_000
@@ -43,6 +47,27 @@ class LineDevice(WireDevice):
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
         """Take the daemon's bytes, cut anywhere, the last of which has just arrived."""
+
+
+class AnsweringDevice(LineDevice):
+    """Line device that answers commands after a while. Answers keep their order."""
+
+    def __init__(self, baud: int = 0) -> None:
+        super().__init__(baud)
+        self._answers: deque[tuple[int, bytes]] = deque()
+
+    def answer(self, frame: bytes, now_ns: int, after_ns: int = ANSWER_NS) -> None:
+        """Send a frame after the response delay."""
+        due_ns = now_ns + after_ns
+        self._answers.append((max(due_ns, self._answers[-1][0]) if self._answers else due_ns, frame))
+
+    def next_due_ns(self) -> int:
+        """Time of its next answer."""
+        return self._answers[0][0] if self._answers else NEVER_NS
+
+    def on_time(self, now_ns: int) -> None:
+        while self._answers and self._answers[0][0] <= now_ns:
+            self._tx.append(self._answers.popleft()[1])
 
 
 def baud_of(port: str) -> int:

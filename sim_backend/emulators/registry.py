@@ -15,17 +15,22 @@ from vehicled.profile.schema import DeviceTable, Profile
 
 EMULATORS: dict[str, str] = {
     "bno08x": "sim_backend.emulators.bno08x:bno08x",
+    "hokuyo": "sim_backend.emulators.hokuyo:hokuyo",
+    "ldrobot": "sim_backend.emulators.ldrobot:ldrobot",
     "mip": "sim_backend.emulators.mip:mip",
     "msglink": "sim_backend.emulators.msglink:MsgLinkEmulator",
     "ntrip": "sim_backend.emulators.caster:Caster",
     "n100": "sim_backend.emulators.n100:n100",
     "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
+    "rplidar": "sim_backend.emulators.rplidar:rplidar",
     "sbg": "sim_backend.emulators.sbg:sbg",
+    "sick": "sim_backend.emulators.sick:sick",
     "ublox": "sim_backend.emulators.ublox:ublox",
     "vectornav": "sim_backend.emulators.vectornav:vectornav",
     "vesc_can": "sim_backend.emulators.vesc:VescCanEmulator",
     "vesc_uart": "sim_backend.emulators.vesc:VescUartEmulator",
     "witmotion": "sim_backend.emulators.witmotion:witmotion",
+    "ydlidar": "sim_backend.emulators.ydlidar:ydlidar",
     "xsens": "sim_backend.emulators.xsens:xsens",
 }
 """Maps a driver to "module:name", a function that makes an emulator of port name, device table, seed and start time."""
@@ -35,7 +40,7 @@ CONTRACT = plugins.Contract("sim_backend.emulators.interface:Emulator", ("port",
 _CAN_DRIVERS = frozenset({"vesc_can"})
 """Drivers whose port carries CAN frames instead of a byte stream."""
 _NETWORK_DRIVERS = frozenset({"ntrip"})
-"""Drivers that connect to a server."""
+"""Drivers that always connect to a server; others do if the address says so."""
 
 
 class UnknownEmulatorError(UserError, LookupError):
@@ -45,9 +50,7 @@ class UnknownEmulatorError(UserError, LookupError):
 def wired_ports(profile: Profile) -> tuple[dict[str, int], list[str]]:
     """Return the line rates of all devices with a wire, 0 without one in the address (USB), and which of them are on CAN."""
     wired = {
-        name: device
-        for name, device in profile.devices.items()
-        if device.driver.name != "msglink" and device.driver.name not in _NETWORK_DRIVERS
+        name: device for name, device in profile.devices.items() if device.driver.name != "msglink" and not _is_networked(device)
     }
     rates = {name: baud_of(device.port) if "baud=" in device.port else 0 for name, device in wired.items()}
     return rates, [name for name, device in wired.items() if device.driver.name in _CAN_DRIVERS]
@@ -55,11 +58,12 @@ def wired_ports(profile: Profile) -> tuple[dict[str, int], list[str]]:
 
 def network_ports(profile: Profile) -> dict[str, bool]:
     """Return the devices that connect to a server, and whether by TLS."""
-    return {
-        name: device.port.startswith(("tls:", "tcp+tls:"))
-        for name, device in profile.devices.items()
-        if device.driver.name in _NETWORK_DRIVERS
-    }
+    return {name: device.port.startswith(("tls:", "tcp+tls:")) for name, device in profile.devices.items() if _is_networked(device)}
+
+
+def _is_networked(device: DeviceTable) -> bool:
+    by_address = device.port.startswith(("tcp:", "tls:", "tcp+tls:")) and device.driver.name != "msglink"
+    return device.driver.name in _NETWORK_DRIVERS or by_address
 
 
 def check_emulators(profile: Profile) -> None:

@@ -34,9 +34,9 @@ from drivers.imu.xsens import (
     unpack_outputs,
 )
 from drivers.imu.xsens_time import TICKS_PER_SECOND
-from sim_backend.emulators.inertial import ANSWER_NS, ImuReading, InertialUnit, OutputSchedule, euler
+from sim_backend.emulators.inertial import ImuReading, InertialUnit, OutputSchedule, euler
 from sim_backend.emulators.interface import NEVER_NS
-from sim_backend.emulators.line import baud_of, on_its_line
+from sim_backend.emulators.line import ANSWER_NS, baud_of, on_its_line
 from vehicled.core.wire.framing import Framer
 from vehicled.profile.schema import DeviceTable
 

@@ -21,10 +21,20 @@ class Lidar:
     """Planar lidar. A sample is taken at the instant of its last ray."""
 
     def __init__(
-        self, model: LidarModel, lever_arm_m: tuple[float, float, float], scene: Scene, seed: int, entity: str, start_ns: int
+        self,
+        model: LidarModel,
+        lever_arm_m: tuple[float, float, float],
+        scene: Scene,
+        seed: int,
+        entity: str,
+        start_ns: int,
+        parts: int = 1,
     ) -> None:
-        """Noise comes from the stream ``entity``; the scene's times count from ``start_ns``."""
-        self.rate_hz = model.rate_hz
+        """Noise comes from the stream ``entity``; the scene's times count from ``start_ns``.
+
+        ``parts``: samples in which a sweep leaves a scanner that sends while it turns; its rays are a multiple of them.
+        """
+        self.rate_hz = model.rate_hz * parts
         self.least_latency_ns = self._latency_ns = round(model.latency_ms * 1e6)
         self._model = model
         self._scene = scene
@@ -37,24 +47,28 @@ class Lidar:
         # A sweep cannot be longer than the interval between two.
         sweep_ns = min(model.sweep_ms * 1e6, 1e9 / model.rate_hz) if model.rays > 1 else 0.0
         self._ray_ns = sweep_ns / steps
-        self._sweep_ns = round(sweep_ns)
+        self._rays = model.rays // parts
+        self._first = 0
+        self._sweep_ns = round(self._ray_ns * (self._rays - 1)) if parts > 1 else round(sweep_ns)
         self._before: tuple[int, Motion] | None = None
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, LaserScan]:
         """Return the scan valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         model = self._model
         first_ns = t_ns - self._sweep_ns
-        since_s: Array = np.arange(model.rays, dtype=np.float64) * (self._ray_ns * 1e-9)
+        first, self._first = self._first, (self._first + self._rays) % model.rays
+        bearings = self._bearings[first : first + self._rays]
+        since_s: Array = np.arange(self._rays, dtype=np.float64) * (self._ray_ns * 1e-9)
         x, y, yaw = self._poses(since_s - self._sweep_ns * 1e-9, t_ns, motion)
         self._before = t_ns, motion
         c, s = np.cos(yaw), np.sin(yaw)
-        rays = Rays(x + c * self._x_m - s * self._y_m, y + s * self._x_m + c * self._y_m, yaw + self._bearings)
+        rays = Rays(x + c * self._x_m - s * self._y_m, y + s * self._x_m + c * self._y_m, yaw + bearings)
         hits = self._scene.cast(rays, (first_ns - self._start_ns) * 1e-9 + since_s, model.range_max_m)
         ranges = measured(self._model, self._generator, hits.range_m, hits.cosine)
         scan = LaserScan(
             first_ns,
             0,
-            model.angle_min_rad,
+            model.angle_min_rad + self._step_rad * first,
             self._step_rad,
             self._ray_ns * 1e-9,
             1.0 / model.rate_hz,

@@ -27,7 +27,9 @@ LOOK_NS = 20_000_000
 class Drive:
     """One lockstep drive, and what it reported."""
 
-    def __init__(self, tmp_path: Path, scene: str, sensor: str = "scan", link: str = "messages", course=COURSE, **overrides: str):
+    def __init__(
+        self, tmp_path: Path, scene: str, sensor: str = "scan", link: str = "messages", course=COURSE, failures=(), **overrides: str
+    ):
         (tmp_path / "scene.toml").write_text(scene)
         given = [f"{key}={value}" for key, value in overrides.items()]
         name = f"sim.scene={tmp_path / 'scene.toml'}" if scene else 'sim.scene=""'
@@ -35,7 +37,7 @@ class Drive:
         self.faults: list[Fault] = []
         self.readings: list[LaserScan | ObstacleRange] = []
         self.fastest_mps = 0.0
-        self.pair = WrappedPair(self.profile, course, [], self, 3, link=link)
+        self.pair = WrappedPair(self.profile, course, list(failures), self, 3, link=link)
         self.nearest_m = inf
         vehicle = self.profile.vehicle
         half = vehicle.width_m / 2

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
+from drivers.lidar import hokuyo, ldrobot, rplidar, sick, ydlidar
 from drivers.msglink.codec import encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from drivers.ntrip.device import NtripDevice
@@ -33,6 +34,7 @@ from vehicled.core.messages import (
     GnssFix,
     Heading,
     ImuSample,
+    LaserScan,
     Message,
     MotorStatus,
     PortState,
@@ -100,6 +102,38 @@ def sbg_frames(i: int) -> bytes:
     return b"".join(map(sbg.encode_log, logs))
 
 
+def rplidar_frames(i: int, kind: int = rplidar.EXPRESS) -> bytes:
+    """A turn in four capsules."""
+    ranges = [2.0] * rplidar.CAPSULE_SAMPLES[kind]
+    return b"".join(rplidar.encode_capsule(kind, 90.0 * j + 1.0, ranges, first=not i and not j) for j in range(4))
+
+
+def rplidar_nodes(i: int) -> bytes:
+    return b"".join(rplidar.encode_node(5.0 * j + 1.0, 2.0, begins=not j) for j in range(72))
+
+
+def ydlidar_frames(i: int, size: int = 2) -> bytes:
+    firsts, strengths = [90.0 * j + 1.0 for j in range(4)], (600,) * 30 if size == 3 else ()
+    packets = [ydlidar.YdlidarPacket(first < 2.0, 7.0, first, first + 87.0, (8000,) * 30, strengths) for first in firsts]
+    return b"".join(map(ydlidar.encode_packet, packets))
+
+
+def ldrobot_frames(i: int) -> bytes:
+    firsts = [6_000 * j + 100 for j in range(6)]
+    packets = [ldrobot.LdrobotPacket(3600, first, (2000,) * 12, (200,) * 12, (first + 5_500) % 36_000, 100 * i) for first in firsts]
+    return b"".join(map(ldrobot.encode_packet, packets))
+
+
+def hokuyo_scan(i: int) -> bytes:
+    return hokuyo.encode_ranges("MD0300039901000", "99", 100 * i, [1000 + i] * 100)
+
+
+def sick_scan(i: int, *, binary: bool = True) -> bytes:
+    times = 66_667 * i, 66_667 * i + 6_000
+    scan = sick.ScanData(0, i, i, *times, 15.0, -45.0, 3.0, 1.0, tuple(range(1000 + i, 1091 + i)))
+    return sick.encode_scan(scan, binary=binary)
+
+
 IMU_OUTPUT: list[type[Message]] = [ImuSample, Heading]
 MOTOR_OUTPUT: list[type[Message]] = [MotorStatus, WheelSpeed]
 LIFETIME_NS = 50_000_000
@@ -129,6 +163,41 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     "mip": (lambda: mip.MipDevice(mip.MipDevice.Params(), IMU_OUTPUT, LIFETIME_NS), b"".join(map(mip_frame, range(3)))),
     "sbg": (lambda: SbgDevice(SbgParams(), [*IMU_OUTPUT, GnssFix], LIFETIME_NS), b"".join(map(sbg_frames, range(3)))),
     "sbg_reference": (lambda: SbgDevice(SbgParams(), [ReferenceState], LIFETIME_NS), b"".join(map(sbg_frames, range(3)))),
+    "rplidar": (
+        lambda: rplidar.RplidarDevice(rplidar.RplidarParams(rays=36, rate_hz=30.0), [LaserScan], LIFETIME_NS),
+        rplidar.scan_descriptor(rplidar.EXPRESS) + b"".join(map(rplidar_frames, range(4))),
+    ),
+    "rplidar_dense": (
+        lambda: rplidar.RplidarDevice(
+            rplidar.RplidarParams(rays=36, rate_hz=30.0, model="c1", configure=False), [LaserScan], LIFETIME_NS
+        ),
+        rplidar.scan_descriptor(rplidar.DENSE) + b"".join([rplidar_frames(i, rplidar.DENSE) for i in range(4)]),
+    ),
+    "rplidar_nodes": (
+        lambda: rplidar.RplidarDevice(rplidar.RplidarParams(rays=36, rate_hz=30.0, configure=False), [LaserScan], LIFETIME_NS),
+        rplidar.scan_descriptor(rplidar.NODES) + b"".join(map(rplidar_nodes, range(4))),
+    ),
+    "ydlidar": (
+        lambda: ydlidar.YdlidarDevice(ydlidar.YdlidarParams(rays=36, rate_hz=30.0), [LaserScan], LIFETIME_NS),
+        b"".join(map(ydlidar_frames, range(4))),
+    ),
+    "ydlidar_intensity": (
+        lambda: ydlidar.YdlidarDevice(ydlidar.YdlidarParams(rays=36, rate_hz=30.0, model="g2"), [LaserScan], LIFETIME_NS),
+        b"".join([ydlidar_frames(i, 3) for i in range(4)]),
+    ),
+    "ldrobot": (
+        lambda: ldrobot.LdrobotDevice(ldrobot.LdrobotParams(rays=36, rate_hz=30.0), [LaserScan], LIFETIME_NS),
+        b"".join(map(ldrobot_frames, range(4))),
+    ),
+    "hokuyo": (
+        lambda: hokuyo.HokuyoDevice(hokuyo.HokuyoParams(model="urg04lx"), [LaserScan], LIFETIME_NS),
+        b"".join(map(hokuyo_scan, range(3))),
+    ),
+    "sick": (lambda: sick.SickDevice(sick.SickParams(), [LaserScan], LIFETIME_NS), b"".join(map(sick_scan, range(3)))),
+    "sick_text": (
+        lambda: sick.SickDevice(sick.SickParams(), [LaserScan], LIFETIME_NS),
+        b"".join([sick_scan(i, binary=False) for i in range(3)]),
+    ),
     "vesc_can": (lambda: VescCan(CanParams(), MOTOR_OUTPUT, LIFETIME_NS), b"".join(map(pack, VESC_FRAMES)) * 3),
     "vesc_uart": (lambda: VescUart(UartParams(), MOTOR_OUTPUT, LIFETIME_NS), frame_uart(VESC) * 3),
     "pwm_board": (lambda: PwmBoard(PwmParams(), [ActuatorCommand], LIFETIME_NS), b""),

@@ -345,3 +345,19 @@ def test_no_arming_before_an_obstacle_but_teleop_may_drive_away():
     s = situation(monitors, speed=0.0, mode=Mode.STANDBY)
     assert any("something stands 0.20 m ahead" in text for text in missing(s))
     assert not any("something stands" in text for text in missing(s, OperatorAction.TELEOP))
+
+
+def test_a_late_scan_is_placed_by_the_motion_since_then_and_not_by_the_speed_of_now():
+    """It braked from 4 m/s to a stop within the 0.2 s since the scan: the post is nearer by the distance of that stop."""
+    monitors, place, begin_ns = watching(), (9.0, 0.0), NOW - 200_000_000
+    late = scan_of([place], pose=(5.0, 0.0, 0.0), t_ns=begin_ns)
+    for k in range(21):
+        now_ns, braked_s = begin_ns + 10_000_000 * k, 0.01 * k
+        if k < 2:
+            monitors.on_message(replace(late, ranges_m=(inf,) * 721), now_ns)
+        for message in [late] * 3 * (k == 20):
+            monitors.on_message(message, now_ns)
+        monitors.update(
+            situation(monitors, x=5.0 + 4.0 * braked_s - 10.0 * braked_s**2, speed=4.0 - 20.0 * braked_s, now_ns=now_ns)
+        )
+    assert monitors.obstacle.free_m == pytest.approx(place[0] - 5.4 - FRONT_M, abs=0.08)

@@ -98,6 +98,10 @@ class Device(ABC):
         """Handle a port that opened, was lost or failed."""
         return ()
 
+    def mount(self, lever_arm_m: Sequence[float]) -> None:
+        """Set the position of the sensor: forward, left and up of the rear axle. Called once, before the port opens."""
+        return
+
     @abstractmethod
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
         """Take received bytes, cut anywhere, and return the messages they complete. Never raises."""

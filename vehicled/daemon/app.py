@@ -258,6 +258,8 @@ def _device(port: str, tables: Mapping[str, DeviceTable], link: str) -> Device:
     else:
         driver, params = resolve("driver", table.driver.name), table.driver.selected
     device: Device = driver(params, accepts, COMMAND_LIFETIME_NS)
+    if table is not None:
+        device.mount(table.lever_arm_m)
     return device
 
 

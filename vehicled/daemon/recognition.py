@@ -31,6 +31,11 @@ _TITLES = {
     "mip": "MIP of a MicroStrain (driver mip)",
     "sbg": "sbgECom (driver sbg)",
     "vesc": "a VESC (driver vesc_uart)",
+    "rplidar": "RPLIDAR (driver rplidar)",
+    "ydlidar": "YDLIDAR (driver ydlidar)",
+    "ldrobot": "an LDROBOT LD06 (driver ldrobot)",
+    "hokuyo": "SCIP of a Hokuyo (driver hokuyo)",
+    "sick": "CoLa of a SICK (driver sick)",
 }
 _READERS = {"nmea": ("ublox", "vectornav"), "rtcm": ("rtcm", "ntrip", "ublox"), "vesc": ("vesc_uart",)}
 """Drivers that read a format, where its name is not that of the driver."""

@@ -52,6 +52,11 @@ DRIVERS: dict[str, str] = {
     "vectornav": "drivers.imu.vectornav:VectorNavDevice",
     "mip": "drivers.imu.mip:MipDevice",
     "sbg": "drivers.sbg.device:SbgDevice",
+    "rplidar": "drivers.lidar.rplidar:RplidarDevice",
+    "ydlidar": "drivers.lidar.ydlidar:YdlidarDevice",
+    "ldrobot": "drivers.lidar.ldrobot:LdrobotDevice",
+    "hokuyo": "drivers.lidar.hokuyo:HokuyoDevice",
+    "sick": "drivers.lidar.sick:SickDevice",
     "vesc_can": "drivers.vesc.device:VescCan",
     "vesc_uart": "drivers.vesc.device:VescUart",
     "pwm_board": "drivers.pwm_board.device:PwmBoard",
@@ -67,6 +72,11 @@ DECODERS: dict[str, str] = {
     "vectornav": "drivers.imu.vectornav:decode",
     "mip": "drivers.imu.mip:decode",
     "sbg": "drivers.sbg.codec:decode",
+    "rplidar": "drivers.lidar.rplidar:decode",
+    "ydlidar": "drivers.lidar.ydlidar:decode",
+    "ldrobot": "drivers.lidar.ldrobot:decode",
+    "hokuyo": "drivers.lidar.hokuyo:decode",
+    "sick": "drivers.lidar.sick:decode",
     "vesc": "drivers.vesc.uart:decode",
 }
 """Recording formats. Each decoder takes the bytes of a recording and yields (message name, content) in order."""
@@ -87,6 +97,11 @@ LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
     "vectornav": ("vectornav", {"configure": False}),
     "mip": ("mip", {"configure": False}),
     "sbg": ("sbg", {"configure": False}),
+    "rplidar": ("rplidar", {"configure": False}),
+    "ydlidar": ("ydlidar", {"configure": False}),
+    "ldrobot": ("ldrobot", {"configure": False}),
+    "hokuyo": ("hokuyo", {"configure": False}),
+    "sick": ("sick", {"configure": False}),
     "vesc": ("vesc_uart", {}),
 }
 """Driver of each recording format, with the parameters with which it only listens."""

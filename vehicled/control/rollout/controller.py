@@ -25,7 +25,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.paths.tracking import CoursePoint, PathPoint
 from vehicled.safety.monitors.lane import LaneBody
-from vehicled.safety.monitors.scans import scan_points
+from vehicled.safety.monitors.scans import MotionHistory, scan_points
 
 MOST_SCANS = 64
 """Scans that are kept at most, whatever their rate."""
@@ -71,6 +71,7 @@ class Rollout(PurePursuit):
 
     def _forget(self) -> None:
         self._scans: deque[LaserScan] = deque(maxlen=MOST_SCANS)
+        self._history = MotionHistory()
         self._points: deque[tuple[int, Array, Array]] = deque(maxlen=MOST_SCANS)
         self._path: LateralOffset | None = None
         self._hasty = 0
@@ -94,6 +95,7 @@ class Rollout(PurePursuit):
         self._hasty = HASTY_CHOICES
 
     def steer(self, state: FollowerState) -> SteeringDemand:
+        self._history.add(state.estimate)
         if self._scans:
             self._see(state.estimate)
             self._choose(state)
@@ -110,7 +112,7 @@ class Rollout(PurePursuit):
             usable = isfinite(scan.x_m + scan.y_m + scan.angle_min_rad + scan.angle_increment_rad + scan.time_increment_s)
             if usable and scan.range_max_m > scan.range_min_m >= 0.0 and abs(age_ns) <= 1_000_000_000:
                 with np.errstate(over="ignore", invalid="ignore"):
-                    x, y = scan_points(scan, estimate, self._body)
+                    x, y = scan_points(scan, estimate, self._body, self._history)
                 known = np.isfinite(x) & np.isfinite(y)
                 self._points.append((scan.t_ns, x[known], y[known]))
         oldest_ns = estimate.t_ns - int(self._rollout_params.memory_s * 1e9)

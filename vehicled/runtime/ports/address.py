@@ -18,7 +18,7 @@ is read of it.
 import difflib
 import ipaddress
 import re
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -51,6 +51,8 @@ class SerialAddress(Address, frozen=True, kw_only=True):
 
     path: str
     baud: Baud = 115_200
+    dtr: Literal["on", "off"] = "on"
+    """State of the line DTR while the port is open; some scanners start or stop their motor by it."""
 
 
 class TcpAddress(Address, frozen=True, kw_only=True):

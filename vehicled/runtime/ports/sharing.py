@@ -50,6 +50,7 @@ def judge_ports(devices: Mapping[str, DeviceTable]) -> Iterator[Note]:
         yield from _unfit(name, devices[name], address)
         yield from _unstable(name, address)
         yield from _too_slow(name, devices[name], address)
+        yield from _scanner_line(name, devices[name], address)
 
 
 def _place(address: Address) -> tuple[Any, ...]:
@@ -119,6 +120,24 @@ def _unstable(name: str, address: Address) -> Iterator[Note]:
     if text := note(address):
         cure = "use the name under /dev/serial/by-id, or define a name with a udev rule ('vehicled doctor' prints one)"
         yield Note(f"devices.{name}.port", f"{text}; {cure}", level="warning")
+
+
+def _scanner_line(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:
+    """Yield what a scanner needs of its serial line: the rate at which its model is delivered, and DTR for its motor."""
+    try:
+        models = getattr(resolve("driver", device.driver.name), "models", {})
+    except (UnknownNameError, PluginError):
+        return
+    name_of_model = getattr(device.driver.selected, "model", "")
+    model = models.get(name_of_model)
+    if model is None or not isinstance(address, SerialAddress):
+        return
+    if model.baud and model.baud != address.baud:
+        text = f"{name_of_model} is delivered with {model.baud} baud, and the line has {address.baud}: write ?baud={model.baud}"
+        yield Note(f"devices.{name}.port", text, level="warning")
+    if (device.driver.name, name_of_model) == ("rplidar", "a1") and address.dtr == "on":
+        text = "the motor of an a1 stands still while DTR is on: add dtr=off to the address"
+        yield Note(f"devices.{name}.port", text, level="warning")
 
 
 def _too_slow(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:

@@ -25,7 +25,7 @@ from vehicled.paths.tracking import PathPoint
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.lane import CourseLane, LaneBody, Stations, arc
 from vehicled.safety.monitors.place import PlaceMonitor
-from vehicled.safety.monitors.scans import scan_points
+from vehicled.safety.monitors.scans import MotionHistory, scan_points
 from vehicled.safety.monitors.stopping import StoppingMonitor
 
 Mask = npt.NDArray[np.bool_]
@@ -68,6 +68,7 @@ class ObstacleMonitor:
         self._lane = CourseLane(place.course) if place.course is not None else None
         self._pending: list[ObstacleRange | LaserScan] = []
         self._received_ns: int | None = None
+        self._history = MotionHistory()
         self._looked_ns: int | None = None
         self._driven_m = 0.0
         self._direction = 1
@@ -114,6 +115,7 @@ class ObstacleMonitor:
         if estimate is None or not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps):
             self._pending.clear()
             return
+        self._history.add(estimate)
         self._follow(s, estimate)
         for message in self._pending:
             if isinstance(message, LaserScan):
@@ -172,7 +174,7 @@ class ObstacleMonitor:
         self._unseen[source] = (self._unseen.get(source, (0, ""))[0] + 1 if wrong else 0), wrong
         if not wrong:
             with np.errstate(over="ignore", invalid="ignore"):
-                points = scan_points(scan, estimate, self._body)
+                points = scan_points(scan, estimate, self._body, self._history)
                 self._add(source, min(self._body.free_m(lane, *points) for lane in self._lanes_ahead(s, estimate)))
 
     def _wrong_with(self, scan: LaserScan, blind_share: float, now_ns: int) -> str:

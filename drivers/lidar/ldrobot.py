@@ -1,0 +1,142 @@
+"""LDROBOT LD06, LD19 and STL-27L: packets of twelve measurements, and the driver. Sources: NOTES-ldrobot.md."""
+
+from collections.abc import Iterator, Sequence
+from struct import Struct as Layout
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+
+from drivers.lidar.base import LidarDevice, LidarParams, ScannerModel
+from drivers.lidar.scan import MOST_RAYS, Measurements, Revolutions
+from vehicled.core.messages import Message
+from vehicled.core.wire.crc import Buffer
+from vehicled.core.wire.framing import FixedFrame, FrameCheck, Framer, Protocol
+from vehicled.core.wire.usage import Unused
+
+SAMPLES = 12
+FRAME_BYTES = 47
+HEAD = b"\x54\x2c"
+TURN = 36_000
+STAMP_MS = 30_000
+"""Counts of an angle in a turn, and milliseconds after which the stamp begins again."""
+_FRAME = Layout("<2sHH" + SAMPLES * "HB" + "HHB")
+
+
+class LdrobotPacket(NamedTuple):
+    """Packet of measurements, clockwise from the device's front."""
+
+    speed_degps: int
+    first_cdeg: int
+    """Angle of the first measurement, 0.01 degrees; ``last_cdeg`` that of the last."""
+    ranges_mm: tuple[int, ...]
+    """Ranges, 0 for none."""
+    intensities: tuple[int, ...]
+    last_cdeg: int
+    stamp_ms: int
+
+
+def _table() -> bytes:
+    table = bytearray()
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x4D if crc & 0x80 else 0)) & 0xFF
+        table.append(crc)
+    return bytes(table)
+
+
+_CRC = _table()
+
+
+def crc8(data: Buffer) -> int:
+    """Return CRC-8 with the polynomial 0x4D, which is 0 over a packet with its CRC."""
+    crc = 0
+    for byte in data:
+        crc = _CRC[crc ^ byte]
+    return crc
+
+
+PROTOCOL = Protocol("packet", HEAD, FixedFrame(FrameCheck(crc8, 40), FRAME_BYTES))
+
+
+def parse_packet(frame: bytes) -> LdrobotPacket:
+    """Return the content of a valid packet."""
+    _, speed, first, *samples, last, stamp, _ = _FRAME.unpack(frame)
+    return LdrobotPacket(speed, first, tuple(samples[::2]), tuple(samples[1::2]), last, stamp)
+
+
+def encode_packet(packet: LdrobotPacket) -> bytes:
+    """Return a packet as the device sends it."""
+    samples = [value for pair in zip(packet.ranges_mm, packet.intensities) for value in pair]
+    frame = _FRAME.pack(HEAD, packet.speed_degps, packet.first_cdeg, *samples, packet.last_cdeg, packet.stamp_ms, 0)[:-1]
+    return frame + bytes((crc8(frame),))
+
+
+def decode(data: bytes) -> Iterator[tuple[str, object]]:
+    """Iterate over the packets of a recording."""
+    framer = Framer((PROTOCOL,))
+    for name, frame in [*framer.feed(data), *framer.flush()]:
+        yield name, parse_packet(frame)
+
+
+class LdrobotParams(LidarParams, frozen=True, kw_only=True):
+    """Parameters of an LDROBOT scanner, which takes no commands."""
+
+    model: Literal["ld06", "ld19", "stl27l"] = "ld19"
+    rays: Annotated[int, Meta(ge=0, le=MOST_RAYS)] = 0
+    """Rays of a scan over the whole turn; 0: about as many as the model measures."""
+
+
+class LdrobotDevice(LidarDevice):
+    """Driver of an LDROBOT scanner. It turns clockwise."""
+
+    name: ClassVar[str] = "ldrobot"
+    clockwise: ClassVar[bool] = True
+    models: ClassVar[dict[str, ScannerModel]] = {
+        "ld06": ScannerModel(0.02, 12.0, 10.0, 4_500.0, 230_400),
+        "ld19": ScannerModel(0.02, 12.0, 10.0, 4_500.0, 230_400),
+        "stl27l": ScannerModel(0.03, 25.0, 10.0, 21_600.0, 921_600),
+    }
+    Params: ClassVar[type[LidarParams]] = LdrobotParams
+
+    def __init__(self, params: LdrobotParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        self._own = params
+        self._framer = Framer((PROTOCOL,))
+        self._packets = 0
+        super().__init__(params, messages, command_lifetime_ns)
+
+    @property
+    def bad_frames(self) -> int:
+        """Heads without a valid packet."""
+        return self._framer.bad_frames
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Bytes outside of valid packets."""
+        return self._framer.dropped_bytes
+
+    def restart(self) -> None:
+        self._framer.clear()
+        rays = self._own.rays or min(MOST_RAYS, round(0.9 * self.model.samples_hz / self.rate_hz))
+        self._turns = Revolutions(self.geometry, rays, self.rate_hz)
+
+    def sign_of_life(self) -> int:
+        return self._packets
+
+    def decode(self, data: bytes, t_rx_ns: int) -> Sequence[Any]:
+        found: list[Any] = []
+        for name, frame in self._framer.feed(data):
+            self._packets += 1
+            packet = parse_packet(frame)
+            span = (packet.last_cdeg - packet.first_cdeg) % TURN
+            sample_ns = 1e9 / self.model.samples_hz
+            if not self.plausible(span / 100.0, SAMPLES, sample_ns):
+                self.usage.refuse(name, Unused.CONTRADICTION, "angles")
+                continue
+            self.usage.use(name)
+            angle = np.radians((packet.first_cdeg + span * np.arange(SAMPLES) / (SAMPLES - 1)) / 100.0)
+            t_ns = t_rx_ns - self._latency_ns - np.arange(SAMPLES - 1, -1, -1) * sample_ns
+            measured = Measurements(angle, np.zeros(SAMPLES), np.array(packet.ranges_mm) / 1000.0, t_ns)
+            found += self._turns.add(measured, t_rx_ns)
+        return found
