@@ -307,7 +307,8 @@ STOP_M = 4.0 / (2.0 * CERTAIN_MPS2)
 @pytest.mark.parametrize(
     ("x_m", "y_m", "turned_rad", "most_rad", "said"),
     [
-        (5.0, 1.99, 0.0, 0.5, "joined at 5.0 m of 20 m"), (5.0, -1.99, 0.0, 0.5, "joined at 5.0"), (5.0, 2.01, 0.0, 0.5, "2.0 m off"),
+        (5.0, 1.99, 0.0, 0.5, "joined at 5.0 m of 20 m"), (5.0, -1.99, 0.0, 0.5, "joined at 5.0"),
+        (5.0, 2.01, 0.0, 0.5, "2.0 m off"),
         (5.0, -7.0, 0.0, 0.5, "7.0 m off"), (-1.99, 0.0, 0.0, 0.5, "joined at 0.0"), (-2.01, 0.0, 0.0, 0.5, "2.0 m off"),
         (5.0, 0.0, 0.499, 0.5, "joined"), (5.0, 0.0, -0.499, 0.5, "joined"), (5.0, 0.0, 0.501, 0.5, "29 degrees to the course"),
         (5.0, 0.0, -0.501, 0.5, "29 degrees"), (5.0, 0.0, 2 * pi + 0.499, 0.5, "joined"), (5.0, 0.0, pi, 1.6, "180 degrees"),
@@ -418,8 +419,8 @@ def test_until_it_is_parallel_it_goes_on_to_the_side_to_which_it_points(
 @pytest.mark.parametrize(
     ("lap", "s_m", "speed_mps", "begins"),
     [
-        (LAP, 0.4, 0.0, False), (LAP, 0.6, 0.0, True), (LAP, 0.9, 2.0, False), (LAP, 1.1, 2.0, True), (circle(20.0), 1.2, 0.0, False),
-        (circle(20.0), 1.4, 0.0, True),
+        (LAP, 0.4, 0.0, False), (LAP, 0.6, 0.0, True), (LAP, 0.9, 2.0, False), (LAP, 1.1, 2.0, True),
+        (circle(20.0), 1.2, 0.0, False), (circle(20.0), 1.4, 0.0, True),
     ],
 )  # fmt: skip
 def test_a_lap_that_is_joined_shortly_behind_its_start_begins_there(

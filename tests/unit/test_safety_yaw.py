@@ -480,6 +480,7 @@ def test_a_pause_begins_the_steering_anew(after_ms: float, anew: bool) -> None:
     steer(yaw, 1.0, 0.8)
     yaw.update(1.0, 0.0, after_ms=after_ms)
     assert (yaw.monitor.steering_aside_ns == 0) is anew
+    assert (yaw.monitor.steering_aside_rad == 0.0) is anew
     assert (not yaw.monitor._steered) is anew
 
 
