@@ -5,12 +5,12 @@
 FILE: ``supervisor.py``, ``rows/sensors.py``; those that ``mutation_survivors.toml`` names as judged by default. ``--sample``: only
 so many mutants of each file, drawn by the seed.
 
-Every mutant of :mod:`tests.mutants` runs in a process of its own, against those tests that execute the changed lines. Where only
-functions change that did not run at import, the process is forked after the collection of the tests, and gives these functions
-their changed code. Otherwise it is forked before the changed module and all that import it are imported. A mutant that no test
-notices is listed in ``mutation_survivors.toml`` with the reason why it neither lengthens a reaction nor removes a stop. The exit
-status is 1 if another one survives, if a listed one is noticed or gone, or if a child crashes. A mutant that does not end is noticed,
-and counted apart.
+Every mutant of :mod:`tests.mutants` runs in a process of its own, against those tests that execute the changed lines and do not
+drive for long. Where only functions change that did not run at import, the process is forked after the collection of the tests,
+and gives these functions their changed code. Otherwise it is forked before the changed module and all that import it are imported.
+A mutant that no test notices is listed in ``mutation_survivors.toml`` with the reason why it neither lengthens a reaction nor
+removes a stop. The exit status is 1 if another one survives, if a listed one is noticed or gone, or if a child crashes. A mutant
+that does not end is noticed, and counted apart.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import os
 import resource
 import sys
 import tempfile
+import time
 import tomllib
 import traceback
 from collections import Counter, defaultdict
@@ -56,6 +57,8 @@ TESTS = (
 MEMORY = 4 << 30
 CPU_S = 20
 """Processor time of a mutant beyond three times that of its tests, s."""
+MOST_LINES = 300_000
+"""Lines of ``vehicled/safety`` that a test executes at most. A longer one drives: a limit is noticed by a test of that limit."""
 NOTICED, SURVIVED, ENDLESS, CRASHED = "noticed", "survived", "endless", "crashed"
 Key = tuple[str, str, str]
 """File, function and text of a mutant."""
@@ -79,8 +82,9 @@ class Recorder:
     def __init__(self) -> None:
         self.lines: set[tuple[str, int]] = set()
         self.at_import: set[tuple[str, int]] | None = None
+        self._count = 0
         self.tests: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-        self.took_s: defaultdict[str, float] = defaultdict(float)
+        self.took_s: dict[str, float] = {}
         self._files: dict[str, str] = {str(path): str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py")}
 
     def trace(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
@@ -93,6 +97,9 @@ class Recorder:
         def lines(frame: FrameType, event: str, _arg: Any) -> Any:
             if event == "line":
                 self.lines.add((file, frame.f_lineno))
+                self._count += 1
+                if self._count > MOST_LINES:
+                    sys.settrace(None)
             return lines
 
         return lines
@@ -103,17 +110,17 @@ class Recorder:
         if self.at_import is None:
             self.at_import = set(self.lines)
         self.lines.clear()
+        self._count = 0
+        began_s = time.process_time()
         sys.settrace(self.trace)
         try:
             return (yield)
         finally:
             sys.settrace(None)
-            for line in self.lines:
-                self.tests[line].append(item.nodeid)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add up set-up, test and teardown."""
-        self.took_s[report.nodeid] += report.duration
+            if self._count <= MOST_LINES:
+                self.took_s[item.nodeid] = time.process_time() - began_s
+                for line in self.lines:
+                    self.tests[line].append(item.nodeid)
 
 
 class Selected:
