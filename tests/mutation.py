@@ -55,8 +55,8 @@ TESTS = (
     "tests/closed_loop/test_failsafe_matrix.py::test_the_document_is_the_matrix",
 )
 MEMORY = 4 << 30
-CPU_S = 20
-"""Processor time of a mutant beyond three times that of its tests, s."""
+CPU_S = 5
+"""Processor time of a mutant beyond that of its tests while they are traced, s."""
 MOST_LINES = 300_000
 """Lines of ``vehicled/safety`` that a test executes at most. A longer one drives: a limit is noticed by a test of that limit."""
 NOTICED, SURVIVED, ENDLESS, CRASHED = "noticed", "survived", "endless", "crashed"
@@ -368,7 +368,7 @@ class Exchange:
         return changes if pairs and pairs[0][0] in self._functions else []
 
     def _run(self, changes: Iterable[tuple[FunctionType, CodeType]], tests: Sequence[str]) -> int:
-        limit(CPU_S + 3.0 * sum(self._covered.took_s[test] for test in tests))
+        limit(CPU_S + sum(self._covered.took_s[test] for test in tests))
         for function, code in changes:
             function.__code__ = code
         for test, following in zip(tests, [*tests[1:], None], strict=True):
@@ -417,7 +417,7 @@ def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int) 
             continue
         while len(running) >= jobs:
             end_one()
-        limit_s = CPU_S + 3.0 * sum(covered.took_s[test] for test in tests)
+        limit_s = CPU_S + sum(covered.took_s[test] for test in tests)
         running[fork(lambda m=mutant, t=tests, s=limit_s: judge(m.compile(), name, path, t, s))] = place  # type: ignore[misc]
     while running:
         end_one()

@@ -218,6 +218,19 @@ def test_a_heading_that_repeats_itself_while_the_gyro_turns_is_stuck(
         assert not yaw.monitor.heading_stuck
 
 
+def test_a_turn_before_a_heading_repeats_itself_does_not_count() -> None:
+    yaw = Yaw()
+    yaw.update(1.0)
+    yaw.sample(0.5)
+    for k in range(6):
+        yaw.heading(0.05 * k)
+        yaw.turn(0.5, 0.1)
+    for _ in range(8):
+        yaw.heading(0.3)
+        yaw.turn(0.05, 0.1)
+        assert not yaw.monitor.heading_stuck
+
+
 def test_a_bias_is_no_turn_and_only_three_seconds_of_turn_count() -> None:
     yaw = Yaw()
     yaw.update(1.0)

@@ -179,7 +179,7 @@ class YawMonitor:
             period_s = (t_ns - before_ns) * 1e-9
             self._yaw_rad += rate * period_s
             if self._stands:
-                self._bias_radps += min(period_s / BIAS_TIME_S, 1.0) * (rate - self._bias_radps)
+                self._bias_radps += period_s / BIAS_TIME_S * (rate - self._bias_radps)
         self._sample_ns = t_ns
         turned = self._turned
         if not turned or t_ns - turned[-1][0] >= SPACING_NS:
@@ -207,7 +207,6 @@ class YawMonitor:
         else:
             self._same_rad, self._same, self._same_since_ns = heading.yaw_rad, 1, heading.t_ns
             self._same_turned.clear()
-            self._heard = heading.t_ns, turned
         yaw = self._same_turned[-1][1] if self._same_turned else 0.0
         if not self._stands:
             yaw += turned - self._heard[1] - self._bias_radps * (heading.t_ns - self._heard[0]) * 1e-9
