@@ -112,40 +112,59 @@ def cases(code: str, passes: list[Put], fails: list[tuple[Put, str]]) -> list[An
 TABLE = [
     *cases("setup", [value(setup_fault="")], [(value(setup_fault="another board"), "another board")]),
     *cases(
-        "estimator", [estimate()],
-        [(value(estimate=None), "the estimator"), (estimate(x_m=nan), "finite"), (estimate(status=EstimatorStatus.ALIGNING), "estimat")],
+        "estimator",
+        [estimate()],
+        [
+            (value(estimate=None), "the estimator"),
+            (estimate(x_m=nan), "finite"),
+            (estimate(status=EstimatorStatus.ALIGNING), "estimat"),
+        ],
     ),
     *cases(
-        "heading", [variance(10, 0.2), value(estimate=None), estimate(x_m=nan)],
+        "heading",
+        [variance(10, 0.2), value(estimate=None), estimate(x_m=nan)],
         [(variance(10, 0.2001), "known to 11 degrees only (limit 11)"), (variance(10, 1.0), "57 degrees")],
     ),
     *cases(
-        "certainty", [variance(0, ARMS - 1e-9), value(estimate=None), estimate(x_m=nan)],
+        "certainty",
+        [variance(0, ARMS - 1e-9), value(estimate=None), estimate(x_m=nan)],
         [(variance(0, ARMS + 1e-4), "known to 0.50 m only"), (estimate(covariance=(-1.0, *(0.0,) * 15)), "only")],
     ),
     *cases(
-        "controller", [value(control_age_ns=CONTROL_NS), value(control_age_ns=NEVER_NS, estimate=None)],
+        "controller",
+        [value(control_age_ns=CONTROL_NS), value(control_age_ns=NEVER_NS, estimate=None)],
         [
             (value(control_age_ns=CONTROL_NS + 1), "gives no command"),
             (value(control_age_ns=NEVER_NS, task_raised="ValueError"), "no command: ValueError"),
         ],
     ),
     *cases(
-        "place", [fields("place", choose=lambda _: Entry(3.0))], [(fields("place", choose=lambda _: Entry(refused="far away")), "far away")]
+        "place",
+        [fields("place", choose=lambda _: Entry(3.0))],
+        [(fields("place", choose=lambda _: Entry(refused="far away")), "far away")],
     ),
-    *cases("fence", [fields("stopping", outside="")], [(fields("stopping", outside="outside the yard"), "is outside the yard: drive it out")]),
     *cases(
-        "standstill", [estimate(speed_mps=0.2), estimate(speed_mps=-0.2), estimate(speed_mps=nan)],
+        "fence",
+        [fields("stopping", outside="")],
+        [(fields("stopping", outside="outside the yard"), "is outside the yard: drive it out")],
+    ),
+    *cases(
+        "standstill",
+        [estimate(speed_mps=0.2), estimate(speed_mps=-0.2), estimate(speed_mps=nan)],
         [
-            (estimate(speed_mps=0.201), "moves at 0.20 m/s"), (estimate(speed_mps=-0.201), "moves at -0.20"),
-            (evidence(StandstillEvidence.NONE), "not known to stand"), (evidence(StandstillEvidence.MOVES), "wheels or GNSS measure"),
+            (estimate(speed_mps=0.201), "moves at 0.20 m/s"),
+            (estimate(speed_mps=-0.201), "moves at -0.20"),
+            (evidence(StandstillEvidence.NONE), "not known to stand"),
+            (evidence(StandstillEvidence.MOVES), "wheels or GNSS measure"),
             (evidence(StandstillEvidence.UNCONFIRMED), "only wheels"),
         ],
     ),
     *cases(
         "doubts",
         [
-            fields("gnss", rejected_in_a_row=5), fields("consistency", places_in_a_row=7), fields("yaw", parted_in_a_row=2),
+            fields("gnss", rejected_in_a_row=5),
+            fields("consistency", places_in_a_row=7),
+            fields("yaw", parted_in_a_row=2),
         ],
         [
             (fields("gnss", rejected_in_a_row=6), "the last 6 fixes contradict"),
@@ -157,10 +176,14 @@ TABLE = [
     *cases(
         "imu",
         [
-            fields("inertial", mean_rate_radps=LIMITS.still_rate_radps), fields("inertial", stuck=True, has_samples=False),
-            fields("inertial", mean_force_mps2=9.80665 + 0.599), fields("inertial", mean_force_mps2=9.80665 - 0.599),
-            fields("inertial", mean_force_mps2=0.0, has_force=False), fields("inertial", tilt_rad=LIMITS.still_tilt_rad),
-            fields("inertial", tilt_rad=3.0, has_force=False), lambda m: set_fields(m.sources, _promised=frozenset()) or set_fields(m.inertial, stuck=True),
+            fields("inertial", mean_rate_radps=LIMITS.still_rate_radps),
+            fields("inertial", stuck=True, has_samples=False),
+            fields("inertial", mean_force_mps2=9.80665 + 0.599),
+            fields("inertial", mean_force_mps2=9.80665 - 0.599),
+            fields("inertial", mean_force_mps2=0.0, has_force=False),
+            fields("inertial", tilt_rad=LIMITS.still_tilt_rad),
+            fields("inertial", tilt_rad=3.0, has_force=False),
+            lambda m: set_fields(m.sources, _promised=frozenset()) or set_fields(m.inertial, stuck=True),
         ],
         [
             (fields("inertial", stuck=True), "repeats the same sample"),
@@ -172,62 +195,88 @@ TABLE = [
     ),
     *cases("actuator", [value(actuator_lost="")], [(value(actuator_lost="unplugged"), "cannot be reached: unplugged")]),
     *cases(
-        "telemetry", [heard(MotorStatus, TELEMETRY_NS)],
-        [(heard(MotorStatus, TELEMETRY_NS + 1), "for 0.1 s"), (lambda m: m.sources._heard_ns.pop(MotorStatus) and None, "nothing of itself yet")],
+        "telemetry",
+        [heard(MotorStatus, TELEMETRY_NS)],
+        [
+            (heard(MotorStatus, TELEMETRY_NS + 1), "for 0.1 s"),
+            (lambda m: m.sources._heard_ns.pop(MotorStatus) and None, "nothing of itself yet"),
+        ],
     ),
     *cases(
         "motor",
-        [fields("motor", hottest_k=LIMITS.motor_hot_k), fields("motor", rest_v=LIMITS.battery_empty_v), fields("motor", hottest_k=nan, rest_v=nan)],
+        [
+            fields("motor", hottest_k=LIMITS.motor_hot_k),
+            fields("motor", rest_v=LIMITS.battery_empty_v),
+            fields("motor", hottest_k=nan, rest_v=nan),
+        ],
         [
             (fields("motor", hottest_k=LIMITS.motor_hot_k + 0.1), "at 77 degrees (limit 77)"),
             (fields("motor", rest_v=LIMITS.battery_empty_v - 0.01), "at 8.99 V (empty: 9.00 V)"),
         ],
     ),
     *cases(
-        "devices", [told(Reaction.WARN), told(Reaction.CAP_SPEED)],
+        "devices",
+        [told(Reaction.WARN), told(Reaction.CAP_SPEED)],
         [(told(reaction), "drive: too hot") for reaction in (Reaction.CONTROLLED_STOP, Reaction.BRAKE, Reaction.DISABLE)],
     ),
     *cases(
         "ground",
         [
-            ground(NEVER_NS, expected=False), ground(SILENT_NS, expected=True), ground(SILENT_NS + 1, expected=False, stops=False),
+            ground(NEVER_NS, expected=False),
+            ground(SILENT_NS, expected=True),
+            ground(SILENT_NS + 1, expected=False, stops=False),
         ],
         [
             (ground(NEVER_NS, expected=True), "no ground station has been heard"),
             (ground(NEVER_NS, expected=True, stops=False), "no ground station has been heard"),
-            (ground(SILENT_NS + 1, expected=True, stops=False), "silent for 1.1 s"), (ground(SILENT_NS + 1, expected=False), "silent for 1.1 s"),
+            (ground(SILENT_NS + 1, expected=True, stops=False), "silent for 1.1 s"),
+            (ground(SILENT_NS + 1, expected=False), "silent for 1.1 s"),
         ],
     ),
     *cases(
-        "deadlines", [fields("deadlines", share=LIMITS.arming_missed_share)],
+        "deadlines",
+        [fields("deadlines", share=LIMITS.arming_missed_share)],
         [(fields("deadlines", share=LIMITS.arming_missed_share + 1e-3, share_task="fuse"), "5.1 % of the deadlines of fuse")],
     ),
     *cases(
-        "lane", [fields("obstacle", free_m=LEAST_M + 1e-6), fields("obstacle", free_m=inf)],
-        [(fields("obstacle", free_m=LEAST_M - 1e-6), "stands"), (fields("obstacle", blind="the scanner is dirty"), "the scanner is dirty: clean it")],
+        "lane",
+        [fields("obstacle", free_m=LEAST_M + 1e-6), fields("obstacle", free_m=inf)],
+        [
+            (fields("obstacle", free_m=LEAST_M - 1e-6), "stands"),
+            (fields("obstacle", blind="the scanner is dirty"), "the scanner is dirty: clean it"),
+        ],
     ),
     *cases(
         "host",
         [
-            health(disk_free_share=0.05), health(temperature_k=368.0), health(memory_free_share=0.05), health(), fields("host", health=None),
+            health(disk_free_share=0.05),
+            health(temperature_k=368.0),
+            health(memory_free_share=0.05),
+            health(),
+            fields("host", health=None),
         ],
         [
-            (health(log_failure="disk full"), "not written any more (disk full)"), (health(disk_free_share=0.0499), "5 % of the log's disk"),
-            (health(temperature_k=368.1), "at 95 degrees (limit 95)"), (health(memory_free_share=0.0499), "5 % of the memory"),
+            (health(log_failure="disk full"), "not written any more (disk full)"),
+            (health(disk_free_share=0.0499), "5 % of the log's disk"),
+            (health(temperature_k=368.1), "at 95 degrees (limit 95)"),
+            (health(memory_free_share=0.0499), "5 % of the memory"),
         ],
     ),
     *cases(
         "clock",
         [
-            fields("host", health=None), health(wall_clock_s=1_767_225_600.0), health(wall_clock_s=nan),
+            fields("host", health=None),
+            health(wall_clock_s=1_767_225_600.0),
+            health(wall_clock_s=nan),
             fields("host", stepped_ns=NOW - 5 * S, last_step_s=3.0),
         ],
         [
-            (health(wall_clock_s=1_767_225_599.0), "in the year 20"), (health(wall_clock_s=-5.0), "in the year 1970"),
+            (health(wall_clock_s=1_767_225_599.0), "in the year 20"),
+            (health(wall_clock_s=-5.0), "in the year 1970"),
             (fields("host", stepped_ns=NOW - 5 * S + 1, last_step_s=3.0), "moved by +3.0 s 5 s ago"),
         ],
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
