@@ -131,17 +131,25 @@ def test_the_line_begins_at_the_first_fix_of_the_drive() -> None:
     drive.monitor.begin(at(drive.now_ns, drive.unknown))
     assert drive.monitor.moved_m == 0.0
     assert drive.monitor._line_rad == 0.0
-    for y_m in (1.0, 3.0, 4.0):
+    for y_m in (2.0, 3.0, 5.0):
         drive.monitor.on_message(fix_at(1.0, y_m), drive.now_ns)
     assert drive.monitor.moved_m == pytest.approx(3.0, abs=1e-5)
     assert drive.monitor._line_rad == pytest.approx(pi / 2, abs=1e-5)
-    drive.monitor.on_message(fix_at(-2.0, -3.0), drive.now_ns)
+    drive.monitor.on_message(fix_at(-2.0, -2.0), drive.now_ns)
     assert drive.monitor.moved_m == pytest.approx(5.0, abs=1e-5)
     assert drive.monitor._line_rad == pytest.approx(-2.2142974, abs=1e-5)
     drive.monitor.reset()
     drive.monitor._from_m = None
     drive.monitor.on_message(fix_at(1.0, 1.0), drive.now_ns)
-    assert drive.monitor.moved_m == 0.0, "only an alignment drive has a line"
+    assert (drive.monitor.moved_m, drive.monitor._line_rad) == (0.0, 0.0), "only an alignment drive has a line"
+
+
+@pytest.mark.parametrize(("yaw_rad", "fails"), [(pi / 2, False), (pi / 2 - 0.49, False), (pi / 2 - 0.51, True), (-pi / 2, True)])
+def test_a_heading_is_compared_with_the_direction_of_the_line(yaw_rad: float, fails: bool) -> None:
+    drive = Aligning()
+    drive.monitor.on_message(fix_at(0.0, 3.0), drive.now_ns)
+    drive.step(replace(UNSURE, yaw_rad=yaw_rad))
+    assert ("off the line" in drive.monitor.failed) is fails
 
 
 # ----------------------------------------------------------------------------------------------------------------- ends

@@ -287,6 +287,21 @@ def test_heading_and_course_may_differ_by_their_noise(
     assert yaw.monitor.aside_in_a_row == 0, "without a heading"
 
 
+@pytest.mark.parametrize(
+    ("east", "north", "allowed"),
+    [(0.01, 0.0, 0.45), (0.0, 0.01, 0.45), (inf, 0.0, 0.45), (-1.0, -1.0, 0.45), (nan, nan, 0.45), (0.0, 0.0, 0.25)],
+)
+def test_the_larger_variance_of_a_velocity_counts(east: float, north: float, allowed: float) -> None:
+    for ratio, counts in ((0.99, 0), (1.01, 1)):
+        yaw = Yaw()
+        yaw.turn(0.0, 0.3)
+        yaw.heading(0.0)
+        velocity = cos(ratio * allowed), sin(ratio * allowed), 0.0
+        spread = (east, *(0.0,) * 3, north, *(0.0,) * 4)
+        yaw.monitor.on_message(GnssFix(yaw.now_ns, yaw.now_ns, 0.7, 0.1, 0.0, velocity, NAN9, spread), yaw.now_ns)
+        assert yaw.monitor.aside_in_a_row == counts
+
+
 @pytest.mark.parametrize("side", [1.0, -1.0])
 @pytest.mark.parametrize(("sigma", "speed", "allowed"), [(0.0, 2.0, 0.25), (0.1, 1.0, 0.45)])
 def test_course_and_gyro_may_part_by_their_noise(side: float, sigma: float, speed: float, allowed: float) -> None:

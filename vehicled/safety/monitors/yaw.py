@@ -244,7 +244,7 @@ class YawMonitor:
     def _turned_at(self, t_ns: int) -> float | None:
         """Return the integral of the gyro at ``t_ns``; None outside the stored window."""
         turned = self._turned
-        if not turned or t_ns < turned[0][0] or t_ns - turned[-1][0] > GAP_NS:
+        if not turned or t_ns - turned[-1][0] > GAP_NS:
             return None
         later = turned[-1]
         for entry in reversed(turned):
