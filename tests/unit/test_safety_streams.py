@@ -308,7 +308,7 @@ def test_the_miss_ratio_of_ten_seconds() -> None:
     task = Task()
     few.update(NOW, [("few", task)])
     task.n, task.misses = 10, 5
-    few.update(NOW + 10 * S, [("few", task)])
+    few.update(NOW + 10 * S + S - 1, [("few", task)])
     assert few.share == pytest.approx(5 / 50)
 
 
