@@ -363,6 +363,9 @@ def test_a_moving_vehicle_needs_its_stop_before_a_wait(speed_mps: float) -> None
     assert "a wait is" in moving(course, last_m + 0.1, speed_mps).refused
     assert moving(course, 10.1, speed_mps).s_m is not None
     assert moving(course, 5.1, speed_mps).s_m is not None
+    nearest_m = int((5.0 - stop_m) * 10) / 10
+    assert moving(course, nearest_m, speed_mps).s_m is not None
+    assert "a wait is" in moving(course, nearest_m + 0.1, speed_mps).refused
 
 
 @pytest.mark.parametrize("bend", [2.5, -2.5])
@@ -512,6 +515,12 @@ def test_the_turn_onto_the_course_is_on_circles_of_its_radius(sense: float) -> N
         assert abs(turn.yaw_rad[-1] - course.yaw_rad[0]) <= 0.11
         assert abs(turn.y_m[-1]) <= 0.11
         assert (turn.x_m[-1] > 5.0) is True
+    # Beside the course and parallel to it, the circle through the place one radius ahead is wider.
+    for side in (1.0, -1.0):
+        tracker = PathTracker(course)
+        tracker.reset(5.0)
+        gentle = turn_onto(tracker, (5.0, side * 0.5, float(course.yaw_rad[0])), 1.0)
+        assert gentle.yaw_rad[1] - gentle.yaw_rad[0] == pytest.approx(-0.08 * side)
     tracker = PathTracker(course)
     tracker.reset(5.0)
     straight_on = turn_onto(tracker, (5.0, 0.09, float(course.yaw_rad[0]) + 0.09), 1.0)

@@ -172,6 +172,7 @@ def test_old_fixes_and_those_before_a_gap_do_not_count() -> None:
     assert speeds.monitor.newest_ground_mps(speeds.now_ns) == 1.0, "neither velocity nor place"
     speeds.after(499.0).place(0.0, fix_type=FixType.DEAD_RECKONING).after(2.0)
     assert speeds.monitor.newest_ground_mps(speeds.now_ns) != 1.0, "it keeps nothing alive"
+    assert not speeds.monitor._places
 
 
 @pytest.mark.parametrize(("east", "north"), [(1.0, 0.0), (0.0, -2.0), (0.6, 0.8)])

@@ -474,6 +474,9 @@ def test_a_mounting_near_a_right_angle_is_one(tilt: float, angle: float) -> None
         roll, pitch, yaw = corrected(Mounting(), (-G * sin(tilt), 0.0, G * cos(tilt)))
         assert (roll, pitch, yaw) == (0.0, pytest.approx(angle, abs=2e-4), 0.0)
     assert corrected(Mounting(yaw_rad=0.5), (0.0, 0.0, G)) == (0.0, 0.0, 0.5)
+    # With the x axis vertical, roll and yaw are one.
+    for side in (1.0, -1.0):
+        assert corrected(Mounting(), (-side * G, 0.0, 0.0)) == (0.0, pytest.approx(side * pi / 2, abs=2e-4), 0.0)
 
 
 def test_what_the_user_writes() -> None:
