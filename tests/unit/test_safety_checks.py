@@ -117,7 +117,7 @@ TABLE = [
         [
             (value(estimate=None), "the estimator"),
             (estimate(x_m=nan), "finite"),
-            (estimate(status=EstimatorStatus.ALIGNING), "estimat"),
+            (estimate(status=EstimatorStatus.ALIGNING), "the estimator is not running (aligning)"),
         ],
     ),
     *cases(

