@@ -112,6 +112,7 @@ def test_contradictions_count_in_a_row_and_an_unknown_estimate_ends_them() -> No
     wrong = fix_at(1.0, 0.0, velocity_enu_mps=(2.0, 0.0, 0.0))
     for k in range(1, 4):
         assert compared(m, SURE, wrong) == (k, k)
+    assert compared(m, SURE, replace(wrong, velocity_enu_mps=(nan, 0.0, 0.0))) == (4, 0), "no speed is no contradiction"
     assert compared(m, SURE, fix_at(0.0, 0.0)) == (0, 0)
     for field in ("x_m", "y_m", "yaw_rad", "speed_mps"):
         m = monitor()
