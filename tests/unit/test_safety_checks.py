@@ -89,6 +89,15 @@ def heard(kind: Any, age_ns: int) -> Put:
     return put
 
 
+def no_imu(m: Still) -> None:
+    set_fields(m.sources, _promised=frozenset())
+    set_fields(m.inertial, stuck=True)
+
+
+def silent(m: Still) -> None:
+    del m.sources._heard_ns[MotorStatus]
+
+
 def ground(age_ns: int, *, expected: bool, stops: bool = True) -> Put:
     def put(m: Still) -> dict[str, Any]:
         if age_ns < NEVER_NS:
@@ -183,7 +192,7 @@ TABLE = [
             fields("inertial", mean_force_mps2=0.0, has_force=False),
             fields("inertial", tilt_rad=LIMITS.still_tilt_rad),
             fields("inertial", tilt_rad=3.0, has_force=False),
-            lambda m: set_fields(m.sources, _promised=frozenset()) or set_fields(m.inertial, stuck=True),
+            no_imu,
         ],
         [
             (fields("inertial", stuck=True), "repeats the same sample"),
@@ -199,7 +208,7 @@ TABLE = [
         [heard(MotorStatus, TELEMETRY_NS)],
         [
             (heard(MotorStatus, TELEMETRY_NS + 1), "for 0.1 s"),
-            (lambda m: m.sources._heard_ns.pop(MotorStatus) and None, "nothing of itself yet"),
+            (silent, "nothing of itself yet"),
         ],
     ),
     *cases(
@@ -363,7 +372,12 @@ def test_where_an_alignment_may_begin(put: Put, said: str) -> None:
 
 def test_an_alignment_needs_its_way_and_its_stop_all_round() -> None:
     asked: list[tuple[Any, float]] = []
-    s = inputs(fields("stopping", room_around=lambda antenna, radius: asked.append((antenna, radius)) or ""))
+
+    def room(antenna_m: Any, radius_m: float) -> str:
+        asked.append((antenna_m, radius_m))
+        return ""
+
+    s = inputs(fields("stopping", room_around=room))
     missing(s, ALIGN)
     stopping, params = s.monitors.stopping, s.monitors.alignment.params
     reach_m = s.monitors.alignment.reach_m(VEHICLE.outline.reach_m)

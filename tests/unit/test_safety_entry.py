@@ -13,9 +13,10 @@ from tests.strategies import near
 from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_supervisor import LIMITS
 from vehicled.core.messages import EstimatorStatus, StateEstimate
-from vehicled.paths.course import Course, Wait
+from vehicled.paths.course import Course
 from vehicled.paths.formulas import circle, figure_eight, parallel_parking, straight
 from vehicled.paths.tracking import CoursePoint, PathTracker
+from vehicled.paths.waits import Wait
 from vehicled.safety.entry import (
     JOIN_RAD,
     WIDER,

@@ -160,7 +160,7 @@ def test_what_ends_a_roll_back(values: dict[str, Any], ends: bool) -> None:
 def test_what_it_rolls_while_nothing_drives_is_forgotten_within_half_a_minute(mode: Mode) -> None:
     drives = mode in (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD, Mode.STOPPING)
     drive = Ticks()
-    values = {"measured_speed_mps": -0.5} if mode is Mode.ALIGN else {}
+    values: dict[str, Any] = {"measured_speed_mps": -0.5} if mode is Mode.ALIGN else {}
     drive.tick(-0.5, 0.0, times=2, mode=mode, **values)
     assert drive.monitors.progress.rolled_m == (0.0 if drives else pytest.approx(-0.01, rel=1e-3))
     drive.monitors.progress.rolled_m = 1.0

@@ -18,6 +18,11 @@ LATITUDE = 0.7
 EARTH_M = 6_371_000.0
 
 
+def approx(number: float) -> Any:
+    """A number that is nearly equal, in the place of one that is."""
+    return pytest.approx(number)
+
+
 class Speeds:
     """A speed monitor, and the time."""
 
@@ -109,7 +114,7 @@ def test_a_wheel_counts_for_three_tenths_of_a_second_with_its_noise(sigma: float
 def test_a_motor_counts_by_gear_and_wheel() -> None:
     speeds = Speeds().motor(-30.0).motor(nan).motor(inf)
     assert speeds.monitor.fresh_wheel_mps(NOW) == pytest.approx(-30.0 * 0.0845 / 3.0)
-    assert speeds.monitor.wheels(NOW) == SpeedMeasurement("wheels", pytest.approx(30.0 * 0.0845 / 3.0), 0.01, False)
+    assert speeds.monitor.wheels(NOW) == SpeedMeasurement("wheels", approx(30.0 * 0.0845 / 3.0), 0.01, False)
 
 
 def test_a_stamp_from_the_future_is_as_old_as_its_arrival() -> None:
@@ -130,11 +135,11 @@ def test_three_velocities_have_a_mean() -> None:
     assert speeds.ground is None
     assert speeds.monitor.newest_ground_mps(NOW) == 3.0
     speeds.fix(0.0)
-    assert speeds.ground == SpeedMeasurement("GNSS", pytest.approx(2.0**0.5), pytest.approx(0.03 / 3**0.5), True, True)
+    assert speeds.ground == SpeedMeasurement("GNSS", approx(2.0**0.5), approx(0.03 / 3**0.5), True, True)
     assert speeds.monitor.ground_enu_mps == (1.0, 1.0)
     assert not speeds.monitor.gnss_repeats
     speeds.fix(0.0).fix(0.0)
-    assert speeds.ground == SpeedMeasurement("GNSS", 0.0, pytest.approx(0.02 / 3**0.5), False, False)
+    assert speeds.ground == SpeedMeasurement("GNSS", 0.0, approx(0.02 / 3**0.5), False, False)
     assert speeds.monitor.gnss_repeats
     speeds.fix(0.0, 1e-9)
     assert not speeds.monitor.gnss_repeats
@@ -209,7 +214,7 @@ def test_the_noise_of_places_and_a_receiver_that_repeats_one(sigma: float, count
     for _ in range(3):
         speeds.place(5.0, sigma=sigma).after(400)
     speeds.after(-400)
-    assert speeds.ground == SpeedMeasurement("GNSS", 0.0, pytest.approx(counted / 0.32**0.5), False)
+    assert speeds.ground == SpeedMeasurement("GNSS", 0.0, approx(counted / 0.32**0.5), False)
     speeds.after(100).place(5.01, sigma=sigma)
     assert speeds.ground is not None
     assert speeds.ground.independent
@@ -282,7 +287,7 @@ def test_sparse_fixes_measure_too() -> None:
 
 @pytest.mark.parametrize(("sigma", "standing_mps"), [(0.0, 0.05), (0.02, 0.11), (0.06, 0.23), (0.07, 0.25), (9.0, 0.25)])
 def test_what_noise_explains_at_standstill(sigma: float, standing_mps: float) -> None:
-    assert SpeedMeasurement("wheels", 0.0, sigma, False).standing_mps == pytest.approx(standing_mps)
+    assert SpeedMeasurement("wheels", 0.0, sigma, False).standing_mps == approx(standing_mps)
     for ratio, evidence in ((0.99, StandstillEvidence.STANDS), (1.01, StandstillEvidence.MOVES)):
         for side in (1.0, -1.0):
             speeds = Speeds().wheel(side * ratio * standing_mps, sigma or 1e-9)

@@ -98,7 +98,7 @@ def test_without_a_number_from_the_estimate_it_must_be_seen_for_a_second(mode: M
 def test_half_of_the_brake_and_a_second_stand_for_a_speed_that_nothing_measures(
     evidence: StandstillEvidence, values: dict[str, Any], stopped: bool
 ) -> None:
-    given = {"ceiling": 0.0, "evidence": evidence} | values
+    given: dict[str, Any] = {"ceiling": 0.0, "evidence": evidence} | values
     stop = Stop()
     stands = stopped and evidence is NONE
     for after_ns, seen in ((0, False), (S - 1, False), (S, stands), (9 * S, stands)):
