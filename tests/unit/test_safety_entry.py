@@ -455,7 +455,7 @@ def test_the_distance_from_the_course(x_m: float, y_m: float, run_up_m: float, o
 
 
 def test_between_two_drives_the_place_moves_with_the_vehicle() -> None:
-    """By two metres for each metre of the vehicle, and by one metre at once."""
+    """The place moves by two metres at most for each metre of the vehicle, and by one metre at once."""
     for jump_m, follows in ((0.99, True), (1.01, False)):
         entry = stopped(LINE, 5.0)
         entry.follow(along(LINE, 5.0 + jump_m))

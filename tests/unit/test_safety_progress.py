@@ -92,7 +92,7 @@ def test_along_a_course_it_is_always_asked_but_for_waits_and_caps(values: dict[s
 )
 @pytest.mark.parametrize("sense", [1.0, -1.0])
 def test_a_fifth_of_what_is_asked_is_progress(asked: float, seconds: float, least_m: float, sense: float) -> None:
-    """At least 5 cm, and half a metre at most."""
+    """The bounds are 5 cm and half a metre."""
     for ratio, progress in ((0.99, False), (1.01, True)):
         drive = Ticks()
         drive.tick(0.0, 0.5 * sense, times=round(seconds * 100) - 1, asked=asked)

@@ -36,7 +36,7 @@ def monitors(*, vehicle: Vehicle = BRAKED, course: Course | None = None, fence: 
     return Monitors(LIMITS, vehicle, course=course, fence=fence, antenna_m=(0.3, 0.4))
 
 
-def look(m: Monitors, x_m: float, y_m: float, speed_mps: float = 1.0, **estimate: Any) -> StoppingMonitor:
+def updated(m: Monitors, x_m: float, y_m: float, speed_mps: float = 1.0, **estimate: Any) -> StoppingMonitor:
     """Update place and stop with an estimate."""
     pose = replace(ESTIMATE, x_m=x_m, y_m=y_m, speed_mps=speed_mps, **estimate)
     s = SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=pose, measured_speed_mps=speed_mps)
@@ -84,19 +84,19 @@ def test_a_vehicle_that_was_identified_is_never_expected_to_stop_sooner_than_its
 
 @pytest.mark.parametrize("speed_mps", [2.0, -2.0])
 def test_the_stop_of_the_present_speed(speed_mps: float) -> None:
-    assert look(monitors(), 0.0, 0.0, speed_mps).distance_m == pytest.approx(way_m(2.0))
+    assert updated(monitors(), 0.0, 0.0, speed_mps).distance_m == pytest.approx(way_m(2.0))
 
 
 @pytest.mark.parametrize("field", ["x_m", "y_m", "yaw_rad", "speed_mps"])
 @pytest.mark.parametrize("bad", [nan, inf])
 def test_without_an_estimate_no_fence_is_accused(field: str, bad: float) -> None:
     m = monitors(fence=Fence([SQUARE]))
-    assert look(m, 11.5, 5.0, 1.0).leaves
+    assert updated(m, 11.5, 5.0, 1.0).leaves
     assert m.stopping.outside
     s = SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=replace(ESTIMATE, **{field: bad}))
     m.stopping.update(s)
     assert (m.stopping.leaves, m.stopping.outside) == ("", "")
-    look(m, 11.5, 5.0, 1.0)
+    updated(m, 11.5, 5.0, 1.0)
     m.stopping.update(replace(s, estimate=None))
     assert (m.stopping.leaves, m.stopping.outside) == ("", "")
 
@@ -111,18 +111,18 @@ def test_from_the_cap_a_stop_with_straight_wheels_ends_in_the_corridor(
 ) -> None:
     m = monitors(course=course)
     at = along(course, 5.0)
-    look(m, at.x_m, at.y_m, yaw_rad=at.yaw_rad)
+    updated(m, at.x_m, at.y_m, yaw_rad=at.yaw_rad)
     beside = along(course, 5.0, off_m)
-    stopping = look(m, beside.x_m, beside.y_m, yaw_rad=beside.yaw_rad)
+    stopping = updated(m, beside.x_m, beside.y_m, yaw_rad=beside.yaw_rad)
     least = max(stopping.speed_mps(sqrt(2.0 * room_m / curvature)), LIMITS.capped_speed_mps)
     assert stopping.cap_mps == pytest.approx(least, rel=0.02)
 
 
 def test_the_cap_is_never_below_a_capped_speed_and_the_last_one_stays_without_a_place() -> None:
     corner = with_arrays(straight(20.0), curvature_per_m=np.full(len(straight(20.0).s_m), 1e4))
-    assert look(monitors(course=corner), 5.0, 0.0).cap_mps == LIMITS.capped_speed_mps
+    assert updated(monitors(course=corner), 5.0, 0.0).cap_mps == LIMITS.capped_speed_mps
     assert monitors().stopping.cap_mps == inf
-    assert look(monitors(), 0.0, 0.0).cap_mps == inf
+    assert updated(monitors(), 0.0, 0.0).cap_mps == inf
 
 
 @pytest.mark.parametrize("closed", [True, False])
@@ -149,10 +149,10 @@ def test_the_bend_at_the_place_counts_and_another_course_replaces_it() -> None:
     m = monitors(course=straight(20.0))
     course = with_arrays(straight(20.0), curvature_per_m=curvature)
     m.stopping.follow(course)
-    look(m, 0.0, 0.0)
+    updated(m, 0.0, 0.0)
     spacing_m = course.length_m / len(curvature)
     reach = round(3.0 / spacing_m)
-    caps = [look(m, 0.1 * k, 0.0).cap_mps for k in range(201)]
+    caps = [updated(m, 0.1 * k, 0.0).cap_mps for k in range(201)]
     slow = [0.1 * k for k, cap in enumerate(caps) if cap < 0.9 * max(caps)]
     assert slow[0] == pytest.approx((151 - reach) * spacing_m, abs=0.11)
     assert slow[-1] == pytest.approx(151 * spacing_m, abs=0.11)
@@ -167,13 +167,13 @@ def test_the_body_at_the_end_of_its_stop_is_inside() -> None:
             for beyond_m, leaves in ((-0.002, False), (0.002, True)):
                 m = monitors(fence=Fence([SQUARE]))
                 driven = speed if yaw_rad == 0.0 else -speed
-                stopping = look(m, 10.0 - lead_m - way_m(speed) + beyond_m, 5.0, driven, yaw_rad=yaw_rad)
+                stopping = updated(m, 10.0 - lead_m - way_m(speed) + beyond_m, 5.0, driven, yaw_rad=yaw_rad)
                 assert (bool(stopping.leaves), stopping.outside) == (leaves, "")
     keep_out = Fence([SQUARE._replace(keep_out=True)])
     for beyond_m, leaves in ((-0.002, False), (0.002, True)):
-        stopping = look(monitors(fence=keep_out), -FRONT_M - way_m(1.0) + beyond_m, 5.0)
+        stopping = updated(monitors(fence=keep_out), -FRONT_M - way_m(1.0) + beyond_m, 5.0)
         assert (bool(stopping.leaves), stopping.outside) == (leaves, "")
-    assert look(monitors(fence=keep_out), 5.0, 5.0).outside, "deep in it no edge is near"
+    assert updated(monitors(fence=keep_out), 5.0, 5.0).outside, "deep in it no edge is near"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_what_it_sweeps_until_it_stands(
 
     real = module.swept_on_arc
     monkeypatch.setattr(module, "swept_on_arc", sweep)
-    look(monitors(fence=Fence([SQUARE])), 9.5, 5.0, speed_mps, yaw_rad=0.2, yaw_rate_radps=yaw_rate_radps)
+    updated(monitors(fence=Fence([SQUARE])), 9.5, 5.0, speed_mps, yaw_rad=0.2, yaw_rate_radps=yaw_rate_radps)
     assert looked == [((9.5, 5.0, 0.2), pytest.approx(bend), pytest.approx(driven_m))]
 
 
@@ -205,23 +205,23 @@ def test_edges_that_are_farther_than_stop_and_body_are_not_looked_at(monkeypatch
     monkeypatch.setattr(module, "swept_on_arc", lambda *way: looked.append(way) or real(*way))
     edge_m = way_m(1.0) + BRAKED.outline.reach_m
     m = monitors(fence=Fence([SQUARE]))
-    look(m, 5.0, 5.0)
+    updated(m, 5.0, 5.0)
     assert not looked
     # From there it has moved towards the edge, or so it may be.
     for moved_m, looks in ((5.0 - edge_m - 0.001, False), (5.0 - edge_m + 0.001, True)):
-        look(m, 5.0 + moved_m, 5.0)
+        updated(m, 5.0 + moved_m, 5.0)
         assert bool(looked) is looks
     looked.clear()
     m = monitors(fence=Fence([SQUARE]))
-    look(m, 4.0, 4.0)
-    look(m, 4.0 + 3.0 / sqrt(2.0), 4.0 - 3.0 / sqrt(2.0))
+    updated(m, 4.0, 4.0)
+    updated(m, 4.0 + 3.0 / sqrt(2.0), 4.0 - 3.0 / sqrt(2.0))
     assert looked, "it has moved by 3 m"
-    look(m, 9.9, 9.9)
+    updated(m, 9.9, 9.9)
     assert m.stopping.leaves, "beyond what was known the distance is measured anew"
-    look(m, 5.0, 5.0)
+    updated(m, 5.0, 5.0)
     assert m.stopping.leaves == ""
     m.stopping._fence = Fence([SQUARE._replace(keep_out=True)])
-    assert look(m, 5.0, 5.0).outside, "another fence"
+    assert updated(m, 5.0, 5.0).outside, "another fence"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_edges_that_are_farther_than_stop_and_body_are_not_looked_at(monkeypatch
     ],
 )  # fmt: skip
 def test_a_vehicle_outside_may_drive_back(x_m: float, speed_mps: float, leaves: bool) -> None:
-    stopping = look(monitors(fence=Fence([SQUARE])), x_m, 5.0, speed_mps)
+    stopping = updated(monitors(fence=Fence([SQUARE])), x_m, 5.0, speed_mps)
     assert (bool(stopping.leaves), bool(stopping.outside)) == (leaves, True)
 
 
@@ -248,13 +248,13 @@ def test_with_an_unknown_heading_the_stop_ends_inside_in_every_direction(active:
         m = monitors(fence=Fence([SQUARE]))
         m.alignment.active, m.alignment.without_heading = active, unknown
         m.alignment.antenna_m = (x_m, 5.0)
-        stopping = look(m, 5.0, 5.0, 1.0, status=EstimatorStatus.RUNNING)
+        stopping = updated(m, 5.0, 5.0, 1.0, status=EstimatorStatus.RUNNING)
         assert bool(stopping.leaves) is (leaves and round_about)
         assert stopping.outside == ""
         assert stopping.distance_m == pytest.approx(way_m(1.0))
-        look(m, 5.0, 5.0, -2.0)
+        updated(m, 5.0, 5.0, -2.0)
         assert stopping.distance_m == pytest.approx(way_m(2.0))
-        look(m, 5.0, 5.0, nan)
+        updated(m, 5.0, 5.0, nan)
         assert stopping.distance_m == pytest.approx(way_m(2.0)), "the last one stays"
 
 
@@ -267,10 +267,10 @@ def test_room_round_the_antenna() -> None:
     assert monitors().stopping.room_around(None, 100.0) == ""
     m = monitors(fence=Fence([SQUARE]))
     m.alignment.active = True
-    assert look(m, 5.0, 5.0).leaves, "without a fix"
+    assert updated(m, 5.0, 5.0).leaves, "without a fix"
     assert m.stopping.outside == ""
     m.alignment.antenna_m = (-1.0, 5.0)
-    assert look(m, 5.0, 5.0).outside
+    assert updated(m, 5.0, 5.0).outside
     m = monitors()
     m.alignment.active, m.alignment.antenna_m = True, (-1.0, 5.0)
-    assert (look(m, 5.0, 5.0).leaves, m.stopping.outside) == ("", "")
+    assert (updated(m, 5.0, 5.0).leaves, m.stopping.outside) == ("", "")

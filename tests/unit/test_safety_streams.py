@@ -315,7 +315,7 @@ def test_the_miss_ratio_of_ten_seconds() -> None:
 # ----------------------------------------------------------------------------------------------------------------- controller
 
 
-def look(monitor: ControlMonitor, clipped: int | None, now_ns: int, level: ControlLevel | None = None) -> int:
+def counted(monitor: ControlMonitor, clipped: int | None, now_ns: int, level: ControlLevel | None = None) -> int:
     sent = None if clipped is None else ActuatorCommand(0, 0, 0.3, 0.0, 0.0, 0.0, Mode.AUTO, clipped=clipped)
     control = None if level is None else replace(CONTROL, level=level)
     monitor.update(SafetyInputs(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, sent=sent, control=control))
@@ -326,17 +326,17 @@ def test_commands_over_the_limits_count_in_a_row_and_shaped_ones_after_sixty_mil
     for shaped in (16, 64, 80):
         monitor = ControlMonitor()
         for after_ns, count in ((0, 0), (60 * MS - 1, 0), (60 * MS, 1), (70 * MS, 2)):
-            assert look(monitor, shaped, NOW + after_ns) == count
-        assert look(monitor, 0, NOW + 80 * MS) == 0
-        assert look(monitor, shaped, NOW + 200 * MS) == 0, "it begins anew"
-        assert look(monitor, shaped | 1, NOW + 201 * MS) == 1
-    assert look(monitor, 1, NOW + 202 * MS) == 2
-    assert look(monitor, 1, NOW + 203 * MS) == 3
+            assert counted(monitor, shaped, NOW + after_ns) == count
+        assert counted(monitor, 0, NOW + 80 * MS) == 0
+        assert counted(monitor, shaped, NOW + 200 * MS) == 0, "it begins anew"
+        assert counted(monitor, shaped | 1, NOW + 201 * MS) == 1
+    assert counted(monitor, 1, NOW + 202 * MS) == 2
+    assert counted(monitor, 1, NOW + 203 * MS) == 3
     monitor.stop_level_in_a_row = 4
-    assert look(monitor, None, NOW + 204 * MS) == 0
+    assert counted(monitor, None, NOW + 204 * MS) == 0
     assert monitor.stop_level_in_a_row == 0
-    look(monitor, 1, NOW)
-    look(monitor, 1, NOW, ControlLevel.STOP)
+    counted(monitor, 1, NOW)
+    counted(monitor, 1, NOW, ControlLevel.STOP)
     monitor.reset()
     assert (monitor.clipped_in_a_row, monitor.stop_level_in_a_row) == (0, 0)
 
@@ -345,7 +345,7 @@ def test_commands_over_the_limits_count_in_a_row_and_shaped_ones_after_sixty_mil
 def test_only_the_last_level_of_the_controller_stops(level: ControlLevel) -> None:
     monitor = ControlMonitor()
     for k in range(1, 4):
-        look(monitor, 0, NOW, level)
+        counted(monitor, 0, NOW, level)
         assert monitor.stop_level_in_a_row == (k if level is ControlLevel.STOP else 0)
 
 
