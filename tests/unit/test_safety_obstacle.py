@@ -394,6 +394,17 @@ def test_the_nearest_of_the_sources_counts_and_a_silent_one_is_forgotten_after_t
     assert (monitors.obstacle.free_m, monitors.obstacle.sees) == (inf, False)
 
 
+@pytest.mark.parametrize("change", [{"x_m": nan}, {"yaw_rad": inf}, {"speed_mps": nan}, None])
+def test_without_an_estimate_nothing_is_placed_and_what_was_seen_stays(change):
+    monitors = watching()
+    read(monitors, [ObstacleRange(NOW, NOW, 0.4)] * 2, speed=0.0)
+    monitors.on_message(ObstacleRange(NOW, NOW, 9.0), NOW)
+    at(monitors, estimate=None if change is None else replace(situation(monitors).estimate, **change))
+    assert (monitors.obstacle.free_m, monitors.obstacle._pending) == (0.4, [])
+    read(monitors, [ObstacleRange(NOW, NOW, 0.4)], speed=0.0)
+    assert monitors.obstacle.free_m == 0.4
+
+
 def test_eight_scanners_are_told_apart_and_the_others_share_a_place():
     monitors = watching()
     mounts = [(0.1 * k, 0.0) for k in range(10)]

@@ -122,6 +122,9 @@ def test_the_cap_is_never_below_a_capped_speed_and_the_last_one_stays_without_a_
     corner = with_arrays(straight(20.0), curvature_per_m=np.full(len(straight(20.0).s_m), 1e4))
     assert updated(monitors(course=corner), 5.0, 0.0).cap_mps == LIMITS.capped_speed_mps
     assert monitors().stopping.cap_mps == inf
+    nowhere = monitors(course=straight(20.0))
+    nowhere.stopping.update(SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=ESTIMATE))
+    assert nowhere.stopping.cap_mps == inf, "its place on the course is not known yet"
     assert updated(monitors(), 0.0, 0.0).cap_mps == inf
 
 
