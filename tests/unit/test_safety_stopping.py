@@ -16,10 +16,9 @@ from vehicled.core.messages import EstimatorStatus, Mode
 from vehicled.core.vehicle import Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.formulas import circle, straight
-from vehicled.safety.fence import Fence
+from vehicled.safety.fence import Fence, swept_on_arc
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors import Monitors
-from vehicled.safety.monitors import stopping as module
 from vehicled.safety.monitors.stopping import StoppingMonitor
 
 BRAKED = replace(VEHICLE, drive=replace(VEHICLE.drive, brake_deceleration_mps2=3.0))
@@ -179,6 +178,18 @@ def test_the_body_at_the_end_of_its_stop_is_inside() -> None:
     assert updated(monitors(fence=keep_out), 5.0, 5.0).outside, "deep in it no edge is near"
 
 
+def sweeps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Return a list that grows by pose, bend and way of everything that is swept."""
+    looked: list[tuple[Any, ...]] = []
+
+    def sweep(outline: Any, pose: Any, bend: float, way_m: float) -> Any:
+        looked.append((pose, bend, way_m))
+        return swept_on_arc(outline, pose, bend, way_m)
+
+    monkeypatch.setattr("vehicled.safety.monitors.stopping.swept_on_arc", sweep)
+    return looked
+
+
 @pytest.mark.parametrize(
     ("speed_mps", "yaw_rate_radps", "bend", "driven_m"),
     [
@@ -190,22 +201,13 @@ def test_the_body_at_the_end_of_its_stop_is_inside() -> None:
 def test_what_it_sweeps_until_it_stands(
     monkeypatch: pytest.MonkeyPatch, speed_mps: float, yaw_rate_radps: float, bend: float, driven_m: float
 ) -> None:
-    looked: list[tuple[Any, ...]] = []
-
-    def sweep(outline: Any, pose: Any, bend: float, way_m: float) -> Any:
-        looked.append((pose, bend, way_m))
-        return real(outline, pose, bend, way_m)
-
-    real = module.swept_on_arc
-    monkeypatch.setattr(module, "swept_on_arc", sweep)
+    looked = sweeps(monkeypatch)
     updated(monitors(fence=Fence([SQUARE])), 9.5, 5.0, speed_mps, yaw_rad=0.2, yaw_rate_radps=yaw_rate_radps)
     assert looked == [((9.5, 5.0, 0.2), pytest.approx(bend), pytest.approx(driven_m))]
 
 
 def test_edges_that_are_farther_than_stop_and_body_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[Any] = []
-    real = module.swept_on_arc
-    monkeypatch.setattr(module, "swept_on_arc", lambda *way: looked.append(way) or real(*way))
+    looked = sweeps(monkeypatch)
     edge_m = way_m(1.0) + BRAKED.outline.reach_m
     m = monitors(fence=Fence([SQUARE]))
     updated(m, 5.0, 5.0)
