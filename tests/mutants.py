@@ -6,6 +6,7 @@ stay, and so do the declared times of a rule (``detect_ms``, ``react_ms``), whic
 """
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -38,6 +39,8 @@ EXPLAINS = {"reason", "fault", "detector", "unit", "said", "refused", "details",
 """Keyword arguments that only explain."""
 MEASURED_BY_DRIVES = {"detect_ms", "react_ms", "outside_ms", "number"}
 EXPLAINING_ENUMERATIONS = {"ReasonCode", "ControlReason", "Cause"}
+REAL = re.compile(r"_(m|mps|mps2|rad|radps|per_m|k|v|a|s|ratio|share|mps\(.*\)|m\(.*\))$")
+"""End of the name of a real quantity."""
 FEW = 1000
 """Whole numbers from here on are durations and the like, which one more or less does not change."""
 
@@ -86,8 +89,13 @@ def expressions(node: ast.AST, members: Mapping[str, list[str]]) -> Iterator[tup
     """Every small change of an expression, as a pair of before and after."""
     match node:
         case ast.Compare():
+            sides = (node.left, *node.comparators)
             for place, operator in enumerate(node.ops):
-                for other in COMPARISONS[type(operator)]:
+                others = COMPARISONS[type(operator)]
+                # A real quantity meets its limit by chance only, but 0 on purpose.
+                pair = sides[place : place + 2]
+                real = any(map(_measured, pair)) and not any(isinstance(side, ast.Constant) for side in pair)
+                for other in others[-1:] if real else others:
                     ops = [*node.ops[:place], other(), *node.ops[place + 1 :]]
                     yield node, ast.Compare(node.left, ops, node.comparators)
         case ast.BinOp() if type(node.op) in OPERATORS:
@@ -113,6 +121,8 @@ def expressions(node: ast.AST, members: Mapping[str, list[str]]) -> Iterator[tup
 def changes(node: Any, members: Mapping[str, list[str]], *, inside: bool) -> Iterator[Change]:
     """Every small change of a node, in its own fields or in one of its children."""
     for name, value in ast.iter_fields(node):
+        if (name == "value" and _nanosecond(node)) or _finite(node):
+            continue
         for place, child in enumerate(value if isinstance(value, list) else [value]):
             if not isinstance(child, ast.expr) or name in ("annotation", "returns", "decorator_list"):
                 continue
@@ -138,6 +148,29 @@ def changes(node: Any, members: Mapping[str, list[str]], *, inside: bool) -> Ite
         for place, keyword in enumerate(node.keywords):
             if keyword.arg not in EXPLAINS | MEASURED_BY_DRIVES | {"code", "value"}:
                 yield f"{keyword.arg}= deleted", keyword, {"keywords": node.keywords[:place] + node.keywords[place + 1 :]}
+
+
+def _measured(node: ast.expr) -> bool:
+    """Return True for a real quantity: by the unit at the end of its name, or a product or quotient that is no time in ns."""
+    if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in ("abs", "min", "max", "float"):
+        return any(map(_measured, node.args))
+    if isinstance(node, ast.BinOp):
+        if any(isinstance(part, ast.Constant) and part.value == 1e9 for part in ast.walk(node)):
+            return False
+        return isinstance(node.op, ast.Mult | ast.Div) or _measured(node.left) or _measured(node.right)
+    return bool(REAL.search(ast.unparse(node).lower()))
+
+
+def _finite(node: ast.AST) -> bool:
+    """Return True for a question whether numbers are finite: a sum is as finite as a difference."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NEGATED
+
+
+def _nanosecond(node: ast.AST) -> bool:
+    """Return True for the assignment of a number below ``FEW`` to a time or duration: a nanosecond more changes nothing."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+        return False
+    return all(ast.unparse(target).endswith("_ns") for target in node.targets)
 
 
 def _children(node: ast.AST, name: str) -> list[Any]:
@@ -183,6 +216,8 @@ def nodes(node: Any, where: str, *, inside: bool) -> Iterator[tuple[Any, str, bo
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Rule", "Row"):
         where = _title(node)
     yield node, where, inside
+    if _finite(node):
+        return
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue

@@ -5,10 +5,12 @@
 FILE: ``supervisor.py``, ``rows/sensors.py``; those that ``mutation_survivors.toml`` names as judged by default. ``--sample``: only
 so many mutants of each file, drawn by the seed.
 
-Every mutant of :mod:`tests.mutants` runs in a process of its own, forked before the changed module and all that import it are
-imported, against those tests that execute the changed lines. A mutant that no test notices is listed in
-``mutation_survivors.toml`` with the reason why it neither lengthens a reaction nor removes a stop. The exit status is 1 if another
-one survives, if a listed one is noticed or gone, or if a child crashes. A mutant that does not end is noticed, and counted apart.
+Every mutant of :mod:`tests.mutants` runs in a process of its own, against those tests that execute the changed lines and do not
+drive for long. Where only functions change that did not run at import, the process is forked after the collection of the tests,
+and gives these functions their changed code. Otherwise it is forked before the changed module and all that import it are imported.
+A mutant that no test notices is listed in ``mutation_survivors.toml`` with the reason why it neither lengthens a reaction nor
+removes a stop. The exit status is 1 if another one survives, if a listed one is noticed or gone, or if a child crashes. A mutant
+that does not end is noticed, and counted apart.
 """
 
 import argparse
@@ -22,16 +24,19 @@ import os
 import resource
 import sys
 import tempfile
+import time
 import tomllib
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from inspect import CO_OPTIMIZED
 from math import ceil, inf, isfinite
 from pathlib import Path
 from random import Random
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+import hypothesis
 import pytest
 from msgspec import Struct
 
@@ -50,8 +55,10 @@ TESTS = (
     "tests/closed_loop/test_failsafe_matrix.py::test_the_document_is_the_matrix",
 )
 MEMORY = 4 << 30
-CPU_S = 20
-"""Processor time of a mutant beyond three times that of its tests, s."""
+CPU_S = 5
+"""Processor time of a mutant beyond that of its tests while they are traced, s."""
+MOST_LINES = 300_000
+"""Lines of ``vehicled/safety`` that a test executes at most. A longer one drives: a limit is noticed by a test of that limit."""
 NOTICED, SURVIVED, ENDLESS, CRASHED = "noticed", "survived", "endless", "crashed"
 Key = tuple[str, str, str]
 """File, function and text of a mutant."""
@@ -65,6 +72,8 @@ class Coverage(Struct):
     took_s: dict[str, float]
     modules: list[str]
     """Modules that the tests import."""
+    at_import: dict[str, list[int]]
+    """Lines by file that run before the first test."""
 
 
 class Recorder:
@@ -72,8 +81,10 @@ class Recorder:
 
     def __init__(self) -> None:
         self.lines: set[tuple[str, int]] = set()
+        self.at_import: set[tuple[str, int]] | None = None
+        self._count = 0
         self.tests: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-        self.took_s: defaultdict[str, float] = defaultdict(float)
+        self.took_s: dict[str, float] = {}
         self._files: dict[str, str] = {str(path): str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py")}
 
     def trace(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
@@ -86,6 +97,9 @@ class Recorder:
         def lines(frame: FrameType, event: str, _arg: Any) -> Any:
             if event == "line":
                 self.lines.add((file, frame.f_lineno))
+                self._count += 1
+                if self._count > MOST_LINES:
+                    sys.settrace(None)
             return lines
 
         return lines
@@ -93,18 +107,20 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         """Trace one test with its fixtures."""
+        if self.at_import is None:
+            self.at_import = set(self.lines)
         self.lines.clear()
+        self._count = 0
+        began_s = time.process_time()
         sys.settrace(self.trace)
         try:
             return (yield)
         finally:
             sys.settrace(None)
-            for line in self.lines:
-                self.tests[line].append(item.nodeid)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add up set-up, test and teardown."""
-        self.took_s[report.nodeid] += report.duration
+            if self._count <= MOST_LINES:
+                self.took_s[item.nodeid] = time.process_time() - began_s
+                for line in self.lines:
+                    self.tests[line].append(item.nodeid)
 
 
 class Selected:
@@ -184,24 +200,40 @@ def fork(child: Callable[[], int]) -> int:
     return pid
 
 
-def coverage() -> Coverage:
-    """Run all tests on the unchanged source, and return what they execute. A failing test ends the program."""
+def in_child(function: Callable[[], list[Any]]) -> list[Any]:
+    """Return what a function returns in a child."""
     with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "coverage.json"
+        result = Path(folder) / "result.json"
 
         def child() -> int:
-            recorder = Recorder()
-            status = run_pytest(TESTS, recorder, quiet=False)
-            by_file: dict[str, dict[int, list[str]]] = {}
-            for (file, line), tests in recorder.tests.items():
-                by_file.setdefault(file, {})[line] = tests
-            result.write_text(json.dumps([list(by_file.items()), recorder.took_s, list(sys.modules)]))
-            return status
+            result.write_text(json.dumps(function()))
+            return 0
 
         if os.waitpid(fork(child), 0)[1]:
+            sys.exit("the process that runs the mutants failed")
+        found: list[Any] = json.loads(result.read_text())
+    return found
+
+
+def coverage() -> Coverage:
+    """Run all tests on the unchanged source, and return what they execute. A failing test ends the program."""
+
+    def run() -> list[Any]:
+        recorder = Recorder()
+        sys.settrace(recorder.trace)
+        if run_pytest(TESTS, recorder, quiet=False):
             sys.exit("The tests fail without a mutant: mend them first.")
-        by_file, took_s, modules = json.loads(result.read_text())
-    return Coverage({file: {int(line): tests for line, tests in lines.items()} for file, lines in by_file}, took_s, modules)
+        by_file: dict[str, dict[int, list[str]]] = {}
+        for (file, line), tests in recorder.tests.items():
+            by_file.setdefault(file, {})[line] = tests
+        at_import: dict[str, list[int]] = {}
+        for file, line in recorder.at_import or ():
+            at_import.setdefault(file, []).append(line)
+        return [list(by_file.items()), recorder.took_s, list(sys.modules), at_import]
+
+    by_file, took_s, modules, at_import = in_child(run)
+    tests = {file: {int(line): names for line, names in lines.items()} for file, lines in by_file}
+    return Coverage(tests, took_s, modules, at_import)
 
 
 def tests_of(mutant: Mutant, file: str, covered: Coverage) -> list[str]:
@@ -229,13 +261,130 @@ def preload(name: str, path: Path, modules: Iterable[str]) -> None:
     gc.freeze()
 
 
+def limit(seconds: float) -> None:
+    """Limit processor time and memory of this process, a child."""
+    resource.setrlimit(resource.RLIMIT_CPU, (ceil(seconds),) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
 def judge(code: CodeType, name: str, path: Path, tests: Sequence[str], limit_s: float) -> int:
     """Run tests with other code for a module, in a child."""
     if isfinite(limit_s):
-        resource.setrlimit(resource.RLIMIT_CPU, (ceil(limit_s),) * 2)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        limit(limit_s)
     sys.meta_path.insert(0, Hook(name, path, code))
     return run_pytest(sorted({test.partition("::")[0] for test in tests}), Selected(tests))
+
+
+def changed_functions(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """Yield the code of every function that differs, before and after. What else differs raises ``ValueError``."""
+    if before == after:
+        return
+    function = before.co_flags & CO_OPTIMIZED
+    inner = [[part for part in code.co_consts if isinstance(part, CodeType)] for code in (before, after)]
+    if function:
+        yield before, after
+        if len(inner[0]) != len(inner[1]):
+            return
+    else:
+        own = [
+            (code.co_code, code.co_names, [part for part in code.co_consts if not isinstance(part, CodeType)], len(parts))
+            for code, parts in zip((before, after), inner, strict=True)
+        ]
+        if own[0] != own[1]:
+            raise ValueError(before.co_name)
+    for pair in zip(*inner, strict=True):
+        yield from changed_functions(*pair)
+
+
+class Exchange:
+    """Plugin of pytest that runs no test, but forks a child for each mutant once all tests are collected."""
+
+    def __init__(self, chosen: Sequence[tuple[str, Mutant]], covered: Coverage, jobs: int) -> None:
+        self.found: list[str | None] = [None] * len(chosen)
+        """Outcomes; None of a mutant that changes more than functions that run in tests."""
+        self._chosen, self._covered, self._jobs = chosen, covered, jobs
+        self._functions: defaultdict[CodeType, list[FunctionType]] = defaultdict(list)
+        self._items: dict[str, pytest.Item] = {}
+        self._failed = False
+
+    def pytest_sessionstart(self) -> None:
+        """Spare the search for the simplest example: nobody reads it."""
+        phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+        hypothesis.settings.register_profile("mutants", hypothesis.settings(), phases=phases)
+        hypothesis.settings.load_profile("mutants")
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Find the functions of ``vehicled/safety``, before the garbage collector forgets them."""
+        self._items = {item.nodeid: item for item in items}
+        for function in gc.get_objects():
+            if isinstance(function, FunctionType) and function.__code__.co_filename.startswith(str(SAFETY)):
+                self._functions[function.__code__].append(function)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a failure."""
+        self._failed = self._failed or report.failed
+
+    def pytest_runtestloop(self) -> bool:
+        """Run every mutant that can run in this way."""
+        running, sources = dict[int, int](), dict[str, CodeType]()
+
+        def end_one() -> None:
+            pid, status = os.wait()
+            self.found[running.pop(pid)] = outcome(status)
+
+        for place, (file, mutant) in enumerate(self._chosen):
+            if file not in sources:
+                path = SAFETY / file
+                sources[file] = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+            first, last = mutant.lines
+            if not mutant.inside or any(first <= line <= last for line in self._covered.at_import.get(file, ())):
+                continue
+            tests = tests_of(mutant, file, self._covered)
+            changes = self._changes(sources[file], mutant)
+            if not tests or not changes:
+                self.found[place] = None if tests else SURVIVED
+                continue
+            while len(running) >= self._jobs:
+                end_one()
+            running[fork(lambda c=changes, t=tests: self._run(c, t))] = place  # type: ignore[misc]
+        while running:
+            end_one()
+        return True
+
+    def _changes(self, source: CodeType, mutant: Mutant) -> list[tuple[FunctionType, CodeType]]:
+        """Return functions with their new code; nothing if there are none, or if more than functions changes."""
+        changes: list[tuple[FunctionType, CodeType]] = []
+        try:
+            pairs = list(changed_functions(source, mutant.compile()))
+        except ValueError:
+            return []
+        if len({before for before, _ in pairs}) < len(pairs):
+            return []
+        for before, after in pairs:
+            if before.co_freevars != after.co_freevars:
+                return []
+            changes += ((function, after) for function in self._functions.get(before, ()))
+        # Inner functions are part of the code of the outer one, which must exist.
+        return changes if pairs and pairs[0][0] in self._functions else []
+
+    def _run(self, changes: Iterable[tuple[FunctionType, CodeType]], tests: Sequence[str]) -> int:
+        limit(CPU_S + sum(self._covered.took_s[test] for test in tests))
+        for function, code in changes:
+            function.__code__ = code
+        for test, following in zip(tests, [*tests[1:], None], strict=True):
+            item, after = self._items[test], None if following is None else self._items[following]
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
+            if self._failed:
+                return pytest.ExitCode.TESTS_FAILED
+        return 0
+
+
+def run_exchanged(chosen: Sequence[tuple[str, Mutant]], covered: Coverage, jobs: int) -> list[str | None]:
+    """Return the outcome of every mutant that only changes functions, from a process that has collected the tests; else None."""
+    plugin = Exchange(chosen, covered, jobs)
+    if status := run_pytest(["--capture=no", *TESTS], plugin):
+        sys.exit(f"the tests cannot be collected: pytest ends with {status}")
+    return plugin.found
 
 
 def outcome(status: int) -> str:
@@ -268,7 +417,7 @@ def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int) 
             continue
         while len(running) >= jobs:
             end_one()
-        limit_s = CPU_S + 3.0 * sum(covered.took_s[test] for test in tests)
+        limit_s = CPU_S + sum(covered.took_s[test] for test in tests)
         running[fork(lambda m=mutant, t=tests, s=limit_s: judge(m.compile(), name, path, t, s))] = place  # type: ignore[misc]
     while running:
         end_one()
@@ -303,25 +452,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := sorted(set(options.files) - set(files)):
         parser.error(f"no file of vehicled/safety: {', '.join(unknown)}")
     covered, accepted, totals, broken = coverage(), listed(), Counter[str](), 0
-    for file in options.files or judged():
-        every = all_mutants(file)
-        chosen = every if options.sample is None else Random(options.seed).sample(every, min(options.sample, len(every)))
-        with tempfile.TemporaryDirectory() as folder:
-            result = Path(folder) / "outcomes.json"
-            pid = fork(lambda f=file, c=chosen, r=result: r.write_text(json.dumps(run_file(f, c, covered, options.jobs))) and 0)  # type: ignore[misc]
-            if os.waitpid(pid, 0)[1]:
-                sys.exit(f"{file}: the process that runs its mutants failed")
-            outcomes: list[str] = json.loads(result.read_text())
+    every = {file: all_mutants(file) for file in options.files or judged()}
+    chosen = every
+    if options.sample is not None:
+        chosen = {file: Random(options.seed).sample(some, min(options.sample, len(some))) for file, some in every.items()}
+    quick = iter(in_child(lambda: run_exchanged([(file, one) for file in chosen for one in chosen[file]], covered, options.jobs)))
+    for file, some in chosen.items():
+        outcomes = [next(quick) for _ in some]
+        left = [mutant for mutant, what in zip(some, outcomes, strict=True) if what is None]
+        slow = iter(in_child(lambda f=file, m=left: run_file(f, m, covered, options.jobs)) if left else ())  # type: ignore[misc]
+        outcomes = [what or next(slow) for what in outcomes]
         totals.update(outcomes)
         _print(f"{file}: {_counts(Counter(outcomes))}")
         known, problems = {key for key in accepted if key[0] == file}, []
-        for mutant, what in zip(chosen, outcomes, strict=True):
+        for mutant, what in zip(some, outcomes, strict=True):
             key = (file, mutant.where, mutant.what)
             if what in (SURVIVED, CRASHED) and key not in known:
                 problems.append(f"{what}: {file}:{mutant.lines[0]} {mutant.where}\n    {mutant.what}")
             elif what in (NOTICED, ENDLESS) and key in known:
                 problems.append(f"listed as a survivor, and noticed: {file}:{mutant.lines[0]} {mutant.where}\n    {mutant.what}")
-        gone = known - {(file, mutant.where, mutant.what) for mutant in every}
+        gone = known - {(file, mutant.where, mutant.what) for mutant in every[file]}
         problems += [f"listed as a survivor, and no mutant any more: {' '.join(key)}" for key in sorted(gone)]
         _print(*problems)
         broken += len(problems)

@@ -98,7 +98,7 @@ class PacketShape(Shape):
 
 
 def checksum(packet: bytes, sample_bytes: int) -> int:
-    """Return the exclusive or of the words of a packet: 0 with its checksum, the checksum with two zeros in its place."""
+    """Return the exclusive or of all 16-bit words in a packet: 0 with its checksum, the checksum with two zeros in its place."""
     if sample_bytes == 2:
         return xor8(packet[::2]) | xor8(packet[1::2]) << 8
     low = xor8(packet[:HEADER_BYTES:2]) ^ xor8(packet[HEADER_BYTES::3]) ^ xor8(packet[HEADER_BYTES + 1 :: 3])

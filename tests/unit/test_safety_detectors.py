@@ -342,9 +342,10 @@ class Motion:
         mode: Mode = Mode.AUTO,
         cap: float = inf,
         waiting: bool = False,
+        tick_ms: int = 10,
     ) -> None:
-        for _ in range(round(seconds * 100)):
-            self.now_ns += 10 * MS
+        for _ in range(round(seconds * 1000 / tick_ms)):
+            self.now_ns += tick_ms * MS
             if ground is not None and self.now_ns % (100 * MS) == 0:
                 self.monitors.on_message(
                     GnssFix(self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (0.6 * ground, 0.8 * ground, 0.0)), self.now_ns
@@ -552,7 +553,7 @@ def test_who_is_asked_to_wait_makes_no_progress_and_is_not_asked_for_any() -> No
         {"mode": Mode.STOPPING},
     ):
         motion = Motion(course=True)
-        motion.go(30.0, 0.0, 0.0, brake=1.0, ground=0.0, **kind)
+        motion.go(6.0, 0.0, 0.0, brake=1.0, ground=0.0, **kind)
         assert motion.monitors.progress.standing_ns == 0
         assert motion.monitors.progress.rolled_back_m == 0.0
 
@@ -598,7 +599,7 @@ def test_a_released_vehicle_that_rolls_slowly_is_noticed_and_noise_is_forgotten(
     motion = Motion()
     motion.go(6.0, 0.0, 0.0, wheel=-0.08, mode=Mode.FAULT)
     assert motion.monitors.progress.rolled_m == pytest.approx(-0.45, abs=0.06)
-    motion.go(120.0, 0.0, 0.0, wheel=0.0, mode=Mode.FAULT)
+    motion.go(120.0, 0.0, 0.0, wheel=0.0, mode=Mode.FAULT, tick_ms=100)
     assert abs(motion.monitors.progress.rolled_m) < 0.02
 
 

@@ -1,7 +1,9 @@
 """Start of the next drive along a course."""
 
+from dataclasses import replace as with_arrays
 from math import cos, degrees, nan, pi, sin
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,18 @@ from vehicled.core.messages import EstimatorStatus, StateEstimate
 from vehicled.paths.course import Course
 from vehicled.paths.formulas import circle, figure_eight, parallel_parking, straight
 from vehicled.paths.tracking import CoursePoint, PathTracker
-from vehicled.safety.entry import JOIN_RAD, WIDER, CourseEntry, Entry, join_moving
+from vehicled.paths.waits import Wait
+from vehicled.safety.entry import (
+    JOIN_RAD,
+    WIDER,
+    CourseEntry,
+    Entry,
+    join,
+    join_moving,
+    lap_from,
+    off_course_m,
+    turn_onto,
+)
 from vehicled.safety.fence import Fence, Polygon
 
 CORRIDOR_M = 2.0
@@ -282,3 +295,241 @@ def test_a_course_may_be_joined_anywhere_but_only_with_room_for_the_turn() -> No
     assert entry.choose(replace(RUNNING, x_m=12.0, y_m=1.0)).s_m == pytest.approx(12.0, abs=0.1)
     assert "would turn onto the course" in entry.choose(replace(RUNNING, x_m=12.0, y_m=1.5, yaw_rad=1.5)).refused
     assert "20.0 m off the course" in entry.choose(replace(RUNNING, x_m=-20.0)).refused
+
+
+# ----------------------------------------------------------------------------------------------------------------- at the limits
+
+BRAKED = replace(VEHICLE, drive=replace(VEHICLE.drive, brake_deceleration_mps2=2.0))
+CERTAIN_MPS2 = 1.0 - BRAKED.drive.acceleration_mps2(0.0, 0.0)
+STOP_M = 4.0 / (2.0 * CERTAIN_MPS2)
+"""Way of a stop from 2 m/s."""
+
+
+@pytest.mark.parametrize(
+    ("x_m", "y_m", "turned_rad", "most_rad", "said"),
+    [
+        (5.0, 1.99, 0.0, 0.5, "joined at 5.0 m of 20 m"), (5.0, -1.99, 0.0, 0.5, "joined at 5.0"),
+        (5.0, 2.01, 0.0, 0.5, "2.0 m off"),
+        (5.0, -7.0, 0.0, 0.5, "7.0 m off"), (-1.99, 0.0, 0.0, 0.5, "joined at 0.0"), (-2.01, 0.0, 0.0, 0.5, "2.0 m off"),
+        (5.0, 0.0, 0.499, 0.5, "joined"), (5.0, 0.0, -0.499, 0.5, "joined"), (5.0, 0.0, 0.501, 0.5, "29 degrees to the course"),
+        (5.0, 0.0, -0.501, 0.5, "29 degrees"), (5.0, 0.0, 2 * pi + 0.499, 0.5, "joined"), (5.0, 0.0, pi, 1.6, "180 degrees"),
+        (19.78, 0.0, 0.0, 0.5, "joined at 19.8"), (19.91, 0.0, 0.0, 0.5, "nothing is left"), (22.5, 0.0, 0.0, 0.5, "2.5 m off"),
+        (12.34, 0.5, 0.0, 0.5, "joined at 12.3"),
+    ],
+)  # fmt: skip
+def test_where_a_course_may_be_joined(x_m: float, y_m: float, turned_rad: float, most_rad: float, said: str) -> None:
+    entry = join(LINE, (x_m, y_m, turned_rad), CORRIDOR_M, most_rad)
+    assert said in (entry.said or entry.refused)
+    assert entry.joined is (entry.s_m is not None) is (entry.refused == "")
+
+
+def test_at_a_crossing_the_part_in_its_direction_is_joined() -> None:
+    half_m = 0.5 * EIGHT.length_m
+    for s_m in (0.0, half_m):
+        place = along(EIGHT, s_m)
+        entry = join(EIGHT, (place.x_m, place.y_m, place.yaw_rad), CORRIDOR_M, JOIN_RAD)
+        assert entry.s_m is not None
+        assert min(abs(entry.s_m - s_m), abs(entry.s_m - s_m - EIGHT.length_m)) < 0.2
+    assert join(LAP, (along(LAP, 0.2).x_m, along(LAP, 0.2).y_m, along(LAP, 0.2).yaw_rad), 2.0, 0.5).s_m == pytest.approx(
+        0.2, abs=0.06
+    )
+    end = along(LAP, LAP.length_m - 0.1)
+    assert join(LAP, (end.x_m, end.y_m, end.yaw_rad), 2.0, 0.5).s_m is not None, "a lap has no end"
+
+
+def moving(course: Course, s_m: float, speed_mps: float = 2.0, **estimate: float) -> Entry:
+    place = replace(along(course, s_m), speed_mps=speed_mps, **estimate)
+    return join_moving(course, place, BRAKED, LIMITS)
+
+
+def test_a_moving_vehicle_needs_its_stop_before_the_end() -> None:
+    last_m = 20.0 - STOP_M
+    assert moving(LINE, int(last_m * 10) / 10).s_m is not None
+    assert f"a stop takes {STOP_M:.1f} m" in moving(LINE, int(last_m * 10) / 10 + 0.1).refused
+    assert moving(LINE, 19.0, 0.5).s_m is not None
+    assert moving(LAP, LAP.length_m - 0.5).s_m is not None, "a lap goes on"
+    free = replace(VEHICLE, drive=replace(VEHICLE.drive, friction_nm=0.0))
+    # A vehicle without a brake or friction stops by 0.05 m/s^2 at least.
+    for s_m, joins in ((17.4, True), (17.6, False)):
+        entry = join_moving(LINE, replace(along(LINE, s_m), speed_mps=0.5), free, LIMITS)
+        assert (entry.s_m is not None) is joins
+
+
+@pytest.mark.parametrize("speed_mps", [2.0, 1.0])
+def test_a_moving_vehicle_needs_its_stop_before_a_wait(speed_mps: float) -> None:
+    stop_m = speed_mps**2 / (2.0 * CERTAIN_MPS2)
+    course = with_arrays(LINE, waits=(Wait(5.0, 1.0), Wait(10.0, 1.0)))
+    last_m = int((10.0 - stop_m) * 10) / 10
+    assert moving(course, last_m, speed_mps).s_m is not None
+    assert "a wait is" in moving(course, last_m + 0.1, speed_mps).refused
+    assert moving(course, 10.1, speed_mps).s_m is not None
+    assert moving(course, 5.1, speed_mps).s_m is not None
+    nearest_m = int((5.0 - stop_m) * 10) / 10
+    assert moving(course, nearest_m, speed_mps).s_m is not None
+    assert "a wait is" in moving(course, nearest_m + 0.1, speed_mps).refused
+
+
+@pytest.mark.parametrize("bend", [2.5, -2.5])
+def test_a_moving_vehicle_slows_down_before_a_bend(bend: float) -> None:
+    """A bend of 2.5 per metre is driven at 1 m/s: from 2 m/s three quarters of the stop."""
+    curvature = np.zeros(len(LINE.s_m))
+    curvature[100] = bend
+    course = with_arrays(LINE, curvature_per_m=curvature)
+    last_m = int((float(LINE.s_m[100]) - 0.75 * STOP_M) * 10) / 10
+    assert moving(course, last_m).s_m is not None
+    assert "ahead can be driven at 1.00 m/s, and the vehicle drives at 2.00" in moving(course, last_m + 0.1).refused
+    assert moving(course, 9.9, 0.99).s_m is not None
+    assert moving(course, 10.2).s_m is not None, "it lies behind"
+
+
+def test_the_bends_behind_the_start_of_a_lap_count() -> None:
+    curvature = np.full(len(LAP.s_m), 0.2)
+    curvature[5] = 2.5
+    lap = with_arrays(LAP, curvature_per_m=curvature)
+    bend_m = LAP.length_m + float(LAP.s_m[5])
+    for before_m, joins in ((0.75 * STOP_M + 0.1, True), (0.75 * STOP_M - 0.1, False)):
+        entry = moving(lap, bend_m - before_m)
+        assert (entry.s_m is not None) is joins
+    assert f"the bend {0.75 * STOP_M - 0.1:.1f} m ahead" in entry.refused
+    curvature = np.full(len(LAP.s_m), 0.2)
+    curvature[-5] = 2.5
+    lap = with_arrays(LAP, curvature_per_m=curvature)
+    assert moving(lap, float(LAP.s_m[-5]) - 0.5).s_m is None
+    assert moving(lap, 1.0).s_m is not None
+
+
+@pytest.mark.parametrize(("speed_mps", "refused"), [(2.0, False), (0.051, False), (-0.05, False), (-0.051, True), (-2.0, True)])
+def test_a_course_is_changed_to_in_its_direction(speed_mps: float, refused: bool) -> None:
+    assert ("other direction" in moving(LINE, 5.0, speed_mps).refused) is refused
+    backward = with_arrays(LINE, speed_mps=-LINE.speed_mps)
+    assert ("other direction" in moving(backward, 5.0, -speed_mps).refused) is refused
+
+
+@pytest.mark.parametrize(("speed_mps", "radius_m"), [(0.5, 1.25 * VEHICLE.min_turn_radius_m), (3.0, 9.0 / 2.5)])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+@pytest.mark.parametrize("sense", [1.0, -1.0])
+def test_until_it_is_parallel_it_goes_on_to_the_side_to_which_it_points(
+    speed_mps: float, radius_m: float, side: float, sense: float
+) -> None:
+    course = LINE if sense > 0.0 else with_arrays(LINE, speed_mps=-LINE.speed_mps)
+    aside_m = radius_m * (1.0 - cos(0.4))
+    for left_m, joins in ((1.99 - aside_m, True), (2.01 - aside_m, False), (-1.9, True)):
+        place = at(PathTracker(LINE).point_at(5.0), side * left_m, side * sense * 0.4)
+        entry = join_moving(course, replace(place, speed_mps=sense * speed_mps), BRAKED, LIMITS)
+        assert (entry.s_m is not None) is joins
+        assert ("off: lower the speed" in entry.refused) is not joins
+
+
+@pytest.mark.parametrize(
+    ("lap", "s_m", "speed_mps", "begins"),
+    [
+        (LAP, 0.4, 0.0, False), (LAP, 0.6, 0.0, True), (LAP, 0.9, 2.0, False), (LAP, 1.1, 2.0, True),
+        (circle(20.0), 1.2, 0.0, False), (circle(20.0), 1.4, 0.0, True),
+    ],
+)  # fmt: skip
+def test_a_lap_that_is_joined_shortly_behind_its_start_begins_there(
+    lap: Course, s_m: float, speed_mps: float, begins: bool
+) -> None:
+    estimate = replace(along(lap, s_m), speed_mps=speed_mps)
+    for is_moving in (True, False):
+        assert (lap_from(lap, estimate, LIMITS, moving=is_moving) is not None) is begins
+    turned = replace(estimate, yaw_rad=estimate.yaw_rad + 1.0)
+    assert lap_from(lap, turned, LIMITS, moving=True) is None
+    assert (lap_from(lap, turned, LIMITS, moving=False) is not None) is begins
+
+
+@pytest.mark.parametrize(
+    ("x_m", "y_m", "run_up_m", "off_m"),
+    [
+        (5.0, 0.5, 0.0, 0.5), (-0.3, 0.4, 0.0, 0.5), (-0.3, 0.4, 0.301, 0.4), (-0.3, 0.4, 0.29, 0.5), (-0.3, -0.4, 1.0, 0.4),
+        (20.3, 0.4, 1.0, 0.5),
+    ],
+)  # fmt: skip
+def test_the_distance_from_the_course(x_m: float, y_m: float, run_up_m: float, off_m: float) -> None:
+    for course in (LINE, with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)):
+        tracker = PathTracker(course)
+        if x_m > 1.0:
+            tracker.reset(x_m)
+        point = tracker.locate(x_m, y_m, float(course.yaw_rad[0]))
+        assert off_course_m(point, x_m, y_m, run_up_m) == pytest.approx(off_m)
+
+
+def test_between_two_drives_the_place_moves_with_the_vehicle() -> None:
+    """The place moves by two metres at most for each metre of the vehicle, and by one metre at once."""
+    for jump_m, follows in ((0.99, True), (1.01, False)):
+        entry = stopped(LINE, 5.0)
+        entry.follow(along(LINE, 5.0 + jump_m))
+        assert entry._at_m == pytest.approx(5.0 + jump_m if follows else 5.0)
+        entry.follow(along(LINE, 5.0 + jump_m + 0.05))
+        assert entry._at_m == pytest.approx(5.05 + jump_m if follows else 5.0)
+    entry = stopped(LINE, 5.0)
+    entry.follow(along(LINE, 5.9))
+    assert entry._slack_m == pytest.approx(0.1)
+    entry.follow(along(LINE, 5.9, 0.1))
+    assert entry._slack_m == pytest.approx(0.3)
+    entry.follow(along(LINE, 5.6, 0.1))
+    assert entry._slack_m == pytest.approx(0.6)
+    entry.driven_to(nan)
+    assert entry._left_m == 5.0
+    entry.driven_to(7.0)
+    entry.follow(along(LINE, 7.0))
+    assert entry.choose(along(LINE, 7.0)).s_m == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize(
+    ("left_m", "turned_rad", "looks"),
+    [(0.19, 0.09, False), (-0.19, -0.09, False), (0.21, 0.0, True), (0.0, 0.11, True), (0.0, -0.11, True)],
+)
+def test_an_aligned_vehicle_needs_no_turn(left_m: float, turned_rad: float, looks: bool) -> None:
+    """A fence round the vehicle refuses every turn."""
+    fence = Fence([Polygon(((4.0, -0.5), (6.0, -0.5), (6.0, 0.5), (4.0, 0.5)), keep_out=True)])
+    entry = CourseEntry(LINE, CORRIDOR_M, vehicle=BRAKED, fence=fence)
+    entry.driven_to(5.0)
+    place = at(PathTracker(LINE).point_at(5.0), left_m, turned_rad)
+    assert ("on its way onto the course" in entry.choose(place).refused) is looks
+
+
+@pytest.mark.parametrize(("turned_rad", "refused"), [(1.59, False), (-1.59, False), (1.61, True), (-1.61, True)])
+def test_a_vehicle_that_points_backwards_turns_round_first(turned_rad: float, refused: bool) -> None:
+    entry = CourseEntry(LINE, CORRIDOR_M)
+    place = at(PathTracker(LINE).point_at(0.0), 0.0, turned_rad)
+    assert ("backwards" in entry.choose(place).refused) is refused
+    entry = CourseEntry(LINE, CORRIDOR_M, anywhere=True)
+    place = at(PathTracker(LINE).point_at(9.0), 0.0, turned_rad)
+    assert (entry.choose(place).s_m is None) is refused
+
+
+@pytest.mark.parametrize("sense", [1.0, -1.0])
+def test_the_turn_onto_the_course_is_on_circles_of_its_radius(sense: float) -> None:
+    course = LINE if sense > 0.0 else with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)
+    for side in (1.0, -1.0):
+        tracker = PathTracker(course)
+        tracker.reset(5.0)
+        pose = (5.0, side * 0.5, float(course.yaw_rad[0]) + side * 1.2)
+        turn = turn_onto(tracker, pose, 1.0)
+        steps = np.hypot(np.diff(turn.x_m), np.diff(turn.y_m))
+        assert steps == pytest.approx(0.1, rel=1e-3)
+        assert np.abs(np.diff(turn.yaw_rad)).max() == pytest.approx(0.1)
+        # It goes on to its side by a circle, turns back, and ends in line with the course.
+        assert turn.off_m == pytest.approx(np.abs(turn.y_m).max(), abs=0.01)
+        assert turn.off_m == pytest.approx(0.5 + 1.0 - cos(1.2), abs=0.12) or sense < 0.0
+        assert abs(turn.yaw_rad[-1] - course.yaw_rad[0]) <= 0.11
+        assert abs(turn.y_m[-1]) <= 0.11
+        assert (turn.x_m[-1] > 5.0) is True
+    # Beside the course and parallel to it, the circle through the place one radius ahead is wider.
+    for side in (1.0, -1.0):
+        tracker = PathTracker(course)
+        tracker.reset(5.0)
+        gentle = turn_onto(tracker, (5.0, side * 0.5, float(course.yaw_rad[0])), 1.0)
+        assert gentle.yaw_rad[1] - gentle.yaw_rad[0] == pytest.approx(-0.08 * side)
+        # Away from it, the smallest circle counts; towards it, the one through that place.
+        for turned_rad, turns_rad in ((0.5 * pi, -0.1), (-0.5 * pi, 0.05)):
+            tracker.reset(5.0)
+            yaw_rad = float(course.yaw_rad[0]) + side * turned_rad * sense
+            far = turn_onto(tracker, (5.0, side * 2.0, yaw_rad), 1.0)
+            assert far.yaw_rad[1] - far.yaw_rad[0] == pytest.approx(side * turns_rad * sense) or sense < 0.0
+    tracker = PathTracker(course)
+    tracker.reset(5.0)
+    straight_on = turn_onto(tracker, (5.0, 0.09, float(course.yaw_rad[0]) + 0.09), 1.0)
+    assert len(straight_on.x_m) == 1
+    assert straight_on.off_m == pytest.approx(0.09)

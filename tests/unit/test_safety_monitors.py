@@ -83,6 +83,51 @@ def test_a_released_deadman_holds_until_it_is_armed_anew() -> None:
     assert monitor.held
 
 
+def test_only_the_device_in_control_is_unplugged() -> None:
+    unplugged = replace(HELD, unplugged=True)
+    monitor = TeleopMonitor(0.2)
+    monitor.on_message(unplugged, NOW_NS)
+    assert monitor.unplugged, "before any reading"
+    monitor.on_message(HELD, NOW_NS)
+    assert not monitor.unplugged
+    late_ns = NOW_NS + 200 * MS + 1
+    for now_ns in (NOW_NS, late_ns):
+        monitor.on_message(replace(unplugged, origin="other"), now_ns)
+        assert not monitor.unplugged
+    monitor.on_message(unplugged, late_ns)
+    monitor.on_message(replace(unplugged, origin="other"), late_ns)
+    assert monitor.unplugged, "and it stays so"
+
+
+def test_the_deadman_that_is_held_first_keeps_control_until_it_is_late() -> None:
+    monitor = TeleopMonitor(0.2)
+    monitor.on_message(HELD, NOW_NS)
+    other = replace(HELD, origin="other")
+    monitor.on_message(other, NOW_NS + 200 * MS)
+    assert monitor.command == HELD
+    assert monitor.missing("pad", NOW_NS + 200 * MS) == ""
+    assert monitor.missing("a program", NOW_NS + 200 * MS) == ""
+    assert "deadman of pad is held" in monitor.missing("other", NOW_NS + 200 * MS)
+    monitor.on_message(replace(HELD, t_rx_ns=NOW_NS + 200 * MS, sequence=2), NOW_NS + 200 * MS)
+    assert "deadman of pad is held" in monitor.missing("other", NOW_NS + 400 * MS)
+    assert "hold the deadman" in monitor.missing("other", NOW_NS + 400 * MS + 1)
+    monitor.on_message(replace(HELD, t_rx_ns=NOW_NS + 400 * MS, sequence=3), NOW_NS + 400 * MS)
+    assert monitor.missing("other", NOW_NS + 400 * MS + 1) == "", "it has been silent for too long to ask"
+    monitor.on_message(other, NOW_NS + 600 * MS + 1)
+    assert monitor.command == other
+
+
+def test_beyond_sixteen_devices_the_silent_ones_are_forgotten() -> None:
+    monitor = TeleopMonitor(0.2)
+    idle = replace(HELD, deadman=False)
+    for k in range(15):
+        monitor.on_message(replace(idle, origin=str(k)), NOW_NS)
+    monitor.on_message(replace(idle, origin="late"), NOW_NS + 300 * MS)
+    assert len(monitor._seen_ns) == len(monitor._counted) == 16
+    monitor.on_message(replace(idle, origin="new"), NOW_NS + 500 * MS)
+    assert set(monitor._seen_ns) == set(monitor._counted) == {"late", "new"}
+
+
 # ------------------------------------------------------------------------------------------------------------------ GNSS
 
 
@@ -96,8 +141,10 @@ def test_only_a_fixed_solution_can_be_lost_and_it_counts_again_after_three_secon
     monitor.on_message(floats, 1)
     assert monitor.degraded_since_ns is None
     # A receiver without a position has no fixed one, whatever it says.
-    monitor.on_message(replace(fixed, fix_type=FixType.NONE), 2)
+    monitor.on_message(replace(fixed, fix_type=FixType.DEAD_RECKONING), 2)
+    assert monitor.carrier is CarrierSolution.FIXED
     monitor.on_message(floats, 3)
+    assert monitor.carrier is CarrierSolution.FLOAT
     assert monitor.degraded_since_ns is None
     monitor.on_message(replace(fixed, fix_type=FixType.FIX_2D), 4)
     monitor.on_message(floats, 5)
@@ -116,6 +163,11 @@ def test_only_a_fixed_solution_can_be_lost_and_it_counts_again_after_three_secon
 @pytest.mark.parametrize(("speed_mps", "count"), [(0.1, 0), (0.11, 3), (-0.11, 3), (nan, 0)])
 def test_fixes_at_one_place_count_while_the_vehicle_moves(speed_mps: float, count: int) -> None:
     monitor = GnssMonitor(0.1)
+    assert (monitor.rejected_in_a_row, monitor.same_in_a_row) == (0, 0)
+    for _ in range(4):
+        monitor.on_message(solution(CarrierSolution.FIXED), 0)
+    assert monitor.same_in_a_row == 0, "without an estimate it is not known to move"
+    monitor.on_message(replace(solution(CarrierSolution.FIXED), longitude_rad=0.1000002), 0)
     monitor.update(at(0, replace(MOVING, speed_mps=speed_mps, rejected_in_a_row=4)))
     assert monitor.rejected_in_a_row == 4
     for _ in range(4):

@@ -1,6 +1,7 @@
 """Obstacles in the lane: the vehicle's swept rectangle, readings that are believed, and scans that are not."""
 
-from math import cos, inf, nan, pi, sin
+from math import cos, inf, nan, pi, sin, tan
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 from vehicled.core.messages import (
     ActuatorCommand,
+    EstimatorStatus,
     LaserScan,
     Message,
     Mode,
@@ -17,6 +19,7 @@ from vehicled.core.messages import (
     OperatorAction,
     StateEstimate,
 )
+from vehicled.core.ports import NEVER_NS
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.lateral_offset import LateralOffset
@@ -36,7 +39,7 @@ SPEED_MPS = 1.0
 
 
 def situation(monitors, *, x=5.0, y=0.0, yaw=0.0, speed=SPEED_MPS, mode=Mode.AUTO, sent=None, planned=None, now_ns=NOW):
-    estimate = StateEstimate(now_ns, now_ns, x, y, yaw, speed, 0.0, (0.01,) * 16)
+    estimate = StateEstimate(now_ns, now_ns, x, y, yaw, speed, 0.0, (0.01,) * 16, EstimatorStatus.RUNNING)
     return RuleInputs(
         now_ns=now_ns, mode=mode, limits=LIMITS, monitors=monitors, estimate=estimate, sent=sent, planned_offset=planned
     )
@@ -299,6 +302,258 @@ def test_a_scanner_that_sees_does_not_hide_one_that_is_blind():
     assert "return no range" in monitors.obstacle.blind
     read(monitors, [scan_of([])])
     assert monitors.obstacle.blind == ""
+
+
+# ------------------------------------------------------------------------------------------------------------------ at the limits
+
+
+def at(monitors, **fields):
+    """Update with some fields of the inputs changed."""
+    monitors.update(replace(situation(monitors), **fields))
+    return monitors.obstacle
+
+
+def test_one_reading_blocks_nothing_however_often_it_is_looked_at():
+    monitors = watching()
+    assert monitors.obstacle.age_ns(NOW) == NEVER_NS
+    assert not monitors.obstacle.sees
+    monitors.on_message(ObstacleRange(NOW, NOW + 10**12, 0.5), NOW)
+    assert monitors.obstacle.age_ns(NOW + 3) == 3, "a stamp from the future is as old as its arrival"
+    for _ in range(3):
+        assert at(monitors).free_m == inf
+    assert monitors.obstacle.sees
+
+
+@pytest.mark.parametrize("speed", [1.0, -1.0])
+@pytest.mark.parametrize(("age_s", "driven_m"), [(0.0, 0.0), (0.4, 0.4), (1.0, 1.0), (3.0, 1.0), (-0.4, 0.0)])
+def test_a_range_is_as_old_as_its_stamp_and_a_second_at_most(age_s, driven_m, speed):
+    monitors = watching()
+    free = read(monitors, [ObstacleRange(NOW - round(age_s * 1e9), NOW, 5.0)] * 2, speed=speed)
+    assert free == pytest.approx(5.0 - driven_m)
+
+
+@pytest.mark.parametrize(("step_ms", "driven_m"), [(50, 0.05), (100, 0.1), (500, 0.1)])
+@pytest.mark.parametrize("speed", [1.0, -1.0])
+def test_the_way_shrinks_by_a_step_of_a_tenth_of_a_second_at_most(step_ms, driven_m, speed):
+    monitors = watching()
+    read(monitors, [ObstacleRange(NOW, NOW, 5.0)] * 2, speed=speed)
+    monitors.update(situation(monitors, speed=speed, now_ns=NOW + step_ms * 1_000_000))
+    assert monitors.obstacle.free_m == pytest.approx(5.0 - driven_m)
+
+
+def test_a_sum_of_ways_begins_anew_before_it_loses_centimetres():
+    monitors = watching()
+    monitors.obstacle._driven_m = 1e7 - 0.15
+    read(monitors, [ObstacleRange(NOW, NOW, 5.0)] * 2)
+    assert monitors.obstacle.free_m == pytest.approx(5.0)
+    for k, free_m in enumerate((4.9, inf)):
+        monitors.update(situation(monitors, now_ns=NOW + (k + 1) * 100_000_000))
+        assert monitors.obstacle.free_m == pytest.approx(free_m)
+    assert monitors.obstacle._driven_m == 0.0
+
+
+@pytest.mark.parametrize("distance_m", [0.0, 0.2, 0.31, 0.5, 1.0, 3.0, 20.0])
+def test_the_speed_before_an_obstacle_is_that_of_a_gentle_stop(distance_m):
+    """It ends 0.3 m before the obstacle, at a third of what is certain; a capped speed is always allowed."""
+    monitors = watching()
+    read(monitors, [ObstacleRange(NOW, NOW, distance_m)] * 2, speed=0.0)
+    cap, stopping = monitors.obstacle.cap_mps, monitors.stopping
+    room_m = max(distance_m - 0.3, 0.0)
+    stops = cap * stopping.reaction_s + cap * cap / (2.0 * stopping._deceleration_mps2 / 3.0)
+    assert stops == pytest.approx(room_m) or (cap == LIMITS.capped_speed_mps and stops > room_m)
+    assert read(watching(), []) == inf
+    assert at(watching()).cap_mps == inf
+    assert read(monitors, [ObstacleRange(NOW, NOW, inf)] * 3) == inf
+    assert monitors.obstacle.cap_mps == inf
+
+
+@pytest.mark.parametrize(
+    ("speed", "throttle", "backward", "drives"),
+    [
+        (0.051, -1.0, False, True), (-0.051, 1.0, True, True), (0.05, -0.1, True, True), (-0.05, 0.1, False, True),
+        (0.0, 0.0, False, False), (-0.05, 0.0, False, False), (0.0, None, False, False), (0.5, None, False, True),
+        (-0.5, None, True, True),
+    ],
+)  # fmt: skip
+def test_the_direction_is_that_of_the_motion_or_of_the_throttle(speed, throttle, backward, drives):
+    sent = None if throttle is None else ActuatorCommand(NOW, NOW, throttle, 0.0, 0.0, 0.0, Mode.AUTO)
+    monitors = watching()
+    read(monitors, [ObstacleRange(NOW, NOW, 5.0)] * 2, speed=0.0)
+    monitors.update(situation(monitors, speed=speed, sent=sent))
+    assert (monitors.obstacle.free_m == inf) is backward, "readings of the other end do not count"
+    assert monitors.obstacle.drives(situation(monitors, speed=speed, sent=sent)) is drives
+
+
+def test_the_nearest_of_the_sources_counts_and_a_silent_one_is_forgotten_after_two_seconds():
+    monitors = watching()
+    read(monitors, [ObstacleRange(NOW, NOW, 0.4), scan_of([])] * 2, speed=0.0)
+    assert monitors.obstacle.free_m == 0.4
+    monitors.update(situation(monitors, speed=0.0, now_ns=NOW + 2 * 10**9))
+    assert (monitors.obstacle.free_m, monitors.obstacle.sees) == (0.4, True)
+    monitors.update(situation(monitors, speed=0.0, now_ns=NOW + 2 * 10**9 + 1))
+    assert (monitors.obstacle.free_m, monitors.obstacle.sees) == (inf, False)
+
+
+@pytest.mark.parametrize("change", [{"x_m": nan}, {"yaw_rad": inf}, {"speed_mps": nan}, None])
+def test_without_an_estimate_nothing_is_placed_and_what_was_seen_stays(change):
+    monitors = watching()
+    read(monitors, [ObstacleRange(NOW, NOW, 0.4)] * 2, speed=0.0)
+    monitors.on_message(ObstacleRange(NOW, NOW, 9.0), NOW)
+    at(monitors, estimate=None if change is None else replace(situation(monitors).estimate, **change))
+    assert (monitors.obstacle.free_m, monitors.obstacle._pending) == (0.4, [])
+    read(monitors, [ObstacleRange(NOW, NOW, 0.4)], speed=0.0)
+    assert monitors.obstacle.free_m == 0.4
+
+
+def test_eight_scanners_are_kept_apart_and_the_others_share_a_place():
+    monitors = watching()
+    mounts = [(0.1 * k, 0.0) for k in range(10)]
+    read(monitors, [scan_of([], mount=mount) for mount in mounts])
+    read(monitors, [replace(scan_of([]), x_m=inf), replace(scan_of([]), y_m=nan), scan_of([], mount=mounts[7])])
+    assert len(monitors.obstacle._unseen) == 9
+    assert set(mounts[:8]) < set(monitors.obstacle._unseen)
+    read(monitors, [ObstacleRange(NOW, NOW, 0.4)] * 2 + [scan_of([], mount=mounts[9])] * 3, speed=0.0)
+    assert monitors.obstacle.free_m == 0.4, "none of them shares the place of the ranges"
+
+
+@pytest.mark.parametrize(("age_ms", "wrong"), [(399, False), (401, True), (-399, False), (-401, True)])
+def test_a_scan_may_be_a_sweep_older_than_its_silence(age_ms, wrong):
+    monitors = watching()
+    said = monitors.obstacle._wrong_with(scan_of([], t_ns=NOW - age_ms * 1_000_000), 0.0, NOW)
+    assert bool(said) is wrong
+
+
+@pytest.mark.parametrize(
+    ("change", "blind_share", "wrong"),
+    [
+        ({}, 0.499, False), ({}, 0.501, True), ({"range_min_m": 0.0}, 0.0, False), ({"range_min_m": -0.001}, 0.0, True),
+        ({"range_max_m": 0.05}, 0.0, True), ({"range_max_m": 0.051}, 0.0, False), ({"range_min_m": nan}, 0.0, True),
+        ({"range_max_m": nan}, 0.0, True), ({"time_increment_s": nan}, 0.0, True), ({"angle_increment_rad": inf}, 0.0, True),
+    ],
+)  # fmt: skip
+def test_what_makes_a_scan_unusable(change, blind_share, wrong):
+    assert bool(watching().obstacle._wrong_with(replace(scan_of([]), **change), blind_share, NOW)) is wrong
+
+
+def lanes(monitors, *, reads=True, **where):
+    """The lanes that are looked at."""
+    s = situation(monitors, **where)
+    monitors.update(s)
+    if reads:
+        monitors.obstacle._follow(s, s.estimate)
+    return monitors.obstacle._lanes_ahead(s, s.estimate)
+
+
+def steered(angle, throttle=0.3):
+    return ActuatorCommand(NOW, NOW, throttle, 0.0, 0.0, angle, Mode.AUTO)
+
+
+@pytest.mark.parametrize(
+    ("modes", "by_hand"),
+    [
+        ([Mode.AUTO], False), ([Mode.TELEOP], True), ([Mode.OFFBOARD], True), ([Mode.ALIGN], True), ([Mode.STANDBY], False),
+        ([Mode.STOPPING], False), ([Mode.TELEOP, Mode.STOPPING], True), ([Mode.AUTO, Mode.STOPPING], False),
+        ([Mode.TELEOP, Mode.FAULT], False),
+    ],
+)  # fmt: skip
+def test_which_drives_follow_their_wheels_alone(modes, by_hand):
+    monitors = watching()
+    for mode in modes:
+        found = lanes(monitors, mode=mode, sent=steered(0.3))
+    assert bool(abs(found[0].yaw_rad[-1]) > 0.1) is by_hand
+
+
+@pytest.mark.parametrize("angle", [0.2, -0.2, 1.4, 2.0, -2.0])
+@pytest.mark.parametrize("speed", [1.0, -1.0])
+def test_the_arc_of_the_wheels(angle, speed):
+    (lane,) = lanes(watching(), mode=Mode.TELEOP, sent=steered(angle), speed=speed)
+    turned = (lane.yaw_rad[1] - lane.yaw_rad[0]) / lane.way_m[1]
+    base_m = VEHICLE.effective_wheelbase_m(speed)
+    assert turned == pytest.approx(speed * tan(max(min(angle, 1.5), -1.5)) / base_m)
+    assert lane.direction == speed
+    stopping = watching().stopping
+    assert lane.way_m[-1] == pytest.approx(3.0 * stopping.way_m(LIMITS.max_speed_mps) + 0.3)
+
+
+def test_beside_its_line_the_wheels_count_for_a_stop():
+    monitors = watching()
+    along, wheels = lanes(monitors, sent=steered(0.3), speed=2.0)
+    assert along.way_m[-1] > wheels.way_m[-1]
+    assert wheels.way_m[-1] == pytest.approx(monitors.stopping.distance_m + 0.3)
+    assert len(lanes(watching(), sent=steered(0.0), speed=2.0)) == 1
+    assert lanes(watching(), sent=steered(0.0), speed=2.0)[0].way_m[-1] == along.way_m[-1]
+
+
+@pytest.mark.parametrize(
+    ("where", "along"),
+    [
+        ({"y": 1.99}, True), ({"y": -1.99}, True), ({"y": 2.01}, False), ({"y": -2.01}, False), ({"speed": -1.0}, False),
+        ({"speed": 0.0}, True), ({"speed": 0.0, "sent": steered(0.0, -0.1)}, False),
+    ],
+)  # fmt: skip
+def test_a_vehicle_in_its_corridor_goes_along_its_course(where, along):
+    monitors = watching()
+    s = situation(monitors, **where)
+    monitors.update(s)
+    monitors.obstacle._direction = -1 if where.get("speed", 0.0) < 0.0 or "sent" in where else 1
+    assert monitors.obstacle._goes_along(s, monitors.place.point) is along
+
+
+@pytest.mark.parametrize(
+    ("change", "left_m", "believed"),
+    [
+        ((1.0, 1.0), 1.19, True), ((1.0, 1.0), 1.21, False), ((1.0, 1.0), 0.81, True), ((1.0, 1.0), 0.79, False),
+        ((-1.0, -1.0), -1.19, True), ((-1.0, -1.0), 1.0, False), ((0.0, 1.99), 0.0, True), ((0.0, 2.01), 0.0, False),
+        ((0.0, -2.01), 0.0, False), ((0.0, nan), 0.0, False),
+    ],
+)  # fmt: skip
+def test_a_plan_is_believed_on_it_and_inside_the_corridor(change, left_m, believed):
+    plan = LateralOffset(5.5, 1.0, change[0], 0.0, change[1])
+    obstacle = watching().obstacle
+    assert obstacle._believed(plan, 5.0, left_m, 4.0) is (plan if believed else None)
+    assert obstacle._believed(None, 5.0, left_m, 4.0) is None
+
+
+@pytest.mark.parametrize("speed", [2.0, 0.0])
+@pytest.mark.parametrize("direction", [1, -1])
+def test_the_leading_end_beside_the_course(speed, direction):
+    monitors = watching()
+    monitors.update(situation(monitors))
+    obstacle = monitors.obstacle
+    obstacle._direction = direction
+    lead_m = (BODY.front_m if direction > 0 else BODY.rear_m) + speed * obstacle._stopping.reaction_s
+    limit = 0.25 * VEHICLE.width_m
+    for ratio, leaves in ((0.99, False), (1.01, True), (-0.99, False), (-1.01, True)):
+        yaw = np.arcsin(ratio * limit / lead_m) if lead_m > limit else 0.0
+        y = 0.0 if lead_m > limit else ratio * limit
+        assert obstacle._leaves_line((5.0, y, yaw), 0.0, speed) is leaves
+    looked = []
+    obstacle._place = SimpleNamespace(locate=lambda *pose: looked.append(pose))
+    assert not obstacle._leaves_line((5.0, 1.0, 0.3), 0.2, speed), "without a course there is none to leave"
+    way = direction * speed * obstacle._stopping.reaction_s
+    yaw, lead = 0.3 + 0.2 * way, BODY.front_m if direction > 0 else -BODY.rear_m
+    x, y = 5.0 + (sin(yaw) - sin(0.3)) / 0.2, 1.0 - (cos(yaw) - cos(0.3)) / 0.2
+    assert looked == [pytest.approx((x + lead * cos(yaw), y + lead * sin(yaw), yaw))]
+
+
+def test_another_course_is_looked_along():
+    monitors = watching()
+    monitors.follow(course_from_waypoints("north", [0.0, 0.0], [-20.0, 20.0]))
+    (north,) = lanes(monitors, x=0.0, y=0.0, yaw=pi / 2)
+    assert north.yaw_rad == pytest.approx(pi / 2)
+
+
+def test_before_it_has_a_place_it_looks_along_its_wheels():
+    monitors = watching()
+    unknown = StateEstimate(NOW, NOW, nan, nan, nan, nan, 0.0, (nan,) * 16, EstimatorStatus.UNINITIALISED)
+    ahead = scan_of([(7.0, 0.0)])
+    for _ in range(2):
+        monitors.on_message(ahead, NOW)
+        at(monitors, estimate=unknown, measured_speed_mps=1.0, mode=Mode.TELEOP, sent=steered(0.0))
+    assert monitors.obstacle.free_m == pytest.approx(2.0 - FRONT_M, abs=0.02)
+    monitors.on_message(ahead, NOW)
+    at(monitors, estimate=unknown, mode=Mode.TELEOP)
+    assert monitors.obstacle._pending == [], "a reading that cannot be placed is not kept"
 
 
 numbers = st.one_of(st.floats(), st.floats(-10.0, 10.0), st.sampled_from([nan, inf, -inf, 0.0, 1e300, -1e300]))

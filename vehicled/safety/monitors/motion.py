@@ -259,7 +259,7 @@ class MotionMonitor:
         # A speed that is predicted by the model of the drive shows no error of that model.
         if not isfinite(before) or abs(speed) < self._speed.moving_mps or coasts or self._speed.unmeasured:
             return
-        brake = sent.brake * min(1.0, STANDARD_GRAVITY_MPS2 / max(drive.brake_deceleration_mps2, STANDARD_GRAVITY_MPS2))
+        brake = sent.brake * (STANDARD_GRAVITY_MPS2 / max(drive.brake_deceleration_mps2, STANDARD_GRAVITY_MPS2))
         surplus = sense * ((speed - before) / dt_s - drive.acceleration_mps2(sent.throttle, before, brake))
         self._surplus_mps2 += min(dt_s / SLOPE_TIME_S, 1.0) * (surplus - self._surplus_mps2)
         # A larger acceleration than a slope gives is a fault and explains nothing.

@@ -162,7 +162,7 @@ class ObstacleMonitor:
     def _add(self, source: Source, free_m: float) -> None:
         assert self._looked_ns is not None
         self._read_ns[source] = self._looked_ns
-        last = self._blocked_m.setdefault(source, deque((inf, inf, inf), maxlen=3))
+        last = self._blocked_m.setdefault(source, deque((inf, inf), maxlen=3))
         last.append(self._driven_m + max(free_m, 0.0))
 
     def _scanned(self, scan: LaserScan, s: SafetyInputs, estimate: StateEstimate) -> None:

@@ -179,7 +179,7 @@ class YawMonitor:
             period_s = (t_ns - before_ns) * 1e-9
             self._yaw_rad += rate * period_s
             if self._stands:
-                self._bias_radps += min(period_s / BIAS_TIME_S, 1.0) * (rate - self._bias_radps)
+                self._bias_radps += period_s / BIAS_TIME_S * (rate - self._bias_radps)
         self._sample_ns = t_ns
         turned = self._turned
         if not turned or t_ns - turned[-1][0] >= SPACING_NS:
@@ -207,7 +207,6 @@ class YawMonitor:
         else:
             self._same_rad, self._same, self._same_since_ns = heading.yaw_rad, 1, heading.t_ns
             self._same_turned.clear()
-            self._newest = heading.t_ns, turned
         yaw = self._same_turned[-1][1] if self._same_turned else 0.0
         if not self._stands:
             yaw += turned - self._newest[1] - self._bias_radps * (heading.t_ns - self._newest[0]) * 1e-9
@@ -245,7 +244,7 @@ class YawMonitor:
     def _turned_at(self, t_ns: int) -> float | None:
         """Return the integral of the gyro at ``t_ns``; None outside the stored window."""
         turned = self._turned
-        if not turned or t_ns < turned[0][0] or t_ns - turned[-1][0] > GAP_NS:
+        if not turned or t_ns - turned[-1][0] > GAP_NS:
             return None
         later = turned[-1]
         for entry in reversed(turned):

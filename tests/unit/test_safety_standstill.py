@@ -1,0 +1,179 @@
+"""The standstill detector: each condition by itself, at its limit, and what it says while a stop does not end."""
+
+from math import inf, nan
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.test_machine import VEHICLE
+from tests.unit.test_safety_rules import Still, set_fields
+from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS
+from vehicled.core.messages import Mode, MotorStatus, StateEstimate
+from vehicled.safety.monitors.sources import MonitoredSource
+from vehicled.safety.monitors.speed import StandstillEvidence
+from vehicled.safety.rule import RuleInputs
+from vehicled.safety.standstill import StandstillDetector
+
+NOW = 50 * 10**9
+S = 10**9
+NONE, MOVES, UNCONFIRMED, STANDS = StandstillEvidence
+FRESH_NS = round(LIMITS.estimate_silence_s * 1e9)
+SILENCE_NS = round(LIMITS.telemetry_silence_s * 1e9)
+
+
+class Stop:
+    """A detector that is asked at times after ``NOW``."""
+
+    def __init__(self, *, telemetry: bool = False) -> None:
+        self.detector = StandstillDetector()
+        self.monitors = Still(
+            LIMITS, VEHICLE, (MonitoredSource(name="vesc", message=MotorStatus, silence_ns=SILENCE_NS),), telemetry=telemetry
+        )
+        self.monitors.sources.received(MotorStatus, NOW)
+
+    def inputs(
+        self,
+        after_ns: int,
+        *,
+        evidence: StandstillEvidence = STANDS,
+        speed: float = 0.0,
+        ceiling: float = 3.0,
+        mode: Mode = Mode.STOPPING,
+        estimate: StateEstimate | None = ESTIMATE,
+        **values: Any,
+    ) -> RuleInputs:
+        set_fields(self.monitors.speed, standstill=lambda *_: evidence)
+        self.monitors.motion.ceiling_mps = ceiling
+        return RuleInputs(
+            now_ns=NOW + after_ns, mode=mode, limits=LIMITS, monitors=self.monitors,
+            estimate=None if estimate is None else replace(estimate, speed_mps=speed), **values,
+        )  # fmt: skip
+
+    def stands(
+        self, after_ns: int = 0, *, stuck: bool = False, refused: bool = False, brake_fails: bool = False, **values: Any
+    ) -> bool:
+        s = self.inputs(after_ns, **values)
+        return self.detector.stands(s, gnss_stuck=stuck, gnss_refused=refused, brake_fails=brake_fails)
+
+    def unrest(self, after_ns: int, **values: Any) -> str:
+        return "".join(self.detector.unrest(self.inputs(after_ns, **values)))
+
+
+@pytest.mark.parametrize(
+    ("values", "stands"),
+    [
+        ({}, True), ({"speed": 0.0499}, True), ({"speed": -0.0499}, True), ({"speed": 0.05}, False), ({"speed": -0.05}, False),
+        ({"estimate": None}, False), ({"estimate_age_ns": FRESH_NS}, True), ({"estimate_age_ns": FRESH_NS + 1}, False),
+        ({"evidence": MOVES}, False), ({"evidence": UNCONFIRMED}, False), ({"evidence": NONE}, False), ({"speed": nan}, False),
+        ({"speed": inf}, False), ({"speed": nan, "mode": Mode.STANDBY}, True), ({"speed": nan, "mode": Mode.FAULT}, False),
+    ],
+)  # fmt: skip
+def test_what_is_standstill_at_once(values: dict[str, Any], stands: bool) -> None:
+    stop = Stop()
+    assert stop.stands(**values) is stands
+    assert stop.detector.assumed_s == 0.0
+
+
+@pytest.mark.parametrize("mode", [Mode.STOPPING, Mode.FAULT])
+def test_without_a_number_from_the_estimate_it_must_be_seen_for_a_second(mode: Mode) -> None:
+    stop = Stop()
+    for after_ns, evidence, stands in (
+        (0, STANDS, False), (S - 1, STANDS, False), (S, STANDS, True), (S + 1, MOVES, False), (S + 2, STANDS, False),
+        (2 * S + 1, STANDS, False), (2 * S + 2, STANDS, True),
+    ):  # fmt: skip
+        assert stop.stands(after_ns, speed=nan, evidence=evidence, mode=mode) is stands
+    assert not stop.stands(3 * S, speed=0.1, mode=mode)
+    assert not stop.stands(3 * S + 1, speed=nan, mode=mode), "it moved meanwhile"
+    assert stop.stands(4 * S + 1, speed=nan, mode=mode)
+
+
+@pytest.mark.parametrize("evidence", [NONE, UNCONFIRMED, MOVES])
+@pytest.mark.parametrize(
+    ("values", "stopped"),
+    [
+        ({}, True), ({"ceiling": 1e-9}, False), ({"brake_fails": True}, False), ({"actuator_lost": "unplugged"}, False),
+    ],
+)  # fmt: skip
+def test_half_of_the_brake_and_a_second_stand_for_a_speed_that_nothing_measures(
+    evidence: StandstillEvidence, values: dict[str, Any], stopped: bool
+) -> None:
+    given: dict[str, Any] = {"ceiling": 0.0, "evidence": evidence} | values
+    stop = Stop()
+    stands = stopped and evidence is NONE
+    for after_ns, seen in ((0, False), (S - 1, False), (S, stands), (9 * S, stands)):
+        assert stop.stands(after_ns, **given) is seen
+        assert stop.detector.assumed_s == (pytest.approx(after_ns * 1e-9) if seen else 0.0)
+    # It is measured, and is not any more: then the second begins again only if the brake was in doubt.
+    assert stop.stands(9 * S, **given | {"evidence": STANDS})
+    assert stop.detector.assumed_s == 0.0
+    assert stop.stands(9 * S, **given) is False or stands
+    stop.stands(10 * S, **given | {"ceiling": 0.5})
+    assert not stop.stands(11 * S - 1, **given)
+    assert not stop.stands(11 * S, **given)
+
+
+def test_an_assumed_standstill_counts_from_the_beginning_of_its_stop() -> None:
+    stop = Stop()
+    assert stop.unrest(0, evidence=NONE) == ""
+    stop.stands(2 * S, ceiling=0.0, evidence=NONE)
+    assert stop.stands(3 * S, ceiling=0.0, evidence=NONE)
+    assert stop.detector.assumed_s == pytest.approx(3.0)
+    stop.detector.ended()
+    assert stop.stands(4 * S, ceiling=0.0, evidence=NONE)
+    assert stop.detector.assumed_s == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("telemetry", "late_ns", "stands"), [(True, 0, True), (True, 1, False), (False, 1, True)])
+def test_a_silent_actuator_is_not_known_to_brake(telemetry: bool, late_ns: int, stands: bool) -> None:
+    stop = Stop(telemetry=telemetry)
+    stop.stands(0, ceiling=0.0, evidence=NONE)
+    stop.monitors.sources.received(MotorStatus, NOW + S - SILENCE_NS - late_ns)
+    assert stop.stands(S, ceiling=0.0, evidence=NONE) is stands
+
+
+@pytest.mark.parametrize("mode", [Mode.STOPPING, Mode.FAULT, Mode.STANDBY, Mode.AUTO])
+@pytest.mark.parametrize("doubt", ["rejected", "refused", "repeats", "none"])
+def test_a_doubtful_receiver_counts_for_three_seconds_and_a_stuck_one_not_at_all(mode: Mode, doubt: str) -> None:
+    stops = mode in (Mode.STOPPING, Mode.FAULT)
+    stop = Stop()
+    stop.monitors.gnss.rejected_in_a_row = int(doubt == "rejected")
+    set_fields(stop.monitors.speed, gnss_repeats=doubt == "repeats")
+    doubted = doubt != "none"
+    for after_ns, ignored in ((0, False), (3 * S - 1, False), (3 * S, doubted and stops)):
+        stop.stands(after_ns, refused=doubt == "refused", mode=mode)
+        assert stop.monitors.speed.gnss_ignored is ignored
+    stop.stands(3 * S, refused=doubt == "refused", mode=mode, speed=1.0)
+    stop.stands(3 * S + 1, refused=doubt == "refused", mode=mode)
+    assert not stop.monitors.speed.gnss_ignored, "the estimate has moved"
+    stop.stands(3 * S + 2, stuck=True, mode=mode)
+    assert stop.monitors.speed.gnss_ignored is stops
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"estimate": None}, "no fresh estimate"), ({"estimate_age_ns": FRESH_NS + 1}, "no fresh estimate"),
+        ({"estimate_age_ns": FRESH_NS, "speed": 0.05}, "the estimate says 0.05 m/s"),
+        ({"speed": -0.5}, "the estimate says -0.50 m/s"),
+        ({"evidence": MOVES, "speed": 0.0499}, "wheels or GNSS measure"), ({"evidence": UNCONFIRMED}, "once half the brake"),
+        ({"evidence": NONE, "actuator_lost": "unplugged"}, "cannot be reached (unplugged)"),
+        ({"evidence": NONE}, "braked until half of the brake"),
+    ],
+)  # fmt: skip
+def test_why_a_stop_does_not_end(values: dict[str, Any], said: str) -> None:
+    stop = Stop()
+    stop.stands(**values)
+    assert stop.unrest(0, **values) == ""
+    assert stop.unrest(3 * S - 1, **values) == ""
+    assert said in stop.unrest(3 * S, **values)
+    stop.detector.ended()
+    assert stop.unrest(4 * S, **values) == ""
+    assert stop.unrest(7 * S - 1, **values) == ""
+
+
+def test_a_silent_actuator_is_named() -> None:
+    stop = Stop(telemetry=True)
+    stop.stands(evidence=NONE)
+    stop.unrest(0)
+    assert "the actuator sends no telemetry" in stop.unrest(4 * S)
