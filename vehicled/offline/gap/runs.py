@@ -211,7 +211,7 @@ def _load(file: RunFile, task: JudgingTask) -> Recording:
         return found[0]
     with tempfile.TemporaryDirectory(prefix="vehicled_gap_") as folder:
         log = Path(folder) / "run.mcap"
-        import_log(file.path, log, mapping=task.mapping, profile=task.profile or "art")
+        import_log(file.path, log, mapping=task.mapping, profile=task.profile or "art_published")
         return mcap.load(log, file.name)
 
 

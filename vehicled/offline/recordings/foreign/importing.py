@@ -74,7 +74,7 @@ def import_log(
     out: str | os.PathLike[str],
     *,
     mapping: str | os.PathLike[str] | None = None,
-    profile: str = "art",
+    profile: str = "art_published",
     format_name: str | None = None,
 ) -> Imported:
     """Write a foreign log as ours. ``mapping`` is for CSV. Raises :class:`RecordingError`, :class:`LogError`, ProfileError."""

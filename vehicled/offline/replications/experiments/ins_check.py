@@ -74,7 +74,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("logs", nargs="*", metavar="LOG", help="logs of straight drives (default: drives in simulation)")
     parser.add_argument("--length", type=float, default=nan, metavar="M", help="measured length of the drives of the logs")
     parser.add_argument("--drives", type=int, default=20, metavar="N", help="drives in simulation (default 20)")
-    parser.add_argument("--profile", default="art", metavar="P", help="vehicle in simulation (default art)")
+    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle in simulation (default art_published)")
     parser.add_argument("--output", default="ins_check", metavar="DIR", help="folder of drives in simulation (default ins_check)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON")

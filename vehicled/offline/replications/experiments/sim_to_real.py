@@ -71,7 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kind", action="append", default=[], metavar="KIND", help="kind of the recordings; repeatable")
     parser.add_argument("--controller", default="mpc", metavar="NAME", help="controller or .onnx file in simulation (default mpc)")
     parser.add_argument("--course", default="lot17", metavar="NAME", help="course of all drives (default lot17)")
-    parser.add_argument("--profile", default="art", metavar="P", help="vehicle in simulation (default art)")
+    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle in simulation (default art_published)")
     parser.add_argument("--drives", type=int, default=5, metavar="N", help="drives in simulation (default 5)")
     parser.add_argument("--output", default="sim_to_real", metavar="DIR", help="folder of the drives (default sim_to_real)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")

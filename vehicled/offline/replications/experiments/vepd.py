@@ -66,7 +66,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--judge", action="append", default=[], metavar="NAME", help="as for vehicled gap; repeatable (default ekf4)"
     )
     parser.add_argument("--drives", type=int, default=10, metavar="N", help="drives of each manoeuvre (default 10)")
-    parser.add_argument("--profile", default="art", metavar="P", help="vehicle (default art)")
+    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle (default art_published)")
     parser.add_argument("--output", default="vepd", metavar="DIR", help="folder of drives and pictures (default vepd)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON")
