@@ -1,10 +1,11 @@
 """Do the standard deviations of ``vehicled twin calibrate --fit steering`` hold? Synthetic figure-eights of known vehicles.
 
-    python bench/calibration_coverage.py [--number 200] [--seed 1] [--json]
+    python bench/calibration_coverage.py [--number 200] [--seed 1] [--jobs 1] [--out rows.jsonl] [--json]
 
 Each vehicle has its steering drawn from the priors of the fit: gain, ratios of the sides, offset, delay and rate. It drives two
 figure-eights on the plant and the actuators of the simulator, led by its own true pose, and is measured as by motion capture or by
-RTK. The share of the fitted quantities whose true value lies within 1.96 of the stated standard deviations is printed.
+RTK. The share of the fitted quantities whose true value lies within 1.96 of the stated standard deviations is printed, with the
+95 % interval of that share (Wilson). ``--out`` keeps every quantity as a line, and goes on after those that the file holds.
 """
 
 import argparse
@@ -14,8 +15,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from math import atan, atan2, hypot, remainder, sin, tau
-from statistics import fmean
+from itertools import chain
+from math import atan, atan2, hypot, remainder, sin, sqrt, tau
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +41,7 @@ WITHIN = 1.96
 COMMAND_S, ROW_S, STEP_NS = 0.02, 0.05, 1_000_000
 NOISES = ((0.0, 0.0, 0.0), (0.005, 0.005, 0.02), (0.02, 0.01, 0.05))
 """Standard deviations of position (m), yaw (rad) and speed (m/s): a simulator's truth, motion capture, RTK."""
-VEHICLES = ("art", "art_twin", "f1tenth")
+VEHICLES = ("art_published", "art_twin", "f1tenth")
 LOOK_AHEAD_M = 1.2
 SPEED_MPS = 1.0
 
@@ -176,37 +178,57 @@ def one(seed: int, number: int) -> list[Outcome]:
     return [Outcome(vehicle, q.name.partition("_+")[0].partition("_-")[0], drawn.true(q.name), q.value, q.sigma) for q in found]
 
 
+def interval(inside: int, count: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Wilson 1927)."""
+    share, z2 = inside / count, WITHIN * WITHIN / count
+    half = WITHIN * sqrt(share * (1.0 - share) / count + 0.25 * z2 / count)
+    return (share + 0.5 * z2 - half) / (1.0 + z2), (share + 0.5 * z2 + half) / (1.0 + z2)
+
+
+def collected(number: int, seed: int, jobs: int, out: Path | None) -> list[Outcome]:
+    """Return the outcomes of the vehicles 0 to ``number`` - 1, those that the file holds as they are."""
+    known: dict[int, list[Outcome]] = {}
+    if out is not None and out.exists():
+        for line in out.read_text().splitlines():
+            at, outcomes = json.loads(line)
+            known[at] = [Outcome(*each) for each in outcomes]
+    missing = [at for at in range(number) if at not in known]
+    with ProcessPoolExecutor(jobs) as pool:
+        for at, found in zip(missing, pool.map(partial(one, seed), missing), strict=True):
+            known[at] = found
+            if out is not None:
+                with out.open("a") as file:
+                    file.write(json.dumps([at, found]) + "\n")
+    return list(chain.from_iterable(known[at] for at in range(number)))
+
+
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--number", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--list", action="store_true", help="also print every quantity")
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    with ProcessPoolExecutor(arguments.jobs) as pool:
-        outcomes = [each for every in pool.map(partial(one, arguments.seed), range(arguments.number)) for each in every]
     groups: dict[str, list[Outcome]] = defaultdict(list)
-    if arguments.list:
-        for each in outcomes:
-            print(
-                each.vehicle,
-                each.quantity,
-                f"{each.true:.4f} {each.fitted:.4f} {each.sigma:.2g} {(each.fitted - each.true) / each.sigma:+.2f}",
-            )
-    for each in outcomes:
-        for key in ("all", each.vehicle, each.quantity):
+    for each in collected(arguments.number, arguments.seed, arguments.jobs, arguments.out):
+        for key in ("all", each.quantity, each.vehicle):
             groups[key].append(each)
-    found = {
-        name: {"inside": sum(each.within for each in group), "of": len(group), "share": fmean(each.within for each in group)}
-        for name, group in groups.items()
-    }  # fmt: skip
+    found = {}
+    for name, group in groups.items():
+        inside = sum(each.within for each in group)
+        low, high = interval(inside, len(group))
+        share = 100.0 * inside / len(group)
+        found[name] = {"inside": inside, "of": len(group), "share_pct": share, "low_pct": 100.0 * low, "high_pct": 100.0 * high}
     if arguments.json:
-        print(json.dumps({"coverage": found}))
+        print(json.dumps({"vehicles": arguments.number, "coverage": found}))
         return 0
-    print_table("true values within 1.96 sigma", ["", "inside", "of", "share"],
-                [[name, str(row["inside"]), str(row["of"]), f"{row['share']:.1%}"] for name, row in found.items()])  # fmt: skip
+    cells = [
+        [name, f"{row['inside']} of {row['of']}", f"{row['share_pct']:.1f} %", f"{row['low_pct']:.0f} to {row['high_pct']:.0f} %"]
+        for name, row in found.items()
+    ]
+    print_table("true values within 1.96 sigma", ["", "inside", "share", "95 % interval of the share"], cells)
     return 0
 
 

@@ -150,7 +150,7 @@ class Stream(Struct, frozen=True):
 
 
 def _profile(setup: Setup) -> Profile:
-    profile = load_profile("art")
+    profile = load_profile("art_published")
     if not setup.reverse:
         return profile
     assert profile.sim.drive is not None

@@ -2,8 +2,8 @@
 
     python bench/default_filter.py [--profile NAME]... [--other ekf4] [--seconds 60] [--rounds 3] [--json]
 
-For each profile that names ``planar``: the same drive with it and with ``--other``, in turns, on messages and on wires. Cost is the
-CPU time of the daemon's process for one drive, planar over the other, as the median of the rounds.
+For each profile that names ``planar``: the same drive with it and with ``--other``, in turns, on messages and, where the profile
+names drivers, on wires. Cost is the CPU time of the process for one drive, planar over the other, as the median of the rounds.
 """
 
 import argparse
@@ -46,7 +46,8 @@ def main() -> int:
     profiles = arguments.profile or [name for name in shown if load(name).profile.estimator.name == "planar"]
     progress, results, rows = Progress(), [], []
     for profile in profiles:
-        for link in LINKS:
+        wired = any(device.driver.name != "msglink" for device in load(profile).profile.devices.values())
+        for link in LINKS[: 1 + wired]:
             ratios, figures = [], {}
             for number in range(arguments.rounds):
                 progress.show(f"{profile}, {link}: round {number + 1} of {arguments.rounds}")

@@ -93,9 +93,9 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 64, 1024, 4096], help="numbers of vehicles side by side")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    found: dict[str, Any] = {"scalar": scalar_rate("art"), "batch": {}, "environments": {}}
+    found: dict[str, Any] = {"scalar": scalar_rate("art_published"), "batch": {}, "environments": {}}
     for count in options.batches:
-        found["batch"][count] = batch_rate("art", count)
+        found["batch"][count] = batch_rate("art_published", count)
     for label, (name, chosen) in CASES.items():
         found["environments"][label] = {count: environment_rate(name, chosen, count) for count in options.batches if count <= 64}
     if options.json:

@@ -118,7 +118,7 @@ def described(options: dict[str, Any], normal: Any, steps: int) -> PolicyDescrip
         period_s=0.1,
         offset=normal.mean.tolist(),
         scale=(1.0 / np.sqrt(normal.var + 1e-8)).tolist(),
-        profile="art",
+        profile="art_published",
         training={"algorithm": "PPO", "course": options["course"], "steps": steps},
     )
 

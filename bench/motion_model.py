@@ -33,7 +33,7 @@ from vehicled.offline.sensors.simulate import motion_of, simulated
 from vehicled.profile import Profile, load_profile
 
 DRIVES = {
-    "art": ("art", "figure_eight"),
+    "art_published": ("art_published", "figure_eight"),
     "f1tenth_gnss": ("f1tenth_gnss", "figure_eight"),
     "hmmwv": ("hmmwv", "double_lane_change_fast"),
 }

@@ -21,7 +21,7 @@ GATE = ("estimator ALIGNING", "rejected by the gate")
 class Row(Struct, frozen=True, kw_only=True):
     """One failure of one device and its expected effects."""
 
-    profile: str = "art"
+    profile: str = "art_published"
     failure: str
     """Failure in the syntax of ``--fail``."""
     injected: str

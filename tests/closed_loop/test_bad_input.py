@@ -92,7 +92,7 @@ def test_of_daemon_and_simulator_one_says_why_they_do_not_begin(more: list[str],
 
 
 def test_check_names_every_mistake_of_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good = (ROOT / "profiles" / "art.toml").read_text()
+    good = (ROOT / "profiles" / "art_published.toml").read_text()
     bad = tmp_path / "bad.toml"
     bad.write_text(good.replace("rate_hz = 400", "rate_hz = -400", 1).replace("wheelbase_m", "wheelbse_m", 1))
     assert main(["check", "art", str(bad), "lot17"]) == 1
@@ -117,7 +117,7 @@ FIX = 'port = "serial:/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GN
         ('course = "lot17"', 'course = "nosuch"', 'course (line LINE): no course "nosuch"'),
         ('course = "lot17"', 'course = "three_point_turn"', "course (line LINE): course 'three_point_turn' has reverse legs"),
         ('course = "lot17"', 'course = "lot17"\nfence = "nosuch.geojson"', "cannot read"),
-        ('course = "lot17"', 'course = "lot17"\nfence = "art.toml"', "fence (line 21): art.toml"),
+        ('course = "lot17"', 'course = "lot17"\nfence = "art.toml"', "fence (line 24): art.toml"),
         ('plant = "four_dof"', 'plant = "foo"', 'sim.plant (line LINE): "foo" is not known; use one of double_track, four_dof'),
         ("[log]", '[view]\naddress = "[::"\n[log]', "view.address (line"),
     ],
@@ -125,21 +125,21 @@ FIX = 'port = "serial:/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GN
 def test_check_refuses_what_a_drive_would_refuse(
     was: str, becomes: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (ROOT / "profiles" / "art.toml").read_text()
+    text = (ROOT / "profiles" / "art_published.toml").read_text()
     assert text.count(was) == 1
     (tmp_path / "art.toml").write_text(text)
     bad = tmp_path / "bad.toml"
     bad.write_text(text.replace(was, becomes))
     assert main(["check", str(tmp_path / "art.toml"), str(bad)]) == 1
     said = capsys.readouterr().out
-    assert f"{tmp_path / 'art.toml'}: profile 'art' is valid" in said
+    assert f"{tmp_path / 'art.toml'}: profile 'art_published' is valid" in said
     assert f"{bad}: 1 problem\n" in said
     assert named.replace("LINE", str(text[: text.index(was)].count("\n") + 1)) in said
 
 
 def test_check_names_what_a_drive_would_refuse_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.toml"
-    text = (ROOT / "profiles" / "art.toml").read_text()
+    text = (ROOT / "profiles" / "art_published.toml").read_text()
     text = text.replace(FIX, 'port = "gnss"').replace('"lot17"', '"nosuch"').replace('"four_dof"', '"foo"')
     bad.write_text(text.replace("[log]", '[view]\naddress = "no-such-host.invalid"\n[log]'))
     assert main(["check", str(bad), str(tmp_path)]) == 1
@@ -153,7 +153,7 @@ def test_check_names_what_a_drive_would_refuse_at_once(tmp_path: Path, capsys: p
 
 def test_check_takes_a_profile_without_ports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = tmp_path / "bare.toml"
-    bare.write_text((ROOT / "profiles" / "art.toml").read_text().replace(FIX, ""))
+    bare.write_text((ROOT / "profiles" / "art_published.toml").read_text().replace(FIX, ""))
     assert main(["check", str(bare)]) == 0
 
 

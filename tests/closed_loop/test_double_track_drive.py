@@ -16,7 +16,7 @@ def profile(tmp_path: Path) -> Callable[[str], str]:
     """The shipped ART with its 4-DOF truth taken out and a twin file put in its place."""
 
     def write(twin: str) -> str:
-        head, mark, tail = (ROOT / "profiles/art.toml").read_text().partition("[sim]\n")
+        head, mark, tail = (ROOT / "profiles/art_published.toml").read_text().partition("[sim]\n")
         tail = re.sub(r"(?m)^wheelbase_m = .*\n", "", tail.replace('plant = "four_dof"', 'plant = "double_track"'))
         tail = re.sub(r"(?ms)^\[sim\.steering\].*?(?=^\[sim\.battery\])", f"{twin}\n", tail)
         path = tmp_path / "art_double_track.toml"

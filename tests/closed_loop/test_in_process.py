@@ -44,7 +44,9 @@ def test_a_lost_vehicle_ends_the_drive_with_the_reason_of_the_simulator(tmp_path
         "            raise ValueError('the axle broke')\n"
         "        return super().step(*arguments)\n"
     )
-    plan = Plan.of(RunSpec(profile="art", seed=5, duration_s=4, log_folder=None, overrides=(f"sim.plant={plant}:Breaks",)))
+    plan = Plan.of(
+        RunSpec(profile="art_published", seed=5, duration_s=4, log_folder=None, overrides=(f"sim.plant={plant}:Breaks",))
+    )
     reasons = [simulate(plan, SimulationSpec(in_process=alone)).result.why for alone in (True, False)]
     assert "the axle broke" in reasons[0]
     assert reasons[0] == reasons[1]

@@ -150,7 +150,7 @@ def test_from_nothing_to_a_policy(
     assert Path("curve.png").stat().st_size > 10_000
     assert len(load(Path("all.parquet"))) > len(data)
     assert "drive 1, " in capsys.readouterr().out
-    metrics = v.simulate("art", first, controller="./policy.onnx", duration_s=60.0 if drives else 3.0).metrics
+    metrics = v.simulate("art_published", first, controller="./policy.onnx", duration_s=60.0 if drives else 3.0).metrics
     assert metrics.driven_m > 0.1
     if drives:
         assert metrics.finished

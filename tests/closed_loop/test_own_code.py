@@ -207,7 +207,20 @@ def decode(data):
 
 def digest(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """Return the digest of a short drive of the ART with its real protocols."""
-    fixed = ["--course", "circle_r5_ccw", "--link", "wires", "--log", "logs", "--quiet", "--duration", "2", "--json"]
+    fixed = [
+        "--profile",
+        "art_published",
+        "--course",
+        "circle_r5_ccw",
+        "--link",
+        "wires",
+        "--log",
+        "logs",
+        "--quiet",
+        "--duration",
+        "2",
+        "--json",
+    ]
     main(["sim", *fixed, *arguments])
     return str(msgspec.json.decode(capsys.readouterr().out)["digest"])
 

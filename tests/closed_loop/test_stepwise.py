@@ -33,7 +33,8 @@ def test_a_drive_that_is_only_watched_is_that_of_a_run() -> None:
 
 def test_the_caller_steers_and_the_gate_stands_between() -> None:
     sim = v.Simulation("art", COURSE, seed=3)
-    for _ in range(300):
+    # In a bend the differentials of this vehicle take half of its drive, so the speed settles slowly.
+    for _ in range(500):
         seen = sim.step(v.Action(0.8, curvature_per_m=-0.2))
     assert seen.mode is Mode.OFFBOARD
     assert seen.truth is not None

@@ -92,7 +92,7 @@ def straight_on(throttle: float) -> Change:
     return change
 
 
-@pytest.mark.parametrize(("profile", "throttle", "way_m"), [("art", 0.3, 1.2), ("opencav", 0.1, 3.0)])
+@pytest.mark.parametrize(("profile", "throttle", "way_m"), [("art_published", 0.3, 1.2), ("opencav", 0.1, 3.0)])
 def test_a_controller_that_says_it_is_on_its_course_is_stopped_where_it_is_not(profile: str, throttle: float, way_m: float) -> None:
     pair = WrongPair(profile, load_course("circle_r5_ccw"), change=straight_on(throttle))
     pair.until(20.0, lambda: pair.stopped)

@@ -70,7 +70,7 @@ def _fix(t_ns: int, x: float, y: float) -> GnssFix:
 
 
 def _estimator(params: Ekf4PublishedParams) -> Ekf4Published:
-    return Ekf4Published(params, load_profile("art").vehicle, DATUM, (0.0, 0.0, 0.0))
+    return Ekf4Published(params, load_profile("art_published").vehicle, DATUM, (0.0, 0.0, 0.0))
 
 
 def test_recorded_positions_indoors_are_reproduced_from_the_inputs_alone(real_data: Path) -> None:

@@ -26,7 +26,7 @@ def test_slopes_are_those_of_savitzky_and_golay() -> None:
 
 def test_prediction_is_the_solution_of_the_model() -> None:
     """The single track and the motor as ordinary differential equations, on commands that change while it drives."""
-    vehicle = load_profile("art").vehicle
+    vehicle = load_profile("art_published").vehicle
     steering = msgspec.structs.replace(vehicle.steering, dead_zone=0.1)
     vehicle = msgspec.structs.replace(vehicle, steering=steering)
     drive = vehicle.drive
@@ -63,7 +63,7 @@ def test_prediction_is_the_solution_of_the_model() -> None:
 
 
 def test_coasting_is_exponential() -> None:
-    vehicle = load_profile("art").vehicle
+    vehicle = load_profile("art_published").vehicle
     drive = msgspec.structs.replace(vehicle.drive, friction_nm=0.0)
     vehicle = msgspec.structs.replace(vehicle, drive=drive, steering=msgspec.structs.replace(vehicle.steering, offset_rad=0.0))
     rate = (drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms) / drive.inertia_kgm2

@@ -16,7 +16,7 @@ from tests.examples import examples
 from vehicled.profile.loading import load_profile
 from vehicled.profile.schema import Sim
 
-ART = load_profile("art").sim
+ART = load_profile("art_published").sim
 PERIOD_NS = 20_000_000
 MS = 1_000_000
 
@@ -132,7 +132,7 @@ def test_a_reset_row_leaves_the_others_alone():
     assert after[:, :, 1].tobytes() == batch_states(batch(ART, [{"wheelbase_m": 0.5}]), commands[:, :, 1:])[:, :, 0].tobytes()
 
 
-@pytest.mark.parametrize("name", ["art", "f1tenth"])
+@pytest.mark.parametrize("name", ["art_published", "f1tenth"])
 def test_vehicles_of_any_plant_move_as_in_a_run(name: str):
     """Also those that are stepped one after another."""
     sim = load_profile(name).sim

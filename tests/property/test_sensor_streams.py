@@ -43,7 +43,7 @@ ZONES = [
     GnssZone(effect="float", from_s=0.3, until_s=0.6),
     GnssZone(effect="multipath", corners_m=[[-50.0, -50.0], [50.0, -50.0], [0.0, 50.0]]),
 ]
-ACTUATORS = Actuators(load_profile("art").sim, START, MS)
+ACTUATORS = Actuators(load_profile("art_published").sim, START, MS)
 REST = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -112,7 +112,7 @@ def test_the_noise_of_a_unit_does_not_know_the_motion(name: str):
 
 
 PROFILE = load_profile(
-    "art",
+    "art_published",
     [
         'devices.wheels={driver="msglink", messages=["WheelSpeed", "SteeringFeedback"]}',
         "sim.wheel_encoders={wheel_radius_m=0.0845}",

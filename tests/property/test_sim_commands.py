@@ -14,7 +14,7 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
 START = 1_000_000_000
-PROFILE = load_profile("art", ["sim.steering.dead_zone=0.1", "sim.drive.brake_deceleration_mps2=5"])
+PROFILE = load_profile("art_published", ["sim.steering.dead_zone=0.1", "sim.drive.brake_deceleration_mps2=5"])
 COURSE = load_course("circle_r5_ccw")
 PORT = port_names(PROFILE).index("drive")
 

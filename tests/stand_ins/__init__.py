@@ -91,7 +91,7 @@ def _vesc(folder: Path) -> None:
 
 def _truth(gain_rad: float) -> Sim:
     """The vehicle of the drives: another one than any profile describes."""
-    sim = load_profile("art").sim
+    sim = load_profile("art_published").sim
     assert sim.steering is not None
     assert sim.drive is not None
     steering = replace(

@@ -71,7 +71,7 @@ def four_dof_runs(model: FourDofModel, truth: dict[str, float], seed: int) -> li
 
 @pytest.mark.parametrize("seed", sampled(range(3), lambda seed: seed == 0))
 def test_what_made_the_drives_is_found_within_what_is_stated(seed: int) -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     draw = np.random.default_rng(seed)
     begin = {q.name: q for q in model.quantities([], 1.0)}
     truth = {
@@ -107,7 +107,7 @@ def test_a_double_track_finds_its_dead_zone_delay_and_gain_again() -> None:
 
 def test_a_circle_without_heading_gives_the_gain_though_its_first_course_is_wrong() -> None:
     """A receiver that jumps while the vehicle sets off shows a course of its own."""
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     circle = blank("circle/1", lambda t: 0.7, lambda t: 0.3, 12.0)
     run = driven(model, circle, {"gain": 0.45}, 5)
     yaw = run.yaw_rad.copy()
@@ -124,7 +124,7 @@ def test_a_circle_without_heading_gives_the_gain_though_its_first_course_is_wron
 
 
 def test_a_prior_that_moves_a_quantity_is_stated_with_the_move() -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     run = driven(model, blank("circle/1", lambda t: 0.7, lambda t: 0.3, 12.0), {"gain": 0.45}, 5)
     gain = next(quantity for quantity in model.quantities([0.3], 1.0) if quantity.name == "gain")
     tight = FitStage(model, pieces([run]), [replace(gain, sigma=0.01)], {}, by_speed=False).solve(lambda text: None)
@@ -138,7 +138,7 @@ def test_a_prior_that_moves_a_quantity_is_stated_with_the_move() -> None:
 
 
 def test_folds_predict_every_drive_by_a_fit_without_it() -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     truth = {"torque": 0.4, "friction": 0.03}
     found = calibrate(model, four_dof_runs(model, truth, 3)[::2], groups=DRIVE, friction=0.8, folds=2)
     assert all(run.held_out for run in found.runs)
@@ -179,7 +179,7 @@ def test_the_longest_held_of_near_commands_counts() -> None:
 
 
 def test_what_a_figure_eight_does_not_separate_is_left_out_and_counts_in_the_rest() -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     run = driven(model, blank("eight/1", lambda t: 0.6, eight, 24.0), {"gain": 0.38, "offset": 0.03}, 3)
     quantities = {q.name: q for q in model.quantities([], 1.0)}
     free = FitStage(model, pieces([run]), [quantities["gain"], quantities["steering_delay"]], {}, by_speed=False)
@@ -197,8 +197,23 @@ def test_what_a_figure_eight_does_not_separate_is_left_out_and_counts_in_the_res
     assert left_out.cure == "hold turns of several angles"
 
 
+def test_the_noise_of_the_measured_speed_counts_in_what_is_stated() -> None:
+    """A path adds the noise of the speed up, under white errors of yaw and place that hide it."""
+    model = FourDofModel(load_profile("art_published"))
+    wanted = [quantity for quantity in model.quantities([], 1.0) if quantity.name in ("gain", "offset")]
+    off = []
+    for seed in range(6):
+        run = driven(model, blank("eight/1", lambda t: 0.6, eight, 24.0), {}, seed)
+        noise = np.random.default_rng(100 + seed).normal(size=len(run.t_s))
+        run = msgspec.structs.replace(run, speed_mps=run.speed_mps + 0.1 * noise)
+        fitted = FitStage(model, pieces([run]), wanted, {}, by_speed=False).solve(lambda text: None)
+        sigma = np.sqrt(np.diag(fitted.covariance))
+        off += [(fitted.values[q.name] - q.start) / sigma[k] for k, q in enumerate(wanted)]
+    assert np.sqrt(np.mean(np.square(off))) < 1.5, off
+
+
 def test_a_wrong_pose_at_a_rolling_start_does_not_bend_the_path() -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     run = driven(model, blank("eight/1", lambda t: 0.6, eight, 24.0), {"gain": 0.38}, 3)
     rolling = msgspec.structs.replace(run, **{c: getattr(run, c)[40:] for c in ("t_s", "x_m", "y_m", "yaw_rad", "speed_mps")})
     yaw = rolling.yaw_rad.copy()
@@ -209,7 +224,7 @@ def test_a_wrong_pose_at_a_rolling_start_does_not_bend_the_path() -> None:
 
 
 def test_a_heading_that_is_off_on_all_drives_is_found_and_allowed_for_on_one_held_out() -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     turned = []
     for run in four_dof_runs(model, {"gain": 0.45}, 4):
         # The same motion, measured by a body that is stuck on 0.03 rad to the right.
@@ -226,7 +241,7 @@ def test_a_heading_that_is_off_on_all_drives_is_found_and_allowed_for_on_one_hel
 
 
 def test_a_drive_that_is_held_out_does_not_touch_the_fit() -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     runs = four_dof_runs(model, {"torque": 0.4}, 5)
     wrong = msgspec.structs.replace(runs[1], speed_mps=runs[1].speed_mps * 1.5)
     fits = [
@@ -239,7 +254,7 @@ def test_a_drive_that_is_held_out_does_not_touch_the_fit() -> None:
 
 
 def test_what_is_not_shown_is_named_and_left_alone() -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     constant = driven(model, blank("even/1", lambda t: 0.8, lambda t: 0.3, 8.0), {}, 1)
     found = calibrate(model, [constant], groups=BOTH, friction=0.8)
     unseen = {one.name: (one.why, one.cure) for one in found.unseen}
@@ -258,7 +273,7 @@ def test_what_is_not_shown_is_named_and_left_alone() -> None:
 
 def test_a_limit_that_is_none_is_left_alone() -> None:
     endless = ["sim.steering.rate_radps=1e6"]
-    model = FourDofModel(load_profile("art", endless))
+    model = FourDofModel(load_profile("art_published", endless))
     found = calibrate(model, [driven(model, programme()[3], {}, 2)], groups=STEERING, friction=0.8)
     assert "steering_rate" in {one.name for one in found.unseen}
     twin = TwinModel(load_twin("art_lfdm", {"steering.rate_radps": 1e6}).parameters)
@@ -268,7 +283,7 @@ def test_a_limit_that_is_none_is_left_alone() -> None:
 
 
 def test_drives_that_show_nothing_are_refused_with_the_cure() -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     stands = msgspec.structs.replace(blank("stands/1", lambda t: 0.0, lambda t: 0.0, 5.0), speed_mps=np.zeros(50))
     with pytest.raises(CalibrationRunError, match="never moves"):
         checked(stands)
@@ -280,7 +295,7 @@ def test_drives_that_show_nothing_are_refused_with_the_cure() -> None:
 
 
 def test_a_fit_ended_by_hand_keeps_the_best_so_far() -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     runs = four_dof_runs(model, {"torque": 0.45, "friction": 0.03}, 7)
     rounds = 0
 
@@ -313,7 +328,7 @@ def test_a_fit_ended_before_its_first_round_leaves_the_numbers_as_they_were() ->
 
 
 def test_a_fit_that_is_done_outlives_the_end_of_what_follows_it() -> None:
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     runs = four_dof_runs(model, {"torque": 0.45}, 9)
 
     def report(text: str) -> None:
@@ -435,7 +450,7 @@ def test_the_picture_shows_the_path_with_the_misalignment_that_was_allowed_for(
     figure = pytest.importorskip("matplotlib.figure").Figure
     drawn = []
     monkeypatch.setattr(figure, "savefig", lambda self, file: drawn.append(self))
-    model = FourDofModel(load_profile("art"))
+    model = FourDofModel(load_profile("art_published"))
     run = driven(model, programme()[1], {}, 6)
     found = calibrate(model, [run], groups=STEERING, friction=0.8)
     for angle_rad in (0.0, 0.1):

@@ -27,7 +27,12 @@ def test_the_command_writes_a_profile_that_loads_and_holds_the_numbers(
 ) -> None:
     log = shared_data / "art_steering_ramp_2023" / "steer_p04"
     out = tmp_path / "mine.toml"
-    assert main(["twin", "calibrate", "--profile", "art", "--log", str(log), "--fit", "powertrain", "-o", str(out), "--json"]) == 0
+    assert (
+        main(
+            ["twin", "calibrate", "--profile", "art_published", "--log", str(log), "--fit", "powertrain", "-o", str(out), "--json"]
+        )
+        == 0
+    )
     data = msgspec.json.decode(capsys.readouterr().out)
     sim = load_profile(str(out)).sim
     assert sim.drive is not None
@@ -39,8 +44,8 @@ def test_the_command_writes_a_profile_that_loads_and_holds_the_numbers(
 def test_a_gain_beyond_the_stop_of_the_wheels_is_written_with_room_for_it(shared_data: Path, tmp_path: Path) -> None:
     log = shared_data / "art_steering_ramp_2023" / "steer_p10"
     out = tmp_path / "mine.toml"
-    assert main(["twin", "calibrate", "--profile", "art", "--log", str(log), "--fit", "steering", "-o", str(out)]) == 0
-    before, after = (load_profile(name).sim.steering for name in ("art", str(out)))
+    assert main(["twin", "calibrate", "--profile", "art_published", "--log", str(log), "--fit", "steering", "-o", str(out)]) == 0
+    before, after = (load_profile(name).sim.steering for name in ("art_published", str(out)))
     assert before is not None
     assert after is not None
     assert before.max_wheel_rad < after.gain_rad < after.max_wheel_rad
@@ -108,7 +113,7 @@ def test_numbers_are_shown_though_their_file_cannot_be_written(
 
     monkeypatch.setattr(twin_calibrate, "write_output", full)
     log = shared_data / "art_steering_ramp_2023" / "steer_m10"
-    words = ["--profile", "art", "--log", str(log), "--fit", "powertrain", "-o", str(tmp_path / "a.toml")]
+    words = ["--profile", "art_published", "--log", str(log), "--fit", "powertrain", "-o", str(tmp_path / "a.toml")]
     assert main(["twin", "calibrate", *words]) == 2
     shown = capsys.readouterr()
     assert "torque" in shown.out
@@ -147,7 +152,7 @@ def test_one_file_is_one_drive_and_two_of_one_name_are_refused(
     assert held_out == {"art_steering_ramp_2023/steer_p10/test0_motion"}
     copy = tmp_path / "copies" / "steer_p04"
     shutil.copytree(folder / "steer_p10", copy)
-    assert main(["twin", "calibrate", "--profile", "art", "--log", str(folder / "steer_p04"), str(copy)]) == 2
+    assert main(["twin", "calibrate", "--profile", "art_published", "--log", str(folder / "steer_p04"), str(copy)]) == 2
     said = capsys.readouterr().err
     assert str((folder / "steer_p04" / "test0_motion.csv").resolve()) in said
     assert str(copy / "test0_motion.csv") in said
@@ -167,5 +172,5 @@ def test_arguments_that_cannot_be_used_are_refused(
     more: list[str], why: str, shared_data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = str(shared_data / "art_steering_ramp_2023" / "steer_m10")
-    assert main(["twin", "calibrate", "--profile", "art", "--log", log, *more]) == 2
+    assert main(["twin", "calibrate", "--profile", "art_published", "--log", log, *more]) == 2
     assert why in capsys.readouterr().err

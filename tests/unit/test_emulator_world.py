@@ -35,7 +35,7 @@ def choice(name: str, params: object) -> Choice:
 @pytest.fixture(scope="module")
 def profile() -> Profile:
     """ART with the devices that the vehicle has."""
-    art = load_profile("art")
+    art = load_profile("art_published")
     wired: dict[str, Choice] = {
         "gnss": choice("ublox", Params(rate_hz=10.0)),
         "heading": choice("ublox", Params(rate_hz=20.0)),

@@ -76,7 +76,7 @@ def test_noise_is_as_large_as_what_ran(form: str, seconds: int, low: float, high
 
 
 def test_a_test_is_the_same_whatever_the_estimators() -> None:
-    vehicle = load_profile("art").vehicle
+    vehicle = load_profile("art_published").vehicle
     one = ekf_circle.drive(vehicle, ["ekf4"], "simulator", 10.0, (1, 3))
     two = ekf_circle.drive(vehicle, ["ekf4_published", "ekf4"], "simulator", 10.0, (1, 3))
     other = ekf_circle.drive(vehicle, [], "simulator", 10.0, (1, 4))
@@ -87,7 +87,7 @@ def test_a_test_is_the_same_whatever_the_estimators() -> None:
 
 def test_the_truth_stands_and_then_drives_a_circle_at_the_believed_speed() -> None:
     """A drive without errors has radius l/tan(wheel) and the speed of its throttle."""
-    vehicle = load_profile("art").vehicle
+    vehicle = load_profile("art_published").vehicle
     points = np.array([(x, y) for x, y, _, _ in ekf_circle._truth(vehicle, 40.0, 1.0, 1.0)])
     step_s = ekf_circle.STEP_NS * 1e-9
     assert np.abs(points[: int(1.0 / step_s)]).max() == 0.0
@@ -178,7 +178,7 @@ def test_the_white_noise_of_the_paper_s_filter_is_worth_the_walk(form: str) -> N
 
 
 def test_the_configuration_of_a_published_filter_is_in_its_name() -> None:
-    vehicle = load_profile("art").vehicle
+    vehicle = load_profile("art_published").vehicle
     plain: Any = ekf_circle.make_estimator("ekf4_paper", vehicle, "simulator")
     estimator: Any = ekf_circle.make_estimator("ekf4_paper+drive+30m", vehicle, "simulator")
     assert plain._params.stall_torque_nm == 0.3

@@ -94,7 +94,7 @@ def test_ours_is_shown_beside_the_published(found: dict[str, Any]) -> None:
 
 @pytest.mark.soak  # make test: the drives of studies are the same every time
 def test_a_test_is_the_same_every_time_and_another_with_another_seed() -> None:
-    profile, system = load_profile("art"), mpc_tracking.SYSTEMS[1]
+    profile, system = load_profile("art_published"), mpc_tracking.SYSTEMS[1]
     first, again, other = (mpc_tracking.drive(profile, system, 1, 0, "inner", seed) for seed in (1, 1, 2))
     assert np.array_equal(first.truth_m, again.truth_m)
     assert first.truth_m.shape != other.truth_m.shape or not np.array_equal(first.truth_m, other.truth_m)

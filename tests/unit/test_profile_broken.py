@@ -7,11 +7,11 @@ import pytest
 from vehicled.profile import Problem, ProfileError, parse
 from vehicled.profile.collect import MAX_PROBLEMS
 
-ART = (Path(__file__).parents[2] / "profiles" / "art.toml").read_text()
+ART = (Path(__file__).parents[2] / "profiles" / "art_published.toml").read_text()
 
 
 def broken(*edits: tuple[str, str]) -> str:
-    """art.toml with texts replaced, each of which must be there exactly once."""
+    """art_published.toml with texts replaced, each of which must be there exactly once."""
     text = ART
     for old, new in edits:
         assert ART.count(old) == 1, old
@@ -47,7 +47,7 @@ ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
         ["unknown key here", "belongs in limits"],
     ),
     "key at the top": (
-        ('name = "art"', 'name = "art"\nmax_speed = 2.0'),
+        ('name = "art_published"', 'name = "art_published"\nmax_speed = 2.0'),
         "max_speed = 2.0",
         "max_speed",
         ["did you mean limits.max_speed_mps?"],
@@ -117,7 +117,7 @@ ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
         ['one of "lz4", "none", "zstd"', 'did you mean "zstd"?'],
     ),
     "upper-case name": (
-        ('name = "art"', 'name = "ART 1"'),
+        ('name = "art_published"', 'name = "ART 1"'),
         "name",
         "name",
         ['lower-case letters, digits and underscores, found the text "ART 1"'],
@@ -235,7 +235,7 @@ def test_hostile_texts_are_refused(text: str) -> None:
 
 def test_all_mistakes_of_a_file_are_reported_in_its_order() -> None:
     text = broken(
-        ('name = "art"', 'name = "Art"'),
+        ('name = "art_published"', 'name = "Art"'),
         ("track_m = 0.332", "track = 0.332"),
         ("gain_rad = 0.335                     # C", "gain_rad = 0.0                       # C"),
         ("corridor_m = 2.0", 'corridor_m = "2.0"'),

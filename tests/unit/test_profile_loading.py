@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sim_backend.plant.wiring import wiring
 from vehicled import profile as profiles
 from vehicled.core.messages import ALL
 from vehicled.core.vehicle import Limits, Vehicle
@@ -52,11 +53,40 @@ def test_art_says_what_it_is() -> None:
     assert art.limits.max_speed_mps == pytest.approx(art.vehicle.drive.top_speed_mps, rel=0.01)
 
 
-def test_art_believes_the_truth_about_gain_offset_and_delay_by_default() -> None:
-    art = profiles.load_profile("art")
+def test_the_published_vehicle_is_believed_as_it_is() -> None:
+    art = profiles.load_profile("art_published")
     for key in ("gain_rad", "offset_rad", "delay_s", "max_wheel_rad", "rate_radps"):
         assert getattr(art.sim.steering, key) == getattr(art.vehicle.steering, key), key
     assert art.sim.drive == art.vehicle.drive
+
+
+def test_the_steering_of_a_twin_file_is_changed_by_the_keys_of_every_plant() -> None:
+    overrides = ["sim.steering.gain_rad=0.225", "sim.steering.delay_s=0.8", "sim.twin.changes.body.mass_kg=9.0"]
+    loaded = profiles.load("art", overrides)
+    assert loaded.profile.sim.steering is None
+    wired = wiring(loaded.profile.sim)
+    assert wired.steering_delay_s == 0.8
+    assert [wired.angle_rad(command) for command in (-1.0, 0.0, 0.5)] == pytest.approx([-0.225, 0.0, 0.1125])
+    assert wired.rate_radps == wiring(profiles.load_profile("art").sim).rate_radps
+    assert profiles.parse(loaded.source).profile == loaded.profile
+    assert "has its drive in the twin file" in refusal("art", "sim.drive.friction_nm=1")
+    assert "has its steering in the twin file" in refusal("art", "sim.steering.slack_deg=1")
+    assert "reads no twin file" in refusal("art_published", "sim.twin.vehicle=art_lfdm")
+
+
+@pytest.mark.parametrize("value", ["nan", "-1", "0", "'x'", "[0.2]", "true", "{}"])
+def test_a_steering_that_is_no_number_is_refused_beside_a_twin_file(value: str) -> None:
+    with pytest.raises(ProfileError, match=r"gain_rad|map_angle_rad"):
+        wiring(profiles.load_profile("art", [f"sim.steering.gain_rad={value}"]).sim)
+
+
+def test_art_believes_a_line_through_what_its_twin_does() -> None:
+    art = profiles.load_profile("art")
+    wired, believed = wiring(art.sim), art.vehicle.steering
+    for command in (0.4, 0.6, 0.8, 1.0):
+        turned = 0.5 * (wired.angle_rad(command) - wired.angle_rad(-command))
+        assert believed.wheel_angle_rad(command) == pytest.approx(turned, rel=0.05)
+    assert (believed.delay_s, believed.rate_radps) == (wired.steering_delay_s, wired.rate_radps)
 
 
 def test_the_former_name_of_a_key_is_accepted() -> None:
@@ -84,7 +114,10 @@ def test_art_is_silent_about_nothing() -> None:
     assert missing(Limits, data["limits"], "limits") == []
     # Another plant's, sensors and a projection that the vehicle does not have, and a latency that is no part of it.
     others = [
-        "sim.twin",
+        "sim.twin.changes",
+        "sim.wheelbase_m",
+        "sim.steering",
+        "sim.drive",
         "sim.heading.magnetometer",
         "sim.motor_status",
         "sim.wheel_encoders",

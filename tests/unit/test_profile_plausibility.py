@@ -49,7 +49,7 @@ UNUSUAL = [
         "art",
         "devices.drive.driver={name='pwm_board', pwm_board={steering_range_us=8.0}}",
         "devices.drive.driver.pwm_board.steering_range_us",
-        "did you mean 154 (8 per degree)?",
+        "did you mean 172 (8 per degree)?",
     ),
     ("art", "devices.imu.rate_hz=100", "devices.imu.rate_hz", "the driver sets the device to 400 Hz"),
     ("art", "controller.pure_pursuit.look_ahead_min_s=0.2", "controller.pure_pursuit.look_ahead_min_s", "beyond the delay"),
@@ -265,7 +265,7 @@ def _written(tmp_path: Path, old: str, new: str) -> str:
 
 
 def test_check_sim_and_run_refuse_the_same_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = _written(tmp_path, "gain_rad = 0.335 ", "gain_rad = 24 ")
+    file = _written(tmp_path, "gain_rad = 0.375 ", "gain_rad = 24 ")
     said = []
     for command in (["check", file], ["sim", "--profile", file, "--no-log"], ["run", "--profile", file]):
         assert main(command) != 0

@@ -50,7 +50,7 @@ CONTRADICTIONS = [
 @pytest.mark.parametrize(("overrides", "path", "part"), CONTRADICTIONS)
 def test_contradiction(overrides: list[str], path: str, part: str) -> None:
     with pytest.raises(ProfileError) as caught:
-        load("art", overrides)
+        load("art_published", overrides)
     found = {problem.path: problem.message for problem in caught.value.problems}
     assert path in found, found
     assert part in found[path]
@@ -89,12 +89,13 @@ def test_a_wrong_value_is_not_replaced_by_its_default_when_judging() -> None:
     assert [problem.path for problem in caught.value.problems] == ["sim.battery.full_v"]
 
 
-def notes(*overrides: str) -> dict[str, Note]:
-    return {note.path: note for note in check(load_profile("art", ["course=circle_r5_ccw", *overrides]))}
+def notes(*overrides: str, profile: str = "art") -> dict[str, Note]:
+    return {note.path: note for note in check(load_profile(profile, ["course=circle_r5_ccw", *overrides]))}
 
 
-def test_nothing_to_remark_on_art_but_that_it_has_no_independent_stop() -> None:
-    assert [(path, note.level) for path, note in notes().items()] == [("safety.independent_stop", "note")]
+@pytest.mark.parametrize("profile", ["art", "art_published"])
+def test_nothing_to_remark_on_art_but_that_it_has_no_independent_stop(profile: str) -> None:
+    assert [(path, note.level) for path, note in notes(profile=profile).items()] == [("safety.independent_stop", "note")]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_nothing_to_remark_on_art_but_that_it_has_no_independent_stop() -> None:
     ],
 )
 def test_note(overrides: list[str], path: str, part: str) -> None:
-    found = notes(*overrides)
+    found = notes(*overrides, profile="art_published")
     assert path in found, found
     assert part in found[path].message
     assert found[path].level != "error"

@@ -35,7 +35,7 @@ def test_friction_does_not_drive_it_backward() -> None:
 
 
 def test_a_fix_is_fused_in_the_step_that_ends_with_it() -> None:
-    vehicle = load_profile("art").vehicle
+    vehicle = load_profile("art_published").vehicle
     estimator = ekf4_paper.Ekf4Paper(ekf4.Ekf4PublishedParams(), vehicle, LOT_17, (0.0, 0.0, 0.0))
     for t_ns in range(0, 210_000_000, 10_000_000):
         if t_ns % ekf4.STEP_NS == 0:

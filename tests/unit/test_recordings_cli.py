@@ -43,7 +43,7 @@ def test_the_vehicle_of_a_csv_file_is_that_of_the_profile(folder: Path) -> None:
     (source,) = [each for each in sources(folder, vehicle) if each.name == "indoor/two"]
     assert source.load(None)[0].vehicle == vehicle
     (source,) = [each for each in sources(folder) if each.name == "indoor/two"]
-    assert source.load(None)[0].vehicle == load_profile("art").vehicle
+    assert source.load(None)[0].vehicle == load_profile("art_published").vehicle
 
 
 def test_parameters_reach_the_estimator(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,7 +164,7 @@ def test_predictions_start_only_where_the_vehicle_moves_and_truth_follows(tmp_pa
 def test_a_constant_command_is_a_circle() -> None:
     from vehicled.profile import load_profile
 
-    vehicle = true_vehicle(load_profile("art").vehicle)
+    vehicle = true_vehicle(load_profile("art_published").vehicle)
     commands = RecordedCommands.of([ActuatorCommand(0, 0, 0.6, 0.0, 0.5, 0.0)])
     start = np.array([[1.0, 2.0, 0.3, 1.0], [0.0, 0.0, -1.0, 1.0]])
     stamps = np.array([5_000_000_000, 6_000_000_000])
@@ -181,7 +181,7 @@ def test_a_constant_command_is_a_circle() -> None:
 def test_delay_dead_zone_slew_stop_and_standstill_are_in_the_prediction() -> None:
     from vehicled.profile import load_profile
 
-    vehicle = load_profile("art").vehicle
+    vehicle = load_profile("art_published").vehicle
     steering = msgspec.structs.replace(vehicle.steering, offset_rad=0.0, delay_s=0.5, rate_radps=0.2, dead_zone=0.2)
     vehicle = msgspec.structs.replace(vehicle, steering=steering)
     second = 1_000_000_000

@@ -30,7 +30,7 @@ REST = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def actuators() -> Actuators:
-    return Actuators(load_profile("art").sim, START, MS)
+    return Actuators(load_profile("art_published").sim, START, MS)
 
 
 def rolling(*wheels_radps: float) -> Motion:
@@ -220,7 +220,9 @@ def drive(profile: Profile, seconds: int) -> list[Message]:
 
 def test_the_world_has_encoders_and_steering_feedback_where_the_profile_has_them():
     extra = 'devices.wheels={driver="msglink", messages=["WheelSpeed", "SteeringFeedback"]}'
-    profile = load_profile("art", [extra, "sim.wheel_encoders={wheel_radius_m=0.08451952624}", "sim.steering_feedback={}"])
+    profile = load_profile(
+        "art_published", [extra, "sim.wheel_encoders={wheel_radius_m=0.08451952624}", "sim.steering_feedback={}"]
+    )
     found = drive(profile, 4)
     truths = {message.t_ns: message for message in found if isinstance(message, GroundTruth)}
     speeds = [message for message in found if isinstance(message, WheelSpeed)]
@@ -232,4 +234,4 @@ def test_the_world_has_encoders_and_steering_feedback_where_the_profile_has_them
         assert angle.wheel_angle_rad == pytest.approx(truths[angle.t_ns].wheel_angle_rad, abs=0.01)
     assert max(speed.speed_mps for speed in speeds) > 0.5
     assert sin(angles[-1].wheel_angle_rad) > 0.05
-    assert not [m for m in drive(load_profile("art", [extra]), 1) if isinstance(m, WheelSpeed | SteeringFeedback)]
+    assert not [m for m in drive(load_profile("art_published", [extra]), 1) if isinstance(m, WheelSpeed | SteeringFeedback)]

@@ -31,7 +31,7 @@ SECOND = 1_000_000_000
 
 @pytest.fixture(scope="module")
 def profile() -> Profile:
-    return load_profile("art")
+    return load_profile("art_published")
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,8 @@ def test_the_operator_arms_and_drives(profile: Profile, course: Course):
 
 def test_every_sensor_comes_at_its_rate_on_its_port(course: Course):
     profile = load_profile(
-        "art", ["sim.imu.rate_hz=300", "sim.motor_status.rate_hz=50", 'devices.drive.messages=["ActuatorCommand", "MotorStatus"]']
+        "art_published",
+        ["sim.imu.rate_hz=300", "sim.motor_status.rate_hz=50", 'devices.drive.messages=["ActuatorCommand", "MotorStatus"]'],
     )
     names = port_names(profile)
     arrivals = decoded(World(profile, course, 1, START).advance(START + 10 * SECOND + 200 * MS))
@@ -112,7 +113,7 @@ def test_every_sensor_comes_at_its_rate_on_its_port(course: Course):
 
 
 def test_a_device_without_a_model_is_silent(course: Course):
-    profile = load_profile("art", ['devices.heading.messages=["WheelSpeed", "SteeringFeedback", "MotorStatus"]'])
+    profile = load_profile("art_published", ['devices.heading.messages=["WheelSpeed", "SteeringFeedback", "MotorStatus"]'])
     heading = port_names(profile).index("heading")
     assert profile.sim.motor_status is None
     assert not [port for _, port, _ in World(profile, course, 1, START).advance(START + SECOND) if port == heading]
@@ -139,7 +140,7 @@ def test_the_bytes_do_not_depend_on_the_instants_of_asking(profile: Profile, cou
 
 def test_one_sensor_s_noise_does_not_depend_on_the_others(profile: Profile, course: Course):
     def imu(*overrides: str) -> list[bytes]:
-        other = load_profile("art", overrides)
+        other = load_profile("art_published", overrides)
         port = port_names(other).index("imu")
         return [data for _, number, data in World(other, course, 7, START).advance(START + SECOND) if number == port]
 
@@ -171,7 +172,7 @@ def test_time_never_goes_back(profile: Profile, course: Course):
 def test_the_grid_is_a_parameter_and_hardly_matters(profile: Profile, course: Course, step_ms: float):
     reference = World(profile, course, 3, START)
     drive(reference, profile, every(10 * MS))
-    world = World(load_profile("art", [f"sim.step_ms={step_ms}"]), course, 3, START)
+    world = World(load_profile("art_published", [f"sim.step_ms={step_ms}"]), course, 3, START)
     drive(world, profile, every(10 * MS))
     assert 0 <= world.grid_ns - (START + 3 * SECOND) < step_ms * MS
     assert hypot(world.motion.x_m - reference.motion.x_m, world.motion.y_m - reference.motion.y_m) < 0.1
@@ -180,7 +181,7 @@ def test_the_grid_is_a_parameter_and_hardly_matters(profile: Profile, course: Co
 def test_without_noise_the_sensors_agree_with_the_truth(course: Course):
     quiet = ["sim.gnss.sigma_m=0", "sim.gnss.walk_sigma_m=0", "sim.gnss.velocity_sigma_mps=0", "sim.heading.sigma_rad=0",
              "devices.gnss.lever_arm_m=[0.0, 0.0, 0.0]"]  # fmt: skip
-    profile = load_profile("art", quiet)
+    profile = load_profile("art_published", quiet)
     arrivals = decoded(drive(World(profile, course, 1, START), profile, every(5 * MS)))
     truth = {message.t_ns: message for _, _, message in arrivals if isinstance(message, GroundTruth)}
     compared = 0
@@ -204,7 +205,7 @@ def test_integrated_gyro_and_accelerometer_give_the_motion(course: Course):
     noises = ["density", "bias_walk"]
     silent = [f"sim.imu.{part}_{noise}=0" for part in ("accelerometer", "gyro") for noise in noises]
     silent += [f"sim.imu.{name}=0" for name in ("accelerometer_bias_mps2", "gyro_bias_radps", "vibration_mps2")]
-    profile = load_profile("art", [*silent, "devices.imu.lever_arm_m=[0.0, 0.0, 0.0]"])
+    profile = load_profile("art_published", [*silent, "devices.imu.lever_arm_m=[0.0, 0.0, 0.0]"])
     world = World(profile, course, 1, START)
     yaw_rad = world.motion.yaw_rad
     samples = [message for _, _, message in decoded(drive(world, profile, every(10 * MS))) if isinstance(message, ImuSample)]
@@ -241,4 +242,4 @@ def test_commands_cut_in_two_on_the_port_still_act(profile: Profile, course: Cou
 
 def test_an_unknown_plant_is_named(course: Course):
     with pytest.raises(UnknownPlantError, match="double_trak"):
-        World(load_profile("art", ["sim.plant=double_trak"]), course, 1, START)
+        World(load_profile("art_published", ["sim.plant=double_trak"]), course, 1, START)

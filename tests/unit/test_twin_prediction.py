@@ -43,7 +43,7 @@ TRUE = DriveResponse(
 
 def recorded(response: DriveResponse, seconds: float = 60.0, turns: float = 0.7) -> Recording:
     """A drive of a twin with that response under made-up commands, seen without error at 10 Hz."""
-    profile = load_profile("art")
+    profile = load_profile("art_published")
     twin = FourDofTwin(twin_of(profile.sim, response), 0.0, 0.0, 0.0)
     commands, rows = [], []
     for k in range(round(seconds * 10)):
@@ -81,7 +81,7 @@ def test_a_drive_that_shows_nothing_is_refused_with_the_reason(seconds: float, t
 
 
 def test_a_single_track_at_constant_steering_drives_the_circle_of_its_response() -> None:
-    profile = load_profile("art")
+    profile = load_profile("art_published")
     twin = FourDofTwin(twin_of(profile.sim, TRUE), 0.0, 0.0, 0.0)
     for k in range(100):
         twin.command(k * 100_000_000, 0.7, 0.5)
@@ -96,7 +96,7 @@ def test_a_single_track_at_constant_steering_drives_the_circle_of_its_response()
 def test_the_prediction_is_the_drive_of_the_law_and_the_same_each_time() -> None:
     s = np.linspace(0.0, 20.0, 201)
     course = Waypoints(s, np.sin(0.4 * s), np.arctan(0.4 * np.cos(0.4 * s)), np.ones(201))
-    made, profile = recorded(TRUE), load_profile("art")
+    made, profile = recorded(TRUE), load_profile("art_published")
 
     def twin(response: DriveResponse, x: float, y: float, yaw: float) -> FourDofTwin:
         return FourDofTwin(twin_of(profile.sim, response), x, y, yaw)
@@ -117,7 +117,7 @@ def test_a_late_vehicle_on_a_quick_course_is_near_a_limit_cycle() -> None:
     """The MPC holds the path with little delay and swings with much: the prediction says that the delay decides."""
     s = np.linspace(0.0, 25.0, 251)
     course = Waypoints(s, np.sin(0.7 * s), np.arctan(0.7 * np.cos(0.7 * s)), np.ones(251))
-    profile, qp = load_profile("art"), PublishedQp(4000)
+    profile, qp = load_profile("art_published"), PublishedQp(4000)
 
     @cache
     def error_m(delay_s: float) -> float:

@@ -444,7 +444,10 @@ def _bench_arguments(bench: CommandParser) -> None:
         help="run planar on each recording with the constants that vehicled estimator calibrate finds in others of its kind",
     )
     recorded.add_argument(
-        "--profile", default="art", metavar="P", help="profile of the vehicle for CSV files and ROS bags (default art)"
+        "--profile",
+        default="art_published",
+        metavar="P",
+        help="profile of the vehicle for CSV files and ROS bags (default art_published)",
     )
     recorded.add_argument("--json", action="store_true", help="print JSON")
     recorded.add_argument("--plot", metavar="PNG", help="plot the recording, or an overview of several, into this file")

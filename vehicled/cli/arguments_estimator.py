@@ -32,7 +32,9 @@ def estimator_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "run_files", nargs="+", type=log_name, metavar="DRIVE", help="recordings: .mcap, CSV, bags, or folders of these"
     )
     calibrate.add_argument("--kind", action="append", default=[], metavar="KIND", help="kind of recording to read; repeatable")
-    calibrate.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle that drove (default art)")
+    calibrate.add_argument(
+        "--profile", default="art_published", metavar="P", help="profile of the vehicle that drove (default art_published)"
+    )
     calibrate.add_argument(
         "--folds", type=_folds, default=4, metavar="N", help="parts of the drives for cross-validation (default 4)"
     )

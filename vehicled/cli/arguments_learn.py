@@ -141,8 +141,8 @@ def learn_commands(commands: "_SubParsersAction[CommandParser]") -> None:
 def _drive_arguments(group: CommandParser | _ArgumentGroup, expert: str = "controller") -> None:
     of_data = expert == "expert"
     group.add_argument(
-        "--profile", default="" if of_data else "art", metavar="NAME",
-        help=f"profile name or file (default {'that of the data' if of_data else 'art'})",
+        "--profile", default="" if of_data else "art_published", metavar="NAME",
+        help=f"profile name or file (default {'that of the data' if of_data else 'art_published'})",
     )  # fmt: skip
     group.add_argument(
         "--course", action="append", metavar="NAME", help="course to drive; repeatable (default: circles and a straight)"

@@ -66,7 +66,7 @@ def log_commands(log: "_SubParsersAction[CommandParser]") -> None:
     foreign.add_argument("source", metavar="FILE|DIR", help="recording of another tool")
     foreign.add_argument("-o", "--output", required=True, metavar="OUT.mcap", help="log to write")
     foreign.add_argument("--map", metavar="MAP.toml", help="meaning of the columns of CSV files (docs/logs.md)")
-    foreign.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle (default art)")
+    foreign.add_argument("--profile", default="art_published", metavar="P", help="profile of the vehicle (default art_published)")
     foreign.add_argument(
         "--format", choices=("rosbag", "csv", "ublox", "ardupilot", "px4"), help="format (default: detected from the content)"
     )

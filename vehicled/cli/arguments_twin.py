@@ -107,7 +107,9 @@ def twin_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "folder", nargs="?", metavar="DIR",
         help="folder with path_following_2024 and reference_paths (default ~/vehicled/data, filled by vehicled data fetch)",
     )  # fmt: skip
-    predict.add_argument("--profile", default="art", metavar="P", help="profile of the vehicle, with a 4-DOF twin (default art)")
+    predict.add_argument(
+        "--profile", default="art_published", metavar="P", help="profile of the vehicle, with a 4-DOF twin (default art_published)"
+    )
     predict.add_argument(
         "--explain", action="store_true", help="instead: how each error changes without one cause, such as the steering delay"
     )

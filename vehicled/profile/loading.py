@@ -19,6 +19,8 @@ from vehicled.profile.schema import Profile
 if TYPE_CHECKING:
     from vehicled.log.reader import LogReader
 
+STEERING_OF_TWIN = ("offset_rad", "max_wheel_rad", "rate_radps", "delay_s", "dead_zone", "slack_rad")
+"""Keys that ``[sim.steering]`` and the steering of a twin file share."""
 MAX_BYTES = 256 * 1024
 """A profile is a page or two of text; something larger is another file."""
 
@@ -193,6 +195,7 @@ def _build(
     ]
     problems = [problem for problem in parsed if isinstance(problem, Problem)]
     problems += toml_text.apply(data, good)
+    _move_steering_to_twin(data)
     places: toml_text.Places | None = None
 
     def place(key: Any) -> str:
@@ -235,6 +238,27 @@ def _rename_old_keys(data: dict[str, Any]) -> None:
     for table in estimator.values() if isinstance(estimator, dict) else ():
         if isinstance(table, dict) and "gate_patience" in table and "max_rejections" not in table:
             table["max_rejections"] = table.pop("gate_patience")
+
+
+def _move_steering_to_twin(data: dict[str, Any]) -> None:
+    """Take the keys of ``[sim.steering]`` beside a twin file as changes of the twin, so that one override fits every plant.
+
+    Its gain is a straight line in the place of the twin's map. Other keys stay where they are, and are refused there.
+    """
+    sim = data.get("sim")
+    if not isinstance(sim, dict) or sim.get("plant") != "double_track":
+        return
+    twin, steering = sim.get("twin"), sim.get("steering")
+    if not (isinstance(twin, dict) and isinstance(steering, dict) and isinstance(twin.get("changes", {}), dict)):
+        return
+    changes = twin.setdefault("changes", {})
+    gain_rad = steering.get("gain_rad")
+    if isinstance(gain_rad, int | float) and gain_rad > 0.0:
+        changes |= {"steering.map_command": [-1.0, 1.0], "steering.map_angle_rad": [-gain_rad, gain_rad]}
+        del steering["gain_rad"]
+    changes |= {f"steering.{key}": steering.pop(key) for key in STEERING_OF_TWIN if key in steering}
+    if not steering:
+        del sim["steering"]
 
 
 def replace_plugins(data: dict[str, Any], find_file: Callable[[str], str]) -> None:

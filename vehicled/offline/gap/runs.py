@@ -208,7 +208,7 @@ def _load(file: RunFile, task: JudgingTask) -> Recording:
             kind = next(each.kind for each in source.load(None))
             raise GapError(f"is of kind {kind}, which --kind leaves out; add --kind {kind}")
         return found[0]
-    with imported(Path(file.path), task.mapping, task.profile or "art") as log:
+    with imported(Path(file.path), task.mapping, task.profile or "art_published") as log:
         return mcap.load(log, file.name)
 
 

@@ -36,7 +36,7 @@ WARM_EPOCHS = 20
 class DriveSpec(Struct, frozen=True, kw_only=True):
     """Drives in simulation to learn from."""
 
-    profile: str = "art"
+    profile: str = "art_published"
     courses: tuple[str, ...] = COURSES
     controller: str = "mpc"
     disturbance_rad: float = 0.0

@@ -1,7 +1,7 @@
 """Recorded drives of the ART vehicle as CSV files. The header row says what a file is; where it lies does not matter.
 
-The vehicle believed is by default that of the profile ``art`` for every campaign: that its steering gain was another one each time
-is for the estimators to find out.
+The vehicle believed is by default that of the profile ``art_published`` for every campaign: that its steering gain was another one
+each time is for the estimators to find out.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -66,7 +66,7 @@ def read(file: Path, name: str, kinds: Collection[str] | None = None, vehicle: V
     def wanted(kind: str) -> bool:
         return kinds is None or kind in kinds
 
-    return reader(table.read(file), name, vehicle or load_profile("art").vehicle, wanted)
+    return reader(table.read(file), name, vehicle or load_profile("art_published").vehicle, wanted)
 
 
 Reader = Callable[[CsvTable, str, Vehicle, Callable[[str], bool]], list[Recording]]

@@ -58,11 +58,11 @@ FIX, IMU, TWIST, DRIVE, ODOMETRY = (
 
 
 def load(path: str | os.PathLike[str], vehicle: Vehicle | None = None, name: str = "") -> Recording:
-    """A bag: a folder of ROS 2, or a ``.bag`` of ROS 1. ``vehicle`` is believed, by default that of the profile ``art``.
+    """A bag: a folder of ROS 2, or a ``.bag`` of ROS 1. ``vehicle`` is believed, by default that of the profile ``art_published``.
 
     Raises :class:`RecordingError` when the library is missing, the bag cannot be read, or it holds no fix.
     """
-    vehicle = vehicle or load_profile("art").vehicle
+    vehicle = vehicle or load_profile("art_published").vehicle
     stored: dict[str, list[tuple[int, Any]]] = {}
     with open_bag(path) as bag:
         for kind, t_rx_ns, message in bag.messages():

@@ -68,7 +68,7 @@ def twin_of(sim: Sim, response: DriveResponse, slack_rad: float = 0.0) -> Sim:
     """Return a twin that responds like the drive. Raises :class:`SetupError` if ``sim`` is not a 4-DOF twin."""
     drive = sim.drive
     if drive is None or sim.steering is None:
-        raise SetupError("--profile: its twin is not a 4-DOF plant, which this comparison needs; use art")
+        raise SetupError("--profile: its twin is not a 4-DOF plant, which this comparison needs; use art_published")
     reduced_m = drive.wheel_radius_m * drive.gear_ratio
     torque_per_mps2 = drive.inertia_kgm2 / reduced_m
     stall_nm = response.reach_mps / response.time_constant_s * torque_per_mps2

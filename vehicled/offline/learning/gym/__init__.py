@@ -1,6 +1,6 @@
 """Gymnasium environments over the batched twin. Importing this package registers them: docs/gym.md.
 
-gymnasium.make("vehicled.gym:vehicled/PathTracking-v0", profile="art", course="lot17")
+gymnasium.make("vehicled.gym:vehicled/PathTracking-v0", profile="art_published", course="lot17")
 """
 
 try:

@@ -55,7 +55,7 @@ class EnvironmentSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Options that every environment takes by keyword."""
 
     task: Literal["path_tracking", "racing"]
-    profile: str = "art"
+    profile: str = "art_published"
     """Name or file of a profile."""
     overrides: tuple[str, ...] = ()
     """Changes of the profile, "dotted.key=value"."""

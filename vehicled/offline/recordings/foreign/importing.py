@@ -76,7 +76,7 @@ def import_log(
     out: str | os.PathLike[str],
     *,
     mapping: str | os.PathLike[str] | None = None,
-    profile: str = "art",
+    profile: str = "art_published",
     format_name: str | None = None,
 ) -> Imported:
     """Write a foreign log as ours. ``mapping`` is for CSV. Raises :class:`RecordingError`, :class:`LogError`, ProfileError."""
@@ -156,7 +156,7 @@ def _usable(message: Message) -> Message:
 
 
 @contextmanager
-def imported(path: Path, mapping: str = "", profile: str = "art") -> Iterator[Path]:
+def imported(path: Path, mapping: str = "", profile: str = "art_published") -> Iterator[Path]:
     """Import a foreign log for the time of the block, and give its file. Raises as :func:`import_log`."""
     with tempfile.TemporaryDirectory(prefix="vehicled_import_") as folder:
         log = Path(folder) / "run.mcap"

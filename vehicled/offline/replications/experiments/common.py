@@ -67,7 +67,7 @@ class ExperimentConsole(Protocol):
 def add_drives(parser: ArgumentParser, name: str, drives: int) -> None:
     """Add the options of an experiment that drives in simulation and writes into the folder ``name``."""
     parser.add_argument("--drives", type=int, default=drives, metavar="N", help=f"drives in simulation (default {drives})")
-    parser.add_argument("--profile", default="art", metavar="P", help="vehicle in simulation (default art)")
+    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle in simulation (default art_published)")
     parser.add_argument("--output", default=name, metavar="DIR", help=f"folder of drives and pictures (default {name})")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -110,7 +110,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--duration", type=float, default=300.0, metavar="S", help="length of a test (default 300)")
     parser.add_argument("--noise", choices=tuple(FORMS), default="simulator", help="form of the walk (default simulator)")
     parser.add_argument("--estimator", action="append", default=[], metavar="NAME", help="repeatable (default: those registered)")
-    parser.add_argument("--profile", default="art", metavar="P", help="vehicle believed (default art)")
+    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle believed (default art_published)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of noise and vehicles (default 1)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", metavar="PNG", help="draw the tests into this file")

@@ -125,7 +125,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--tests", type=int, default=TESTS, metavar="N", help=f"tests of each trajectory (default {TESTS})")
     parser.add_argument("--noise", choices=tuple(FORMS), default="inner", help="form of the walk (default inner)")
     parser.add_argument("--real", metavar="DIR", help="recordings of the published real drives, to judge and draw beside")
-    parser.add_argument("--profile", default="art", metavar="P", help="vehicle believed (default art)")
+    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle believed (default art_published)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of noise and vehicles (default 1)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", metavar="PNG", help="draw the drives into this file")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vehicled.core.arrays import Array
 from vehicled.offline.twin.calibration.quantity import CalibrationModel, Quantity, Values
@@ -23,6 +24,8 @@ PLACE_SIGMA_M = 0.1
 START_SIGMA_M = 0.02
 START_SIGMA_RAD = 0.01
 """Errors of a measured pose."""
+SPEED_DRAWS = 8
+"""Number of times that the noise of the measured speed is drawn anew, for its share of the covariance."""
 DIFFERENCE = 0.01
 """Step of numerical derivatives, scaled; below it dry friction and standstill make the cost rough."""
 MOST_ROUNDS = 16
@@ -234,7 +237,8 @@ class FitStage:
 
     def _sensitivity(self, z: Array) -> Array:
         """Return the effect (residuals of the data, considered) of one prior standard deviation of each, to the side where it is
-        larger: a rate limit acts only below the rates that were driven.
+        larger: a rate limit acts only below the rates that were driven. At the measured speed the noise of the speed is considered,
+        too: a path adds it up, so that it bends the whole drive where the residuals of yaw and place are white.
         """
         assert self._linear is not None
         base, values = np.concatenate(self._linear[0]), self._values(z)
@@ -246,6 +250,10 @@ class FitStage:
                 each = [self._piece(piece, z, self._driven(piece, z, values | moved)) for piece in self._pieces]
                 both.append(side * (np.concatenate(each) - base))
             columns.append(max(both, key=lambda effect: float(effect @ effect)))
+        chance = np.random.default_rng(0)
+        for _ in range(0 if self._by_speed else SPEED_DRAWS):
+            each = [self._piece(piece, z, self._driven(_with_noise(piece, chance), z)) for piece in self._pieces]
+            columns.append((np.concatenate(each) - base) / np.sqrt(SPEED_DRAWS))
         return np.column_stack(columns) if columns else np.zeros((len(base), 0))
 
     def _pulls(self, z: Array, residuals: Sequence[Array], jacobian: Array) -> dict[str, float]:
@@ -276,6 +284,15 @@ class FitStage:
             return shown, shown
         moved = found[:q] @ data.T @ (sensitivity * root)
         return shown, shown + (moved @ moved.T) * scale
+
+
+def _with_noise(piece: RunSegment, chance: np.random.Generator) -> RunSegment:
+    """Return the piece with as much noise again in its measured speeds as they have from row to row."""
+    speed_mps = piece.run.speed_mps
+    bends = speed_mps[1:-1] - 0.5 * (speed_mps[:-2] + speed_mps[2:])
+    # Of noise that is independent from row to row the bends have 1.5 times the variance; 0.6745 is the median of a normal deviate.
+    sigma_mps = float(np.nanmedian(np.abs(bends))) / (0.6745 * np.sqrt(1.5)) if np.isfinite(bends).any() else 0.0
+    return replace(piece, run=replace(piece.run, speed_mps=speed_mps + chance.normal(0.0, sigma_mps, len(speed_mps))))
 
 
 def _bounded(residual: Array) -> Array:

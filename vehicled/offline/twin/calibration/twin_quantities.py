@@ -19,8 +19,10 @@ CURVE_PLACES = (0.0, 0.2, 0.4, 0.65, 0.9, 1.15, 1.6)
 ZERO_STARTS = (0.1, 0.2, 0.3, 0.4, 0.5)
 RATIO_SIGMA = 0.2
 ANGLE_ERROR = 0.005
-"""Relative error of a wheel angle. At the measured speed the torque of the drive is smooth; in a vehicle whose throttle is
-controlled it is not, and the differentials bend its path by up to 0.7 % less (``bench/calibration_coverage.py``).
+"""Relative error of a wheel angle."""
+BIASED_ANGLE_ERROR = 0.01
+"""The same with differentials that pass more torque to the slower side. At the measured speed the torque of the drive is smooth;
+in a vehicle whose throttle is controlled it is not, and they bend its path by up to 1.3 % less (``bench/calibration_coverage.py``).
 """
 OFFSET_ERROR_RAD = 5e-4
 DELAY_ERROR_S = 0.005
@@ -222,7 +224,8 @@ def _powertrain(p: TwinParameters, top_mps: float) -> list[Quantity]:
 
 
 def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
-    s = p.steering
+    s, line = p.steering, p.powertrain.driveline
+    angle_error = BIASED_ANGLE_ERROR if max(line.front.bias, line.rear.bias) > 1.0 else ANGLE_ERROR
     found = []
 
     def add(
@@ -235,7 +238,7 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
             )
         )  # fmt: skip
 
-    add("gain", "", 1.0, (0.2, 4.0), 0.6, "turns", model_error=ANGLE_ERROR)
+    add("gain", "", 1.0, (0.2, 4.0), 0.6, "turns", model_error=angle_error)
     add("offset", "rad", s.offset_rad, (-0.3, 0.3), 0.02, "straight", model_error=OFFSET_ERROR_RAD)
     add("steering_delay", "s", s.delay_s, (0.0, 1.5), 0.15, "steering_changes", model_error=DELAY_ERROR_S)
     if s.rate_radps > 0.0:
@@ -244,7 +247,7 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
     for level in levels[1:]:
         if s.map_command[0] <= level <= s.map_command[-1]:
             side = "left" if level > 0.0 else "right"
-            add(_ratio_name(level), "", 1.0, (0.2, 3.0), RATIO_SIGMA, side, model_error=ANGLE_ERROR)
+            add(_ratio_name(level), "", 1.0, (0.2, 3.0), RATIO_SIGMA, side, model_error=angle_error)
     return found
 
 
