@@ -11,7 +11,7 @@ from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
 from tests.closed_loop.fault_judge import SECOND_NS
 from tests.grid import sampled
-from tests.random_drives import STANDS_S, Outcome, RandomDrive, TruthJudge, driven, main, random_drive, run
+from tests.random_drives import COURSE_S, STANDS_S, Outcome, RandomDrive, TruthJudge, driven, main, random_drive, run
 from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
 from vehicled.profile import load_profile
 from vehicled.run.plan import course_of
@@ -28,6 +28,12 @@ SAMPLE = (
     # The published estimate was 30 m elsewhere, and its filter had refused nothing.
     ("hmmwv", 25, "ekf4", ("host:clock_back@5.27+3", "heading:slow=40@5.93", "spoils:estimate_jumps@9.56+6")),
 )
+SHORT = (
+    # A drive that ran away at 16 m/s was said to stand: the estimate trusted the brake, and its filter refused a live receiver.
+    ("opencav", 40012, "planar", ("drive:runaway=-0.94@2.50", "says:gnss_future@3.44+0.3")),
+    # A stuck gyro held its yaw rate, the estimate turned on while the vehicle stopped, and it was armed again so.
+    ("roboracer", 40024, "ekf4", ("host:throttled@3.41+3", "imu:stuck@3.46+6")),
+)
 
 
 @pytest.mark.parametrize(("name", "number", "estimator", "failures"), sampled(SAMPLE, lambda case: case[:2] != ("hmmwv", 9)))
@@ -35,6 +41,13 @@ def test_the_rules_hold_in_drives_that_once_broke_one(name: str, number: int, es
     outcome = driven(RandomDrive(drive_of(name, number), estimator, failures, 5.0, 17.0))
     assert not outcome.broken
     assert outcome.simulated_s > 2.0
+
+
+@pytest.mark.parametrize(("name", "number", "estimator", "failures"), SHORT)
+def test_the_rules_hold_in_short_drives_that_once_broke_one(
+    name: str, number: int, estimator: str, failures: tuple[str, ...]
+) -> None:
+    assert not driven(RandomDrive(drive_of(name, number, *COURSE_S), estimator, failures, 5.0, 5.0)).broken
 
 
 @pytest.mark.parametrize("number", sampled((0, 1, 2), lambda number: number == 0))

@@ -188,7 +188,7 @@ def test_a_wall_clock_that_was_moved_settles_in_five_seconds(age_ns: int, step_s
 
 
 def stands(s: RuleInputs, detector: StandstillDetector | None = None) -> bool:
-    return (detector or StandstillDetector()).stands(s, gnss_stuck=False, gnss_refused=False, brake_fails=False)
+    return (detector or StandstillDetector()).stands(s, gnss_stuck=False, brake_fails=False)
 
 
 @given(
@@ -259,6 +259,25 @@ def test_without_a_live_receiver_half_the_brake_must_have_stopped_it(wheels: boo
     assert (detector.assumed_s > 0.0) is not wheels
 
 
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_live_receiver_that_shows_motion_keeps_a_stop_open(alive: bool) -> None:
+    """The estimate refuses its fixes: it may trust a brake that does not act. One that repeats itself counts for three seconds."""
+    detector, monitors = StandstillDetector(), watching()
+    sent = ActuatorCommand(NOW_NS, NOW_NS, 0.0, 1.0, 0.0, 0.0)
+    stood = []
+    for k in range(500):
+        now_ns = NOW_NS + k * 20_000_000
+        fixed(monitors, 1.0, alive=alive, now_ns=now_ns)
+        estimate = replace(RUNNING, t_ns=now_ns, speed_mps=0.0, rejected_in_a_row=9)
+        s = replace(inputs(monitors, estimate, Mode.STOPPING, now_ns=now_ns), sent=sent)
+        monitors.update(s)
+        stood.append(stands(s, detector))
+    if alive:
+        assert not any(stood)
+    else:
+        assert stood.index(True) * 0.02 >= 3.0
+
+
 @pytest.mark.parametrize("why", ["not braked", "unreachable", "brake fails", "telemetry"])
 def test_nothing_is_assumed_of_a_brake_that_is_not_known_to_act(why: str) -> None:
     detector, monitors = StandstillDetector(), fixed(watching(), 1.0)
@@ -269,7 +288,7 @@ def test_nothing_is_assumed_of_a_brake_that_is_not_known_to_act(why: str) -> Non
         s = replace(inputs(monitors, mode=Mode.STOPPING, now_ns=now_ns), sent=sent)
         s = replace(s, actuator_lost="its port is gone" if why == "unreachable" else "")
         monitors.update(s)
-        assert not detector.stands(s, gnss_stuck=False, gnss_refused=False, brake_fails=why == "brake fails")
+        assert not detector.stands(s, gnss_stuck=False, brake_fails=why == "brake fails")
         said = detector.unrest(s)
     assert "no wheel or GNSS speed is fresh" in said[0]
 
