@@ -23,7 +23,7 @@ import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from math import inf
+from math import hypot, inf
 from pathlib import Path
 from random import Random
 
@@ -63,6 +63,8 @@ WATCHED_S, LASTING_S, HEALTHY_S = (1.5, 3.0, 5.0), (5.0, 5.0, 9.0, 17.0), 8.0
 vehicle that stands in AUTO is watched until another rule ends it."""
 AFTERMATH_S = 12.0
 """Time after a fault in which a stop is still attributed to it: the slowest rule waits 10 s, and estimates have a memory."""
+STANDS_M = 0.1
+"""Distance within which a slow vehicle stands, m."""
 STANDS_S = 15.0
 """Time for which a vehicle may stand in AUTO: the rule about progress needs 10 s."""
 REST_S = 1.0
@@ -188,6 +190,8 @@ class TruthJudge(Judge):
         self._obeys_until_s = min((failure.start_s for failure in disobeys), default=inf)
         self._on_course = False
         self._stands_since_ns: int | None = None
+        self._stood_m = 0.0, 0.0
+        """True place at that time."""
         self._stopped = False
         self.off_ratio = 0.0
         self.drove = False
@@ -227,10 +231,12 @@ class TruthJudge(Judge):
         if said and speed > self._rolling_mps and (holds or not self._stopped):
             self._broke(f"{mode.name} is said to stand at {speed:.1f} m/s", now_ns)
         self._stopped = said
+        moved_m = hypot(truth.x_m - self._stood_m[0], truth.y_m - self._stood_m[1])
         if mode is not Mode.AUTO or speed > STANDSTILL_MPS:
             self._stands_since_ns = None
-        elif self._stands_since_ns is None:
-            self._stands_since_ns = now_ns
+        elif self._stands_since_ns is None or moved_m > STANDS_M:
+            # The slowest vehicles are driven below that speed.
+            self._stands_since_ns, self._stood_m = now_ns, (truth.x_m, truth.y_m)
         elif now_ns - self._stands_since_ns > STANDS_S * SECOND_NS:
             self._broke(f"stands in AUTO for {STANDS_S:g} s", now_ns)
 

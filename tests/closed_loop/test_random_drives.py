@@ -137,6 +137,13 @@ def test_it_notices_a_vehicle_that_stands_in_auto() -> None:
     assert "stands in AUTO" in drive.go(Mode.AUTO, 2.0).said
 
 
+def test_a_vehicle_that_creeps_does_not_stand() -> None:
+    drive = Course("imu:off@0.1").go(Mode.ARMED, 0.1)
+    for k in range(round(STANDS_S) + 5):
+        drive.go(Mode.AUTO, 1.0, x_m=1.0 + 0.04 * k, speed_mps=0.04)
+    assert "stands in AUTO" not in drive.said
+
+
 def test_it_notices_a_false_alarm_and_a_stop_without_a_misfortune() -> None:
     healthy, late = Course(), Course("imu:off@0.1+0.1").go(Mode.ARMED, 0.1)
     for drive in (healthy, late.go(Mode.AUTO, 14.0, speed_mps=1.0)):

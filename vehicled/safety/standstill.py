@@ -47,7 +47,9 @@ class StandstillDetector:
         s.monitors.speed.gnss_unheard = self._unheard(s, gnss_stuck=gnss_stuck)
         stopped = motion.ceiling_mps <= 0.0 and not brake_fails and not _unreachable(s)
         self._stopped_since_ns = None if not stopped else self._stopped_since_ns or s.now_ns
-        if estimate is None or not _fresh(s) or (isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS):
+        moves = estimate is not None and isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS
+        # Throttle that was commanded just now has yet to act, while everything still shows standstill.
+        if estimate is None or moves or not _fresh(s) or motion.driven:
             self._still_since_ns = self._seen_since_ns = None
             return False
         self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
@@ -78,7 +80,7 @@ class StandstillDetector:
         elif self._repeats_since_ns is None:
             self._repeats_since_ns = s.now_ns
         repeats = self._repeats_since_ns is not None and s.now_ns - self._repeats_since_ns >= REPEATS_NS
-        return stops and (gnss_stuck or repeats)
+        return stops and ((gnss_stuck and s.monitors.gnss.repeats) or repeats)
 
     def ended(self) -> None:
         """Note that no stop is in progress."""

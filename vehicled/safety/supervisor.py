@@ -114,6 +114,8 @@ class Supervisor:
                 self._record(reason.code, command.origin, Reaction.DISABLE, True, reason.text(), now_ns)
                 self._latch(None, reason)
                 self.reason, self.reaction = reason, Reaction.DISABLE
+                # A FAULT that is stopped again is a new one: what is asked for within this step does not end it.
+                self._seen = Mode.INIT
             case OperatorAction.RESET:
                 self._wanted, self._wanted_ns = command.action, now_ns
             case OperatorAction.NONE:
