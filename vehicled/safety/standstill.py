@@ -26,8 +26,6 @@ class StandstillDetector:
     """
 
     def __init__(self) -> None:
-        self._still_since_ns: int | None = None
-        """Time since which the estimate has been at standstill; None while it moves."""
         self._seen_since_ns: int | None = None
         """Time since which the measured speeds show standstill; None while they do not."""
         self._stopped_since_ns: int | None = None
@@ -50,9 +48,8 @@ class StandstillDetector:
         moves = estimate is not None and isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS
         # Throttle that was commanded just now has yet to act, while everything still shows standstill.
         if estimate is None or moves or not _fresh(s) or motion.driven:
-            self._still_since_ns = self._seen_since_ns = None
+            self._seen_since_ns = None
             return False
-        self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
         self._evidence = s.monitors.speed.standstill(s.now_ns, motion.ceiling_mps)
         if self._evidence is not StandstillEvidence.STANDS:
             self._seen_since_ns = None

@@ -171,6 +171,7 @@ _SOURCES = """
 | --- | --- | --- |
 | yaw | heading, gyro | `heading_against_gyro` |
 | yaw | heading, course over ground | `heading_against_course` from 0.5 m/s on |
+| yaw | heading, estimate | arming check `yaw` |
 | yaw | gyro, course over ground | `gyro_against_course` from 0.5 m/s on |
 | yaw | gyro, wheel angle and speed | `gyro_against_steering`, while no heading of its own and no course tells |
 | speed | wheels or motor, estimate and GNSS | `speed_mismatch` |
