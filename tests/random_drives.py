@@ -23,7 +23,7 @@ import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from math import inf
+from math import hypot, inf
 from pathlib import Path
 from random import Random
 
@@ -53,10 +53,18 @@ ESTIMATORS = ("ekf4", "planar", "ins")
 COUNTS = (0, 1, 2, 2, 2, 3, 3)
 TOGETHER_S = 1.0
 """Time within which a second fault often follows the first."""
-WATCHED_S, LASTING_S, HEALTHY_S = 5.0, 17.0, 15.0
-"""Time watched after the last fault, after the start of one that lasts, and of a drive without faults."""
+COURSE_S = 5.0, 12.0
+"""Times that a course takes at its own speed: faults meet the start, the way and the end."""
+BEGINS_S = 0.3, 4.5
+"""Times of the first fault: standing, armed, setting off, under way."""
+DURATIONS_S = (0.3, 0.3, 1.0, 1.0, 3.0, 6.0)
+WATCHED_S, LASTING_S, HEALTHY_S = (1.5, 3.0, 5.0), (5.0, 5.0, 9.0, 17.0), 8.0
+"""Times watched after the last fault and after the start of one that lasts, one of which is drawn, and of a drive without faults. A
+vehicle that stands in AUTO is watched until another rule ends it."""
 AFTERMATH_S = 12.0
 """Time after a fault in which a stop is still attributed to it: the slowest rule waits 10 s, and estimates have a memory."""
+STANDS_M = 0.1
+"""Distance within which a slow vehicle stands, m."""
 STANDS_S = 15.0
 """Time for which a vehicle may stand in AUTO: the rule about progress needs 10 s."""
 REST_S = 1.0
@@ -73,6 +81,10 @@ class RandomDrive(Struct, frozen=True):
     healthy: Drive
     estimator: str
     failures: tuple[str, ...]
+    watched_s: float
+    """Time watched after the end of each fault, s."""
+    lasting_s: float
+    """Time watched after the start of a fault that lasts, s."""
 
     @property
     def number(self) -> int:
@@ -103,7 +115,7 @@ class Outcome(Struct, frozen=True):
     off_ratio: float
     """Largest distance from the course of an obedient drive, as a fraction of the corridor."""
     simulated_s: float
-    wall_s: float
+    cpu_s: float
 
 
 # ------------------------------------------------------------------------------------------------------------------ the drives
@@ -140,22 +152,22 @@ def faults_of(profile: Profile, link: str, random: Random) -> list[str]:
 def random_drive(name: str, number: int) -> RandomDrive:
     """Return the drive of a number."""
     random = Random(f"random drive {name} {number}")
-    healthy = drive_of(name, number)
+    healthy = drive_of(name, number, *COURSE_S)
     profile = load(str(shipped.folder("profiles") / f"{name}.toml")).profile
     estimator = random.choice((profile.estimator.name, profile.estimator.name, *ESTIMATORS))
     heading = profile.sim.heading
     if estimator == "ins" and heading is not None and heading.kind == "inertial":
         # Its zero is unknown, so that this filter waits for an alignment drive.
         estimator = profile.estimator.name
-    texts, at_s, found = faults_of(profile, healthy.link, random), random.uniform(0.5, 6.0), list[str]()
+    texts, at_s, found = faults_of(profile, healthy.link, random), random.uniform(*BEGINS_S), list[str]()
     ports = sorted({text.split(":")[0] for text in texts})
     for _ in range(random.choice(COUNTS)):
         port = random.choice(ports)
         chosen = random.choice([text for text in texts if text.split(":")[0] == port])
-        lasts = "" if random.random() < 0.2 and port not in OUTSIDE else f"+{random.choice((0.3, 1.0, 3.0, 6.0)):g}"
+        lasts = "" if random.random() < 0.2 and port not in OUTSIDE else f"+{random.choice(DURATIONS_S):g}"
         found.append(f"{chosen}@{at_s:.2f}{lasts or ('+3' if port in OUTSIDE else '')}")
         at_s += random.uniform(0.0, TOGETHER_S if random.random() < 0.6 else 4.0)
-    return RandomDrive(healthy, estimator, tuple(found))
+    return RandomDrive(healthy, estimator, tuple(found), random.choice(WATCHED_S), random.choice(LASTING_S))
 
 
 # --------------------------------------------------------------------------------------------------------------------- the judge
@@ -178,6 +190,8 @@ class TruthJudge(Judge):
         self._obeys_until_s = min((failure.start_s for failure in disobeys), default=inf)
         self._on_course = False
         self._stands_since_ns: int | None = None
+        self._stood_m = 0.0, 0.0
+        """True place at that time."""
         self._stopped = False
         self.off_ratio = 0.0
         self.drove = False
@@ -217,10 +231,12 @@ class TruthJudge(Judge):
         if said and speed > self._rolling_mps and (holds or not self._stopped):
             self._broke(f"{mode.name} is said to stand at {speed:.1f} m/s", now_ns)
         self._stopped = said
+        moved_m = hypot(truth.x_m - self._stood_m[0], truth.y_m - self._stood_m[1])
         if mode is not Mode.AUTO or speed > STANDSTILL_MPS:
             self._stands_since_ns = None
-        elif self._stands_since_ns is None:
-            self._stands_since_ns = now_ns
+        elif self._stands_since_ns is None or moved_m > STANDS_M:
+            # The slowest vehicles are driven below that speed.
+            self._stands_since_ns, self._stood_m = now_ns, (truth.x_m, truth.y_m)
         elif now_ns - self._stands_since_ns > STANDS_S * SECOND_NS:
             self._broke(f"stands in AUTO for {STANDS_S:g} s", now_ns)
 
@@ -244,7 +260,7 @@ class TruthJudge(Judge):
 
 def driven(drive: RandomDrive) -> Outcome:
     """Run a drive in lockstep, machine and world in this process. Never raises on account of the daemon."""
-    begin_s, healthy = time.monotonic(), drive.healthy
+    begin_s, healthy = time.process_time(), drive.healthy
     file = str(shipped.folder("profiles") / f"{healthy.profile}.toml")
     overrides = [*healthy.overrides, f"controller.name={healthy.controller}", f"estimator.name={drive.estimator}"]
     failures = [parse_failure(text) for text in (*healthy.failures, *drive.failures)]
@@ -255,7 +271,7 @@ def driven(drive: RandomDrive) -> Outcome:
         course = course_of(loaded.profile, healthy.course)
         profile = resolved_profile(loaded, course)
         judge = TruthJudge(profile, course, [parse_failure(text) for text in drive.failures])
-        end, simulated_s = _drive(healthy, profile, course, failures, judge)
+        end, simulated_s = _drive(drive, profile, course, failures, judge)
     except Exception as error:  # noqa: BLE001 - whatever it is: it is what was looked for
         trace = "".join(traceback.format_exception(error)[-3:])
         broken.append(f"raised {type(error).__name__}: {error}\n{trace}")
@@ -265,28 +281,32 @@ def driven(drive: RandomDrive) -> Outcome:
         stops, off_ratio = judge.stopped, judge.off_ratio
     return Outcome(
         healthy.profile, healthy.index, drive.failures, tuple(broken), end, stops, round(off_ratio, 3), round(simulated_s, 2),
-        round(time.monotonic() - begin_s, 2),
+        round(time.process_time() - begin_s, 2),
     )  # fmt: skip
 
 
-def _drive(drive: Drive, profile: Profile, course: Course, failures: list[Failure], judge: TruthJudge) -> tuple[str, float]:
+def _drive(drive: RandomDrive, profile: Profile, course: Course, failures: list[Failure], judge: TruthJudge) -> tuple[str, float]:
     """Drive until the course is driven, the vehicle has stopped twice, or enough is seen; return the end and the time."""
-    pair = begin(profile, course, failures, judge, drive.seed, drive.link)
+    healthy = drive.healthy
+    pair = begin(profile, course, failures, judge, healthy.seed, healthy.link)
     outside, machine = Outside(pair, failures), pair.machine
     over_s = max((end_s(failure) for failure in failures if end_s(failure) < inf), default=0.0)
-    ends_s = [end_s(failure) + WATCHED_S if end_s(failure) < inf else failure.start_s + LASTING_S for failure in failures]
+    ends_s = [
+        end_s(failure) + drive.watched_s if end_s(failure) < inf else failure.start_s + drive.lasting_s for failure in failures
+    ]
     watched_s = max(ends_s, default=HEALTHY_S)
     t_s, rests_s, asked = 0.0, 0.0, False
-    while t_s < drive.limit_s:
+    while t_s < healthy.limit_s:
         pair.grant()
         before_s, t_s = t_s, (pair.now_ns - START_NS) / SECOND_NS
         outside.act(pair.now_ns)
         rests = machine.over(pair.now_ns) and machine.mode not in DRIVING
         rests_s = rests_s + t_s - before_s if rests else 0.0
-        if rests_s > REST_S and t_s > over_s + REST_S:
+        waits = t_s > watched_s and machine.mode in (Mode.INIT, Mode.STANDBY, Mode.ARMED)
+        if waits or (rests_s > REST_S and t_s > over_s + REST_S):
             if machine.course_driven or asked:
                 break
-            asked, rests_s, watched_s = True, 0.0, max(watched_s, t_s + WATCHED_S)
+            asked, rests_s, watched_s = True, 0.0, max(watched_s, t_s + drive.watched_s)
             outside.ask(pair.now_ns, OperatorAction.ARM, OperatorAction.DRIVE)
         if t_s > watched_s and machine.mode in DRIVING and not judge.stands:
             break

@@ -40,6 +40,11 @@ DRIVES = {
         ],
         150,
     ),
+    # The law's speed fell faster than the vehicle, which was taken for a push, and a throttle too little for the motor stood still.
+    "regulated pursuit that slows down before the end": (
+        "roboracer", "random:seed=2947,length_m=4,speed_mps=1.27,lateral_mps2=1.4,bend_m=3.164", 12.0,
+        ["controller.name=regulated_pure_pursuit", "controller.regulated_pure_pursuit.speed.creep_mps=0.15"], 7001,
+    ),
 }  # fmt: skip
 
 

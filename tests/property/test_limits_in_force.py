@@ -188,7 +188,7 @@ def test_a_wall_clock_that_was_moved_settles_in_five_seconds(age_ns: int, step_s
 
 
 def stands(s: RuleInputs, detector: StandstillDetector | None = None) -> bool:
-    return (detector or StandstillDetector()).stands(s, gnss_stuck=False, gnss_refused=False, brake_fails=False)
+    return (detector or StandstillDetector()).stands(s, gnss_stuck=False, brake_fails=False)
 
 
 @given(
@@ -259,6 +259,57 @@ def test_without_a_live_receiver_half_the_brake_must_have_stopped_it(wheels: boo
     assert (detector.assumed_s > 0.0) is not wheels
 
 
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_live_receiver_that_shows_motion_keeps_a_stop_open(alive: bool) -> None:
+    """The estimate refuses its fixes: it may trust a brake that does not act. One that repeats itself counts for three seconds."""
+    detector, monitors = StandstillDetector(), watching()
+    sent = ActuatorCommand(NOW_NS, NOW_NS, 0.0, 1.0, 0.0, 0.0)
+    stood = []
+    for k in range(500):
+        now_ns = NOW_NS + k * 20_000_000
+        fixed(monitors, 1.0, alive=alive, now_ns=now_ns)
+        estimate = replace(RUNNING, t_ns=now_ns, speed_mps=0.0, rejected_in_a_row=9)
+        s = replace(inputs(monitors, estimate, Mode.STOPPING, now_ns=now_ns), sent=sent)
+        monitors.update(s)
+        stood.append(stands(s, detector))
+    if alive:
+        assert not any(stood)
+    else:
+        assert stood.index(True) * 0.02 >= 3.0
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_stuck_receiver_counts_again_once_it_lives(lives: bool) -> None:
+    """The rule stays in force until the vehicle is armed anew."""
+    detector, monitors = StandstillDetector(), watching()
+    sent = ActuatorCommand(NOW_NS, NOW_NS, 0.0, 1.0, 0.0, 0.0)
+    stood = []
+    for k in range(500):
+        now_ns = NOW_NS + k * 20_000_000
+        place = 0.7 + (1e-7 * k if lives else 0.0)
+        fix = GnssFix(now_ns, now_ns, place, -1.5, 260.0, (1.0 + (1e-3 * (k % 3) if lives else 0.0), 0.0, 0.0))
+        monitors.on_message(fix, now_ns)
+        s = inputs(monitors, replace(RUNNING, t_ns=now_ns, speed_mps=0.0), Mode.STOPPING, now_ns=now_ns)
+        s = replace(s, sent=sent)
+        monitors.update(s)
+        stood.append(detector.stands(s, gnss_stuck=True, brake_fails=False))
+    assert any(stood) is not lives
+
+
+@given(near(0.3, low=0.0, high=0.6))
+def test_throttle_that_has_yet_to_act_is_no_standstill(after_s: float) -> None:
+    """It may act for two delays of the drive, 0.2 s, and 0.1 s more."""
+    monitors = fixed(watching(), 0.0)
+    for t_ns, throttle in ((NOW_NS - 10_000_000, 0.0), (NOW_NS, 0.3), (NOW_NS + round(after_s * 1e9), 0.0)):
+        fixed(monitors, 0.0, now_ns=t_ns)
+        sent = ActuatorCommand(t_ns, t_ns, throttle, 1.0 - throttle, 0.0, 0.0)
+        estimate = replace(RUNNING, t_ns=t_ns, speed_mps=0.0)
+        s = replace(inputs(monitors, estimate, Mode.STOPPING, now_ns=t_ns), sent=sent)
+        monitors.update(s)
+    if round(after_s * 1e9) > 0:
+        assert stands(s) is (round(after_s * 1e9) > 300_000_000)
+
+
 @pytest.mark.parametrize("why", ["not braked", "unreachable", "brake fails", "telemetry"])
 def test_nothing_is_assumed_of_a_brake_that_is_not_known_to_act(why: str) -> None:
     detector, monitors = StandstillDetector(), fixed(watching(), 1.0)
@@ -269,7 +320,7 @@ def test_nothing_is_assumed_of_a_brake_that_is_not_known_to_act(why: str) -> Non
         s = replace(inputs(monitors, mode=Mode.STOPPING, now_ns=now_ns), sent=sent)
         s = replace(s, actuator_lost="its port is gone" if why == "unreachable" else "")
         monitors.update(s)
-        assert not detector.stands(s, gnss_stuck=False, gnss_refused=False, brake_fails=why == "brake fails")
+        assert not detector.stands(s, gnss_stuck=False, brake_fails=why == "brake fails")
         said = detector.unrest(s)
     assert "no wheel or GNSS speed is fresh" in said[0]
 

@@ -208,6 +208,26 @@ def test_a_plan_keeps_to_lock_slew_rate_and_grip(speed: float, wheel: float, lef
             assert after >= min(max(-grip, -0.3), wheel + back) - 2e-4
 
 
+@examples(10)
+@given(st.sampled_from([-0.52, 0.52]), st.floats(0.1, 0.8), st.floats(20.0, 100.0))
+def test_wheels_that_were_left_at_their_lock_turn_back_to_the_course(lock: float, yaw: float, s_m: float) -> None:
+    """The vehicle stands on its course, turned to the side to which its wheels point, and begins a drive."""
+    program = HorizonQp(STAGES, CostWeights(1.0, 0.2, 100.0, 5.0))
+    planner = SteeringPlanner(program, OsqpSolver(program, 4000, 2.0), STAGE_S)
+    course = COURSES["straight_20m"]
+    leg = legs(course, SpeedProfile(SpeedParams(), VEHICLE, LIMITS, course), 20.0)[0]
+    limits = ENVELOPE._replace(
+        wheelbase_m=0.33, lowest_wheel_rad=-0.52, highest_wheel_rad=0.52, rate_radps=3.0, acceleration_mps2=3.0
+    )
+    x_m, wheel = s_m / 10.0, lock
+    for _ in range(50):
+        start = PlanStart(x_m, 0.0, math.copysign(yaw, lock), 0.0, wheel)
+        plan = planner.step(leg, x_m, start, limits, 0.02)
+        if plan.wheel_rad is not None:
+            wheel += (float(plan.wheel_rad[1]) - wheel) * 0.02 / STAGE_S
+    assert wheel * lock < 0.0
+
+
 @pytest.mark.parametrize("field", ["x_m", "y_m", "yaw_rad", "speed_mps", "wheel_rad"])
 @pytest.mark.parametrize("bad", [NAN, math.inf, -math.inf])
 def test_a_start_that_is_no_number_gives_a_reason_and_spoils_nothing(field: str, bad: float) -> None:

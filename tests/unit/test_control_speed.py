@@ -301,3 +301,24 @@ def test_a_course_that_is_driven_slower_than_it_asks_is_reported() -> None:
     assert "asks for up to 30 m/s" in said["sine:speed_mps=30"]
     assert "100%" in said["sine:speed_mps=30"]
     assert "lateral acceleration" in said["figure_eight_fast"]
+
+
+def test_a_vehicle_that_stands_disproves_that_something_pushes_it() -> None:
+    """The surplus that a faster vehicle has learned takes the throttle that would set off again, and only until it stands."""
+    throttles = {}
+    for surplus_mps2 in (0.0, 0.4):
+        state, throttles[surplus_mps2] = PidState(), list[float]()
+        for _ in range(120):
+            state, demand = speed_step(
+                replace(PARAMS, i=0.0), DRIVE, state, 0.0, SpeedTarget(0.15, 0.0), 0.01, surplus_mps2, now_mps=0.0, noise_mps=0.01
+            )
+            throttles[surplus_mps2].append(demand.throttle)
+    less = [plain - pushed for plain, pushed in zip(throttles[0.0], throttles[0.4], strict=True)]
+    assert less[38] == pytest.approx(0.4 / drive_authority_mps2(DRIVE))
+    assert less[-1] == pytest.approx(0.0)
+
+
+def test_the_creep_speed_is_a_twentieth_of_the_highest_one_unless_the_profile_states_it() -> None:
+    for top, stated, creep in ((5.0, None, 0.25), (0.25, None, 0.0125), (5.0, 0.1, 0.1)):
+        profile = _profile("straight_30m", top=top, params=SpeedParams(creep_mps=stated))
+        assert profile.creep_mps(29.9) == pytest.approx(creep)

@@ -10,6 +10,9 @@ from vehicled.core.messages import ImuSample
 from vehicled.estimation.counters import InputCounters
 from vehicled.estimation.gyro import YawRateGyro
 from vehicled.estimation.history import CommandHistory
+from vehicled.estimation.ins.inertial import Queue
+from vehicled.estimation.planar.inputs import GyroHistory
+from vehicled.estimation.repeats import MAX_EQUAL, MAX_EQUAL_NS, RepeatedSamples
 
 MS = 1_000_000
 
@@ -63,7 +66,8 @@ def test_gyro_learns_its_bias_only_at_rest() -> None:
 
     def run(start_ms: int, rate: float, standing: bool) -> None:
         for t in range(start_ms, start_ms + 3000, 5):
-            gyro.observe(_sample(t * MS, rate))
+            # Equal samples in a row are those of a stuck gyro.
+            gyro.observe(_sample(t * MS, rate + (1e-12 if t % 2 else 0.0)))
             gyro.take(t * MS, standing)
 
     run(0, 0.02, standing=False)
@@ -73,6 +77,37 @@ def test_gyro_learns_its_bias_only_at_rest() -> None:
     run(6000, 0.02, standing=True)
     assert gyro.bias_radps == pytest.approx(0.02)
     assert gyro.rate_radps(8995 * MS) == pytest.approx(0.0)
+
+
+def test_a_stuck_gyro_is_as_good_as_none() -> None:
+    """It would hold its yaw rate, and the estimate would go on turning while the vehicle stops."""
+    counters = InputCounters()
+    gyro, planar = YawRateGyro(0.05, 1.0, counters), GyroHistory(10**9, 50 * MS, counters)
+    ins = Queue(0.05, counters)
+    for k in range(30):
+        sample = _sample(k * 10 * MS, 0.5 + (0.01 * k if k < 5 else 0.0))
+        for filter_input in (gyro.observe, planar.append, ins.observe):
+            filter_input(sample)
+    last_ms = 50 + MAX_EQUAL_NS // MS
+    gyro.take(last_ms * MS, standing=False)
+    assert gyro.fresh_until_ns == (last_ms + 50) * MS
+    assert math.isnan(gyro.rate_radps((last_ms + 51) * MS))
+    assert planar.mean_radps(last_ms * MS, (last_ms + 50) * MS) is not None
+    assert planar.mean_radps(last_ms * MS, (last_ms + 51) * MS) is None
+    assert ins.take(0, (last_ms + 51) * MS) == (None, None, None)
+    assert counters.ignored == 3 * (25 - 11)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.1, math.nan]), max_size=30), st.sampled_from([0.0, math.nan]))
+def test_only_equal_samples_in_a_row_are_repeats(rates: list[float], force: float) -> None:
+    repeats, equal, last = RepeatedSamples(), 0, math.nan
+    for k, rate in enumerate(rates):
+        equal = equal + 1 if rate == last else 1
+        last = rate
+        # A number that is none, made anew, equals nothing.
+        t_ns = k * (MAX_EQUAL_NS // 2)
+        sample = ImuSample(t_ns, t_ns, (force, 0.0, 9.81), (0.0, 0.0, float(str(rate))))
+        assert repeats.is_repeat(sample) is (equal > MAX_EQUAL)
 
 
 def test_gyro_refuses_what_cannot_be_and_recovers_from_a_stamp_of_the_future() -> None:

@@ -314,8 +314,11 @@ def test_the_run_ends_at_standstill_or_timeout() -> None:
     rig.run(now, now + 100 * MS)
     assert not rig.machine.over(now + 100 * MS)
     rig.estimator.speed_mps = 0.0
-    rig.run(now + 100 * MS, now + 200 * MS)
-    assert rig.machine.over(now + 200 * MS)
+    # The throttle may act for two delays of the drive, 0.2 s, and 0.1 s more.
+    rig.run(now + 100 * MS, now + 250 * MS)
+    assert not rig.machine.over(now + 250 * MS)
+    rig.run(now + 250 * MS, now + 400 * MS)
+    assert rig.machine.over(now + 400 * MS)
 
 
 def test_the_controller_starts_afresh_with_every_drive() -> None:
@@ -333,7 +336,7 @@ def test_what_the_gate_had_to_cut_is_counted_by_kind_and_reported_when_the_drive
     assert not [event for event in rig.log.of(Event) if event.name == "commands_cut"]  # type: ignore[attr-defined]
     rig.machine.on_message(OperatorCommand(now, now, OperatorAction.STOP, "test"), now)
     rig.estimator.speed_mps = 0.0
-    rig.run(now, now + 100 * MS)
+    rig.run(now, now + 400 * MS)
     (event_at_end,) = [event for event in rig.log.of(Event) if event.name == "commands_cut"]  # type: ignore[attr-defined]
     cut = json.loads(event_at_end.fields)  # type: ignore[attr-defined]
     assert cut == {kind: n for kind, n in gate.clipped_by_kind.items() if n}
@@ -419,8 +422,8 @@ def test_a_run_that_is_ended_waits_for_the_vehicle_whatever_stopped_it(action: O
     assert late is not None
     assert late.why.endswith("the vehicle may roll")
     rig.estimator.speed_mps = 0.0
-    rig.run(now + 50 * MS, now + 200 * MS)
-    ending = run.turn(now + 200 * MS)
+    rig.run(now + 50 * MS, now + 400 * MS)
+    ending = run.turn(now + 400 * MS)
     assert ending is not None
     assert ending.why.endswith("the vehicle stands")
 

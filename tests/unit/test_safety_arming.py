@@ -1,18 +1,25 @@
 """Arming checks besides the estimate and its inputs: each names cause and cure, and clears with the cause."""
 
 from collections.abc import Callable
-from math import isnan
+from math import isnan, pi
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests.examples import examples
+from tests.strategies import near
 from tests.unit.test_machine import VEHICLE
 from vehicled.core.messages import (
     EstimatorStatus,
     GnssFix,
+    Heading,
+    HeadingKind,
     Heartbeat,
     HostHealth,
+    ImuSample,
     Mode,
     MotorStatus,
     OperatorAction,
@@ -145,6 +152,29 @@ def test_a_ground_station_is_waited_for_where_the_profile_expects_it() -> None:
     deliver(lost, Heartbeat(0, 0, "ground"))
     assert missing(situation(lost, replace(LIMITS, stop_without_ground=False))) == []
     assert missing(situation(lost, replace(expects, stop_without_ground=False))) != []
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit_rad"), [(HeadingKind.MOVING_BASE, 0.25), (HeadingKind.MAGNETIC, 0.5), (HeadingKind.INERTIAL, 0.5)]
+)
+@examples(20)
+@given(st.data())
+def test_an_estimate_that_looks_elsewhere_than_the_heading_is_not_armed(
+    kind: HeadingKind, limit_rad: float, data: st.DataObject
+) -> None:
+    off_rad, yaw_rad = data.draw(near(limit_rad, signed=True, low=-pi, high=pi)), data.draw(st.floats(-pi, pi))
+    monitors = watched()
+    monitors.yaw.on_message(ImuSample(NOW_NS, NOW_NS, (0.0, 0.0, 9.81), (0.0, 0.0, 0.0)), NOW_NS)
+    monitors.yaw.on_message(Heading(NOW_NS, NOW_NS, yaw_rad + off_rad, 0.02, kind), NOW_NS)
+    s = replace(situation(monitors), estimate=replace(ESTIMATE, yaw_rad=yaw_rad))
+    monitors.yaw.update(s)
+    if abs(abs(off_rad) - limit_rad) > 1e-6:
+        assert bool(missing(s)) is (abs(off_rad) > limit_rad)
+    assert all("off the yaw of the estimate" in text for text in missing(s))
+    assert missing(s, OperatorAction.TELEOP) == []
+    # A heading that is old says nothing.
+    monitors.yaw.update(replace(s, now_ns=NOW_NS + 2 * SECOND_NS))
+    assert missing(s) == []
 
 
 def test_an_old_fix_does_not_confirm_the_present_speed() -> None:

@@ -15,6 +15,7 @@ from vehicled.core.messages import (
     Fault,
     GnssFix,
     Heading,
+    HeadingKind,
     HostHealth,
     ImuSample,
     Mode,
@@ -60,6 +61,11 @@ def estimate(**change: Any) -> Put:
 
 def fields(monitor: str, **values: Any) -> Put:
     return lambda m: set_fields(getattr(m, monitor), **values)
+
+
+def turned(aside_rad: float) -> Put:
+    """Beside the heading of two antennas, which is asked for more."""
+    return fields("yaw", estimate_aside_rad=aside_rad, _kind=HeadingKind.MOVING_BASE)
 
 
 def value(**values: Any) -> Put:
@@ -133,6 +139,15 @@ TABLE = [
         "heading",
         [variance(10, 0.2), value(estimate=None), estimate(x_m=nan)],
         [(variance(10, 0.2001), "known to 11 degrees only (limit 11)"), (variance(10, 1.0), "57 degrees")],
+    ),
+    *cases(
+        "yaw",
+        [fields("yaw", estimate_aside_rad=0.5), fields("yaw", estimate_aside_rad=-0.5), turned(-0.25)],
+        [
+            (fields("yaw", estimate_aside_rad=0.501), "the heading is +0.50 rad off the yaw of the estimate (limit 0.50)"),
+            (fields("yaw", estimate_aside_rad=-0.501), "the heading is -0.50 rad off"),
+            (turned(-0.251), "-0.25 rad off the yaw of the estimate (limit 0.25)"),
+        ],
     ),
     *cases(
         "certainty",
@@ -308,8 +323,8 @@ def test_every_check_has_its_cases() -> None:
 
 SPARED = {
     ALL: set(),
-    HAND: {"place", "fence", "lane", "heading", "controller"},
-    ALIGN: {"place", "fence", "estimator", "heading", "controller"},
+    HAND: {"place", "fence", "lane", "heading", "yaw", "controller"},
+    ALIGN: {"place", "fence", "estimator", "heading", "yaw", "controller"},
     OFFBOARD: {"place", "controller"},
 }
 

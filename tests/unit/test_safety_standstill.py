@@ -50,11 +50,9 @@ class Stop:
             estimate=None if estimate is None else replace(estimate, speed_mps=speed), **values,
         )  # fmt: skip
 
-    def stands(
-        self, after_ns: int = 0, *, stuck: bool = False, refused: bool = False, brake_fails: bool = False, **values: Any
-    ) -> bool:
+    def stands(self, after_ns: int = 0, *, stuck: bool = False, brake_fails: bool = False, **values: Any) -> bool:
         s = self.inputs(after_ns, **values)
-        return self.detector.stands(s, gnss_stuck=stuck, gnss_refused=refused, brake_fails=brake_fails)
+        return self.detector.stands(s, gnss_stuck=stuck, brake_fails=brake_fails)
 
     def unrest(self, after_ns: int, **values: Any) -> str:
         return "".join(self.detector.unrest(self.inputs(after_ns, **values)))
@@ -133,21 +131,29 @@ def test_a_silent_actuator_is_not_known_to_brake(telemetry: bool, late_ns: int, 
 
 
 @pytest.mark.parametrize("mode", [Mode.STOPPING, Mode.FAULT, Mode.STANDBY, Mode.AUTO])
-@pytest.mark.parametrize("doubt", ["rejected", "refused", "repeats", "none"])
-def test_a_doubtful_receiver_counts_for_three_seconds_and_a_stuck_one_not_at_all(mode: Mode, doubt: str) -> None:
+def test_a_receiver_counts_until_it_has_repeated_itself_for_three_seconds(mode: Mode) -> None:
     stops = mode in (Mode.STOPPING, Mode.FAULT)
     stop = Stop()
-    stop.monitors.gnss.rejected_in_a_row = int(doubt == "rejected")
-    set_fields(stop.monitors.speed, gnss_repeats=doubt == "repeats")
-    doubted = doubt != "none"
-    for after_ns, ignored in ((0, False), (3 * S - 1, False), (3 * S, doubted and stops)):
-        stop.stands(after_ns, refused=doubt == "refused", mode=mode)
+    stop.monitors.gnss.rejected_in_a_row = 9  # which says nothing against a live receiver
+    set_fields(stop.monitors.speed, gnss_repeats=True)
+    for after_ns, ignored in ((0, False), (3 * S - 1, False), (3 * S, stops)):
+        stop.stands(after_ns, mode=mode)
         assert stop.monitors.speed.gnss_ignored is ignored
-    stop.stands(3 * S, refused=doubt == "refused", mode=mode, speed=1.0)
-    stop.stands(3 * S + 1, refused=doubt == "refused", mode=mode)
-    assert not stop.monitors.speed.gnss_ignored, "the estimate has moved"
-    stop.stands(3 * S + 2, stuck=True, mode=mode)
-    assert stop.monitors.speed.gnss_ignored is stops
+    set_fields(stop.monitors.speed, gnss_repeats=False)
+    stop.stands(4 * S, mode=mode)
+    assert not stop.monitors.speed.gnss_ignored, "it lives again"
+    set_fields(stop.monitors.speed, gnss_repeats=True)
+    stop.stands(5 * S, mode=mode)
+    assert not stop.monitors.speed.gnss_ignored
+
+
+@pytest.mark.parametrize("mode", [Mode.STOPPING, Mode.FAULT, Mode.STANDBY, Mode.AUTO])
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_stuck_receiver_does_not_count_while_its_place_repeats(mode: Mode, repeats: bool) -> None:
+    stop = Stop()
+    set_fields(stop.monitors.gnss, repeats=repeats)
+    stop.stands(0, stuck=True, mode=mode)
+    assert stop.monitors.speed.gnss_ignored is (repeats and mode in (Mode.STOPPING, Mode.FAULT))
 
 
 @pytest.mark.parametrize(

@@ -399,6 +399,19 @@ def test_emergency_stop_is_latched_until_the_vehicle_stands_and_is_armed_anew() 
     assert bench.supervisor.mode is Mode.AUTO
 
 
+def test_an_emergency_stop_in_fault_cancels_what_is_asked_for_within_the_same_step() -> None:
+    bench = driving()
+    bench.ask(OperatorAction.EMERGENCY_STOP)
+    bench.estimate = ESTIMATE
+    bench.step(200)
+    bench.ask(OperatorAction.EMERGENCY_STOP, OperatorAction.RESET, OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step(200)
+    assert bench.state == (Mode.FAULT, Reaction.DISABLE)
+    bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step(3)
+    assert bench.supervisor.mode is Mode.AUTO
+
+
 def test_the_end_of_the_course_is_a_controlled_stop() -> None:
     bench = driving()
     bench.finish()

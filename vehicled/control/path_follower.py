@@ -131,8 +131,8 @@ class PathFollower(Controller):
         self._pid = PidState()
         self._target_mps = inf
         """Last target, m/s."""
-        self._allowed_mps = inf
-        """The cap, or the speed during the deceleration to it."""
+        self._allowed_mps = self._by_law_mps = inf
+        """The caps of others and of the steering law, or the speed during the deceleration to them."""
         self._leg = self.tracker.leg
         self._turning_since_ns: int | None = None
         self.command_rad = wheel_rad
@@ -163,10 +163,11 @@ class PathFollower(Controller):
             answers=self._pid.answers(self.vehicle.drive),
             runs_away=runs_away,
         )
-        self._slow_down(estimate.speed_mps, dt_s)
+        self._allowed_mps = self._slowed(self._allowed_mps, self.cap_mps, estimate.speed_mps, dt_s)
         steering = self.steer(FollowerState(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s))
         wheel = self._slewed(steering.wheel_rad, estimate.speed_mps, dt_s)
-        target, demand = self._drive(estimate, here.s_m, steering.speed_cap_mps, now_ns, age_ns, dt_s)
+        self._by_law_mps = self._slowed(self._by_law_mps, steering.speed_cap_mps, estimate.speed_mps, dt_s)
+        target, demand = self._drive(estimate, here.s_m, self._by_law_mps, now_ns, age_ns, dt_s)
         if steering.throttle is not None:
             demand = self._in_leg_direction(steering.throttle)
         if self.tracker.at_leg_end or self._wheels_turning(steering.wheel_rad, now_ns):
@@ -306,10 +307,12 @@ class PathFollower(Controller):
         )  # fmt: skip
         return target, demand
 
-    def _slow_down(self, speed_mps: float, dt_s: float) -> None:
-        """Decelerate to the cap at the planned rate, because it can come in mid-turn."""
-        slower_mps = min(self._allowed_mps, abs(speed_mps)) - self.profile.deceleration_mps2 * dt_s
-        self._allowed_mps = max(slower_mps, self.cap_mps)
+    def _slowed(self, allowed_mps: float, cap_mps: float, speed_mps: float, dt_s: float) -> float:
+        """Return the speed allowed now: it falls to a cap at the planned rate.
+
+        A cap can come in mid-turn, and a target that falls faster than the vehicle slows down looks as if a slope pushed it.
+        """
+        return max(min(allowed_mps, abs(speed_mps)) - self.profile.deceleration_mps2 * dt_s, cap_mps)
 
     def _below_cap(self, target: SpeedTarget) -> SpeedTarget:
         if abs(target.speed_mps) <= self._allowed_mps:

@@ -4,7 +4,16 @@ from math import atan, isnan
 
 from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.path_follower import CAP_MARGIN_MPS, CAP_MARGIN_RATIO
-from vehicled.control.speed import Demand, PidState, SpeedParams, SpeedTarget, runaway_mps, speed_noise_mps, speed_step
+from vehicled.control.speed import (
+    Demand,
+    PidState,
+    SpeedParams,
+    SpeedTarget,
+    planned_deceleration_mps2,
+    runaway_mps,
+    speed_noise_mps,
+    speed_step,
+)
 from vehicled.control.stop import brake_command, is_drivable
 from vehicled.core.messages import ControlCommand, Setpoint, StateEstimate
 from vehicled.core.vehicle import MAX_DELAY_NS, STANDSTILL_MPS, Vehicle
@@ -58,14 +67,16 @@ class SetpointControl:
         most_mps = min(max((1.0 - CAP_MARGIN_RATIO) * cap_mps, cap_mps - CAP_MARGIN_MPS), HIGHEST_MPS)
         least_mps = -min(most_mps, drive.top_reverse_speed_mps)
         wanted_mps = min(max(setpoint.speed_mps, least_mps), most_mps)
-        runs_away = abs(speed_mps) > runaway_mps(abs(self._target_mps))
+        # A lower setpoint first gets the time to slow down, or braking hard would look as if a slope pushed the vehicle.
+        dt_s = (now_ns - before_ns) * 1e-9
+        slower_mps = min(self._target_mps, abs(speed_mps)) - planned_deceleration_mps2(self._speed, drive) * dt_s
+        self._target_mps = max(slower_mps, abs(wanted_mps))
+        runs_away = abs(speed_mps) > runaway_mps(self._target_mps)
         answers = self._pid.answers(drive)
         self._observer.observe(drive, self._demands, estimate.t_ns, speed_mps, answers=answers, runs_away=runs_away)
-        self._target_mps = wanted_mps
         if wanted_mps == 0.0 and abs(speed_mps) <= STANDSTILL_MPS:
             self._pid = PidState()
             return ControlCommand(now_ns, setpoint.t_ns, wheel_rad, 0.0, 1.0, target_speed_mps=0.0)
-        dt_s = (now_ns - before_ns) * 1e-9
         self._pid, demand = speed_step(
             self._speed, drive, self._pid, speed_mps, SpeedTarget(wanted_mps, 0.0), dt_s, self._observer.surplus_mps2,
             noise_mps=speed_noise_mps(estimate),

@@ -45,13 +45,15 @@ class SpeedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Acceleration of the speed profile, m/s2."""
     deceleration_mps2: Positive = 0.5
     """Deceleration planned before slower parts and the end, m/s2; less if brake and coasting cannot reach it."""
-    creep_mps: Positive = 0.15
-    """Lowest target of the deceleration to a stop, m/s, so that friction does not stop the vehicle short of it. A course that asks
-    for less is driven slower."""
+    creep_mps: Positive | None = None
+    """Lowest target of the deceleration to a stop, m/s, so that friction does not stop the vehicle short of it; None for a
+    twentieth of ``limits.max_speed_mps``. A course that asks for less is driven slower."""
     brake_dead_band: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.1
     """Demand below zero throttle that is left to coasting, as a fraction of full drive, so that the brake does not chatter."""
 
 
+CREEP_RATIO = 0.05
+"""Creep speed of a vehicle whose profile states none, as a fraction of its highest speed."""
 STABLE_LOOP = 0.6
 """Limit of p times acceleration per unit throttle times drive delay.
 
@@ -65,6 +67,8 @@ ANSWER_S = 0.4
 """Time after the drive's delay within which every vehicle moves that is driven, s."""
 BREAKAWAY_RATIO = 1.5
 """Rate at which the throttle of a vehicle that stands grows, as a fraction of the planned acceleration per second."""
+DISPROVED_S = 0.5
+"""Time in which a vehicle that stands, although it is driven, disproves that something pushes it, s."""
 ROLL_STEP = 0.15
 """Throttle that is added after each time that the vehicle rolls back."""
 HOLD_S = 0.15
@@ -75,6 +79,11 @@ APPROACH_S = 0.5
 """Shortest time in which a target is approached from standstill, s: estimate and drive must follow a slow one, too."""
 RUNAWAY_MPS, RUNAWAY_RATIO = 0.1, 0.1
 """Speed above the target from which the vehicle runs away, as down a slope: the larger of the two. It is then braked harder."""
+
+
+def creep_mps(params: SpeedParams, limits: Limits) -> float:
+    """Return the lowest target of the deceleration to a stop, m/s."""
+    return params.creep_mps if params.creep_mps is not None else CREEP_RATIO * limits.max_speed_mps
 
 
 def usable_gain(params: SpeedParams, drive: Drive) -> float:
@@ -150,11 +159,11 @@ def speed_warnings(vehicle: Vehicle, limits: Limits, course: Course, params: Spe
             f"limits.max_lateral_acceleration_mps2 is {limits.max_lateral_acceleration_mps2:.3g}, so {sharp.mean():.0%} of the "
             f"course is driven slower, there at {by_turn[worst]:.2g} m/s"
         )
-    if params is not None and (slowest := float(asked.min())) < params.creep_mps:
-        at_m, share = course.s_m[int(np.argmin(asked))], (asked < params.creep_mps).mean()
+    if params is not None and (slowest := float(asked.min())) < (creep := creep_mps(params, limits)):
+        at_m, share = course.s_m[int(np.argmin(asked))], (asked < creep).mean()
         warnings.append(
             f"the course asks for {slowest:.3g} m/s at {at_m:.0f} m, and speed.creep_mps, below which this vehicle may stop again "
-            f"and again, is {params.creep_mps:.3g} m/s: {share:.0%} of the course is driven as slowly as it asks; raise its speed "
+            f"and again, is {creep:.3g} m/s: {share:.0%} of the course is driven as slowly as it asks; raise its speed "
             "if the drive cannot"
         )
     return warnings
@@ -189,7 +198,7 @@ class SpeedProfile:
         self._legs = list(pairwise([0, *course.cusps, end]))
         waits = {min(int(np.searchsorted(s_m, wait.s_m)), end) for wait in course.waits}
         stops = sorted({0, *course.cusps, *waits, end})
-        self._creep_mps: list[float] = np.minimum(bound, params.creep_mps).tolist()
+        self._creep_mps: list[float] = np.minimum(bound, creep_mps(params, limits)).tolist()
         # Squares are linear in the distance at constant deceleration; speeds are not.
         square, after = bound * bound, np.zeros(len(s_m))
         for first, last in pairwise(stops):
@@ -295,7 +304,8 @@ def speed_step(
 
     Anti-windup: the integral is limited, and frozen while the output saturates in the direction of the error and while the vehicle
     does not answer. A vehicle that stands gets a throttle of its own instead, which grows slowly and is taken back as soon as it
-    moves too fast. One that rolls back down a slope is braked, and the throttle that would have held it is added for the next try.
+    moves too fast; a surplus that would push it counts less and less until it moves. One that rolls back down a slope is braked,
+    and the throttle that would have held it is added for the next try.
     """
     sign = _direction(drive, speed_mps, target)
     can_brake = drive.brake_deceleration_mps2 > 0.0
@@ -342,8 +352,10 @@ def speed_step(
     demand = gain * error + integral + breakaway - (_most_gain(drive) - gain) * over_mps
     if params.feed_forward:
         rising = reference < wanted
-        acceleration = planned_mps2 if rising else slowing
-        demand += drive.steady_throttle(reference) + (acceleration - sign * surplus_mps2) / authority
+        acceleration, pushed_mps2 = planned_mps2 if rising else slowing, sign * surplus_mps2
+        if not answers and pushed_mps2 > 0.0:
+            pushed_mps2 *= max(1.0 - (standing_s - drive.delay_s - ANSWER_S) / DISPROVED_S, 0.0)
+        demand += drive.steady_throttle(reference) + (acceleration - pushed_mps2) / authority
     if isfinite(state.last_speed_mps):
         demand -= params.d * (speed - sign * state.last_speed_mps) / dt_s
 

@@ -48,7 +48,7 @@ class InputCounters(Struct):
     """Inputs that a filter did not use. The filter shares one instance with the queues of its inertial samples."""
 
     ignored: int = 0
-    """Values that were saturated, not finite or out of range."""
+    """Values that were saturated, stuck, not finite or out of range."""
     late: int = 0
     """Inputs out of order, repeated, from the future, or too many in one step."""
 
@@ -66,7 +66,7 @@ class Counted:
 
     @property
     def ignored(self) -> int:
-        """Values that were saturated, not finite or out of range."""
+        """Values that were saturated, stuck, not finite or out of range."""
         return self._inputs.ignored
 
     @property

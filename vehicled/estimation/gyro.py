@@ -4,6 +4,7 @@ from math import isfinite
 
 from vehicled.core.messages import NAN, ImuSample
 from vehicled.estimation.counters import InputCounters
+from vehicled.estimation.repeats import RepeatedSamples
 
 MAX_RATE_RADPS = 35.0
 REST_RATE_RADPS = 0.05
@@ -19,6 +20,7 @@ class YawRateGyro:
 
     def __init__(self, fresh_s: float, rest_s: float, counters: InputCounters) -> None:
         self._counters = counters
+        self._repeats = RepeatedSamples()
         self._fresh_ns = int(fresh_s * 1e9)
         self._rest_ns = int(rest_s * 1e9)
         self._newest_ns: int | None = None
@@ -32,7 +34,7 @@ class YawRateGyro:
     def observe(self, sample: ImuSample) -> None:
         """Add a sample to the current interval."""
         rate = sample.angular_rate_radps[2]
-        if sample.saturated or not abs(rate) <= MAX_RATE_RADPS:
+        if self._repeats.is_repeat(sample) or sample.saturated or not abs(rate) <= MAX_RATE_RADPS:
             self._counters.ignored += 1
         elif self._newest_ns is not None and sample.t_ns <= self._newest_ns:
             self._counters.late += 1

@@ -84,6 +84,15 @@ def _heading(s: RuleInputs) -> str:
     return f"the heading is known to {known} only (limit {degrees(limit):.0f}): {ALIGN_CURE}"
 
 
+def _yaw(s: RuleInputs) -> str:
+    """Return how far the estimate's yaw is from the heading, beyond what a drive tolerates between heading and course."""
+    estimate, off, limit = s.estimate, s.monitors.yaw.estimate_aside_rad, s.monitors.yaw.aside_limit_rad
+    if estimate is None or estimate.status is not EstimatorStatus.RUNNING or abs(off) <= limit:
+        return ""
+    cure = "look at its mounting, or restart the daemon"
+    return f"the heading is {off:+.2f} rad off the yaw of the estimate (limit {limit:.2f}): {cure}"
+
+
 def _alignment(s: RuleInputs) -> str:
     """Return why an alignment drive may not begin; empty if it may. This check replaces those of the estimate."""
     alignment, stopping = s.monitors.alignment, s.monitors.stopping
@@ -268,6 +277,7 @@ CHECKS: tuple[ArmingCheck, ...] = (
     ),
     ArmingCheck("estimator", _estimator, "the estimator runs, and its state is finite"),
     ArmingCheck("heading", _heading, "the heading is known to `alignment.arming_sigma_rad`; not for teleop"),
+    ArmingCheck("yaw", _yaw, "a measured heading is as near to the estimate's yaw as a drive asks for; not for teleop"),
     ArmingCheck("certainty", _certainty, "the position is known to a third of the corridor"),
     ArmingCheck("controller", _controller, "the controller gives commands; not for teleop"),
     ArmingCheck("place", off_course, "the vehicle stands where a drive can begin: see below; not for teleop"),
@@ -297,8 +307,8 @@ CHECKS: tuple[ArmingCheck, ...] = (
 
 
 SPARED: dict[OperatorAction | None, frozenset[Callable[[RuleInputs], str]]] = {
-    OperatorAction.TELEOP: frozenset({off_course, _fence, blocked, _heading, _controller}),
-    OperatorAction.ALIGN: frozenset({off_course, _fence, _estimator, _heading, _controller}),
+    OperatorAction.TELEOP: frozenset({off_course, _fence, blocked, _heading, _yaw, _controller}),
+    OperatorAction.ALIGN: frozenset({off_course, _fence, _estimator, _heading, _yaw, _controller}),
     OperatorAction.OFFBOARD: frozenset({off_course, _controller}),
 }
 """Checks that are skipped: a person sees and steers, an alignment drive has yet to find the heading, setpoints follow no course."""

@@ -7,9 +7,8 @@ from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.safety.monitors.speed import StandstillEvidence
 from vehicled.safety.rule import RuleInputs
 
-DOUBTED_NS = 3 * 10**9
-"""Time for which the speed of a doubtful GNSS receiver still counts, ns. A wrong estimate, which stands because it trusts a
-brake that does not act, rejects a correct receiver too."""
+REPEATS_NS = 3 * 10**9
+"""Time for which a GNSS receiver that repeats one velocity still counts, ns."""
 SOLE_NS = 10**9
 """Time for which measured speeds must show the standstill of a stop without a finite estimate, ns: it is no second witness, and
 a receiver whose fixes contradict each other shows 0 for moments."""
@@ -27,30 +26,30 @@ class StandstillDetector:
     """
 
     def __init__(self) -> None:
-        self._still_since_ns: int | None = None
-        """Time since which the estimate has been at standstill; None while it moves."""
         self._seen_since_ns: int | None = None
         """Time since which the measured speeds show standstill; None while they do not."""
         self._stopped_since_ns: int | None = None
         """Time since which half the brake has certainly stopped the vehicle; None before."""
         self._moves_since_ns: int | None = None
         """Start of the present stop; None while there is none."""
+        self._repeats_since_ns: int | None = None
+        """Time since which the receiver repeats one velocity during a stop; None while it does not."""
         self._evidence = StandstillEvidence.NONE
         self.assumed_s = 0.0
         """Time after which the standstill was assumed, s; 0 if it is seen."""
 
-    def stands(self, s: RuleInputs, *, gnss_stuck: bool, gnss_refused: bool, brake_fails: bool) -> bool:
-        """Return True at standstill; called once per tick. ``gnss_stuck``, ``gnss_refused`` and ``brake_fails``: these rules are in
-        force."""
+    def stands(self, s: RuleInputs, *, gnss_stuck: bool, brake_fails: bool) -> bool:
+        """Return True at standstill; called once per tick. ``gnss_stuck`` and ``brake_fails``: these rules are in force."""
         estimate, motion = s.estimate, s.monitors.motion
         self.assumed_s = 0.0
-        s.monitors.speed.gnss_ignored = self._ignored(s, gnss_stuck=gnss_stuck, gnss_refused=gnss_refused)
+        s.monitors.speed.gnss_ignored = self._ignored(s, gnss_stuck=gnss_stuck)
         stopped = motion.ceiling_mps <= 0.0 and not brake_fails and not _unreachable(s)
         self._stopped_since_ns = None if not stopped else self._stopped_since_ns or s.now_ns
-        if estimate is None or not _fresh(s) or (isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS):
-            self._still_since_ns = self._seen_since_ns = None
+        moves = estimate is not None and isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS
+        # Throttle that was commanded just now has yet to act, while everything still shows standstill.
+        if estimate is None or moves or not _fresh(s) or motion.driven:
+            self._seen_since_ns = None
             return False
-        self._still_since_ns = s.now_ns if self._still_since_ns is None else self._still_since_ns
         self._evidence = s.monitors.speed.standstill(s.now_ns, motion.ceiling_mps)
         if self._evidence is not StandstillEvidence.STANDS:
             self._seen_since_ns = None
@@ -67,12 +66,18 @@ class StandstillDetector:
         self.assumed_s = (s.now_ns - began_ns) * 1e-9
         return True
 
-    def _ignored(self, s: RuleInputs, *, gnss_stuck: bool, gnss_refused: bool) -> bool:
-        """Return True during a stop in which the receiver is known to be wrong: its place repeats, or for a while it is doubted."""
-        if s.mode not in (Mode.STOPPING, Mode.FAULT):
-            return False
-        doubted = s.monitors.gnss.rejected_in_a_row > 0 or gnss_refused or s.monitors.speed.gnss_repeats
-        return gnss_stuck or (doubted and self._still_since_ns is not None and s.now_ns - self._still_since_ns >= DOUBTED_NS)
+    def _ignored(self, s: RuleInputs, *, gnss_stuck: bool) -> bool:
+        """Return True during a stop in which the receiver is stuck: its place repeats, or its velocity has for a while.
+
+        A live receiver counts even where its fixes contradict the estimate, which may trust a brake that does not act.
+        """
+        stops = s.mode in (Mode.STOPPING, Mode.FAULT)
+        if not stops or not s.monitors.speed.gnss_repeats:
+            self._repeats_since_ns = None
+        elif self._repeats_since_ns is None:
+            self._repeats_since_ns = s.now_ns
+        repeats = self._repeats_since_ns is not None and s.now_ns - self._repeats_since_ns >= REPEATS_NS
+        return stops and ((gnss_stuck and s.monitors.gnss.repeats) or repeats)
 
     def ended(self) -> None:
         """Note that no stop is in progress."""

@@ -21,8 +21,8 @@ ARM_REQUEST_VALID_NS = 10 * 10**9
 """Time for which a request waits for its checks, ns; then it is refused with the failed checks as the reason."""
 CHAIN_LIMIT = 16
 NO_REASON = Reason("")
-STUCK, REFUSED, UNBRAKED = "gnss_stuck", "gnss_refused", "uncommanded_motion_lasts"
-"""Rules under which GNSS speed does not count as evidence of motion, counts as doubtful, and the brake is known not to act."""
+STUCK, UNBRAKED = "gnss_stuck", "uncommanded_motion_lasts"
+"""Rules under which GNSS speed does not count as evidence of motion, and the brake is known not to act."""
 
 
 class Supervisor:
@@ -114,6 +114,8 @@ class Supervisor:
                 self._record(reason.code, command.origin, Reaction.DISABLE, True, reason.text(), now_ns)
                 self._latch(None, reason)
                 self.reason, self.reaction = reason, Reaction.DISABLE
+                # A FAULT that is stopped again is a new one: what is asked for within this step does not end it.
+                self._seen = Mode.INIT
             case OperatorAction.RESET:
                 self._wanted, self._wanted_ns = command.action, now_ns
             case OperatorAction.NONE:
@@ -430,8 +432,8 @@ class Supervisor:
 
     def _stands(self, s: RuleInputs) -> bool:
         # Without a trustworthy speed the brake stays on, and neither STOPPING nor INIT ends: the daemon may restart on the move.
-        stuck, refused, unbraked = (self.in_force(code) is not None for code in (STUCK, REFUSED, UNBRAKED))
-        return self._rest.stands(s, gnss_stuck=stuck, gnss_refused=refused, brake_fails=unbraked)
+        stuck, unbraked = (self.in_force(code) is not None for code in (STUCK, UNBRAKED))
+        return self._rest.stands(s, gnss_stuck=stuck, brake_fails=unbraked)
 
     def _assumed(self, reason: Reason, now_ns: int) -> Reason:
         """Return the reason of a standstill with a mark, and record the mark, if nothing measured that standstill."""

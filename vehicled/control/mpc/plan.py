@@ -75,6 +75,8 @@ class SteeringPlanner:
         self._projections: Rows = np.zeros(n, dtype=np.intp)
         self._leg: Leg | None = None
         self._stages = np.arange(1.0, n + 1)
+        self._turned_rad = np.zeros(n)
+        """Angle by which the wheels turn until the end of each stage."""
         self._faster = np.zeros(n)
         self._slower = np.zeros(n)
         self._speed = np.zeros(n)
@@ -126,6 +128,7 @@ class SteeringPlanner:
         lowest[0], highest[0] = -turn_rad, turn_rad
         lowest[1], highest[1] = limits.lowest_wheel_rad, limits.highest_wheel_rad
         lowest[2], highest[2] = -limits.corridor_m, limits.corridor_m
+        np.multiply(self._stages, turn_rad, out=self._turned_rad)
         np.multiply(self._stages, limits.acceleration_mps2 * self._dt_s, out=self._faster)
         np.multiply(self._stages, -limits.deceleration_mps2 * self._dt_s, out=self._slower)
         if self._has_plan:
@@ -189,10 +192,15 @@ class SteeringPlanner:
         return turned
 
     def _shift(self, start: PlanStart, shift_s: float) -> None:
-        """Set the nominal wheel angles: the last plan, shifted by the elapsed time, from the predicted wheel angle."""
+        """Set the nominal wheel angles from the predicted one on: the last plan, shifted by the elapsed time; without a plan,
+        straight ahead as soon as the wheels can be."""
         wheel, plan = self._wheel, self._plan
         if not self._has_plan:
-            wheel.fill(start.wheel_rad)
+            # A wheel that was left at its lock would roll out to a circle, about which turning on looks like the way back.
+            wheel[0] = start.wheel_rad
+            np.subtract(abs(start.wheel_rad), self._turned_rad, out=wheel[1:])
+            np.maximum(wheel[1:], 0.0, out=wheel[1:])
+            np.copysign(wheel[1:], start.wheel_rad, out=wheel[1:])
             return
         fraction = min(shift_s / self._dt_s, 1.0)
         np.subtract(plan[1:], plan[:-1], out=wheel)

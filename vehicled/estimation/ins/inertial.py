@@ -7,6 +7,7 @@ from vehicled.estimation.counters import InputCounters
 from vehicled.estimation.ins.mechanisation import ZERO
 from vehicled.estimation.ins.params import Rest
 from vehicled.estimation.ins.state import Triple
+from vehicled.estimation.repeats import RepeatedSamples
 
 MAX_RATE_RADPS = 35.0
 MAX_FORCE_MPS2 = 500.0
@@ -25,6 +26,7 @@ class Queue:
 
     def __init__(self, timeout_s: float, counters: InputCounters) -> None:
         self._counters = counters
+        self._repeats = RepeatedSamples()
         self._timeout_ns = int(timeout_s * 1e9)
         self._samples: list[tuple[int, Triple | None, Triple]] = []
         self.newest_ns: int | None = None
@@ -32,7 +34,7 @@ class Queue:
     def observe(self, sample: ImuSample) -> None:
         """Add a sample for the next :meth:`take`."""
         wx, wy, wz = sample.angular_rate_radps
-        if sample.saturated or not abs(wz) <= MAX_RATE_RADPS:
+        if self._repeats.is_repeat(sample) or sample.saturated or not abs(wz) <= MAX_RATE_RADPS:
             self._counters.ignored += 1
             return
         if (self.newest_ns is not None and sample.t_ns <= self.newest_ns) or len(self._samples) >= MAX_QUEUE:

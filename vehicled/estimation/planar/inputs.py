@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from vehicled.core.messages import ImuSample
 from vehicled.estimation.counters import InputCounters
+from vehicled.estimation.repeats import RepeatedSamples
 
 MAX_RATE_RADPS = 35.0
 MAX_SAMPLES = 8192
@@ -24,6 +25,7 @@ class GyroHistory:
 
     def __init__(self, keep_ns: int, fresh_ns: int, counters: InputCounters) -> None:
         self._counters = counters
+        self._repeats = RepeatedSamples()
         self._keep_ns = keep_ns
         self._fresh_ns = fresh_ns
         self._times_ns: list[int] = []
@@ -32,7 +34,7 @@ class GyroHistory:
     def append(self, sample: ImuSample) -> None:
         """Add a sample; only its yaw rate is used."""
         rate = sample.angular_rate_radps[2]
-        if sample.saturated or not abs(rate) <= MAX_RATE_RADPS:
+        if self._repeats.is_repeat(sample) or sample.saturated or not abs(rate) <= MAX_RATE_RADPS:
             self._counters.ignored += 1
             return
         times = self._times_ns

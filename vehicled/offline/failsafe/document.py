@@ -174,7 +174,11 @@ A stop ends, the vehicle is armed, and INIT becomes STANDBY only at a standstill
 - every fresh speed, of wheels or motor and of GNSS, is below 0.05 m/s and three standard deviations of its noise, 0.25 m/s at most;
 - one of them is alive: velocities of a receiver that differ from fix to fix. Wheels may be locked and a receiver may repeat itself,
   so they count only once half of the brake has stopped the vehicle from the last speed that a live receiver measured, or that was
-  driven since. A receiver without a velocity counts by its positions over two seconds.
+  driven since. A receiver without a velocity counts by its positions over two seconds;
+- throttle that was commanded can no longer act, two delays of the drive and 0.1 s later.
+
+A live receiver that shows motion keeps a stop open, also where its fixes contradict the estimate. During a stop a receiver does not
+count while its place repeats under `gnss_stuck`, or once it has repeated one velocity for 3 s.
 
 Without any fresh speed the brake is held, and `vehicled status` says what is missing. A second after half of the brake has
 certainly stopped the vehicle, the standstill is assumed: the fault `standstill_assumed` and the reason of the mode say so. It is
@@ -190,6 +194,7 @@ _SOURCES = """
 | --- | --- | --- |
 | yaw | heading, gyro | `heading_against_gyro` |
 | yaw | heading, course over ground | `heading_against_course` from 0.5 m/s on |
+| yaw | heading, estimate | arming check `yaw` |
 | yaw | gyro, course over ground | `gyro_against_course` from 0.5 m/s on |
 | yaw | gyro, wheel angle and speed | `gyro_against_steering`, without a heading device and a course over ground |
 | speed | wheels or motor, estimate and GNSS | `speed_mismatch` |

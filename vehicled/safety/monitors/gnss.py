@@ -22,6 +22,8 @@ class GnssMonitor:
         self.rejected_in_a_row = 0
         self.same_in_a_row = 0
         """Number of consecutive fixes at exactly the same position while the vehicle moves."""
+        self.repeats = False
+        """True if the newest fix is at exactly the position of the one before, also at standstill."""
         self._place_rad = (float("nan"), float("nan"))
         self._moves = False
         self._fixed_since_ns: int | None = None
@@ -30,7 +32,8 @@ class GnssMonitor:
         """Update from a fix."""
         place = fix.latitude_rad, fix.longitude_rad
         # Even at a crawl two fixes are centimetres apart, so equal positions mean that the receiver is stuck.
-        self.same_in_a_row = self.same_in_a_row + 1 if self._moves and place == self._place_rad else 0
+        self.repeats = place == self._place_rad
+        self.same_in_a_row = self.same_in_a_row + 1 if self._moves and self.repeats else 0
         self._place_rad = place
         self.carrier = fix.carrier
         if fix.carrier is CarrierSolution.FIXED and fix.fix_type >= FixType.FIX_2D:

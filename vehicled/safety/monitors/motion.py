@@ -65,6 +65,8 @@ class MotionMonitor:
         """Highest speed that past commands still explain, m/s."""
         self._driven_ns = -NEVER_NS
         """Time at which throttle was last commanded."""
+        self.driven = False
+        """True if throttle that was commanded may still act."""
         self._sense = 0.0
         """Sign of that throttle; 0 before the first of a drive."""
         self._brakes: deque[tuple[int, float]] = deque()
@@ -103,7 +105,7 @@ class MotionMonitor:
             self._limit(s, abs(speed), driven=False, fall_mps=0.0)
             return
         brake_mps2 = self._weakest_brake(sent, s.now_ns)
-        driven = s.now_ns - self._driven_ns <= self._lag_ns
+        self.driven = driven = s.now_ns - self._driven_ns <= self._lag_ns
         if isfinite(speed):
             wheel_mps = self._speed.fresh_wheel_mps(s.now_ns)
             self._look_for_standing(s, sent, speed, dt_ns)

@@ -6,7 +6,7 @@ is neither, the yaw by speed and wheel angle is compared: it is known roughly, s
 """
 
 from collections import deque
-from math import asin, atan2, hypot, isfinite, remainder, sqrt, tan, tau
+from math import asin, atan2, hypot, isfinite, nan, remainder, sqrt, tan, tau
 
 from vehicled.core.messages import GnssFix, Heading, HeadingKind, ImuSample, Message
 from vehicled.core.vehicle import STANDSTILL_MPS, Vehicle
@@ -72,6 +72,8 @@ class YawMonitor:
         self.aside_rad = 0.0
         """Heading minus course over ground at the newest fix, rad."""
         self.aside_in_a_row = 0
+        self.estimate_aside_rad = 0.0
+        """Heading minus the yaw of the estimate, rad; 0 without a fresh heading."""
         self.gyro_aside_rad = 0.0
         """Change of course over ground minus gyro within the window, rad, at the newest fix."""
         self.gyro_aside_in_a_row = 0
@@ -119,6 +121,14 @@ class YawMonitor:
             self._forget_headings()
         if self._courses and s.now_ns - self._courses[-1][0] > FRESH_NS:
             self._forget_courses()
+        yaw_rad = nan if s.estimate is None else s.estimate.yaw_rad
+        comparable = self._headings and isfinite(yaw_rad)
+        self.estimate_aside_rad = remainder(self._headings[-1][1] + self._yaw_rad - yaw_rad, tau) if comparable else 0.0
+
+    @property
+    def aside_limit_rad(self) -> float:
+        """Largest angle between heading and course over ground, rad, for headings of the present kind."""
+        return ASIDE_RAD if self._kind is HeadingKind.MOVING_BASE else 2.0 * ASIDE_RAD
 
     def _steer(self, s: SafetyInputs) -> None:
         """Integrate the yaw by wheel angle and speed, and compare it with the gyro."""
