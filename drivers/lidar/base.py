@@ -74,6 +74,7 @@ class LidarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     angle_min_rad: Angle = -pi
     """First bearing of the sector that is used."""
     angle_max_rad: Angle = pi
+    """Last bearing of the sector that is used."""
     masked_rad: list[tuple[Angle, Angle]] = []
     """Sectors, from bearing to bearing counter-clockwise, in which the vehicle's own parts stand."""
     range_min_m: Range | None = None
@@ -85,6 +86,7 @@ class LidarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     configure: bool = True
     """Start and set up the device when the port opens; false only listens and never sends."""
     answer_timeout_s: Annotated[float, Meta(ge=0.01, le=10)] = 0.5
+    """Time to wait for the answer to a request, s."""
     tries: Annotated[int, Meta(ge=1, le=20)] = 3
     """Attempts per request before the set-up fails."""
     retry_s: Annotated[float, Meta(ge=0.1, le=600)] = 2.0

@@ -201,6 +201,7 @@ class HokuyoParams(LidarParams, frozen=True, kw_only=True):
     """Parameters of a Hokuyo scanner. The address of a network model is ``tcp:192.168.0.10:10940``."""
 
     model: Literal["urg04lx", "ust10lx", "ust20lx", "utm30lx"] = "ust10lx"
+    """Model, which sets rays, ranges, rate and line rate."""
 
 
 class HokuyoDevice(LidarDevice):

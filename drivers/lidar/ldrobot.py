@@ -84,6 +84,7 @@ class LdrobotParams(LidarParams, frozen=True, kw_only=True):
     """Parameters of an LDROBOT scanner, which takes no commands."""
 
     model: Literal["ld06", "ld19", "stl27l"] = "ld19"
+    """Model, which sets rays, ranges, rate and line rate."""
     rays: Annotated[int, Meta(ge=0, le=MOST_RAYS)] = 0
     """Rays of a scan over the whole turn; 0: about as many as the model measures."""
 

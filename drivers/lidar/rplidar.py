@@ -402,6 +402,7 @@ class RplidarParams(LidarParams, frozen=True, kw_only=True):
     """Parameters of an RPLIDAR. The motor of an A1 turns while DTR is off: end its address with ``dtr=off``."""
 
     model: Literal["a1", "a2m8", "a2m12", "a3", "s1", "s2", "s3", "c1"] = "a1"
+    """Model, which sets rays, ranges, rate and line rate."""
     scan: Literal["typical", "legacy", "express"] = "typical"
     """Measurements: those that the device recommends, single ones, or the capsules that all but the first firmware have."""
     rays: Annotated[int, Meta(ge=0, le=MOST_RAYS)] = 0

@@ -242,6 +242,7 @@ class SickParams(LidarParams, frozen=True, kw_only=True):
     """Parameters of a SICK scanner. Its address is ``tcp:192.168.0.1:2112``; scan rate and resolution are set by SOPAS ET."""
 
     model: Literal["tim551", "tim561", "tim571", "tim781", "lms111", "lms511"] = "tim571"
+    """Model, which sets rays, ranges, rate and line rate."""
     cola: Literal["auto", "a", "b"] = "auto"
     """Dialect that is set in the device; ``auto`` tries both."""
     start: bool = True

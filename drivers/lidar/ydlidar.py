@@ -183,6 +183,7 @@ class YdlidarParams(LidarParams, frozen=True, kw_only=True):
     """Parameters of a YDLIDAR. Its own ROS driver turns its zero to the back: ``mounting_yaw_rad = 3.1416`` does the same."""
 
     model: Literal["x2", "x4", "g2", "g4", "g6", "tg15", "tg30", "tmini"] = "x4"
+    """Model, which sets rays, ranges, rate and line rate."""
     intensity: bool | None = None
     """True if each sample has an intensity, false if none has. Default: as the model is delivered."""
     rays: Annotated[int, Meta(ge=0, le=MOST_RAYS)] = 0

@@ -11,13 +11,12 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 COMMAND = re.compile(r"^(?:#     |    )((?:vehicled|python) (?:.*\\\n)*.*)$", re.MULTILINE)
-COMMANDS = [
-    (path.name, found) for path in sorted(EXAMPLES.iterdir()) for found in COMMAND.findall(path.read_text(encoding="utf-8"))
-]
+FILES = [path for path in sorted(EXAMPLES.iterdir()) if path.is_file()]
+COMMANDS = [(path.name, found) for path in FILES for found in COMMAND.findall(path.read_text(encoding="utf-8"))]
 
 
 def test_each_file_has_a_command() -> None:
-    assert {name for name, _ in COMMANDS} == {path.name for path in EXAMPLES.iterdir()}
+    assert {name for name, _ in COMMANDS} == {path.name for path in FILES}
     assert len(COMMANDS) >= 5
 
 

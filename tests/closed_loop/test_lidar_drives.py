@@ -96,9 +96,16 @@ def test_it_stops_before_a_post_in_wall_time_over_a_terminal_and_over_tcp(family
     (tmp_path / "scene.toml").write_text(post(*PLACE))
     port = "tcp:192.0.2.1:10940" if family == "hokuyo" else ""
     given = [*scanner(family, port=port), f"sim.scene={tmp_path / 'scene.toml'}", f"log.folder={tmp_path}"]
-    command = [sys.executable, "-m", "vehicled", "sim", "--profile", "art_vesc", "--course", "lot17", "--link", "wires"]
-    given.append("limits.imu_silence_s=1")
-    command += ["--clock", "wall", "--duration", "8", "--json", *WIDE_LIMITS, *[text for each in given for text in ("--set", each)]]
+    command = [sys.executable, "-m", "vehicled", "sim", "--profile", "art", "--course", "lot17", "--link", "wires"]
+    command += [
+        "--clock",
+        "wall",
+        "--duration",
+        "12",
+        "--json",
+        *WIDE_LIMITS,
+        *[text for each in given for text in ("--set", each)],
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "obstacle ahead: something stands" in done.stdout + done.stderr, done.stdout + done.stderr
     json.loads(done.stdout)

@@ -45,7 +45,7 @@ class Machine:
 
     mode = Mode.STANDBY
     why = "waiting to be armed"
-    reason = Reason(ReasonCode.STANDS)
+    supervisor = SimpleNamespace(reason=Reason(ReasonCode.STANDS))
 
     def __init__(self) -> None:
         self.port_states: dict[str, tuple[PortState | None, str]] = {"gnss": (None, ""), "imu": (None, "")}
