@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-COMMAND = re.compile(r"^(?:#     |    )((?:vehicled|python) (?:.*\\\n)*.*)$", re.MULTILINE)
+COMMAND = re.compile(r"^(?:#     |    )?((?:vehicled|python) (?:.*\\\n)*.*)$", re.MULTILINE)
 FILES = [path for path in sorted(EXAMPLES.iterdir()) if path.is_file()]
 COMMANDS = [(path.name, found) for path in FILES for found in COMMAND.findall(path.read_text(encoding="utf-8"))]
 

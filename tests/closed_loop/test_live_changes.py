@@ -62,7 +62,7 @@ class Drive:
             while waiting and now_ns - first_ns >= waiting[0][0] * 1e9:
                 self.answers.append(waiting.pop(0)[1](machine, now_ns))
 
-        spec = RunSpec(profile="art", course=COURSE, duration_s=duration_s, log_folder=str(folder), seed=3)
+        spec = RunSpec(profile="art_published", course=COURSE, duration_s=duration_s, log_folder=str(folder), seed=3)
         self.done: Simulated = simulate(Plan.of(spec), SimulationSpec(), progress=progress)
         self.path = self.done.result.log
 

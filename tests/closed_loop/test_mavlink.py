@@ -173,7 +173,7 @@ def test_a_ground_station_sees_a_rover(sitting: Sitting) -> None:
 
 def test_parameters_are_those_of_the_daemon(sitting: Sitting) -> None:
     assert sitting.results["set"]
-    assert sitting.results["parameters"]["SPEED_ACCEL_MPS2"] == 1.0
+    assert sitting.results["parameters"]["SPEED_ACCEL_MPS2"] == pytest.approx(0.6)
     with LogReader(str(next(sitting.folder.glob("*.mcap")))) as log:
         changes = [record.message for record in log.messages(ParameterCommand)]
     assert [(change.key, change.origin) for change in changes] == [("speed.acceleration_mps2", "MAVLink")]

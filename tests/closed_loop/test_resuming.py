@@ -108,11 +108,11 @@ def test_it_goes_on_from_where_any_stop_left_it(controller: str, stops: list[tup
         drive.ask(action)
         drive.until(lambda: drive.machine.supervisor.stopped, 5.0)
         said, entry = drive.resume(), drive.machine.supervisor.entry
-        assert entry.s_m == pytest.approx(at_m + 0.4, abs=0.4)
+        assert entry.s_m == pytest.approx(at_m + 0.5, abs=0.5)
         assert f"driving the course, resumed at {entry.s_m:.1f} m of {COURSE.length_m:.0f} m" in said
     drive.until(drive.has_reached(stops[-1][1] + 3.0), 10.0)
     steps = [b - a for a, b in pairwise(drive.progress_m)]
-    assert max(steps) < 0.7, "no jump along the course, standing or driving"
+    assert max(steps) < 1.0, "no jump along the course, standing or driving"
     assert min(steps) > -0.3
     assert not {"corridor_left", "path_lost", "commands_clipped"} & {fault.code for fault in drive.reports}
 

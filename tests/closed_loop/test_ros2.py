@@ -19,6 +19,7 @@ from vehicled.live.bridges.ros2.topics import RENAMED
 from vehicled.live.control_socket.client import Client
 from vehicled.live.control_socket.protocol import ActionRequest
 from vehicled.log.reader import LogReader
+from vehicled.profile import load_profile
 from vehicled.ros.standard import encode
 
 pytest.importorskip("cyclonedds", reason="needs cyclonedds: pip install 'vehicled[ros2]'")
@@ -30,6 +31,7 @@ from tests.ros2_bench import DOMAIN, PUBLISHED, Node, decoded, node, padded
 
 pytestmark = pytest.mark.xdist_group("ros2")
 
+WHEELBASE_M = load_profile("art").vehicle.wheelbase_m
 POSE = ((1.0, 2.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
@@ -76,7 +78,7 @@ def test_in_lockstep_a_node_receives_every_standard_message_of_the_log(tmp_path:
     with LogReader(str(next(tmp_path.glob("*.mcap")))) as log:
         wanted = [record.message for record in log.messages(ControlCommand)]
     wanted = [command for command in wanted if isfinite(command.target_speed_mps)]
-    turns = [command.target_speed_mps * tan(command.wheel_angle_rad) / 0.5 for command in wanted]
+    turns = [command.target_speed_mps * tan(command.wheel_angle_rad) / WHEELBASE_M for command in wanted]
     twists = [each.twist for each in other.messages("/cmd_vel_wanted")]
     assert [each.linear.x for each in twists] == [command.target_speed_mps for command in wanted]
     assert [each.angular.z for each in twists] == pytest.approx(turns)

@@ -27,6 +27,7 @@ VEHICLED = [sys.executable, "-m", "vehicled"]
 LINE = "straight_run:length_m=1,run_up_m=0.5,run_out_m=0.5,speed_mps=2"
 STUDY = f"""
 description = "Short drives."
+profile = "art_published"
 duration_s = 4
 metrics = ["estimate_position_mean_m", "./own.py:twice", "./own.py:broken"]
 keep_logs = "failed"
@@ -104,7 +105,7 @@ def test_the_logs_of_failed_runs_are_kept(folder: Path, driven: tuple[int, str, 
 def test_the_page_has_effects_failures_and_their_commands(folder: Path, driven: tuple[int, str, str]) -> None:
     page = (folder / "study_short" / "report.html").read_text()
     assert "change to the first level, paired" in page
-    assert "vehicled sim --profile art --seed 1 --course circle_r5_ccw" in page
+    assert "vehicled sim --profile art_published --seed 1 --course circle_r5_ccw" in page
     assert 'href="logs/' in page
     assert "metric broken" in page
 
@@ -239,6 +240,7 @@ def test_a_full_disk_keeps_what_was_finished(tmp_path: Path) -> None:
 def test_an_optimisation_finds_the_same_again(tmp_path: Path) -> None:
     study = {
         "name": "search",
+        "profile": "art_published",
         "course": "straight_run:length_m=1,run_up_m=1,run_out_m=1,speed_mps=3",
         "duration_s": 20,
         "factors": {"speed": {"low": 0.5, "high": 2.0, "keys": ["limits.max_speed_mps"]}},

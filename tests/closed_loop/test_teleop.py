@@ -259,7 +259,7 @@ def test_manual_driving_moves_the_vehicle_and_it_stands_in_the_end(sitting: Driv
 
 def test_the_wheels_follow_the_stick(sitting: Drives) -> None:
     commands = [m for _, m in sitting.of("released", ActuatorCommand) if m.mode is Mode.TELEOP]
-    assert max(m.wheel_angle_rad for m in commands) == pytest.approx(0.5 * 0.335, abs=0.01)
+    assert max(m.wheel_angle_rad for m in commands) == pytest.approx(0.5 * 0.375, abs=0.01)
 
 
 @pytest.mark.parametrize(

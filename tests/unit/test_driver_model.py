@@ -8,7 +8,7 @@ from vehicled.offline.studies.exact_drive import drive
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
-ART = load_profile("art")
+ART = load_profile("art_published")
 PERIOD_S = 0.02
 
 

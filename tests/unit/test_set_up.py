@@ -62,7 +62,7 @@ def test_what_drives_do_not_show_stays(tmp_path: Path) -> None:
 
 
 def test_constants_said_as_parameters_are_the_same_constants() -> None:
-    vehicle = load_profile("art").vehicle
+    vehicle = load_profile("art_published").vehicle
     before = prior(PARAMS, vehicle)
     assert applied(PARAMS, vehicle, before)[0] == PARAMS
     assert applied(PARAMS, vehicle, before)[1] == vehicle

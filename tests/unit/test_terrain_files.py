@@ -260,7 +260,7 @@ def test_an_image_that_is_too_large_is_refused_by_its_header(tmp_path, side):
 
 def test_a_plant_that_knows_no_ground_refuses_one():
     with pytest.raises(ProfileError, match="knows level ground only"):
-        load_profile("art", ["sim.terrain.height=hill.tif"])
+        load_profile("art_published", ["sim.terrain.height=hill.tif"])
 
 
 @pytest.fixture(scope="module")

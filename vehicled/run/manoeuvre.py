@@ -168,7 +168,7 @@ def programme_overrides(spec: RunSpec, overrides: list[str]) -> list[str]:
         drive = profile.vehicle.drive
         settling = drive_authority_mps2(drive) * usable_gain(speed, drive) ** 2 / 8.0
         wanted = msgspec.to_builtins(speed) | {"integral_limit": 1.0, "i": max(speed.i, settling)}
-        values |= {f"speed.{key}": value for key, value in wanted.items()}
+        values |= {f"speed.{key}": value for key, value in wanted.items() if value is not None}
     defaults = msgspec.to_builtins(ProgrammeParams())
     return ["controller.name=programme"] + [
         f"controller.programme.{key}={msgspec.json.encode(value).decode()}"
