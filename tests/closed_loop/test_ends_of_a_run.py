@@ -34,7 +34,7 @@ def wait_until_gone(pid: int) -> None:
 
 @pytest.mark.parametrize("clock", ["wall", "lockstep"])
 def test_a_killed_simulator_ends_the_run_with_the_brake(start: Start, clock: str) -> None:
-    daemon = start(*PATIENT, "--clock", clock, watched=True)
+    daemon = start(*PATIENT, "--clock", clock, "--laps", "20", watched=True)
     daemon.wait_until_driving()
     os.kill(daemon.simulator_pid(), signal.SIGKILL)
     status, result, _ = daemon.end()
@@ -45,7 +45,7 @@ def test_a_killed_simulator_ends_the_run_with_the_brake(start: Start, clock: str
 
 @pytest.mark.parametrize("clock", sampled(["wall", "lockstep"], lambda clock: clock == "wall"))
 def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: Start, clock: str) -> None:
-    daemon = start(*PATIENT, "--clock", clock, "--link-timeout", "2", watched=True)
+    daemon = start(*PATIENT, "--clock", clock, "--laps", "20", "--link-timeout", "2", watched=True)
     daemon.wait_until_driving()
     pid = daemon.simulator_pid()
     os.kill(pid, signal.SIGSTOP)
@@ -86,7 +86,7 @@ def test_under_nohup_a_terminal_that_is_closed_is_no_news(start: Start) -> None:
 
 @pytest.mark.parametrize("clock", sampled(["wall", "lockstep"], lambda clock: clock == "lockstep"))
 def test_ctrl_c_stops_the_vehicle_and_leaves_nothing_behind(start: Start, clock: str) -> None:
-    daemon = start(*PATIENT, "--clock", clock, watched=True)
+    daemon = start(*PATIENT, "--clock", clock, "--laps", "20", watched=True)
     daemon.wait_until_driving()
     pid = daemon.simulator_pid()
     os.kill(daemon.process.pid, signal.SIGINT)
