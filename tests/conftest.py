@@ -97,6 +97,16 @@ _BACKENDS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _handlers_of_signals() -> Iterator[None]:
+    """Restore the handlers: a program that runs inside a test sets its own, and later children would ignore Ctrl-C like it."""
+    kept = [(number, signal.getsignal(number)) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)]
+    yield
+    for number, handler in kept:
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
 @pytest.fixture(params=_BACKENDS)
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """Backend of a test marked ``anyio``: asyncio on the precise loop of the runtime, and trio."""

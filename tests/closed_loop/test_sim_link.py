@@ -338,15 +338,6 @@ def test_tcp():
     assert digest
 
 
-@pytest.fixture
-def _own_signals() -> Iterator[None]:
-    """The simulator sets signal handlers; here it runs inside the test."""
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in kept.items():
-        signal.signal(number, handler)
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -364,7 +355,6 @@ def _own_signals() -> Iterator[None]:
         (["--profile", "art", "--listen", "unix:/nonexistent/sim.sock"], "No such file or directory"),
     ],
 )
-@pytest.mark.usefixtures("_own_signals")
 def test_bad_arguments_are_named_in_the_first_line(capfd: pytest.CaptureFixture[str], arguments: list[str], says: str):
     try:
         status: object = main(arguments)
