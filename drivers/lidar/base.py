@@ -8,11 +8,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf, isfinite, pi, tau
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
-from msgspec import Meta, Struct, json
+from msgspec import Meta, Struct
 
-from drivers.lidar.scan import ScanGeometry
+from drivers.lidar.scan import MOST_RAYS, Revolutions, ScanGeometry
 from drivers.set_up import Script, SetUpResult, SetUpRunner
 from vehicled.core.messages import Event, Fault, LaserScan, Message, PortState, Reaction
 from vehicled.core.ports import Action, Device, Send, Transport
@@ -110,8 +110,20 @@ class Health(Struct, frozen=True):
     reason: str
 
 
+class CountedReader(Protocol):
+    """Reader of a byte stream that counts what it drops, such as a Framer."""
+
+    @property
+    def bad_frames(self) -> int: ...
+
+    @property
+    def dropped_bytes(self) -> int: ...
+
+
 class LidarDevice(Device):
-    """Driver of a planar scanner. A subclass names its models and provides :meth:`decode`, and perhaps a set-up."""
+    """Driver of a planar scanner. A subclass names its models and provides a reader, :meth:`decode`, and perhaps a set-up."""
+
+    _reader: CountedReader
 
     name: ClassVar[str] = "lidar"
     """Origin of its faults and events."""
@@ -146,6 +158,16 @@ class LidarDevice(Device):
         self.restart()
         self._begin()
 
+    @property
+    def bad_frames(self) -> int:
+        """Heads without a valid frame."""
+        return self._reader.bad_frames
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Bytes outside of valid frames."""
+        return self._reader.dropped_bytes
+
     # ---------------------------------------------------------------- for subclasses
 
     @abstractmethod
@@ -171,7 +193,7 @@ class LidarDevice(Device):
 
     def event(self, now_ns: int, level: str, name: str, **fields: object) -> Event:
         """Return an event log entry with the device's name."""
-        return Event(now_ns, level, name, json.encode({"device": self.name, **fields}).decode())
+        return Event.of(now_ns, level, name, device=self.name, **fields)
 
     def plausible(self, span_deg: float, samples: int, sample_ns: float) -> bool:
         """Return True if the rotor can have turned so far while it made so many measurements."""
@@ -293,3 +315,32 @@ class LidarDevice(Device):
             messages.append(Fault(now_ns, "lidar_configuration", self.name, Reaction.NONE, False, "set up"))
         if result.fields:
             messages.append(self.event(now_ns, "info", "lidar_configured", **result.fields))
+
+
+class TurningParams(LidarParams, frozen=True, kw_only=True):
+    """Parameters of a scanner that sends as it turns."""
+
+    rays: Annotated[int, Meta(ge=0, le=MOST_RAYS)] = 0
+    """Rays of a scan over the whole turn; 0: about as many as the model measures."""
+
+
+class TurningLidar(LidarDevice):
+    """Driver of a scanner that turns clockwise and sends as it turns. A subclass adds its measurements to ``_turns``."""
+
+    clockwise: ClassVar[bool] = True
+    params: TurningParams
+
+    def __init__(self, params: TurningParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+        self._measured = 0
+        """Messages that measured anything."""
+        super().__init__(params, messages, command_lifetime_ns)
+
+    def sign_of_life(self) -> int:
+        return self._measured
+
+    def restart(self) -> None:
+        self._begin_turns(self.model.samples_hz)
+
+    def _begin_turns(self, samples_hz: float) -> None:
+        rays = self.params.rays or min(MOST_RAYS, round(0.9 * samples_hz / self.rate_hz))
+        self._turns = Revolutions(self.geometry, rays, self.rate_hz)

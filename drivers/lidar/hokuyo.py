@@ -217,19 +217,9 @@ class HokuyoDevice(LidarDevice):
     Params: ClassVar[type[LidarParams]] = HokuyoParams
 
     def __init__(self, params: HokuyoParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        self._reader = MessageReader()
+        self._reader: MessageReader = MessageReader()
         self.steps = STEPS[params.model]
         super().__init__(params, messages, command_lifetime_ns)
-
-    @property
-    def bad_frames(self) -> int:
-        """Messages that could not be read."""
-        return self._reader.bad_frames
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside of messages."""
-        return self._reader.dropped_bytes
 
     def restart(self) -> None:
         self._reader.clear()

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from struct import Struct as Layout
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from msgspec import Meta
 
-from drivers.lidar.base import LidarDevice, LidarParams, ScannerModel
-from drivers.lidar.scan import MOST_RAYS, Measurements, Revolutions
+from drivers.lidar.base import ScannerModel, TurningLidar, TurningParams
+from drivers.lidar.scan import Measurements
 from vehicled.core.messages import Message
 from vehicled.core.wire.crc import Buffer
 from vehicled.core.wire.framing import FixedFrame, FrameCheck, Framer, Protocol
@@ -80,55 +79,36 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
         yield name, parse_packet(frame)
 
 
-class LdrobotParams(LidarParams, frozen=True, kw_only=True):
+class LdrobotParams(TurningParams, frozen=True, kw_only=True):
     """Parameters of an LDROBOT scanner, which takes no commands."""
 
     model: Literal["ld06", "ld19", "stl27l"] = "ld19"
     """Model, which sets rays, ranges, rate and line rate."""
-    rays: Annotated[int, Meta(ge=0, le=MOST_RAYS)] = 0
-    """Rays of a scan over the whole turn; 0: about as many as the model measures."""
 
 
-class LdrobotDevice(LidarDevice):
+class LdrobotDevice(TurningLidar):
     """Driver of an LDROBOT scanner. It turns clockwise."""
 
     name: ClassVar[str] = "ldrobot"
-    clockwise: ClassVar[bool] = True
     models: ClassVar[dict[str, ScannerModel]] = {
         "ld06": ScannerModel(0.02, 12.0, 10.0, 4_500.0, 230_400),
         "ld19": ScannerModel(0.02, 12.0, 10.0, 4_500.0, 230_400),
         "stl27l": ScannerModel(0.03, 25.0, 10.0, 21_600.0, 921_600),
     }
-    Params: ClassVar[type[LidarParams]] = LdrobotParams
+    Params: ClassVar[type[TurningParams]] = LdrobotParams
 
     def __init__(self, params: LdrobotParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        self._own = params
-        self._framer = Framer((PROTOCOL,))
-        self._packets = 0
+        self._reader: Framer = Framer((PROTOCOL,))
         super().__init__(params, messages, command_lifetime_ns)
 
-    @property
-    def bad_frames(self) -> int:
-        """Heads without a valid packet."""
-        return self._framer.bad_frames
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside of valid packets."""
-        return self._framer.dropped_bytes
-
     def restart(self) -> None:
-        self._framer.clear()
-        rays = self._own.rays or min(MOST_RAYS, round(0.9 * self.model.samples_hz / self.rate_hz))
-        self._turns = Revolutions(self.geometry, rays, self.rate_hz)
-
-    def sign_of_life(self) -> int:
-        return self._packets
+        self._reader.clear()
+        super().restart()
 
     def decode(self, data: bytes, t_rx_ns: int) -> Sequence[Any]:
         found: list[Any] = []
-        for name, frame in self._framer.feed(data):
-            self._packets += 1
+        for name, frame in self._reader.feed(data):
+            self._measured += 1
             packet = parse_packet(frame)
             span = (packet.last_cdeg - packet.first_cdeg) % TURN
             sample_ns = 1e9 / self.model.samples_hz

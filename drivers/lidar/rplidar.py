@@ -1,17 +1,16 @@
 """RPLIDAR of the series A, S and C: answers, five kinds of measurements, and the driver. Sources: NOTES-rplidar.md."""
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from math import pi
 from struct import Struct as Layout
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from msgspec import Meta
 
 from drivers.lidar.answers import HEAD_BYTES, HEALTH, INFO, HealthStatus, Info, ScanBegins, answers, head, none, of, parse_answer
-from drivers.lidar.base import Health, LidarDevice, LidarParams, ScannerModel
-from drivers.lidar.scan import MOST_RAYS, Array, Measurements, Revolutions
+from drivers.lidar.base import Health, ScannerModel, TurningLidar, TurningParams
+from drivers.lidar.scan import Array, Measurements
 from drivers.set_up import ConfigurationError, Script, SetUpRequest
 from vehicled.core.messages import LaserScan, Message
 from vehicled.core.wire.crc import xor8
@@ -181,9 +180,14 @@ class StreamReader:
         self.clear()
 
     @property
-    def framers(self) -> Iterable[Framer]:
-        """Framers that were used, with their counts."""
-        return self._framers.values()
+    def bad_frames(self) -> int:
+        """Heads without a valid frame."""
+        return sum(framer.bad_frames for framer in self._framers.values())
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Bytes outside of valid frames."""
+        return sum(framer.dropped_bytes for framer in self._framers.values())
 
     def clear(self) -> None:
         """Expect answers, because the port was opened or the scan was stopped."""
@@ -398,22 +402,19 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
 # ------------------------------------------------------------------ driver
 
 
-class RplidarParams(LidarParams, frozen=True, kw_only=True):
+class RplidarParams(TurningParams, frozen=True, kw_only=True):
     """Parameters of an RPLIDAR. The motor of an A1 turns while DTR is off: end its address with ``dtr=off``."""
 
     model: Literal["a1", "a2m8", "a2m12", "a3", "s1", "s2", "s3", "c1"] = "a1"
     """Model, which sets rays, ranges, rate and line rate."""
     scan: Literal["typical", "legacy", "express"] = "typical"
     """Measurements: those that the device recommends, single ones, or the capsules that all but the first firmware have."""
-    rays: Annotated[int, Meta(ge=0, le=MOST_RAYS)] = 0
-    """Rays of a scan over the whole turn; 0: about as many as the model measures."""
 
 
-class RplidarDevice(LidarDevice):
-    """Driver of an RPLIDAR. It turns clockwise; its zero is the side of its cable's opposite (see the notes)."""
+class RplidarDevice(TurningLidar):
+    """Driver of an RPLIDAR. It turns clockwise."""
 
     name: ClassVar[str] = "rplidar"
-    clockwise: ClassVar[bool] = True
     models: ClassVar[dict[str, ScannerModel]] = {
         "a1": ScannerModel(0.15, 12.0, 5.5, 4_000.0, 115_200),
         "a2m8": ScannerModel(0.15, 12.0, 10.0, 4_000.0, 115_200),
@@ -424,39 +425,22 @@ class RplidarDevice(LidarDevice):
         "s3": ScannerModel(0.05, 40.0, 10.0, 32_000.0, 1_000_000),
         "c1": ScannerModel(0.05, 12.0, 10.0, 5_000.0, 460_800),
     }
-    Params: ClassVar[type[LidarParams]] = RplidarParams
+    Params: ClassVar[type[TurningParams]] = RplidarParams
 
     def __init__(self, params: RplidarParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         self._own = params
-        self._reader = StreamReader()
-        self._frames = 0
+        self._reader: StreamReader = StreamReader()
         super().__init__(params, messages, command_lifetime_ns)
-
-    @property
-    def bad_frames(self) -> int:
-        """Heads without a valid frame."""
-        return sum(framer.bad_frames for framer in self._reader.framers)
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside of valid frames."""
-        return sum(framer.dropped_bytes for framer in self._reader.framers)
 
     def restart(self) -> None:
         self._reader.clear()
         self._sample_ns = 1e9 / self.model.samples_hz
-        self._turns = Revolutions(self.geometry, self._rays(), self.rate_hz)
+        super().restart()
         self._forget()
 
     def _forget(self) -> None:
         self._capsule: tuple[int, bytes, int] | None = None
         self._advance = 0.0
-
-    def _rays(self) -> int:
-        return self._own.rays or min(MOST_RAYS, round(0.9e9 / self._sample_ns / self.rate_hz))
-
-    def sign_of_life(self) -> int:
-        return self._frames
 
     def decode(self, data: bytes, t_rx_ns: int) -> Sequence[Any]:
         found: list[Any] = []
@@ -466,11 +450,11 @@ class RplidarDevice(LidarDevice):
                 self._forget()
                 found.append(ScanBegins(kind))
             elif kind == NODES:
-                self._frames += 1
+                self._measured += 1
                 self.usage.use(NAMES[kind])
                 nodes.append(parse_node(frame))
             elif kind in CAPSULE_BYTES:
-                self._frames += 1
+                self._measured += 1
                 found += self._take_capsule(kind, frame, t_rx_ns)
             else:
                 self.usage.use(NAMES[kind])
@@ -557,7 +541,7 @@ class RplidarDevice(LidarDevice):
     def _set_sample_us(self, microseconds: float) -> None:
         if 10.0 <= microseconds <= 2_000.0:
             self._sample_ns = 1e3 * microseconds
-            self._turns = Revolutions(self.geometry, self._rays(), self.rate_hz)
+            self._begin_turns(1e9 / self._sample_ns)
 
 
 def _entry(entry: int, size: int) -> Callable[[Any], bytes | None]:

@@ -265,26 +265,16 @@ class SickDevice(LidarDevice):
 
     def __init__(self, params: SickParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         self._own = params
-        self._framer = Framer(PROTOCOLS, MOST_BYTES)
+        self._reader: Framer = Framer(PROTOCOLS, MOST_BYTES)
         super().__init__(params, messages, command_lifetime_ns)
 
-    @property
-    def bad_frames(self) -> int:
-        """Heads without a valid telegram."""
-        return self._framer.bad_frames
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside of telegrams."""
-        return self._framer.dropped_bytes
-
     def restart(self) -> None:
-        self._framer.clear()
+        self._reader.clear()
         self._clock = DeviceClock(tick_ns=1e3, bits=32, latency_ns=self._latency_ns)
 
     def decode(self, data: bytes, t_rx_ns: int) -> Sequence[Any]:
         found: list[Any] = []
-        for _, frame in self._framer.feed(data):
+        for _, frame in self._reader.feed(data):
             telegram = parse(frame)
             if telegram is None:
                 self.usage.refuse(SCANS, Unused.UNREADABLE)

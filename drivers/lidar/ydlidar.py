@@ -6,14 +6,13 @@ Sources: NOTES-ydlidar.md.
 from collections.abc import Iterator, Sequence
 from math import pi
 from struct import Struct as Layout
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from msgspec import Meta
 
 from drivers.lidar.answers import HEAD_BYTES, HealthStatus, Info, ScanBegins, answers, none, of, parse_answer
-from drivers.lidar.base import Health, LidarDevice, LidarParams, ScannerModel
-from drivers.lidar.scan import MOST_RAYS, Array, Measurements, Revolutions
+from drivers.lidar.base import Health, ScannerModel, TurningLidar, TurningParams
+from drivers.lidar.scan import Array, Measurements
 from drivers.set_up import ConfigurationError, Script, SetUpRequest
 from vehicled.core.messages import Message
 from vehicled.core.wire.crc import xor8
@@ -179,57 +178,38 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
         yield name, parse_packet(frame) if name == "packet" else frame if name == "stamp" else parse_reply(frame)
 
 
-class YdlidarParams(LidarParams, frozen=True, kw_only=True):
+class YdlidarParams(TurningParams, frozen=True, kw_only=True):
     """Parameters of a YDLIDAR. Its own ROS driver turns its zero to the back: ``mounting_yaw_rad = 3.1416`` does the same."""
 
     model: Literal["x2", "x4", "g2", "g4", "g6", "tg15", "tg30", "tmini"] = "x4"
     """Model, which sets rays, ranges, rate and line rate."""
     intensity: bool | None = None
     """True if each sample has an intensity, false if none has. Default: as the model is delivered."""
-    rays: Annotated[int, Meta(ge=0, le=MOST_RAYS)] = 0
-    """Rays of a scan over the whole turn; 0: about as many as the model measures."""
 
 
-class YdlidarDevice(LidarDevice):
+class YdlidarDevice(TurningLidar):
     """Driver of a YDLIDAR. It turns clockwise."""
 
     name: ClassVar[str] = "ydlidar"
-    clockwise: ClassVar[bool] = True
     models: ClassVar[dict[str, ScannerModel]] = {name: model.lidar for name, model in MODELS.items()}
-    Params: ClassVar[type[LidarParams]] = YdlidarParams
+    Params: ClassVar[type[TurningParams]] = YdlidarParams
 
     def __init__(self, params: YdlidarParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        self._own = params
         self.kind = MODELS[params.model]
         self.sample_bytes = self.kind.sample_bytes if params.intensity is None else 3 if params.intensity else 2
-        self._framer = Framer([ANSWERS, STAMP, packets(self.sample_bytes)], 512)
-        self._packets = 0
+        self._reader: Framer = Framer([ANSWERS, STAMP, packets(self.sample_bytes)], 512)
         self._sample_ns = 1e9 / self.kind.lidar.samples_hz
         super().__init__(params, messages, command_lifetime_ns)
 
-    @property
-    def bad_frames(self) -> int:
-        """Heads without a valid frame."""
-        return self._framer.bad_frames
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside of valid frames."""
-        return self._framer.dropped_bytes
-
     def restart(self) -> None:
-        self._framer.clear()
-        rays = self._own.rays or min(MOST_RAYS, round(0.9 * self.model.samples_hz / self.rate_hz))
-        self._turns = Revolutions(self.geometry, rays, self.rate_hz)
-
-    def sign_of_life(self) -> int:
-        return self._packets
+        self._reader.clear()
+        super().restart()
 
     def decode(self, data: bytes, t_rx_ns: int) -> Sequence[Any]:
         found: list[Any] = []
-        for name, frame in self._framer.feed(data):
+        for name, frame in self._reader.feed(data):
             if name == "packet":
-                self._packets += 1
+                self._measured += 1
                 packet = parse_packet(frame)
                 if self.plausible((packet.last_deg - packet.first_deg) % 360.0, len(packet.ranges), self._sample_ns):
                     self.usage.use(name)
