@@ -506,6 +506,7 @@ async def test_the_blocking_client_asks_and_passes_refusals_on(tmp_path: Path) -
     def talk() -> tuple[str, str]:
         with Client(path) as client:
             mode = client.status()["mode"]
+            assert client.ask(do="status")["status"]["mode"] == mode, "also by the fields of a line"
             with pytest.raises(ControlError, match="not a request"):
                 client.ask(WatchRequest(1e9))
             watched = next(client.watch(10.0))

@@ -56,8 +56,8 @@ def test_curves_are_the_lines_of_the_tests(shared_data: Path) -> None:
         assert np.abs(points[:, 1] - a * np.sin(b * points[:, 0])).max() < 1e-4
 
 
-def test_recorded_real_drives_have_the_published_errors(shared_data: Path) -> None:
-    rows = {row.recording: row for row, _ in mpc_tracking.real_drives(str(shared_data / "mocap_ekf_mpc_2023/sin_2"))}
+def test_recorded_real_drives_have_the_published_errors(real_data: Path) -> None:
+    rows = {row.recording: row for row, _ in mpc_tracking.real_drives(str(real_data / "mocap_ekf_mpc_2023/sin_2"))}
     assert {row.trajectory for row in rows.values()} == {1}
     for test, most in enumerate(mpc_tracking.PUBLISHED["max_error_real_m"][0], start=1):
         assert rows[f"r{test}"].max_m == pytest.approx(most, abs=0.002)

@@ -74,10 +74,10 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def send(self, request: Request) -> None:
-        """Send a request without waiting for an answer."""
+    def send(self, request: Request | None = None, **fields: Any) -> None:
+        """Send a request without waiting for an answer. The fields of its line, such as ``do="setpoint"``, may stand in its place."""
         try:
-            self._socket.sendall(encode(request))
+            self._socket.sendall(msgspec.json.encode(fields) + b"\n" if request is None else encode(request))
         except OSError as error:
             raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
 
@@ -122,10 +122,10 @@ class Client:
         *lines, self._buffer = self._buffer.split(b"\n")
         return [_decoded(line) for line in lines]
 
-    def ask(self, request: Request) -> dict[str, Any]:
-        """Send a request and return its answer. Raises :class:`ControlError` if it is refused."""
+    def ask(self, request: Request | None = None, **fields: Any) -> dict[str, Any]:
+        """Send a request, or the fields of its line, and return its answer. Raises :class:`ControlError` if it is refused."""
         try:
-            self.send(request)
+            self.send(request, **fields)
         except HungUpError:
             pass  # Its last answer gives the reason.
         return self.receive()
