@@ -75,7 +75,7 @@ class Client:
         self._socket.close()
 
     def send(self, request: Request | None = None, **fields: Any) -> None:
-        """Send a request without waiting for an answer. The fields of its line, such as ``do="setpoint"``, may stand in its place."""
+        """Send a request, or the line of these fields (``do="setpoint", speed=1.0``), without waiting for an answer."""
         try:
             self._socket.sendall(msgspec.json.encode(fields) + b"\n" if request is None else encode(request))
         except OSError as error:
