@@ -117,6 +117,7 @@ ARMS = LIMITS.corridor_m / 3.0
 SILENT_NS = round(LIMITS.ground_silence_s * 1e9)
 TELEMETRY_NS = round(LIMITS.telemetry_silence_s * 1e9)
 CONTROL_NS = round(LIMITS.control_silence_s * 1e9)
+CLIMB_RAD = Still(LIMITS, VEHICLE).motion.climb_rad
 LEAST_M = LIMITS.obstacle_gap_m + Still(LIMITS, VEHICLE).stopping.way_m(LIMITS.capped_speed_mps)
 
 
@@ -198,6 +199,11 @@ TABLE = [
         ],
     ),
     *cases(
+        "jump",
+        [fields("consistency", _jump_m=(0.4999, 0.0)), fields("consistency", _jump_m=(0.0, 0.0))],
+        [(fields("consistency", _jump_m=(0.3, -0.401)), "has jumped by 0.50 m against the motion")],
+    ),
+    *cases(
         "imu",
         [
             fields("inertial", mean_rate_radps=LIMITS.still_rate_radps),
@@ -207,6 +213,10 @@ TABLE = [
             fields("inertial", mean_force_mps2=0.0, has_force=False),
             fields("inertial", tilt_rad=LIMITS.still_tilt_rad),
             fields("inertial", tilt_rad=3.0, has_force=False),
+            fields("inertial", roll_rad=0.3),
+            fields("inertial", roll_rad=-0.3),
+            fields("inertial", pitch_rad=CLIMB_RAD),
+            fields("inertial", pitch_rad=-CLIMB_RAD),
             no_imu,
         ],
         [
@@ -215,6 +225,10 @@ TABLE = [
             (fields("inertial", mean_force_mps2=9.80665 + 0.601), "feels 10.41 m/s2 at rest, 0.60 off"),
             (fields("inertial", mean_force_mps2=9.80665 - 0.601), "0.60 off"),
             (fields("inertial", tilt_rad=LIMITS.still_tilt_rad + 1e-9, upward="-z"), "-z axis points up"),
+            (fields("inertial", roll_rad=0.301), "17 degrees off its vertical across it, limit 17"),
+            (fields("inertial", roll_rad=-0.301), "across it"),
+            (fields("inertial", pitch_rad=CLIMB_RAD + 1e-9), "off its vertical along the vehicle"),
+            (fields("inertial", pitch_rad=-CLIMB_RAD - 1e-9), "along the vehicle"),
         ],
     ),
     *cases("actuator", [value(actuator_lost="")], [(value(actuator_lost="unplugged"), "cannot be reached: unplugged")]),
@@ -323,8 +337,8 @@ def test_every_check_has_its_cases() -> None:
 
 SPARED = {
     ALL: set(),
-    HAND: {"place", "fence", "lane", "heading", "yaw", "controller"},
-    ALIGN: {"place", "fence", "estimator", "heading", "yaw", "controller"},
+    HAND: {"place", "fence", "lane", "heading", "yaw", "controller", "jump"},
+    ALIGN: {"place", "fence", "estimator", "heading", "yaw", "controller", "jump"},
     OFFBOARD: {"place", "controller"},
 }
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS
-from vehicled.core.messages import NAN9, CarrierSolution, FixType, GnssFix, Mode
+from vehicled.core.messages import NAN9, CarrierSolution, EstimatorStatus, FixType, GnssFix, Mode
 from vehicled.paths.datum import LOT_17
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.consistency import ConsistencyMonitor
@@ -141,3 +141,55 @@ def test_estimates_are_kept_for_a_second_in_their_order() -> None:
     m.on_message(replace(fix_at(28.0, 0.0), t_ns=NOW + 28 * 50 * MS), NOW)
     assert m.apart_m == pytest.approx(0.0, abs=1e-6)
     assert hypot(m.apart_m, m.places_in_a_row) == pytest.approx(0.0, abs=1e-6)
+
+
+# ----------------------------------------------------------------------------------------------------------------- jumps
+
+
+def driven(m: ConsistencyMonitor, *places: tuple[float, float, float], **fields: Any) -> ConsistencyMonitor:
+    """Give the monitor estimates at times (s), x and y (m), at 1 m/s to the east."""
+    for t_s, x_m, y_m in places:
+        estimate = replace(ESTIMATE, **{"yaw_rad": 0.0, "speed_mps": 1.0, "covariance": (0.0,) * 16, **fields})
+        estimate = replace(estimate, t_ns=NOW + round(t_s * 1e9), x_m=x_m, y_m=y_m)
+        m.update(SafetyInputs(now_ns=estimate.t_ns, mode=Mode.AUTO, limits=LIMITS, estimate=estimate))
+    return m
+
+
+def test_a_place_that_jumps_against_its_motion_is_doubted_until_it_is_back_or_accepted() -> None:
+    m = driven(monitor(corridor_m=1.5), (0.0, 0.0, 0.0), (0.1, 0.1, 0.0))
+    assert (m.jumped_m, m.jumped) == (0.0, False)
+    driven(m, (0.2, 0.5, 0.6), (0.3, 0.6, 0.6))
+    assert m.jumped_m == pytest.approx(hypot(0.3, 0.6))
+    assert m.jumped
+    driven(m, (0.4, 0.4, 0.0))
+    assert m.jumped_m == pytest.approx(0.0, abs=1e-9)
+    assert not m.jumped
+    driven(m, (0.5, 0.5, -9.0))
+    assert m.jumped
+    m.accept_place()
+    assert not m.jumped
+
+
+@pytest.mark.parametrize(
+    ("fields", "dt_s", "allowed_m"),
+    [
+        ({}, 0.1, 0.5), ({"covariance": (0.01, *(0.0,) * 4, 0.01, *(0.0,) * 10)}, 0.1, 0.6),
+        ({"covariance": (nan, *(0.0,) * 15)}, 0.1, 0.5), ({}, 0.101, 0.601), ({"speed_mps": -1.0}, 0.101, 0.601),
+        ({"speed_mps": 0.0}, 5.0, 0.5),
+    ],
+)  # fmt: skip
+def test_what_a_place_may_move_beyond_its_speed(fields: dict[str, Any], dt_s: float, allowed_m: float) -> None:
+    """A third of the corridor, or six sigma, and after a gap the way that it may have driven."""
+    for ratio, jumps in ((0.99, False), (1.01, True)):
+        m = driven(monitor(corridor_m=1.5), (0.0, 0.0, 0.0), **fields)
+        x_m = fields.get("speed_mps", 1.0) * dt_s
+        driven(m, (dt_s, x_m + 0.6 * ratio * allowed_m, 0.8 * ratio * allowed_m), **fields)
+        assert (m.jumped_m > 0.0) is jumps
+        assert m.jumped is jumps
+
+
+def test_an_estimate_that_has_no_place_yet_does_not_jump() -> None:
+    m = driven(monitor(corridor_m=1.5), (0.0, 50.0, 0.0), status=EstimatorStatus.ALIGNING)
+    driven(m, (0.1, nan, 0.0))
+    driven(m, (0.2, 0.0, 0.0), (0.3, 0.1, 0.0))
+    assert not m.jumped

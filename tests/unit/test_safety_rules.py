@@ -287,6 +287,7 @@ CASES = (
         "imu_saturated", S2, since("inertial", "saturated_since_ns"),
         quiet=(None, 0.052), holds=(0.052 + NS, 2.0), persist_ms=50.0,
     ),
+    Case("imu_tilted", S2, field("climb", "tilted_in_a_row"), **count(5), persist_ms=10.0),
     Case("gyro_against_course", S2, field("yaw", "gyro_aside_in_a_row"), **count(5), persist_ms=10.0),
     Case("gyro_against_steering", S2, lasting("yaw", "steering_aside_ns"), quiet=(0.0,), holds=(NS, 1.0), persist_ms=300.0),
     Case("speed_mismatch", S2, lasting("motion", "mismatch_ns"), **age(0.4), persist_ms=10.0),

@@ -156,8 +156,28 @@ def test_a_velocity_that_declares_no_noise_has_that_of_a_usual_one(variance: flo
 
 @pytest.mark.parametrize(("mps", "contradicted"), [(0.169, False), (0.171, True)])
 def test_one_fix_contradicts_the_others_beyond_six_times_its_noise(mps: float, contradicted: bool) -> None:
-    speeds = Speeds().fix(0.0).fix(-mps).fix(0.0, mps)
+    speeds = Speeds().fix(0.0).fix(0.0, mps).fix(0.0)
     assert speeds.ground is not None
+    assert speeds.ground.contradicted is contradicted
+
+
+@pytest.mark.parametrize(("change", "contradicted"), [(0.134, False), (0.136, True)])
+def test_a_vehicle_that_passes_through_standstill_does_not_stand(change: float, contradicted: bool) -> None:
+    speeds = Speeds().fix(0.5 * change).fix(0.0).fix(-0.5 * change)
+    assert speeds.ground is not None
+    assert speeds.ground.mps == pytest.approx(0.0)
+    assert speeds.ground.contradicted is contradicted
+
+
+@pytest.mark.parametrize(("mps2", "contradicted"), [(0.8, False), (1.0, True)])
+def test_places_along_a_way_there_and_back_are_no_line(mps2: float, contradicted: bool) -> None:
+    """A parabola of two seconds is up to a third of its acceleration from its line: six sigma at 0.9 m/s^2."""
+    speeds = Speeds()
+    for k in range(-10, 11):
+        speeds.place(0.5 * mps2 * (0.1 * k) ** 2).after(100)
+    speeds.after(-100)
+    assert speeds.ground is not None
+    assert speeds.ground.mps == pytest.approx(0.0, abs=1e-6)
     assert speeds.ground.contradicted is contradicted
 
 

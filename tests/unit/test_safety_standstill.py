@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_rules import Still, set_fields
 from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS
-from vehicled.core.messages import Mode, MotorStatus, StateEstimate
+from vehicled.core.messages import ImuSample, Mode, MotorStatus, StateEstimate
 from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.monitors.speed import StandstillEvidence
 from vehicled.safety.rule import RuleInputs
@@ -183,3 +183,79 @@ def test_a_silent_actuator_is_named() -> None:
     stop.stands(evidence=NONE)
     stop.unrest(0)
     assert "the actuator sends no telemetry" in stop.unrest(4 * S)
+
+
+# ----------------------------------------------------------------------------------------------------------------- accelerometer
+
+
+class Felt(Stop):
+    """A stop from 2 m/s that nothing measures, with an accelerometer; the brake certainly gives 1 m/s^2."""
+
+    def __init__(self, *, speed: float = 2.0, rest: float = 0.5, sense: float = 1.0) -> None:
+        super().__init__()
+        set_fields(self.monitors.inertial, has_force=True, rest_mps2=rest, forward_mps2=rest)
+        set_fields(self.monitors.motion, sense=sense, braking_mps2=1.0)
+        set_fields(self.monitors.speed, measured_mps=lambda _: nan)
+        self.rest = rest
+        self.stands(0, evidence=NONE, speed=speed, mode=Mode.AUTO)
+
+    def brake(self, felt_mps2: float, seconds: float, from_s: float = 0.0, *, ceiling: float = 0.0) -> bool:
+        """Feel a deceleration for a time, and return whether the vehicle is taken to stand at its end."""
+        stands = False
+        for k in range(1, round(seconds * 100) + 1):
+            after_ns = round(from_s * S) + k * S // 100
+            self.monitors.sources.received(ImuSample, NOW + after_ns)
+            self.monitors.inertial.forward_mps2 = self.rest - felt_mps2
+            stands = self.stands(after_ns, ceiling=ceiling, evidence=NONE)
+        return stands
+
+
+@pytest.mark.parametrize(
+    ("felt_mps2", "seconds", "stands"), [(2.0, 0.59, False), (2.0, 0.61, True), (1.01, 1.3, True), (0.99, 9.0, False)]
+)
+def test_a_standstill_is_assumed_only_if_the_brake_was_felt(felt_mps2: float, seconds: float, stands: bool) -> None:
+    """It must have felt 1.2 of the 2 m/s, and only what the brake certainly gives counts: a vehicle that rolls out feels less."""
+    stop = Felt()
+    stop.brake(felt_mps2, seconds)
+    assert stop.brake(0.0, 1.1, seconds) is stands
+    assert stop.unrest(9 * S, evidence=NONE) == ""
+    stop.monitors.sources.received(ImuSample, NOW + 12 * S)
+    assert ("the accelerometer has felt" in stop.unrest(12 * S, evidence=NONE)) is not stands
+
+
+@pytest.mark.parametrize(
+    ("sense", "felt_mps2", "stands"), [(1.0, -2.0, False), (-1.0, -2.0, True), (-1.0, 2.0, False), (0.0, -2.0, True)]
+)
+def test_what_is_felt_has_a_direction(sense: float, felt_mps2: float, stands: bool) -> None:
+    stop = Felt(sense=sense)
+    stop.brake(felt_mps2, 1.0)
+    assert stop.brake(0.0, 1.1, 1.0) is stands
+
+
+def test_without_an_accelerometer_or_at_a_crawl_the_model_alone_counts() -> None:
+    for spoil in ({"has_force": False}, {"rest_mps2": nan}, {}):
+        stop = Felt()
+        set_fields(stop.monitors.inertial, **spoil)
+        if not spoil:
+            stop.brake(0.0, 1.1)
+            stop.monitors.sources.received(ImuSample, NOW - 9 * S)
+            assert not stop.stands(2 * S, ceiling=0.0, evidence=NONE)
+            assert stop.stands(4 * S, ceiling=0.0, evidence=NONE)
+        else:
+            assert stop.brake(0.0, 1.1)
+    crawl = Felt().monitors.speed.moving_mps
+    assert Felt(speed=crawl).brake(0.0, 1.1)
+    assert not Felt(speed=crawl + 0.01).brake(0.0, 1.1)
+    assert not Felt(speed=-crawl - 0.01).brake(0.0, 1.1)
+
+
+def test_a_speed_that_is_measured_meanwhile_is_the_one_that_must_go() -> None:
+    stop = Felt()
+    stop.brake(2.0, 0.2)
+    set_fields(stop.monitors.speed, measured_mps=lambda _: 1.0)
+    stop.stands(S // 4, evidence=MOVES)
+    set_fields(stop.monitors.speed, measured_mps=lambda _: nan)
+    stop.brake(2.0, 0.29, 0.25)
+    assert not stop.brake(0.0, 1.1, 0.54)
+    stop.brake(2.0, 0.02, 1.64)
+    assert stop.brake(0.0, 1.1, 1.66)

@@ -465,7 +465,7 @@ def test_the_rotation_to_write_turns_gravity_upright(true: tuple[float, float, f
 
 
 @pytest.mark.parametrize(
-    ("tilt", "angle"), [(0.34, 0.0), (-0.34, 0.0), (0.36, 0.36), (-0.36, -0.36), (pi / 2 + 0.3, pi / 2), (3.0, pi)]
+    ("tilt", "angle"), [(0.34, 0.34), (-0.34, -0.34), (0.36, 0.36), (-0.36, -0.36), (pi / 2 + 0.3, pi / 2), (3.0, pi)]
 )
 def test_a_mounting_near_a_right_angle_is_one(tilt: float, angle: float) -> None:
     roll, pitch, yaw = corrected(Mounting(), (0.0, G * sin(tilt), G * cos(tilt)))
@@ -474,6 +474,8 @@ def test_a_mounting_near_a_right_angle_is_one(tilt: float, angle: float) -> None
         roll, pitch, yaw = corrected(Mounting(), (-G * sin(tilt), 0.0, G * cos(tilt)))
         assert (roll, pitch, yaw) == (0.0, pytest.approx(angle, abs=2e-4), 0.0)
     assert corrected(Mounting(yaw_rad=0.5), (0.0, 0.0, G)) == (0.0, 0.0, 0.5)
+    # Beside one, the rest is the slope that it stands on.
+    assert corrected(Mounting(), (0.3 * G, 0.0, -G)) == (pytest.approx(pi, abs=2e-4), 0.0, 0.0)
     # With the x axis vertical, roll and yaw are one.
     for side in (1.0, -1.0):
         assert corrected(Mounting(), (-side * G, 0.0, 0.0)) == (0.0, pytest.approx(side * pi / 2, abs=2e-4), 0.0)

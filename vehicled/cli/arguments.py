@@ -366,7 +366,11 @@ def _control_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         elif name == "why":
             command.add_argument("--margins", action="store_true", help="print value and limit of every rule, too")
         elif name == "mode":
-            command.add_argument("mode", choices=("auto", "teleop", "offboard", "align", "standby"), help="mode to enter")
+            command.add_argument(
+                "mode",
+                choices=("auto", "teleop", "offboard", "align", "standby", "reset"),
+                help="mode to enter; `reset` leaves FAULT, and accepts a place that has jumped",
+            )
             command.add_argument("--arm", action="store_true", help="arm first, with the checks of this mode")
 
 

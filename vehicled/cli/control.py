@@ -22,7 +22,9 @@ WAITS = {"ARMED": "driving waits for", "AUTO": "the change waits for", "STOPPING
 """Label of the list of unmet conditions, by mode; any other mode is waiting to arm."""
 NO_CAP = ("NONE", "WARN")
 """Reactions without a speed cap of their own; a cap then comes from the stopping distance alone."""
-MODES: dict[str, Action] = {"auto": "drive", "teleop": "teleop", "offboard": "offboard", "align": "align", "standby": "disarm"}
+MODES: dict[str, Action] = {
+    "auto": "drive", "teleop": "teleop", "offboard": "offboard", "align": "align", "standby": "disarm", "reset": "reset",
+}  # fmt: skip
 
 
 def status(arguments: Namespace) -> int:
@@ -70,11 +72,13 @@ def stop(arguments: Namespace) -> int:
 
 
 def mode(arguments: Namespace) -> int:
-    """Change the mode: drive the course, drive manually, find the heading, or disarm."""
+    """Change the mode: drive the course, drive manually, find the heading, disarm, leave FAULT or accept a place that jumped."""
     with Client(find(arguments.profile)) as client:
         if arguments.arm:
             client.ask(ActionRequest("arm"))
         client.ask(ActionRequest(MODES[arguments.mode]))
+        if arguments.mode == "reset":
+            return _wait(client, "RESET", arms=True)
         done = _wait(client, arguments.mode.upper(), arms=arguments.arm)
         return _follow_alignment(client) if arguments.mode == "align" else done
 
@@ -146,7 +150,7 @@ def _follow(client: Client, wanted: str, arms: bool) -> int:
     shown = ""
     while True:
         state = client.status()
-        if state["mode"] == wanted:
+        if state["mode"] == ("STANDBY" if wanted == "RESET" else wanted):
             print(f"{state['mode']}: {state['why']}")
             return 0
         if wanted == "STANDBY" and state["mode"] == "FAULT":

@@ -169,7 +169,8 @@ class PathFollower(Controller):
         self._by_law_mps = self._slowed(self._by_law_mps, steering.speed_cap_mps, estimate.speed_mps, dt_s)
         target, demand = self._drive(estimate, here.s_m, self._by_law_mps, now_ns, age_ns, dt_s)
         if steering.throttle is not None:
-            demand = self._in_leg_direction(steering.throttle)
+            # A law of its own knows nothing of a vehicle that its throttle does not move.
+            demand = self._in_leg_direction(steering.throttle + abs(self._pid.breakaway))
         if self.tracker.at_leg_end or self._wheels_turning(steering.wheel_rad, now_ns):
             target, demand = SpeedTarget(0.0, 0.0), Demand(0.0, 1.0)
         if not (isfinite(wheel) and isfinite(demand.throttle) and isfinite(demand.brake)):

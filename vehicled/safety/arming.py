@@ -17,6 +17,8 @@ from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
 from vehicled.safety.rule import RuleInputs
 
+ACROSS_RAD = 0.3
+"""Steepest slope that a vehicle may stand across to be armed, rad: 31 %."""
 YEAR_S = 31_556_952.0
 
 
@@ -154,12 +156,21 @@ def _imu(s: RuleInputs) -> str:
     off = abs(inertial.mean_force_mps2 - STANDARD_GRAVITY_MPS2)
     if inertial.has_force and off > limits.still_force_mps2:
         return f"the IMU feels {inertial.mean_force_mps2:.2f} m/s2 at rest, {off:.2f} off gravity: calibrate or remount it"
-    if inertial.has_force and inertial.tilt_rad > limits.still_tilt_rad:
-        tilt = f"gravity is {degrees(inertial.tilt_rad):.0f} degrees off its vertical, limit {degrees(limits.still_tilt_rad):.0f}"
-        return (
-            f"the IMU's {inertial.upward} axis points up ({tilt}): {inertial.remedy}, which leaves the yaw to you, "
-            "or take the vehicle to level ground"
-        )
+    if not inertial.has_force:
+        return ""
+    # A vehicle stands along a slope as steep as it can climb, and across one less steep.
+    tilts = (
+        (inertial.tilt_rad, limits.still_tilt_rad, ""),
+        (abs(inertial.pitch_rad), min(s.monitors.motion.climb_rad, limits.still_tilt_rad), " along the vehicle"),
+        (abs(inertial.roll_rad), min(ACROSS_RAD, limits.still_tilt_rad), " across it"),
+    )
+    for tilt_rad, limit_rad, which in tilts:
+        if tilt_rad > limit_rad:
+            tilt = f"gravity is {degrees(tilt_rad):.0f} degrees off its vertical{which}, limit {degrees(limit_rad):.0f}"
+            return (
+                f"the IMU's {inertial.upward} axis points up ({tilt}): {inertial.remedy}, which leaves the yaw to you, "
+                "or take the vehicle to level ground"
+            )
     return ""
 
 
@@ -230,6 +241,17 @@ def _doubts(s: RuleInputs) -> str:
     return "; ".join(found)
 
 
+def _jump(s: RuleInputs) -> str:
+    """Return how far the place has jumped. Nothing on board shows which one is right, so a person must say it."""
+    consistency = s.monitors.consistency
+    if not consistency.jumped:
+        return ""
+    return (
+        f"the place has jumped by {consistency.jumped_m:.2f} m against the motion, so it is wrong now or was before: wait until it "
+        "is back, or look where the vehicle stands and accept the place (vehicled mode reset)"
+    )
+
+
 def blocked(s: RuleInputs) -> str:
     """Return what blocks the lane ahead; empty if the vehicle can start without being stopped at once."""
     obstacle = s.monitors.obstacle
@@ -284,6 +306,9 @@ CHECKS: tuple[ArmingCheck, ...] = (
     ArmingCheck("fence", _fence, "the body is inside the fence and outside its keep-out zones; not for teleop"),
     ArmingCheck("standstill", _still, "it is seen to stand, by the estimate and every fresh speed of wheels and GNSS: see below"),
     ArmingCheck("doubts", _doubts, "fixes, heading and gyro do not contradict each other"),
+    ArmingCheck(
+        "jump", _jump, "the estimated place has not jumped against its own motion, or a reset has accepted it; not for teleop"
+    ),
     ArmingCheck("imu", _imu, "the IMU is still at rest, and feels gravity alone, along the vertical of its mounting"),
     ArmingCheck("actuator", _actuator, "the actuator can be reached and has proven its time-out"),
     ArmingCheck("telemetry", _telemetry, "an actuator that has telemetry sends it"),
@@ -307,8 +332,8 @@ CHECKS: tuple[ArmingCheck, ...] = (
 
 
 SPARED: dict[OperatorAction | None, frozenset[Callable[[RuleInputs], str]]] = {
-    OperatorAction.TELEOP: frozenset({off_course, _fence, blocked, _heading, _yaw, _controller}),
-    OperatorAction.ALIGN: frozenset({off_course, _fence, _estimator, _heading, _yaw, _controller}),
+    OperatorAction.TELEOP: frozenset({off_course, _fence, blocked, _heading, _yaw, _controller, _jump}),
+    OperatorAction.ALIGN: frozenset({off_course, _fence, _estimator, _heading, _yaw, _controller, _jump}),
     OperatorAction.OFFBOARD: frozenset({off_course, _controller}),
 }
 """Checks that are skipped: a person sees and steers, an alignment drive has yet to find the heading, setpoints follow no course."""

@@ -2,7 +2,7 @@
 
 from math import isfinite
 
-from vehicled.core.messages import Mode, MotorStatus
+from vehicled.core.messages import ImuSample, Mode, MotorStatus
 from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.safety.monitors.speed import StandstillEvidence
 from vehicled.safety.rule import RuleInputs
@@ -16,6 +16,10 @@ UNREST_NS = 3 * 10**9
 """Time after which a stop that has not ended reports why, ns."""
 MARGIN_NS = 10**9
 """Time beyond the stopping time of half the brake after which a standstill that nothing measures is assumed, ns."""
+
+
+FELT_RATIO = 0.6
+"""Part of its speed that the accelerometer must have felt a vehicle lose, before its standstill is assumed."""
 
 
 class StandstillDetector:
@@ -35,6 +39,9 @@ class StandstillDetector:
         self._repeats_since_ns: int | None = None
         """Time since which the receiver repeats one velocity during a stop; None while it does not."""
         self._evidence = StandstillEvidence.NONE
+        self._now_ns: int | None = None
+        self._fast_mps = self._felt_mps = 0.0
+        """Speed at the start of a stop, or the last measured one of it, and the part of it that the accelerometer has felt go."""
         self.assumed_s = 0.0
         """Time after which the standstill was assumed, s; 0 if it is seen."""
 
@@ -43,7 +50,8 @@ class StandstillDetector:
         estimate, motion = s.estimate, s.monitors.motion
         self.assumed_s = 0.0
         s.monitors.speed.gnss_ignored = self._ignored(s, gnss_stuck=gnss_stuck)
-        stopped = motion.ceiling_mps <= 0.0 and not brake_fails and not _unreachable(s)
+        self._feel(s)
+        stopped = motion.ceiling_mps <= 0.0 and not brake_fails and not _unreachable(s) and not self._unfelt(s)
         self._stopped_since_ns = None if not stopped else self._stopped_since_ns or s.now_ns
         moves = estimate is not None and isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS
         # Throttle that was commanded just now has yet to act, while everything still shows standstill.
@@ -79,6 +87,29 @@ class StandstillDetector:
         repeats = self._repeats_since_ns is not None and s.now_ns - self._repeats_since_ns >= REPEATS_NS
         return stops and ((gnss_stuck and s.monitors.gnss.repeats) or repeats)
 
+    def _feel(self, s: RuleInputs) -> None:
+        """Add up what the accelerometer feels of the brake while nothing measures the speed.
+
+        Less than the brake certainly gives is a slope, or a vehicle that rolls out: its drive or its brake may not obey.
+        """
+        before_ns, self._now_ns = self._now_ns, s.now_ns
+        measured_mps, speed_mps = s.monitors.speed.measured_mps(s.now_ns), abs(s.speed_mps)
+        if isfinite(measured_mps) or s.mode not in (Mode.STOPPING, Mode.FAULT) or before_ns is None:
+            known = [mps for mps in (measured_mps, speed_mps) if isfinite(mps)]
+            self._fast_mps, self._felt_mps = max(known, default=s.monitors.speed.held_mps), 0.0
+            return
+        inertial, motion = s.monitors.inertial, s.monitors.motion
+        felt_mps2 = inertial.rest_mps2 - inertial.forward_mps2
+        felt_mps2 = motion.sense * felt_mps2 if motion.sense else abs(felt_mps2)
+        if felt_mps2 >= motion.braking_mps2:
+            self._felt_mps += felt_mps2 * (s.now_ns - before_ns) * 1e-9
+
+    def _unfelt(self, s: RuleInputs) -> bool:
+        """Return True if an accelerometer that is alive has not felt the brake take the speed."""
+        alive = s.monitors.sources.age_ns(ImuSample, s.now_ns) <= s.limits.imu_silence_s * 1e9
+        feels = alive and s.monitors.inertial.has_force and isfinite(s.monitors.inertial.rest_mps2)
+        return feels and self._fast_mps > s.monitors.speed.moving_mps and self._felt_mps < FELT_RATIO * self._fast_mps
+
     def ended(self) -> None:
         """Note that no stop is in progress."""
         self._moves_since_ns = None
@@ -103,6 +134,9 @@ class StandstillDetector:
             )
         elif lost := _unreachable(s):
             said = f"no wheel or GNSS speed is fresh, and {lost}: hold the vehicle, look after the sensors"
+        elif self._unfelt(s):
+            lost = f"the accelerometer has felt {self._felt_mps:.2f} of {self._fast_mps:.2f} m/s go"
+            said = f"no wheel or GNSS speed is fresh, and {lost}: the drive may not obey, hold the vehicle"
         else:
             said = "no wheel or GNSS speed is fresh: braked until half of the brake has stopped it; look after the sensors"
         return [f"it is not known to stand: {said}"]

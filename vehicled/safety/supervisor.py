@@ -117,6 +117,9 @@ class Supervisor:
                 # A FAULT that is stopped again is a new one: what is asked for within this step does not end it.
                 self._seen = Mode.INIT
             case OperatorAction.RESET:
+                if self.mode is not Mode.FAULT and self.mode not in MOVING and self.inputs is not None:
+                    # In FAULT a reset answers the fault; the place is another question.
+                    self.inputs.monitors.consistency.accept_place()
                 self._wanted, self._wanted_ns = command.action, now_ns
             case OperatorAction.NONE:
                 pass

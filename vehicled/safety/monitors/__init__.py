@@ -26,6 +26,7 @@ from vehicled.paths.tracking import PathTracker
 from vehicled.safety.fence import Fence
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.alignment import AlignmentMonitor
+from vehicled.safety.monitors.climb import ClimbMonitor
 from vehicled.safety.monitors.consistency import ConsistencyMonitor
 from vehicled.safety.monitors.control import ControlMonitor
 from vehicled.safety.monitors.deadlines import DeadlineMonitor
@@ -70,6 +71,7 @@ class Monitors:
         self.sources = SourceMonitor(sources)
         self.deadlines = DeadlineMonitor()
         self.inertial = InertialMonitor(mounting)
+        self.climb = ClimbMonitor(mounting or Mounting(), self.inertial)
         self.yaw = YawMonitor(vehicle, antenna_m[0])
         self.speed = SpeedMonitor(vehicle, limits)
         self.gnss = GnssMonitor(self.speed.moving_mps)
@@ -89,7 +91,7 @@ class Monitors:
         self.device_faults: dict[tuple[str, str], Fault] = {}
         """Active faults that devices reported, by origin and code."""
         self._monitors_of: dict[type[Message], tuple[Any, ...]] = {
-            GnssFix: (self.gnss, self.yaw, self.speed, self.alignment, self.consistency),
+            GnssFix: (self.gnss, self.yaw, self.speed, self.alignment, self.consistency, self.climb),
             ImuSample: (self.inertial, self.yaw),
             Heading: (self.yaw,),
             WheelSpeed: (self.speed,),
@@ -140,6 +142,7 @@ class Monitors:
         self.yaw.update(s)
         self.motion.update(s)
         self.consistency.update(s)
+        self.climb.update(s)
         self.progress.update(s)
         self.alignment.update(s)
         self.control.update(s)
@@ -149,6 +152,7 @@ class Monitors:
 
     def reset(self) -> None:
         """Begin a drive: forget the history of the monitors whose past must not count against it."""
+        self.inertial.reset()
         self.motion.reset()
         self.progress.reset()
         self.control.reset()

@@ -8,7 +8,7 @@ nor acceleration matters. Allowed for is what both declare of their errors, and 
 from collections import deque
 from math import cos, hypot, inf, isfinite, sin, sqrt
 
-from vehicled.core.messages import CarrierSolution, FixType, GnssFix, StateEstimate
+from vehicled.core.messages import CarrierSolution, EstimatorStatus, FixType, GnssFix, StateEstimate
 from vehicled.core.vehicle import Limits
 from vehicled.paths.datum import Datum
 from vehicled.safety.inputs import SafetyInputs
@@ -40,9 +40,12 @@ class ConsistencyMonitor:
         self._tolerated_m = limits.corridor_m / 3.0
         self._tolerated_mps = min(MISMATCH_MPS, MISMATCH_TOP_RATIO * limits.max_speed_mps)
         self._estimates: deque[StateEstimate] = deque()
+        self._before: StateEstimate | None = None
+        """Last estimate with a place."""
         self.apart_m = 0.0
         """Distance of the newest fix from the estimate, m."""
         self.places_in_a_row = 0
+        self._jump_m = (0.0, 0.0)
         self.apart_mps = 0.0
         """Speed of the newest fix minus that of the estimate, both magnitudes, m/s."""
         self.speeds_in_a_row = 0
@@ -52,16 +55,47 @@ class ConsistencyMonitor:
         estimates, estimate = self._estimates, s.estimate
         if estimate is None or (estimates and estimate.t_ns <= estimates[-1].t_ns):
             return
+        if estimate.status is EstimatorStatus.RUNNING and _has_numbers(estimate):
+            self._look_for_jump(estimate)
         estimates.append(estimate)
         while estimate.t_ns - estimates[0].t_ns > KEEP_NS:
             estimates.popleft()
+
+    @property
+    def jumped_m(self) -> float:
+        """Distance by which the estimate has jumped in all against its own motion, m; a jump back takes one away again."""
+        return hypot(*self._jump_m)
+
+    @property
+    def jumped(self) -> bool:
+        """True if that is more than a drive tolerates: the place is wrong now, or was wrong before."""
+        return self.jumped_m > self._tolerated_m
+
+    def accept_place(self) -> None:
+        """Forget the jumps: a person has seen that the place is right."""
+        self._jump_m = 0.0, 0.0
+
+    def _look_for_jump(self, estimate: StateEstimate) -> None:
+        """Add what the estimate has moved since the last one beyond its speed, where no declared error explains it."""
+        before, self._before = self._before, estimate
+        if before is None:
+            return
+        dt_s, sigma_m = (estimate.t_ns - before.t_ns) * 1e-9, before.position_sigma_m
+        x_m, y_m = estimate.x_m - before.x_m, estimate.y_m - before.y_m
+        for end in (before, estimate):
+            half_m = 0.5 * dt_s * end.speed_mps
+            x_m, y_m = x_m - half_m * cos(end.yaw_rad), y_m - half_m * sin(end.yaw_rad)
+        # After a restart of the filter the way between the two is not known.
+        unknown_m = dt_s * max(abs(before.speed_mps), abs(estimate.speed_mps)) if dt_s > GAP_NS * 1e-9 else 0.0
+        if hypot(x_m, y_m) > max(SIGMAS * sigma_m if isfinite(sigma_m) else 0.0, self._tolerated_m) + unknown_m:
+            self._jump_m = self._jump_m[0] + x_m, self._jump_m[1] + y_m
 
     def on_message(self, fix: GnssFix, now_ns: int) -> None:
         """Compare a fix with the estimate for its time; one without such an estimate changes nothing."""
         estimate = self._at(fix.t_ns)
         if estimate is None or fix.fix_type < FixType.FIX_2D:
             return
-        if not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps):
+        if not _has_numbers(estimate):
             self.places_in_a_row = self.speeds_in_a_row = 0
             return
         self._compare_places(fix, estimate)
@@ -100,6 +134,10 @@ class ConsistencyMonitor:
         allowed_mps = max(self._tolerated_mps, MISMATCH_RATIO * ground_mps) + SIGMAS * sigma_mps + swing_mps
         self.apart_mps = ground_mps - speed_mps
         self.speeds_in_a_row = self.speeds_in_a_row + 1 if abs(self.apart_mps) > allowed_mps else 0
+
+
+def _has_numbers(estimate: StateEstimate) -> bool:
+    return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps)
 
 
 def _sigma(covariance: tuple[float, ...], unknown: float) -> float:

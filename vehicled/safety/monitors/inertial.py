@@ -1,6 +1,6 @@
 """Monitor of the IMU: stuck, saturated, biased at standstill, and turned against its mounting."""
 
-from math import acos, asin, atan2, cos, hypot, isfinite, pi, sin, sqrt
+from math import acos, asin, atan2, cos, hypot, isfinite, nan, pi, sin, sqrt
 
 from msgspec import Struct
 
@@ -49,6 +49,11 @@ class InertialMonitor:
         self._before_ns: int | None = None
         self._rate = (0.0, 0.0, 0.0)
         self._force = (0.0, 0.0, 0.0)
+        self.forward_mps2 = nan
+        """Mean specific force along the vehicle since the last tick, m/s^2; NaN without a sample in that time."""
+        self.rest_mps2 = nan
+        """The same at rest, before the present drive; NaN before the first drive."""
+        self._forward_sum, self._forward_count = 0.0, 0
 
     def on_message(self, sample: ImuSample, now_ns: int) -> None:
         """Update from a sample. Its rates are finite; its forces are all finite or all missing."""
@@ -68,6 +73,8 @@ class InertialMonitor:
         self._rate = _towards(self._rate, sample.angular_rate_radps, share)
         if has_force:
             self._force = _towards(self._force, sample.specific_force_mps2, share)
+            self._forward_sum += min(max(sample.specific_force_mps2[0], -MAX_VALUE), MAX_VALUE)
+            self._forward_count += 1
         self.has_samples = True
         self.has_force = has_force
 
@@ -78,6 +85,16 @@ class InertialMonitor:
         return acos(clamp(self._force[2] / size, -1.0, 1.0)) if size > 0.0 else 0.0
 
     @property
+    def roll_rad(self) -> float:
+        """Angle between up and the smoothed specific force, seen from behind, rad, right side down positive."""
+        return atan2(self._force[1], self._force[2])
+
+    @property
+    def pitch_rad(self) -> float:
+        """The same seen from the side, rad, nose up positive."""
+        return atan2(self._force[0], hypot(self._force[1], self._force[2]))
+
+    @property
     def upward(self) -> str:
         """Name of the axis that points up, by gravity, in the axes of the body: x forward, y left, z up."""
         axis, direction = max(enumerate(self._force), key=lambda part: abs(part[1]))
@@ -86,18 +103,20 @@ class InertialMonitor:
     @property
     def remedy(self) -> str:
         """Text with the lines of the profile that would turn gravity upright."""
-        angles = zip(("roll", "pitch", "yaw"), corrected(self._mounting, self._force), strict=True)
-        if self._mounting.table:
-            lines = ", ".join(f"mounting_{name}_rad = {angle:.4f}" for name, angle in angles)
-            return f"write {lines} in [{self._mounting.table}]"
-        return f"turn its samples where they are sent, by {', '.join(f'{name} {angle:.4f} rad' for name, angle in angles)}"
+        return rotation_to_write(self._mounting, self._force)
 
     def saturated_ns(self, now_ns: int) -> int:
         """Return the time for which all samples have been saturated; 0 if the newest is not."""
         return 0 if self.saturated_since_ns is None else now_ns - self.saturated_since_ns
 
+    def reset(self) -> None:
+        """Begin a drive from rest."""
+        self.rest_mps2 = self._force[0] if self.has_force else nan
+
     def update(self) -> None:
         """Update the magnitudes, once per tick instead of once per sample."""
+        self.forward_mps2 = self._forward_sum / self._forward_count if self._forward_count else nan
+        self._forward_sum, self._forward_count = 0.0, 0
         if self.has_samples:
             x, y, z = self._rate
             self.mean_rate_radps = sqrt(x * x + y * y + z * z)
@@ -108,16 +127,27 @@ class InertialMonitor:
 Vector = tuple[float, float, float]
 
 
+def rotation_to_write(mounting: Mounting, force: Vector) -> str:
+    """Return a text with the lines of the profile that would turn a specific force, now in body axes, upright."""
+    angles = zip(("roll", "pitch", "yaw"), corrected(mounting, force), strict=True)
+    if mounting.table:
+        lines = ", ".join(f"mounting_{name}_rad = {angle:.4f}" for name, angle in angles)
+        return f"write {lines} in [{mounting.table}]"
+    return f"turn its samples where they are sent, by {', '.join(f'{name} {angle:.4f} rad' for name, angle in angles)}"
+
+
 def corrected(mounting: Mounting, force: Vector) -> tuple[float, float, float]:
     """Return roll, pitch and yaw of the mounting with which a specific force, now in body axes, would point up.
 
-    A correction near a multiple of a right angle is taken for one. Gravity says nothing of the yaw, so the forward axis stays
+    A correction by about a right angle, or two, is taken for one. Gravity says nothing of the yaw, so the forward axis stays
     forward where that is possible.
     """
     # With the x axis vertical the other two say nothing.
     level = hypot(force[1], force[2]) < sin(SQUARE_RAD) * hypot(*force)
-    roll = 0.0 if level else _squared(atan2(force[1], force[2]))
-    pitch = _squared(atan2(-force[0], hypot(force[1], force[2])))
+    roll = 0.0 if level else atan2(force[1], force[2])
+    pitch = atan2(-force[0], hypot(force[1], force[2]))
+    if _squared(roll) or _squared(pitch):
+        roll, pitch = _squared(roll), _squared(pitch)
     turn = _product(_rotation(roll, pitch, 0.0), _rotation(mounting.roll_rad, mounting.pitch_rad, mounting.yaw_rad))
     sine = clamp(-turn[2][0], -1.0, 1.0)
     if abs(sine) > 1.0 - 1e-9:

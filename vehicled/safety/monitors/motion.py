@@ -1,7 +1,7 @@
 """Monitor of the motion against the commands."""
 
 from collections import deque
-from math import copysign, isfinite
+from math import asin, copysign, isfinite
 
 from vehicled.core.messages import ActuatorCommand
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
@@ -30,6 +30,10 @@ FASTER_S = 1.5
 """Longest time above that speed, s: an engine may push on for a second."""
 PUSH = 0.1
 """Throttle beyond friction that moves any vehicle, as a fraction of full drive."""
+
+
+LEAST_CLIMB_RAD = 0.2
+"""Slope on which any vehicle may stand, whatever the model of its drive says, rad: 20 %."""
 
 
 class MotionMonitor:
@@ -63,6 +67,8 @@ class MotionMonitor:
         """Time for which the speed of wheels or motor has disagreed with the estimate or GNSS, ns; it decays and is not reset."""
         self._explained_mps = 0.0
         """Highest speed that past commands still explain, m/s."""
+        self.braking_mps2 = 0.0
+        """Deceleration that the commands of now certainly give, m/s^2."""
         self._driven_ns = -NEVER_NS
         """Time at which throttle was last commanded."""
         self.driven = False
@@ -82,6 +88,17 @@ class MotionMonitor:
         """Highest speed that this brake still explains, m/s; None while it is not applied for that reason."""
         self._under_way = 0.0
         """Sign of the throttle that keeps the vehicle moving; 0 if none does."""
+
+    @property
+    def sense(self) -> float:
+        """Sign of the last throttle; 0 before the first of a drive."""
+        return self._sense
+
+    @property
+    def climb_rad(self) -> float:
+        """Steepest slope that the drive can climb by its model, rad, and at least ``LEAST_CLIMB_RAD``."""
+        ratio = self._vehicle.drive.acceleration_mps2(1.0, 0.0) / STANDARD_GRAVITY_MPS2
+        return max(asin(min(ratio, 1.0)), LEAST_CLIMB_RAD)
 
     @property
     def surplus_mps2(self) -> float:
@@ -104,18 +121,18 @@ class MotionMonitor:
         if sent is None or dt_ns <= 0:
             self._limit(s, abs(speed), driven=False, fall_mps=0.0)
             return
-        brake_mps2 = self._weakest_brake(sent, s.now_ns)
+        self.braking_mps2 = self._certain_mps2(self._weakest_brake(sent, s.now_ns))
         self.driven = driven = s.now_ns - self._driven_ns <= self._lag_ns
         if isfinite(speed):
             wheel_mps = self._speed.fresh_wheel_mps(s.now_ns)
             self._look_for_standing(s, sent, speed, dt_ns)
             self._learn_slope(sent, speed, dt_ns)
-            self._look_for_motion(s, sent, speed, wheel_mps, dt_ns, self._certain_mps2(brake_mps2), driven=driven)
+            self._look_for_motion(s, sent, speed, wheel_mps, dt_ns, self.braking_mps2, driven=driven)
             self._compare_with_asked(s, abs(speed), dt_ns)
             # The count decays and is not reset: while the speed changes, a late measurement agrees by chance.
             apart = isfinite(wheel_mps) and self._apart(s, abs(wheel_mps), abs(speed))
             self.mismatch_ns = self.mismatch_ns + dt_ns if apart else max(self.mismatch_ns - dt_ns // 2, 0)
-        self._limit(s, abs(speed), driven=driven, fall_mps=0.0 if driven else self._certain_mps2(brake_mps2) * dt_ns * 1e-9)
+        self._limit(s, abs(speed), driven=driven, fall_mps=0.0 if driven else self.braking_mps2 * dt_ns * 1e-9)
 
     def _limit(self, s: SafetyInputs, magnitude: float, *, driven: bool, fall_mps: float) -> None:
         """Update the highest speed that is still possible."""

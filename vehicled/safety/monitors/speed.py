@@ -37,6 +37,8 @@ CHORD_NS = 2_000_000_000
 SHORTEST_CHORD_NS = 700_000_000
 PLACE_SIGMA_M = 0.1
 """Largest change of a position from fix to fix by noise, m: the slow part of a large error does not matter within a chord."""
+LEAST_PLACE_SIGMA_M = 0.02
+"""Smallest standard deviation of a position, m, whatever the receiver declares."""
 EARTH_RADIUS_M = 6_371_000.0
 
 
@@ -59,7 +61,7 @@ class SpeedMeasurement(Struct, frozen=True, gc=False):
     independent: bool
     """True if it measures the motion over ground and is alive. Locked wheels and a frozen receiver read 0 at any speed."""
     contradicted: bool = False
-    """True if one of the fixes shows more motion than its own noise explains: a mean of it and of false ones may be near 0."""
+    """True if a fix, or the change from the first to the last, shows more motion than noise explains: the mean may be near 0."""
 
     @property
     def standing_mps(self) -> float:
@@ -142,6 +144,10 @@ class SpeedMonitor:
         alive = any(fix[:2] != fixes[0][:2] for fix in fixes)
         self.ground_enu_mps = east, north
         contradicted = any(hypot(fix[0], fix[1]) > STANDSTILL_MPS + FIX_SIGMAS * sqrt(fix[2]) for fix in fixes)
+        # A vehicle that passes through 0 on its way backward has a mean near 0 as well.
+        (east_0, north_0, variance_0), (east_1, north_1, variance_1) = fixes[0], fixes[-1]
+        change_mps = hypot(east_1 - east_0, north_1 - north_0)
+        contradicted |= change_mps > STANDSTILL_MPS + SIGMAS * sqrt(variance_0 + variance_1)
         self._ground = SpeedMeasurement("GNSS", hypot(east, north), sigma, alive, contradicted)
 
     def _along_chord(self, fix: GnssFix) -> None:
@@ -168,7 +174,14 @@ class SpeedMonitor:
         sigma_m = min(sqrt(variance), PLACE_SIGMA_M) if 0.0 <= variance < inf else PLACE_SIGMA_M
         alive = any(place[1:] != places[0][1:] for place in places)
         self.ground_enu_mps = east_mps, north_mps
-        self._ground = SpeedMeasurement("GNSS", hypot(east_mps, north_mps), sigma_m / sqrt(square), alive)
+        # The line is level, too, where the vehicle passes through 0 on its way backward, and its places are far from it.
+        middle = [sum(place[axis] for place in places) / count for axis in (1, 2)]
+        away_m = max(
+            hypot(place[1] - middle[0] - east_mps * t_s, place[2] - middle[1] - north_mps * t_s)
+            for t_s, place in zip(times_s, places, strict=True)
+        )
+        apart = away_m > FIX_SIGMAS * max(sigma_m, LEAST_PLACE_SIGMA_M)
+        self._ground = SpeedMeasurement("GNSS", hypot(east_mps, north_mps), sigma_m / sqrt(square), alive, apart)
 
     def update(self, now_ns: int, estimated_mps: float) -> None:
         """Note whether the speed is measured, and for how long it is not; called once per tick."""

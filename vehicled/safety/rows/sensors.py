@@ -1,6 +1,6 @@
 """Rows of the failsafe matrix about sensors: GNSS, IMU, the state estimate, obstacles."""
 
-from math import isfinite, nan
+from math import degrees, isfinite, nan
 
 from vehicled.core.messages import (
     EstimatorStatus,
@@ -15,6 +15,7 @@ from vehicled.core.messages import (
 )
 from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.safety.modes import DRIVING
+from vehicled.safety.monitors.climb import FIXES as CLIMBS
 from vehicled.safety.monitors.consistency import BEYOND_REFUSALS
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
@@ -284,8 +285,8 @@ ROWS: tuple[Row, ...] = (
         number=12,
         fault="the IMU is silent, stuck, saturated, biased or turned",
         detector=(
-            "age, change and range of its samples; the course over ground, or while there is none speed and wheel angle; mean rate "
-            "and direction of gravity at rest before arming"
+            "age, change and range of its samples; the course over ground, or while there is none speed and wheel angle; the way "
+            "that the fixes climb; mean rate and direction of gravity at rest before arming"
         ),
         reaction="controlled stop",
         rules=(
@@ -319,6 +320,22 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=50.0,
                 persist_ms=50.0,
                 react_ms=150.0,
+            ),
+            Rule(
+                code="imu_tilted",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.monitors.climb.tilted_in_a_row,
+                limit=lambda s: CLIMBS,
+                sense=Sense.REACHES,
+                unit="in a row",
+                reason=lambda s: (
+                    f"the IMU points {degrees(s.monitors.climb.tilted_rad):+.0f} degrees off the way that the heights of the fixes "
+                    f"climb: {s.monitors.climb.remedy}"
+                ),
+                # After 5 m and five more fixes, at half a metre per second.
+                detect_ms=12_500.0,
+                persist_ms=10.0,
+                react_ms=12_700.0,
             ),
             Rule(
                 code="gyro_against_course",
