@@ -259,3 +259,13 @@ def test_a_speed_that_is_measured_meanwhile_is_the_one_that_must_go() -> None:
     assert not stop.brake(0.0, 1.1, 0.54)
     stop.brake(2.0, 0.02, 1.64)
     assert stop.brake(0.0, 1.1, 1.66)
+
+
+def test_what_was_felt_before_the_stop_counts_too() -> None:
+    """It rolls out from 2 to 0.4 m/s while it drives on without a measured speed; then the brake has little left to take."""
+    for felt_mps2, stands in ((1.6, True), (0.8, False), (-1.0, False)):
+        stop = Felt()
+        for k in range(1, 101):
+            stop.monitors.inertial.forward_mps2 = stop.rest - felt_mps2
+            stop.stands(k * S // 100, evidence=NONE, mode=Mode.AUTO, speed=1.0)
+        assert stop.brake(0.0, 1.1, 1.0) is stands

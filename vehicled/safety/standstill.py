@@ -41,7 +41,7 @@ class StandstillDetector:
         self._evidence = StandstillEvidence.NONE
         self._now_ns: int | None = None
         self._fast_mps = self._felt_mps = 0.0
-        """Speed at the start of a stop, or the last measured one of it, and the part of it that the accelerometer has felt go."""
+        """Last measured speed and what the accelerometer has felt come since, and the part of both that it has felt go."""
         self.assumed_s = 0.0
         """Time after which the standstill was assumed, s; 0 if it is seen."""
 
@@ -88,21 +88,26 @@ class StandstillDetector:
         return stops and ((gnss_stuck and s.monitors.gnss.repeats) or repeats)
 
     def _feel(self, s: RuleInputs) -> None:
-        """Add up what the accelerometer feels of the brake while nothing measures the speed.
+        """Add up what the accelerometer feels while nothing measures the speed.
 
-        Less than the brake certainly gives is a slope, or a vehicle that rolls out: its drive or its brake may not obey.
+        In a stop, less than the brake certainly gives is a slope, or a vehicle that rolls out: its drive or brake may not obey.
         """
         before_ns, self._now_ns = self._now_ns, s.now_ns
         measured_mps, speed_mps = s.monitors.speed.measured_mps(s.now_ns), abs(s.speed_mps)
-        if isfinite(measured_mps) or s.mode not in (Mode.STOPPING, Mode.FAULT) or before_ns is None:
+        if isfinite(measured_mps) or before_ns is None:
             known = [mps for mps in (measured_mps, speed_mps) if isfinite(mps)]
             self._fast_mps, self._felt_mps = max(known, default=s.monitors.speed.held_mps), 0.0
             return
         inertial, motion = s.monitors.inertial, s.monitors.motion
         felt_mps2 = inertial.rest_mps2 - inertial.forward_mps2
-        felt_mps2 = motion.sense * felt_mps2 if motion.sense else abs(felt_mps2)
-        if felt_mps2 >= motion.braking_mps2:
-            self._felt_mps += felt_mps2 * (s.now_ns - before_ns) * 1e-9
+        felt_mps = (motion.sense * felt_mps2 if motion.sense else abs(felt_mps2)) * (s.now_ns - before_ns) * 1e-9
+        if s.mode in (Mode.STOPPING, Mode.FAULT):
+            if felt_mps >= motion.braking_mps2 * (s.now_ns - before_ns) * 1e-9:
+                self._felt_mps += felt_mps
+        elif felt_mps > 0.0:
+            self._felt_mps += felt_mps
+        elif felt_mps < 0.0:
+            self._fast_mps -= felt_mps
 
     def _unfelt(self, s: RuleInputs) -> bool:
         """Return True if an accelerometer that is alive has not felt the brake take the speed."""
