@@ -157,7 +157,7 @@ def test_blocked_wheels_end_the_drive_at_any_speed(profile: str, speed_mps: floa
 @pytest.mark.parametrize(
     ("profile", "most_mps"),
     # The drive of `art` gives nothing at 0.39 of the throttle and a third of its torque at 0.41.
-    [("art", 0.8), ("art_published", 0.65), ("f1tenth", 0.65), pytest.param("hunter_se", 0.65, marks=pytest.mark.soak)],
+    [("art", 0.6), ("art_published", 0.42), ("f1tenth", 0.42), pytest.param("hunter_se", 0.42, marks=pytest.mark.soak)],
 )
 def test_wheels_that_come_free_do_not_surge(profile: str, most_mps: float) -> None:
     """Blocked for as long as the drive goes on."""
@@ -168,14 +168,20 @@ def test_wheels_that_come_free_do_not_surge(profile: str, most_mps: float) -> No
     assert 0.2 < max(drive.speeds()) < most_mps
 
 
-def test_a_controller_that_stands_is_stopped() -> None:
-    """The linear law with too little throttle for this vehicle."""
+def test_a_law_with_too_little_throttle_is_stopped() -> None:
+    """The linear law, with less than moves this vehicle: what helps it to move does not keep it moving."""
     drive = Drive("art", line(1.0), "controller.name=linear", "controller.linear.throttle=[0.1,0.0,0.0,0.05]")
     drive.begin()
-    ended_s = drive.until(20.0, modes=(Mode.AUTO,))
-    assert drive.trace.codes[-1] == "no_progress"
-    assert ended_s < 12.0
-    assert "has not moved on for 10 s" in drive.machine.why
+    assert drive.until(20.0, modes=(Mode.AUTO,)) < 12.0
+    assert drive.trace.codes[-1] in ("stalled", "no_progress")
+
+
+def test_a_law_of_its_own_throttle_is_helped_to_move() -> None:
+    """A vehicle that was pulled aside turns its wheels to the lock, where the law's throttle is too little for it."""
+    drive = Drive("art_twin", line(0.43, 5.0), "controller.name=linear", failures=["drive:pull=1.71@4+3"])
+    drive.begin()
+    drive.until(20.0, modes=(Mode.AUTO,))
+    assert drive.trace.codes == []
 
 
 def test_a_requested_halt_is_no_lack_of_progress() -> None:

@@ -373,6 +373,8 @@ def test_noise_counts_back_and_motion_ends_the_count() -> None:
     assert "not_moving" not in motion.ms
     motion.tick(1.0, 0.149, times=5)
     motion.tick(0.0, 0.149)
+    assert motion.ms["not_moving"] == 40, "a throttle that noise takes away for a moment"
+    motion.tick(0.0, 0.149, times=4)
     assert "not_moving" not in motion.ms
 
 

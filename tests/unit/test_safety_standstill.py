@@ -11,7 +11,7 @@ from tests.unit.test_safety_rules import Still, set_fields
 from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS
 from vehicled.core.messages import ImuSample, Mode, MotorStatus, StateEstimate
 from vehicled.safety.monitors.sources import MonitoredSource
-from vehicled.safety.monitors.speed import StandstillEvidence
+from vehicled.safety.monitors.speed import SpeedMeasurement, StandstillEvidence
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.standstill import StandstillDetector
 
@@ -195,7 +195,6 @@ class Felt(Stop):
         super().__init__()
         set_fields(self.monitors.inertial, has_force=True, rest_mps2=rest, forward_mps2=rest)
         set_fields(self.monitors.motion, sense=sense, braking_mps2=1.0)
-        set_fields(self.monitors.speed, measured_mps=lambda _: nan)
         self.rest = rest
         self.stands(0, evidence=NONE, speed=speed, mode=Mode.AUTO)
 
@@ -252,9 +251,10 @@ def test_without_an_accelerometer_or_at_a_crawl_the_model_alone_counts() -> None
 def test_a_speed_that_is_measured_meanwhile_is_the_one_that_must_go() -> None:
     stop = Felt()
     stop.brake(2.0, 0.2)
-    set_fields(stop.monitors.speed, measured_mps=lambda _: 1.0)
+    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 1.0, 0.1, True))
     stop.stands(S // 4, evidence=MOVES)
-    set_fields(stop.monitors.speed, measured_mps=lambda _: nan)
+    # From now on it repeats itself.
+    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 1.0, 0.1, False))
     stop.brake(2.0, 0.29, 0.25)
     assert not stop.brake(0.0, 1.1, 0.54)
     stop.brake(2.0, 0.02, 1.64)

@@ -65,8 +65,9 @@ LEAST_DELAY_S = 0.05
 
 ANSWER_S = 0.4
 """Time after the drive's delay within which every vehicle moves that is driven, s."""
-BREAKAWAY_RATIO = 1.5
-"""Rate at which the throttle of a vehicle that stands grows, as a fraction of the planned acceleration per second."""
+BREAKAWAY_RATIO, BRAKELESS_RATIO = 3.5, 1.5
+"""Rate at which the throttle of a vehicle that stands grows, as a fraction of the planned acceleration per second. One without a
+brake cannot have come to rest on a slope, so that friction alone holds it."""
 DISPROVED_S = 0.5
 """Time in which a vehicle that stands, although it is driven, disproves that something pushes it, s."""
 ROLL_STEP = 0.15
@@ -75,7 +76,11 @@ HOLD_S = 0.15
 """Time beyond the drive's delay for which a vehicle that rolled back is held, s, until the estimate has followed."""
 RELEASE_S, RELEASE_MPS = 0.05, 0.03
 """Time constant with which that throttle is taken back once the vehicle is faster than its reference, and what noise explains."""
-APPROACH_S = 0.5
+RISE_S = 0.1
+"""Time constant of the acceleration of a vehicle that comes free, s: fixes change its estimate in steps."""
+LEAP_RATIO = 0.75
+"""Fraction of its target from which a vehicle that comes free may have leapt, where noise explains more."""
+APPROACH_S = 1.0
 """Shortest time in which a target is approached from standstill, s: estimate and drive must follow a slow one, too."""
 RUNAWAY_MPS, RUNAWAY_RATIO = 0.1, 0.1
 """Speed above the target from which the vehicle runs away, as down a slope: the larger of the two. It is then braked harder."""
@@ -269,6 +274,10 @@ class PidState(Struct, frozen=True, gc=False):
     integral: float = 0.0
     """Integral contribution to the throttle."""
     last_speed_mps: float = float("nan")
+    last_now_mps: float = float("nan")
+    """Present speed at the last step, m/s."""
+    rise_mps2: float = 0.0
+    """Mean acceleration over the last moments, m/s2."""
     breakaway: float = 0.0
     """Throttle added to move a vehicle that stands: against static friction or a slope."""
     standing_s: float = 0.0
@@ -308,19 +317,23 @@ def speed_step(
     and the throttle that would have held it is added for the next try.
     """
     sign = _direction(drive, speed_mps, target)
+    now_mps = now_mps if isfinite(now_mps) else speed_mps
+    rise_mps2 = 0.0
+    if isfinite(state.last_now_mps):
+        rise_mps2 = state.rise_mps2 + (now_mps - state.last_now_mps - state.rise_mps2 * dt_s) / max(RISE_S, dt_s)
     can_brake = drive.brake_deceleration_mps2 > 0.0
     authority = drive_authority_mps2(drive)
-    now = sign * (now_mps if isfinite(now_mps) else speed_mps)
+    now = sign * now_mps
     breakaway = max(sign * state.breakaway, 0.0)
     if min(now, sign * speed_mps) < -STANDSTILL_MPS and (drive.reverse_share > 0.0 or (can_brake and now < -STANDSTILL_MPS)):
         hold_s = drive.delay_s + HOLD_S
         if state.hold_s == 0.0 and sign * state.reference_mps > 0.0:
             breakaway = min(breakaway + ROLL_STEP, 1.0)
-        return PidState(0.0, 0.0, speed_mps, sign * breakaway, state.standing_s, 0.0, hold_s), Demand(
-            0.0, 1.0 if can_brake else 0.0
-        )
+        rolled = PidState(0.0, 0.0, speed_mps, now_mps, rise_mps2, sign * breakaway, state.standing_s, 0.0, hold_s)
+        return rolled, Demand(0.0, 1.0 if can_brake else 0.0)
     if can_brake and state.hold_s > 0.0:
-        held = PidState(0.0, 0.0, speed_mps, sign * breakaway, state.standing_s, 0.0, max(state.hold_s - dt_s, 0.0))
+        hold_s = max(state.hold_s - dt_s, 0.0)
+        held = PidState(0.0, 0.0, speed_mps, now_mps, rise_mps2, sign * breakaway, state.standing_s, 0.0, hold_s)
         return held, Demand(0.0, 1.0)
     # Signs are those of the target's direction from here on.
     speed, wanted, slowing = sign * speed_mps, sign * target.speed_mps, sign * target.acceleration_mps2
@@ -343,11 +356,14 @@ def speed_step(
     error = reference - speed
     gain = usable_gain(params, drive)
     if not answers:
-        breakaway = min(breakaway + BREAKAWAY_RATIO * planned_mps2 / authority * dt_s, 1.0)
+        ratio = BREAKAWAY_RATIO if can_brake else BRAKELESS_RATIO
+        breakaway = min(breakaway + ratio * planned_mps2 / authority * dt_s, 1.0)
     elif not stands:
         # By the present speed: the predicted one knows nothing of what holds the vehicle back.
         fast_mps = max(min(speed, now) - reference - RELEASE_MPS, 0.0)
-        breakaway = max(breakaway - gain * fast_mps * dt_s / RELEASE_S, 0.0)
+        # Slow growth frees a vehicle gently, so one that leaps forward was held by something that has let go.
+        leap_mps2 = max(sign * rise_mps2 - planned_mps2, 0.0) if now > min(noise_mps, LEAP_RATIO * wanted) else 0.0
+        breakaway = max(breakaway - (gain * fast_mps + leap_mps2 / authority) * dt_s / RELEASE_S, 0.0)
     over_mps = max(speed - runaway_mps(max(wanted, 0.0)), 0.0)
     demand = gain * error + integral + breakaway - (_most_gain(drive) - gain) * over_mps
     if params.feed_forward:
@@ -374,7 +390,7 @@ def speed_step(
         integral = clamp(integral + params.i * error * dt_s, -params.integral_limit, params.integral_limit)
     # Adding 0.0 changes only a negative zero.
     pushing_s = state.pushing_s + dt_s if throttle > 0.0 and now < STANDSTILL_MPS else 0.0
-    after = PidState(sign * reference, sign * integral, speed_mps, sign * breakaway, standing_s, pushing_s)
+    after = PidState(sign * reference, sign * integral, speed_mps, now_mps, rise_mps2, sign * breakaway, standing_s, pushing_s)
     return after, Demand(sign * throttle + 0.0, brake)
 
 

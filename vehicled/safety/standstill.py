@@ -93,10 +93,13 @@ class StandstillDetector:
         In a stop, less than the brake certainly gives is a slope, or a vehicle that rolls out: its drive or brake may not obey.
         """
         before_ns, self._now_ns = self._now_ns, s.now_ns
-        measured_mps, speed_mps = s.monitors.speed.measured_mps(s.now_ns), abs(s.speed_mps)
-        if isfinite(measured_mps) or before_ns is None:
-            known = [mps for mps in (measured_mps, speed_mps) if isfinite(mps)]
-            self._fast_mps, self._felt_mps = max(known, default=s.monitors.speed.held_mps), 0.0
+        speed, speed_mps = s.monitors.speed, abs(s.speed_mps)
+        wheels, ground = speed.wheels(s.now_ns), speed.ground(s.now_ns)
+        # A receiver that repeats itself measures nothing.
+        measured = [each.mps for each in (wheels, ground) if each is not None and (each is wheels or each.independent)]
+        if measured or before_ns is None:
+            known = [*measured, speed_mps] if isfinite(speed_mps) else measured
+            self._fast_mps, self._felt_mps = max(known, default=speed.held_mps), 0.0
             return
         inertial, motion = s.monitors.inertial, s.monitors.motion
         felt_mps2 = inertial.rest_mps2 - inertial.forward_mps2

@@ -185,8 +185,8 @@ class MotionMonitor:
         stands = driven and magnitude < least_mps
         if stands:
             self.not_moving_ns += dt_ns
-        elif driven and magnitude < 2.0 * least_mps:
-            # Noise may look like motion for a moment.
+        elif magnitude < 2.0 * least_mps:
+            # Noise may look like motion for a moment, and take the throttle away.
             self.not_moving_ns = max(self.not_moving_ns - dt_ns, 0)
         else:
             self.not_moving_ns = 0
