@@ -255,6 +255,8 @@ def test_what_cannot_be_held_is_said_and_stopped(profile: str, slope: float, cod
             "-z axis points up .* mounting_roll_rad = 3.1415, mounting_pitch_rad = 0.0000, .*devices.imu.driver.n100",
         ),
         ("hunter_se", (0.0, 1.5708), "x axis points up .* turn its samples where they are sent, by roll 0.0000 rad, pitch"),
+        ("hmmwv", (0.35, 0.0), "across it, limit 17.* turn its samples where they are sent, by roll 0.3[45]"),
+        ("art", (0.0, -0.35), "along the vehicle, limit 11.* mounting_pitch_rad = -0.3[45]"),
     ],
 )
 def test_a_turned_imu_is_not_armed_and_the_user_gets_its_mounting(
@@ -266,6 +268,16 @@ def test_a_turned_imu_is_not_armed_and_the_user_gets_its_mounting(
     assert drive.machine.mode is Mode.STANDBY
     (said,) = [text for text in drive.machine.waiting_for(drive.pair.now_ns) if "axis points up" in text]
     assert re.search(words, said), said
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.25])
+def test_a_tilt_that_may_be_a_slope_shows_on_the_way(slope: float, tmp_path: Path) -> None:
+    drive = Drive("hunter_se", line(1.0, 12.0), hill(tmp_path, slope), "sim.imu.mounting_error_rad=[0.0,0.35,0.0]")
+    drive.begin()
+    drive.until(14.0, modes=(Mode.AUTO,))
+    assert drive.trace.codes == ["imu_tilted"]
+    assert re.search("by roll 0.0000 rad, pitch 0.3[3-7]", drive.machine.why), drive.machine.why
+    assert drive.trace.truth[-1].x_m < 8.0
 
 
 def test_a_steep_but_sane_slope_is_armed_on(tmp_path: Path) -> None:

@@ -535,6 +535,14 @@ async def test_a_request_refused_by_a_fault_is_answered_at_once(
     assert len(console.requests) == 1, "what waits is called off in a fault, too"
 
 
+async def test_a_reset_is_asked_for_and_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with served(tmp_path / "v.sock") as (console, _):
+        words = ["mode", "reset", "--profile", str(tmp_path / "v.sock")]
+        assert await anyio.to_thread.run_sync(main, words) == 0
+    assert [action for action, _ in console.requests] == [OperatorAction.RESET]
+    assert capsys.readouterr().out.startswith("STANDBY: ")
+
+
 @pytest.mark.parametrize("words", [["arm"], ["mode", "auto"]])
 async def test_an_interrupted_request_is_cancelled(tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: float) -> NoReturn:

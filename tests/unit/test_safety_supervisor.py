@@ -622,3 +622,24 @@ def test_a_drive_that_is_resumed_says_where() -> None:
     bench.step()
     assert bench.supervisor.mode is Mode.STANDBY
     assert "4.0 m off the course at 7.5 m of 20 m, where its drive ended" in bench.supervisor.why
+
+
+def test_a_place_that_has_jumped_is_accepted_by_a_reset_of_a_vehicle_that_stands() -> None:
+    bench = driving()
+    bench.monitors.consistency._jump_m = (1.5, 0.0)
+    bench.ask(OperatorAction.RESET)
+    assert bench.monitors.consistency.jumped, "it drives"
+    bench.ask(OperatorAction.EMERGENCY_STOP)
+    bench.estimate = ESTIMATE
+    bench.step(20)
+    bench.ask(OperatorAction.RESET)
+    bench.step(20)
+    assert bench.supervisor.mode is Mode.STANDBY
+    assert bench.monitors.consistency.jumped, "that reset was the answer to the emergency stop"
+    bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step(20)
+    assert bench.supervisor.mode is Mode.STANDBY
+    assert any("has jumped by 1.50 m" in text for text in bench.supervisor.waiting)
+    bench.ask(OperatorAction.RESET, OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.step(3)
+    assert bench.supervisor.mode is Mode.AUTO

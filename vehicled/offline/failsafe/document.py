@@ -174,7 +174,8 @@ A stop ends, the vehicle is armed, and INIT becomes STANDBY only at a standstill
 - every fresh speed, of wheels or motor and of GNSS, is below 0.05 m/s and three standard deviations of its noise, 0.25 m/s at most;
 - one of them is alive: velocities of a receiver that differ from fix to fix. Wheels may be locked and a receiver may repeat itself,
   so they count only once half of the brake has stopped the vehicle from the last speed that a live receiver measured, or that was
-  driven since. A receiver without a velocity counts by its positions over two seconds;
+  driven since. A receiver without a velocity counts by its positions over two seconds. Velocities that change by more than their
+  noise, and positions that are no line, are motion: a drive that runs away backward passes through 0;
 - throttle that was commanded can no longer act, two delays of the drive and 0.1 s later.
 
 A live receiver that shows motion keeps a stop open, also where its fixes contradict the estimate. During a stop a receiver does not
@@ -182,8 +183,9 @@ count while its place repeats under `gnss_stuck`, or once it has repeated one ve
 
 Without any fresh speed the brake is held, and `vehicled status` says what is missing. A second after half of the brake has
 certainly stopped the vehicle, the standstill is assumed: the fault `standstill_assumed` and the reason of the mode say so. It is
-never assumed while the actuator cannot be reached or reports nothing, while the brake is released, or after the brake has
-failed (row 15); then the run ends after 8 s, and its reason says that the vehicle is not known to stand. Nothing is armed on an
+never assumed while the actuator cannot be reached or reports nothing, while the brake is released, after the brake has
+failed (row 15), or while a live accelerometer has felt less than 60 % of the last measured speed go, by decelerations as large as
+the brake certainly gives: a vehicle that rolls out feels less. Then the run ends after 8 s, and its reason says that the vehicle is not known to stand. Nothing is armed on an
 assumption.
 """
 
@@ -201,10 +203,22 @@ _SOURCES = """
 | speed | estimate, commands | `uncommanded_motion`, `faster_than_asked`, `not_moving`, `stalled`, `no_progress` |
 | speed | GNSS, estimate | `speed_against_gnss`, at the time of the fix |
 | position | GNSS, estimate | `gnss_refused` by the estimator's gate, `place_against_gnss` without it |
+| position | estimate, its own speed | arming check `jump`, see below |
 | upright | gravity at standstill, mounting of the IMU | arming check `imu`; in the filter `ins` 46 degrees: `estimator_diverged` |
+| pitch of the IMU | work of the force along the way, heights of the fixes | `imu_tilted`, from 5 m and 2 s on |
 | acceleration | accelerometer, change of the speed | not compared: a slope of 8 % looks like a fault; with `ins` see below |
 | yaw of the IMU's mounting | none at standstill | not compared: only `ins` uses the horizontal axes; see below |
 | wheel angle | command, sensor of the wheels | not compared: no shipped vehicle has one; row 19 limits the effect |
+
+An estimate that jumps by more than a third of the corridor, where neither its speed nor six of its standard deviations explain it,
+is wrong now or was wrong before, and nothing on board shows which. The drive has been stopped by row 10 or 11 by then; the vehicle
+is armed again once the jumps add up to less, because the receiver is right again, or after `vehicled mode reset` of a vehicle that
+stands: a person has looked where it is.
+
+At standstill a tilted IMU and a slope look alike. Arming asks for less than `limits.still_tilt_rad`, for less along the vehicle than
+its drive can climb (11 degrees at least), and for less than 17 degrees across it. The rest shows on the way: the force along the
+vehicle lifts and accelerates it, and where the heights of the fixes show less, the IMU is tilted by the difference. Fixes without
+heights, or with sigmas of metres, show it after a long way or not at all; a tilt across the vehicle below that limit is not seen.
 
 Yaws are compared over a window of 1.5 s, each at its time of validity. A bias, a misalignment and the slow drift of an inertial
 heading do not show in it. A heading that repeats itself while the gyro turns is stuck (`heading_stuck`); on a straight that is not

@@ -1,4 +1,4 @@
-"""Monitor that tells a slope from an IMU that is not mounted as the profile says: the heights of the fixes show the slope.
+"""Monitor that separates a slope from an IMU that is not mounted as the profile says: the heights of the fixes show the slope.
 
 The force along the vehicle does the work of lifting and accelerating it. What is left over a way of some metres is gravity along an
 axis that is not the vehicle's.
