@@ -1,7 +1,7 @@
 """Rate of false alarms on healthy vehicles: the tables of docs/failsafe_tests.md.
 
     python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2] [--out FILE]
-    python -m bench.false_alarms --missed 20 [--row NUMBER]... [--first 0] [--jobs 2] [--out FILE]
+    python -m bench.false_alarms --missed 20 [--row NUMBER]... [--rule CODE]... [--first 0] [--jobs 2] [--out FILE]
     python -m bench.false_alarms --markdown --out FILE
 
 Every drive is drawn from its profile and number: a random smooth course (``random``), speed, controller, link, noise of GNSS, a
@@ -409,7 +409,10 @@ def _missed(arguments: argparse.Namespace) -> int:
     done: list[Trial] = read_results(arguments.out, Trial)
     known = {(*each.injection, each.seed) for each in done}
     seeds = range(arguments.first, arguments.first + arguments.missed)
-    numbers = [k for k, each in enumerate(INJECTIONS) if not arguments.row or each.row in arguments.row]
+    numbers = [
+        k for k, each in enumerate(INJECTIONS)
+        if (not arguments.row or each.row in arguments.row) and (not arguments.rule or each.code in arguments.rule)
+    ]  # fmt: skip
     jobs = [
         (k, seed) for seed in seeds for k in numbers
         if (INJECTIONS[k].row, INJECTIONS[k].code, INJECTIONS[k].how, seed) not in known
@@ -449,6 +452,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first drive, or seed of the first injection")
     parser.add_argument("--missed", type=int, default=0, metavar="N", help="inject every fault N times instead")
     parser.add_argument("--row", type=int, action="append", default=[], help="with --missed: only this row; repeatable")
+    parser.add_argument("--rule", action="append", default=[], metavar="CODE", help="with --missed: only this rule; repeatable")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)")
     parser.add_argument("--out", type=Path, help="file of results, to go on with")
     parser.add_argument("--markdown", action="store_true", help="only print the table of --out")

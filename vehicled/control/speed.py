@@ -329,11 +329,11 @@ def speed_step(
         hold_s = drive.delay_s + HOLD_S
         if state.hold_s == 0.0 and sign * state.reference_mps > 0.0:
             breakaway = min(breakaway + ROLL_STEP, 1.0)
-        rolled = PidState(0.0, 0.0, speed_mps, now_mps, rise_mps2, sign * breakaway, state.standing_s, 0.0, hold_s)
+        rolled = PidState(0.0, 0.0, speed_mps, now_mps, 0.0, sign * breakaway, state.standing_s, 0.0, hold_s)
         return rolled, Demand(0.0, 1.0 if can_brake else 0.0)
     if can_brake and state.hold_s > 0.0:
         hold_s = max(state.hold_s - dt_s, 0.0)
-        held = PidState(0.0, 0.0, speed_mps, now_mps, rise_mps2, sign * breakaway, state.standing_s, 0.0, hold_s)
+        held = PidState(0.0, 0.0, speed_mps, now_mps, 0.0, sign * breakaway, state.standing_s, 0.0, hold_s)
         return held, Demand(0.0, 1.0)
     # Signs are those of the target's direction from here on.
     speed, wanted, slowing = sign * speed_mps, sign * target.speed_mps, sign * target.acceleration_mps2

@@ -349,7 +349,7 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=12, code="imu_stuck", how="the same sample repeats", fail="imu:stuck", also=("imu_silent",)),
     Injection(row=12, code="imu_saturated", how="the IMU is at the end of its range and reports it", fail="imu:saturation"),
     Injection(
-        row=12, code="imu_tilted", how="the IMU looks 17 degrees upward", profile="hunter_se",
+        row=12, code="imu_tilted", how="the IMU looks 17 degrees upward", profile="hunter_se", links=("messages",),
         overrides=("sim.imu.mounting_error_rad=[0.0, 0.3, 0.0]",), timeout_s=20.0,
     ),
     Injection(row=12, code="gyro_against_course", how="gyro offset of 0.5 rad/s", fail="imu:wrong=0.5"),
