@@ -183,10 +183,10 @@ count while its place repeats under `gnss_stuck`, or once it has repeated one ve
 
 Without any fresh speed the brake is held, and `vehicled status` says what is missing. A second after half of the brake has
 certainly stopped the vehicle, the standstill is assumed: the fault `standstill_assumed` and the reason of the mode say so. It is
-never assumed while the actuator cannot be reached or reports nothing, while the brake is released, after the brake has
-failed (row 15), or while a live accelerometer has felt less than 60 % of the last measured speed go, by decelerations as large as
-the brake certainly gives: a vehicle that rolls out feels less. Then the run ends after 8 s, and its reason says that the vehicle is not known to stand. Nothing is armed on an
-assumption.
+never assumed while the actuator cannot be reached or reports nothing, while the brake is released, after the brake has failed
+(row 15), or while a live accelerometer has felt less than 60 % of the last measured speed go, by decelerations as large as the
+brake certainly gives: a vehicle that rolls out feels less. Then the run ends after 8 s, and its reason says that the vehicle is not
+known to stand. Nothing is armed on an assumption.
 """
 
 _SOURCES = """
@@ -215,8 +215,8 @@ is wrong now or was wrong before, and nothing on board shows which. The drive ha
 is armed again once the jumps add up to less, because the receiver is right again, or after `vehicled mode reset` of a vehicle that
 stands: a person has looked where it is.
 
-At standstill a tilted IMU and a slope look alike. Arming asks for less than `limits.still_tilt_rad`, for less along the vehicle than
-its drive can climb (11 degrees at least), and for less than 17 degrees across it. The rest shows on the way: the force along the
+At standstill a tilted IMU and a slope look alike. Arming asks for less than `limits.still_tilt_rad`, for less along the vehicle
+than its drive can climb (11 degrees at least), and for less than 17 degrees across it. The rest shows on the way: the force along the
 vehicle lifts and accelerates it, and where the heights of the fixes show less, the IMU is tilted by the difference. Fixes without
 heights, or with sigmas of metres, show it after a long way or not at all; a tilt across the vehicle below that limit is not seen.
 
