@@ -216,8 +216,8 @@ is armed again once the jumps add up to less, because the receiver is right agai
 stands: a person has looked where it is.
 
 At standstill a tilted IMU and a slope look alike. Arming asks for less than `limits.still_tilt_rad`, for less along the vehicle
-than its drive can climb (11 degrees at least), and for less than 17 degrees across it. The rest shows on the way: the force along the
-vehicle lifts and accelerates it, and where the heights of the fixes show less, the IMU is tilted by the difference. Fixes without
+than its drive can climb (11 degrees at least), and for less than 17 degrees across it. The rest shows on the way: the force along
+the vehicle lifts and accelerates it, and where the heights of the fixes show less, the IMU is tilted by the difference. Fixes without
 heights, or with sigmas of metres, show it after a long way or not at all; a tilt across the vehicle below that limit is not seen.
 
 Yaws are compared over a window of 1.5 s, each at its time of validity. A bias, a misalignment and the slow drift of an inertial
