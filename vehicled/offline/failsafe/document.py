@@ -217,8 +217,9 @@ stands: a person has looked where it is.
 
 At standstill a tilted IMU and a slope look alike. Arming asks for less than `limits.still_tilt_rad`, for less along the vehicle
 than its drive can climb (11 degrees at least), and for less than 17 degrees across it. The rest shows on the way: the force along
-the vehicle lifts and accelerates it, and where the heights of the fixes show less, the IMU is tilted by the difference. Fixes without
-heights, or with sigmas of metres, show it after a long way or not at all; a tilt across the vehicle below that limit is not seen.
+the vehicle lifts and accelerates it, and where the heights of the fixes show less, the IMU is tilted by the difference. Fixes
+without heights, or with sigmas of metres, show it after a long way or not at all; a tilt across the vehicle below that limit is
+not seen.
 
 Yaws are compared over a window of 1.5 s, each at its time of validity. A bias, a misalignment and the slow drift of an inertial
 heading do not show in it. A heading that repeats itself while the gyro turns is stuck (`heading_stuck`); on a straight that is not
