@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.closed_loop.browser import browser, executable
 from vehicled.cli import main
 from vehicled.core import messages as m
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.log.errors import LogError
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.reader import LogReader

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.live.view.access import Access, is_loopback, new_token, parse_address, url_of
 from vehicled.live.view.assets import headers, load_assets
 from vehicled.profile.schema import ViewTable

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sim_backend.plant.twin_file import Twin, anchored, load_twin
 from sim_backend.plant.twin_write import NewValue as Number
 from sim_backend.plant.twin_write import write_twin
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.log.reader import LogReader
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
@@ -30,6 +30,8 @@ from vehicled.offline.twin.calibration.result import Calibration, RunResult
 from vehicled.offline.twin.calibration.run import CalibrationRun
 from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
 from vehicled.profile import ProfileError, load_profile, loading, profile_in
+from vehicled.run.argument_types import LOG, PROFILE, TEXT, TWIN
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, check_plot_file, write_output
 from vehicled.run.terminal import Progress, print_table
 
@@ -37,6 +39,38 @@ ORIGIN = "calibration"
 FOUR_DOF_FRICTION = 0.8
 COURSE_ONLY = ("bare_rtk", "bare_plain", "rosbag")
 """Kinds of recordings whose true yaw is the course over ground, with no gyro or heading in it."""
+
+
+def declare_twin_calibrate(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(
+        "Fit chosen parameters of a twin to recorded drives: simulate the commands and compare the motion. Print "
+        "each uncertainty, the parameters that the drives do not determine, and the prediction error on held-out drives.",
+        epilog="Exit status: 0 fitted; 1 interrupted, best fit so far; 2 invalid arguments or drives.",
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--profile", type=PROFILE, metavar="P", help="profile whose twin to fit")
+    which.add_argument("--vehicle", type=TWIN, metavar="TWIN", help="name of a twin file, or a .toml file")
+    parser.add_argument(
+        "--log",
+        nargs="+",
+        type=LOG,
+        required=True,
+        metavar="RUN",
+        help="recorded drives: .mcap, CSV, bags, or folders of these",
+    )
+    parser.add_argument(
+        "--fit", type=TEXT, default="powertrain,steering,tyres", metavar="GROUP,...",
+        help="powertrain, steering, tyres, inertia (default the first three)",
+    )  # fmt: skip
+    parser.add_argument("--hold-out", nargs="+", metavar="RUN", help="drives, or name patterns with *, used for validation only")
+    parser.add_argument(
+        "--folds", type=int, default=0, metavar="K", help="K-fold cross-validation: predict every drive from a fit without it"
+    )
+    parser.add_argument("-o", "--output", metavar="TOML", help="write the vehicle, or the profile, with the fitted parameters")
+    parser.add_argument("--plot", metavar="PNG", help="plot the drives into this file (needs matplotlib)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
 
 
 def run(arguments: Namespace) -> int:

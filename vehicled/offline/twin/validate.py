@@ -9,16 +9,57 @@ from typing import Any
 
 import msgspec
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.recordings.public_data import DATA_FOLDER
 from vehicled.offline.twin.page import errors_cells, judged_s, render
 from vehicled.offline.twin.validation.evidence import Finding
 from vehicled.offline.twin.validation.result import RunComparison, TheoryCheck, Validation
 from vehicled.offline.twin.validation.targets import FIGURES
+from vehicled.run.argument_types import TEXT, TWIN, whole
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, write_output
 from vehicled.run.terminal import Progress, print_table
 
 _MARKS = {True: "yes", False: "NO", None: "-"}
+
+
+_JOBS = whole(1, 256, "expected a number of processes from 1 to 256")
+
+
+def declare_twin_validate(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(
+        "Simulate every reference run in a folder with our model: same commands, open loop, same start. "
+        "Show the deviations from the reference with their targets, the parameters that all runs together show to be off, and "
+        "check every vehicle against theory.",
+        epilog="Exit status: 0 all targets met and all checks passed; 1 at least one failed; 2 invalid arguments. With --mutants: "
+        "0 no false alarm; 1 otherwise.",
+    )
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="folder of reference runs (default ~/vehicled/data)")
+    parser.add_argument(
+        "--vehicle",
+        type=TWIN,
+        metavar="NAME",
+        help="only this vehicle: its twin file, such as hmmwv_lfdm, or the reference's name, such as hmmwv",
+    )
+    parser.add_argument("--run", type=TEXT, dest="only", metavar="GLOB", help="only runs of this name, such as 'lfdm/*dlc*'")
+    parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help="instead: change each parameter by 5 and 10 percent and count the runs that show it (2 minutes of processor time)",
+    )
+    parser.add_argument("--no-theory", action="store_true", help="skip the checks against theory")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("-o", "--output", metavar="HTML", help="write a page with the errors of every run")
+    parser.add_argument("--plot-dir", metavar="DIR", help="plot every run into a PNG file in this folder (needs matplotlib)")
+    parser.add_argument(
+        "--jobs",
+        type=_JOBS,
+        default=1,
+        metavar="N",
+        help="number of parallel processes (default 1)",
+    )
+    parser.set_defaults(run=validate)
 
 
 def validate(arguments: Namespace) -> int:

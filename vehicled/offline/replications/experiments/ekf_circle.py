@@ -10,7 +10,7 @@ of theirs are not known; at 300 s the measurement is as far off as theirs was.
 """
 
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from math import cos, sin, tan
 from pathlib import Path
@@ -21,15 +21,17 @@ import numpy as np
 from msgspec import Struct
 
 from vehicled.core.arrays import Array
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import ActuatorCommand, Heading, HeadingKind
 from vehicled.core.vehicle import Vehicle
-from vehicled.daemon.app import SetupError
 from vehicled.estimation.interface import Estimator
-from vehicled.offline.replications.experiments.common import ExperimentConsole, summary
+from vehicled.offline.replications.experiments.common import ExperimentConsole, on_terminal, summary
 from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
 from vehicled.profile.registry import names, resolve
+from vehicled.run.argument_types import ESTIMATOR, PROFILE
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_plot_file
 
 PUBLISHED = {
@@ -104,16 +106,22 @@ class CircleRow(Struct, frozen=True):
     max_m: dict[str, float]
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Options of the experiment."""
+def declare_experiment_ekf_circle(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(__doc__ or "")
     parser.add_argument("--tests", type=int, default=10, metavar="N", help="number of tests (default 10)")
     parser.add_argument("--duration", type=float, default=300.0, metavar="S", help="length of a test (default 300)")
     parser.add_argument("--noise", choices=tuple(FORMS), default="simulator", help="form of the walk (default simulator)")
-    parser.add_argument("--estimator", action="append", default=[], metavar="NAME", help="repeatable (default: those registered)")
-    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle believed (default art_published)")
+    parser.add_argument(
+        "--estimator", type=ESTIMATOR, action="append", default=[], metavar="NAME", help="repeatable (default: those registered)"
+    )
+    parser.add_argument(
+        "--profile", type=PROFILE, default="art_published", metavar="P", help="vehicle believed (default art_published)"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of noise and vehicles (default 1)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", metavar="PNG", help="draw the tests into this file")
+    parser.set_defaults(run=on_terminal(run))
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:

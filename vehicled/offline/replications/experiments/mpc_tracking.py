@@ -12,7 +12,7 @@ of the paper is given the drive and steering gain that the others believe, see
 computed again and drawn beside.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from math import cos, sin, tan
 from pathlib import Path
@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from vehicled.control.interface import Controller
 from vehicled.core.arrays import Array
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
@@ -34,17 +35,18 @@ from vehicled.core.messages import (
     StateEstimate,
 )
 from vehicled.core.vehicle import Vehicle
-from vehicled.daemon.app import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
 from vehicled.offline.recordings.recording import Recording
-from vehicled.offline.replications.experiments.common import ExperimentConsole, summary
+from vehicled.offline.replications.experiments.common import ExperimentConsole, on_terminal, summary
 from vehicled.offline.replications.experiments.ekf_circle import HEADING_SIGMA_RAD, SPREAD, STANDS_S, make_estimator
 from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import Profile, load_profile
 from vehicled.profile.registry import resolve
+from vehicled.run.argument_types import PROFILE
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_plot_file
 from vehicled.safety.gate import Gate
 
@@ -120,15 +122,19 @@ class TrackingRow(Struct, frozen=True):
     finished: dict[str, bool]
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Options of the experiment."""
+def declare_experiment_mpc_tracking(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(__doc__ or "")
     parser.add_argument("--tests", type=int, default=TESTS, metavar="N", help=f"tests of each trajectory (default {TESTS})")
     parser.add_argument("--noise", choices=tuple(FORMS), default="inner", help="form of the walk (default inner)")
     parser.add_argument("--real", metavar="DIR", help="recordings of the published real drives, to judge and draw beside")
-    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle believed (default art_published)")
+    parser.add_argument(
+        "--profile", type=PROFILE, default="art_published", metavar="P", help="vehicle believed (default art_published)"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of noise and vehicles (default 1)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", metavar="PNG", help="draw the drives into this file")
+    parser.set_defaults(run=on_terminal(run))
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:
