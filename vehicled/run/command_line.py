@@ -58,7 +58,8 @@ class CommandParser(ArgumentParser):
         self._pending = command
 
     @property
-    def _actions(self) -> list[Action]:  # type: ignore[override]  # argparse reads this list before anything of a parser
+    def _actions(self) -> list[Action]:
+        # argparse, and what completes, reads this list before anything else of a parser.
         command, self._pending = self._pending, None
         if command is not None:
             name = "_".join(["declare", *self.prog.replace("-", "_").split()[1:]])
@@ -115,6 +116,7 @@ class CommandParser(ArgumentParser):
 
     def parse(self, argv: Sequence[str]) -> Namespace:
         """Parse ``argv``. Invalid arguments end the process with a one-line message."""
+        arguments: Namespace
         arguments, unknown = self.parse_known_args(argv)
         arguments.argv = tuple(argv)
         if unknown:
