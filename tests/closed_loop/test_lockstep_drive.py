@@ -51,7 +51,7 @@ def test_what_was_learnt_and_a_drive_that_did_not_begin_are_reported_and_drawn(t
 
 
 def test_a_program_that_has_frozen_its_objects_finds_them_so_after_a_drive() -> None:
-    """As the tests themselves: a drive freezes and thaws only where it is the program."""
+    """A drive freezes and thaws only where it is the program."""
     before = gc.get_freeze_count()
     assert before > realtime.FROZEN_AT_START
     command("sim", "--duration", "0.5", "--no-log", "--quiet")

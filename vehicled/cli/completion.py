@@ -11,14 +11,13 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def declare_completion(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Print the shell script that completes commands, options, profiles, courses, logs and failures."""
     parser.describe(
-        "Print the shell script that completes commands, options, profiles, courses, logs and failures.",
         examples=(
             'eval "$(vehicled completion bash)"     in ~/.bashrc',
             'eval "$(vehicled completion zsh)"      in ~/.zshrc, after compinit',
             "vehicled completion fish | source      in ~/.config/fish/config.fish",
-        ),
+        )
     )
     parser.add_argument("shell", nargs="?", choices=SHELLS, help="your shell")
     parser.set_defaults(run=completion)

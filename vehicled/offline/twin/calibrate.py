@@ -42,12 +42,10 @@ COURSE_ONLY = ("bare_rtk", "bare_plain", "rosbag")
 
 
 def declare_twin_calibrate(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Fit chosen parameters of a twin to recorded drives: simulate the commands and compare the motion. Print "
-        "each uncertainty, the parameters that the drives do not determine, and the prediction error on held-out drives.",
-        epilog="Exit status: 0 fitted; 1 interrupted, best fit so far; 2 invalid arguments or drives.",
-    )
+    """Fit chosen parameters of a twin to recorded drives: simulate the commands and compare the motion. Print each uncertainty, the
+    parameters that the drives do not determine, and the prediction error on held-out drives.
+    """
+    parser.describe(epilog="Exit status: 0 fitted; 1 interrupted, best fit so far; 2 invalid arguments or drives.")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--profile", type=PROFILE, metavar="P", help="profile whose twin to fit")
     which.add_argument("--vehicle", type=TWIN, metavar="TWIN", help="name of a twin file, or a .toml file")

@@ -27,13 +27,12 @@ _JOBS = whole(1, 256, "expected a number of processes from 1 to 256")
 
 
 def declare_twin_validate(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Simulate every reference run in a folder with our model: same commands, open loop, same start. Show the deviations from the
+    reference with their targets, the parameters that all runs together show to be off, and check every vehicle against theory.
+    """
     parser.describe(
-        "Simulate every reference run in a folder with our model: same commands, open loop, same start. "
-        "Show the deviations from the reference with their targets, the parameters that all runs together show to be off, and "
-        "check every vehicle against theory.",
         epilog="Exit status: 0 all targets met and all checks passed; 1 at least one failed; 2 invalid arguments. With --mutants: "
-        "0 no false alarm; 1 otherwise.",
+        "0 no false alarm; 1 otherwise."
     )
     parser.add_argument("folder", nargs="?", metavar="DIR", help="folder of reference runs (default ~/vehicled/data)")
     parser.add_argument(
