@@ -308,7 +308,7 @@ def train(arguments: Namespace) -> int:
     if saved is not None:
         save(data, saved)
     if arguments.plot:
-        from vehicled.offline.learning.plot import plot_training
+        from vehicled.offline.learning.training import plot_training
 
         plot_training(data, trained, arguments.plot)
     last = trained.curve[-1]

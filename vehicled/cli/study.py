@@ -150,7 +150,7 @@ def report(arguments: Namespace) -> int:
     """Write the page of a study, or a figure."""
     study = read_study(Path(arguments.folder))
     if arguments.figure:
-        from vehicled.offline.studies.figure import write_figure
+        from vehicled.offline.studies.report import write_figure
 
         output = Path(arguments.figure)
         check_plot_file(output, "--figure")
