@@ -26,10 +26,7 @@ _OUTAGE = between(0.0, 1e6, "expected a number of seconds up to 1e6, or 0 for no
 
 
 def declare_bench_recorded(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Run an estimator over recorded drives: CSV files of the ART car, logs, ROS bags. Compare with truth.",
-    )
+    """Run an estimator over recorded drives: CSV files of the ART car, logs, ROS bags. Compare with truth."""
     parser.add_argument(
         "folder", nargs="?", metavar="DIR", help="file or folder (default ~/vehicled/data, filled by vehicled data fetch)"
     )

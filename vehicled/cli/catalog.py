@@ -39,7 +39,7 @@ OLD_TEST_DAYS = 180
 
 
 def declare_check(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Check profiles or course files and list every mistake."""
     parser.describe(
         examples=("vehicled check my.toml", "vehicled check art track.csv"),
         epilog="Exit status: 0 all files are valid; 1 at least one is invalid or missing; 2 invalid arguments.",
@@ -50,13 +50,13 @@ def declare_check(parser: CommandParser) -> None:
 
 
 def declare_profiles(parser: CommandParser) -> None:
-    """Declare the command."""
+    """List the profiles."""
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a profile instead")
     parser.set_defaults(run=profiles)
 
 
 def declare_courses(parser: CommandParser) -> None:
-    """Declare the command."""
+    """List the courses, or show what a course file contains."""
     parser.describe(
         epilog="Exit status: 0 all files are valid; 1 at least one is invalid or missing; 2 invalid arguments.",
     )

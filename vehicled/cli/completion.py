@@ -11,14 +11,13 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def declare_completion(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Print the shell script that completes commands, options, profiles, courses, logs and failures."""
     parser.describe(
-        "Print the shell script that completes commands, options, profiles, courses, logs and failures.",
         examples=(
             'eval "$(vehicled completion bash)"     in ~/.bashrc',
             'eval "$(vehicled completion zsh)"      in ~/.zshrc, after compinit',
             "vehicled completion fish | source      in ~/.config/fish/config.fish",
-        ),
+        )
     )
     parser.add_argument("shell", nargs="?", choices=SHELLS, help="your shell")
     parser.set_defaults(run=completion)
@@ -35,7 +34,7 @@ def completion(arguments: Namespace) -> int:
 
 def script(shell: str) -> str:
     """Return the completion script of a shell."""
-    from argcomplete import shellcode
+    from argcomplete.shell_integration import shellcode
 
     # Nothing completes what the parser does not; no blank follows what goes on, such as ``gnss:stuck@`` or ``limits.``.
     return shellcode(["vehicled"], shell=shell, complete_arguments=["-o", "nospace"]).replace("[=/:]", "[=/:@.]")
@@ -45,10 +44,11 @@ def complete(parser: ArgumentParser, **options: Any) -> None:
     """Print the candidates for the command line in the environment, and end the process; ``options`` are argcomplete's."""
     from argcomplete import autocomplete
 
-    autocomplete(parser, always_complete_options="long", default_completer=candidates, **options)
+    # Any callable completes.
+    autocomplete(parser, always_complete_options="long", default_completer=candidates, **options)  # type: ignore[arg-type]
 
 
-def candidates(prefix: str, action: Action, parsed_args: Namespace, **_: object) -> list[str]:
+def candidates(*, prefix: str, action: Action, parser: ArgumentParser, parsed_args: Namespace) -> list[str]:
     """Return the candidates for an argument: those of its type; files for a text without one."""
     if isinstance(action.type, Name):
         return action.type.candidates(prefix, parsed_args)

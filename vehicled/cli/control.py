@@ -30,7 +30,7 @@ MODES: dict[str, Action] = {"auto": "drive", "teleop": "teleop", "offboard": "of
 
 
 def declare_status(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Show what a running daemon is doing and waiting for."""
     parser.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
     parser.add_argument("--rate", type=_RATE, default=2.0, metavar="HZ", help="repetitions per second (default 2)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -38,30 +38,30 @@ def declare_status(parser: CommandParser) -> None:
 
 
 def declare_arm(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Arm a running daemon; waits for the arming checks."""
     to_daemon(parser, arm)
 
 
 def declare_disarm(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Disarm it; a moving vehicle brakes first."""
     to_daemon(parser, disarm)
 
 
 def declare_stop(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Brake now."""
     parser.add_argument("--emergency", action="store_true", help="disable the drive until the vehicle is armed again")
     to_daemon(parser, stop)
 
 
 def declare_mode(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Drive the course, drive manually or by setpoints, find the heading by driving straight ahead, or disarm."""
     parser.add_argument("mode", choices=tuple(MODES), help="mode to enter")
     parser.add_argument("--arm", action="store_true", help="arm first, with the checks of this mode")
     to_daemon(parser, mode)
 
 
 def declare_why(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Explain the present mode, with the chain of causes."""
     parser.add_argument("--margins", action="store_true", help="print value and limit of every rule, too")
     to_daemon(parser, why)
 

@@ -31,7 +31,7 @@ Decoded = tuple[str, object]
 
 
 def declare_devices_record(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Record the bytes that a port receives."""
     parser.describe(
         epilog="Exit status: 0 recorded; 1 nothing was received, and no file written; 2 invalid arguments.",
     )
@@ -46,7 +46,7 @@ def declare_devices_record(parser: CommandParser) -> None:
 
 
 def declare_devices_decode(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Count and show the messages of a recording."""
     formats = sorted({*names("decoder"), *names("CAN decoder")})
     parser.describe(
         epilog="Exit status: 0 messages were found; 1 none, or none of --only; 2 the file or its format cannot be read.",

@@ -42,11 +42,11 @@ _SECONDS = between(0.0, 600.0, "expected a number of seconds from 0 to 600")
 
 
 def declare_doctor(parser: CommandParser) -> None:
-    """Declare the command."""
+    """List the ports of this computer and their devices, check its settings, and measure the task and serial rates that it can
+    sustain. See docs/service.md.
+    """
     parser.describe(
-        "List the ports of this computer and their devices, check its settings, and measure "
-        "the task and serial rates that it can sustain. See docs/service.md.",
-        epilog="Exit status: 0 no problem; 1 a probed port was not understood, or the profile needs more than this board sustains.",
+        epilog="Exit status: 0 no problem; 1 a probed port was not understood, or the profile needs more than this board sustains."
     )
     parser.add_argument("--probe", action="store_true", help="listen on every serial port to identify the device; sends nothing")
     parser.add_argument("--profile", type=PROFILE, metavar="P", help="check if this board sustains the rates of a profile")

@@ -24,11 +24,11 @@ _FOLDS = whole(2, 100, "expected a number of folds from 2 to 100")
 
 
 def declare_estimator_calibrate(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Find the constants of a set-up in its drives, from measurements and commands, without a truth: heading misalignment,
+    acceleration of the full drive, friction, steering gain and offset, each with its spread between drives. Judge them on drives
+    that they were not found in. Write what the drives show into a profile.
+    """
     parser.describe(
-        "Find the constants of a set-up in its drives, from measurements and commands, without a truth: heading "
-        "misalignment, acceleration of the full drive, friction, steering gain and offset, each with its spread between drives. "
-        "Judge them on drives that they were not found in. Write what the drives show into a profile.",
         examples=(
             "vehicled estimator calibrate drives/ -o mine.toml",
             "vehicled estimator calibrate a.mcap b.mcap --profile art_vesc",

@@ -23,10 +23,10 @@ _JOBS = whole(1, 1024, "expected a whole number from 1 to 1024")
 
 
 def declare_gap(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Run a state estimator, the judge, over real and simulated runs, and compare the distributions of its errors: VEPD with
+    bootstrap intervals, the noise floor of the real runs among themselves, and a test.
+    """
     parser.describe(
-        "Run a state estimator, the judge, over real and simulated runs, and compare the distributions of its errors: "
-        "VEPD with bootstrap intervals, the noise floor of the real runs among themselves, and a test.",
         examples=(
             "vehicled gap --real drives/ --sim study_model/logs",
             "vehicled gap --real drives/ --sim gauss=a/ --sim walk=b/ --plot gap.png",

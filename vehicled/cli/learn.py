@@ -25,9 +25,8 @@ _SEED = whole(0, 2**32 - 1, "expected a whole number from 0")
 
 
 def declare_learn(parser: CommandParser) -> None:
-    """Describe the group of commands."""
+    """Collect drives, make a data set of them, train a network that imitates their driver, drive with it."""
     parser.describe(
-        "Collect drives, make a data set of them, train a network that imitates their driver, drive with it.",
         examples=(
             "vehicled learn collect -o drives        the MPC on circles and a straight",
             "vehicled learn dataset drives -o data.parquet",
@@ -39,7 +38,7 @@ def declare_learn(parser: CommandParser) -> None:
 
 
 def declare_learn_collect(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Let a controller drive courses in simulation, with logs."""
     parser.describe(
         epilog="A person's drives are collected by 'vehicled sim --clock wall --by-hand' and 'vehicled teleop'. "
         "Exit status: 0 every drive was finished, or lasted --duration; 1 one was not; 130 interrupted.",
@@ -52,10 +51,7 @@ def declare_learn_collect(parser: CommandParser) -> None:
 
 
 def declare_learn_dataset(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Make a data set of logs (.mcap), tables (.csv) and other data sets (.parquet), or of all in a folder.",
-    )
+    """Make a data set of logs (.mcap), tables (.csv) and other data sets (.parquet), or of all in a folder."""
     parser.add_argument("source", nargs="+", metavar="FILE", help="file or folder")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write, .parquet")
     parser.add_argument(
@@ -94,11 +90,8 @@ def declare_learn_dataset(parser: CommandParser) -> None:
 
 
 def declare_learn_train(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Train a dense network that imitates the commands of a data set, and write it as an ONNX file.",
-        epilog="Whole drives are held back to judge it, never rows of one.",
-    )
+    """Train a dense network that imitates the commands of a data set, and write it as an ONNX file."""
+    parser.describe(epilog="Whole drives are held back to judge it, never rows of one.")
     parser.add_argument("data", metavar="FILE", help="data set of 'vehicled learn dataset'")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write, .onnx")
     parser.add_argument("--hidden", type=_sizes, default=(8, 16), metavar="SIZES", help="sizes of the hidden layers (default 8,16)")
@@ -128,7 +121,7 @@ def declare_learn_train(parser: CommandParser) -> None:
 
 
 def declare_learn_features(parser: CommandParser) -> None:
-    """Declare the command."""
+    """List the features that a network may have."""
     parser.set_defaults(run=features)
 
 
@@ -315,7 +308,7 @@ def train(arguments: Namespace) -> int:
     if saved is not None:
         save(data, saved)
     if arguments.plot:
-        from vehicled.offline.learning.plot import plot_training
+        from vehicled.offline.learning.training import plot_training
 
         plot_training(data, trained, arguments.plot)
     last = trained.curve[-1]

@@ -58,30 +58,30 @@ def declare_goto(parser: CommandParser) -> None:
 
 
 def declare_return(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Plan a path to where the vehicle was armed, and take it as the course."""
     _declare_planned(parser, return_home)
 
 
 def declare_speed(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Limit the speed below the profile's limit."""
     parser.add_argument("limit", type=_limit, metavar="MPS", help="highest speed in m/s, or off")
     to_daemon(parser, speed)
 
 
 def declare_param_list(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Print the parameters that may be changed, with their ranges."""
     parser.add_argument("--json", action="store_true", help="print JSON")
     to_daemon(parser, param_list)
 
 
 def declare_param_get(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Print one parameter."""
     parser.add_argument("key", type=TEXT, metavar="KEY", help="parameter, as in: vehicled param list")
     to_daemon(parser, param_get)
 
 
 def declare_param_set(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Change one parameter between two ticks."""
     parser.add_argument("key", type=TEXT, metavar="KEY", help="parameter, as in: vehicled param list")
     parser.add_argument("value", type=_VALUE, metavar="VALUE", help="number within its range")
     to_daemon(parser, param_set)

@@ -13,26 +13,25 @@ DAMAGE_LINES = 10
 
 
 def declare_log(parser: CommandParser) -> None:
-    """Describe the group of commands."""
+    """Examine logs. Name a log by its file, by latest (latest:2 is the one before), or by the beginning of its name."""
     parser.describe(
-        "Examine logs. Name a log by its file, by latest (latest:2 is the one before), or by the beginning of its name.",
         examples=(
             "vehicled log report latest",
             "vehicled log compare latest:2 latest",
             "vehicled log export latest --to csv -o out",
-        ),
+        )
     )
 
 
 def declare_log_info(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Summary of a log: run, topics, message counts."""
     parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=info)
 
 
 def declare_log_timing(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Lateness, response time, deadline misses and their causes, per task."""
     parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.describe(
@@ -43,7 +42,7 @@ def declare_log_timing(parser: CommandParser) -> None:
 
 
 def declare_log_cat(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Print the messages as JSON lines."""
     parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
     parser.add_argument(
         "--topic", type=TOPIC, action="append", default=[], metavar="T", help="only this topic, such as state_estimate; repeatable"
@@ -55,7 +54,7 @@ def declare_log_cat(parser: CommandParser) -> None:
 
 
 def declare_log_recover(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Repair the log of a run that ended in a crash or power failure."""
     parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
     parser.describe(
         epilog="Exit status: 0 nothing was lost; 1 the repaired log lacks something; 2 the log cannot be read.",
@@ -65,12 +64,12 @@ def declare_log_recover(parser: CommandParser) -> None:
 
 
 def declare_log_compare(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Compare an old run with a new one, or several old runs with several new ones (after --against). With --messages, show the
+    first difference of each topic of two runs and of their configuration instead.
+    """
     parser.describe(
-        "Compare an old run with a new one, or several old runs with several new ones (after --against). "
-        "With --messages, show the first difference of each topic of two runs and of their configuration instead.",
         epilog="Exit status: 1 with --fail-on regression if a metric became worse, or with --messages if a message differs; "
-        "2 invalid arguments.",
+        "2 invalid arguments."
     )
     parser.add_argument(
         "files", nargs="+", type=LOG, metavar="RUN", help="the old run and the new one, or with --against the old ones"
@@ -94,7 +93,7 @@ def declare_log_compare(parser: CommandParser) -> None:
 
 
 def declare_log_export(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Convert a log for other tools: CSV, Parquet, GPX, GeoJSON, KML, a rosbag2 folder."""
     parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
     parser.add_argument("--to", required=True, choices=("csv", "parquet", "gpx", "geojson", "kml", "rosbag2"), help="format")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="output file; a folder for csv, parquet and rosbag2")
@@ -109,21 +108,16 @@ def declare_log_export(parser: CommandParser) -> None:
 
 
 def declare_log_extract(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Write the files that a run was built from into a new folder: the profile, which then names the others, the "
-        "course point by point, the fence, plugins, and what the simulated world was read from. Nothing is overwritten or run.",
-    )
+    """Write the files that a run was built from into a new folder: the profile, which then names the others, the course point by
+    point, the fence, plugins, and what the simulated world was read from. Nothing is overwritten or run.
+    """
     parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
     parser.add_argument("-o", "--output", metavar="DIR", help="new folder (default: beside the log, RUN_files)")
     parser.set_defaults(run=extract)
 
 
 def declare_log_import(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Convert another tool's recording into a vehicled log for estimators, reports and `bench recorded`.",
-    )
+    """Convert another tool's recording into a vehicled log for estimators, reports and `bench recorded`."""
     parser.add_argument("source", metavar="FILE|DIR", help="recording of another tool")
     parser.add_argument("-o", "--output", required=True, metavar="OUT.mcap", help="log to write")
     parser.add_argument("--map", metavar="MAP.toml", help="meaning of the columns of CSV files (docs/logs.md)")
@@ -137,18 +131,16 @@ def declare_log_import(parser: CommandParser) -> None:
 
 
 def declare_log_report(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Write one HTML page that needs neither network nor script: result, reason of the stop, deadlines "
-        "and all signals over one time axis. Suits screens, phones and paper.",
-    )
+    """Write one HTML page that needs neither network nor script: result, reason of the stop, deadlines and all signals over one
+    time axis. Suits screens, phones and paper.
+    """
     parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
     parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: beside the log, RUN.html)")
     parser.set_defaults(run=report)
 
 
 def declare_log_plot(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Plot fields over time (needs matplotlib)."""
     parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
     parser.add_argument(
         "--topic",

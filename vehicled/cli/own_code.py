@@ -31,13 +31,12 @@ TABLES = {
 
 
 def declare_new(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Write a commented file NAME.py that works at once, and its test test_NAME.py. Change it, then drive with it."""
     parser.describe(
-        "Write a commented file NAME.py that works at once, and its test test_NAME.py. Change it, then drive with it.",
         examples=(
             "vehicled new controller my_law                 write it and its test",
             "vehicled sim --controller ./my_law.py:MyLaw    drive a lap with it",
-        ),
+        )
     )
     parser.add_argument("kind", choices=BEGINNINGS, help="what to write")
     parser.add_argument(
@@ -48,11 +47,9 @@ def declare_new(parser: CommandParser) -> None:
 
 
 def declare_list(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "List built-in names, and those that installed packages offer. An offered name is used only where a profile or "
-        "a command names it.",
-    )
+    """List built-in names, and those that installed packages offer. An offered name is used only where a profile or a command names
+    it.
+    """
     parser.add_argument("kind", choices=tuple(TABLES), metavar="KIND", help=", ".join(TABLES))
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=list_names)

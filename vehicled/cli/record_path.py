@@ -27,11 +27,9 @@ COLUMNS = ("t_ns", "x_m", "y_m", "yaw_rad", "speed_mps")
 
 
 def declare_record_path(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Save the driven path of a log, manual or autonomous, as a course for --course: smoothed, evenly "
-        "spaced, with the driven speed and any reverse legs, on the datum of the run.",
-    )
+    """Save the driven path of a log, manual or autonomous, as a course for --course: smoothed, evenly spaced, with the driven speed
+    and any reverse legs, on the datum of the run.
+    """
     parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
     parser.add_argument("-o", "--output", metavar="CSV", help="course file (default: the log's name in this folder, with .csv)")
     parser.add_argument(

@@ -24,12 +24,12 @@ LINE_NS = 100_000_000
 
 
 def declare_replay(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Run the daemon's logic again on the recorded bytes and times, and compare all outputs bit for bit. With --set, --estimator or
+    --controller: what a changed configuration would have computed, open loop.
+    """
     parser.describe(
-        "Run the daemon's logic again on the recorded bytes and times, and compare all outputs bit for bit. "
-        "With --set, --estimator or --controller: what a changed configuration would have computed, open loop.",
         epilog="Exit status: 0 all outputs are equal, or a what-if; 1 difference, damaged log, or nothing to compare; "
-        "2 the log cannot be replayed.",
+        "2 the log cannot be replayed."
     )
     parser.add_argument("file", type=LOG, metavar="RUN", help=f"{LOG_HELP}; of a rotated log its first part")
     parser.add_argument("--until-diff", action="store_true", help="stop at the first difference")

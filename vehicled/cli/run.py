@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def declare_run(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Run the daemon on the vehicle's devices until it is stopped. The systemd unit starts this command. A missing port is reported
+    once and retried; the vehicle cannot be armed without it.
+    """
     parser.describe(
-        "Run the daemon on the vehicle's devices until it is stopped. The systemd unit starts this command. "
-        "A missing port is reported once and retried; the vehicle cannot be armed without it.",
         examples=("vehicled run --profile my.toml", "vehicled run --profile my.toml --course lot17 --view 0.0.0.0:8765"),
         epilog="Exit status: 130 stopped by a signal, after braking; 1 connection to the simulator lost; 2 invalid arguments.",
     )

@@ -39,11 +39,9 @@ ENVIRONMENT = """\
 
 
 def declare_service_install(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Install the unit, user, udev rules, profile and its options, and print each file and command. "
-        "Can be repeated; edited files are kept. If Python is too old, uv installs another one.",
-    )
+    """Install the unit, user, udev rules, profile and its options, and print each file and command. Can be repeated; edited files
+    are kept. If Python is too old, uv installs another one.
+    """
     parser.add_argument("--profile", type=PROFILE, default="art", metavar="P", help="profile: a name or a .toml file (default art)")
     parser.add_argument(
         "--no-environment", action="store_true", help="do not create /opt/vehicled: the command is already on the PATH"
@@ -53,7 +51,7 @@ def declare_service_install(parser: CommandParser) -> None:
 
 
 def declare_service_uninstall(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Remove what was installed and not edited since."""
     parser.add_argument("--profile", type=PROFILE, metavar="P", help="only for this profile (default: everything)")
     _declare_root(parser)
     parser.set_defaults(run=uninstall)

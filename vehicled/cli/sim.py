@@ -30,9 +30,8 @@ _EXIT_STATUS = (
 
 
 def declare_sim(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Drive a course in the simulator and print the errors, deadlines and safety events of the drive."""
     parser.describe(
-        "Drive a course in the simulator and print the errors, deadlines and safety events of the drive.",
         examples=(
             "vehicled sim --course figure_eight --controller mpc",
             "vehicled sim --course circle_r5_ccw --laps 3 --plot laps.png",

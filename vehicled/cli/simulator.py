@@ -8,9 +8,8 @@ from vehicled.runtime.simulator import add_options
 
 
 def declare_simulator(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Run the simulator for a daemon in another process or on another computer. It serves one run and exits."""
     parser.describe(
-        "Run the simulator for a daemon in another process or on another computer. It serves one run and exits.",
         examples=(
             "vehicled simulator --listen tcp:0.0.0.0:7700",
             "    and for the daemon: vehicled sim --connect tcp:HOST:7700 --clock wall",

@@ -21,9 +21,8 @@ _JOBS = whole(1, 1024, "expected a whole number from 1 to 1024")
 
 
 def declare_study(parser: CommandParser) -> None:
-    """Describe the group of commands."""
+    """Drive every combination of the factors in a study file, in parallel. A second call drives what is missing."""
     parser.describe(
-        "Drive every combination of the factors in a study file, in parallel. A second call drives what is missing.",
         examples=(
             "vehicled study my_study.toml      drive all runs, write the report",
             "vehicled study my_study.toml --on dask://host:8786",
@@ -36,7 +35,7 @@ def declare_study(parser: CommandParser) -> None:
 
 
 def declare_study_run(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Drive what is missing of a study, and write its report."""
     parser.add_argument("study", type=STUDY, metavar="FILE", help="study file, or the name of a shipped study")
     parser.add_argument("--output", metavar="DIR", help="folder of the results (default: ./study_NAME)")
     parser.add_argument("--jobs", type=_JOBS, metavar="N", help="processes on this computer (default: one per core)")
@@ -49,7 +48,7 @@ def declare_study_run(parser: CommandParser) -> None:
 
 
 def declare_study_report(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Write the report of a study, or a figure for a paper."""
     parser.add_argument("folder", metavar="DIR", help="folder of the results")
     parser.add_argument("-o", "--output", metavar="FILE", help="page to write (default: report.html in the folder)")
     parser.add_argument("--published", metavar="FILE", help="published runs to draw beside the study's (study low_rate)")
@@ -63,14 +62,14 @@ def declare_study_report(parser: CommandParser) -> None:
 
 
 def declare_study_export(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Write the table of a study as CSV or Parquet."""
     parser.add_argument("folder", metavar="DIR", help="folder of the results")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write: .csv, or .parquet (needs pyarrow)")
     parser.set_defaults(run=export)
 
 
 def declare_study_list(parser: CommandParser) -> None:
-    """Declare the command."""
+    """List the studies that ship with vehicled."""
     parser.set_defaults(run=list_studies)
 
 
@@ -151,7 +150,7 @@ def report(arguments: Namespace) -> int:
     """Write the page of a study, or a figure."""
     study = read_study(Path(arguments.folder))
     if arguments.figure:
-        from vehicled.offline.studies.figure import write_figure
+        from vehicled.offline.studies.report import write_figure
 
         output = Path(arguments.figure)
         check_plot_file(output, "--figure")

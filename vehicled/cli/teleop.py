@@ -26,12 +26,12 @@ _RATIO = between(0.01, 1.0, "expected a fraction from 0.01 to 1")
 
 
 def declare_teleop(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Drive a running daemon manually. Enter arms it and starts teleop. It drives while the deadman is held and brakes when the
+    deadman is released, the input device is unplugged, or its readings stop for 0.2 s.
+    """
     parser.describe(
-        "Drive a running daemon manually. Enter arms it and starts teleop. It drives while the deadman is held and "
-        "brakes when the deadman is released, the input device is unplugged, or its readings stop for 0.2 s.",
         epilog="Exit status: 0 ended with q; 130 ended by a signal, or the input device or terminal was lost; 2 invalid "
-        "arguments, or no daemon answers. See docs/driving_by_hand.md.",
+        "arguments, or no daemon answers. See docs/driving_by_hand.md."
     )
     parser.add_argument(
         "--profile", type=PROFILE, metavar="P", help="profile of the daemon, or its socket (default: the only running daemon)"

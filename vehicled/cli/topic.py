@@ -25,13 +25,13 @@ _SECONDS = between(0.1, 1e6, "expected a number of seconds from 0.1 up")
 
 
 def declare_topic_list(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Print every topic with its type and its rate."""
     parser.add_argument("--json", action="store_true", help="print JSON")
     to_daemon(parser, topics)
 
 
 def declare_topic_echo(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Print the messages of a topic, the newest at most at a rate."""
     parser.add_argument("topic", type=TOPIC, metavar="TOPIC", help="topic, as in: vehicled topic list, or its last part")
     parser.add_argument("--rate", type=_RATE, default=20.0, metavar="HZ", help="highest rate, 0.1 to 100 (default 20)")
     parser.add_argument("--count", type=int, default=0, metavar="N", help="end after N messages")
@@ -41,7 +41,7 @@ def declare_topic_echo(parser: CommandParser) -> None:
 
 
 def declare_topic_hz(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Print the rate of a topic every second."""
     parser.add_argument("topic", type=TOPIC, metavar="TOPIC", help="topic, as in: vehicled topic list, or its last part")
     parser.add_argument("--duration", type=_SECONDS, metavar="S", help="end after S seconds")
     to_daemon(parser, hz)

@@ -4,6 +4,10 @@ import os
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
 from math import nan
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vehicled.profile.registry import Kind
 
 Candidates = Callable[[str, Namespace], Iterable[str]]
 """Gives the names that could stand for a text, by the arguments before it; those that do not begin with it are left out."""
@@ -119,19 +123,13 @@ def _profile(before: Namespace):  # type: ignore[no-untyped-def]  # a Profile, w
     raise AssertionError("the built-in profile art cannot be read")
 
 
-def _registered(kind: str) -> Candidates:
+def _registered(*kinds: "Kind") -> Candidates:
     def names_of(text: str, before: Namespace) -> list[str]:
         from vehicled.profile.registry import names
 
-        return list(names(kind))
+        return sorted({name for kind in kinds for name in names(kind)})
 
     return names_of
-
-
-def _decoders(text: str, before: Namespace) -> list[str]:
-    from vehicled.profile.registry import names
-
-    return sorted({*names("decoder"), *names("CAN decoder")})
 
 
 def _programmes(text: str, before: Namespace) -> list[str]:
@@ -179,7 +177,7 @@ LOG = Name(_logs, parse=_log, or_file=True)
 CONTROLLER = Name(_registered("controller"), or_file=True)
 ESTIMATOR = Name(_registered("estimator"), or_file=True)
 IDENTIFIER = Name(_registered("identifier"), or_file=True)
-DECODER = Name(_decoders, or_file=True)
+DECODER = Name(_registered("decoder", "CAN decoder"), or_file=True)
 TWIN = Name(_twins, or_file=True)
 STUDY = Name(_studies, or_file=True)
 KEY = Name(_keys)

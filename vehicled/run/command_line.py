@@ -38,8 +38,8 @@ class CommandRow(NamedTuple):
     help: str
     """One line in the list of commands."""
     module: str = ""
-    """Module with the function ``declare_NAME``, which adds texts, arguments and ``run`` to the parser; default that of the group.
-    ``declare_log_info`` is that of ``vehicled log info``. A group may have one.
+    """Module with the function ``declare_NAME``, which adds arguments and ``run`` to the parser; default that of the group. Its
+    docstring is the description in the help. ``declare_log_info`` is that of ``vehicled log info``. A group may have one.
     """
     commands: Sequence["CommandRow"] = ()
     implied: str = ""
@@ -58,13 +58,16 @@ class CommandParser(ArgumentParser):
         self._pending = command
 
     @property
-    def _actions(self) -> list[Action]:  # type: ignore[override]  # argparse reads this list before anything of a parser
+    def _actions(self) -> list[Action]:
+        # argparse, and what completes, reads this list before anything else of a parser.
         command, self._pending = self._pending, None
         if command is not None:
             name = "_".join(["declare", *self.prog.replace("-", "_").split()[1:]])
             module = import_module(command.module) if command.module else None
             if not command.commands or hasattr(module, name):
-                getattr(module, name)(self)
+                declare = getattr(module, name)
+                self.description = self.description or " ".join((declare.__doc__ or "").split())
+                declare(self)
             if command.commands:
                 self.add_commands(command.commands, dest=f"{command.name}_command", module=command.module)
         return self._declared
@@ -74,9 +77,9 @@ class CommandParser(ArgumentParser):
         self._declared = actions
 
     def describe(self, description: str = "", *, examples: Sequence[str] = (), epilog: str = "") -> None:
-        """Set the texts of the help; ``examples`` stand before the ``epilog``."""
+        """Set texts of the help: a description that is no docstring, ``examples``, and an ``epilog`` behind them."""
         shown = "Examples:\n" + "".join(f"  {example}\n" for example in examples) if examples else ""
-        self.description = description or None
+        self.description = description or self.description
         self.epilog = "\n".join(part for part in (shown, epilog) if part) or None
         self.examples = tuple(examples)
 
@@ -115,6 +118,7 @@ class CommandParser(ArgumentParser):
 
     def parse(self, argv: Sequence[str]) -> Namespace:
         """Parse ``argv``. Invalid arguments end the process with a one-line message."""
+        arguments: Namespace
         arguments, unknown = self.parse_known_args(argv)
         arguments.argv = tuple(argv)
         if unknown:

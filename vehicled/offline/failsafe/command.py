@@ -23,17 +23,14 @@ _SEED = whole(0, 10**20 - 1, "expected a whole number from 0 up")
 
 
 def declare_failsafe_list(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Show the matrix as a table."""
     parser.add_argument("--markdown", action="store_true", help="print docs/failsafe.md instead")
     parser.set_defaults(run=listing)
 
 
 def declare_failsafe_test(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Inject every fault of the matrix into a closed-loop simulated drive; check the reactions and their times.",
-        epilog="Exit status: 0 every trial passed; 1 at least one failed; 2 invalid arguments.",
-    )
+    """Inject every fault of the matrix into a closed-loop simulated drive; check the reactions and their times."""
+    parser.describe(epilog="Exit status: 0 every trial passed; 1 at least one failed; 2 invalid arguments.")
     parser.add_argument("--row", type=int, action="append", default=[], metavar="N", help="only this row; repeatable")
     parser.add_argument("--link", choices=("messages", "wires"), help="only this link (default both)")
     parser.add_argument("--clock", choices=("lockstep", "wall"), help="only this clock (default both)")

@@ -49,13 +49,11 @@ _JOBS = whole(1, 256, "expected a number of processes from 1 to 256")
 
 
 def declare_twin_predict(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "For each recorded drive of a path: identify steering gain, offset, delay and speed response, "
-        "simulate the twin with the published controllers, and compare its mean cross-track error with that of the other drives "
-        "of the campaign. Each prediction has an interval, its largest causes, and its growth with the steering delay.",
-        epilog="Exit status: 0 every prediction is within 25 percent; 1 at least one is not; 2 invalid arguments.",
-    )
+    """Identify steering gain, offset, delay and speed response in each recorded drive of a path, simulate the twin with the
+    published controllers, and compare its mean cross-track error with that of the other drives of the campaign. Each prediction
+    has an interval, its largest causes, and its growth with the steering delay.
+    """
+    parser.describe(epilog="Exit status: 0 every prediction is within 25 percent; 1 at least one is not; 2 invalid arguments.")
     parser.add_argument(
         "folder", nargs="?", metavar="DIR",
         help="folder with path_following_2024 and reference_paths (default ~/vehicled/data, filled by vehicled data fetch)",

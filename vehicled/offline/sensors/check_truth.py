@@ -17,11 +17,10 @@ _KEYS = {"position": "least_position_sigma_m", "speed": "least_speed_sigma_mps",
 
 
 def declare_sensors_check_truth(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Check the reference states of logs against rest, marked places, their own velocity, the course over ground and the fixes of
+    another receiver. Print the accuracy of position, speed and heading that may be claimed, and what stays unknown.
+    """
     parser.describe(
-        "Check the reference states of logs against rest, marked places, their own velocity, the course over ground "
-        "and the fixes of another receiver. Print the accuracy of position, speed and heading that may be claimed, and what stays "
-        "unknown.",
         examples=(
             "vehicled sensors check-truth protocol.mcap --plot truth.png",
             "vehicled sensors check-truth morning.mcap noon.mcap",

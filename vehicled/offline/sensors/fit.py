@@ -30,10 +30,10 @@ _POOR = 1.5
 
 
 def declare_sensors_fit(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Fit the receiver to the errors of its positions, against the truth of a drive or at standstill, and the inertial unit to the
+    Allan deviation at standstill. Write the numbers into a profile.
+    """
     parser.describe(
-        "Fit the receiver to the errors of its positions, against the truth of a drive or at standstill, and the "
-        "inertial unit to the Allan deviation at standstill. Write the numbers into a profile.",
         examples=(
             "vehicled sensors fit still.mcap -o mine.toml --plot fit.png",
             "vehicled sensors fit drives/ --sensor gnss --kind plain",

@@ -51,10 +51,10 @@ _SEED = whole(0, 2**32, "expected a whole number from 0 to 2^32")
 
 
 def declare_sensors_simulate(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Write a log for each run with a known truth, in which the chosen sensors are simulated on that truth, at the times of the
+    recorded ones, and all else is as recorded. vehicled gap then shows the gap of these sensors alone.
+    """
     parser.describe(
-        "For each run with a known truth, write a log in which the chosen sensors are simulated on that truth, at the "
-        "times of the recorded ones, and all else is as recorded. vehicled gap then shows the gap of these sensors alone.",
         examples=(
             "vehicled sensors simulate drives/ --sensor gnss --profile mine.toml -o fitted/",
             "vehicled sensors simulate drives/ --sensor imu --sensor heading -o inertial/",

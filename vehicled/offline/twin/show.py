@@ -19,12 +19,12 @@ _LONGEST = 46
 
 
 def declare_twin_list(parser: CommandParser) -> None:
-    """Declare the command."""
+    """List the vehicles of the double-track model."""
     parser.set_defaults(run=listing)
 
 
 def declare_twin_show(parser: CommandParser) -> None:
-    """Declare the command."""
+    """Show every parameter of a vehicle, with status, uncertainty and origin."""
     parser.add_argument("name", type=TWIN, metavar="NAME", help="name of a twin file, or a .toml file")
     parser.add_argument(
         "--only", type=TEXT, default="", metavar="KEY", help="only parameters whose key begins with KEY, such as front.tyre"

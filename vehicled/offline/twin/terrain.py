@@ -21,10 +21,7 @@ MOST_DRAWN = 2_000_000
 
 
 def declare_twin_terrain(parser: CommandParser) -> None:
-    """Declare the command."""
-    parser.describe(
-        "Read a point cloud or a raster as [sim.terrain] does, and summarise it.",
-    )
+    """Read a point cloud or a raster as [sim.terrain] does, and summarise it."""
     parser.add_argument("file", metavar="FILE", help="point cloud (.las .laz .ply .xyz .txt .pts) or raster (.tif .png .csv)")
     parser.add_argument("--resolution", type=float, default=0.25, metavar="M", help="grid cell for point clouds (default 0.25)")
     parser.add_argument("--friction", metavar="FILE", help="friction file to show with it")
