@@ -9,7 +9,7 @@ import msgspec
 from vehicled.offline.recordings import public_data
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.public_data import DATA_SETS, DataSet
-from vehicled.run.argument_types import TEXT
+from vehicled.run.argument_types import TEXT, NameType
 from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import Progress, print_table
 
