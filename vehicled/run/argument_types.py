@@ -169,6 +169,7 @@ def _studies(text: str, before: Namespace) -> list[str]:
     return sorted(path.stem for path in folder("profiles/studies").glob("*.toml"))
 
 
+JOBS = whole(1, 1024, "expected a number of processes from 1 to 1024")
 PROFILE = NameType(_profiles, or_file=True)
 COURSE = NameType(_courses, or_file=True)
 PROFILE_OR_COURSE = NameType(lambda text, before: [*_profiles(text, before), *_courses(text, before)], or_file=True)
