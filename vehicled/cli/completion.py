@@ -4,7 +4,7 @@ import sys
 from argparse import Action, ArgumentParser, Namespace
 from typing import Any
 
-from vehicled.run.argument_types import Name, files
+from vehicled.run.argument_types import NameType, files
 from vehicled.run.command_line import USAGE_STATUS, CommandParser
 
 SHELLS = ("bash", "zsh", "fish")
@@ -50,6 +50,6 @@ def complete(parser: ArgumentParser, **options: Any) -> None:
 
 def candidates(*, prefix: str, action: Action, parser: ArgumentParser, parsed_args: Namespace) -> list[str]:
     """Return the candidates for an argument: those of its type; files for a text without one."""
-    if isinstance(action.type, Name):
+    if isinstance(action.type, NameType):
         return action.type.candidates(prefix, parsed_args)
     return files(prefix) if action.type is None else []

@@ -9,12 +9,12 @@ import msgspec
 from vehicled.offline.recordings import public_data
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.public_data import DATA_SETS, DataSet
-from vehicled.run.argument_types import TEXT, Name
+from vehicled.run.argument_types import TEXT, NameType
 from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import Progress, print_table
 
 UNKNOWN = "none stated"
-DATA_SET = Name(lambda text, before: DATA_SETS)
+DATA_SET = NameType(lambda text, before: DATA_SETS)
 
 
 def declare_data_list(parser: CommandParser) -> None:

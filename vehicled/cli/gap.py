@@ -14,12 +14,10 @@ from vehicled.offline.gap.quantities import PUBLISHED
 from vehicled.offline.gap.runs import JudgingTask
 from vehicled.offline.recordings.loading import KIND
 from vehicled.offline.studies.logs import expanded, grouped
-from vehicled.run.argument_types import ESTIMATOR, KEY, PROFILE, TEXT, whole
+from vehicled.run.argument_types import ESTIMATOR, JOBS, KEY, PROFILE, TEXT
 from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, check_plot_file, write_output
 from vehicled.run.terminal import Progress, print_table
-
-_JOBS = whole(1, 1024, "expected a whole number from 1 to 1024")
 
 
 def declare_gap(parser: CommandParser) -> None:
@@ -93,7 +91,7 @@ def declare_gap(parser: CommandParser) -> None:
     parser.add_argument(
         "--distance", choices=("wasserstein", "energy", "mmd"), default="wasserstein", help="distance of two distributions"
     )
-    parser.add_argument("--jobs", type=_JOBS, metavar="N", help="processes (default: one per core)")
+    parser.add_argument("--jobs", type=JOBS, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--plot", metavar="FILE", help="draw quantiles of simulated against real runs (.png, .svg, .pdf)")
     parser.add_argument("--histograms", metavar="FILE", help="draw histograms of the quantities by manoeuvre (.png, .svg, .pdf)")
     parser.add_argument("--speeds", metavar="FILE", help="draw speed of the judge and true speed of each set (.png, .svg, .pdf)")

@@ -11,13 +11,12 @@ from vehicled.offline.studies.kinds import write_page
 from vehicled.offline.studies.pool import LocalPool, Pool
 from vehicled.offline.studies.report import Finished, read_study
 from vehicled.offline.studies.table import write_table
-from vehicled.run.argument_types import STUDY, TEXT, whole
+from vehicled.run.argument_types import JOBS, STUDY, TEXT
 from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_plot_file
 from vehicled.run.terminal import Progress, print_table
 
 INTERRUPTED_STATUS = 130
-_JOBS = whole(1, 1024, "expected a whole number from 1 to 1024")
 
 
 def declare_study(parser: CommandParser) -> None:
@@ -38,7 +37,7 @@ def declare_study_run(parser: CommandParser) -> None:
     """Drive what is missing of a study, and write its report."""
     parser.add_argument("study", type=STUDY, metavar="FILE", help="study file, or the name of a shipped study")
     parser.add_argument("--output", metavar="DIR", help="folder of the results (default: ./study_NAME)")
-    parser.add_argument("--jobs", type=_JOBS, metavar="N", help="processes on this computer (default: one per core)")
+    parser.add_argument("--jobs", type=JOBS, metavar="N", help="processes on this computer (default: one per core)")
     parser.add_argument("--on", type=TEXT, metavar="WHERE", help="drive on a Dask cluster: dask://HOST:PORT, or its scheduler file")
     parser.add_argument(
         "--extend", action="store_true", help="the study or the software changed: keep the runs that still belong, drive the others"

@@ -13,7 +13,7 @@ Candidates = Callable[[str, Namespace], Iterable[str]]
 """Gives the names that could stand for a text, by the arguments before it; those that do not begin with it are left out."""
 
 
-class Name:
+class NameType:
     """Argument type of a name that can be completed."""
 
     def __init__(self, candidates: Candidates, *, parse: Callable[[str], str] = str, or_file: bool = False) -> None:
@@ -169,20 +169,21 @@ def _studies(text: str, before: Namespace) -> list[str]:
     return sorted(path.stem for path in folder("profiles/studies").glob("*.toml"))
 
 
-PROFILE = Name(_profiles, or_file=True)
-COURSE = Name(_courses, or_file=True)
-PROFILE_OR_COURSE = Name(lambda text, before: [*_profiles(text, before), *_courses(text, before)], or_file=True)
-PROGRAMME = Name(_programmes, or_file=True)
-LOG = Name(_logs, parse=_log, or_file=True)
-CONTROLLER = Name(_registered("controller"), or_file=True)
-ESTIMATOR = Name(_registered("estimator"), or_file=True)
-IDENTIFIER = Name(_registered("identifier"), or_file=True)
-DECODER = Name(_registered("decoder", "CAN decoder"), or_file=True)
-TWIN = Name(_twins, or_file=True)
-STUDY = Name(_studies, or_file=True)
-KEY = Name(_keys)
-FAILURE = Name(_failures)
-TOPIC = Name(_topics)
-FILE = Name(lambda text, before: (), or_file=True)
-TEXT = Name(lambda text, before: ())
+JOBS = whole(1, 1024, "expected a number of processes from 1 to 1024")
+PROFILE = NameType(_profiles, or_file=True)
+COURSE = NameType(_courses, or_file=True)
+PROFILE_OR_COURSE = NameType(lambda text, before: [*_profiles(text, before), *_courses(text, before)], or_file=True)
+PROGRAMME = NameType(_programmes, or_file=True)
+LOG = NameType(_logs, parse=_log, or_file=True)
+CONTROLLER = NameType(_registered("controller"), or_file=True)
+ESTIMATOR = NameType(_registered("estimator"), or_file=True)
+IDENTIFIER = NameType(_registered("identifier"), or_file=True)
+DECODER = NameType(_registered("decoder", "CAN decoder"), or_file=True)
+TWIN = NameType(_twins, or_file=True)
+STUDY = NameType(_studies, or_file=True)
+KEY = NameType(_keys)
+FAILURE = NameType(_failures)
+TOPIC = NameType(_topics)
+FILE = NameType(lambda text, before: (), or_file=True)
+TEXT = NameType(lambda text, before: ())
 """A text that nothing completes, in the place of a file."""

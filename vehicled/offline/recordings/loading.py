@@ -12,9 +12,9 @@ from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings import art
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import KINDS, Recording
-from vehicled.run.argument_types import Name
+from vehicled.run.argument_types import NameType
 
-KIND = Name(lambda text, before: KINDS)
+KIND = NameType(lambda text, before: KINDS)
 """Argument type of a kind of recording."""
 
 

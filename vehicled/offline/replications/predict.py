@@ -35,7 +35,7 @@ from vehicled.offline.replications.experiments.twin_prediction import (
 )
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Battery, Sim, TwinSteering
-from vehicled.run.argument_types import PROFILE, whole
+from vehicled.run.argument_types import JOBS, PROFILE
 from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import Progress, print_table
 
@@ -43,9 +43,6 @@ STEP_NS = 5_000_000
 """Grid of the plant: at 1 ms the errors differ by less than a hundredth, and a drive takes up to twice as long."""
 NEAR_LIMIT_CYCLE = 0.25
 """Relative growth of the error per 0.1 s of steering delay from which a loop counts as near a limit cycle."""
-
-
-_JOBS = whole(1, 256, "expected a number of processes from 1 to 256")
 
 
 def declare_twin_predict(parser: CommandParser) -> None:
@@ -68,7 +65,7 @@ def declare_twin_predict(parser: CommandParser) -> None:
     parser.add_argument(
         "--explain", action="store_true", help="instead: how each error changes without one cause, such as the steering delay"
     )
-    parser.add_argument("--jobs", type=_JOBS, metavar="N", help="number of parallel processes (default: one per core)")
+    parser.add_argument("--jobs", type=JOBS, metavar="N", help="number of parallel processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=predict_drives)
 

@@ -15,15 +15,12 @@ from vehicled.offline.twin.page import errors_cells, judged_s, render
 from vehicled.offline.twin.validation.evidence import Finding
 from vehicled.offline.twin.validation.result import RunComparison, TheoryCheck, Validation
 from vehicled.offline.twin.validation.targets import FIGURES
-from vehicled.run.argument_types import TEXT, TWIN, whole
+from vehicled.run.argument_types import JOBS, TEXT, TWIN
 from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, new_figure, save_figure, write_output
 from vehicled.run.terminal import Progress, print_table
 
 _MARKS = {True: "yes", False: "NO", None: "-"}
-
-
-_JOBS = whole(1, 256, "expected a number of processes from 1 to 256")
 
 
 def declare_twin_validate(parser: CommandParser) -> None:
@@ -53,7 +50,7 @@ def declare_twin_validate(parser: CommandParser) -> None:
     parser.add_argument("--plot-dir", metavar="DIR", help="plot every run into a PNG file in this folder (needs matplotlib)")
     parser.add_argument(
         "--jobs",
-        type=_JOBS,
+        type=JOBS,
         default=1,
         metavar="N",
         help="number of parallel processes (default 1)",
