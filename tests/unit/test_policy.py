@@ -267,4 +267,4 @@ def test_the_shipped_policies_can_drive(file: Path) -> None:
     assert 0.03 < command.wheel_angle_rad < VEHICLE.steering.max_wheel_rad  # a left circle
     about = controller.network.description
     assert about is not None
-    assert (about.profile, about.expert) == ("art", "driver_model" if file.stem == "art_person" else "mpc")
+    assert (about.profile, about.expert) == ("art_published", "driver_model" if file.stem == "art_person" else "mpc")
