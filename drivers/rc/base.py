@@ -52,6 +52,7 @@ class RcDevice(Device):
     Params: ClassVar[Any]
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (RcChannels, Event)
+    consumes: tuple[type[Message], ...] = ()
 
     def __init__(self, params: Any, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         self.params = params

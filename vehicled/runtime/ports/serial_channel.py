@@ -205,7 +205,10 @@ async def open_serial(address: SerialAddress, counts: PortCounts) -> SerialChann
 def _open(address: SerialAddress) -> SerialChannel:
     path = address.path
     # An inter-byte timeout of 0 makes pyserial set VMIN 1, which distinguishes an idle line from a hang-up.
-    port = serial.Serial(baudrate=address.baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True)
+    _, parity, stop = address.frame
+    port = serial.Serial(
+        baudrate=address.baud, parity=parity, stopbits=int(stop), timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True
+    )
     # Set before it opens, so that the line has this state from the beginning.
     port.dtr = address.dtr == "on"
     try:

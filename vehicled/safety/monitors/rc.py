@@ -59,7 +59,7 @@ class RcMonitor:
         self.link_quality = frame.link_quality
         if self._map is None:
             return None
-        if not self.alive(now_ns):
+        if self.age_ns(now_ns) > self._silence_ns:
             self._forget()
         kind, self.trouble = self._problem(frame, now_ns)
         if kind:
