@@ -15,12 +15,13 @@ from drivers.rc.base import CHANNELS, UNKNOWN, RcDevice, pack11, unpack11
 from vehicled.core.messages import ActuatorCommand, GnssFix, Message, MotorStatus, RcChannels, StateEstimate
 from vehicled.core.wire.channels import TICKS
 from vehicled.core.wire.crc import crc8_d5
-from vehicled.core.wire.framing import CountedFrame, FrameCheck, Framer, Protocol
+from vehicled.core.wire.framing import NO_FRAME, CountedFrame, FrameCheck, Framer, Protocol
 from vehicled.core.wire.usage import Unused
 
 SYNC = 0xC8
 ADDRESSES = (SYNC, 0xEC, 0xEE, 0xEA, 0x00)
-"""First bytes of a frame: the flight controller's address as the sync, of a receiver, a module, a handset, and broadcast."""
+"""First bytes of a frame: the flight controller's address as the sync; a receiver's, module's, handset's or broadcast for others
+that were seen with channels."""
 GPS, BATTERY, LINK, RC, SUBSET, ATTITUDE, MODE = 0x02, 0x08, 0x14, 0x16, 0x17, 0x1E, 0x21
 NAMES = {
     GPS: "GPS", BATTERY: "BATTERY", LINK: "LINK_STATISTICS", RC: "CHANNELS", SUBSET: "CHANNELS_SUBSET", ATTITUDE: "ATTITUDE",
@@ -113,11 +114,34 @@ class FlightMode(NamedTuple):
 
 Content = Channels | Subset | LinkStatistics | Battery | Gps | Attitude | FlightMode | bytes
 
-PROTOCOLS = tuple(
-    Protocol(
-        "CRSF", bytes((address,)), CountedFrame(FrameCheck(crc8_d5, CRC_WEIGHT, first=2), at=1, extra=2, least=2, most=62, head=3)
-    )
-    for address in ADDRESSES
+_LEAST = {GPS: 17, BATTERY: 10, LINK: 12, RC: 24, SUBSET: 4, ATTITUDE: 8, MODE: 3}
+"""Least count of a frame by type, with type and CRC."""
+_OTHERS = bytes((
+    0x03, 0x06, 0x07, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x10, 0x18, 0x1C, 0x1D, 0x1F, 0x22, 0x28, 0x29, 0x2B, 0x2C, 0x2D, 0x2E,
+    0x32, 0x34, 0x3A, 0x3C, 0x7A, 0x7B, 0x7C, 0x80, 0xAA, 0xAC,
+))  # fmt: skip
+"""Types that are defined and not read."""
+
+
+class _CrsfFrame(CountedFrame):
+    """Frame of a defined type, long enough for it: a checksum of 8 bits alone would find frames in anything."""
+
+    def __init__(self, kinds: bytes) -> None:
+        super().__init__(FrameCheck(crc8_d5, CRC_WEIGHT, first=2), at=1, extra=2, least=3, most=62, head=3)
+        self._types = kinds
+        self._shortest = bytes(_LEAST.get(kind, 3) if kind in kinds else 0xFF for kind in range(256))
+
+    def head(self, sync: bytes) -> list[bytes]:
+        return [*super().head(sync), self._types]
+
+    def length(self, buffer: bytes | bytearray, at: int, end: int) -> int:
+        size = super().length(buffer, at, end)
+        return NO_FRAME if 0 < size < self._shortest[buffer[at + 2]] + 2 else size
+
+
+PROTOCOLS = (
+    Protocol("CRSF", bytes((SYNC,)), _CrsfFrame(bytes(_LEAST) + _OTHERS)),
+    *[Protocol("CRSF", bytes((address,)), _CrsfFrame(bytes((LINK, RC, SUBSET)))) for address in ADDRESSES[1:]],
 )
 
 

@@ -19,6 +19,8 @@ FRAME_BYTES = 25
 LOST, FAILSAFE = 0x04, 0x08
 ENDS = b"\x00\x04\x14\x24\x34"
 """Last byte: 00, or with telemetry slots (SBUS2) 04, 14, 24, 34 in turn."""
+SLOT_BYTES = 3
+"""Bytes of a telemetry slot of SBUS2, which a receiver leaves or fills between two frames."""
 GAP_NS = 2_500_000
 """Pause that no frame has inside: its bytes follow each other for 3 ms, and the pause between two frames is 4 ms or longer."""
 _FRAME = re.compile(rb"\x0f.{22}[\x00-\x0f][" + re.escape(ENDS) + b"]", re.DOTALL)
@@ -51,8 +53,8 @@ def parse(data: bytes) -> SbusFrame:
 class SbusReader:
     """Finds the frames of a stream cut anywhere. Never raises; keeps less than a frame.
 
-    A frame counts if it begins less than a frame after the one before it, or after the begin of the stream. So the first after
-    noise is left out, and random bytes, of which one in 13,000 looks like the begin of a frame, give none.
+    A frame counts if it follows the one before it, with a telemetry slot between them at most, or begins the stream. So the first
+    after noise is left out, and random bytes, of which one in 13,000 looks like the begin of a frame, give none.
     """
 
     def __init__(self) -> None:
@@ -76,7 +78,7 @@ class SbusReader:
         found, at = [], 0
         while match := _FRAME.search(buffer, at):
             self._pass(match.start() - at)
-            if self._between < FRAME_BYTES:
+            if self._between <= SLOT_BYTES:
                 found.append(match[0])
             else:
                 self.unconfirmed += 1
