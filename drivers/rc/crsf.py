@@ -62,11 +62,11 @@ class Subset(NamedTuple):
 class LinkStatistics(NamedTuple):
     """Type 0x14. Up is from the handset to the vehicle."""
 
-    rssi_dbm: int
+    rssi_dbm: float
     """Signal strength at the better antenna, dBm."""
-    quality: int
+    quality: float
     """Packets that arrive, %."""
-    snr_db: int
+    snr_db: float
     antenna: int = 0
     rf_mode: int = 0
     power: int = 0
@@ -165,8 +165,11 @@ def encode(content: Content, address: int = SYNC) -> bytes:
             return frame(SUBSET, packed.to_bytes(1 + (11 * len(channels) + 7) // 8, "little"), address)
         case LinkStatistics():
             c = content
-            values = (-c.rssi_dbm, -c.rssi_dbm, c.quality, c.snr_db, c.antenna, c.rf_mode, c.power, -c.down_rssi_dbm)
-            return frame(LINK, _LINK.pack(*values, c.down_quality, c.down_snr_db), address)
+            up = (-c.rssi_dbm, -c.rssi_dbm, c.quality, c.snr_db, c.antenna, c.rf_mode, c.power)
+            values = [*up, -c.down_rssi_dbm, c.down_quality, c.down_snr_db]
+            signed = (3, 9)
+            cut = [_cut(v, -128, 127) if i in signed else _cut(v, 0, 255) for i, v in enumerate(values)]
+            return frame(LINK, _LINK.pack(*cut), address)
         case Battery(voltage_v, current_a, capacity_mah, remaining):
             tenths = b"".join([_cut(10.0 * value, 0, 0x7FFF).to_bytes(2, "big") for value in (voltage_v, current_a)])
             return frame(

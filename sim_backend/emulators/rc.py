@@ -76,7 +76,7 @@ class CrsfUnit(ReceiverUnit):
         frames = [] if message.failsafe else [crsf.encode(crsf.Channels(message.channels))]
         if now_ns >= self._link_ns:
             self._link_ns = now_ns + LINK_NS
-            link = crsf.LinkStatistics(round(message.rssi_dbm), round(100 * message.link_quality), round(message.snr_db))
+            link = crsf.LinkStatistics(message.rssi_dbm, 100.0 * message.link_quality, message.snr_db)
             frames.append(crsf.encode(link))
         return frames
 

@@ -215,7 +215,7 @@ def rc_age(m: Monitors, value: float | None, now_ns: int) -> None:
 
 
 def rc_link(m: Monitors, value: float, now_ns: int) -> None:
-    m.rc = handset(_received_ns=now_ns, link_quality=value)
+    m.rc = handset(_received_ns=now_ns, link_quality=value / 100.0)
 
 
 def rc_killed(m: Monitors, value: bool, now_ns: int) -> None:
@@ -346,7 +346,7 @@ CASES = (
     Case("rc_killed", S4, rc_killed, quiet=(False,), holds=(True,), modes=MOVING | {Mode.ARMED, Mode.FAULT}),
     Case("rc_lost", S2, rc_age, quiet=(None, 1.09, 0.0), holds=(1.09 + NS, 9.0, inf), persist_ms=10.0, modes=DRIVING),
     Case(
-        "rc_link_poor", Reaction.WARN, rc_link, quiet=(0.4, 1.0, nan), holds=(nextafter(0.4, 0.0), 0.0), persist_ms=500.0,
+        "rc_link_poor", Reaction.WARN, rc_link, quiet=(40.0, 100.0, nan), holds=(40.0 - 1e-9, 0.0), persist_ms=500.0,
         clears_ms=2000.0, **WARN,
     ),
     Case("fence_ahead", S2, field("stopping", "leaves"), **TEXT, persist_ms=30.0),

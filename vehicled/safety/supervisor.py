@@ -88,6 +88,8 @@ class Supervisor:
             # A repeated request is answered once. The record is an answer, not a fault, so it carries no reaction.
             self._record("request_refused", command.origin, Reaction.NONE, True, refused, now_ns)
         self._ignored = ignored
+        if self._rc_refuses(command.action, rc=rc):
+            return
         match command.action:
             case OperatorAction.ARM:
                 # In FAULT an arming request includes the reset: one explicit request, the same checks.
@@ -97,8 +99,6 @@ class Supervisor:
                     # Set at once, so that a reader before the next tick does not see the refusal of the last request.
                     self.reason = Reason(ReasonCode.ARMING_CHECKS)
             case OperatorAction.DRIVE | OperatorAction.TELEOP | OperatorAction.ALIGN | OperatorAction.OFFBOARD:
-                if not rc and self._rc_holds(command.action):
-                    return
                 self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
                 aligns = command.action is OperatorAction.ALIGN
                 if aligns and self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
@@ -131,15 +131,19 @@ class Supervisor:
 
     def refusal(self, action: OperatorAction, *, rc: bool = False) -> str:
         """Return why a request is refused in this mode; empty if it is accepted or waits for its checks."""
-        if not rc and (held := self._rc_holds(action)):
+        if held := self._rc_refuses(action, rc=rc):
             return held
         lasts = self.inputs.monitors.disables if self.inputs is not None else ""
         return refusal(action, self.mode, self.why, arms=self._arm_requested_ns is not None, lasts=lasts)
 
-    def _rc_holds(self, action: OperatorAction) -> str:
-        """Return why a request to drive of anyone else is refused: the RC operator has control; empty while he has not."""
+    def _rc_refuses(self, action: OperatorAction, *, rc: bool) -> str:
+        """Return why the RC operator's switches refuse a request to arm or drive, of others or his own; empty if they do not."""
         s = self.inputs
-        if s is None or action not in DRIVES or not s.monitors.rc.holds(s.now_ns):
+        if s is None or action not in (*DRIVES, OperatorAction.ARM):
+            return ""
+        if s.monitors.rc.killed(s.now_ns):
+            return "the kill switch of the RC handset is on: switch it off, and ask again"
+        if rc or action is OperatorAction.ARM or not s.monitors.rc.holds(s.now_ns):
             return ""
         return "the RC operator has control: ask again when the handset's mode switch has given it back"
 
@@ -316,6 +320,9 @@ class Supervisor:
     def _follow_rc(self, s: RuleInputs) -> None:
         """Do what the RC operator switched, and let him drive while he has control, whatever drove before."""
         rc, now_ns = s.monitors.rc, s.now_ns
+        if rc.killed(now_ns):
+            # What was asked for before must not take effect as the switch is moved back.
+            self._cancel_requests()
         by_rc = self.mode is Mode.TELEOP and s.monitors.teleop.by_rc
         for action in rc.take_requests():
             # Back to AUTO leads through a stop.

@@ -20,9 +20,9 @@ def _rc_silence_s(s: RuleInputs) -> float:
     return seconds(s.monitors.rc.age_ns(s.now_ns)) if s.monitors.rc.required else nan
 
 
-def _rc_link_quality(s: RuleInputs) -> float:
+def _rc_link_percent(s: RuleInputs) -> float:
     rc = s.monitors.rc
-    return rc.link_quality if rc.alive(s.now_ns) else nan
+    return 100.0 * rc.link_quality if rc.alive(s.now_ns) else nan
 
 
 def _stick_silence(s: RuleInputs) -> str:
@@ -165,9 +165,10 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="rc_link_poor",
                 reaction=Reaction.WARN,
-                value=_rc_link_quality,
-                limit=lambda s: s.monitors.rc.least_link_quality,
+                value=_rc_link_percent,
+                limit=lambda s: 100.0 * s.monitors.rc.least_link_quality,
                 sense=Sense.UNDER,
+                unit="%",
                 reason=lambda s: f"the radio link of the RC handset is poor: {100.0 * s.monitors.rc.link_quality:.0f} % arrive",
                 detect_ms=1000.0,
                 persist_ms=500.0,
