@@ -56,6 +56,7 @@ class Bench:
         self.hands: dict[str, float] = {}
         self.frame: dict[str, Any] = {}
         """Other fields of the frames."""
+        self.speed_mps = 0.0
         self._count = 0
         if at_rest:
             self.step(FIXES)
@@ -68,14 +69,15 @@ class Bench:
     def step(self, times: int = 1) -> None:
         for _ in range(times):
             now_ns = self.now_ns = self.now_ns + TICK_NS
-            velocity = (0.01 * (now_ns // TICK_NS % 3), 0.0, 0.0)
+            velocity = (self.speed_mps + 0.01 * (now_ns // TICK_NS % 3), 0.0, 0.0)
             self.monitors.speed.on_message(GnssFix(now_ns, now_ns, 0.0, 0.0, 0.0, velocity_enu_mps=velocity), now_ns)
             if self.on:
                 self.receive(channels(**self.hands), **self.frame)
             self.supervisor.step(self.inputs())
 
     def inputs(self) -> RuleInputs:
-        return RuleInputs(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, monitors=self.monitors, estimate=ESTIMATE)
+        estimate = replace(ESTIMATE, speed_mps=self.speed_mps)
+        return RuleInputs(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, monitors=self.monitors, estimate=estimate)
 
     def receive(self, values: tuple[float, ...], **fields: Any) -> TeleopCommand | None:
         """Give the daemon one frame, as the pipeline does."""

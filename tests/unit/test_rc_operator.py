@@ -192,6 +192,40 @@ def test_a_stop_whose_cause_lasts_is_not_taken_over() -> None:
     assert any("the cause of the stop lasts" in fault.reason for fault in bench.supervisor.take_faults())
 
 
+def test_a_stop_for_a_gamepad_that_went_silent_is_his_to_end() -> None:
+    bench = Bench()
+    bench.switch()
+    bench.drive(Mode.TELEOP)
+    bench.speed_mps = 1.0
+    bench.step(25)
+    assert bench.mode is Mode.STOPPING
+    assert bench.supervisor.in_force("teleop_lost") is not None
+    bench.switch(3, mode=HIGH, throttle=0.3)
+    assert (bench.mode, bench.supervisor.driver) == (Mode.TELEOP, "rc")
+    assert bench.supervisor.reaction is Reaction.NONE
+
+
+def test_nobody_sends_readings_in_his_name() -> None:
+    bench = Bench()
+    bench.stick(0.0, origin="rc")
+    bench.step()
+    bench.switch()
+    bench.drive(Mode.AUTO)
+    bench.stick(0.9, origin="rc")
+    bench.monitors.teleop._counted["rc"] = 1
+    bench.switch(1, mode=HIGH, throttle=0.2)
+    assert bench.mode is Mode.TELEOP, "the number of another's reading is not that of his"
+    own = bench.monitors.teleop.command
+    bench.stick(0.9, origin="rc")
+    assert bench.monitors.teleop.command == own
+    bench.on = False
+    for _ in range(22):
+        bench.stick(0.9, origin="rc")
+        bench.step()
+        assert bench.monitors.teleop.command == own
+    assert bench.mode in STOPPED
+
+
 @pytest.mark.parametrize("to", [MIDDLE, LOW])
 def test_giving_back_stops_and_drives_nothing(to: float) -> None:
     bench = Bench()
@@ -298,6 +332,16 @@ def test_what_was_asked_for_with_the_kill_switch_on_does_not_wait_for_its_return
     bench.ask(OperatorAction.ARM)
     bench.switch(arm=HIGH)
     bench.switch(kill=LOW)
+    assert bench.mode is Mode.STANDBY
+
+
+def test_what_waits_is_called_off_by_the_kill_switch() -> None:
+    bench = Bench()
+    bench.switch(throttle=0.5)
+    bench.ask(OperatorAction.ARM)
+    bench.switch()
+    bench.switch(kill=HIGH)
+    bench.switch(kill=LOW, throttle=0.0)
     assert bench.mode is Mode.STANDBY
 
 
