@@ -76,7 +76,7 @@ class LinkStatistics(NamedTuple):
     down_snr_db: int = 0
 
 
-class Battery(NamedTuple):
+class BatterySensor(NamedTuple):
     """Type 0x08."""
 
     voltage_v: float
@@ -98,7 +98,7 @@ class Gps(NamedTuple):
     satellites: int
 
 
-class Attitude(NamedTuple):
+class CrsfAttitude(NamedTuple):
     """Type 0x1E, rad; yaw clockwise from north."""
 
     pitch_rad: float
@@ -112,7 +112,7 @@ class FlightMode(NamedTuple):
     text: str
 
 
-Content = Channels | Subset | LinkStatistics | Battery | Gps | Attitude | FlightMode | bytes
+Content = Channels | Subset | LinkStatistics | BatterySensor | Gps | CrsfAttitude | FlightMode | bytes
 
 _LEAST = {GPS: 17, BATTERY: 10, LINK: 12, RC: 24, SUBSET: 4, ATTITUDE: 8, MODE: 3}
 """Least count of a frame by type, with type and CRC."""
@@ -170,7 +170,7 @@ def encode(content: Content, address: int = SYNC) -> bytes:
             signed = (3, 9)
             cut = [_cut(v, -128, 127) if i in signed else _cut(v, 0, 255) for i, v in enumerate(values)]
             return frame(LINK, _LINK.pack(*cut), address)
-        case Battery(voltage_v, current_a, capacity_mah, remaining):
+        case BatterySensor(voltage_v, current_a, capacity_mah, remaining):
             tenths = b"".join([_cut(10.0 * value, 0, 0x7FFF).to_bytes(2, "big") for value in (voltage_v, current_a)])
             return frame(
                 BATTERY, tenths + _cut(capacity_mah, 0, 0xFFFFFF).to_bytes(3, "big") + bytes((_cut(remaining, 0, 100),)), address
@@ -180,7 +180,7 @@ def encode(content: Content, address: int = SYNC) -> bytes:
             speed, heading = _cut(10.0 * content.speed_kmh, 0, 0xFFFF), _cut(100.0 * content.heading_deg, 0, 0xFFFF)
             height = _cut(content.altitude_m + ALTITUDE_OFFSET_M, 0, 0xFFFF)
             return frame(GPS, _GPS.pack(*degrees_e7, speed, heading, height, _cut(content.satellites, 0, 255)), address)
-        case Attitude():
+        case CrsfAttitude():
             return frame(
                 ATTITUDE, _ATTITUDE.pack(*[_cut(remainder(value, tau) * 1e4, -31416, 31416) for value in content]), address
             )
@@ -203,17 +203,17 @@ def parse(data: bytes) -> Content:
         return _subset(payload)
     if kind == LINK and len(payload) >= _LINK.size:
         first, second, quality, snr, antenna, mode, power, down, down_quality, down_snr = _LINK.unpack_from(payload)
-        heard = [-value for value in (first, second) if value]
-        return LinkStatistics(max(heard, default=0), quality, snr, antenna, mode, power, -down, down_quality, down_snr)
+        antennas = [-value for value in (first, second) if value]
+        return LinkStatistics(max(antennas, default=0), quality, snr, antenna, mode, power, -down, down_quality, down_snr)
     if kind == BATTERY and len(payload) >= 8:
         volts, amperes, capacity = (int.from_bytes(payload[i:j], "big") for i, j in ((0, 2), (2, 4), (4, 7)))
-        return Battery(volts / 10, amperes / 10, capacity, payload[7])
+        return BatterySensor(volts / 10, amperes / 10, capacity, payload[7])
     if kind == GPS and len(payload) >= _GPS.size:
         latitude, longitude, speed, heading, altitude, satellites = _GPS.unpack_from(payload)
         return Gps(latitude / 1e7, longitude / 1e7, speed / 10, heading / 100, altitude - ALTITUDE_OFFSET_M, satellites)
     if kind == ATTITUDE and len(payload) >= _ATTITUDE.size:
         pitch, roll, yaw = _ATTITUDE.unpack_from(payload)
-        return Attitude(pitch / 1e4, roll / 1e4, yaw / 1e4)
+        return CrsfAttitude(pitch / 1e4, roll / 1e4, yaw / 1e4)
     if kind == MODE:
         return FlightMode(payload.partition(b"\0")[0].decode("ascii", "replace"))
     return payload
@@ -329,11 +329,11 @@ class CrsfDevice(RcDevice):
         message = self._newest.get(kind)
         return message if message is not None and now_ns - message.t_ns <= SHOWN_NS else None  # type: ignore[attr-defined]
 
-    def _battery(self, now_ns: int) -> Battery | None:
+    def _battery(self, now_ns: int) -> BatterySensor | None:
         motor = self._fresh(MotorStatus, now_ns)
         if not isinstance(motor, MotorStatus) or not isfinite(motor.input_voltage_v):
             return None
-        return Battery(motor.input_voltage_v, motor.input_current_a if isfinite(motor.input_current_a) else 0.0)
+        return BatterySensor(motor.input_voltage_v, motor.input_current_a if isfinite(motor.input_current_a) else 0.0)
 
     def _gps(self, now_ns: int) -> Gps | None:
         fix = self._fresh(GnssFix, now_ns)
@@ -347,12 +347,12 @@ class CrsfDevice(RcDevice):
         height_m = round(fix.height_m) if isfinite(fix.height_m) else 0
         return Gps(*place, 3.6 * speed_mps, degrees(yaw_rad) % 360.0, height_m, fix.satellites)
 
-    def _attitude(self, now_ns: int) -> Attitude | None:
+    def _attitude(self, now_ns: int) -> CrsfAttitude | None:
         estimate = self._fresh(StateEstimate, now_ns)
         if not isinstance(estimate, StateEstimate) or not isfinite(estimate.yaw_rad):
             return None
         # The estimate is planar: pitch and roll are not known, and the frame has no value for that.
-        return Attitude(0.0, 0.0, remainder(pi / 2 - estimate.yaw_rad, tau))
+        return CrsfAttitude(0.0, 0.0, remainder(pi / 2 - estimate.yaw_rad, tau))
 
     def _mode(self) -> FlightMode | None:
         command = self._newest.get(ActuatorCommand)

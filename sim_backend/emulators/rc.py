@@ -4,6 +4,7 @@ CRSF is that of an ExpressLRS receiver: without a link it sends link statistics 
 no mark: it goes on with its preset.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +24,7 @@ SENSOR_NS = 7_000_000
 """Least time between two requests of the sensor bus."""
 
 
-class ReceiverUnit(LineDevice):
+class ReceiverUnit(LineDevice, ABC):
     """Receiver as a :class:`sim_backend.emulators.line.LineDevice`. Subclasses encode."""
 
     BAUD = 0
@@ -33,7 +34,7 @@ class ReceiverUnit(LineDevice):
         self._chance = stream(seed, f"{port}/frames")
         self._half = 0.0
         self.shown: dict[str, Any] = {}
-        """What the daemon last sent for the handset, by message."""
+        """Newest telemetry for the handset, by message."""
 
     @property
     def kinds(self) -> Mapping[str, float]:
@@ -53,8 +54,9 @@ class ReceiverUnit(LineDevice):
                 halved = self._half > 0.0 and float(self._chance.random()) < self._half
                 self._tx.append(frame[: len(frame) // 2] if halved else frame)
 
+    @abstractmethod
     def _frames(self, message: RcChannels, now_ns: int) -> list[bytes]:
-        raise NotImplementedError
+        """Return the frames of what the handset sends now."""
 
 
 class CrsfUnit(ReceiverUnit):
@@ -104,15 +106,15 @@ class IbusUnit(ReceiverUnit):
         self._framer = Framer(ibus.PROTOCOLS, 64)
         self._asks_ns = start_ns
         self._asked = 0
-        self._heard = b""
+        self._received = b""
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Keep the answers of the sensor; on one wire the daemon hears its own."""
+        """Keep the answers of the sensor; on one wire the daemon receives its own."""
         self._tx.append(data)
-        self._heard = (self._heard + data)[-64:]
-        at = self._heard.rfind(bytes((6, ibus.VALUE | ibus.ADDRESS)))
-        if at >= 0 and len(self._heard) >= at + 6:
-            self.shown["VOLTAGE"] = int.from_bytes(self._heard[at + 2 : at + 4], "little") / 100
+        self._received = (self._received + data)[-64:]
+        at = self._received.rfind(bytes((6, ibus.VALUE | ibus.ADDRESS)))
+        if at >= 0 and len(self._received) >= at + 6:
+            self.shown["VOLTAGE"] = int.from_bytes(self._received[at + 2 : at + 4], "little") / 100
 
     def _frames(self, message: RcChannels, now_ns: int) -> list[bytes]:
         frames = [ibus.encode(ibus.IbusFrame(message.channels[: ibus.WORDS]))]

@@ -10,7 +10,7 @@ from sim_backend.emulators.failures import SECOND_NS, Failure
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import RcChannels
-from vehicled.core.rc import Position, RcAxis, RcMap, RcModeSwitch, RcSwitch, Use
+from vehicled.core.rc import RcAxis, RcMap, RcModeSwitch, RcSwitch, SwitchPosition, Use
 
 DEFAULT_RATE_HZ = 50.0
 LATENCY_NS = 8_000_000
@@ -20,7 +20,7 @@ BEND = 0.3
 """Steering of an operator who drives, to the left."""
 RESTING: Sequence[Use] = ("release", "auto", "stop", "manual")
 """Uses of the mode switch, the first of which is where the operator leaves it."""
-_RAW = {Position.LOW: 0, Position.MIDDLE: 1, Position.HIGH: 2}
+_RAW = {SwitchPosition.LOW: 0, SwitchPosition.MIDDLE: 1, SwitchPosition.HIGH: 2}
 
 
 class HandsetSensor:
@@ -39,7 +39,7 @@ class HandsetSensor:
         self._chance = stream(seed, entity)
         self._held: tuple[float, ...] = ()
         mode = channels.params.mode
-        uses: dict[Use, Position] = {} if mode is None else {mode.use(each): each for each in reversed(Position)}
+        uses: dict[Use, SwitchPosition] = {} if mode is None else {mode.use(each): each for each in reversed(SwitchPosition)}
         self._uses = uses
         self._rest = next((each for each in RESTING if each in uses), None)
 
@@ -104,7 +104,7 @@ class HandsetSensor:
         share = -share if axis.reversed else share
         return float(round(rest + share * (high - rest if share >= 0.0 else rest - low)))
 
-    def _position(self, switch: RcSwitch | RcModeSwitch, at: Position) -> float:
+    def _position(self, switch: RcSwitch | RcModeSwitch, at: SwitchPosition) -> float:
         return self._map.family[_RAW[at]]
 
     def _preset(self, channels: tuple[float, ...]) -> tuple[float, ...]:
@@ -116,11 +116,11 @@ class HandsetSensor:
         return (*channels[: preset.channel - 1], beyond, *channels[preset.channel :])
 
 
-def _switched(switch: RcSwitch, *, on: bool) -> Position:
-    at = Position(switch.on)
+def _switched(switch: RcSwitch, *, on: bool) -> SwitchPosition:
+    at = SwitchPosition(switch.on)
     if on:
         return at
-    return Position.HIGH if at is Position.LOW else Position.LOW
+    return SwitchPosition.HIGH if at is SwitchPosition.LOW else SwitchPosition.LOW
 
 
 def _default(value: float, otherwise: float) -> float:

@@ -31,7 +31,7 @@ def test_ibus_both_ways(channels: tuple[float, ...], more: tuple[float, ...]) ->
 )
 @examples(60)
 def test_crsf_both_ways(channels: tuple[float, ...], rssi: int, quality: int, snr: int, address: int, text: str) -> None:
-    contents = [crsf.Channels(channels), crsf.LinkStatistics(rssi, quality, snr)]
+    contents: list[crsf.Content] = [crsf.Channels(channels), crsf.LinkStatistics(rssi, quality, snr)]
     found = [content for _, content in crsf.decode(b"".join(crsf.encode(each, address) for each in contents))]
     assert found == contents
     ((_, mode),) = crsf.decode(crsf.encode(crsf.FlightMode(text)))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.rc_bench import HIGH, LOW, MIDDLE, Bench, channels, params
 from vehicled.core.messages import Mode, OperatorAction, Reaction
-from vehicled.core.rc import Position, RcAxis, RcMap, RcModeSwitch, RcPreset, RcSwitch, position
+from vehicled.core.rc import RcAxis, RcMap, RcModeSwitch, RcPreset, RcSwitch, SwitchPosition, position
 from vehicled.core.wire.channels import TICKS, ChannelEnds
 from vehicled.safety.arming import missing
 from vehicled.safety.monitors.rc import FRAMES
@@ -48,17 +48,17 @@ def test_an_axis_is_calibrated_as_in_ardupilot(axis: RcAxis, raw: float, expecte
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        (1000.0, Position.LOW), (1249.0, Position.LOW), (1250.0, Position.MIDDLE), (1750.0, Position.MIDDLE),
-        (1751.0, Position.HIGH), (2000.0, Position.HIGH),
+        (1000.0, SwitchPosition.LOW), (1249.0, SwitchPosition.LOW), (1250.0, SwitchPosition.MIDDLE),
+        (1750.0, SwitchPosition.MIDDLE), (1751.0, SwitchPosition.HIGH), (2000.0, SwitchPosition.HIGH),
     ],
 )  # fmt: skip
-def test_a_switch_has_three_positions(raw: float, expected: Position) -> None:
+def test_a_switch_has_three_positions(raw: float, expected: SwitchPosition) -> None:
     assert position(raw, US) is expected
 
 
 def test_elrs_sends_its_arming_channel_at_1000_and_2000_us() -> None:
-    assert position(191.0, TICKS) is Position.LOW
-    assert position(1792.0, TICKS) is Position.HIGH
+    assert position(191.0, TICKS) is SwitchPosition.LOW
+    assert position(1792.0, TICKS) is SwitchPosition.HIGH
 
 
 def test_the_stick_to_the_right_steers_right() -> None:

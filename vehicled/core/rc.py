@@ -63,20 +63,20 @@ class RcAxis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return -share + 0.0 if self.reversed else share
 
 
-class Position(Enum):
-    """Position of a switch."""
+class SwitchPosition(Enum):
+    """SwitchPosition of a switch."""
 
     LOW = "low"
     MIDDLE = "middle"
     HIGH = "high"
 
 
-def position(raw: float, family: ChannelEnds) -> Position:
+def position(raw: float, family: ChannelEnds) -> SwitchPosition:
     """Return the position of a switch."""
     low, centre, high = family
     if raw > centre + SWITCHED * (high - centre):
-        return Position.HIGH
-    return Position.LOW if raw < centre - SWITCHED * (centre - low) else Position.MIDDLE
+        return SwitchPosition.HIGH
+    return SwitchPosition.LOW if raw < centre - SWITCHED * (centre - low) else SwitchPosition.MIDDLE
 
 
 class RcSwitch(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -85,7 +85,7 @@ class RcSwitch(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     channel: Channel
     """Number of the channel, from 1."""
     on: Literal["low", "middle", "high"] = "high"
-    """Position in which it is on."""
+    """SwitchPosition in which it is on."""
 
 
 class RcModeSwitch(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -104,7 +104,7 @@ class RcModeSwitch(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     high: Use = "manual"
     """Use of the high position."""
 
-    def use(self, at: Position) -> Use:
+    def use(self, at: SwitchPosition) -> Use:
         """Return the use of a position."""
         use: Use = getattr(self, at.value)
         return use
@@ -154,7 +154,7 @@ class RcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     silence_s: Annotated[float, Meta(ge=0.1, le=30.0)] = 1.0
     """Time without a usable frame after which the handset counts as lost."""
     failsafe: RcPreset | None = None
-    """For a receiver without a failsafe flag, such as iBUS: the channel that shows the loss."""
+    """The channel that shows the loss, for a receiver without a failsafe flag, such as iBUS."""
     still_s: Annotated[float, Meta(ge=0.0, le=600.0)] = 0.0
     """Time without any change of any channel after which the receiver counts as repeating its last frame; 0: never."""
     least_link_quality: Share = 0.5
@@ -176,7 +176,7 @@ class RcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Handset(NamedTuple):
-    """What the operator's hands do, of one frame."""
+    """Sticks and switches of one frame."""
 
     steering: float
     """-1 to 1, positive left."""
@@ -191,7 +191,7 @@ class Handset(NamedTuple):
 
 
 class RcMap:
-    """Reads the frames of a receiver as what a person does, or says why a frame is none of a person."""
+    """Reads the frames of a receiver as what an operator does, or says why a frame is none of an operator."""
 
     def __init__(self, params: RcParams, family: ChannelEnds, *, checked: bool = True) -> None:
         """``family``: ends of a channel as the receiver's driver states them; ``checked``: its frames have a checksum."""
@@ -248,7 +248,7 @@ class RcMap:
             kill=params.kill is not None and kill is not None and kill.value == params.kill.on,
         )
 
-    def _at(self, channels: Sequence[float], switch: RcSwitch | RcModeSwitch | None) -> Position | None:
+    def _at(self, channels: Sequence[float], switch: RcSwitch | RcModeSwitch | None) -> SwitchPosition | None:
         return None if switch is None else position(_value(channels, switch.channel), self.family)
 
 
