@@ -55,7 +55,7 @@ def do(bench: Bench, what: tuple[object, ...]) -> None:
 def drives(bench: Bench) -> bool:
     """True while the operator's switch and a living link give him control."""
     rc = bench.monitors.rc
-    return rc.holds(bench.now_ns) and not rc.killed(bench.now_ns)
+    return rc.holds(bench.now_ns) and not rc.killed
 
 
 @given(st.sampled_from([Mode.AUTO, Mode.TELEOP, Mode.OFFBOARD, Mode.ALIGN, None]), st.lists(OTHERS | HANDS, max_size=40))
@@ -69,7 +69,7 @@ def test_while_he_has_control_nobody_else_drives(begin: Mode | None, events: lis
         do(bench, event)
         bench.step()
         rc, teleop = bench.monitors.rc, bench.monitors.teleop
-        if rc.killed(bench.now_ns):
+        if rc.killed:
             assert bench.mode not in MOVING
             assert bench.mode is not Mode.ARMED
         if not drives(bench):

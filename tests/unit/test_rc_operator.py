@@ -345,6 +345,23 @@ def test_what_waits_is_called_off_by_the_kill_switch() -> None:
     assert bench.mode is Mode.STANDBY
 
 
+def test_a_handset_that_is_switched_off_with_its_kill_switch_on_does_not_lift_it() -> None:
+    bench = Bench()
+    bench.switch()
+    bench.drive(Mode.AUTO)
+    bench.switch(kill=HIGH)
+    bench.on = False
+    bench.step(150)
+    bench.ask(OperatorAction.ARM)
+    bench.step(5)
+    assert bench.mode is Mode.FAULT
+    bench.switch(FRAMES + 1, kill=LOW)
+    assert bench.mode is Mode.FAULT
+    bench.ask(OperatorAction.ARM)
+    bench.step(5)
+    assert bench.mode is Mode.ARMED
+
+
 def test_a_reset_with_the_kill_switch_on_is_refused() -> None:
     bench = Bench()
     bench.switch()
@@ -415,7 +432,7 @@ def test_a_handset_that_returns_needs_some_frames_and_what_was_switched_meanwhil
     bench.switch(FRAMES - 1, arm=HIGH, kill=HIGH)
     assert not bench.monitors.rc.alive(bench.now_ns)
     bench.switch(2)
-    assert bench.monitors.rc.killed(bench.now_ns)
+    assert bench.monitors.rc.killed
     assert bench.mode is Mode.STANDBY
 
 

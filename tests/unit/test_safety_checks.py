@@ -124,7 +124,7 @@ def handset_at(*, throttle: float = 0.0, kill: bool = False, age_ns: int = 0, re
         m.rc = RcMonitor(RcMap(RcParams(**axes, silence_s=1.0, required=required), TICKS))
         hands = Handset(0.0, throttle, 0.0, None, None, kill)
         received_ns = -NEVER_NS if age_ns == NEVER_NS else NOW - age_ns
-        set_fields(m.rc, _switches=hands, _received_ns=received_ns)
+        set_fields(m.rc, _switches=hands, _received_ns=received_ns, killed=kill)
 
     return put
 
@@ -280,13 +280,14 @@ TABLE = [
             handset_at(throttle=0.05),
             handset_at(throttle=-0.05),
             handset_at(age_ns=S, required=True),
-            handset_at(age_ns=S + 1, throttle=1.0, kill=True),
+            handset_at(age_ns=S + 1, throttle=1.0),
             handset_at(age_ns=NEVER_NS),
         ],
         [
             (handset_at(throttle=nextafter(0.05, 1.0)), "the throttle of the RC handset is at +5 %"),
             (handset_at(throttle=-1.0), "the throttle of the RC handset is at -100 %"),
             (handset_at(kill=True), "the kill switch of the RC handset is on"),
+            (handset_at(kill=True, age_ns=S + 1), "the kill switch of the RC handset was on: switch the handset on"),
             (handset_at(age_ns=S, throttle=1.0), "the throttle of the RC handset is at +100 %"),
             (handset_at(age_ns=S + 1, required=True), "the RC handset is not there"),
             (handset_at(age_ns=NEVER_NS, required=True), "the RC handset is not there"),

@@ -219,7 +219,7 @@ def rc_link(m: Monitors, value: float, now_ns: int) -> None:
 
 
 def rc_killed(m: Monitors, value: bool, now_ns: int) -> None:
-    m.rc = handset(_received_ns=now_ns, _switches=Handset(0.0, 0.0, 0.0, None, None, value))
+    m.rc = handset(_received_ns=now_ns, killed=value)
 
 
 def ground(m: Monitors, value: float | None, now_ns: int) -> None:

@@ -201,10 +201,13 @@ def _ground(s: RuleInputs) -> str:
 
 def _rc(s: RuleInputs) -> str:
     rc = s.monitors.rc
-    if not rc.alive(s.now_ns):
+    alive = rc.alive(s.now_ns)
+    if rc.killed:
+        was = "is" if alive else "was"
+        cure = "switch it off" if alive else "switch the handset on, and the switch off"
+        return f"the kill switch of the RC handset {was} on: {cure}"
+    if not alive:
         return f"the RC handset is not there ({rc.trouble_now(s.now_ns)}): switch it on" if rc.required else ""
-    if rc.killed(s.now_ns):
-        return "the kill switch of the RC handset is on: switch it off"
     throttle = rc.throttle(s.now_ns)
     if abs(throttle) > NEUTRAL:
         return f"the throttle of the RC handset is at {100 * throttle:+.0f} %: let it go, or correct its trim in [rc.throttle]"

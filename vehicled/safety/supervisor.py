@@ -141,7 +141,7 @@ class Supervisor:
         s = self.inputs
         if s is None or action not in (*DRIVES, OperatorAction.ARM):
             return ""
-        if s.monitors.rc.killed(s.now_ns):
+        if s.monitors.rc.killed:
             return "the kill switch of the RC handset is on: switch it off, and ask again"
         if rc or action is OperatorAction.ARM or not s.monitors.rc.holds(s.now_ns):
             return ""
@@ -320,7 +320,7 @@ class Supervisor:
     def _follow_rc(self, s: RuleInputs) -> None:
         """Do what the RC operator switched, and let him drive while he has control, whatever drove before."""
         rc, now_ns = s.monitors.rc, s.now_ns
-        if rc.killed(now_ns):
+        if rc.killed:
             # What was asked for before must not take effect as the switch is moved back.
             self._cancel_requests()
         by_rc = self.mode is Mode.TELEOP and s.monitors.teleop.by_rc
@@ -364,7 +364,9 @@ class Supervisor:
         self._cancel_requests()
         if self.mode is Mode.STOPPING:
             # What still holds in TELEOP was asked before.
-            self._trips.clear()
+            for rule in self._rules:
+                if rule.reaction >= Reaction.CONTROLLED_STOP:
+                    self._trips.pop(rule.code, None)
             self.waiting = []
         self._go(Trigger.RC, Reason(ReasonCode.TELEOP, ORIGIN))
         self.reaction = Reaction.NONE

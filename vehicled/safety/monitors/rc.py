@@ -41,7 +41,8 @@ class RcMonitor:
         self._taken = False
         self._values: tuple[float, ...] = ()
         self._changed_ns = -NEVER_NS
-        self._drives = False
+        self.killed = False
+        """True while the kill switch is on, and after a loss of the handset until it was seen off."""
         self.trouble = ""
         """Why the newest frame was not usable; empty if it was."""
         self.link_quality = float("nan")
@@ -101,13 +102,14 @@ class RcMonitor:
         known = self._switches
         if known is None:
             # The position in which a switch is found is no request.
-            agreed = (before.use, before.arm, before.kill) == (hands.use, hands.arm, hands.kill)
-            self._switches = hands if agreed else None
+            if (before.use, before.arm, before.kill) == (hands.use, hands.arm, hands.kill):
+                self._switches, self.killed = hands, hands.kill
             return
         use = hands.use if hands.use == before.use else known.use
         arm = hands.arm if hands.arm == before.arm else known.arm
-        kill = hands.kill if hands.kill == before.kill else known.kill
-        self._switches = hands._replace(use=use, arm=arm, kill=kill)
+        if hands.kill == before.kill:
+            self.killed = hands.kill
+        self._switches = hands._replace(use=use, arm=arm)
         if use != known.use:
             self._pushed = self._rested = False
             self._taken = use == "manual"
@@ -170,10 +172,6 @@ class RcMonitor:
         switches = self._switches
         return switches is not None and self.alive(now_ns) and (switches.use == "manual" or self._pushed)
 
-    def killed(self, now_ns: int) -> bool:
-        """Return True while the kill switch is on."""
-        return self._switches is not None and self.alive(now_ns) and self._switches.kill
-
     def throttle(self, now_ns: int) -> float:
         """Return the throttle of the handset, 0 without one that is alive."""
         return self._switches.throttle if self._switches is not None and self.alive(now_ns) else 0.0
@@ -213,7 +211,7 @@ class RcMonitor:
             "alive": alive,
             "trouble": self.trouble_now(now_ns),
             "control": self.holds(now_ns),
-            "killed": self.killed(now_ns),
+            "killed": self.killed,
             "required": self.required,
             "link_quality": None if frame is None else _known(frame.link_quality),
             "rssi_dbm": None if frame is None else _known(frame.rssi_dbm),

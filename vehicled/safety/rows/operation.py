@@ -47,7 +47,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="rc_killed",
                 reaction=Reaction.DISABLE,
-                value=lambda s: s.monitors.rc.killed(s.now_ns),
+                value=lambda s: s.monitors.rc.killed,
                 reason=lambda s: "the kill switch of the RC handset is on",
                 # One frame, or two of SBUS, which has no checksum; at 50 frames per second or more.
                 detect_ms=40.0,
