@@ -5,6 +5,7 @@ from math import inf, isclose, nan
 import pytest
 
 from tests.rc_bench import HIGH, LOW, MIDDLE, Bench, channels, params
+from vehicled.cli.control import _rc as handset_lines
 from vehicled.core.messages import Mode, OperatorAction, Reaction
 from vehicled.core.rc import RcAxis, RcMap, RcModeSwitch, RcPreset, RcSwitch, SwitchPosition, position
 from vehicled.core.wire.channels import TICKS, ChannelEnds
@@ -474,3 +475,17 @@ def test_switches_say_where_they_are_on() -> None:
     assert low.read(channels(kill=LOW)).kill
     assert not low.read(channels(kill=HIGH)).kill
     assert low.read(channels(mode=LOW)).use == "manual"
+
+
+def test_the_state_in_words() -> None:
+    assert handset_lines(None) == []
+    bench = Bench()
+    bench.frame = {"link_quality": 0.83, "rssi_dbm": -71.0}
+    bench.switch(mode=HIGH, steering=0.5)
+    first, second = handset_lines(bench.monitors.rc.status(bench.now_ns))
+    assert first.startswith("has control, link 83 %, -71 dBm, steering +0.48, throttle +0.00")
+    assert second.startswith("channels 592 992 992")
+    bench.frame = {"failsafe": True}
+    bench.step(120)
+    first, _ = handset_lines(bench.monitors.rc.status(bench.now_ns))
+    assert first == "lost: the receiver reports failsafe, frames not used: 120 failsafe"
