@@ -5,11 +5,13 @@ Causality: the step that begins at grid point k uses the commands stamped up to 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 
 from msgspec import Struct
 
+from sim_backend.emulators.failing import FailingEmulator
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.lidar import sweep
@@ -140,7 +142,7 @@ class World:
             device = profile.devices.get(name)
             self._emulators.append(emulator(name, device, seed, start_ns, wires=wires, failures=failures))
         for port, (name, device) in enumerate(profile.devices.items()):
-            own = [failure for failure in failures if failure.port == name]
+            own = partial(self._failures, port)
             for sensor in _sensors(
                 name, device, profile, course, self._actuators, seed, start_ns, utc_ns, self.scene, own, wires=wires
             ):
@@ -314,6 +316,10 @@ class World:
                 next_due_ns = channel.due_ns
         self._due_ns = next_due_ns
 
+    def _failures(self, port: int) -> Sequence[Failure]:
+        emulator = self._emulators[port]
+        return emulator.failures if isinstance(emulator, FailingEmulator) else ()
+
     def _send(self, port: int, message: Message, ready_ns: int) -> None:
         self._emulators[port].on_message(message, ready_ns)
         self._collect(port)
@@ -329,13 +335,13 @@ def _sensors(
     start_ns: int,
     utc_ns: int,
     scene: Scene,
-    failures: Sequence[Failure],
+    failures: Callable[[], Sequence[Failure]],
     *,
     wires: bool,
 ) -> list[Sensor]:
     """Return sensor models for the message types that the profile assigns to a device. Types without a model are not sent.
 
-    ``failures`` are those of the device; a handset's are in the operator's hands.
+    ``failures`` returns those of the device; a handset's are in the operator's hands.
     """
     sim, sensors = profile.sim, list[Sensor]()
     forward, left, up = device.lever_arm_m

@@ -3,7 +3,7 @@
 Left alone, the sticks rest and the mode switch lets others drive. ``--fail`` moves the operator's hands and breaks the radio link.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf, nan
 
 from sim_backend.emulators.failures import SECOND_NS, Failure
@@ -27,15 +27,22 @@ class HandsetSensor:
     """The operator's handset, as its receiver gives it."""
 
     def __init__(
-        self, channels: RcMap, count: int, rate_hz: float | None, seed: int, entity: str, start_ns: int, failures: Sequence[Failure]
+        self,
+        channels: RcMap,
+        count: int,
+        rate_hz: float | None,
+        seed: int,
+        entity: str,
+        start_ns: int,
+        failures: Callable[[], Sequence[Failure]],
     ) -> None:
-        """``count``: channels of the receiver; ``failures``: those of its port."""
+        """``count``: channels of the receiver; ``failures`` returns those of its port."""
         self.rate_hz = rate_hz or DEFAULT_RATE_HZ
         self.least_latency_ns = LATENCY_NS
         self._map = channels
         self._count = count
         self._start_ns = start_ns
-        self._failures = list(failures)
+        self._failures = failures
         self._chance = stream(seed, entity)
         self._held: tuple[float, ...] = ()
         mode = channels.params.mode
@@ -72,7 +79,7 @@ class HandsetSensor:
         since_s = (t_ns - self._start_ns) / SECOND_NS
         return {
             each.kind: nan if each.value is None else each.value
-            for each in self._failures
+            for each in self._failures()
             if each.start_s <= since_s < (each.start_s + each.duration_s if each.duration_s < inf else inf)
         }
 
