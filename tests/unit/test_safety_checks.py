@@ -120,8 +120,8 @@ def handset_at(*, throttle: float = 0.0, kill: bool = False, age_ns: int = 0, re
     """Put an RC handset that is there, or has been."""
 
     def put(m: Still) -> None:
-        axes = {"steering": RcAxis(channel=1), "throttle": RcAxis(channel=3)}
-        m.rc = RcMonitor(RcMap(RcParams(**axes, silence_s=1.0, required=required), TICKS))
+        params = RcParams(steering=RcAxis(channel=1), throttle=RcAxis(channel=3), silence_s=1.0, required=required)
+        m.rc = RcMonitor(RcMap(params, TICKS))
         hands = Handset(0.0, throttle, 0.0, None, None, kill)
         received_ns = -NEVER_NS if age_ns == NEVER_NS else NOW - age_ns
         set_fields(m.rc, _switches=hands, _received_ns=received_ns, killed=kill)

@@ -203,8 +203,8 @@ def setpoint(m: Monitors, value: float, now_ns: int) -> None:
 
 def handset(**change: Any) -> RcMonitor:
     """Return the monitor of a handset that is there, with changes of its state."""
-    axis = {"steering": RcAxis(channel=1), "throttle": RcAxis(channel=3)}
-    monitor = RcMonitor(RcMap(RcParams(**axis, silence_s=1.09, required=True, least_link_quality=0.4), TICKS))
+    params = RcParams(steering=RcAxis(channel=1), throttle=RcAxis(channel=3), silence_s=1.09, required=True, least_link_quality=0.4)
+    monitor = RcMonitor(RcMap(params, TICKS))
     monitor._switches = Handset(0.0, 0.0, 0.0, None, None, False)
     set_fields(monitor, **{"_received_ns": BEGIN_NS, **change})
     return monitor
