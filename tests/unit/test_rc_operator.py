@@ -155,6 +155,20 @@ def test_nobody_else_is_given_the_vehicle_while_he_has_control(action: OperatorA
     assert (bench.mode, bench.supervisor.driver) == (Mode.TELEOP, "rc")
 
 
+def test_what_others_asked_for_before_does_not_begin_while_he_has_control() -> None:
+    bench = Bench()
+    bench.switch(throttle=0.5)
+    bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.switch(mode=HIGH)
+    assert bench.mode is Mode.STANDBY, "arming waits for the throttle"
+    modes = []
+    for throttle in (0.3, 0.0, 0.0, 0.0):
+        bench.switch(1, throttle=throttle)
+        modes.append(bench.mode)
+    assert Mode.AUTO not in modes
+    assert modes[-1] is Mode.TELEOP
+
+
 @pytest.mark.parametrize("action", [OperatorAction.STOP, OperatorAction.DISARM, OperatorAction.EMERGENCY_STOP])
 def test_everybody_may_stop_him_and_he_goes_on_by_moving_the_switch_only(action: OperatorAction) -> None:
     bench = Bench()

@@ -328,6 +328,9 @@ class Supervisor:
             # Back to AUTO leads through a stop.
             self._ask_for_rc(OperatorAction.STOP if by_rc and action is OperatorAction.DRIVE else action, now_ns)
         takes_over = rc.take_takeover()
+        if rc.holds(now_ns) and self._wanted in DRIVES:
+            # Others may have asked before he took control, and wait for a check.
+            self._wanted = None
         if not rc.holds(now_ns):
             if by_rc and rc.alive(now_ns):
                 self._ask_for_rc(OperatorAction.STOP, now_ns)
