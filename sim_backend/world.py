@@ -5,11 +5,13 @@ Causality: the step that begins at grid point k uses the commands stamped up to 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 
 from msgspec import Struct
 
+from sim_backend.emulators.failing import FailingEmulator
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.lidar import sweep
@@ -24,6 +26,7 @@ from sim_backend.scene.scene import Scene
 from sim_backend.sensors.drive_train import MotorStatusSensor, SteeringFeedbackSensor, WheelEncoders
 from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.gnss_zones import with_zones
+from sim_backend.sensors.handset import HandsetSensor
 from sim_backend.sensors.imu_detailed import imu_sensor
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.lidar import Lidar
@@ -33,6 +36,8 @@ from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.truth import Truth
 from vehicled.core.messages import Message, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
+from vehicled.profile.rc import rc_map
+from vehicled.profile.registry import resolve
 from vehicled.profile.schema import DeviceTable, Profile
 
 OPERATOR_PORT = "operator"
@@ -137,7 +142,10 @@ class World:
             device = profile.devices.get(name)
             self._emulators.append(emulator(name, device, seed, start_ns, wires=wires, failures=failures))
         for port, (name, device) in enumerate(profile.devices.items()):
-            for sensor in _sensors(name, device, profile, course, self._actuators, seed, start_ns, utc_ns, self.scene, wires=wires):
+            own = partial(self._failures, port)
+            for sensor in _sensors(
+                name, device, profile, course, self._actuators, seed, start_ns, utc_ns, self.scene, own, wires=wires
+            ):
                 self._channels.append(_Channel(sensor, port, start_ns))
         self._channels.append(_Channel(Truth(self._actuators), names.index(TRUTH_PORT), start_ns))
         # Of the operator's requests and of the truth nothing is delayed: they pass no sensor and no actuator.
@@ -308,6 +316,10 @@ class World:
                 next_due_ns = channel.due_ns
         self._due_ns = next_due_ns
 
+    def _failures(self, port: int) -> Sequence[Failure]:
+        emulator = self._emulators[port]
+        return emulator.failures if isinstance(emulator, FailingEmulator) else ()
+
     def _send(self, port: int, message: Message, ready_ns: int) -> None:
         self._emulators[port].on_message(message, ready_ns)
         self._collect(port)
@@ -323,10 +335,14 @@ def _sensors(
     start_ns: int,
     utc_ns: int,
     scene: Scene,
+    failures: Callable[[], Sequence[Failure]],
     *,
     wires: bool,
 ) -> list[Sensor]:
-    """Return sensor models for the message types that the profile assigns to a device. Types without a model are not sent."""
+    """Return sensor models for the message types that the profile assigns to a device. Types without a model are not sent.
+
+    ``failures`` returns those of the device; a handset's are in the operator's hands.
+    """
     sim, sensors = profile.sim, list[Sensor]()
     forward, left, up = device.lever_arm_m
     for message in device.messages:
@@ -348,6 +364,9 @@ def _sensors(
             sensors.append(Reference(sim.reference, (forward, left, up), course.datum, seed, entity))
         elif message == "ObstacleRange":
             sensors.append(ObstacleSensor(device.rate_hz, profile.vehicle, course, scene, start_ns))
+        elif message == "RcChannels" and (channels := rc_map(profile)) is not None:
+            count = getattr(resolve("driver", device.driver.name), "channels", 16)
+            sensors.append(HandsetSensor(channels, count, device.rate_hz, seed, entity, start_ns, failures))
         elif message == "LaserScan":
             model, parts = sweep(device, sim.lidar) if wires else (sim.lidar, 1)
             sensors.append(Lidar(model, (forward, left, up), scene, seed, entity, start_ns, parts))

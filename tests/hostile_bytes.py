@@ -42,6 +42,9 @@ LONGEST = {
     "hokuyo": b"MD0000108001000\n",
     "sick": b"\x02\x02\x02\x02\x00\x00\x9c\x30s",
     "sick_text": b"\x02sSN LMDscandata ",
+    "crsf": b"\xc8\x3e\x16",
+    "sbus": b"\x0f\x00",
+    "ibus": b"\x20\x40",
     "vesc_can": b"\x01\x09\x00\x80\x08\x00\x00\x00",
     "vesc_uart": b"\x03\x02\x00",
 }

@@ -9,7 +9,7 @@ import numpy as np
 from drivers.lidar.base import ScannerModel, TurningLidar, TurningParams
 from drivers.lidar.scan import Measurements
 from vehicled.core.messages import Message
-from vehicled.core.wire.crc import Buffer
+from vehicled.core.wire.crc import Buffer, table8
 from vehicled.core.wire.framing import FixedFrame, FrameCheck, Framer, Protocol
 from vehicled.core.wire.usage import Unused
 
@@ -35,17 +35,7 @@ class LdrobotPacket(NamedTuple):
     stamp_ms: int
 
 
-def _table() -> bytes:
-    table = bytearray()
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = (crc << 1 ^ (0x4D if crc & 0x80 else 0)) & 0xFF
-        table.append(crc)
-    return bytes(table)
-
-
-_CRC = _table()
+_CRC = table8(0x4D)
 
 
 def crc8(data: Buffer) -> int:

@@ -88,6 +88,8 @@ class FailingEmulator:
         Raises :class:`sim_backend.emulators.failures.FailureError` for a failure that this port cannot have.
         """
         self._emulator = emulator
+        self.failures = tuple(failures)
+        """Failures of this port; those of an RC handset are done by its sensor."""
         self._episodes = [_Episode(failure, value_of(failure, messages, emulator), seed, start_ns) for failure in failures]
         self._edges: list[tuple[int, int, bool]] = []
         for i, episode in enumerate(self._episodes):

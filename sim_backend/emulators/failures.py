@@ -60,6 +60,7 @@ _POSITIONED = frozenset({"GnssFix", "Heading", "ReferenceState"})
 _WHEELS = frozenset({"MotorStatus", "WheelSpeed"})
 _MOTOR = frozenset({"MotorStatus"})
 _SCANNER = frozenset({"LaserScan"})
+_RC = frozenset({"RcChannels"})
 _ACTUATOR = frozenset({"ActuatorCommand"})
 _NAN = float("nan")
 
@@ -116,6 +117,24 @@ KINDS: Mapping[str, FailureKind] = {
         "rays return from drops anywhere before what they would meet", _SCANNER, 0.1, 0.0, 1.0, unit="fraction of the rays"
     ),
     "mirror": FailureKind("half of the rays meet a mirror, which shows its surroundings as far behind it", _SCANNER),
+    "takeover": FailureKind(
+        "the RC operator moves the mode switch to manual and drives with this throttle; afterwards back",
+        _RC,
+        0.3,
+        -1.0,
+        1.0,
+        unit="fraction of full throttle",
+    ),
+    "stick": FailureKind("the RC operator pushes the throttle stick alone", _RC, 0.5, -1.0, 1.0, unit="fraction of full throttle"),
+    "auto": FailureKind("the RC operator moves the mode switch to auto; afterwards back", _RC),
+    "arm": FailureKind("the RC operator moves the arming switch on; afterwards off", _RC),
+    "kill": FailureKind("the RC operator moves the kill switch on; afterwards off", _RC),
+    "rc_failsafe": FailureKind("the receiver loses its handset and says so in the way of its protocol", _RC),
+    "frame_lost": FailureKind("the receiver repeats its last frame and marks it", _RC),
+    "link_quality": FailureKind("so many packets of the handset arrive", _RC, 0.3, 0.0, 1.0, unit="fraction"),
+    "centred": FailureKind("the receiver loses its handset and sends the centre of every channel, without a mark", _RC),
+    "stuck_channel": FailureKind("one channel keeps its value", _RC, 3.0, 1.0, 18.0, unit="number of the channel"),
+    "swapped": FailureKind("steering and throttle are exchanged, as with another channel order in the handset", _RC),
     "blocked": FailureKind("the wheels are blocked, whatever the command", _ACTUATOR),
     "runaway": FailureKind("the drive accelerates, whatever the command", _ACTUATOR, 0.6, -1.0, 1.0, unit="fraction of full drive"),
     "pull": FailureKind("the steering pulls to the left", _ACTUATOR, 1.0, -2.0, 2.0, unit="fraction of full steering"),
@@ -130,6 +149,7 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
     "bus_off": ("VESC on CAN", "no frame passes on the bus"),
     "motor_stops": ("scanners on wires", "the motor stops; what the device still measures has one bearing"),
     "lidar_fault": ("scanners on wires", "the device reports a fault, with this code if it has codes, and stops to measure"),
+    "half_frames": ("RC receivers on wires", "the second half of this fraction of the frames is lost, 0.5 if not given"),
     "caster_status": ("NTRIP casters", "every request is answered with this status, 401 if not given"),
     "caster_closes": ("NTRIP casters", "every connection is closed at once (1), or after the answer (2)"),
     "caster_table": ("NTRIP casters", "the mountpoint is unknown: the source table is the answer"),

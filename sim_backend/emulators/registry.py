@@ -15,7 +15,9 @@ from vehicled.profile.schema import DeviceTable, Profile
 
 EMULATORS: dict[str, str] = {
     "bno08x": "sim_backend.emulators.bno08x:bno08x",
+    "crsf": "sim_backend.emulators.rc:crsf_unit",
     "hokuyo": "sim_backend.emulators.hokuyo:hokuyo",
+    "ibus": "sim_backend.emulators.rc:ibus_unit",
     "ldrobot": "sim_backend.emulators.ldrobot:ldrobot",
     "mip": "sim_backend.emulators.mip:mip",
     "msglink": "sim_backend.emulators.msglink:MsgLinkEmulator",
@@ -24,6 +26,7 @@ EMULATORS: dict[str, str] = {
     "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
     "rplidar": "sim_backend.emulators.rplidar:rplidar",
     "sbg": "sim_backend.emulators.sbg:sbg",
+    "sbus": "sim_backend.emulators.rc:sbus_unit",
     "sick": "sim_backend.emulators.sick:sick",
     "ublox": "sim_backend.emulators.ublox:ublox",
     "vectornav": "sim_backend.emulators.vectornav:vectornav",

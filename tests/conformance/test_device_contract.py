@@ -14,6 +14,7 @@ from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams
 from drivers.pwm_board.device import PwmBoard, PwmParams
+from drivers.rc import crsf, ibus, sbus
 from drivers.rtcm.codec import encode as rtcm_frame
 from drivers.rtcm.device import RtcmDevice, RtcmParams
 from drivers.sbg import codec as sbg
@@ -38,6 +39,7 @@ from vehicled.core.messages import (
     Message,
     MotorStatus,
     PortState,
+    RcChannels,
     ReferenceState,
     WheelSpeed,
 )
@@ -134,6 +136,10 @@ def sick_scan(i: int, *, binary: bool = True) -> bytes:
     return sick.encode_scan(scan, binary=binary)
 
 
+STICKS = [tuple(992.0 + i + 10 * k for k in range(16)) for i in range(4)]
+LINK = crsf.LinkStatistics(-60, 99, 8)
+
+
 IMU_OUTPUT: list[type[Message]] = [ImuSample, Heading]
 MOTOR_OUTPUT: list[type[Message]] = [MotorStatus, WheelSpeed]
 LIFETIME_NS = 50_000_000
@@ -200,6 +206,20 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     ),
     "vesc_can": (lambda: VescCan(CanParams(), MOTOR_OUTPUT, LIFETIME_NS), b"".join(map(pack, VESC_FRAMES)) * 3),
     "vesc_uart": (lambda: VescUart(UartParams(), MOTOR_OUTPUT, LIFETIME_NS), frame_uart(VESC) * 3),
+    "crsf": (
+        lambda: crsf.CrsfDevice(crsf.CrsfParams(), [RcChannels], LIFETIME_NS),
+        crsf.encode(LINK)
+        + b"".join(crsf.encode(crsf.Channels(each)) for each in STICKS)
+        + crsf.encode(crsf.Subset(2, STICKS[0][:5])),
+    ),
+    "sbus": (
+        lambda: sbus.SbusDevice(sbus.SbusParams(), [RcChannels], LIFETIME_NS),
+        b"".join(sbus.encode(sbus.SbusFrame(each, (True, False), i == 2, i == 3)) for i, each in enumerate(STICKS)),
+    ),
+    "ibus": (
+        lambda: ibus.IbusDevice(ibus.IbusParams(), [RcChannels], LIFETIME_NS),
+        b"".join(ibus.encode(ibus.IbusFrame(each[:14])) for each in STICKS),
+    ),
     "pwm_board": (lambda: PwmBoard(PwmParams(), [ActuatorCommand], LIFETIME_NS), b""),
 }
 SILENT = {"pwm_board"}

@@ -24,8 +24,11 @@ from vehicled.core.messages import (
     Reaction,
 )
 from vehicled.core.ports import NEVER_NS
+from vehicled.core.rc import Handset, RcAxis, RcMap, RcParams
+from vehicled.core.wire.channels import TICKS
 from vehicled.safety.arming import CHECKS, missing, waits_for_heading
 from vehicled.safety.entry import Entry
+from vehicled.safety.monitors.rc import RcMonitor
 from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.monitors.speed import StandstillEvidence
 from vehicled.safety.rule import RuleInputs
@@ -109,6 +112,19 @@ def ground(age_ns: int, *, expected: bool, stops: bool = True) -> Put:
         if age_ns < NEVER_NS:
             m.ground._received_ns = NOW - age_ns
         return {"limits": replace(LIMITS, ground_expected=expected, stop_without_ground=stops)}
+
+    return put
+
+
+def handset_at(*, throttle: float = 0.0, kill: bool = False, age_ns: int = 0, required: bool = False) -> Put:
+    """Put an RC handset that is there, or has been."""
+
+    def put(m: Still) -> None:
+        params = RcParams(steering=RcAxis(channel=1), throttle=RcAxis(channel=3), silence_s=1.0, required=required)
+        m.rc = RcMonitor(RcMap(params, TICKS))
+        hands = Handset(0.0, throttle, 0.0, None, None, kill)
+        received_ns = -NEVER_NS if age_ns == NEVER_NS else NOW - age_ns
+        set_fields(m.rc, _switches=hands, _received_ns=received_ns, killed=kill)
 
     return put
 
@@ -269,6 +285,26 @@ TABLE = [
             (ground(NEVER_NS, expected=True, stops=False), "no ground station has sent a heartbeat"),
             (ground(SILENT_NS + 1, expected=True, stops=False), "silent for 1.1 s"),
             (ground(SILENT_NS + 1, expected=False), "silent for 1.1 s"),
+        ],
+    ),
+    *cases(
+        "rc",
+        [
+            handset_at(required=True),
+            handset_at(throttle=0.05),
+            handset_at(throttle=-0.05),
+            handset_at(age_ns=S, required=True),
+            handset_at(age_ns=S + 1, throttle=1.0),
+            handset_at(age_ns=NEVER_NS),
+        ],
+        [
+            (handset_at(throttle=nextafter(0.05, 1.0)), "the throttle of the RC handset is at +5 %"),
+            (handset_at(throttle=-1.0), "the throttle of the RC handset is at -100 %"),
+            (handset_at(kill=True), "the kill switch of the RC handset is on"),
+            (handset_at(kill=True, age_ns=S + 1), "the kill switch of the RC handset was on: switch the handset on"),
+            (handset_at(age_ns=S, throttle=1.0), "the throttle of the RC handset is at +100 %"),
+            (handset_at(age_ns=S + 1, required=True), "the RC handset is not there"),
+            (handset_at(age_ns=NEVER_NS, required=True), "the RC handset is not there"),
         ],
     ),
     *cases(

@@ -17,6 +17,7 @@ TABLE = {
     Trigger.DISARM: {ARMED: STANDBY, **dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), STOPPING)},
     Trigger.STOP: dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), STOPPING),
     Trigger.REACTION: {ARMED: STANDBY, **dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), STOPPING)},
+    Trigger.RC: dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD, STOPPING), TELEOP),
     Trigger.DISABLE: dict.fromkeys((INIT, STANDBY, ARMED, AUTO, TELEOP, STOPPING, ALIGN, OFFBOARD), FAULT),
     Trigger.RESET: {FAULT: STANDBY},
 }

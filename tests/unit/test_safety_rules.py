@@ -27,9 +27,13 @@ from vehicled.core.messages import (
     TeleopCommand,
 )
 from vehicled.core.messages.decisions import Setpoint
+from vehicled.core.ports import NEVER_NS
+from vehicled.core.rc import Handset, RcAxis, RcMap, RcParams
 from vehicled.core.vehicle import Limits
+from vehicled.core.wire.channels import TICKS
 from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.rc import RcMonitor
 from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
@@ -197,6 +201,27 @@ def setpoint(m: Monitors, value: float, now_ns: int) -> None:
     m.setpoints._arrived_ns = now_ns - ns(value)
 
 
+def handset(**change: Any) -> RcMonitor:
+    """Return the monitor of a handset that is there, with changes of its state."""
+    params = RcParams(steering=RcAxis(channel=1), throttle=RcAxis(channel=3), silence_s=1.09, required=True, least_link_quality=0.4)
+    monitor = RcMonitor(RcMap(params, TICKS))
+    monitor._switches = Handset(0.0, 0.0, 0.0, None, None, False)
+    set_fields(monitor, **{"_received_ns": BEGIN_NS, **change})
+    return monitor
+
+
+def rc_age(m: Monitors, value: float | None, now_ns: int) -> None:
+    m.rc = RcMonitor() if value is None else handset(_received_ns=now_ns - ns(value) if value < inf else -NEVER_NS)
+
+
+def rc_link(m: Monitors, value: float, now_ns: int) -> None:
+    m.rc = handset(_received_ns=now_ns, link_quality=value / 100.0)
+
+
+def rc_killed(m: Monitors, value: bool, now_ns: int) -> None:
+    m.rc = handset(_received_ns=now_ns, killed=value)
+
+
 def ground(m: Monitors, value: float | None, now_ns: int) -> None:
     m.ground._received_ns = None if value is None else now_ns - ns(value)
 
@@ -319,6 +344,12 @@ CASES = (
     Case("setpoints_ended", S2, field("setpoints", "released"), **FLAG, modes=OFFBOARD),
     Case("teleop_unplugged", S3, field("teleop", "unplugged"), **FLAG, modes=TELEOP),
     Case("ground_lost", S2, ground, quiet=(None, 1.08, 0.0), holds=(1.08 + NS, 9.0), persist_ms=10.0),
+    Case("rc_killed", S4, rc_killed, quiet=(False,), holds=(True,), modes=MOVING | {Mode.ARMED, Mode.FAULT}),
+    Case("rc_lost", S2, rc_age, quiet=(None, 1.09, 0.0), holds=(1.09 + NS, 9.0, inf), persist_ms=10.0, modes=DRIVING),
+    Case(
+        "rc_link_poor", Reaction.WARN, rc_link, quiet=(40.0, 100.0, nan), holds=(40.0 - 1e-9, 0.0), persist_ms=500.0,
+        clears_ms=2000.0, **WARN,
+    ),
     Case("fence_ahead", S2, field("stopping", "leaves"), **TEXT, persist_ms=30.0),
     Case("fence_left", S3, field("stopping", "outside"), **TEXT, persist_ms=50.0, modes=AUTO | OFFBOARD),
     Case(

@@ -235,6 +235,7 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         ["off the course", f"{_number(state['cross_track_m'], 2)} m"],
         ["speed", f"{_number(estimate and estimate['speed_mps'], 2)} m/s, wanted {_number(state['target_speed_mps'], 2)} m/s"],
         ["lane", _lane(state.get("lane"))],
+        *[["RC handset", text] for text in _rc(state.get("rc"))],
         ["estimate", "none so far" if estimate is None else _place(estimate, state["estimator"])],
         ["ports", "; ".join(f"{p['name']} {p['state'].lower()}" for p in state["ports"])],
         ["messages", _messages(usage)],
@@ -271,6 +272,24 @@ def _lane(lane: dict[str, Any] | None) -> str:
         return "no obstacle sensor"
     free = "clear" if lane["free_m"] is None else f"free for {lane['free_m']:.2f} m"
     return f"{free}, a stop takes {_number(lane['stop_m'], 2)} m"
+
+
+def _rc(rc: dict[str, Any] | None) -> list[str]:
+    """Return what is known of the RC handset; nothing without a receiver."""
+    if rc is None:
+        return []
+    parts = ["has control" if rc["control"] else "lets others drive"] if rc["alive"] else [f"lost: {rc['trouble']}"]
+    parts += ["KILL SWITCH ON"] if rc["killed"] else []
+    if rc["link_quality"] is not None:
+        parts.append(f"link {100 * rc['link_quality']:.0f} %")
+    if rc["rssi_dbm"] is not None:
+        parts.append(f"{rc['rssi_dbm']:.0f} dBm")
+    if rc["alive"]:
+        parts.append(f"steering {rc['steering']:+.2f}, throttle {rc['throttle']:+.2f}")
+    unusable = [f"{count} {reason}" for reason, count in rc["unusable"].items() if count]
+    parts += [f"frames not used: {', '.join(unusable)}"] if unusable else []
+    channels = " ".join("-" if value is None else f"{value:.0f}" for value in rc["channels"])
+    return [", ".join(parts), *([f"channels {channels}"] if channels else [])]
 
 
 def _cut(clipped: dict[str, Any]) -> str:

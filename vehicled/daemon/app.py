@@ -22,6 +22,7 @@ from vehicled.daemon.recognition import UnreadBytes
 from vehicled.daemon.reference import ReferenceFrame
 from vehicled.estimation.interface import Estimator
 from vehicled.paths.course import Course
+from vehicled.profile.rc import rc_map
 from vehicled.profile.registry import resolve
 from vehicled.profile.schema import DeviceTable as DeviceTable
 from vehicled.profile.schema import Profile, TaskRate
@@ -142,6 +143,7 @@ def build(
         speed=getattr(profile.controller.selected, "speed", None),
         telemetry="telemetry" not in lacking(profile),
         mounting=imu_mounting(profile),
+        rc=rc_map(profile),
         control_frame=profile.control_frame,
         controller=controller,
         builder=ControllerBuilder(
@@ -230,8 +232,8 @@ def sources(profile: Profile) -> list[MonitoredSource]:
         if device.capabilities is not None or device.rate_hz is None:
             continue
         for message in _types(device):
-            if message is ReferenceState:
-                continue  # the drive does not depend on who judges it
+            if message in (ReferenceState, messages.RcChannels):
+                continue  # the drive does not depend on who judges it, and a handset may be off
             silence_s = explicit.get(message, 10.0 / device.rate_hz)
             found.append(MonitoredSource(name=name, message=message, silence_ns=round(silence_s * 1e9), rate_hz=device.rate_hz))
     return found

@@ -169,6 +169,7 @@ class Machine:
         self._references = dict(references or {})
         self._truth_port = truth_port
         self._consumers = _consumers(devices, corrections)
+        self._shows = [port for port, device in devices.items() if port != actuator and StateEstimate in device.consumes]
         self._unread = dict(unread or {})
         pipeline.monitors.sources.unread = self._unread
         self._outgoing: list[Outgoing] = []
@@ -412,6 +413,10 @@ class Machine:
         self._sink.record(command, now_ns)
         self._devices[self._actuator].on_command(command, now_ns)
         self._pending.append(self._actuator)
+        for port in self._shows:
+            if (estimate := self.pipeline.estimate.value) is not None:
+                self._devices[port].on_command(estimate, now_ns)
+            self._devices[port].on_command(command, now_ns)
 
     def _after_device(self, port: str, device: Device, *, may_send: bool = True) -> None:
         due = device.next_due_ns()

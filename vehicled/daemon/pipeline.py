@@ -39,6 +39,7 @@ from vehicled.core.messages import (
     ObstacleRange,
     OperatorCommand,
     ParameterCommand,
+    RcChannels,
     Reaction,
     SpeedCommand,
     StateEstimate,
@@ -47,6 +48,7 @@ from vehicled.core.messages import (
 )
 from vehicled.core.observers import Observers
 from vehicled.core.ports import NEVER_NS
+from vehicled.core.rc import RcMap
 from vehicled.core.vehicle import AlignmentParams, ControlFrameParams, Limits, Vehicle
 from vehicled.daemon.live_changes import ChangeError, ControllerBuilder, Prepared, check_limit
 from vehicled.estimation.control_frame import ControlFrame
@@ -104,6 +106,7 @@ class Pipeline:
         builder: ControllerBuilder | None = None,
         observers: Observers | None = None,
         mounting: Mounting | None = None,
+        rc: RcMap | None = None,
     ) -> None:
         self.observers = observers or Observers()
         """Failures of what only explains the drive."""
@@ -112,7 +115,7 @@ class Pipeline:
         alignment = alignment or AlignmentParams()
         self.monitors = Monitors(
             limits, vehicle, sources, course, fence, antenna_m,
-            telemetry=telemetry, alignment=alignment, datum=datum, mounting=mounting,
+            telemetry=telemetry, alignment=alignment, datum=datum, mounting=mounting, rc=rc,
         )  # fmt: skip
         self._alignment = AlignmentDrive(alignment, speed or SpeedParams(), vehicle)
         self._setpoints = SetpointControl(speed or SpeedParams(), vehicle)
@@ -186,6 +189,11 @@ class Pipeline:
                     self._scan = message  # type: ignore[assignment]
             elif kind is OperatorCommand:
                 self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
+            elif kind is RcChannels:
+                reading = monitors.rc.on_message(message, now_ns)  # type: ignore[arg-type]
+                if reading is not None:
+                    self._sink.record(reading, now_ns)
+                    monitors.teleop.on_message(reading, now_ns, rc=True)
             monitors.on_message(message, now_ns)
 
     def fuse(self, now_ns: int) -> None:

@@ -36,6 +36,9 @@ _TITLES = {
     "ldrobot": "an LDROBOT LD06 (driver ldrobot)",
     "hokuyo": "SCIP of a Hokuyo (driver hokuyo)",
     "sick": "CoLa of a SICK (driver sick)",
+    "crsf": "CRSF of an RC receiver (driver crsf)",
+    "sbus": "SBUS of an RC receiver (driver sbus)",
+    "ibus": "iBUS of an RC receiver (driver ibus)",
 }
 _READERS = {"nmea": ("ublox", "vectornav"), "rtcm": ("rtcm", "ntrip", "ublox"), "vesc": ("vesc_uart",)}
 """Drivers that read a format, where its name is not that of the driver."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from vehicled.core.messages import Corrections
 from vehicled.core.vehicle import Drive, Steering, Vehicle
+from vehicled.core.wire.channels import TICKS
 from vehicled.profile.collect import Rule, TableView
 from vehicled.profile.latency import SIDES, LatencyModel
 from vehicled.profile.plugins import PluginError
@@ -24,6 +25,8 @@ RESERVED_PORTS = ("truth",)
 """Ports of the simulator link that are no devices."""
 PULSE_BOARD = "pwm_board"
 """Driver whose reverse must be calibrated."""
+RC_FUNCTIONS = ("steering", "throttle", "brake", "mode", "arm", "kill")
+"""Tables of ``[rc]`` with a channel of their own; the first three are axes."""
 OWN_TABLES = ("wheelbase_m", "steering", "drive")
 """Keys of the vehicle of the 4-DOF plant; every other plant uses a twin file."""
 
@@ -75,6 +78,52 @@ def _profile(profile: TableView) -> Found:
     yield from _refusals(profile)
     yield from _corrections(profile)
     yield from _references(profile)
+    yield from _rc(profile)
+
+
+def _rc(profile: TableView) -> Found:
+    """Check that an RC receiver and what its channels mean belong together, and that no channel is used twice."""
+    tables = _devices(profile)
+    receivers = [name for name, table in tables.items() if "RcChannels" in _listed(table)]
+    written: Any = profile.written.get("rc")
+    if receivers and written is None:
+        text = "missing table: say which channels steer, drive and switch, such as steering = { channel = 1 }; docs/rc.md"
+        yield ("rc",), text
+    for name in receivers[1:]:
+        yield ("devices", name, "messages"), f'a second RC receiver beside "{receivers[0]}": one operator has one handset'
+    if not isinstance(written, dict):
+        return
+    if not receivers:
+        yield ("rc",), 'no device gives RcChannels: add [devices.rc] with driver = "crsf", "sbus" or "ibus", or remove this table'
+        return
+    driver = _driver(tables[receivers[0]])
+    low, centre, high = getattr(driver, "ends", TICKS)
+    users: dict[int, str] = {}
+    for name in RC_FUNCTIONS:
+        channel = profile.get("rc", name, "channel")
+        if not isinstance(channel, int):
+            continue
+        if channel > getattr(driver, "channels", channel):
+            text = f"{channel} is more than the {driver.channels} channels of {_chosen(tables[receivers[0]])}"
+            yield ("rc", name, "channel"), text
+        if channel in users:
+            yield ("rc", name, "channel"), f"{channel} is the channel of rc.{users[channel]} too: give each its own"
+        users[channel] = name
+        if name in RC_FUNCTIONS[:3]:
+            least, rest, most = (
+                of if (own := profile.get("rc", name, key)) is None else own
+                for key, of in (("min", low), ("trim", centre), ("max", high))
+            )
+            if not (least <= rest <= most and least < most):
+                text = (
+                    f"min, trim and max are {least:g}, {rest:g} and {most:g}: they must rise; reversed = true turns the stick round"
+                )
+                yield ("rc", name), text
+    mode = isinstance(written.get("mode"), dict)
+    uses = {profile.get("rc", "mode", key) for key in ("low", "middle", "high")} if mode else set()
+    if "manual" not in uses and not profile.get("rc", "takeover_stick"):
+        text = 'the operator can never take over: give rc.mode a position "manual", or write takeover_stick'
+        yield ("rc",), text
 
 
 def _references(profile: TableView) -> Found:

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from vehicled.core.messages import Corrections
 from vehicled.profile.problems import Level, Note
+from vehicled.profile.rc import rc_device
 from vehicled.profile.registry import resolve
 from vehicled.profile.schema import Profile
 
@@ -31,7 +32,40 @@ def check(profile: Profile) -> list[Note]:
         *_twin(profile),
         *_course(profile),
         *_stop(profile),
+        *_rc(profile),
     ]
+
+
+def _rc(profile: Profile) -> Iterator[Note]:
+    """Note what an RC receiver leaves open: how the loss of its handset is seen, and what no switch of it can do."""
+    rc, name = profile.rc, rc_device(profile)
+    if rc is None or not name:
+        return
+    driver = profile.devices[name].driver.name
+    if driver == "ibus" and rc.failsafe is None and not rc.still_s:
+        yield Note(
+            "rc.failsafe",
+            "an iBUS receiver does not say that it has lost its handset, and as delivered repeats the last frame for ever: set its "
+            "failsafe to a throttle below the lowest, and write it here; docs/rc.md",
+            level="warning",
+        )
+    if not rc.failsafe_tested:
+        yield Note(
+            "rc.failsafe_tested",
+            "no test is recorded: with the wheels off the ground switch the handset off while it drives, see the stop, and write "
+            "the date",
+            level="warning",
+        )
+    if rc.kill is None:
+        yield Note("rc.kill", "the handset has no kill switch: its operator can stop the vehicle by driving it only")
+    if (rate_hz := profile.devices[name].rate_hz) is not None and rate_hz * profile.limits.teleop_silence_s <= 2.0:
+        silence_s = profile.limits.teleop_silence_s
+        yield Note(
+            f"devices.{name}.rate_hz",
+            f"at {rate_hz:g} Hz one lost frame may stop the operator's drive, which ends after {silence_s:g} s without one "
+            "(limits.teleop_silence_s): choose a higher packet rate",
+            level="warning",
+        )
 
 
 def _vehicle(profile: Profile) -> Iterator[Note]:

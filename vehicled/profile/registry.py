@@ -58,6 +58,9 @@ DRIVERS: dict[str, str] = {
     "vesc_can": "drivers.vesc.device:VescCan",
     "vesc_uart": "drivers.vesc.device:VescUart",
     "pwm_board": "drivers.pwm_board.device:PwmBoard",
+    "crsf": "drivers.rc.crsf:CrsfDevice",
+    "sbus": "drivers.rc.sbus:SbusDevice",
+    "ibus": "drivers.rc.ibus:IbusDevice",
 }
 DECODERS: dict[str, str] = {
     "nmea": "drivers.ublox.codec:decode_nmea",
@@ -76,6 +79,9 @@ DECODERS: dict[str, str] = {
     "hokuyo": "drivers.lidar.hokuyo:decode",
     "sick": "drivers.lidar.sick:decode",
     "vesc": "drivers.vesc.uart:decode",
+    "crsf": "drivers.rc.crsf:decode",
+    "sbus": "drivers.rc.sbus:decode",
+    "ibus": "drivers.rc.ibus:decode",
 }
 """Recording formats. Each decoder takes the bytes of a recording and yields (message name, content) in order."""
 CAN_DECODERS: dict[str, str] = {
@@ -101,6 +107,9 @@ LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
     "hokuyo": ("hokuyo", {"configure": False}),
     "sick": ("sick", {"configure": False}),
     "vesc": ("vesc_uart", {}),
+    "crsf": ("crsf", {"telemetry_hz": 0.0}),
+    "sbus": ("sbus", {}),
+    "ibus": ("ibus", {"telemetry": False}),
 }
 """Driver of each recording format, with the parameters with which it only listens."""
 

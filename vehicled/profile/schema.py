@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from vehicled.core.rc import RcParams
 from vehicled.core.vehicle import (
     AlignmentParams,
     ControlFrameParams,
@@ -38,6 +39,7 @@ PortName = Annotated[
 Carried = Literal[
     "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback", "Corrections", "OperatorCommand",
     "ActuatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange", "LaserScan", "ReferenceState",
+    "RcChannels",
 ]  # fmt: skip
 """Message types that may pass a device; all others live inside the daemon or in its log."""
 
@@ -355,6 +357,8 @@ class Profile(Table, frozen=True, kw_only=True):
     """Logs of the runs."""
     host: HostTable = field(default_factory=HostTable)
     """The computer of the vehicle."""
+    rc: RcParams | None = None
+    """The operator with an RC handset, for a device that gives ``RcChannels``."""
     safety: Safety = field(default_factory=Safety)
     """Safety equipment outside the daemon."""
     view: ViewTable = field(default_factory=ViewTable)

@@ -13,6 +13,7 @@ from vehicled.safety.monitors.alignment import heading_sigma_rad
 from vehicled.safety.monitors.consistency import BEYOND_REFUSALS
 from vehicled.safety.monitors.host import CLOCK_SETTLES_NS, FIRST_WALL_CLOCK_S, MAX_TEMPERATURE_K, MIN_DISK, MIN_MEMORY
 from vehicled.safety.monitors.speed import StandstillEvidence
+from vehicled.safety.monitors.teleop import NEUTRAL
 from vehicled.safety.monitors.yaw import READINGS
 from vehicled.safety.rows.sensors import is_finite
 from vehicled.safety.rule import RuleInputs
@@ -209,6 +210,21 @@ def _ground(s: RuleInputs) -> str:
     return f"the ground station has been silent for {age_ns * 1e-9:.1f} s: bring it back into reach"
 
 
+def _rc(s: RuleInputs) -> str:
+    rc = s.monitors.rc
+    alive = rc.alive(s.now_ns)
+    if rc.killed:
+        was = "is" if alive else "was"
+        cure = "switch it off" if alive else "switch the handset on, and the switch off"
+        return f"the kill switch of the RC handset {was} on: {cure}"
+    if not alive:
+        return f"the RC handset is not there ({rc.trouble_now(s.now_ns)}): switch it on" if rc.required else ""
+    throttle = rc.throttle(s.now_ns)
+    if abs(throttle) > NEUTRAL:
+        return f"the throttle of the RC handset is at {100 * throttle:+.0f} %: let it go, or correct its trim in [rc.throttle]"
+    return ""
+
+
 def _deadlines(s: RuleInputs) -> str:
     deadlines, limit = s.monitors.deadlines, s.limits.arming_missed_share
     if not deadlines.share > limit:
@@ -318,6 +334,11 @@ CHECKS: tuple[ArmingCheck, ...] = (
         "ground",
         _ground,
         "heartbeats of the ground station arrive, if `limits.ground_expected` asks for one or one has been received",
+    ),
+    ArmingCheck(
+        "rc",
+        _rc,
+        "the throttle of an RC handset is at rest and its kill switch off; the handset is there, if `rc.required` asks for it",
     ),
     ArmingCheck(
         "deadlines",

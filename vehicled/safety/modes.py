@@ -15,6 +15,7 @@ class Trigger(Enum):
     DRIVE = "driving the course was asked for"
     ALIGN = "alignment by driving was asked for, and it may begin"
     TELEOP = "driving by hand was asked for, the stick is neutral and held"
+    RC = "the RC operator takes over, with the stick where it is; from a stop only if its cause is gone"
     OFFBOARD = "driving by setpoints was asked for, and a program sends them"
     DISARM = "disarming was asked for"
     STOP = "a stop was asked for, the course is finished, or the heading is known"
@@ -46,6 +47,8 @@ TRANSITIONS: tuple[Transition, ...] = (
     _way(Trigger.DRIVE, Mode.AUTO, Mode.ARMED),
     # Teleop may take over at any time; back to AUTO leads through a stop.
     _way(Trigger.TELEOP, Mode.TELEOP, Mode.ARMED, Mode.AUTO, Mode.ALIGN, Mode.OFFBOARD),
+    # The RC operator stands beside the vehicle and outranks every other source.
+    _way(Trigger.RC, Mode.TELEOP, *DRIVING, Mode.STOPPING),
     _way(Trigger.OFFBOARD, Mode.OFFBOARD, Mode.ARMED, Mode.AUTO),
     _way(Trigger.ALIGN, Mode.ALIGN, Mode.ARMED),
     _way(Trigger.DISARM, Mode.STANDBY, Mode.ARMED),
@@ -59,7 +62,8 @@ TRANSITIONS: tuple[Transition, ...] = (
 """All transitions. A trigger without an entry for the present mode has no effect."""
 
 
-_DRIVES = (OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN, OperatorAction.OFFBOARD)
+DRIVES = (OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN, OperatorAction.OFFBOARD)
+"""Requests to drive."""
 _AFTER = {(before, way.trigger): way.after for way in TRANSITIONS for before in way.before}
 
 
@@ -75,7 +79,7 @@ def refusal(action: OperatorAction, mode: Mode, why: str, *, arms: bool, lasts: 
     """
     if mode is Mode.FAULT and lasts and action in (OperatorAction.ARM, OperatorAction.RESET):
         return f"the cause lasts: {lasts}"
-    if action not in (*_DRIVES, OperatorAction.ARM):
+    if action not in (*DRIVES, OperatorAction.ARM):
         return ""
     if mode is Mode.STOPPING:
         return f"the vehicle is being stopped ({why}): ask again when it stands"

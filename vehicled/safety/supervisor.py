@@ -11,7 +11,8 @@ from vehicled.core.messages import Fault, Mode, OperatorAction, OperatorCommand,
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.matrix import RULES
-from vehicled.safety.modes import DRIVING, MOVING, Trigger, after, refusal
+from vehicled.safety.modes import DRIVES, DRIVING, MOVING, Trigger, after, refusal
+from vehicled.safety.monitors.rc import ORIGIN
 from vehicled.safety.reason import Reason, ReasonCode, TrippedValue
 from vehicled.safety.rule import Clear, Rule, RuleInputs
 from vehicled.safety.standstill import StandstillDetector
@@ -51,6 +52,8 @@ class Supervisor:
         """Reason of the present mode."""
         self.driver = ""
         """Origin of the person who drives in TELEOP, or of the program in OFFBOARD; empty in every other mode."""
+        self._rc_drives = False
+        """True while the RC operator drives in TELEOP."""
         self.speed_cap_mps = float("inf")
         """Speed limit that applies now, m/s."""
         self.releases_brake = False
@@ -73,15 +76,20 @@ class Supervisor:
 
     # ---------------------------------------------------------------- requests
 
-    def on_operator(self, command: OperatorCommand, now_ns: int) -> None:
-        """Accept a request, which takes effect at the next :meth:`step`. A stop needs no check and works in every mode."""
+    def on_operator(self, command: OperatorCommand, now_ns: int, *, rc: bool = False) -> None:
+        """Accept a request, which takes effect at the next :meth:`step`. A stop needs no check and works in every mode.
+
+        ``rc``: it is of the RC operator, who outranks all others while he has control.
+        """
         who = command.origin or "the operator"
-        refused = self.refusal(command.action)
+        refused = self.refusal(command.action, rc=rc)
         ignored = (command.action, self.mode) if refused else None
         if ignored is not None and ignored != self._ignored:
             # A repeated request is answered once. The record is an answer, not a fault, so it carries no reaction.
             self._record("request_refused", command.origin, Reaction.NONE, True, refused, now_ns)
         self._ignored = ignored
+        if self._rc_refuses(command.action, rc=rc):
+            return
         match command.action:
             case OperatorAction.ARM:
                 # In FAULT an arming request includes the reset: one explicit request, the same checks.
@@ -124,10 +132,23 @@ class Supervisor:
             case OperatorAction.NONE:
                 pass
 
-    def refusal(self, action: OperatorAction) -> str:
+    def refusal(self, action: OperatorAction, *, rc: bool = False) -> str:
         """Return why a request is refused in this mode; empty if it is accepted or waits for its checks."""
+        if held := self._rc_refuses(action, rc=rc):
+            return held
         lasts = self.inputs.monitors.disables if self.inputs is not None else ""
         return refusal(action, self.mode, self.why, arms=self._arm_requested_ns is not None, lasts=lasts)
+
+    def _rc_refuses(self, action: OperatorAction, *, rc: bool) -> str:
+        """Return why the RC operator's switches refuse a request to arm or drive, of others or his own; empty if they do not."""
+        s = self.inputs
+        if s is None or action not in (*DRIVES, OperatorAction.ARM):
+            return ""
+        if s.monitors.rc.killed:
+            return "the kill switch of the RC handset is on: switch it off, and ask again"
+        if rc or action is OperatorAction.ARM or not s.monitors.rc.holds(s.now_ns):
+            return ""
+        return "the RC operator has control: ask again when the handset's mode switch has given it back"
 
     def _cancel_requests(self) -> None:
         self._arm_requested_ns = None
@@ -146,6 +167,8 @@ class Supervisor:
     def step(self, s: RuleInputs) -> None:
         """Update mode, reaction and cap for this instant."""
         s.monitors.update(s)
+        if s.monitors.rc.fitted:
+            self._follow_rc(s)
         self._follow_requests(s)
         rule, reaction, reason = self._worst(s)
         if self.mode in DRIVING:
@@ -295,7 +318,67 @@ class Supervisor:
             teleop.driver = teleop.command.origin
             s.monitors.alignment.begin_by_hand(s)
             if self._go(Trigger.TELEOP, Reason(ReasonCode.TELEOP, teleop.command.origin)):
-                self.driver = teleop.command.origin
+                self.driver, self._rc_drives = teleop.command.origin, teleop.by_rc
+
+    def _follow_rc(self, s: RuleInputs) -> None:
+        """Do what the RC operator switched, and let him drive while he has control, whatever drove before."""
+        rc, now_ns = s.monitors.rc, s.now_ns
+        if rc.killed:
+            # What was asked for before must not take effect as the switch is moved back.
+            self._cancel_requests()
+        by_rc = self.mode is Mode.TELEOP and s.monitors.teleop.by_rc
+        for action in rc.take_requests():
+            # Back to AUTO leads through a stop.
+            self._ask_for_rc(OperatorAction.STOP if by_rc and action is OperatorAction.DRIVE else action, now_ns)
+        takes_over = rc.take_takeover()
+        if rc.holds(now_ns) and self._wanted in DRIVES:
+            # Others may have asked before he took control, and wait for a check.
+            self._wanted = None
+        if not rc.holds(now_ns):
+            if by_rc and rc.alive(now_ns):
+                self._ask_for_rc(OperatorAction.STOP, now_ns)
+        elif self.mode is Mode.ARMED:
+            self._wanted, self._wanted_ns, self._wanted_by = OperatorAction.TELEOP, now_ns, ORIGIN
+        elif self.mode in DRIVING and not (self.mode is Mode.TELEOP and self._rc_drives):
+            self._take_by_rc(s)
+        elif self.mode is Mode.STOPPING and takes_over:
+            lasts = self._lasting(s)
+            if lasts:
+                self._record("request_refused", ORIGIN, Reaction.NONE, True, f"the cause of the stop lasts: {lasts}", now_ns)
+            else:
+                self._take_by_rc(s)
+        if self.mode in (Mode.INIT, Mode.STANDBY):
+            rc.disarmed()
+
+    def _ask_for_rc(self, action: OperatorAction, now_ns: int) -> None:
+        self.on_operator(OperatorCommand(now_ns, now_ns, action, ORIGIN), now_ns, rc=True)
+
+    def _lasting(self, s: RuleInputs) -> str:
+        """Return what would stop the vehicle again if the RC operator drove it now; empty if nothing would."""
+        rules = [
+            rule.reason(s)
+            for rule in self._rules
+            if Mode.TELEOP in rule.modes and rule.reaction >= Reaction.CONTROLLED_STOP and rule.holds(s)
+        ]
+        return "; ".join(rules + [f.reason for f in s.monitors.device_faults.values() if f.reaction >= Reaction.CONTROLLED_STOP])
+
+    def _take_by_rc(self, s: RuleInputs) -> None:
+        """Enter TELEOP, or take it from another stick, without waiting for a neutral stick."""
+        before, teleop = self.driver or self.mode.name, s.monitors.teleop
+        if not teleop.by_rc or not teleop.held:
+            return
+        self._cancel_requests()
+        if self.mode is Mode.STOPPING:
+            # What still holds in TELEOP was asked before.
+            for rule in self._rules:
+                if rule.reaction >= Reaction.CONTROLLED_STOP:
+                    self._trips.pop(rule.code, None)
+            self.waiting = []
+        self._go(Trigger.RC, Reason(ReasonCode.TELEOP, ORIGIN))
+        self.reaction = Reaction.NONE
+        teleop.driver, self.driver, self._rc_drives = ORIGIN, ORIGIN, True
+        s.monitors.alignment.begin_by_hand(s)
+        self._record("rc_takeover", ORIGIN, Reaction.NONE, True, f"the RC operator took over from {before}", s.now_ns)
 
     def _take_offboard(self, s: RuleInputs) -> None:
         """Enter OFFBOARD: from a drive along the course at once, from ARMED once all checks pass."""
@@ -420,7 +503,7 @@ class Supervisor:
             return False
         if self.mode is Mode.OFFBOARD and self.inputs is not None:
             self.inputs.monitors.setpoints.drives = False
-        self.mode, self.reason, self.driver = mode, reason, ""
+        self.mode, self.reason, self.driver, self._rc_drives = mode, reason, "", False
         return True
 
     def _stop(self, trigger: Trigger, reason: Reason, reaction: Reaction, now_ns: int) -> None:

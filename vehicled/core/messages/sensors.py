@@ -220,3 +220,22 @@ class LaserScan(Message, frozen=True):
     y_m: float
     """Scanner position, left of the rear axle."""
     ranges_m: Float64s
+
+
+class RcChannels(Message, frozen=True):
+    """One frame of an RC receiver: the channels of the operator's handset, and the state of the radio link."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    channels: Float64s
+    """Values of channels 1, 2, ... in the receiver's own units; NaN for one that was not received."""
+    failsafe: bool = False
+    """True if the receiver says that it has lost the handset; the channels are then its own."""
+    frame_lost: bool = False
+    """True if the receiver says that this frame repeats an older one."""
+    link_quality: float = NAN
+    """Fraction of the handset's packets that arrive, 0 to 1."""
+    rssi_dbm: float = NAN
+    """Signal strength at the better antenna, dBm."""
+    snr_db: float = NAN
+    """Signal-to-noise ratio, dB."""

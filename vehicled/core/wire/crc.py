@@ -74,6 +74,14 @@ def crc8(data: Buffer, start: int = 0) -> int:
     return crc
 
 
+def crc8_d5(data: Buffer) -> int:
+    """Return CRC-8/DVB-S2 (polynomial 0xD5), used in CRSF. Check value 0xBC; zero over bytes with their CRC."""
+    crc = 0
+    for byte in data:
+        crc = _CRC8_D5[crc ^ byte]
+    return crc
+
+
 def crc24q(data: Buffer, start: int = 0) -> int:
     """Return CRC-24Q (polynomial 0x1864CFB), used in RTCM 3. Zero over a frame with its CRC. Check value 0xCDE703."""
     crc = start
@@ -93,6 +101,17 @@ def _table8() -> bytes:
     return bytes(table)
 
 
+def table8(polynomial: int) -> bytes:
+    """Return the lookup table of a CRC-8 whose bits are not reflected."""
+    table = bytearray()
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = (crc << 1 ^ (polynomial if crc & 0x80 else 0)) & 0xFF
+        table.append(crc)
+    return bytes(table)
+
+
 def _table24() -> tuple[int, ...]:
     """Return the lookup table of CRC-24Q."""
     table = []
@@ -107,4 +126,5 @@ def _table24() -> tuple[int, ...]:
 BIT_REVERSED = bytes([int(f"{byte:08b}"[::-1], 2) for byte in range(256)])
 """Bytes with their bits in reverse order."""
 _CRC8 = _table8()
+_CRC8_D5 = table8(0xD5)
 _CRC24Q = _table24()

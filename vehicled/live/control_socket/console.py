@@ -229,6 +229,7 @@ class Console:
                 "age_ms": (now_ns - estimate.t_ns) * 1e-6,
             },
             "lane": self._lane(),
+            "rc": machine.pipeline.monitors.rc.status(now_ns),
             **self._place_on_course(),
             "target_speed_mps": None if control is None else _known(control.target_speed_mps),
             "ports": [

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from vehicled.core.errors import UserError
+from vehicled.core.stick import shaped
 from vehicled.live.teleop.js_event import FULL
 
 Ref = str | Annotated[int, Meta(ge=0, le=255)]
@@ -53,9 +54,7 @@ class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             side = self.maximum - self.centre if raw >= self.centre else self.centre - self.minimum
             share = min(1.0, max(-1.0, (raw - self.centre) / side))
             share = -share if self.inverted else share
-        beyond = max(0.0, abs(share) - self.dead_zone) / (1.0 - self.dead_zone)
-        bent = (1.0 - self.expo) * beyond + self.expo * beyond * beyond * beyond
-        return (self.scale * bent if share >= 0.0 else -self.scale * bent) + 0.0
+        return self.scale * shaped(share, self.dead_zone, self.expo)
 
 
 class PadMap(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -30,7 +30,8 @@ healthy vehicle, and how often it misses its fault.
 
 Reactions: **S0** warning · **S1** speed capped · **S2** controlled stop on the path · **S3** brake now · **S4** drive disabled and
 latched, the strongest braking stays applied. The most severe active reaction wins. A stop ends in STANDBY
-or FAULT; to continue, the vehicle must be armed again and pass every check. Only warnings and speed caps clear automatically.
+or FAULT; to continue, the vehicle must be armed again and pass every check. Only an [RC operator](rc.md) may end a stop
+before, by moving his mode switch, once its cause is gone. Only warnings and speed caps clear automatically.
 
 Times are upper bounds from the fault to the changed actuator frame, with the default limits. *Detects* is the time that the
 detector needs, *persists* the time that the condition must last; 0 only if one sample is conclusive. A fault that does not show at

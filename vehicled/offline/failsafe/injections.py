@@ -277,6 +277,10 @@ SCAN = (
 )
 """Overrides that add a planar scanner, which the shipped profiles do not have."""
 
+_RC_TABLE = "steering={channel=1},throttle={channel=3},mode={channel=5},kill={channel=7},required=true"
+RC = ("devices.rc.driver=crsf", 'devices.rc.messages=["RcChannels"]', "devices.rc.rate_hz=50", f"rc={{{_RC_TABLE}}}")
+"""Overrides that add an RC receiver whose handset is required, which the shipped profiles do not have."""
+
 INJECTIONS: tuple[Injection, ...] = (
     Injection(row=1, code="loop_frozen", how="the daemon freezes for 1 s and sends no frames", act=lambda s: s.freeze(1.0)),
     Injection(
@@ -289,6 +293,7 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=2, code="control_stale", how="control needs 60 ms", act=_costs("control", 60.0)),
     Injection(row=3, code="task_raised", how="the controller raises once", act=_raise_once),
     Injection(row=4, code="emergency_stop", how="the operator requests it", act=_ask(OperatorAction.EMERGENCY_STOP)),
+    Injection(row=4, code="rc_killed", how="the kill switch of the RC handset is moved", fail="rc:kill", overrides=RC),
     Injection(
         row=5, code="teleop_lost", how="the readings stop", simulated=True, scene=InjectionScene.MANUAL, act=_stick(plugged=False)
     ),
@@ -315,6 +320,17 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(
         row=7, code="ground_lost", how="the heartbeats stop", simulated=True, prepare=_ground(True), act=_ground(False)
     ),
+    Injection(row=7, code="rc_lost", how="the RC receiver sends nothing", fail="rc:off", overrides=RC),
+    Injection(
+        row=7, code="rc_lost", how="the RC receiver reports that it has lost its handset", fail="rc:rc_failsafe", overrides=RC,
+        also=("rc_link_poor",),
+    ),
+    Injection(row=7, code="rc_lost", how="the RC receiver sends the centre of every channel", fail="rc:centred", overrides=RC),
+    Injection(
+        row=7, code="rc_lost", how="the RC receiver repeats its last frame without a mark, and the profile states still_s",
+        fail="rc:stuck", grace_s=lambda limits: 1.0, overrides=(*RC[:3], f"rc={{{_RC_TABLE},still_s=1.0}}"),
+    ),
+    Injection(row=7, code="rc_link_poor", how="30 % of the handset's packets arrive", fail="rc:link_quality=0.3", overrides=RC),
     Injection(row=8, code="gnss_silent", how="the receiver sends nothing", fail="gnss:off"),
     Injection(
         row=8, code="speed_unmeasured", how="the receiver sends nothing, and nothing else measures a speed", fail="gnss:off",

@@ -2,6 +2,7 @@
 
 ==============================================  ===============================================================================
 ``serial:/dev/serial/by-id/NAME?baud=460800``   a serial port, best by a name that does not depend on the order of plugging
+``serial:PATH?baud=100000&frame=8E2``           the same with even parity and two stop bits, as SBUS has them
 ``pty:/tmp/vehicled/gnss``                      a pseudo terminal; the same code
 ``tcp:HOST:PORT``                               a TCP server
 ``tls:HOST:PORT?verify=yes``                    the same through TLS; also written ``tcp+tls:``. ``verify``: yes, no, or a file
@@ -51,6 +52,8 @@ class SerialAddress(Address, frozen=True, kw_only=True):
 
     path: str
     baud: Baud = 115_200
+    frame: Literal["8N1", "8N2", "8E1", "8E2", "8O1", "8O2"] = "8N1"
+    """Data bits, parity (none, even, odd) and stop bits."""
     dtr: Literal["on", "off"] = "on"
     """State of the line DTR while the port is open; some scanners start or stop their motor by it."""
 

@@ -11,8 +11,10 @@ from vehicled.core.messages import PortState
 from vehicled.daemon.recognition import Decoder, best_format
 from vehicled.runtime.ports.factory import make_port
 
-BAUDS = (115_200, 921_600, 460_800, 38_400, 9_600, 230_400, 250_000)
+BAUDS = (115_200, 921_600, 460_800, 38_400, 9_600, 230_400, 250_000, 420_000)
 """Baud rates of the supported devices, the commonest first."""
+SBUS = "baud=100000&frame=8E2"
+"""Line of SBUS, which alone has parity: at 8N1 its bytes would be others."""
 
 
 class Answer(Struct, frozen=True):
@@ -47,11 +49,11 @@ class _Ear:
 
 
 async def probe(url: str, decoders: Mapping[str, Decoder], seconds: float = 1.2, bauds: Sequence[int] = BAUDS) -> Answer:
-    """Listen at each baud rate until a decoder matches. Never raises for device errors."""
+    """Listen at each baud rate until a decoder matches, and then as SBUS needs it. Never raises for device errors."""
     best = Answer(0, 0)
-    for baud in bauds:
-        ear = _Ear()
-        port = make_port("probed", f"{url}?baud={baud}")
+    for options in [*[f"baud={baud}" for baud in bauds], SBUS]:
+        ear, baud = _Ear(), int(options.partition("&")[0].removeprefix("baud="))
+        port = make_port("probed", f"{url}?{options}")
         begin_ns = time.monotonic_ns()
         with anyio.move_on_after(seconds):
             await port.serve(ear)

@@ -205,7 +205,10 @@ async def open_serial(address: SerialAddress, counts: PortCounts) -> SerialChann
 def _open(address: SerialAddress) -> SerialChannel:
     path = address.path
     # An inter-byte timeout of 0 makes pyserial set VMIN 1, which distinguishes an idle line from a hang-up.
-    port = serial.Serial(baudrate=address.baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True)
+    _, parity, stop = address.frame
+    port = serial.Serial(
+        baudrate=address.baud, parity=parity, stopbits=int(stop), timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True
+    )
     # Set before it opens, so that the line has this state from the beginning.
     port.dtr = address.dtr == "on"
     try:
@@ -213,6 +216,8 @@ def _open(address: SerialAddress) -> SerialChannel:
         port.open()
     except (OSError, ValueError, termios.error) as error:
         raise OpenError(_why_not(path, address.baud, error)) from None
+    if parity != "N":
+        _drop_parity_errors(port.fileno())
     real = os.path.realpath(path)
     detail = f"{path} at {address.baud} baud" if real == path else f"{path} ({real}) at {address.baud} baud"
     try:
@@ -221,6 +226,14 @@ def _open(address: SerialAddress) -> SerialChannel:
         # Ptys and CDC-ACM have no low-latency mode and need none, drivers may forbid it, and it exists only on Linux.
         return SerialChannel(port, detail)
     return SerialChannel(port, f"{detail}, low latency")
+
+
+def _drop_parity_errors(fd: int) -> None:
+    """Let the kernel drop bytes with a wrong parity, which pyserial passes on: a protocol with parity may have no checksum."""
+    with suppress(OSError, termios.error):
+        attributes = termios.tcgetattr(fd)
+        attributes[0] |= termios.INPCK | termios.IGNPAR
+        termios.tcsetattr(fd, termios.TCSANOW, attributes)
 
 
 def _why_not(path: str, baud: int, error: Exception) -> str:

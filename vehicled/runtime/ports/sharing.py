@@ -25,6 +25,8 @@ SAMPLE_BYTES = {
     "ublox": 160, "n100": 64, "witmotion": 33, "bno08x": 19, "xsens": 45, "vectornav": 40, "mip": 45, "sbg": 41, "pwm_board": 12,
 }  # fmt: skip
 """Fewest bytes per message at ``rate_hz``, by driver."""
+BAUD_TOLERANCE = 0.02
+"""Relative difference of line rates at which a receiver is read all the same: CRSF has 416666 and 420000 baud."""
 BITS_PER_BYTE = 10
 """Bits on the line per byte, with start and stop bit."""
 
@@ -51,6 +53,7 @@ def judge_ports(devices: Mapping[str, DeviceTable]) -> Iterator[Note]:
         yield from _unstable(name, address)
         yield from _too_slow(name, devices[name], address)
         yield from _scanner_line(name, devices[name], address)
+        yield from _rc_line(name, devices[name], address)
 
 
 def _place(address: Address) -> tuple[Any, ...]:
@@ -138,6 +141,21 @@ def _scanner_line(name: str, device: DeviceTable, address: Address) -> Iterator[
     if (device.driver.name, name_of_model) == ("rplidar", "a1") and address.dtr == "on":
         text = "the motor of an a1 stands still while DTR is on: add dtr=off to the address"
         yield Note(f"devices.{name}.port", text, level="warning")
+
+
+def _rc_line(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:
+    """Yield what an RC receiver needs of its serial line."""
+    try:
+        options = getattr(resolve("driver", device.driver.name), "line", "")
+    except (UnknownNameError, PluginError):
+        return
+    if not options or not isinstance(address, SerialAddress):
+        return
+    needed = parse(f"serial:{address.path}?{options}")
+    assert isinstance(needed, SerialAddress)
+    if abs(address.baud - needed.baud) > BAUD_TOLERANCE * needed.baud or address.frame != needed.frame:
+        text = f"{device.driver.name} has {needed.baud} baud {needed.frame}, and the line {address.baud} {address.frame}"
+        yield Note(f"devices.{name}.port", f"{text}: write ?{options}", level="warning")
 
 
 def _too_slow(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:

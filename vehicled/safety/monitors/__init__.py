@@ -19,6 +19,7 @@ from vehicled.core.messages import (
     TeleopCommand,
     WheelSpeed,
 )
+from vehicled.core.rc import RcMap
 from vehicled.core.vehicle import AlignmentParams, Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
@@ -39,6 +40,7 @@ from vehicled.safety.monitors.obstacle import ObstacleMonitor
 from vehicled.safety.monitors.place import PlaceMonitor
 from vehicled.safety.monitors.presence import PresenceMonitor
 from vehicled.safety.monitors.progress import ProgressMonitor
+from vehicled.safety.monitors.rc import RcMonitor
 from vehicled.safety.monitors.setpoints import SetpointMonitor
 from vehicled.safety.monitors.sources import MonitoredSource, SourceMonitor
 from vehicled.safety.monitors.speed import SpeedMonitor
@@ -63,9 +65,10 @@ class Monitors:
         alignment: AlignmentParams | None = None,
         datum: Datum | None = None,
         mounting: Mounting | None = None,
+        rc: RcMap | None = None,
     ) -> None:
         """``antenna_m``: lever arm of the GNSS antenna, forward and left of the rear axle; ``datum``: origin of the map frame;
-        ``mounting``: that of the IMU, by the profile."""
+        ``mounting``: that of the IMU, by the profile; ``rc``: meaning of the channels of an RC receiver."""
         self.telemetry = telemetry
         """True if the actuator sends telemetry."""
         self.sources = SourceMonitor(sources)
@@ -81,6 +84,7 @@ class Monitors:
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
         self.teleop = TeleopMonitor(limits.teleop_silence_s)
+        self.rc = RcMonitor(rc)
         self.setpoints = SetpointMonitor()
         self.ground = PresenceMonitor()
         self.host = HostMonitor()

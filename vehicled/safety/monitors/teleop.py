@@ -14,7 +14,8 @@ MOST_STICKS = 16
 class TeleopMonitor:
     """Monitor of the newest teleop reading. A reading counts once and is never repeated.
 
-    The input device whose deadman was held first keeps control until it is released, times out or is unplugged.
+    The input device whose deadman was held first keeps control until it is released, times out or is unplugged. The RC operator
+    takes it from every other, and no other takes it from him.
     """
 
     def __init__(self, silence_s: float) -> None:
@@ -31,26 +32,38 @@ class TeleopMonitor:
         self.driver: str | None = None
         """Origin of the input device that drives; None before TELEOP. No other device gets control until the vehicle is armed
         again."""
+        self.by_rc = False
+        """True while the RC operator has control. Others may send under any name, so it does not rest on the origin."""
         self._received_ns = -NEVER_NS
 
     def reset(self) -> None:
         """Forget driver and reading, because the vehicle was armed; any input device may then take control."""
         self.driver = self.command = None
+        self.by_rc = False
 
-    def on_message(self, command: TeleopCommand, now_ns: int) -> None:
-        """Update from a reading. One that is not finite is ignored."""
-        self._see(command.origin, now_ns)
-        if not self._listens_to(command.origin, now_ns):
-            return
+    def on_message(self, command: TeleopCommand, now_ns: int, *, rc: bool = False) -> None:
+        """Update from a reading. One that is not finite is ignored. ``rc``: it is of the RC operator."""
+        if rc:
+            if not (command.deadman or self.by_rc):
+                return
+            if not self.by_rc:
+                self.by_rc, self.command = True, None
+                self.driver = None if self.driver is None else command.origin
+        else:
+            self._see(command.origin, now_ns)
+            if (self.by_rc and (self.driver is not None or self._there(now_ns))) or not self._listens_to(command.origin, now_ns):
+                return
+            self.by_rc = False
         if command.unplugged:
             # It does not matter that another input device, which has no control, was unplugged.
             self.unplugged = self.unplugged or self.command is None or command.origin == self.command.origin
             return
         if not (isfinite(command.steering) and isfinite(command.throttle) and isfinite(command.brake)):
             return
-        if self._counted.get(command.origin) == command.sequence:
-            return
-        self._counted[command.origin] = command.sequence
+        if not rc:
+            if self._counted.get(command.origin) == command.sequence:
+                return
+            self._counted[command.origin] = command.sequence
         self.command = command
         # A timestamp in the future must not keep a silent input device alive.
         self._received_ns = min(command.t_rx_ns, now_ns)

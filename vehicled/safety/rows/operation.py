@@ -3,16 +3,32 @@
 from math import inf, isfinite, nan
 
 from vehicled.core.messages import Mode, Reaction
-from vehicled.safety.modes import DRIVING
+from vehicled.safety.modes import DRIVING, MOVING
 from vehicled.safety.monitors.host import STEP_S
 from vehicled.safety.monitors.place import OVERRUN_M, OVERRUN_SHARE
 from vehicled.safety.monitors.setpoints import SILENCE_S
-from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, seconds
+from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 
 ANY = frozenset(Mode)
 TELEOP = frozenset({Mode.TELEOP})
 OFFBOARD = frozenset({Mode.OFFBOARD})
 AUTO = frozenset({Mode.AUTO})
+
+
+def _rc_silence_s(s: RuleInputs) -> float:
+    """Return the time without the RC handset, s; NaN if the profile does not require it."""
+    return seconds(s.monitors.rc.age_ns(s.now_ns)) if s.monitors.rc.required else nan
+
+
+def _rc_link_percent(s: RuleInputs) -> float:
+    rc = s.monitors.rc
+    return 100.0 * rc.link_quality if rc.alive(s.now_ns) else nan
+
+
+def _stick_silence(s: RuleInputs) -> str:
+    rc, teleop = s.monitors.rc, s.monitors.teleop
+    trouble = f" ({rc.trouble})" if teleop.by_rc and rc.trouble else ""
+    return f"no teleop reading for {s.limits.teleop_silence_s:.1f} s{trouble}"
 
 
 def _ground_silence_s(s: RuleInputs) -> float:
@@ -25,8 +41,21 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=4,
         fault="emergency stop",
-        detector="request of the operator: button, key, web page, signal",
+        detector="request of the operator: button, key, web page, signal; the kill switch of an RC handset",
         reaction="drive disabled and latched, brake applied; armed anew on purpose only",
+        rules=(
+            Rule(
+                code="rc_killed",
+                reaction=Reaction.DISABLE,
+                value=lambda s: s.monitors.rc.killed,
+                reason=lambda s: "the kill switch of the RC handset is on",
+                # One frame, or two of SBUS, which has no checksum; at 50 frames per second or more.
+                detect_ms=40.0,
+                persist_ms=0.0,
+                react_ms=50.0,
+                modes=MOVING | {Mode.ARMED, Mode.FAULT},
+            ),
+        ),
         outside="supervisor, on the request itself",
         outside_ms=50.0,
         unobeyed="the request passes through this computer and the actuator's wire: it stops nothing that they do not stop",
@@ -34,7 +63,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=5,
         fault="deadman released, stick or setpoint stale",
-        detector="age and deadman of the readings; age of the setpoints of another program",
+        detector=(
+            "age and deadman of the readings; age of the setpoints of another program; a frame that an RC receiver marks as its "
+            "failsafe or as a repetition, or that no handset can send, is no reading"
+        ),
         reaction="brake",
         rules=(
             Rule(
@@ -43,7 +75,7 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.teleop.age_ns(s.now_ns)),
                 limit=lambda s: s.limits.teleop_silence_s,
                 unit="s",
-                reason=lambda s: f"no teleop reading for {s.limits.teleop_silence_s:.1f} s",
+                reason=_stick_silence,
                 detect_ms=200.0,
                 persist_ms=0.0,
                 react_ms=250.0,
@@ -103,9 +135,9 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=7,
-        fault="the ground station is lost",
-        detector="age of its heartbeat, from the first one on",
-        reaction="controlled stop, or nothing by the profile",
+        fault="the ground station or the RC handset is lost",
+        detector="age of its heartbeat, from the first one on; age of the handset's usable frames, if the profile requires it",
+        reaction="controlled stop, or nothing by the profile; a warning for a poor radio link",
         rules=(
             Rule(
                 code="ground_lost",
@@ -117,6 +149,33 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=2000.0,
                 persist_ms=10.0,
                 react_ms=2200.0,
+            ),
+            Rule(
+                code="rc_lost",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=_rc_silence_s,
+                limit=lambda s: s.monitors.rc.silence_s,
+                unit="s",
+                reason=lambda s: f"the RC handset is lost: {s.monitors.rc.trouble_now(s.now_ns) or 'its frames are not usable'}",
+                detect_ms=1000.0,
+                persist_ms=10.0,
+                react_ms=1200.0,
+                modes=DRIVING,
+            ),
+            Rule(
+                code="rc_link_poor",
+                reaction=Reaction.WARN,
+                value=_rc_link_percent,
+                limit=lambda s: 100.0 * s.monitors.rc.least_link_quality,
+                sense=Sense.UNDER,
+                unit="%",
+                reason=lambda s: f"the radio link of the RC handset is poor: {100.0 * s.monitors.rc.link_quality:.0f} % arrive",
+                detect_ms=1000.0,
+                persist_ms=500.0,
+                react_ms=2000.0,
+                clear=Clear.ITSELF,
+                clear_ms=2000.0,
+                modes=ANY,
             ),
         ),
     ),

@@ -150,7 +150,20 @@ export class Panels {
       paint(item, port.state === "OPENED" ? "" : "bad");
       say(item, port.state === "OPENED" ? port.name : `${port.name} ${port.state.toLowerCase()}: ${port.detail}`);
     });
+    this.#rc(status.rc);
     say(this.view, `${(100 * state.view.share).toFixed(2)} % of the loop's time, longest ${(state.view.longest_us / 1000).toFixed(2)} ms${state.view.dropped ? `, ${state.view.dropped} dropped` : ""}`);
+  }
+
+  // The RC handset: who has control, the radio link, and the channels in the receiver's own units.
+  #rc(rc) {
+    const line = $("rc");
+    line.hidden = !rc;
+    if (!rc) return;
+    const link = rc.link_quality == null ? "" : `, link ${percent(rc.link_quality)}${rc.rssi_dbm == null ? "" : ` at ${rc.rssi_dbm.toFixed(0)} dBm`}`;
+    const what = !rc.alive ? `lost: ${rc.trouble}` : rc.killed ? "kill switch on" : rc.control ? "has control" : "lets others drive";
+    const channels = rc.channels.map((value, k) => `${k + 1}: ${value == null ? "–" : value.toFixed(0)}`).join("  ");
+    paint(line, `rc ${rc.killed || (!rc.alive && rc.required) ? "bad" : ""}`);
+    say(line, `RC handset ${what}${link}. Channels ${channels || "none"}`);
   }
 
   deadlines(tasks) {

@@ -1,0 +1,1 @@
+"""RC receivers: CRSF with ExpressLRS, SBUS, iBUS."""
