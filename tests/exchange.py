@@ -7,9 +7,8 @@ in the same way.
 """
 
 import ast
-import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -71,7 +70,7 @@ def _held(old: Any, new: Any, hold: Callable[[Any], object]) -> list[Edit]:
 def _same(old: Any, new: Any) -> bool:
     try:
         return not _edits(old, new)
-    except _ReplaceError:
+    except (_ReplaceError, CannotExchangeError):
         return False
 
 
@@ -110,6 +109,32 @@ def _read_at_import(node: ast.AST, by: type[ast.AST] = ast.Module) -> Iterator[t
 def assignments(tree: ast.Module) -> CodeType:
     """Return the code of the assignments of a module."""
     return compile(ast.Module([each for each in tree.body if isinstance(each, ASSIGNMENTS)], []), "mutant", "exec")
+
+
+def exchange_defaults(module: ModuleType, tree: ast.Module) -> list[FunctionType]:
+    """Give the functions of a module the defaults that they have in a changed one, and return those whose defaults differ."""
+    namespace = dict(vars(module))
+    exec(compile(tree, "mutant", "exec"), namespace)
+    old, new = (dict(_functions(module.__name__, values)) for values in (vars(module), namespace))
+    changed = []
+    for name, function in old.items():
+        defaults = new[name].__defaults__, new[name].__kwdefaults__
+        if not _same((function.__defaults__, function.__kwdefaults__), defaults):
+            function.__defaults__, function.__kwdefaults__ = defaults
+            changed.append(function)
+    return changed
+
+
+def _functions(module: str, values: Mapping[str, Any]) -> Iterator[tuple[str, FunctionType]]:
+    """Yield functions and methods that a module defines, each with its name."""
+    for value in list(values.values()):
+        if isinstance(value, FunctionType) and value.__module__ == module:
+            yield value.__qualname__, value
+        elif isinstance(value, type) and value.__module__ == module:
+            for name, attribute in vars(value).items():
+                part = getattr(attribute, "__func__", attribute)
+                if isinstance(part, FunctionType):
+                    yield f"{value.__qualname__}.{name}", part
 
 
 class _Source:
@@ -214,6 +239,7 @@ class ModuleExchange:
                 if origin == (module.__name__, name) and hasattr(sys.modules[other], mine):
                     setattr(sys.modules[other], mine, value)
         if not plain(old):
-            for function in gc.get_objects():
-                if isinstance(function, FunctionType) and any(each is old for each in function.__defaults__ or ()):
-                    function.__defaults__ = tuple(value if each is old else each for each in function.__defaults__ or ())
+            for other in self.sources:
+                for _, function in _functions(other, vars(sys.modules[other])):
+                    if any(each is old for each in function.__defaults__ or ()):
+                        function.__defaults__ = tuple(value if each is old else each for each in function.__defaults__ or ())

@@ -42,11 +42,12 @@ import hypothesis
 import pytest
 from msgspec import Struct
 
-from tests.exchange import ASSIGNMENTS, CannotExchangeError, ModuleExchange, assignments, sources
+from tests.exchange import ASSIGNMENTS, CannotExchangeError, ModuleExchange, assignments, exchange_defaults, sources
 from tests.mutants import Mutant, enumerations, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 SAFETY = ROOT / "vehicled" / "safety"
+FILES = sorted(str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py"))
 SOURCES = "vehicled", "drivers", "sim_backend", "tests"
 SURVIVORS = Path(__file__).with_name("mutation_survivors.toml")
 TESTS = (
@@ -94,10 +95,11 @@ class Results:
             digest.update(source.read_bytes())
         self._code = digest.hexdigest()
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        if not lines:
-            path.write_text(json.dumps(self._code) + "\n", encoding="utf-8")
-        elif lines[0] != json.dumps(self._code):
+        if lines and lines[0] != json.dumps(self._code):
             sys.exit(f"{path}: results of other code, or of no mutants. Take a new file.")
+        with path.open("a", encoding="utf-8") as file:
+            # The last line may have been cut.
+            file.write("\n" if lines else json.dumps(self._code) + "\n")
 
     def read(self) -> dict[Key, str]:
         """Return the outcomes so far. The rest of a line that was cut is passed over."""
@@ -123,7 +125,7 @@ class Recorder:
         self._count = 0
         self.tests: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
         self.took_s: dict[str, float] = {}
-        self._files: dict[str, str] = {str(path): str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py")}
+        self._files = {str(SAFETY / file): file for file in FILES}
 
     def trace(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
         """Trace the frames of ``vehicled/safety`` line by line."""
@@ -424,12 +426,13 @@ class Exchange:
     def _run_module(self, file: str, mutant: Mutant) -> int:
         """Judge a mutant of what a module holds. ``ELSEWHERE`` if only a process that imports it anew can tell."""
         top = next(each for each in mutant.tree.body if each.lineno <= mutant.lines[0] <= (each.end_lineno or 0))
-        if not isinstance(top, ASSIGNMENTS):
-            return ELSEWHERE
+        module = sys.modules[module_of(file)]
         with mutant.changed() as tree:
+            if not isinstance(top, ASSIGNMENTS):
+                return self._run_defaults(file, exchange_defaults(module, tree))
             code = assignments(tree)
         try:
-            exchange = ModuleExchange(sys.modules[module_of(file)], code)
+            exchange = ModuleExchange(module, code)
         except CannotExchangeError:
             return ELSEWHERE
         except Exception:  # noqa: BLE001 - the module cannot be imported
@@ -437,6 +440,17 @@ class Exchange:
         tests = self._concerned(file, mutant, exchange)
         known = [test for test in tests if str(ROOT / test.partition("::")[0]) not in exchange.stale]
         return self._run(known) or (0 if exchange.differs and len(known) == len(tests) else ELSEWHERE)
+
+    def _run_defaults(self, file: str, functions: Sequence[FunctionType]) -> int:
+        """Judge other defaults of functions."""
+        lines = {line for function in functions for *_, line in function.__code__.co_lines()}
+        if not functions or lines & set(self._covered.at_import.get(file, ())):
+            return ELSEWHERE
+        chosen = {test for line in lines for test in self._covered.tests.get(file, {}).get(line or 0, ())}
+        if any(function.__code__.co_filename != str(SAFETY / file) for function in functions):
+            # Made for a named tuple, and in no line of the file.
+            chosen = set(self._covered.took_s)
+        return self._run(sorted(chosen, key=lambda test: (self._covered.took_s[test], test)))
 
     def _concerned(self, file: str, mutant: Mutant, exchange: ModuleExchange) -> list[str]:
         """Return the tests that a changed value concerns, those of its rule first: of plain ones, those that read it by name."""
@@ -509,11 +523,6 @@ def listed() -> dict[Key, str]:
     return {(entry["file"], entry["where"], what): entry["verdict"] for entry in entries for what in entry["mutants"]}
 
 
-def judged() -> list[str]:
-    """Return the files of ``vehicled/safety`` all of whose survivors are listed."""
-    return list(tomllib.loads(SURVIVORS.read_text(encoding="utf-8"))["judged"])
-
-
 def all_mutants(file: str) -> list[Mutant]:
     """Return every mutant of a file of ``vehicled/safety``."""
     members = enumerations(*(ROOT / "vehicled" / "core" / "messages").glob("*.py"), *SAFETY.rglob("*.py"))
@@ -528,14 +537,13 @@ def left_of(chosen: Iterable[tuple[str, Mutant]], results: Results) -> list[tupl
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.partition("\n")[0])
-    files = sorted(str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py"))
-    parser.add_argument("files", nargs="*", metavar="FILE", help="path in vehicled/safety; the judged ones by default")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="path in vehicled/safety; all by default")
     parser.add_argument("--sample", type=int, help="number of mutants of each file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, help="file of results, to go on with")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 2))
     options = parser.parse_args(arguments)
-    if unknown := sorted(set(options.files) - set(files)):
+    if unknown := sorted(set(options.files) - set(FILES)):
         parser.error(f"no file of vehicled/safety: {', '.join(unknown)}")
     with contextlib.ExitStack() as stack:
         folder = None if options.results else stack.enter_context(tempfile.TemporaryDirectory())
@@ -545,7 +553,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace, results: Results) -> int:
     """Run the chosen mutants, print what is wrong, and return the exit status."""
     covered, accepted, totals, broken = coverage(), listed(), Counter[str](), 0
-    every = {file: all_mutants(file) for file in options.files or judged()}
+    every = {file: all_mutants(file) for file in options.files or FILES}
     chosen = every
     if options.sample is not None:
         chosen = {file: Random(options.seed).sample(some, min(options.sample, len(some))) for file, some in every.items()}
