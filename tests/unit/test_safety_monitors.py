@@ -462,3 +462,11 @@ def test_another_vehicle_and_another_course_reach_those_who_calculate_with_them(
         [("place", (course,), {"anywhere": True, "tracker": tracker}), ("stopping", (course,), {}), ("obstacle", (course,), {})],
         key=str,
     )
+
+
+@pytest.mark.parametrize(("antenna_m", "reach_m"), [((0.0, 0.0), 0.0), ((0.3, 0.4), 0.5)])
+def test_the_monitors_know_the_antenna_and_what_the_actuator_sends(antenna_m: tuple[float, float], reach_m: float) -> None:
+    monitors = Monitors(LIMITS, VEHICLE, antenna_m=antenna_m, telemetry=True) if reach_m else Monitors(LIMITS, VEHICLE)
+    assert monitors.telemetry is (reach_m > 0.0)
+    assert (monitors.yaw._antenna_x_m, monitors.consistency._antenna_m) == (antenna_m[0], antenna_m)
+    assert monitors.alignment.reach_m(0.0) == pytest.approx(reach_m)
