@@ -343,6 +343,10 @@ class Exchange:
         self._functions: defaultdict[CodeType, list[FunctionType]] = defaultdict(list)
         self._items: dict[str, pytest.Item] = {}
         self._failed = False
+        self._noticed_by: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """By file, how many of its mutants each test has noticed: the best ones run first."""
+        self._names = os.pipe()
+        """Pipe for the names of these tests."""
 
     def pytest_sessionstart(self) -> None:
         """Spare the search for the simplest example: nobody reads it."""
@@ -366,12 +370,15 @@ class Exchange:
         running, codes = dict[int, tuple[str, Mutant]](), dict[str, CodeType]()
         # Read before the first fork.
         sources()
+        os.set_blocking(self._names[0], False)
 
         def end_one() -> None:
             pid, status = os.wait()
-            changed = running.pop(pid)
+            file, mutant = running.pop(pid)
+            with contextlib.suppress(BlockingIOError):
+                self._noticed_by[file].update(os.read(self._names[0], 1 << 16).decode().splitlines())
             if not os.WIFEXITED(status) or os.WEXITSTATUS(status) != ELSEWHERE:
-                self._results.add(*changed, outcome(status))
+                self._results.add(file, mutant, outcome(status))
 
         for file, mutant in self._chosen:
             if file not in codes:
@@ -410,9 +417,10 @@ class Exchange:
         if any(first <= line <= last for line in self._covered.at_import.get(file, ())):
             return None
         tests, changes = tests_of(mutant, file, self._covered), self._changes(source, mutant)
-        return (lambda: self._run(tests, changes)) if changes or not tests else None
+        return (lambda: self._run(file, tests, changes)) if changes or not tests else None
 
-    def _run(self, tests: Sequence[str], changes: Iterable[tuple[FunctionType, CodeType]] = ()) -> int:
+    def _run(self, file: str, tests: Iterable[str], changes: Iterable[tuple[FunctionType, CodeType]] = ()) -> int:
+        tests = sorted(tests, key=lambda test: -self._noticed_by[file][test])
         limit(CPU_S + sum(self._covered.took_s[test] for test in tests))
         for function, code in changes:
             function.__code__ = code
@@ -420,6 +428,7 @@ class Exchange:
             item, after = self._items[test], None if following is None else self._items[following]
             item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
             if self._failed:
+                os.write(self._names[1], f"{test}\n".encode())
                 return pytest.ExitCode.TESTS_FAILED
         return 0
 
@@ -439,7 +448,7 @@ class Exchange:
             return pytest.ExitCode.INTERRUPTED
         tests = self._concerned(file, mutant, exchange)
         known = [test for test in tests if str(ROOT / test.partition("::")[0]) not in exchange.stale]
-        return self._run(known) or (0 if exchange.differs and len(known) == len(tests) else ELSEWHERE)
+        return self._run(file, known) or (0 if exchange.differs and len(known) == len(tests) else ELSEWHERE)
 
     def _run_defaults(self, file: str, functions: Sequence[FunctionType]) -> int:
         """Judge other defaults of functions."""
@@ -450,7 +459,7 @@ class Exchange:
         if any(function.__code__.co_filename != str(SAFETY / file) for function in functions):
             # Made for a named tuple, and in no line of the file.
             chosen = set(self._covered.took_s)
-        return self._run(sorted(chosen, key=lambda test: (self._covered.took_s[test], test)))
+        return self._run(file, sorted(chosen, key=lambda test: (self._covered.took_s[test], test)))
 
     def _concerned(self, file: str, mutant: Mutant, exchange: ModuleExchange) -> list[str]:
         """Return the tests that a changed value concerns, those of its rule first: of plain ones, those that read it by name."""
