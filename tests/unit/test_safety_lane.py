@@ -177,4 +177,6 @@ def test_far_points_are_left_out_and_the_last_corner_is_not() -> None:
         assert free(lane, front_m + 2.999, side * (half_m + 0.999), body) == pytest.approx(2.999)
     aside = ahead(3.0)
     assert free(aside, front_m + 2.999, half_m + 0.999 + 3.0 * exp(-1.5), body) == pytest.approx(2.999, abs=0.06)
+    # Also where the vehicle is to the right of its line: as far ahead as the lane goes.
+    assert free(ahead(-3.0), FRONT_M + 2.999, 0.0) == pytest.approx(2.999)
     assert free(ahead(), FRONT_M + 0.001, 0.0) == pytest.approx(0.001)
