@@ -446,9 +446,20 @@ class Exchange:
             return ELSEWHERE
         except Exception:  # noqa: BLE001 - the module cannot be imported
             return pytest.ExitCode.INTERRUPTED
+        if self._ran_at_import(exchange):
+            return ELSEWHERE
         tests = self._concerned(file, mutant, exchange)
         known = [test for test in tests if str(ROOT / test.partition("::")[0]) not in exchange.stale]
         return self._run(file, known) or (0 if exchange.differs and len(known) == len(tests) else ELSEWHERE)
+
+    def _ran_at_import(self, exchange: ModuleExchange) -> bool:
+        """Return True if a function that reads a changed value ran before the first test, and may have kept something of it."""
+        ran = {str(SAFETY / file): set(lines) for file, lines in self._covered.at_import.items()}
+        return any(
+            ran[source.file] & source.lines_of(exchange.read(name))
+            for name, source in exchange.sources.items()
+            if source.file in ran
+        )
 
     def _run_defaults(self, file: str, functions: Sequence[FunctionType]) -> int:
         """Judge other defaults of functions."""
