@@ -132,6 +132,10 @@ class Recorder:
         file = self._files.get(frame.f_code.co_filename)
         if file is None or not frame.f_code.co_flags & CO_OPTIMIZED:
             return None
+        caller = frame.f_back
+        if frame.f_code.co_name.startswith("<") and caller and caller.f_code.co_name == "<module>":
+            # Part of an assignment, which runs once more.
+            return None
         self.lines.add((file, frame.f_lineno))
 
         def lines(frame: FrameType, event: str, _arg: Any) -> Any:
