@@ -654,3 +654,14 @@ def test_the_place_is_known_near_where_the_last_drive_ended() -> None:
     entry.driven_to(15.0)
     assert entry.choose(along(LINE, 15.2)).s_m == pytest.approx(15.2), "asked without having been tracked"
     assert entry.here(15.3, 0.0, 0.0).s_m == pytest.approx(15.3)
+
+
+def test_behind_the_start_nothing_is_extended_unless_it_is_asked_for() -> None:
+    tracker = PathTracker(LINE)
+    assert off_course_m(tracker.locate(-0.9, 0.4, 0.0), -0.9, 0.4) == pytest.approx(hypot(0.9, 0.4))
+    assert turn_onto(tracker, (-0.9, 0.4, 0.0), 1.0).off_m == pytest.approx(hypot(0.9, 0.4))
+    behind = replace(RUNNING, x_m=-0.9, y_m=1.95)
+    assert "off the course" in stopped(LINE, 0.0).choose(behind).refused
+    entry = CourseEntry(LINE, CORRIDOR_M, vehicle=VEHICLE)
+    assert entry._bad_turn((-0.9, 1.95, 0.0), 0.0) is not None
+    assert entry._bad_turn((-0.9, 1.95, 0.0), 0.0, 1.0) is None

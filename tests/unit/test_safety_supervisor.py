@@ -33,6 +33,7 @@ from vehicled.safety.matrix import MATRIX, RULES
 from vehicled.safety.modes import TRANSITIONS, Trigger, after
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import MonitoredSource
+from vehicled.safety.reason import Reason
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
 
@@ -622,3 +623,18 @@ def test_a_drive_that_is_resumed_says_where() -> None:
     bench.step()
     assert bench.supervisor.mode is Mode.STANDBY
     assert "4.0 m off the course at 7.5 m of 20 m, where its drive ended" in bench.supervisor.why
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+@pytest.mark.parametrize("unbraked", [True, False])
+def test_a_standstill_is_judged_by_what_is_in_force(stuck: bool, unbraked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver whose place repeats is no witness of a standstill, and a brake that fails ends no stop after a time."""
+    bench, seen = Bench(), list[dict[str, bool]]()
+    bench.step()
+    supervisor, s = bench.supervisor, bench.supervisor.inputs
+    assert s is not None
+    forced = {"gnss_stuck": stuck, "uncommanded_motion_lasts": unbraked}
+    monkeypatch.setattr(supervisor, "in_force", lambda code: Reason(code) if forced.get(code) else None)
+    monkeypatch.setattr(supervisor._rest, "stands", lambda _, **judged: bool(seen.append(judged)))
+    assert not supervisor._stands(s)
+    assert seen == [{"gnss_stuck": stuck, "brake_fails": unbraked}]
