@@ -1,13 +1,14 @@
 """``python -m tests.mutation``: mutation testing of ``vehicled/safety`` by the tests below the closed loop.
 
-    python -m tests.mutation [FILE...] [--sample N] [--seed 0] [--jobs 2]
+    python -m tests.mutation [FILE...] [--sample N] [--seed 0] [--jobs 2] [--results FILE]
 
-FILE: ``supervisor.py``, ``rows/sensors.py``; those that ``mutation_survivors.toml`` names as judged by default. ``--sample``: only
-so many mutants of each file, drawn by the seed.
+FILE: ``supervisor.py``, ``rows/sensors.py``; all by default. ``--sample``: only so many mutants of each file, drawn by the seed.
+``--results``: file to which each outcome is written at once, and with which an interrupted run goes on.
 
 Every mutant of :mod:`tests.mutants` runs in a process of its own, against those tests that execute the changed lines and do not
-drive for long. Where only functions change that did not run at import, the process is forked after the collection of the tests,
-and gives these functions their changed code. Otherwise it is forked before the changed module and all that import it are imported.
+drive for long. The process is forked after the collection of the tests, and gives functions their changed code, or exchanges what
+the module holds (:mod:`tests.exchange`). Where neither is possible, as for the fields of a class or a function that ran at import,
+it is forked before the changed module and all that import it are imported.
 A mutant that no test notices is listed in ``mutation_survivors.toml`` with the reason why it neither lengthens a reaction nor
 removes a stop. The exit status is 1 if another one survives, if a listed one is noticed or gone, or if a child crashes. A mutant
 that does not end is noticed, and counted apart.
