@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 7
 DRIVES ?= 400
-# A file of results of the random drives goes on where it ends, so that 10000 may take several nights.
+# A file of results, of random drives or mutants, goes on where it ends, so that 10000 drives may take several nights.
 FIRST ?= 0
 RESULTS ?=
 MUTANTS ?= 20
@@ -115,8 +115,8 @@ random-drives: $(VENV)/dev.stamp ## Only the random drives of make soak. DRIVES=
 	@$(BIN)/python -m tests.random_drives --drives $(DRIVES) --first $(FIRST) $(if $(RESULTS),--out $(RESULTS))
 
 .PHONY: mutants
-mutants: $(VENV)/dev.stamp ## Change safety's source a little, many times: do the tests notice? MUTANTS=20 of each file, or ARGS=FILE
-	@$(BIN)/python -m tests.mutation $(or $(ARGS),--sample $(MUTANTS) --seed $(SEED))
+mutants: $(VENV)/dev.stamp ## Change safety's source a little, many times: do the tests notice? MUTANTS=20 of each file; ARGS=FILE; all: RESULTS=FILE
+	@$(BIN)/python -m tests.mutation $(or $(ARGS),$(if $(RESULTS),--results $(RESULTS),--sample $(MUTANTS) --seed $(SEED)))
 
 # Zensical reads one folder, in which the pages have the places that they link to each other by.
 .PHONY: docs

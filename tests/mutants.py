@@ -9,6 +9,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -66,10 +67,16 @@ class Mutant(NamedTuple):
 
     def compile(self) -> CodeType:
         """Return the changed file as code."""
+        with self.changed() as tree:
+            return compile(tree, "mutant", "exec")
+
+    @contextmanager
+    def changed(self) -> Iterator[ast.Module]:
+        """Return the changed file, which is as before afterwards."""
         before = {name: getattr(self.node, name) for name in self.fields}
         self.node.__dict__.update(self.fields)
         try:
-            return compile(ast.fix_missing_locations(self.tree), "mutant", "exec")
+            yield ast.fix_missing_locations(self.tree)
         finally:
             self.node.__dict__.update(before)
 
@@ -209,6 +216,7 @@ def _title(node: ast.AST) -> str:
 
 def nodes(node: Any, where: str, *, inside: bool) -> Iterator[tuple[Any, str, bool]]:
     """Nodes that run, with the name of their function, class or rule: no documentation, annotations, texts or assertions."""
+    outer = inside
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         where, inside = f"{where}.{node.name}".removeprefix("."), isinstance(node, ast.FunctionDef) or inside
     elif isinstance(node, ast.Lambda):
@@ -224,8 +232,11 @@ def nodes(node: Any, where: str, *, inside: bool) -> Iterator[tuple[Any, str, bo
         for child in value if isinstance(value, list) else [value]:
             explains = isinstance(child, ast.keyword) and child.arg in EXPLAINS | MEASURED_BY_DRIVES
             silent = isinstance(child, ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Assert)
+            # How a struct is stored, not what it says.
+            silent = silent or (isinstance(node, ast.ClassDef) and name == "keywords")
             if isinstance(child, ast.AST) and not explains and not silent:
-                yield from nodes(child, where, inside=inside)
+                # Defaults are made where the function is defined.
+                yield from nodes(child, where, inside=outer if isinstance(child, ast.arguments) else inside)
 
 
 def mutants(source: str, members: Mapping[str, list[str]]) -> Iterator[Mutant]:

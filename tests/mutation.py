@@ -1,20 +1,23 @@
 """``python -m tests.mutation``: mutation testing of ``vehicled/safety`` by the tests below the closed loop.
 
-    python -m tests.mutation [FILE...] [--sample N] [--seed 0] [--jobs 2]
+    python -m tests.mutation [FILE...] [--sample N] [--seed 0] [--jobs 2] [--results FILE]
 
-FILE: ``supervisor.py``, ``rows/sensors.py``; those that ``mutation_survivors.toml`` names as judged by default. ``--sample``: only
-so many mutants of each file, drawn by the seed.
+FILE: ``supervisor.py``, ``rows/sensors.py``; all by default. ``--sample``: only so many mutants of each file, drawn by the seed.
+``--results``: file to which each outcome is written at once, and with which an interrupted run goes on.
 
 Every mutant of :mod:`tests.mutants` runs in a process of its own, against those tests that execute the changed lines and do not
-drive for long. Where only functions change that did not run at import, the process is forked after the collection of the tests,
-and gives these functions their changed code. Otherwise it is forked before the changed module and all that import it are imported.
+drive for long. The process is forked after the collection of the tests, and gives functions their changed code, or exchanges what
+the module holds (:mod:`tests.exchange`). Where neither is possible, as for the fields of a class or a function that ran at import,
+it is forked before the changed module and all that import it are imported.
 A mutant that no test notices is listed in ``mutation_survivors.toml`` with the reason why it neither lengthens a reaction nor
 removes a stop. The exit status is 1 if another one survives, if a listed one is noticed or gone, or if a child crashes. A mutant
 that does not end is noticed, and counted apart.
 """
 
 import argparse
+import contextlib
 import gc
+import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -40,10 +43,13 @@ import hypothesis
 import pytest
 from msgspec import Struct
 
+from tests.exchange import ASSIGNMENTS, CannotExchangeError, ModuleExchange, assignments, exchange_defaults, sources
 from tests.mutants import Mutant, enumerations, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 SAFETY = ROOT / "vehicled" / "safety"
+FILES = sorted(str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py"))
+SOURCES = "vehicled", "drivers", "sim_backend", "tests"
 SURVIVORS = Path(__file__).with_name("mutation_survivors.toml")
 TESTS = (
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "unit").glob("test_safety_*.py")),
@@ -59,6 +65,10 @@ CPU_S = 5
 """Processor time of a mutant beyond that of its tests while they are traced, s."""
 MOST_LINES = 300_000
 """Lines of ``vehicled/safety`` that a test executes at most. A longer one drives: a limit is noticed by a test of that limit."""
+NEAR = 15
+"""Lines of a rule about the changed one: the tests that execute them come first."""
+ELSEWHERE = 98
+"""Exit status of a child that cannot tell."""
 NOTICED, SURVIVED, ENDLESS, CRASHED = "noticed", "survived", "endless", "crashed"
 Key = tuple[str, str, str]
 """File, function and text of a mutant."""
@@ -73,7 +83,38 @@ class Coverage(Struct):
     modules: list[str]
     """Modules that the tests import."""
     at_import: dict[str, list[int]]
-    """Lines by file that run before the first test."""
+    """Lines of functions by file that run before the first test."""
+
+
+class Results:
+    """File of outcomes, one line each, that a run goes on with. It belongs to the code that it was made of."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        digest = hashlib.sha256()
+        for source in sorted(each for folder in SOURCES for each in (ROOT / folder).rglob("*.py")):
+            digest.update(source.read_bytes())
+        self._code = digest.hexdigest()
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        if lines and lines[0] != json.dumps(self._code):
+            sys.exit(f"{path}: results of other code, or of no mutants. Take a new file.")
+        with path.open("a", encoding="utf-8") as file:
+            # The last line may have been cut.
+            file.write("\n" if lines else json.dumps(self._code) + "\n")
+
+    def read(self) -> dict[Key, str]:
+        """Return the outcomes so far. The rest of a line that was cut is passed over."""
+        found: dict[Key, str] = {}
+        for line in self._path.read_text(encoding="utf-8").splitlines()[1:]:
+            with contextlib.suppress(ValueError):
+                file, where, what, outcome = json.loads(line)
+                found[file, where, what] = outcome
+        return found
+
+    def add(self, file: str, mutant: Mutant, outcome: str) -> None:
+        """Append the outcome of a mutant."""
+        with self._path.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps([file, mutant.where, mutant.what, outcome]) + "\n")
 
 
 class Recorder:
@@ -85,12 +126,16 @@ class Recorder:
         self._count = 0
         self.tests: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
         self.took_s: dict[str, float] = {}
-        self._files: dict[str, str] = {str(path): str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py")}
+        self._files = {str(SAFETY / file): file for file in FILES}
 
     def trace(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
         """Trace the frames of ``vehicled/safety`` line by line."""
         file = self._files.get(frame.f_code.co_filename)
-        if file is None:
+        if file is None or not frame.f_code.co_flags & CO_OPTIMIZED:
+            return None
+        caller = frame.f_back
+        if frame.f_code.co_name.startswith("<") and caller and caller.f_code.co_name == "<module>":
+            # Part of an assignment, which runs once more.
             return None
         self.lines.add((file, frame.f_lineno))
 
@@ -200,7 +245,7 @@ def fork(child: Callable[[], int]) -> int:
     return pid
 
 
-def in_child(function: Callable[[], list[Any]]) -> list[Any]:
+def in_child(function: Callable[[], Any]) -> Any:
     """Return what a function returns in a child."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
@@ -211,8 +256,7 @@ def in_child(function: Callable[[], list[Any]]) -> list[Any]:
 
         if os.waitpid(fork(child), 0)[1]:
             sys.exit("the process that runs the mutants failed")
-        found: list[Any] = json.loads(result.read_text())
-    return found
+        return json.loads(result.read_text())
 
 
 def coverage() -> Coverage:
@@ -299,13 +343,15 @@ def changed_functions(before: CodeType, after: CodeType) -> Iterator[tuple[CodeT
 class Exchange:
     """Plugin of pytest that runs no test, but forks a child for each mutant once all tests are collected."""
 
-    def __init__(self, chosen: Sequence[tuple[str, Mutant]], covered: Coverage, jobs: int) -> None:
-        self.found: list[str | None] = [None] * len(chosen)
-        """Outcomes; None of a mutant that changes more than functions that run in tests."""
-        self._chosen, self._covered, self._jobs = chosen, covered, jobs
+    def __init__(self, chosen: Sequence[tuple[str, Mutant]], covered: Coverage, jobs: int, results: Results) -> None:
+        self._chosen, self._covered, self._jobs, self._results = chosen, covered, jobs, results
         self._functions: defaultdict[CodeType, list[FunctionType]] = defaultdict(list)
         self._items: dict[str, pytest.Item] = {}
         self._failed = False
+        self._noticed_by: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """By file, how many of its mutants each test has noticed: the best ones run first."""
+        self._names = os.pipe()
+        """Pipe for the names of these tests."""
 
     def pytest_sessionstart(self) -> None:
         """Spare the search for the simplest example: nobody reads it."""
@@ -326,27 +372,28 @@ class Exchange:
 
     def pytest_runtestloop(self) -> bool:
         """Run every mutant that can run in this way."""
-        running, sources = dict[int, int](), dict[str, CodeType]()
+        running, codes = dict[int, tuple[str, Mutant]](), dict[str, CodeType]()
+        # Read before the first fork.
+        sources()
+        os.set_blocking(self._names[0], False)
 
         def end_one() -> None:
             pid, status = os.wait()
-            self.found[running.pop(pid)] = outcome(status)
+            file, mutant = running.pop(pid)
+            with contextlib.suppress(BlockingIOError):
+                self._noticed_by[file].update(os.read(self._names[0], 1 << 16).decode().splitlines())
+            if not os.WIFEXITED(status) or os.WEXITSTATUS(status) != ELSEWHERE:
+                self._results.add(file, mutant, outcome(status))
 
-        for place, (file, mutant) in enumerate(self._chosen):
-            if file not in sources:
+        for file, mutant in self._chosen:
+            if file not in codes:
                 path = SAFETY / file
-                sources[file] = compile(path.read_text(encoding="utf-8"), str(path), "exec")
-            first, last = mutant.lines
-            if not mutant.inside or any(first <= line <= last for line in self._covered.at_import.get(file, ())):
-                continue
-            tests = tests_of(mutant, file, self._covered)
-            changes = self._changes(sources[file], mutant)
-            if not tests or not changes:
-                self.found[place] = None if tests else SURVIVED
+                codes[file] = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+            if (run := self._way(file, codes[file], mutant)) is None:
                 continue
             while len(running) >= self._jobs:
                 end_one()
-            running[fork(lambda c=changes, t=tests: self._run(c, t))] = place  # type: ignore[misc]
+            running[fork(run)] = file, mutant
         while running:
             end_one()
         return True
@@ -367,24 +414,89 @@ class Exchange:
         # Inner functions are part of the code of the outer one, which must exist.
         return changes if pairs and pairs[0][0] in self._functions else []
 
-    def _run(self, changes: Iterable[tuple[FunctionType, CodeType]], tests: Sequence[str]) -> int:
+    def _way(self, file: str, source: CodeType, mutant: Mutant) -> Callable[[], int] | None:
+        """Return what a child does to judge a mutant; None if it cannot."""
+        first, last = mutant.lines
+        if not mutant.inside:
+            return lambda: self._run_module(file, mutant)
+        if any(first <= line <= last for line in self._covered.at_import.get(file, ())):
+            return None
+        tests, changes = tests_of(mutant, file, self._covered), self._changes(source, mutant)
+        return (lambda: self._run(file, tests, changes)) if changes or not tests else None
+
+    def _run(self, file: str, tests: Iterable[str], changes: Iterable[tuple[FunctionType, CodeType]] = ()) -> int:
+        tests = sorted(tests, key=lambda test: -self._noticed_by[file][test])
         limit(CPU_S + sum(self._covered.took_s[test] for test in tests))
         for function, code in changes:
             function.__code__ = code
-        for test, following in zip(tests, [*tests[1:], None], strict=True):
+        for test, following in zip(tests, [*tests[1:], None], strict=False):
             item, after = self._items[test], None if following is None else self._items[following]
             item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
             if self._failed:
+                os.write(self._names[1], f"{test}\n".encode())
                 return pytest.ExitCode.TESTS_FAILED
         return 0
 
+    def _run_module(self, file: str, mutant: Mutant) -> int:
+        """Judge a mutant of what a module holds. ``ELSEWHERE`` if only a process that imports it anew can tell."""
+        top = next(each for each in mutant.tree.body if each.lineno <= mutant.lines[0] <= (each.end_lineno or 0))
+        module = sys.modules[module_of(file)]
+        with mutant.changed() as tree:
+            if not isinstance(top, ASSIGNMENTS):
+                return self._run_defaults(file, exchange_defaults(module, tree))
+            code = assignments(tree)
+        try:
+            exchange = ModuleExchange(module, code)
+        except CannotExchangeError:
+            return ELSEWHERE
+        except Exception:  # noqa: BLE001 - the module cannot be imported
+            return pytest.ExitCode.INTERRUPTED
+        if self._ran_at_import(exchange):
+            return ELSEWHERE
+        tests = self._concerned(file, mutant, exchange)
+        known = [test for test in tests if str(ROOT / test.partition("::")[0]) not in exchange.stale]
+        return self._run(file, known) or (0 if exchange.differs and len(known) == len(tests) else ELSEWHERE)
 
-def run_exchanged(chosen: Sequence[tuple[str, Mutant]], covered: Coverage, jobs: int) -> list[str | None]:
-    """Return the outcome of every mutant that only changes functions, from a process that has collected the tests; else None."""
-    plugin = Exchange(chosen, covered, jobs)
-    if status := run_pytest(["--capture=no", *TESTS], plugin):
+    def _ran_at_import(self, exchange: ModuleExchange) -> bool:
+        """Return True if a function that reads a changed value ran before the first test, and may have kept something of it."""
+        ran = {str(SAFETY / file): set(lines) for file, lines in self._covered.at_import.items()}
+        return any(
+            ran[source.file] & source.lines_of(exchange.read(name))
+            for name, source in exchange.sources.items()
+            if source.file in ran
+        )
+
+    def _run_defaults(self, file: str, functions: Sequence[FunctionType]) -> int:
+        """Judge other defaults of functions."""
+        lines = {line for function in functions for *_, line in function.__code__.co_lines()}
+        if not functions or lines & set(self._covered.at_import.get(file, ())):
+            return ELSEWHERE
+        chosen = {test for line in lines for test in self._covered.tests.get(file, {}).get(line or 0, ())}
+        if any(function.__code__.co_filename != str(SAFETY / file) for function in functions):
+            # Made for a named tuple, and in no line of the file.
+            chosen = set(self._covered.took_s)
+        return self._run(file, sorted(chosen, key=lambda test: (self._covered.took_s[test], test)))
+
+    def _concerned(self, file: str, mutant: Mutant, exchange: ModuleExchange) -> list[str]:
+        """Return the tests that a changed value concerns, those of its rule first: of plain ones, those that read it by name."""
+        covered, (first, last) = self._covered.tests, mutant.lines
+        near = {test for line, some in covered.get(file, {}).items() if first - NEAR <= line <= last + NEAR for test in some}
+        chosen = set(self._covered.took_s)
+        if exchange.plain:
+            readers = {name: exchange.sources[name] for name in exchange.sources if exchange.read(name)}
+            if all(name.startswith(("vehicled.safety.", "tests.")) for name in readers):
+                lines = {(source.file, line) for name, source in readers.items() for line in source.lines_of(exchange.read(name))}
+                near = {test for path, line in lines for test in covered.get(path.removeprefix(f"{SAFETY}/"), {}).get(line, ())}
+                files = {source.file for source in readers.values()}
+                chosen = near | {test for test in chosen if str(ROOT / test.partition("::")[0]) in files}
+        return sorted(chosen, key=lambda test: (test not in near, self._covered.took_s[test], test))
+
+
+def run_exchanged(chosen: Sequence[tuple[str, Mutant]], covered: Coverage, jobs: int, results: Results) -> int:
+    """Run every mutant that only changes functions, in a process that has collected the tests."""
+    if status := run_pytest(["--capture=no", *TESTS], Exchange(chosen, covered, jobs, results)):
         sys.exit(f"the tests cannot be collected: pytest ends with {status}")
-    return plugin.found
+    return 0
 
 
 def outcome(status: int) -> str:
@@ -397,31 +509,37 @@ def outcome(status: int) -> str:
     return SURVIVED if code == 0 else NOTICED if code in noticed else CRASHED
 
 
-def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int) -> list[str]:
-    """Return the outcome of every mutant of a file, from a process that has imported all but this file."""
+def module_of(file: str) -> str:
+    """Return the name of the module of a file of ``vehicled/safety``."""
+    return ".".join(("vehicled", "safety", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int, results: Results) -> int:
+    """Run mutants of a file in a process that has imported all but this file."""
     path = SAFETY / file
-    name = ".".join(("vehicled", "safety", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
+    name = module_of(file)
     preload(name, path, covered.modules)
     control = compile(path.read_text(encoding="utf-8"), str(path), "exec")
     if os.waitpid(fork(lambda: judge(control, name, path, list(covered.took_s), inf)), 0)[1]:
         sys.exit(f"{file}: its tests fail without a mutant, in a process that has imported the other modules")
-    found, running = [SURVIVED] * len(chosen), dict[int, int]()
+    running: dict[int, Mutant] = {}
 
     def end_one() -> None:
         pid, status = os.wait()
-        found[running.pop(pid)] = outcome(status)
+        results.add(file, running.pop(pid), outcome(status))
 
-    for place, mutant in enumerate(chosen):
+    for mutant in chosen:
         tests = tests_of(mutant, file, covered)
         if not tests:
+            results.add(file, mutant, SURVIVED)
             continue
         while len(running) >= jobs:
             end_one()
         limit_s = CPU_S + sum(covered.took_s[test] for test in tests)
-        running[fork(lambda m=mutant, t=tests, s=limit_s: judge(m.compile(), name, path, t, s))] = place  # type: ignore[misc]
+        running[fork(lambda m=mutant, t=tests, s=limit_s: judge(m.compile(), name, path, t, s))] = mutant  # type: ignore[misc]
     while running:
         end_one()
-    return found
+    return 0
 
 
 def listed() -> dict[Key, str]:
@@ -430,38 +548,47 @@ def listed() -> dict[Key, str]:
     return {(entry["file"], entry["where"], what): entry["verdict"] for entry in entries for what in entry["mutants"]}
 
 
-def judged() -> list[str]:
-    """Return the files of ``vehicled/safety`` all of whose survivors are listed."""
-    return list(tomllib.loads(SURVIVORS.read_text(encoding="utf-8"))["judged"])
-
-
 def all_mutants(file: str) -> list[Mutant]:
     """Return every mutant of a file of ``vehicled/safety``."""
     members = enumerations(*(ROOT / "vehicled" / "core" / "messages").glob("*.py"), *SAFETY.rglob("*.py"))
     return list(mutants((SAFETY / file).read_text(encoding="utf-8"), members))
 
 
+def left_of(chosen: Iterable[tuple[str, Mutant]], results: Results) -> list[tuple[str, Mutant]]:
+    """Return the mutants that have no outcome yet."""
+    done = results.read()
+    return [(file, mutant) for file, mutant in chosen if (file, mutant.where, mutant.what) not in done]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.partition("\n")[0])
-    files = sorted(str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py"))
-    parser.add_argument("files", nargs="*", metavar="FILE", help="path in vehicled/safety; the judged ones by default")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="path in vehicled/safety; all by default")
     parser.add_argument("--sample", type=int, help="number of mutants of each file")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--results", type=Path, help="file of results, to go on with")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 2))
     options = parser.parse_args(arguments)
-    if unknown := sorted(set(options.files) - set(files)):
+    if unknown := sorted(set(options.files) - set(FILES)):
         parser.error(f"no file of vehicled/safety: {', '.join(unknown)}")
+    with contextlib.ExitStack() as stack:
+        folder = None if options.results else stack.enter_context(tempfile.TemporaryDirectory())
+        return run(options, Results(options.results or Path(folder or "") / "mutants.jsonl"))
+
+
+def run(options: argparse.Namespace, results: Results) -> int:
+    """Run the chosen mutants, print what is wrong, and return the exit status."""
     covered, accepted, totals, broken = coverage(), listed(), Counter[str](), 0
-    every = {file: all_mutants(file) for file in options.files or judged()}
+    every = {file: all_mutants(file) for file in options.files or FILES}
     chosen = every
     if options.sample is not None:
         chosen = {file: Random(options.seed).sample(some, min(options.sample, len(some))) for file, some in every.items()}
-    quick = iter(in_child(lambda: run_exchanged([(file, one) for file in chosen for one in chosen[file]], covered, options.jobs)))
+    pairs = [(file, mutant) for file, some in chosen.items() for mutant in some]
+    in_child(lambda: run_exchanged(left_of(pairs, results), covered, options.jobs, results))
     for file, some in chosen.items():
-        outcomes = [next(quick) for _ in some]
-        left = [mutant for mutant, what in zip(some, outcomes, strict=True) if what is None]
-        slow = iter(in_child(lambda f=file, m=left: run_file(f, m, covered, options.jobs)) if left else ())  # type: ignore[misc]
-        outcomes = [what or next(slow) for what in outcomes]
+        if left := [mutant for _, mutant in left_of([(file, mutant) for mutant in some], results)]:
+            in_child(lambda f=file, m=left: run_file(f, m, covered, options.jobs, results))  # type: ignore[misc]
+        found = results.read()
+        outcomes = [found[file, mutant.where, mutant.what] for mutant in some]
         totals.update(outcomes)
         _print(f"{file}: {_counts(Counter(outcomes))}")
         known, problems = {key for key in accepted if key[0] == file}, []

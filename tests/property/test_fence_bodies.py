@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from itertools import pairwise
-from math import cos, hypot, pi, sin
+from math import cos, hypot, inf, pi, sin
 
 import numpy as np
 import pytest
@@ -106,6 +106,31 @@ def test_nothing_between_two_poses_is_missed_and_little_beside_it_is_taken(
         if touched and keep_out and steps < 64:
             room = 4.0 * LOOSE_M
             assert any(violates(outline.widened(room), polygon, *at(k / 200)) for k in range(201))
+
+
+def off_ring_m(ring: list[Point], x: float, y: float) -> float:
+    """Return the distance of a point from the nearest edge."""
+    best = inf
+    for (x1, y1), (x2, y2) in pairwise([*ring, ring[0]]):
+        square = (x2 - x1) ** 2 + (y2 - y1) ** 2
+        share = min(max(((x - x1) * (x2 - x1) + (y - y1) * (y2 - y1)) / square, 0.0), 1.0) if square else 0.0
+        best = min(best, hypot(x1 + share * (x2 - x1) - x, y1 + share * (y2 - y1) - y))
+    return best
+
+
+@examples(60)
+@given(RINGS, RINGS, st.booleans(), OUTLINES, PLACE, PLACE, st.floats(-7.0, 7.0))
+def test_the_depth_is_that_of_the_deepest_corner_of_body_or_polygon(
+    ring: list[Point], other: list[Point], keep_out: bool, outline: Outline, x: float, y: float, yaw: float
+) -> None:
+    wrong = [corner for corner in corners_of(outline, x, y, yaw) if encloses(ring, *corner) is keep_out]
+    depths = [off_ring_m(ring, *corner) for corner in wrong]
+    for px, py in ring:
+        ahead, left = cos(yaw) * (px - x) + sin(yaw) * (py - y), cos(yaw) * (py - y) - sin(yaw) * (px - x)
+        depths.append(min(outline.front_m - ahead, outline.rear_m + ahead, outline.half_m - abs(left)))
+    fence = Fence([Polygon(tuple(other)), Polygon(tuple(ring), keep_out)])
+    if all(off_ring_m(ring, *corner) > 1e-6 for corner in corners_of(outline, x, y, yaw)):
+        assert fence.depth_m(1, outline, x, y, yaw) == pytest.approx(max([0.0, *depths]), abs=1e-9)
 
 
 @examples(10)

@@ -30,7 +30,7 @@ from vehicled.core.messages import (
 from vehicled.profile import load_profile
 from vehicled.safety import rule as rules
 from vehicled.safety.margins import rows, standings
-from vehicled.safety.matrix import RULES
+from vehicled.safety.matrix import MATRIX, RULES, substitutes
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.rule import RuleInputs, Sense
@@ -199,8 +199,33 @@ def test_the_way_ahead_is_shown_as_a_number_or_as_clear(free_m: float | None, sh
     assert all(rule["under"] for row in rows() for rule in row["rules"] if rule["code"] in ("obstacle_ahead", "obstacle_too_near"))
 
 
-@pytest.mark.parametrize("row", rows())
-def test_the_page_gets_every_row(row: dict[str, Any]) -> None:
-    assert row["rules"] or row["outside"]
-    for rule in row["rules"]:
-        assert rule["reaction"] in ("S0", "S1", "S2", "S3", "S4")
+def test_the_page_gets_every_row() -> None:
+    assert [row["row"] for row in rows()] == [row.number for row in MATRIX]
+    for row in rows():
+        assert row["rules"] or row["outside"]
+        for rule in row["rules"]:
+            assert rule["reaction"] in ("S0", "S1", "S2", "S3", "S4")
+
+
+def test_values_are_rounded_and_an_age_from_the_future_is_none() -> None:
+    monitors, supervisor = Monitors(LIMITS, PROFILE.vehicle, SOURCES), Supervisor()
+    estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 1.23456789, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+    control = ControlCommand(0, 0, 0.0, 0.0, 0.0, cross_track_m=0.0)
+    monitors.host.clock_step_s = -1.0
+    s = RuleInputs(
+        now_ns=10**9, mode=Mode.AUTO, limits=LIMITS, monitors=monitors, estimate=estimate, control=control,
+        estimate_age_ns=-5_000_000, control_age_ns=12_345_678,
+    )  # fmt: skip
+    supervisor.step(s)
+    found = {standing.code: standing for standing in standings(supervisor)}
+    assert found["estimate_stale"].value == 0.0, "newer than the last step"
+    assert found["control_stale"].value == 0.0123
+    monitors.deadlines.share = -0.5
+    assert {standing.code: standing for standing in standings(supervisor)}["deadlines_share"].value == -50.0, "no age"
+
+
+def test_what_replaces_a_missing_capability_is_said_for_that_one() -> None:
+    for lacking in (frozenset({"brake"}), frozenset({"telemetry"}), frozenset({"brake", "telemetry"})):
+        names = {text.partition(", no ")[2].partition(":")[0] for text in substitutes(lacking)}
+        assert names == lacking
+    assert len(substitutes(frozenset({"brake"}))) == sum("brake" in row.substitute for row in MATRIX)

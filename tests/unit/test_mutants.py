@@ -1,11 +1,12 @@
 """Mutants of a source text, and the list of those that survive."""
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from tests.mutants import mutants
-from tests.mutation import SURVIVORS, all_mutants, listed
+from tests.mutation import SURVIVORS, Results, all_mutants, left_of, listed
 
 MEMBERS = {"Reaction": ["NONE", "CAP_SPEED", "CONTROLLED_STOP"], "Mode": ["ARMED", "AUTO"]}
 SOURCE = '''
@@ -92,3 +93,20 @@ def test_every_listed_survivor_is_a_mutant_with_a_verdict_and_a_reason() -> None
 )
 def test_changes_of_the_matrix_and_the_monitors_are_among_them(file: str, where: str, ending: str) -> None:
     assert any(mutant.where == where and mutant.what.endswith(ending) for mutant in all_mutants(file))
+
+
+def test_results_go_on_with_the_same_code_only(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    first, second, *_ = all_mutants("modes.py")
+    results = Results(file)
+    results.add("modes.py", first, "noticed")
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write('["modes.py", "cut')
+    again = Results(file)
+    assert again.read() == {("modes.py", first.where, first.what): "noticed"}
+    assert left_of([("modes.py", first), ("modes.py", second)], again) == [("modes.py", second)]
+    again.add("modes.py", second, "survived")
+    assert again.read()[("modes.py", second.where, second.what)] == "survived"
+    file.write_text('"of other code"\n', encoding="utf-8")
+    with pytest.raises(SystemExit, match="results of other code"):
+        Results(file)

@@ -20,15 +20,18 @@ from vehicled.core.messages import (
     Heartbeat,
     HostHealth,
     ImuSample,
+    LaserScan,
     Mode,
     MotorStatus,
+    ObstacleRange,
     OperatorAction,
     StateEstimate,
 )
 from vehicled.core.vehicle import Limits
-from vehicled.safety.arming import missing
+from vehicled.safety.arming import CHECKS, missing
 from vehicled.safety.fence import Fence, Polygon
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.monitors.speed import FIXES, SpeedMonitor
 from vehicled.safety.rule import RuleInputs
 
@@ -215,3 +218,55 @@ def test_a_vehicle_in_a_keep_out_zone_is_driven_out_by_hand_and_not_by_itself() 
     assert missing(s) == [text]
     assert missing(s, OperatorAction.OFFBOARD) == [text]
     assert missing(s, OperatorAction.TELEOP) == []
+
+
+class Bytes:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def described(self) -> str:
+        return self._text
+
+
+def test_silent_devices_are_named_with_what_is_known_of_each() -> None:
+    sources = [
+        MonitoredSource(name=name, message=kind, silence_ns=10**8)
+        for name, kind in (("gnss", GnssFix), ("gnss", Heading), ("imu", ImuSample), ("lidar", LaserScan), ("sonar", ObstacleRange))
+    ]
+    monitors = Monitors(LIMITS, VEHICLE, sources)
+    (found,) = (check for check in CHECKS if check.code == "inputs")
+
+    def said(now_ns: int = NOW_NS) -> str:
+        return found.missing(replace(situation(monitors), now_ns=now_ns))
+
+    assert said() == "gnss, imu, lidar, sonar are silent: check cable, power and port"
+    monitors.sources.unread = {"imu": Bytes("400 bytes that are no sample"), "sonar": Bytes(""), "radar": Bytes("3 bytes")}
+    assert said() == "gnss, lidar, sonar are silent: check cable, power and port; imu: 400 bytes that are no sample"
+    for kind in (GnssFix, Heading, LaserScan):
+        monitors.sources.received(kind, NOW_NS)
+    assert said() == "sonar is silent: check cable, power and port; imu: 400 bytes that are no sample"
+    monitors.sources.received(ObstacleRange, NOW_NS)
+    assert said() == "imu: 400 bytes that are no sample"
+    monitors.sources.received(ImuSample, NOW_NS)
+    assert said() == ""
+    assert "gnss" in said(NOW_NS + 10**8 + 1)
+
+
+def test_an_estimator_that_waits_for_motion_says_so() -> None:
+    (found,) = (check for check in CHECKS if check.code == "estimator")
+    monitors = standing()
+    monitors.alignment.antenna_m = (0.0, 0.0)
+    s = situation(monitors)
+    waits = replace(s, estimate=replace(ESTIMATE, status=EstimatorStatus.UNINITIALISED))
+    assert found.missing(waits).startswith("the estimator has a position and no heading (uninitialised): align it by driving")
+    assert "has not started" in found.missing(replace(s, estimate=None))
+    monitors.alignment.antenna_m = None
+    assert "is not running (uninitialised): give it a fix" in found.missing(waits)
+
+
+def test_the_year_of_a_clock_that_was_not_set() -> None:
+    (found,) = (check for check in CHECKS if check.code == "clock")
+    monitors = standing()
+    for wall_clock_s, year in ((0.0, 1970), (-5.0, 1970), (31_556_952.5 * 30, 2000)):
+        monitors.host.on_message(HostHealth(NOW_NS, wall_clock_s=wall_clock_s), NOW_NS)
+        assert f"in the year {year}" in found.missing(situation(monitors))

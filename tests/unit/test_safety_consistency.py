@@ -51,6 +51,7 @@ def spread(sigma: float) -> tuple[float, ...]:
         ({}, {"position_covariance_m2": NAN9}, 12.0), ({}, {"position_covariance_m2": NAN9, "carrier": CarrierSolution.FIXED}, 0.6),
         ({}, {"position_covariance_m2": NAN9, "carrier": CarrierSolution.FLOAT}, 3.0),
         ({}, {"position_covariance_m2": spread(0.0)}, 12.0), ({}, {"position_covariance_m2": spread(inf)}, 12.0),
+        ({}, {"position_covariance_m2": (0.0025, *(0.0,) * 3, 0.0001, *(0.0,) * 4)}, 0.3),
     ],
 )  # fmt: skip
 def test_what_place_and_fix_declare_is_allowed(estimate: dict[str, Any], fix: dict[str, Any], allowed_m: float) -> None:

@@ -1,7 +1,7 @@
 """Start of the next drive along a course."""
 
 from dataclasses import replace as with_arrays
-from math import cos, degrees, nan, pi, sin
+from math import cos, degrees, hypot, nan, pi, sin
 
 import numpy as np
 import pytest
@@ -533,3 +533,135 @@ def test_the_turn_onto_the_course_is_on_circles_of_its_radius(sense: float) -> N
     straight_on = turn_onto(tracker, (5.0, 0.09, float(course.yaw_rad[0]) + 0.09), 1.0)
     assert len(straight_on.x_m) == 1
     assert straight_on.off_m == pytest.approx(0.09)
+
+
+# ------------------------------------------------------------------------------------------------- wherever the course lies
+
+ANGLE, SHIFT_X, SHIFT_Y = 2.3, 30.0, -12.0
+
+
+def moved_pose(x_m: float, y_m: float, yaw_rad: float) -> tuple[float, float, float]:
+    c, s = cos(ANGLE), sin(ANGLE)
+    return SHIFT_X + c * x_m - s * y_m, SHIFT_Y + s * x_m + c * y_m, yaw_rad + ANGLE
+
+
+def moved(course: Course) -> Course:
+    """The same course elsewhere on the map, in another direction."""
+    x_m, y_m, yaw_rad = zip(*map(moved_pose, course.x_m.tolist(), course.y_m.tolist(), course.yaw_rad.tolist()), strict=True)
+    return with_arrays(course, x_m=np.array(x_m), y_m=np.array(y_m), yaw_rad=np.array(yaw_rad))
+
+
+@given(
+    st.sampled_from([1.0, -1.0]),
+    st.floats(-4.0, 21.0),
+    st.floats(-2.5, 2.5),
+    st.floats(-pi, pi),
+    st.floats(0.0, 3.0),
+    st.floats(0.0, 5.0),
+)
+def test_entries_do_not_depend_on_where_the_course_lies(
+    sense: float, x_m: float, y_m: float, yaw_rad: float, speed_mps: float, run_up_m: float
+) -> None:
+    """Property: a course and a vehicle elsewhere on the map, turned alike, give the same entries and turns."""
+    course = LINE if sense > 0.0 else with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)
+    yaw_rad += float(course.yaw_rad[0])
+    other, pose, other_pose = moved(course), (x_m, y_m, yaw_rad), moved_pose(x_m, y_m, yaw_rad)
+    here, there = (replace(RUNNING, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=sense * speed_mps) for x, y, yaw in (pose, other_pose))
+    assert join(other, other_pose, CORRIDOR_M, 1.0) == join(course, pose, CORRIDOR_M, 1.0)
+    assert join_moving(other, there, BRAKED, LIMITS) == join_moving(course, here, BRAKED, LIMITS)
+    entries = [CourseEntry(each, CORRIDOR_M, vehicle=VEHICLE) for each in (course, other)]
+    assert entries[0].choose(here, run_up_m) == entries[1].choose(there, run_up_m)
+    trackers = [PathTracker(each) for each in (course, other)]
+    points = [tracker.locate(*each) for tracker, each in zip(trackers, (pose, other_pose), strict=True)]
+    off = [off_course_m(point, *each[:2], run_up_m) for point, each in zip(points, (pose, other_pose), strict=True)]
+    assert off[0] == pytest.approx(off[1])
+    turns = [turn_onto(tracker, each, 1.5, run_up_m) for tracker, each in zip(trackers, (pose, other_pose), strict=True)]
+    assert turns[1].off_m == pytest.approx(turns[0].off_m, abs=1e-6)
+    assert len(turns[1].x_m) == len(turns[0].x_m)
+    last = moved_pose(turns[0].x_m[-1], turns[0].y_m[-1], turns[0].yaw_rad[-1])
+    assert (turns[1].x_m[-1], turns[1].y_m[-1], turns[1].yaw_rad[-1]) == pytest.approx(last, abs=1e-6)
+
+
+def test_elsewhere_the_distances_are_those_to_the_course() -> None:
+    line = moved(LINE)
+    assert "7.0 m off the course" in join(line, moved_pose(5.0, -7.0, 0.0), CORRIDOR_M, 0.5).refused
+    for left_m, turned_rad, joins in ((1.9, 0.0, True), (1.9, 0.4, False), (1.9, -0.4, True), (-1.9, 0.4, True)):
+        x_m, y_m, yaw_rad = moved_pose(5.0, left_m, turned_rad)
+        estimate = replace(RUNNING, x_m=x_m, y_m=y_m, yaw_rad=yaw_rad, speed_mps=1.0)
+        assert (join_moving(line, estimate, BRAKED, LIMITS).s_m is not None) is joins
+    for ahead_m, off_m in ((-0.3, 0.4), (-0.9, 0.4), (-1.1, hypot(1.1, 0.4))):
+        x_m, y_m, yaw_rad = moved_pose(ahead_m, 0.4, 0.0)
+        point = PathTracker(line).locate(x_m, y_m, yaw_rad)
+        assert off_course_m(point, x_m, y_m, 1.0) == pytest.approx(off_m)
+
+
+def test_a_moving_vehicle_off_the_course_is_refused_with_the_distance() -> None:
+    away = replace(RUNNING, x_m=5.0, y_m=4.0, speed_mps=1.0)
+    assert "4.0 m off the course" in join_moving(LINE, away, BRAKED, LIMITS).refused
+
+
+def test_a_slow_course_is_driven_forward() -> None:
+    slow = with_arrays(LINE, speed_mps=0.3 * np.ones_like(LINE.speed_mps))
+    assert moving(slow, 5.0, 0.3).s_m is not None
+    assert "other direction" in moving(slow, 5.0, -0.3).refused
+
+
+def test_the_bend_at_the_very_start_of_a_lap_counts() -> None:
+    curvature = np.full(len(LAP.s_m), 0.2)
+    curvature[0] = 2.5
+    lap = with_arrays(LAP, curvature_per_m=curvature)
+    assert "m ahead can be driven at 1.00 m/s" in moving(lap, LAP.length_m - 0.75 * STOP_M + 0.1).refused
+    assert moving(lap, LAP.length_m - 0.75 * STOP_M - 0.1).s_m is not None
+
+
+def test_a_lap_is_joined_backward_as_forward() -> None:
+    for speed_mps in (2.0, -2.0):
+        assert lap_from(LAP, replace(along(LAP, 0.9), speed_mps=speed_mps), LIMITS, moving=False) is None
+        assert lap_from(LAP, replace(along(LAP, 1.1), speed_mps=speed_mps), LIMITS, moving=False) is not None
+
+
+@pytest.mark.parametrize(
+    ("left_m", "radius_m", "aligned"), [(0.09, 1.0, True), (0.15, 1.0, False), (0.15, 2.0, True), (0.15, 1.4, False)]
+)
+def test_near_the_course_relative_to_the_radius_no_turn_is_needed(left_m: float, radius_m: float, aligned: bool) -> None:
+    tracker = PathTracker(LINE)
+    tracker.reset(5.0)
+    assert (len(turn_onto(tracker, (5.0, left_m, 0.0), radius_m).x_m) == 1) is aligned
+
+
+@pytest.mark.parametrize(("yaw_rad", "turns_rad"), [(-2.5, 0.1), (2.5, -0.1), (-3.0, 0.1), (3.0, -0.1)])
+def test_a_place_behind_is_turned_to_by_the_shorter_way(yaw_rad: float, turns_rad: float) -> None:
+    tracker = PathTracker(LINE)
+    tracker.reset(5.0)
+    turn = turn_onto(tracker, (5.0, 0.0, yaw_rad), 1.0)
+    assert turn.yaw_rad[1] - turn.yaw_rad[0] == pytest.approx(turns_rad)
+
+
+def test_the_turn_onto_the_course_ends_where_the_vehicle_changes_its_direction() -> None:
+    course = parallel_parking()
+    tracker = PathTracker(course)
+    cusp_m = tracker.leg_end_m
+    tracker.reset(cusp_m - 0.3)
+    place = tracker.point_at(cusp_m)
+    turn = turn_onto(tracker, (place.x_m, place.y_m, place.yaw_rad + 0.5), 1.0)
+    assert len(turn.x_m) == 1
+    assert tracker.leg == 0
+
+
+def test_the_place_is_known_near_where_the_last_drive_ended() -> None:
+    entry = CourseEntry(LINE, CORRIDOR_M)
+    assert entry.here(0.5, 0.0, 0.0).s_m == pytest.approx(0.5)
+    entry.driven_to(15.0)
+    assert entry.choose(along(LINE, 15.2)).s_m == pytest.approx(15.2), "asked without having been tracked"
+    assert entry.here(15.3, 0.0, 0.0).s_m == pytest.approx(15.3)
+
+
+def test_behind_the_start_nothing_is_extended_unless_it_is_asked_for() -> None:
+    tracker = PathTracker(LINE)
+    assert off_course_m(tracker.locate(-0.9, 0.4, 0.0), -0.9, 0.4) == pytest.approx(hypot(0.9, 0.4))
+    assert turn_onto(tracker, (-0.9, 0.4, 0.0), 1.0).off_m == pytest.approx(hypot(0.9, 0.4))
+    behind = replace(RUNNING, x_m=-0.9, y_m=1.95)
+    assert "off the course" in stopped(LINE, 0.0).choose(behind).refused
+    entry = CourseEntry(LINE, CORRIDOR_M, vehicle=VEHICLE)
+    assert entry._bad_turn((-0.9, 1.95, 0.0), 0.0) is not None
+    assert entry._bad_turn((-0.9, 1.95, 0.0), 0.0, 1.0) is None

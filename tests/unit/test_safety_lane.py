@@ -1,5 +1,6 @@
 """The lane by itself: where its stations lie, and the free distance to points just inside and just outside of it."""
 
+from dataclasses import replace as with_arrays
 from itertools import pairwise
 from math import atan, cos, exp, hypot, inf, sin
 
@@ -8,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE
-from vehicled.paths.formulas import circle, parallel_parking, straight
+from vehicled.paths.course import Course
+from vehicled.paths.formulas import circle, figure_eight, parallel_parking, straight
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.safety.monitors.lane import CourseLane, LaneBody, Stations, arc
 
@@ -46,6 +48,16 @@ def test_a_lap_goes_on_over_its_start(progress_m: float) -> None:
     assert steps == pytest.approx(0.05, rel=0.01)
     first = CourseLane(LAP).ahead(progress_m % LAP.length_m, 0.0, 3.0)
     assert first.x_m == pytest.approx(lane.x_m)
+
+
+@pytest.mark.parametrize("lap", [LAP, figure_eight(), circle(5.0, "cw")])
+@pytest.mark.parametrize("yaw_rad", [0.0, 2.0, -2.0, 2.9])
+def test_the_heading_of_a_lap_is_continuous_over_its_start(lap: Course, yaw_rad: float) -> None:
+    """Also where the lap begins in another direction, turns to the right, or turns back as in a figure eight."""
+    lap = with_arrays(lap, yaw_rad=lap.yaw_rad + yaw_rad)
+    lane = CourseLane(lap).ahead(lap.length_m - 2.0, 0.0, 4.0)
+    assert np.abs(np.diff(lane.yaw_rad)).max() < 0.05
+    assert lane.yaw_rad[0] == pytest.approx(float(np.interp(lap.length_m - 2.0, lap.s_m, lap.yaw_rad)))
 
 
 def test_a_lap_seen_from_its_last_metres_reaches_into_the_next() -> None:
@@ -165,4 +177,6 @@ def test_far_points_are_left_out_and_the_last_corner_is_not() -> None:
         assert free(lane, front_m + 2.999, side * (half_m + 0.999), body) == pytest.approx(2.999)
     aside = ahead(3.0)
     assert free(aside, front_m + 2.999, half_m + 0.999 + 3.0 * exp(-1.5), body) == pytest.approx(2.999, abs=0.06)
+    # Also where the vehicle is to the right of its line: as far ahead as the lane goes.
+    assert free(ahead(-3.0), FRONT_M + 2.999, 0.0) == pytest.approx(2.999)
     assert free(ahead(), FRONT_M + 0.001, 0.0) == pytest.approx(0.001)

@@ -21,6 +21,8 @@ from vehicled.core.messages import (
 )
 from vehicled.core.ports import NEVER_NS
 from vehicled.paths.datum import LOT_17
+from vehicled.paths.formulas import straight
+from vehicled.paths.tracking import PathTracker
 from vehicled.safety.fence import Fence
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors import Monitors
@@ -411,3 +413,60 @@ def test_what_cannot_be_compared_counts_nothing() -> None:
     # An estimate that is far away and then unknown is no contradiction any more.
     assert drive.go(5, fix=lambda f: replace(f, velocity_enu_mps=(9.0, 0.0, 0.0)))[1] == 5
     assert drive.go(2, estimate=lambda e: replace(e, x_m=nan)) == (0, 0)
+
+
+# ------------------------------------------------------------------------------------------------------------------- together
+
+IN_ORDER = ["speed", "gnss", "inertial", "yaw", "motion", "consistency", "progress"]
+IN_ORDER += ["alignment", "control", "place", "stopping", "obstacle"]
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch, monitors: Monitors, method: str) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+    """Return the calls of a method of every monitor from now on, in their order."""
+    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+    for name, monitor in vars(monitors).items():
+        if hasattr(monitor, method) and type(monitor).__module__.startswith("vehicled."):
+            called = lambda _, *a, name=name, **k: calls.append((name, a, k))  # noqa: E731
+            monkeypatch.setattr(type(monitor), method, called)
+    return calls
+
+
+def test_a_tick_updates_every_monitor_in_the_order_in_which_they_read_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitors = Monitors(LIMITS, VEHICLE)
+    calls = calls_of(monkeypatch, monitors, "update")
+    s = at(NOW_NS, MOVING)
+    monitors.update(s)
+    assert [name for name, *_ in calls] == IN_ORDER
+    arguments = {name: a for name, a, _ in calls}
+    assert arguments.pop("speed") == (NOW_NS, s.speed_mps)
+    assert arguments.pop("inertial") == ()
+    assert set(arguments.values()) == {(s,)}
+
+
+def test_a_drive_begins_without_the_history_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitors = Monitors(LIMITS, VEHICLE)
+    calls = calls_of(monkeypatch, monitors, "reset")
+    monitors.reset()
+    assert sorted(name for name, *_ in calls) == ["alignment", "control", "motion", "progress", "teleop"]
+
+
+def test_another_vehicle_and_another_course_reach_those_who_calculate_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitors = Monitors(LIMITS, VEHICLE)
+    adapted, followed = calls_of(monkeypatch, monitors, "adapt"), calls_of(monkeypatch, monitors, "follow")
+    other, course = replace(VEHICLE, width_m=1.0), straight(20.0)
+    monitors.adapt(other)
+    assert sorted(adapted) == [(name, (other,), {}) for name in ("place", "stopping", "yaw")]
+    tracker = PathTracker(course)
+    monitors.follow(course, tracker)
+    assert sorted(followed, key=str) == sorted(
+        [("place", (course,), {"anywhere": True, "tracker": tracker}), ("stopping", (course,), {}), ("obstacle", (course,), {})],
+        key=str,
+    )
+
+
+@pytest.mark.parametrize(("antenna_m", "reach_m"), [((0.0, 0.0), 0.0), ((0.3, 0.4), 0.5)])
+def test_the_monitors_know_the_antenna_and_what_the_actuator_sends(antenna_m: tuple[float, float], reach_m: float) -> None:
+    monitors = Monitors(LIMITS, VEHICLE, antenna_m=antenna_m, telemetry=True) if reach_m else Monitors(LIMITS, VEHICLE)
+    assert monitors.telemetry is (reach_m > 0.0)
+    assert (monitors.yaw._antenna_x_m, monitors.consistency._antenna_m) == (antenna_m[0], antenna_m)
+    assert monitors.alignment.reach_m(0.0) == pytest.approx(reach_m)

@@ -518,7 +518,15 @@ def test_the_highest_speed_that_is_possible() -> None:
 
 @pytest.mark.parametrize(
     ("ground", "speed", "faster"),
-    [(2.0, 1.39, True), (2.0, -1.39, True), (2.0, 1.41, False), (1.0, 0.59, True), (1.0, 0.61, False), (inf, 0.0, False)],
+    [
+        (2.0, 1.39, True),
+        (2.0, -1.39, True),
+        (2.0, 1.41, False),
+        (2.0, -1.41, False),
+        (1.0, 0.59, True),
+        (1.0, 0.61, False),
+        (inf, 0.0, False),
+    ],
 )
 def test_a_speed_that_only_the_fixes_prove(ground: float, speed: float, faster: bool) -> None:
     motion = Ticks()

@@ -1,5 +1,6 @@
 """The place on the course that safety tracks itself: over crossings and cusps, behind the start, beyond the end."""
 
+from dataclasses import replace as with_arrays
 from itertools import pairwise
 from math import cos, hypot, inf, nan, pi, sin
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE
-from tests.unit.test_safety_entry import RUNNING, along, at
+from tests.unit.test_safety_entry import RUNNING, along, at, moved, moved_pose
 from tests.unit.test_safety_supervisor import LIMITS
 from vehicled.core.messages import ControlCommand, Mode, StateEstimate
 from vehicled.core.vehicle import AlignmentParams
@@ -210,3 +211,25 @@ def test_no_entry_is_where_it_was_not_asked_for() -> None:
     nowhere.begin(Entry(), RUNNING)
     assert see(nowhere, RUNNING).ended
     assert not nowhere.driving
+
+
+@pytest.mark.parametrize("sense", [1.0, -1.0])
+@given(st.lists(st.tuples(st.floats(0.0, 6.0), st.floats(-2.0, 2.0), st.floats(-0.4, 0.4)), min_size=1, max_size=8))
+def test_the_place_does_not_depend_on_where_the_course_lies(sense: float, ways: list[tuple[float, float, float]]) -> None:
+    """Property: a course elsewhere on the map, driven alike, gives the same offsets, beyond its end as well; also backward."""
+    course = LINE if sense > 0.0 else with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)
+    places = [place_on(each) for each in (course, moved(course))]
+    x_m = 0.0
+    for way_m, y_m, turned_rad in ways:
+        x_m += way_m
+        pose = (x_m, y_m, float(course.yaw_rad[0]) + turned_rad)
+        for place, (x, y, yaw) in zip(places, (pose, moved_pose(*pose)), strict=True):
+            see(place, replace(RUNNING, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=sense))
+        # In line with the course the offset has the sign of rounding.
+        mine, other = (
+            [p.s_m, abs(p.off_m) if abs(y_m) < 1e-3 else p.off_m, p.beyond_m, p.backward_m, p.remaining_m, p.ended] for p in places
+        )
+        assert other == pytest.approx(mine, abs=1e-6)
+        wanted_m = max(x_m - 20.0, 0.0)
+        assert places[0].beyond_m == pytest.approx(wanted_m if places[0].ended else 0.0, abs=1e-9)
+        assert abs(places[0].off_m) == pytest.approx(hypot(wanted_m, y_m)) or not places[0].ended

@@ -518,3 +518,11 @@ def test_the_obstacle_that_no_sensor_sees_is_unknown_and_a_parked_vehicle_does_n
     s = alone.inputs(0.0, BEGIN_NS)
     alone.monitors.sources._received_ns[LaserScan] = BEGIN_NS - 10**9
     assert alone.rule.holds(s)
+
+
+@pytest.mark.parametrize(("speed_mps", "limit_mps"), [(1.0, 1.3), (-1.0, 1.3), (0.0, 0.3), (2.9, 3.0), (-2.9, 3.0)])
+def test_an_obstacle_in_sight_caps_the_speed_in_either_direction(speed_mps: float, limit_mps: float) -> None:
+    alone = Alone(next(case for case in CASES if case.code == "obstacle_in_sight"))
+    s = replace(alone.inputs(0.2, BEGIN_NS), estimate=replace(ESTIMATE, speed_mps=speed_mps))
+    assert alone.rule.limit is not None
+    assert alone.rule.limit(s) == pytest.approx(limit_mps)

@@ -438,6 +438,17 @@ def turned(vector: Any, roll: float, pitch: float, yaw: float) -> Any:
     return z @ y @ x @ np.array(vector)
 
 
+def test_before_the_first_sample_gravity_points_up() -> None:
+    assert InertialMonitor().tilt_rad == 0.0
+
+
+@pytest.mark.parametrize("force_mps2", [0.5, 1e-3])
+def test_a_weak_force_has_a_direction_too(force_mps2: float) -> None:
+    monitor = InertialMonitor()
+    monitor.on_message(sample(NOW, (0.0, force_mps2, -force_mps2)), NOW)
+    assert monitor.tilt_rad == pytest.approx(0.75 * pi)
+
+
 @pytest.mark.parametrize(
     "true",
     [
@@ -461,6 +472,12 @@ def test_the_rotation_to_write_turns_gravity_upright(true: tuple[float, float, f
     new = corrected(Mounting(roll_rad=written[0], pitch_rad=written[1], yaw_rad=written[2]), tuple(by_profile))
     up = turned(by_sensor, *new) / G
     assert up[2] > cos(0.36), new
+    # The new rotation is the one that is written, then a roll and a pitch: the forward axis is not turned aside, nor back.
+    turn = np.array([turned(axis, *new) for axis in np.eye(3)]).T @ np.array([turned(axis, *written) for axis in np.eye(3)])
+    assert turn[1, 0] == pytest.approx(0.0, abs=5e-4)
+    assert turn[0, 0] > -5e-4
+    assert (turn @ by_profile)[2] / G > cos(0.36)
+    assert not any(str(angle) == "-0.0" for angle in new)
     assert all(-pi <= angle <= pi for angle in new)
 
 

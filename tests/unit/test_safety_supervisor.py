@@ -33,6 +33,7 @@ from vehicled.safety.matrix import MATRIX, RULES
 from vehicled.safety.modes import TRANSITIONS, Trigger, after
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import MonitoredSource
+from vehicled.safety.reason import Reason
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
 
@@ -643,3 +644,18 @@ def test_a_place_that_has_jumped_is_accepted_by_a_reset_of_a_vehicle_that_stands
     bench.ask(OperatorAction.RESET, OperatorAction.ARM, OperatorAction.DRIVE)
     bench.step(3)
     assert bench.supervisor.mode is Mode.AUTO
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+@pytest.mark.parametrize("unbraked", [True, False])
+def test_a_standstill_is_judged_by_what_is_in_force(stuck: bool, unbraked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver whose place repeats is no witness of a standstill, and a brake that fails ends no stop after a time."""
+    bench, seen = Bench(), list[dict[str, bool]]()
+    bench.step()
+    supervisor, s = bench.supervisor, bench.supervisor.inputs
+    assert s is not None
+    forced = {"gnss_stuck": stuck, "uncommanded_motion_lasts": unbraked}
+    monkeypatch.setattr(supervisor, "in_force", lambda code: Reason(code) if forced.get(code) else None)
+    monkeypatch.setattr(supervisor._rest, "stands", lambda _, **judged: bool(seen.append(judged)))
+    assert not supervisor._stands(s)
+    assert seen == [{"gnss_stuck": stuck, "brake_fails": unbraked}]

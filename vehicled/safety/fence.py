@@ -76,7 +76,7 @@ def swept(outline: Outline, x_m: Array, y_m: Array, yaw_rad: Array) -> Boxes:
     bulge = outline.reach_m * (1.0 - turned_c) + 0.5 * np.hypot(half_x, half_y) * np.abs(half_turn)
     front = outline.front_m * turned_c + outline.half_m * turned_s + along + bulge
     back = outline.rear_m * turned_c + outline.half_m * turned_s + along + bulge
-    side = outline.half_m * turned_c + max(abs(outline.front_m), abs(outline.rear_m)) * turned_s + aside + bulge
+    side = outline.half_m * turned_c + max(outline.front_m, outline.rear_m) * turned_s + aside + bulge
     return Boxes(x_m[:-1] + half_x, y_m[:-1] + half_y, middle_rad, -back, front, -side, side)
 
 
@@ -88,7 +88,7 @@ def swept_on_arc(outline: Outline, pose: tuple[float, float, float], curvature_p
     turned_c, turned_s = cos(half_turn), abs(sin(half_turn))
     bulge = outline.reach_m * (1.0 - turned_c) + 0.25 * chord_m * abs(half_turn)
     along = outline.half_m * turned_s + 0.5 * chord_m + bulge
-    side = outline.half_m * turned_c + max(abs(outline.front_m), abs(outline.rear_m)) * turned_s + bulge
+    side = outline.half_m * turned_c + max(outline.front_m, outline.rear_m) * turned_s + bulge
     middles = np.linspace(-0.5, steps - 0.5, steps + 1) * (way_m / steps)
     middles[0] = 0.0
     front, rear, half = (

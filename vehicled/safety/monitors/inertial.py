@@ -156,7 +156,7 @@ def corrected(mounting: Mounting, force: Vector) -> tuple[float, float, float]:
     else:
         angles = atan2(turn[2][1], turn[2][2]), asin(sine), atan2(turn[1][0], turn[0][0])
     # Rounded towards 0: the profile takes angles up to pi, and 3.1416 is more. Half a turn is one to either side.
-    return tuple(int((angle if angle > 1e-3 - pi else pi) * 1e4) / 1e4 + 0.0 for angle in angles)  # type: ignore[return-value]
+    return tuple(int((angle if angle > 1e-3 - pi else pi) * 1e4) / 1e4 for angle in angles)  # type: ignore[return-value]
 
 
 def _squared(angle_rad: float) -> float:
