@@ -21,6 +21,7 @@ import anyio
 from vehicled.core.attribution import Reading
 from vehicled.core.executive import Executive, TaskSpec
 from vehicled.core.messages import TaskTick
+from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.evidence.kernel import WallStopwatch
 from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.timer import Alarm
@@ -35,7 +36,8 @@ class ShiftedStopwatch(WallStopwatch):
     """Wall stopwatch, with the cost of every reading, shifted to the time of the release so that nothing waits."""
 
     def begin(self, now_ns: int) -> Reading:
-        """Read the stopwatch, and shift it so that the release is now."""
+        """Read the stopwatch as after a wait, and shift it so that the release is now."""
+        self._measured_ns = -NEVER_NS
         reading = self.read()
         self._shift_ns = now_ns - reading[0]
         return now_ns, *reading[1:]
@@ -99,14 +101,18 @@ def bare_us(virtual_s: float) -> float:
 async def thread_share(seconds: float) -> float:
     """Return the fraction of a core that a thread takes while it waits for every release."""
     executive = Executive(table(), WallStopwatch(), forget)
-    alarm = Alarm()
     start_ns = time.monotonic_ns()
     executive.start(start_ns)
     end_ns = start_ns + round(seconds * 1e9)
-    begin = time.thread_time_ns()
-    while (due_ns := executive.next_due_ns()) < end_ns:
-        await alarm.wait_until(due_ns)
+
+    def on_due() -> int | None:
         executive.run(time.monotonic_ns())
+        due_ns = executive.next_due_ns()
+        return due_ns if due_ns < end_ns else None
+
+    begin = time.thread_time_ns()
+    with Alarm() as alarm:
+        await alarm.serve(start_ns, on_due)
     return (time.thread_time_ns() - begin) / (seconds * 1e9)
 
 

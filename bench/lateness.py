@@ -50,13 +50,17 @@ def ours(backend: str) -> Slice:
     """Return a slice of the pump's Alarm, on asyncio with the precise loop."""
 
     async def periodic(n: int) -> list[int]:
-        late = []
+        late: list[int] = []
+        release = time.monotonic_ns() + PERIOD_NS
+
+        def on_due() -> int | None:
+            nonlocal release
+            late.append(time.monotonic_ns() - release)
+            release += PERIOD_NS
+            return release if len(late) < n else None
+
         with Alarm() as alarm:
-            release = time.monotonic_ns() + PERIOD_NS
-            for _ in range(n):
-                await alarm.wait_until(release)
-                late.append(time.monotonic_ns() - release)
-                release += PERIOD_NS
+            await alarm.serve(release, on_due)
         return late
 
     options = {"loop_factory": new_event_loop} if backend == "asyncio" else {}

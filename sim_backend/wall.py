@@ -167,12 +167,16 @@ def run_wall(
                 now_ns = real_ns if pace is None else pace.now_ns(real_ns, granted_ns)
                 reached_ns = max(reached_ns, min(now_ns, reached_ns + SLICE_NS))
                 frames = []
-                for t_rx_ns, port, payload in world.advance(reached_ns):
+                arrivals = world.advance(reached_ns)
+                for t_rx_ns, port, payload in arrivals:
                     if terminals is None or not terminals.write(port, payload):
                         frames.append(encode(LinkFrameKind.DATA, port, t_rx_ns, payload))
                 if terminals is not None:
                     terminals.follow(reached_ns)
-                if real_ns >= beat_ns:
+                lost_ns = 0 if pace is None else pace.all_lost_ns
+                next_ns = world.next_wake_ns() + lost_ns
+                # A heartbeat that would be due before the next data goes with these: the daemon wakes once for both.
+                if real_ns >= beat_ns or (arrivals and next_ns > beat_ns):
                     if pace is None:
                         frames.append(encode(LinkFrameKind.GRANT, 0, now_ns))
                     else:
@@ -184,9 +188,8 @@ def run_wall(
                     sync_ns = real_ns + SYNC_PERIOD_NS
                 if frames:
                     peer.send(b"".join(frames))
-                lost_ns = 0 if pace is None else pace.all_lost_ns
                 waits = pace is not None and pace.waits(real_ns, reached_ns)
-                wake_ns = beat_ns if waits else min(world.next_wake_ns() + lost_ns, beat_ns)
+                wake_ns = beat_ns if waits else min(next_ns, beat_ns)
                 wait_ns = 0 if reached_ns < now_ns or peer.has_backlog else wake_ns - clock.now_ns()
                 ready = {key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)}
                 if peer.socket.fileno() in ready or peer.has_backlog:

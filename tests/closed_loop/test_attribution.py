@@ -75,23 +75,27 @@ class Bench:
         self.wanted += 1
         asyncio.get_running_loop().call_later(0.0513, self._call)
         if self.place == "callback":
-            with self.evidence_source.holders.hold(1):
-                self._make()
+            self.evidence_source.stopwatch.read()
+            self._make()
+            self.evidence_source.holders.ended(1)
         elif self.place == "beside":
             self._make()
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        self.evidence_source.watch_loop()
         self.executive.start(time.monotonic_ns())
         loop.call_later(0.05, self._call)
         with Alarm() as alarm:
-            while sum(map(undisturbed, self.made)) < TIMES and len(self.made) < AT_MOST:
-                await alarm.wait_until(self.executive.next_due_ns())
-                self.executive.run(time.monotonic_ns())
-                self.evidence_source.mark(time.monotonic_ns())
+            alarm.record = self.evidence_source.watch_loop()
+            await alarm.serve(self.executive.next_due_ns(), self._turn)
             await asyncio.sleep(0.02)
             self.executive.run(time.monotonic_ns())
+
+    def _turn(self) -> int | None:
+        self.executive.run(time.monotonic_ns())
+        self.evidence_source.mark(time.monotonic_ns())
+        going = sum(map(undisturbed, self.made)) < TIMES and len(self.made) < AT_MOST
+        return self.executive.next_due_ns() if going else None
 
     def causes(self) -> tuple[set[tuple[Cause, int]], set[tuple[Cause, int]]]:
         """Return causes of misses that coincide mostly with an injection: undisturbed ones, and all."""

@@ -50,7 +50,8 @@ DRIVES = (
     "vehicled.run.simulation", "vehicled.run.task_costs", "vehicled.run.wall_session", "vehicled.run.world_link",
     "vehicled.runtime.clock", "vehicled.runtime.connection", "vehicled.runtime.ending", "vehicled.runtime.lease",
     "vehicled.runtime.link_port", "vehicled.runtime.lockstep", "vehicled.runtime.loop", "vehicled.runtime.plugin_watch",
-    "vehicled.runtime.reopening", "vehicled.runtime.simulator", "vehicled.runtime.timer", "vehicled.runtime.wall",
+    "vehicled.runtime.readable", "vehicled.runtime.reopening", "vehicled.runtime.simulator", "vehicled.runtime.timer",
+    "vehicled.runtime.wall",
     "vehicled.safety",
 )  # fmt: skip
 """Modules that drive, or that hold a run together."""

@@ -2,20 +2,25 @@
 
 import gc
 import os
+import resource
 import threading
 import time
+from types import SimpleNamespace
 
 import anyio
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from vehicled.core.attribution import FIRST_CALLBACK, EvidenceSource
+from vehicled.core.attribution import FIRST_CALLBACK, UNEXPLAINED_TOLERANCE_NS, EvidenceSource
 from vehicled.core.executive import Stopwatch
 from vehicled.core.observers import Observers
+from vehicled.runtime.clock import RunClock
 from vehicled.runtime.evidence import TakenTime, WallEvidenceSource
+from vehicled.runtime.evidence import kernel as evidence_kernel
 from vehicled.runtime.evidence.kernel import KernelCounters, WallStopwatch
-from vehicled.runtime.evidence.watches import Continuations, GcWatch, HolderLog, NoLoopRecord, Ring, watch_sleeps
+from vehicled.runtime.evidence.watches import Continuations, GcWatch, HolderLog, Ring, watch_sleeps
+from vehicled.runtime.loop import NoLoopRecord
 
 MS = 1_000_000
 
@@ -58,6 +63,105 @@ class TestStopwatch:
         after = watch.read()
         assert after[0] - before[0] >= 100 * MS
         assert after[1] - before[1] < 50 * MS
+
+
+class Computer:
+    """Computer that runs one thread as it is ordered to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.t_ns, self.cpu_ns, self.switches, self.delay_ns = 10**9, 10**6, 5, 10**5
+        self.usages = self.delays = 0
+        kernel, counted = KernelCounters(), self
+        kernel.run_delay_ns = self._run_delay_ns  # type: ignore[method-assign]
+        clock = RunClock(lambda: counted.t_ns)
+        clocks = SimpleNamespace(monotonic_ns=lambda: counted.t_ns, thread_time_ns=lambda: counted.cpu_ns)
+        monkeypatch.setattr(evidence_kernel, "time", clocks)
+        monkeypatch.setattr(resource, "getrusage", self._usage)
+        self.stopwatch = WallStopwatch(kernel, clock)
+
+    def _usage(self, _who: int) -> SimpleNamespace:
+        self.usages += 1
+        return SimpleNamespace(ru_nvcsw=self.switches, ru_nivcsw=0, ru_majflt=0)
+
+    def _run_delay_ns(self) -> int:
+        self.delays += 1
+        return self.delay_ns
+
+    def sleep(self, duration_ns: int, late_ns: int, delayed_ns: int) -> None:
+        """Let the loop sleep."""
+        loop = self.stopwatch.loop
+        loop.slept_ns += duration_ns
+        loop.overslept_ns += late_ns
+        self.run(0, duration_ns, delayed_ns)
+
+    def run(self, work_ns: int, wait_ns: int, delayed_ns: int) -> None:
+        """Compute, and wait so long, a part of it ready to run."""
+        self.t_ns += work_ns + wait_ns
+        self.cpu_ns += work_ns
+        self.delay_ns += delayed_ns
+        self.switches += wait_ns > 0
+
+
+TOLERANCE_NS = UNEXPLAINED_TOLERANCE_NS
+times = st.one_of(st.integers(0, 2 * TOLERANCE_NS), st.integers(TOLERANCE_NS - 2, TOLERANCE_NS + 2), st.integers(0, 30 * MS))
+
+
+class TestCheapReadings:
+    @given(st.lists(st.tuples(times, times, st.floats(0, 1)), max_size=30))
+    def test_every_wait_is_seen_where_it_was(self, intervals: list[tuple[int, int, float]]):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            computer = Computer(monkeypatch)
+            begin = computer.stopwatch.read()
+            for work_ns, wait_ns, delayed in intervals:
+                computer.run(work_ns, wait_ns, int(delayed * wait_ns))
+                end = computer.stopwatch.read()
+                assert end[0] - begin[0] == work_ns + wait_ns
+                assert end[1] >= begin[1]
+                assert abs(end[1] - begin[1] - work_ns) <= TOLERANCE_NS
+                assert 0 <= end[1] - computer.cpu_ns <= TOLERANCE_NS
+                if wait_ns > 2 * TOLERANCE_NS:
+                    assert end[2] > begin[2]
+                    assert 0 <= end[5] - begin[5] - int(delayed * wait_ns) <= (len(intervals) - 1) * TOLERANCE_NS
+                begin = end
+
+    @given(
+        st.lists(st.tuples(times, st.integers(0, WallStopwatch.LATE_NS), st.integers(0, TOLERANCE_NS), times), max_size=30),
+        st.booleans(),
+    )
+    def test_after_sleeps_a_wait_has_its_switches_and_no_more_delay_than_it_can_have(self, turns, delays_count):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            computer = Computer(monkeypatch)
+            computer.stopwatch.loop = NoLoopRecord()
+            for sleep_ns, late_ns, delayed_ns, wait_ns in turns:
+                computer.sleep(sleep_ns + late_ns, late_ns, delayed_ns)
+                begin = computer.stopwatch.read()
+                computer.run(TOLERANCE_NS, wait_ns, wait_ns * delays_count)
+                end = computer.stopwatch.read()
+                if wait_ns > 2 * TOLERANCE_NS:
+                    assert end[2] > begin[2]
+                    # Each of the sleeps since the last reading may have added a little.
+                    assert 0 <= end[5] - begin[5] - wait_ns * delays_count <= len(turns) * 2 * TOLERANCE_NS
+
+    @pytest.mark.parametrize(("late_ns", "readings"), [(0, 1), (WallStopwatch.LATE_NS // 2, 1), (WallStopwatch.LATE_NS + 1, 21)])
+    def test_the_run_delay_is_read_after_late_wake_ups_and_otherwise_now_and_then(
+        self, late_ns: int, readings: int, monkeypatch: pytest.MonkeyPatch
+    ):
+        computer = Computer(monkeypatch)
+        computer.stopwatch.loop = NoLoopRecord()
+        for _ in range(20):
+            before = computer.delays
+            for _ in range(21):
+                computer.sleep(MS // 2, late_ns, 0)
+                computer.stopwatch.read()
+            assert computer.delays - before == readings
+
+    def test_a_thread_that_keeps_the_processor_is_asked_nothing(self, monkeypatch: pytest.MonkeyPatch):
+        computer = Computer(monkeypatch)
+        before = computer.usages
+        for _ in range(50):
+            computer.run(TOLERANCE_NS * 3, 0, 0)
+            computer.stopwatch.read()
+        assert computer.usages == before
 
 
 def overlap(spans: list[tuple[int, int]], start_ns: int, end_ns: int) -> int:
@@ -170,22 +274,23 @@ class TestHolderLog:
         log.add(0, at(100), at(200))
         assert [run.number for run in log.since(0)] == [FIRST_CALLBACK]
 
-    def test_a_block_runs_and_its_own_error_goes_on_although_the_record_fails(self):
+    def test_a_record_that_fails_is_counted_and_goes_no_further(self):
         observers = Observers()
         log = HolderLog(("receive",), WallStopwatch(), observers=observers)
         log.stopwatch = None  # type: ignore[assignment]
-        with pytest.raises(KeyError), log.hold(0):
-            raise KeyError
+        log.ended(0)
         assert observers.failures["holders"].count == 1
 
-    def test_a_block_is_noted_even_when_it_raises(self):
+    def test_a_callback_reaches_from_the_reading_before_it_to_its_end(self):
         log = HolderLog(("receive", "log"), WallStopwatch())
-        hold = log.hold(1)
-        before_ns = time.monotonic_ns()
-        for _ in range(2):
-            with pytest.raises(KeyError), hold:
-                raise KeyError
-        assert [log.names[run.number - FIRST_CALLBACK] for run in log.since(before_ns)] == ["log", "log"]
+        begin_ns = log.stopwatch.read()[0]
+        time.sleep(0.001)
+        log.ended(0)
+        middle_ns = log.stopwatch.newest[0]
+        time.sleep(0.001)
+        log.ended(1)
+        spans = [(run.number - FIRST_CALLBACK, run.begin[0], run.end[0]) for run in log.since(begin_ns)]
+        assert spans == [(0, begin_ns, middle_ns), (1, middle_ns, log.stopwatch.newest[0])]
 
     def test_more_names_than_numbers_are_refused(self):
         with pytest.raises(ValueError, match="128 callbacks"):
@@ -316,9 +421,10 @@ class TestWallEvidence:
 
     def test_blames_the_callback_that_ran_over_the_release(self, source):
         release_ns = time.monotonic_ns() + MS
-        with source.holders.hold(1):
-            while time.monotonic_ns() < release_ns + 2 * MS:
-                pass
+        source.stopwatch.read()
+        while time.monotonic_ns() < release_ns + 2 * MS:
+            pass
+        source.holders.ended(1)
         start_ns = time.monotonic_ns()
         around = source.evidence(release_ns, start_ns, start_ns)
         (run,) = around.callbacks
@@ -338,9 +444,11 @@ class TestWallEvidence:
         source = WallEvidenceSource((), KernelCounters(str(schedstat), str(stat)))
         now_ns = time.monotonic_ns()
         source.mark(now_ns)
+        time.sleep(0.001)
         schedstat.write_text("0 107000 0")
         around = source.evidence(now_ns, now_ns, now_ns + 50_000)
         assert (around.run_delay_ns, around.since_ns) == (7000, now_ns)
+        source.stopwatch.read()
         source.mark(now_ns + 60_000)
         around = source.evidence(now_ns + 60_000, now_ns + 60_000, now_ns + 90_000)
         assert (around.run_delay_ns, around.since_ns) == (0, now_ns + 60_000)

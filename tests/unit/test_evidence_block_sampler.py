@@ -44,9 +44,9 @@ def _computes() -> None:
 
 @pytest.mark.parametrize(("block", "text"), [(_sleeps, "time.sleep"), (_computes, "while")])
 def test_names_file_and_line(sampler, block, text):
-    sampler.arm()
+    sampler.enter()
     block()
-    sampler.disarm()
+    sampler.leave()
     sighting = sampler.take()
     assert sighting is not None
     assert _is_line_of(sighting.where, block, text)
@@ -56,10 +56,10 @@ def test_names_file_and_line(sampler, block, text):
 
 def test_names_our_line_behind_a_library_call(sampler):
     lock = threading.Condition()
-    sampler.arm()
+    sampler.enter()
     with lock:
         lock.wait(0.2)
-    sampler.disarm()
+    sampler.leave()
     sighting = sampler.take()
     assert sighting is not None
     inner, _, ours = sighting.where.partition(", called from ")
@@ -67,12 +67,75 @@ def test_names_our_line_behind_a_library_call(sampler):
     assert _is_line_of(ours, test_names_our_line_behind_a_library_call, "lock.wait")
 
 
+SOON = 0
+"""End of an idle time that is over before any signal."""
+
+
+def test_the_timer_is_not_set_for_every_section(monkeypatch):
+    settings: list[float] = []
+    set_timer = signal.setitimer
+
+    def noted(which: int, delay_s: float) -> None:
+        settings.append(delay_s)
+        set_timer(which, delay_s)
+
+    monkeypatch.setattr(signal, "setitimer", noted)
+    sampler = BlockSampler(10_000 * MS)
+    try:
+        for _ in range(100):
+            sampler.enter()
+            assert not sampler.leave(SOON)
+        assert settings == [10.0]
+    finally:
+        sampler.close()
+
+
+@pytest.mark.parametrize("held_ms", [170, 300])
+def test_a_section_has_its_whole_time_although_the_timer_was_set_before_it(held_ms):
+    sampler = BlockSampler(200 * MS)
+    try:
+        sampler.enter()
+        assert not sampler.leave(SOON)
+        time.sleep(0.05)
+        begin_ns = time.monotonic_ns()
+        sampler.enter()
+        time.sleep(held_ms / 1e3)
+        held_ns = time.monotonic_ns() - begin_ns
+        sampler.leave(SOON)
+        sighting = sampler.take()
+        assert sighting is not None if held_ns > 200 * MS else True
+        assert sighting is None or sighting.t_ns - begin_ns >= 200 * MS
+    finally:
+        sampler.close()
+
+
+def test_a_signal_between_two_sections_is_no_sighting_and_the_next_section_is_watched():
+    sampler = BlockSampler(60 * MS)
+    try:
+        for block in (False, True):
+            sampler.enter()
+            if block:
+                _sleeps()
+            assert sampler.leave(SOON) is block
+            assert (sampler.take() is not None) is block
+            time.sleep(0.08)
+            assert sampler.take() is None
+    finally:
+        sampler.close()
+
+
+def test_no_signal_comes_to_an_idle_loop(sampler):
+    sampler.enter()
+    sampler.leave(time.monotonic_ns() + 1000 * MS)
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+
+
 def test_a_quick_section_leaves_no_sighting():
     sampler = BlockSampler(10_000 * MS)
     try:
         for _ in range(100):
-            sampler.arm()
-            sampler.disarm()
+            sampler.enter()
+            sampler.leave()
         assert sampler.take() is None
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
     finally:
@@ -82,12 +145,12 @@ def test_a_quick_section_leaves_no_sighting():
 def test_close_restores_the_handler_and_stops_the_timer():
     before = signal.getsignal(signal.SIGALRM)
     sampler = BlockSampler(10_000 * MS)
-    sampler.arm()
+    sampler.enter()
     sampler.close()
     sampler.close()
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
-    sampler.arm()
+    sampler.enter()
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0, "closed means closed"
 
 
@@ -96,8 +159,8 @@ def test_declines_when_the_signal_is_taken():
     try:
         second = BlockSampler(1000 * MS)
         assert "in use" in second.reason
-        second.arm()
-        second.disarm()
+        second.enter()
+        second.leave()
         second.close()
         assert not first.reason
     finally:
@@ -110,6 +173,6 @@ def test_declines_off_the_main_thread():
     thread.start()
     thread.join()
     assert "main thread" in made[0].reason
-    made[0].arm()
-    made[0].disarm()
+    made[0].enter()
+    made[0].leave()
     assert made[0].take() is None

@@ -1,7 +1,9 @@
 """The lease on the actuators: leaving the scope by return, cancel or exception is the stop, and nothing is commanded after it."""
 
 import math
+import time
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import count
 from typing import Any
 
 import anyio
@@ -10,8 +12,9 @@ from anyio.lowlevel import checkpoint
 
 from tests.unit.test_machine import MS, START, Rig, commands, sent
 from vehicled.core.attribution import HOLDERS
+from vehicled.core.events import LoopBlocked
 from vehicled.core.link import LinkError
-from vehicled.core.messages import Mode
+from vehicled.core.messages import Event, Mode
 from vehicled.core.observers import Observers
 from vehicled.daemon.machine import Outgoing
 from vehicled.runtime.ending import Ending, Outcome
@@ -196,3 +199,49 @@ async def test_the_pump_stops_when_a_service_raises() -> None:
         await pump(wires, math.inf, fail).run()
     assert caught.group_contains(ValueError, match="beside the pump")
     assert stopped(wires.frames)
+
+
+async def test_the_pump_stops_when_the_machine_raises() -> None:
+    wires = Wires()
+    driven = pump(wires, math.inf)
+    turns = count()
+
+    def fail(now_ns: int) -> None:
+        driven._machine._due_ns = now_ns + 2 * MS  # type: ignore[attr-defined]
+        if next(turns) == 3:
+            raise ValueError("a mistake of the machine")
+
+    driven._machine.on_time = fail  # type: ignore[method-assign]
+    with pytest.raises(ExceptionGroup) as caught:
+        await driven.run()
+    assert caught.group_contains(ValueError, match="of the machine")
+    assert stopped(wires.frames)
+
+
+@pytest.mark.parametrize("where", ["on_time", "on_rx"])
+async def test_a_turn_that_blocks_the_loop_is_named(where: str) -> None:
+    events, turns, held = list[Any](), count(), list[int]()
+
+    def hold(*_: Any) -> None:
+        time.sleep(0.05)
+        held.append(1)
+
+    def on_time(now_ns: int) -> None:
+        machine._due_ns = now_ns + 2 * MS  # type: ignore[attr-defined]
+        if held:
+            driven._end(Ending(Outcome.FINISHED, "held", now_ns))
+        elif next(turns) == 20 and where == "on_time":
+            hold()
+
+    async def receive() -> None:
+        if where == "on_rx":
+            await anyio.sleep(0.02)
+            driven.on_rx("gnss", b"", time.monotonic_ns())
+
+    driven = pump(Wires(), math.inf, receive)
+    machine = driven._machine
+    machine.on_time, machine.on_rx = on_time, hold  # type: ignore[assignment,method-assign]
+    driven._sink.record = lambda message, _: events.append(message)  # type: ignore[assignment,method-assign]
+    await driven.run()
+    named = [found for event in events if isinstance(event, Event) and (found := LoopBlocked.read(event))]
+    assert any("<locals>.hold" in each.where and each.after_ms >= 5.0 for each in named)

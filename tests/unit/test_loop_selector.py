@@ -14,6 +14,7 @@ from hypothesis import given
 
 from tests.examples import examples
 from vehicled.core.ports import NEVER_NS
+from vehicled.runtime import loop as loop_module
 from vehicled.runtime.loop import PreciseSelector, TimerFd, new_event_loop
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -124,6 +125,53 @@ def test_notes_the_last_sleep_and_ignores_polls(selector, pair):
     selector.select(None)
     assert selector.idle_until_ns == NEVER_NS
     assert selector.woke_ns >= selector.idle_from_ns > idle[2]
+
+
+def test_a_turn_that_an_alarm_is_already_due_in_is_no_sleep(selector):
+    selector.select(1e-3)
+    idle = selector.idle_from_ns, selector.idle_until_ns, selector.woke_ns, selector.sleeps
+    selector.planned_ns = time.monotonic_ns()
+    assert selector.select(0.1) == []
+    assert (selector.idle_from_ns, selector.idle_until_ns, selector.woke_ns, selector.sleeps) == idle
+
+
+def test_of_a_sleep_that_an_alarm_is_to_end_the_rest_is_overslept(selector):
+    selector.planned_ns = time.monotonic_ns() + 1_000_000
+    selector.select(3e-3)
+    assert selector.idle_until_ns == selector.planned_ns
+    assert 2_000_000 <= selector.overslept_ns == selector.woke_ns - selector.planned_ns
+
+
+@pytest.mark.parametrize("later_ns", [-4_000_000, 4_000_000])
+def test_the_same_end_counted_anew_is_not_armed_anew_and_never_early(selector, pair, monkeypatch, later_ns):
+    armed: list[int] = []
+    arm = TimerFd.arm
+
+    def noted(timer: TimerFd, t_ns: int) -> None:
+        armed.append(t_ns)
+        arm(timer, t_ns)
+
+    monkeypatch.setattr(TimerFd, "arm", noted)
+    monkeypatch.setattr(loop_module, "_SAME_TIME_NS", 10_000_000)
+    a, b = pair
+    selector.register(a, READ)
+    due_ns = time.monotonic_ns() + 200_000_000
+    b.send(b"x")
+    for shift_ns in (0, later_ns):
+        assert selector.select((due_ns + shift_ns - time.monotonic_ns()) / 1e9)
+    assert len(armed) == 1
+    a.recv(1)
+    assert selector.select((due_ns + later_ns - time.monotonic_ns()) / 1e9) == []
+    assert time.monotonic_ns() >= due_ns + later_ns
+
+
+def test_a_wait_soon_after_an_expiry_has_a_timer_of_its_own(selector, pair, monkeypatch):
+    monkeypatch.setattr(loop_module, "_SAME_TIME_NS", 10**10)
+    selector.register(pair[0], READ)
+    sender = threading.Timer(2.0, pair[1].send, (b"too late",))
+    sender.start()
+    assert selector.select(1e-3) == selector.select(2e-3) == []
+    sender.cancel()
 
 
 def test_day_long_time_outs_are_possible(selector, pair):

@@ -10,7 +10,7 @@ import pytest
 from sim_backend.connection import Peer
 from sim_backend.wall import SLICE_NS, DaemonClock, run_wall
 from sim_backend.world import World
-from vehicled.core.link import LinkDecoder, LinkError, LinkFrameKind, encode
+from vehicled.core.link import PACE_BEAT_NS, LinkDecoder, LinkError, LinkFrameKind, encode
 
 AHEAD_NS = 123_456_789_000
 
@@ -118,3 +118,47 @@ def test_a_late_simulator_catches_up_in_slices_and_listens_in_between():
     beats = [t_ns for kind, _, t_ns, _ in sent if kind is LinkFrameKind.GRANT]
     # At most one beat per period, so none in a burst after the stall.
     assert all(later - sooner >= 50_000_000 for sooner, later in pairwise(beats))
+
+
+class Sampling(Recorder):
+    """World of one sensor that samples every 2.5 ms."""
+
+    PERIOD_NS = 2_500_000
+
+    def advance(self, to_ns: int) -> list[tuple[int, int, bytes]]:
+        self.reached.append(to_ns)
+        self.own.t_ns += 700_000
+        if len(self.reached) == 300:
+            self.daemon.sendall(encode(LinkFrameKind.BYE, 0, 0, b"enough"))
+        if to_ns < self._due_ns:
+            return []
+        self._due_ns = to_ns + self.PERIOD_NS
+        return [(to_ns, 0, b"sample")]
+
+    _due_ns = 0
+
+    def next_wake_ns(self) -> int:
+        return self._due_ns
+
+
+class CountedPeer(Peer):
+    """Peer that notes the kinds of the frames in every write."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection)
+        self.writes: list[list[tuple[LinkFrameKind, int]]] = []
+
+    def send(self, data: bytes) -> None:
+        self.writes.append([(kind, t_ns) for kind, _, t_ns, _ in LinkDecoder().feed(data)])
+
+
+def test_heartbeats_go_with_data_and_come_as_often_as_promised():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        own, peer = Clock(), CountedPeer(ours)
+        run_wall(peer, cast(World, Sampling(own, theirs)), DaemonClock(True, own), shared=True)
+    kinds = [[kind for kind, _ in write] for write in peer.writes]
+    assert [LinkFrameKind.GRANT] not in kinds
+    beats = [t_ns for write in peer.writes for kind, t_ns in write if kind is LinkFrameKind.GRANT]
+    assert len(beats) > 20
+    assert all(later - sooner <= PACE_BEAT_NS for sooner, later in pairwise(beats))

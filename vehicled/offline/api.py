@@ -380,7 +380,7 @@ def replay(
 
 def _plan(spec: RunSpec) -> Plan:
     """Return the checked plan of a run. The import of a plugin that does not return is ended."""
-    with own_interrupts(), PluginWatch(IMPORT_LIMIT_S):
+    with own_interrupts(), PluginWatch(IMPORT_LIMIT_S, imports=True):
         return Plan.of(spec)
 
 

@@ -76,11 +76,8 @@ class RunClock:
 
     def __init__(self, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._monotonic_ns = monotonic_ns
-
-    @property
-    def lost_ns(self) -> int:
+        self.lost_ns = 0
         """Lag of the run's clock behind the monotonic clock, ns."""
-        return 0
 
     def jumps(self) -> Sequence[tuple[int, int]]:
         """Return the last times over which the clock jumped, because it had waited for the simulator: before and after, ns."""
@@ -113,10 +110,9 @@ class PacedClock(RunClock):
         self.unread: Callable[[], bool] = _nothing_unread
         """Function that returns True if something of the simulator waits to be read."""
         self.own_lost_ns = 0
-        """Time that was taken from the daemon."""
-        self._simulator_lost_ns = 0
-        self._received_ns: int | None = None
-        """Time of the simulator's last message, on the monotonic clock; None before the first."""
+        """Part of the lost time that was taken from the daemon; the rest was taken from the simulator."""
+        self._received_ns = NEVER_NS
+        """Time of the simulator's last message, on the monotonic clock; ``NEVER_NS`` before the first."""
         self._heartbeat_ns = NEVER_NS
         """Last heartbeat, on the monotonic clock."""
         self._counted_ns = 0
@@ -134,11 +130,6 @@ class PacedClock(RunClock):
         """Function called when a paused clock continues."""
         self.stalls = StallCount()
 
-    @property
-    def lost_ns(self) -> int:
-        """Like :class:`RunClock`: the time that was taken from simulator and daemon."""
-        return self._simulator_lost_ns + self.own_lost_ns
-
     def jumps(self) -> Sequence[tuple[int, int]]:
         """Like :class:`RunClock`."""
         return self._jumps
@@ -148,16 +139,17 @@ class PacedClock(RunClock):
         monotonic_ns = self._monotonic_ns()
         if monotonic_ns - self._heartbeat_ns > PACE_LEAD_NS:
             self._leave_out(monotonic_ns)
-        now_ns = monotonic_ns - self.lost_ns
-        if self._is_silent(monotonic_ns):
-            assert self._received_ns is not None
+        now_ns, latest_ns = monotonic_ns - self.lost_ns, self._latest_ns
+        if monotonic_ns - self._received_ns > PACE_LEAD_NS and self._is_silent(monotonic_ns):
             now_ns, self._stands = self._received_ns + PACE_LEAD_NS - self.lost_ns, True
         elif self._stands:
             self._stands = False
-            if now_ns > self._latest_ns:
-                self._jumps = [*self._jumps[1 - _KEPT :], (self._latest_ns, now_ns)]
-        self._latest_ns = max(now_ns, self._latest_ns)
-        return self._latest_ns
+            if now_ns > latest_ns:
+                self._jumps = [*self._jumps[1 - _KEPT :], (latest_ns, now_ns)]
+        if now_ns <= latest_ns:
+            return latest_ns
+        self._latest_ns = now_ns
+        return now_ns
 
     def at_ns(self, monotonic_ns: int) -> int:
         """Like :class:`RunClock`, but never later than now."""
@@ -190,9 +182,9 @@ class PacedClock(RunClock):
         monotonic_ns, before_ns = self._monotonic_ns(), self.lost_ns
         stood = self._stands or self._is_silent(monotonic_ns)
         self._received_ns = monotonic_ns
-        grown_ns = max(0, lost_ns - self._simulator_lost_ns)
-        if grown_ns:
-            self._simulator_lost_ns += grown_ns
+        grown_ns = lost_ns - (self.lost_ns - self.own_lost_ns)
+        if grown_ns > 0:
+            self.lost_ns += grown_ns
             self._changed(monotonic_ns, before_ns)
             self._extend("simulator", t_ns, grown_ns)
         if stood:
@@ -213,7 +205,7 @@ class PacedClock(RunClock):
 
         A clock that stands goes on only when that is read, because it says how much time was lost.
         """
-        if self._received_ns is None or monotonic_ns - self._received_ns <= PACE_LEAD_NS:
+        if monotonic_ns - self._received_ns <= PACE_LEAD_NS:
             return False
         if not self._stands and self.unread():
             self._received_ns = monotonic_ns
@@ -229,6 +221,7 @@ class PacedClock(RunClock):
             return
         before_ns, self._counted_ns = self.lost_ns, taken_ns
         self.own_lost_ns += grown_ns
+        self.lost_ns += grown_ns
         self._changed(monotonic_ns, before_ns)
         self._extend("daemon", monotonic_ns - self.lost_ns, grown_ns)
 

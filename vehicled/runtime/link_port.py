@@ -3,8 +3,7 @@
 import select
 import time
 from collections.abc import Sequence
-
-import anyio
+from functools import partial
 
 from vehicled.core.events import SimulationStall
 from vehicled.core.journal import Sink
@@ -17,6 +16,7 @@ from vehicled.daemon.machine import Outgoing
 from vehicled.runtime.clock import PacedClock, RunClock, Stall
 from vehicled.runtime.connection import Link, LinkClosedError
 from vehicled.runtime.host import Host
+from vehicled.runtime.readable import while_readable
 from vehicled.runtime.reopening import Reopening
 
 HEARTBEAT_NS = 50_000_000
@@ -68,27 +68,29 @@ class LinkTransport:
         self._time.begin(self._last_rx_ns)
         for port in self._ports:
             host.on_port(port, PortState.OPENED, "simulator link", self._clock.now_ns())
-        while True:
-            await anyio.wait_readable(link.sock)
-            now_ns = self._clock.now_ns()
-            frames = link.receive()
-            if frames:
-                # Only whole frames count: a link that carries a byte now and then is silent.
-                self._last_rx_ns = time.monotonic_ns()
-            for kind, number, t_ns, payload in frames:
-                if kind is LinkFrameKind.DATA:
-                    if number >= len(link.ports):
-                        raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
-                    host.on_rx(link.ports[number], payload, now_ns)
-                elif kind is LinkFrameKind.GRANT and self._paced is not None:
-                    lost_ns = decode_lost(payload)
-                    self._time.check(t_ns, lost_ns, self._named_ns, self._clock.now_ns(), time.monotonic_ns())
-                    self._report(self._paced.on_grant(t_ns, lost_ns))
-                    now_ns = self._clock.now_ns()
-                elif kind is LinkFrameKind.SYNC:
-                    link.offer(encode(LinkFrameKind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
-                elif kind is LinkFrameKind.BYE:
-                    raise LinkClosedError(f"the simulator ended the run: {decode_reason(payload)}")
+        await while_readable(link.sock.fileno(), partial(self._read, host))
+
+    def _read(self, host: Host) -> None:
+        link = self._link
+        now_ns = self._clock.now_ns()
+        frames = link.receive()
+        if frames:
+            # Only whole frames count: a link that carries a byte now and then is silent.
+            self._last_rx_ns = time.monotonic_ns()
+        for kind, number, t_ns, payload in frames:
+            if kind is LinkFrameKind.DATA:
+                if number >= len(link.ports):
+                    raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
+                host.on_rx(link.ports[number], payload, now_ns)
+            elif kind is LinkFrameKind.GRANT and self._paced is not None:
+                lost_ns = decode_lost(payload)
+                self._time.check(t_ns, lost_ns, self._named_ns, now_ns, self._last_rx_ns)
+                self._report(self._paced.on_grant(t_ns, lost_ns))
+                now_ns = self._clock.now_ns()
+            elif kind is LinkFrameKind.SYNC:
+                link.offer(encode(LinkFrameKind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
+            elif kind is LinkFrameKind.BYE:
+                raise LinkClosedError(f"the simulator ended the run: {decode_reason(payload)}")
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
         """Send frames within their deadlines and a heartbeat; detect a silent simulator."""

@@ -13,12 +13,15 @@ import select
 import selectors
 import sys
 import time
+from typing import Protocol
 
 from vehicled.core.ports import NEVER_NS
 
 _TFD_TIMER_ABSTIME = 1
 SLEEP_NS = 10_000
 """Longest wait that may have found its input there already, ns."""
+_SAME_TIME_NS = 20_000
+"""Largest difference of two ends that count as the same, ns: each turn of the loop counts the timeout of the same wait anew."""
 
 
 class TimerFd:
@@ -89,6 +92,26 @@ def _last_error(call: str) -> OSError:
     return OSError(code, f"{call}: {os.strerror(code)}")
 
 
+class LoopRecord(Protocol):
+    """Record of a loop's sleeps, in monotonic ns."""
+
+    planned_ns: int
+    """Time at which a timer of its own ends the present sleep, besides the loop's deadlines; ``NEVER_NS`` for none."""
+    idle_from_ns: int
+    woke_ns: int
+    """End of the last sleep, which began at ``idle_from_ns``."""
+    sleeps: int
+    slept_ns: int
+    overslept_ns: int
+    """Number and duration of all sleeps, and how much later than planned they ended."""
+
+
+class NoLoopRecord:
+    """Stand-in for a loop that records nothing."""
+
+    planned_ns = idle_from_ns = woke_ns = sleeps = slept_ns = overslept_ns = 0
+
+
 class PreciseSelector(selectors.DefaultSelector):
     """Default selector with exact timeouts.
 
@@ -99,6 +122,8 @@ class PreciseSelector(selectors.DefaultSelector):
         super().__init__()
         self.precise = False
         self.reason = ""
+        self.planned_ns = NEVER_NS
+        """Time at which an :class:`~vehicled.runtime.timer.Alarm` ends the sleeps."""
         self.idle_from_ns = 0
         """Start of the last sleep. Polls that do not sleep leave this and the next two unchanged."""
         self.idle_until_ns = 0
@@ -112,7 +137,8 @@ class PreciseSelector(selectors.DefaultSelector):
         self.overslept_ns = 0
         """Sum of the times by which they ended later than planned."""
         self._timer: TimerFd | None = None
-        self._armed = False
+        self._armed_ns = NEVER_NS
+        """Time for which the timer is armed; ``NEVER_NS`` if it is not."""
         if not hasattr(select, "epoll"):
             self.reason = f"{sys.platform} has neither epoll nor timerfd; the default selector is used"
             return
@@ -128,28 +154,33 @@ class PreciseSelector(selectors.DefaultSelector):
         self.precise = True
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return ready keys and their events, like ``selectors``; not before ``timeout`` (s) unless one is ready."""
+        """Return ready keys and their events once one is ready, ``timeout`` (s) has passed or the alarm is due."""
         if timeout is not None and timeout <= 0:
             return super().select(0)
+        now_ns = time.monotonic_ns()
+        if self.planned_ns <= now_ns:
+            return super().select(0)
+        self.idle_from_ns = now_ns
+        until_ns = NEVER_NS if timeout is None else min(now_ns + int(timeout * 1e9) + 1, NEVER_NS)
+        self.idle_until_ns = planned_ns = min(until_ns, self.planned_ns)
         timer = self._timer
-        self.idle_from_ns = now_ns = time.monotonic_ns()
-        if timeout is None:
-            self.idle_until_ns = until_ns = NEVER_NS
-            if timer is not None and self._armed:
-                timer.disarm()
-                self._armed = False
+        if timer is None:
+            ready = super().select(timeout)
         else:
-            self.idle_until_ns = until_ns = min(now_ns + int(timeout * 1e9) + 1, NEVER_NS)
-            if timer is not None:
+            armed = now_ns < self._armed_ns and abs(until_ns - self._armed_ns) <= _SAME_TIME_NS
+            if not armed:
                 timer.arm(until_ns)
-                self._armed = True
-                timeout = None
-        ready = super().select(timeout)
+                self._armed_ns = until_ns
+            ready = super().select(None)
+            if armed and not ready and time.monotonic_ns() < until_ns:
+                timer.arm(until_ns)
+                self._armed_ns = until_ns
+                ready = super().select(None)
         self.woke_ns = woke_ns = time.monotonic_ns()
         self.sleeps += woke_ns - now_ns > SLEEP_NS
         self.slept_ns += woke_ns - now_ns
-        if woke_ns > until_ns:
-            self.overslept_ns += woke_ns - until_ns
+        if woke_ns > planned_ns:
+            self.overslept_ns += woke_ns - planned_ns
         return ready
 
     def close(self) -> None:

@@ -35,9 +35,10 @@ _SIGNAL = signal.SIGVTALRM
 class PluginWatch(ContextDecorator):
     """Watches the plugins' calls of the main thread, from the time it is entered until it is left."""
 
-    def __init__(self, limit_s: float = STEP_LIMIT_S, end: Callable[[int], object] = os._exit) -> None:
-        """``end`` ends the process with a status."""
+    def __init__(self, limit_s: float = STEP_LIMIT_S, end: Callable[[int], object] = os._exit, *, imports: bool = False) -> None:
+        """``end`` ends the process with a status. Without ``imports`` only the plugins that are loaded by then are watched."""
         self._limit_s = limit_s
+        self._imports = imports
         self._end = end
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -49,7 +50,8 @@ class PluginWatch(ContextDecorator):
         os._exit = _exit_of(os._exit)  # type: ignore[assignment]
         # A signal interrupts a sleep, but only the main thread can handle one.
         self._over.clear()
-        if threading.current_thread() is threading.main_thread() and hasattr(signal, "pthread_kill"):
+        needed = self._imports or bool(plugins.files())
+        if needed and threading.current_thread() is threading.main_thread() and hasattr(signal, "pthread_kill"):
             self._watched = threading.get_ident()
             self._previous = signal.signal(_SIGNAL, self._on_signal)
             self._thread = threading.Thread(target=self._watch, name="plugin watch", daemon=True)
@@ -92,7 +94,7 @@ class PluginWatch(ContextDecorator):
 
 def watch_import(_name: str) -> PluginWatch:
     """Return the watch of a plugin's import."""
-    return PluginWatch(IMPORT_LIMIT_S)
+    return PluginWatch(IMPORT_LIMIT_S, imports=True)
 
 
 def _exit_of(end: Callable[[int], object]) -> Callable[[int], object]:

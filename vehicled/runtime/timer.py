@@ -1,33 +1,34 @@
-"""Precise waiting on asyncio and trio.
+"""Precise waiting on asyncio and trio."""
 
-On asyncio the loop's own timers are used, which are precise on the loop of :mod:`vehicled.runtime.loop`. Trio rounds timeouts up to
-milliseconds, so there a timerfd is used.
-"""
-
-import asyncio
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 import anyio
-import anyio.lowlevel
 
 from vehicled.core.ports import NEVER_NS
-from vehicled.runtime.loop import TimerFd
+from vehicled.runtime.loop import LoopRecord, TimerFd
+from vehicled.runtime.readable import while_readable
+
+
+class _OverError(Exception):
+    """The alarm is to end."""
 
 
 class Alarm:
-    """Timer whose time can be moved while a task waits for it.
+    """Timer that calls a function at the times that this returns; each can be moved while it lies ahead.
 
-    One waiter at a time. Fast enough for every tick: a timer handle and a bare future on asyncio, one timerfd on trio, closed by
-    ``close`` or by leaving the ``with`` block.
+    The timer is a descriptor that stays registered with the loop, as those of the ports do: a time costs one system call, no task
+    is woken for it, and neither the loop's milliseconds nor the timer slack of ordinary threads round it. Without timerfd (macOS)
+    the loop's own deadlines are used. ``close``, or leaving the ``with`` block, closes the descriptor.
     """
 
     def __init__(self) -> None:
-        self._due_ns = NEVER_NS
-        self._waiting = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._handle: asyncio.TimerHandle | None = None
-        self._future: asyncio.Future[None] | None = None
+        self.record: LoopRecord | None = None
+        """Record of the loop's sleeps, for the time at which they are planned to end."""
+        self.due_ns = NEVER_NS
+        """Time of the next call; ``NEVER_NS`` if nobody waits."""
+        self._on_due: Callable[[], int | None] | None = None
         self._timer: TimerFd | None = None
         self._scope: anyio.CancelScope | None = None
 
@@ -38,84 +39,62 @@ class Alarm:
         self.close()
 
     def close(self) -> None:
-        """Close the descriptor. Must not be called during a wait; safe to repeat."""
+        """Close the descriptor. Must not be called during ``serve``; safe to repeat."""
         if self._timer is not None:
             self._timer.close()
             self._timer = None
 
-    async def wait_until(self, t_ns: int) -> None:
-        """Return once the monotonic clock has reached ``t_ns``, or the time given to ``rearm`` meanwhile; never before.
+    async def serve(self, t_ns: int, on_due: Callable[[], int | None]) -> None:
+        """Call ``on_due`` once the monotonic clock has reached ``t_ns``, and again at each time that it returns; None ends it.
 
-        Always a checkpoint, even if the time has passed. Raises ``RuntimeError`` if another task already waits.
+        Never early, and never without a checkpoint before, even if the time has passed: a function that is always late cannot
+        starve others. Raises what ``on_due`` raises, and ``RuntimeError`` if another task already waits.
         """
-        if self._waiting:
+        if self._on_due is not None:
             raise RuntimeError("this alarm is already being waited for; use one alarm per waiter")
-        self._due_ns = t_ns
-        if time.monotonic_ns() >= t_ns:
-            await anyio.lowlevel.checkpoint()
-            return
-        self._waiting = True
+        self._on_due = on_due
         try:
-            # Faster than asking anyio for the backend.
-            try:
-                self._loop = asyncio.get_running_loop()
-            except RuntimeError:
-                await self._wait_descriptor()
-            else:
-                await self._wait_asyncio(self._loop)
+            if self._timer is None:
+                self._timer = TimerFd()
+        except OSError:
+            pass
+        try:
+            self._set(t_ns)
+            if self._timer is not None:
+                await while_readable(self._timer.fileno(), self._expired)
+            while True:
+                with anyio.CancelScope(deadline=_deadline(self.due_ns)) as self._scope:
+                    await anyio.sleep_forever()
+                self._expired()
+        except _OverError:
+            pass
         finally:
-            self._waiting = False
+            self._on_due = self._scope = None
+            self._set(NEVER_NS)
 
     def rearm(self, t_ns: int) -> None:
-        """Move the time, earlier or later. No effect without a waiter. Only from the thread of the loop."""
-        if not self._waiting or t_ns == self._due_ns:
-            return
-        self._due_ns = t_ns
-        if self._handle is not None and self._loop is not None:
-            self._handle.cancel()
-            self._handle = self._loop.call_at(t_ns / 1e9, self._expire)
+        """Move the time, earlier or later. No effect if nobody waits. Only from the thread of the loop."""
+        if self._on_due is not None and t_ns != self.due_ns:
+            self._set(t_ns)
+
+    def _set(self, t_ns: int) -> None:
+        self.due_ns = t_ns
+        if self.record is not None:
+            self.record.planned_ns = t_ns
+        if self._timer is not None:
+            # This also clears an expiry, which is therefore never read.
+            self._timer.arm(t_ns)
         elif self._scope is not None:
             self._scope.deadline = _deadline(t_ns)
-        elif self._timer is not None:
-            self._timer.arm(t_ns)
 
-    async def _wait_asyncio(self, loop: asyncio.AbstractEventLoop) -> None:
-        # anyio's cancel scopes cancel the future that a task waits for, so a bare future is enough.
-        try:
-            while time.monotonic_ns() < self._due_ns:
-                self._future = loop.create_future()
-                self._handle = loop.call_at(self._due_ns / 1e9, self._expire)
-                await self._future
-        finally:
-            if self._handle is not None:
-                self._handle.cancel()
-            self._handle = self._future = None
-
-    def _expire(self) -> None:
-        # The loop's clock is a float, so it may call a nanosecond early.
-        if self._loop is not None and time.monotonic_ns() < self._due_ns:
-            self._handle = self._loop.call_at(self._due_ns / 1e9, self._expire)
-        elif self._future is not None and not self._future.done():
-            self._future.set_result(None)
-
-    async def _wait_descriptor(self) -> None:
-        if self._timer is None:
-            try:
-                self._timer = TimerFd()
-            except OSError:
-                await self._wait_scope()
-                return
-        while time.monotonic_ns() < self._due_ns:
-            self._timer.arm(self._due_ns)
-            await anyio.wait_readable(self._timer.fileno())
-
-    async def _wait_scope(self) -> None:
-        try:
-            while time.monotonic_ns() < self._due_ns:
-                with anyio.CancelScope(deadline=_deadline(self._due_ns)) as self._scope:
-                    await anyio.sleep_forever()
-        finally:
-            self._scope = None
+    def _expired(self) -> None:
+        # It may have been moved since the loop saw it expire.
+        if time.monotonic_ns() >= self.due_ns:
+            assert self._on_due is not None
+            due_ns = self._on_due()
+            if due_ns is None:
+                raise _OverError
+            self._set(due_ns)
 
 
 def _deadline(t_ns: int) -> float:

@@ -10,6 +10,7 @@ from vehicled.core.events import LoopBlocked
 from vehicled.core.journal import Sink
 from vehicled.core.link import LinkError
 from vehicled.core.messages import PortState
+from vehicled.core.ports import NEVER_NS
 from vehicled.daemon.machine import Machine, Outgoing
 from vehicled.runtime.clock import PacedClock
 from vehicled.runtime.ending import EndConditions, Ending, Outcome
@@ -62,12 +63,12 @@ class WallPump:
             self._clock.on_released = self._rearm
         self._lease = Lease(machine, transport, evidence_source.clock.now_ns)
         self._sampler = BlockSampler(BLOCK_NS, observers=machine.observers)
-        self._arm = guard("block sampler", self._sampler.arm, None)
-        self._disarm = guard("block sampler", self._sampler.disarm, None)
+        self._enter, self._leave = self._sampler.enter, self._sampler.leave
         self._name_block = guard("block sampler", self._record_block, None)
         self._note_turn = guard("evidence", self._record_turn, None, lasting=True)
-        holds = [evidence_source.holders.hold(code) for code in (RECEIVE, LOG, TRANSMIT, VIEW)]
-        self._receives, self._logs, self._transmits, self._views = holds
+        self._stopwatch, self._ended = evidence_source.stopwatch, evidence_source.holders.ended
+        self._due_ns = NEVER_NS
+        """Next run of the machine for which the alarm is set."""
         self._ending: Ending | None = None
         self._interrupted = False
 
@@ -77,7 +78,7 @@ class WallPump:
         machine.start(self._clock.now_ns())
         try:
             with self._alarm, self._lease:
-                machine.observers.guard("evidence", self._evidence_source.watch_loop, None)()
+                self._alarm.record = machine.observers.guard("evidence", self._evidence_source.watch_loop, None)()
                 async with anyio.create_task_group() as group:
                     self._scope = group.cancel_scope
                     group.start_soon(self._serve)
@@ -108,49 +109,61 @@ class WallPump:
         self._rearm()
 
     def _rearm(self) -> None:
-        self._alarm.rearm(self._clock.alarm_ns(self._machine.next_due_ns()))
+        self._alarm.rearm(self._alarm_ns())
+
+    def _alarm_ns(self) -> int:
+        self._due_ns = self._machine.next_due_ns()
+        return self._clock.alarm_ns(self._due_ns)
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
         """Handle received bytes."""
-        with self._receives:
-            self._arm()
-            self._machine.on_rx(port, data, t_rx_ns)
-            self._disarm()
+        self._stopwatch.refresh()
+        self._enter()
+        self._machine.on_rx(port, data, t_rx_ns)
+        if self._leave(self._alarm.due_ns):
             self._name_block(t_rx_ns)
+        self._ended(RECEIVE)
+        if self._machine.next_due_ns() != self._due_ns:
             self._rearm()
 
     async def _tick(self) -> None:
+        await self._alarm.serve(self._alarm_ns(), self._turn)
+
+    def _turn(self) -> int | None:
+        """Run what is due, if anything is. Return when to look again; None at the end of the run."""
         machine, clock = self._machine, self._clock
-        while not self._over():
-            # Always wait on the alarm, because it is a checkpoint even if late: an overload cannot starve the receiver.
-            await self._alarm.wait_until(clock.alarm_ns(machine.next_due_ns()))
-            now_ns = clock.now_ns()
-            if self._over():
-                continue
-            if machine.next_due_ns() > now_ns:
-                # The clock is paused or the time was moved; send a heartbeat to the simulator anyway.
-                self._transmit((), now_ns)
-                continue
-            self._arm()
+        if self._over():
+            return None
+        now_ns = begin_ns = clock.now_ns()
+        self._enter()
+        if machine.next_due_ns() > now_ns:
+            # The clock is paused or the time was moved; send a heartbeat to the simulator anyway.
+            self._stopwatch.refresh()
+            self._transmit((), now_ns)
+        else:
             machine.on_time(now_ns)
-            self._disarm()
-            self._name_block(now_ns)
-            if self._transmit(machine.take_tx(), clock.now_ns()):
-                with self._logs:
-                    self._end(self._run.turn(clock.now_ns()))
+            self._stopwatch.refresh()
+            now_ns = clock.now_ns()
+            if self._transmit(machine.take_tx(), now_ns):
+                self._end(self._run.turn(now_ns))
+                self._ended(LOG)
                 if self._spare is not None:
-                    with self._views:
-                        self._spare(clock.now_ns(), machine.next_due_ns())
+                    self._spare(clock.now_ns(), machine.next_due_ns())
+                    self._ended(VIEW)
             self._note_turn()
+        alarm_ns = self._alarm_ns()
+        if self._leave(alarm_ns):
+            self._name_block(begin_ns)
+        return None if self._over() else alarm_ns
 
     def _transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> bool:
         """Send outputs; return False if that ends the run."""
         try:
-            with self._transmits:
-                self._lease.transmit(outgoing, now_ns)
+            self._lease.transmit(outgoing, now_ns)
         except LinkError as error:
             self._end(self._run.lost(str(error), self._clock.now_ns()))
             return False
+        self._ended(TRANSMIT)
         return True
 
     async def _serve(self) -> None:
@@ -172,10 +185,10 @@ class WallPump:
         for collection in self._evidence_source.collections.take():
             begin_ns, end_ns = (self._clock.at_ns(collection.t_ns + k) for k in (0, collection.duration_ns))
             self._sink.record(replace(collection, t_ns=begin_ns), end_ns)
-        self._evidence_source.mark(self._clock.now_ns())
+        self._evidence_source.mark(self._evidence_source.stopwatch.newest[0])
 
-    def _record_block(self, now_ns: int) -> None:
+    def _record_block(self, begin_ns: int) -> None:
         sighting = self._sampler.take()
         if sighting is not None:
-            after_ms = (self._clock.at_ns(sighting.t_ns) - now_ns) / 1e6
-            self._sink.record(LoopBlocked(sighting.where, after_ms, sighting.plugin).event(now_ns), now_ns)
+            after_ms = (self._clock.at_ns(sighting.t_ns) - begin_ns) / 1e6
+            self._sink.record(LoopBlocked(sighting.where, after_ms, sighting.plugin).event(begin_ns), begin_ns)

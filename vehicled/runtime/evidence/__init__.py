@@ -1,8 +1,8 @@
 """Measured evidence about the causes of deadline misses on the vehicle.
 
-Reading at every tick costs about a microsecond; the rest stays in short rings or in the kernel until a miss needs it. A source
-missing on some system reads as if nothing happened, ``reasons`` says so once, and a miss that it could have explained has the cause
-that names it.
+A reading costs about a microsecond, and three after a wait; the rest stays in short rings or in the kernel until a miss needs it. A
+source missing on some system reads as if nothing happened, ``reasons`` says so once, and a miss that it could have explained has
+the cause that names it.
 """
 
 import resource
@@ -17,11 +17,10 @@ from vehicled.runtime.evidence.watches import (
     Continuations,
     GcWatch,
     HolderLog,
-    LoopRecord,
-    NoLoopRecord,
     Ring,
     watch_sleeps,
 )
+from vehicled.runtime.loop import LoopRecord, NoLoopRecord
 
 
 class TakenTime:
@@ -105,15 +104,16 @@ class WallEvidenceSource:
         self._marks.add((self._steal_since_ns, self.kernel.run_delay_ns()))
         self._steal_ns = self.kernel.steal_ns()
 
-    def watch_loop(self) -> None:
-        """Read sleeps from the running loop; without this no late wake-up is recognised."""
-        self._loop = watch_sleeps()
+    def watch_loop(self) -> LoopRecord:
+        """Read sleeps from the running loop; without this no late wake-up is recognised. Return their record."""
+        self._loop = self.stopwatch.loop = watch_sleeps()
         if isinstance(self.clock, PacedClock):
             self.clock.taken = TakenTime(self.kernel, self.continuations, self._loop, self.observers)
+        return self._loop
 
     def mark(self, now_ns: int) -> None:
-        """Note that a batch of tasks ended at ``now_ns``. Takes about 1 us."""
-        self._marks.add((now_ns, self.kernel.run_delay_ns()))
+        """Note that a batch of tasks ended at ``now_ns``, with the run delay of the stopwatch's newest reading."""
+        self._marks.add((now_ns, self.stopwatch.newest[5]))
         if now_ns - self._steal_since_ns > self.STEAL_REFRESH_NS:
             self._steal_ns = self.kernel.steal_ns()
             self._steal_since_ns = now_ns

@@ -1,7 +1,7 @@
 """Finds the file and line of a call that blocks the loop.
 
-A timer signal is armed while the machine runs and disarmed afterwards. If the machine takes too long, the signal's handler sees the
-frame that is executing, which is the blocking call.
+A timer signal stands some milliseconds ahead while the machine runs and is pushed on from time to time. If the machine takes too
+long, the signal's handler sees the frame that is executing, which is the blocking call.
 """
 
 import os
@@ -13,6 +13,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from vehicled.core.observers import Observers, boundary
+from vehicled.core.ports import NEVER_NS
 from vehicled.profile import plugins
 
 _WATCHERS = (__name__, "vehicled.core.observers", "vehicled.runtime.evidence.watches")
@@ -29,21 +30,28 @@ class Sighting(NamedTuple):
 
 
 class BlockSampler:
-    """Watches one code section at a time on the main thread; ``arm`` and ``disarm`` together take about 1 us.
+    """Watches one code section at a time on the main thread, from ``enter`` until ``leave``.
 
-    Python code and interruptible waits are caught while they run, other C code when it returns; the line is right in both cases. If
-    sampling is impossible, ``reason`` says why and every call does nothing.
+    The timer is not set for every section: the handler of one that comes too early for the present section sets it again, and one
+    that would wake a sleeping loop is cancelled. Python code and interruptible waits are caught while they run, other C code when
+    it returns; the line is right in both cases. If sampling is impossible, ``reason`` says why and every call does nothing.
     """
 
     def __init__(
         self, delay_ns: int, packages: tuple[str, ...] = ("vehicled", "drivers"), observers: Observers | None = None
     ) -> None:
-        """Take the time ``delay_ns`` from ``arm`` to the sample; lines in ``packages`` are reported besides the innermost one."""
-        self._delay_s = delay_ns / 1e9
+        """Take the time ``delay_ns`` from ``enter`` to the sample; lines in ``packages`` are reported besides the innermost one."""
+        self._delay_ns = delay_ns
+        self._entered_ns = 0
+        """Start of the present section; 0 outside."""
+        self._fires_ns = 0
+        """Time of the signal; 0 if none is to come."""
         self._packages = packages
         self._sighting: Sighting | None = None
         # The handler interrupts the code that drives, and must not raise into it.
-        self._see = (observers or Observers()).guard("block sampler", self._sight, None)
+        guard = (observers or Observers()).guard
+        self._see = guard("block sampler", self._sight, None)
+        self._set = guard("block sampler", self._set_timer, None)
         self.reason = ""
         if not hasattr(signal, "setitimer"):
             self.reason = "this system has no interval timers"
@@ -57,15 +65,20 @@ class BlockSampler:
         # Restart system calls after the signal, because a C library may treat EINTR as a failure.
         signal.siginterrupt(signal.SIGALRM, False)
 
-    def arm(self) -> None:
-        """Start the timer."""
-        if not self.reason:
-            signal.setitimer(signal.ITIMER_REAL, self._delay_s)
+    @boundary
+    def enter(self) -> None:
+        """Begin a section."""
+        self._entered_ns = now_ns = time.monotonic_ns()
+        if self._fires_ns < now_ns + self._delay_ns // 2:
+            self._set(now_ns, self._delay_ns)
 
-    def disarm(self) -> None:
-        """Stop the timer."""
-        if not self.reason:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    @boundary
+    def leave(self, idle_until_ns: int = NEVER_NS) -> bool:
+        """End the section; the loop may sleep until ``idle_until_ns`` of the monotonic clock. Return True if there is a sample."""
+        self._entered_ns = 0
+        if 0 < self._fires_ns < idle_until_ns:
+            self._set(0, 0)
+        return self._sighting is not None
 
     def take(self) -> Sighting | None:
         """Return the last sample and forget it."""
@@ -75,9 +88,16 @@ class BlockSampler:
     def close(self) -> None:
         """Restore SIGALRM. Safe to repeat."""
         if not self.reason:
-            self.disarm()
+            self._entered_ns = 0
+            self._set(0, 0)
             signal.signal(signal.SIGALRM, self._previous)
             self.reason = "closed"
+
+    def _set_timer(self, now_ns: int, delay_ns: int) -> None:
+        """Set the timer; zeros cancel it."""
+        if not self.reason:
+            self._fires_ns = now_ns + delay_ns
+            signal.setitimer(signal.ITIMER_REAL, delay_ns / 1e9)
 
     @boundary
     def _on_alarm(self, _number: int, frame: FrameType | None) -> None:
@@ -85,6 +105,13 @@ class BlockSampler:
 
     def _sight(self, frame: FrameType | None) -> None:
         t_ns = time.monotonic_ns()
+        self._fires_ns = 0
+        if not self._entered_ns:
+            return
+        lacking_ns = self._entered_ns + self._delay_ns - t_ns
+        if lacking_ns > 0:
+            self._set(t_ns, lacking_ns)
+            return
         # The signal may arrive after the section or inside a garbage collector callback: report their caller.
         while frame is not None and frame.f_globals.get("__name__") in _WATCHERS:
             frame = frame.f_back

@@ -6,7 +6,9 @@ import time
 
 from vehicled.core.attribution import UNEXPLAINED_TOLERANCE_NS, Reading
 from vehicled.core.observers import Observers, boundary
+from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.clock import RunClock
+from vehicled.runtime.loop import LoopRecord, NoLoopRecord
 
 THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 """Resource usage of the thread, or of the process on systems without it (macOS), where the loop's thread does nearly all work."""
@@ -80,7 +82,17 @@ class KernelCounters:
 
 
 class WallStopwatch:
-    """Stopwatch of a run on the wall clock. Must be created and read on the thread of the loop."""
+    """Stopwatch of a run on the wall clock. Must be created and read on the thread of the loop.
+
+    What costs a system call is read only if it can have changed: the CPU time once ``UNEXPLAINED_TOLERANCE_NS`` have passed,
+    switches and faults if the thread was off the processor for longer than that since, and the run delay, which costs most, if that
+    was not a sleep of the loop that ended in time. What is assumed in between is wrong by no more than that time.
+    """
+
+    LATE_NS = 200_000
+    """Lateness of a wake-up beyond which its run delay is read at once."""
+    RENEWAL_NS = 10_000_000
+    """Longest time between two readings of the run delay, because wake-ups in time add a little, too."""
 
     def __init__(
         self, kernel: KernelCounters | None = None, clock: RunClock | None = None, observers: Observers | None = None
@@ -88,26 +100,53 @@ class WallStopwatch:
         self._kernel = kernel or KernelCounters()
         self._now_ns = (clock or RunClock()).now_ns
         self._observers = observers or Observers()
+        self.loop: LoopRecord = NoLoopRecord()
+        """Record of the loop's sleeps."""
+        self.newest: Reading = (-NEVER_NS, 0, 0, 0, 0, 0)
+        """Newest reading."""
+        self.read_ns = 0
+        """Time of the newest reading on the monotonic clock."""
+        self._measured_ns = self._delay_read_ns = -NEVER_NS
+        self._cpu_ns = self._slept_ns = self._overslept_ns = 0
+        self._counts = (0, 0, 0, 0)
+        self.read()
 
     def read(self) -> Reading:
-        """Return the present reading. Takes about 2 us."""
-        t_ns, cpu_ns = self._now_ns(), time.thread_time_ns()
-        usage = resource.getrusage(THREAD)
-        return t_ns, cpu_ns, usage.ru_nvcsw, usage.ru_nivcsw, usage.ru_majflt, self._run_delay_ns(0)
+        """Return the present reading. Takes a microsecond or two, and five after a wait."""
+        self.read_ns = read_ns = time.monotonic_ns()
+        wall_ns = read_ns - self._measured_ns
+        if wall_ns <= UNEXPLAINED_TOLERANCE_NS:
+            cpu_ns = self._cpu_ns + wall_ns
+        else:
+            cpu_ns = time.thread_time_ns()
+            off_ns = wall_ns - (cpu_ns - self._cpu_ns)
+            if off_ns > UNEXPLAINED_TOLERANCE_NS:
+                usage, delay_ns, loop = resource.getrusage(THREAD), self._counts[3], self.loop
+                waited = off_ns - (loop.slept_ns - self._slept_ns) > UNEXPLAINED_TOLERANCE_NS
+                late = loop.overslept_ns - self._overslept_ns > self.LATE_NS
+                if waited or late or read_ns - self._delay_read_ns > self.RENEWAL_NS:
+                    self._delay_read_ns, delay_ns = read_ns, self._run_delay_ns(delay_ns)
+                self._counts = usage.ru_nvcsw, usage.ru_nivcsw, usage.ru_majflt, delay_ns
+                self._slept_ns, self._overslept_ns = loop.slept_ns, loop.overslept_ns
+            self._measured_ns, self._cpu_ns = read_ns, cpu_ns
+        if cpu_ns < self.newest[1]:
+            # The time that was assumed there was ahead.
+            cpu_ns = self.newest[1]
+        self.newest = self._now_ns(), cpu_ns, *self._counts
+        return self.newest
+
+    def refresh(self) -> None:
+        """Take a reading unless the newest is good enough to begin a callback with."""
+        if time.monotonic_ns() - self.read_ns > UNEXPLAINED_TOLERANCE_NS:
+            self.read()
 
     def begin(self, now_ns: int) -> Reading:
         """Return the reading at the start of a batch of tasks."""
         return self.read()
 
     def end(self, task: int, begin: Reading) -> Reading:
-        """Return the reading at the end of a task. Takes about 1 us if the task kept the processor, because then it cannot have
-        waited.
-        """
-        t_ns, cpu_ns = self._now_ns(), time.thread_time_ns()
-        usage = resource.getrusage(THREAD)
-        waited = t_ns - begin[0] - (cpu_ns - begin[1]) > UNEXPLAINED_TOLERANCE_NS
-        delay_ns = self._run_delay_ns(begin[5]) if waited else begin[5]
-        return t_ns, cpu_ns, usage.ru_nvcsw, usage.ru_nivcsw, usage.ru_majflt, delay_ns
+        """Return the reading at the end of a task."""
+        return self.read()
 
     def _run_delay_ns(self, otherwise_ns: int) -> int:
         try:
@@ -118,6 +157,7 @@ class WallStopwatch:
 
 
 boundary(WallStopwatch.read)
+boundary(WallStopwatch.refresh)
 boundary(WallStopwatch.begin)
 boundary(WallStopwatch.end)
 boundary(WallStopwatch._run_delay_ns)

@@ -7,15 +7,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from types import FrameType, TracebackType
-from typing import Any, Generic, Protocol, TypeVar, cast
+from types import FrameType
+from typing import Any, Generic, TypeVar, cast
 
-from vehicled.core.attribution import FIRST_CALLBACK, NO_HOLDER, Execution, Reading
+from vehicled.core.attribution import FIRST_CALLBACK, NO_HOLDER, UNEXPLAINED_TOLERANCE_NS, Execution, Reading
 from vehicled.core.messages import GarbageCollection
 from vehicled.core.observers import Observers, boundary
 from vehicled.core.ports import NEVER_NS
 from vehicled.runtime.evidence.kernel import WallStopwatch
-from vehicled.runtime.loop import SLEEP_NS, PreciseEventLoop
+from vehicled.runtime.loop import SLEEP_NS, LoopRecord, NoLoopRecord, PreciseEventLoop
 
 T = TypeVar("T")
 
@@ -116,17 +116,22 @@ class HolderLog:
             raise ValueError(f"{len(names)} callbacks, but only {NO_HOLDER - FIRST_CALLBACK} numbers")
         self.names = tuple(names)
         self.stopwatch = stopwatch
-        self.observers = observers or Observers()
-        self._holds = [Hold(self, code) for code in range(len(names))]
+        self._observers = observers or Observers()
         self._ring: Ring[Execution] = Ring(capacity)
-
-    def hold(self, code: int) -> "Hold":
-        """Return a reusable context manager for a callback: ``with holders.hold(code):``. It must not be nested in itself."""
-        return self._holds[code]
 
     def add(self, code: int, begin: Reading, end: Reading) -> None:
         """Record a callback."""
         self._ring.add(Execution(FIRST_CALLBACK + code, begin, end))
+
+    @boundary
+    def ended(self, code: int) -> None:
+        """Record that a callback ends, which began at the newest reading of the stopwatch; a short one goes with what follows."""
+        try:
+            stopwatch = self.stopwatch
+            if time.monotonic_ns() - stopwatch.read_ns > UNEXPLAINED_TOLERANCE_NS:
+                self.add(code, stopwatch.newest, stopwatch.read())
+        except Exception as error:  # noqa: BLE001 - what drives goes on
+            self._observers.failed("holders", error, lasting=True)
 
     def since(self, start_ns: int) -> list[Execution]:
         """Return the callbacks that ended after an instant, oldest first; only the outer one of nested callbacks."""
@@ -140,55 +145,11 @@ class HolderLog:
         return found[::-1]
 
 
-class Hold:
-    """Context manager that records how long its block held the loop."""
-
-    __slots__ = ("_begin", "_code", "_log")
-
-    def __init__(self, log: HolderLog, code: int) -> None:
-        self._log = log
-        self._code = code
-        self._begin: Reading | None = None
-
-    @boundary
-    def __enter__(self) -> None:
-        try:
-            self._begin = self._log.stopwatch.read()
-        except Exception as error:  # noqa: BLE001 - the block must run
-            self._begin = None
-            self._log.observers.failed("holders", error, lasting=True)
-
-    @boundary
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        try:
-            if self._begin is not None:
-                self._log.add(self._code, self._begin, self._log.stopwatch.end(self._code, self._begin))
-        except Exception as failure:  # noqa: BLE001 - what raised in the block, if anything, must go on
-            self._log.observers.failed("holders", failure, lasting=True)
-
-
-class LoopRecord(Protocol):
-    """Record of a loop's sleeps, in monotonic ns."""
-
-    idle_from_ns: int
-    woke_ns: int
-    """End of the last sleep, which began at ``idle_from_ns``."""
-    sleeps: int
-    slept_ns: int
-    overslept_ns: int
-    """Number and duration of all sleeps, and how much later than planned they ended."""
-
-
-class NoLoopRecord:
-    """Stand-in for a loop that records nothing."""
-
-    idle_from_ns = woke_ns = sleeps = slept_ns = overslept_ns = 0
-
-
 class TrioRecord:
     """Trio instrument that records the loop's sleeps."""
 
     def __init__(self) -> None:
+        self.planned_ns = NEVER_NS
         self.idle_from_ns = self.woke_ns = 0
         self.sleeps = self.slept_ns = self.overslept_ns = 0
         self._until_ns = 0
@@ -196,9 +157,10 @@ class TrioRecord:
     def before_io_wait(self, timeout: float) -> None:
         """Note the start of a wait; polls that do not sleep are not counted."""
         self._until_ns = 0
-        if timeout > 0:
-            self.idle_from_ns = now_ns = time.monotonic_ns()
-            self._until_ns = min(now_ns + int(min(timeout, 1e9) * 1e9), NEVER_NS)
+        now_ns = time.monotonic_ns()
+        if timeout > 0 and now_ns < self.planned_ns:
+            self.idle_from_ns = now_ns
+            self._until_ns = min(now_ns + int(min(timeout, 1e9) * 1e9), self.planned_ns)
 
     def after_io_wait(self, timeout: float) -> None:
         """Note the end of a wait."""

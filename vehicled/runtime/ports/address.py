@@ -28,7 +28,7 @@ from msgspec import Meta, Struct
 from vehicled.core.ports import Transport
 from vehicled.core.wire.slcan import BITRATES
 from vehicled.runtime.ports.contract import AddressError
-from vehicled.runtime.ports.readiness import LINE_BYTES_PER_S
+from vehicled.runtime.ports.read_budget import LINE_BYTES_PER_S
 
 FORMS = "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, can:INTERFACE, can:slcan:PATH or can:udp:GROUP:PORT"
 _UNSTABLE = re.compile(r"/dev/tty(USB|ACM)\d+$")

@@ -22,7 +22,8 @@ from vehicled.core.wire.can import RECORD_BYTES, CanError, CanFrame, pack, unpac
 from vehicled.runtime.ports.address import SocketCanAddress, UdpCanAddress
 from vehicled.runtime.ports.can_errors import ErrorFrames, bus_off
 from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
-from vehicled.runtime.ports.readiness import ReadBudget, while_readable
+from vehicled.runtime.ports.read_budget import ReadBudget
+from vehicled.runtime.readable import while_readable
 
 FRAMES_PER_WAKE = 64
 _FRAMES_PER_S = 20_000

@@ -4,7 +4,7 @@ The port is given to ``SerialTransport`` behind a handle. Alone it would read 1 
 port on the loop, which may block for as long as the line needs. It only reads: its write buffer knows no deadlines, and the last
 frame must be sent when no loop runs.
 
-On trio :func:`~vehicled.runtime.ports.readiness.while_readable` reads the bare descriptor. This also works on asyncio: remove the
+On trio :func:`~vehicled.runtime.readable.while_readable` reads the bare descriptor. This also works on asyncio: remove the
 branch in ``receive`` to drop pyserial-asyncio. CPU per frame of 64 bytes at 400 Hz on a pty, one shared core: behind the handle
 28-42 us, transport alone 51-58, bare descriptor 30-41, ``anyio.wait_readable`` 68-103, trio 51-60.
 """
@@ -27,7 +27,8 @@ import serial_asyncio
 
 from vehicled.runtime.ports.address import SerialAddress
 from vehicled.runtime.ports.contract import Deliver, LostError, OpenError, PortCounts
-from vehicled.runtime.ports.readiness import LINE_BYTES_PER_S, ReadBudget, while_readable
+from vehicled.runtime.ports.read_budget import LINE_BYTES_PER_S, ReadBudget
+from vehicled.runtime.readable import while_readable
 
 _DRAIN_S = 5.0
 

@@ -16,7 +16,8 @@ import anyio.to_thread
 
 from vehicled.runtime.ports.address import TcpAddress, TlsAddress
 from vehicled.runtime.ports.contract import ClosedError, Deliver, LostError, OpenError, PortCounts
-from vehicled.runtime.ports.readiness import ReadBudget, while_readable
+from vehicled.runtime.ports.read_budget import ReadBudget
+from vehicled.runtime.readable import while_readable
 
 _FLUSH_BYTES = 1 << 20
 """Most unread bytes that are thrown away before closing."""
