@@ -79,8 +79,8 @@ def _runs(faces: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int64], ...]:
     return line.astype(np.int64), at.astype(np.int64), stop.astype(np.int64)
 
 
-def read_map(path: Path) -> Occupancy:
-    """Read the grid of a map_server YAML file. Raises :class:`SceneError`."""
+def read_map(path: Path, scale: float = 1.0) -> Occupancy:
+    """Read the grid of a map_server YAML file, with all lengths times ``scale``. Raises :class:`SceneError`."""
     try:
         text = path.read_bytes()[: MAX_TEXT + 1].decode()
     except OSError as error:
@@ -102,7 +102,7 @@ def read_map(path: Path) -> Occupancy:
     grey = _image(path.parent / str(values["image"]))
     dark = grey / 255.0 if _number(path, values, "negate", 0.0) else (255.0 - grey) / 255.0
     occupied = dark > _number(path, values, "occupied_thresh", 0.65)
-    return Occupancy(occupied[::-1], resolution_m, (x, y, yaw))
+    return Occupancy(occupied[::-1], scale * resolution_m, (scale * x, scale * y, yaw))
 
 
 def _parsed(path: Path, text: str) -> Mapping[str, Any]:
