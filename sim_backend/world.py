@@ -10,16 +10,19 @@ from heapq import heappop, heappush
 
 from msgspec import Struct
 
-from sim_backend.contact.fit import start_pose
+from sim_backend.contact.fit import check_scene, start_pose
+from sim_backend.contact.geometry import Obstacles
+from sim_backend.contact.plant import ContactPlant
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.lidar import sweep
 from sim_backend.emulators.registry import emulator
 from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.interface import Motion, Plant, interpolate
+from sim_backend.plant.interface import Motion, Plant, VehicleLostError, interpolate
 from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start
+from sim_backend.scene.errors import SceneError
 from sim_backend.scene.reading import load_scene
 from sim_backend.scene.scene import Scene
 from sim_backend.sensors.drive_train import MotorStatusSensor, SteeringFeedbackSensor, WheelEncoders
@@ -32,7 +35,7 @@ from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.truth import Truth
-from vehicled.core.messages import Message, OperatorAction, OperatorCommand
+from vehicled.core.messages import Contact, Message, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
 from vehicled.profile.schema import DeviceTable, Profile
 
@@ -118,12 +121,16 @@ class World:
         """
         sim = profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
-        self._grid_ns = start_ns
+        self._start_ns = self._grid_ns = start_ns
         self._start: Start = start or default_start(profile)
         self.scene: Scene = load_scene(sim.scene, course)
         """Obstacles that the vehicle's scanners see."""
         pose = start_pose(self.scene, profile, course, self._start)
+        check_scene(self.scene, profile, course, self._start)
         self._plant: Plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
+        self._contact = self._in_scene(profile) if not self.scene.empty and sim.contact != "none" else None
+        self._ends_on_contact = sim.contact == "end"
+        self._lost: VehicleLostError | None = None
         if self._start == "push":
             self._plant = PushedPlant(self._plant, profile, self._step_ns * 1e-9)
         self._actuators = Actuators(sim, start_ns, self._step_ns)
@@ -153,9 +160,21 @@ class World:
         self._duty_ns = NEVER_NS
         for port in range(len(names)):
             self._collect(port)
-        self._operator = names.index(OPERATOR_PORT)
+        self._operator, self._truth = names.index(OPERATOR_PORT), names.index(TRUTH_PORT)
         if scenario:
             self.begin_scenario(start_ns)
+
+    def _in_scene(self, profile: Profile) -> ContactPlant:
+        """Put the plant into the scene, which then pushes it back."""
+        if not hasattr(self._plant, "rigid_body") or not hasattr(self._plant, "strike"):
+            raise SceneError(
+                f"sim.plant {profile.sim.plant}: has no rigid_body and strike, by which contact pushes it back (docs/scenes.md); write "
+                'them, or set sim.contact = "none"'
+            )
+        obstacles = Obstacles(self.scene, profile.vehicle.outline)
+        found = ContactPlant(self._plant, obstacles, profile.vehicle.mass_kg, self._step_ns * 1e-9)
+        self._plant = found
+        return found
 
     def begin_scenario(self, now_ns: int) -> None:
         """Let the operator arm the vehicle and start AUTO from now on, after an alignment or a push if required."""
@@ -190,8 +209,10 @@ class World:
 
     def advance(self, to_ns: int) -> list[Arrival]:
         """Return all arrivals at the daemon up to and including ``to_ns``, in order. An earlier ``to_ns`` than before changes
-        nothing: time never goes back.
+        nothing: time never goes back. Raises :class:`VehicleLostError` if the run must end.
         """
+        if self._lost is not None:
+            raise self._lost
         grid_ns, step_ns = self._grid_ns, self._step_ns
         plant, actuators = self._plant, self._actuators
         sags = actuators.sags
@@ -219,6 +240,8 @@ class World:
             if self._due_ns <= after_ns:
                 self._sample(before, grid_ns, after_ns)
             self._grid_ns = grid_ns = after_ns
+        if self._contact is not None and self._contact.contacts:
+            self._report_contacts(self._contact)
         while self._duty_ns <= to_ns:
             self._run_duties(self._duty_ns)
         pending, arrivals = self._pending, []
@@ -226,6 +249,19 @@ class World:
             t_rx_ns, port, _, data = heappop(pending)
             arrivals.append((t_rx_ns, port, data))
         return arrivals
+
+    def _report_contacts(self, plant: ContactPlant) -> None:
+        """Send the newest contacts with the truth, and end the run before the next advance if the user wants that."""
+        for each in plant.contacts:
+            t_ns = self._start_ns + round(each.time_s * 1e9)
+            message = Contact(t_ns, t_ns, each.x_m, each.y_m, each.bearing_rad, each.speed_mps, each.impulse_ns, each.what)
+            self._send(self._truth, message, self._grid_ns)
+        if self._ends_on_contact:
+            first = plant.contacts[0]
+            self._lost = VehicleLostError(
+                f"contact with {first.what or 'the scene'} at ({first.x_m:.2f}, {first.y_m:.2f}) m, {first.speed_mps:.2f} m/s"
+            )
+        plant.contacts.clear()
 
     def next_wake_ns(self) -> int:
         """Return a time before which no bytes arrive."""

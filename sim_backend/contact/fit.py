@@ -9,7 +9,7 @@ from sim_backend.contact.geometry import Obstacles
 from sim_backend.plant.interface import StartPose
 from sim_backend.scenario import PUSH_M, Start, default_start, pose_behind
 from sim_backend.scene.errors import SceneError
-from sim_backend.scene.scene import Pose, Scene
+from sim_backend.scene.scene import ScenePose, Scene
 from vehicled.paths import scenes
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Profile
@@ -43,7 +43,7 @@ def check_scene(scene: Scene, profile: Profile, course: Course, start: Start | N
     obstacles = Obstacles(scene, profile.vehicle.outline)
     places = [pose_behind(pose, PUSH_M), pose] if start == "push" else [pose]
     for place in places:
-        _check_start(obstacles, Pose(*place), profile)
+        _check_start(obstacles, ScenePose(*place), profile)
     for name, width_m in scene.lanes.items():
         if width_m < profile.vehicle.width_m:
             raise SceneError(
@@ -54,7 +54,7 @@ def check_scene(scene: Scene, profile: Profile, course: Course, start: Start | N
         _check_course(obstacles, profile, course)
 
 
-def _check_start(obstacles: Obstacles, pose: Pose, profile: Profile) -> None:
+def _check_start(obstacles: Obstacles, pose: ScenePose, profile: Profile) -> None:
     what = _blocking(obstacles, pose)
     if not what:
         return
@@ -72,7 +72,7 @@ def _check_start(obstacles: Obstacles, pose: Pose, profile: Profile) -> None:
     )
 
 
-def _blocking(obstacles: Obstacles, pose: Pose, room_m: float = 0.0) -> str:
+def _blocking(obstacles: Obstacles, pose: ScenePose, room_m: float = 0.0) -> str:
     """Return the name of what a vehicle at a pose overlaps at the start of the run; empty for nothing."""
     if obstacles.gap(pose, 0.0) <= room_m:
         touches = obstacles.touches(pose, 0.0, room_m + 1e-9)
@@ -80,7 +80,7 @@ def _blocking(obstacles: Obstacles, pose: Pose, room_m: float = 0.0) -> str:
     return "a body" if obstacles.covers(pose) else ""
 
 
-def _nearest_free(obstacles: Obstacles, pose: Pose) -> Pose | None:
+def _nearest_free(obstacles: Obstacles, pose: ScenePose) -> ScenePose | None:
     c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
     step_m = 0.25 * max(obstacles.outline.half_m, 0.1)
     for spread in (1.0, 4.0, 16.0):
@@ -88,7 +88,7 @@ def _nearest_free(obstacles: Obstacles, pose: Pose) -> Pose | None:
         for ahead, left in sorted(product(cells, cells), key=lambda cell: (hypot(*cell), cell)):
             if hypot(ahead, left) > SEARCHED_M:
                 break
-            place = Pose(pose.x_m + c * ahead - s * left, pose.y_m + s * ahead + c * left, pose.yaw_rad)
+            place = ScenePose(pose.x_m + c * ahead - s * left, pose.y_m + s * ahead + c * left, pose.yaw_rad)
             if not _blocking(obstacles, place, FREE_M):
                 return place
     return None
@@ -99,7 +99,7 @@ def _check_course(obstacles: Obstacles, profile: Profile, course: Course) -> Non
     vehicle = profile.vehicle
     every = max(1, round(STEP_M / (course.length_m / len(course.x_m))))
     for k in range(0, len(course.x_m), every):
-        pose = Pose(float(course.x_m[k]), float(course.y_m[k]), float(course.yaw_rad[k]))
+        pose = ScenePose(float(course.x_m[k]), float(course.y_m[k]), float(course.yaw_rad[k]))
         if obstacles.gap_of_still(pose) == 0.0:
             touches = obstacles.touches(pose, 0.0, 1e-9)
             what = (touches[0].surface.name if touches else "") or "the scene"

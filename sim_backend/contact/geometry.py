@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim_backend.scene.moving import Moving
-from sim_backend.scene.scene import Pose, Scene, Surface
+from sim_backend.scene.scene import ScenePose, Scene, ContactSurface
 from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Outline
 
@@ -37,7 +37,7 @@ class Touch(NamedTuple):
     """Distance; negative for an overlap."""
     velocity: tuple[float, float]
     """Velocity of the part, in ``map``."""
-    surface: Surface
+    surface: ContactSurface
 
 
 class _Joint(NamedTuple):
@@ -47,7 +47,7 @@ class _Joint(NamedTuple):
     y_m: float
     directions: tuple[tuple[float, float], ...]
     """Unit vectors along the walls that leave it."""
-    surface: Surface
+    surface: ContactSurface
     velocity: tuple[float, float] = STILL
 
 
@@ -55,10 +55,10 @@ class _Parts(NamedTuple):
     """Parts of a scene at hand, in ``map``."""
 
     segments: list[tuple[float, float, float, float]]
-    segment_surfaces: list[Surface]
+    segment_surfaces: list[ContactSurface]
     segment_velocities: list[tuple[float, float]]
     joints: list[_Joint]
-    circles: list[tuple[float, float, float, Surface, tuple[float, float]]]
+    circles: list[tuple[float, float, float, ContactSurface, tuple[float, float]]]
 
 
 class Obstacles:
@@ -71,24 +71,24 @@ class Obstacles:
         self._surfaces = scene.segment_surfaces
         self._joints = _joints(self._segments, self._surfaces)
         self._joint_places = np.array([joint[:2] for joint in self._joints]).reshape(-1, 2)
-        self.moving: list[tuple[Surface, Moving]] = scene.moving
+        self.moving: list[tuple[ContactSurface, Moving]] = scene.moving
         self.fastest_mps = max([thing.top_speed_mps for _, thing in self.moving], default=0.0)
         """Largest speed of a moving part."""
         self._near: _Parts | None = None
-        self._near_pose = Pose(0.0, 0.0, 0.0)
+        self._near_pose = ScenePose(0.0, 0.0, 0.0)
         self._circles_seen = -1
         front, rear, half = outline
         self._corners = ((front, half), (-rear, half), (-rear, -half), (front, -half))
 
-    def gap(self, pose: Pose, time_s: float) -> float:
+    def gap(self, pose: ScenePose, time_s: float) -> float:
         """Return the distance to the nearest part within ``NEAR_M``; infinite for none, 0 for an overlap."""
         return self._gap(self._at_hand(pose, time_s), pose)
 
-    def gap_of_still(self, pose: Pose) -> float:
+    def gap_of_still(self, pose: ScenePose) -> float:
         """Return the distance to the nearest part that does not move, as :meth:`gap`."""
         return self._gap(self._still(pose), pose)
 
-    def _gap(self, parts: _Parts, pose: Pose) -> float:
+    def _gap(self, parts: _Parts, pose: ScenePose) -> float:
         gap = inf
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
         front, rear, half = self.outline
@@ -101,19 +101,19 @@ class Obstacles:
             gap = min(gap, float(_distances(self.outline, self._corners, _in_frame(ends, pose)).min()))
         return max(gap, 0.0)
 
-    def touches(self, pose: Pose, time_s: float, within_m: float) -> list[Touch]:
+    def touches(self, pose: ScenePose, time_s: float, within_m: float) -> list[Touch]:
         """Return the touching points nearer than a distance, and one for each part that overlaps."""
         parts = self._at_hand(pose, time_s)
         found = [*self._circles(parts, pose, within_m), *self._walls(parts, pose, within_m), *self._ends(parts, pose, within_m)]
         return sorted(found, key=lambda touch: touch.gap_m)
 
-    def covers(self, pose: Pose) -> bool:
+    def covers(self, pose: ScenePose) -> bool:
         """True if the middle of the vehicle lies inside a filled body."""
         front, rear, _ = self.outline
         middle_m = 0.5 * (front - rear)
         return self._scene.holds(pose.x_m + middle_m * cos(pose.yaw_rad), pose.y_m + middle_m * sin(pose.yaw_rad))
 
-    def _at_hand(self, pose: Pose, time_s: float) -> _Parts:
+    def _at_hand(self, pose: ScenePose, time_s: float) -> _Parts:
         """Return the parts within ``NEAR_M`` of the vehicle, moving ones at their pose of a time."""
         static = self._still(pose)
         if not self.moving:
@@ -123,14 +123,14 @@ class Obstacles:
             _add_moving(parts, surface, thing, time_s)
         return parts
 
-    def _still(self, pose: Pose) -> _Parts:
+    def _still(self, pose: ScenePose) -> _Parts:
         moved_m = hypot(pose.x_m - self._near_pose.x_m, pose.y_m - self._near_pose.y_m)
         # The outline may have turned as well, so it counts as a circle.
         if self._near is None or moved_m > NEAR_M or self._circles_seen != self._scene.circle_count:
             self._near, self._near_pose = self._gather(pose), pose
         return self._near
 
-    def _gather(self, pose: Pose) -> _Parts:
+    def _gather(self, pose: ScenePose) -> _Parts:
         # Twice: the vehicle may move by as much before the parts are gathered anew.
         reach_m = self.outline.reach_m + 2.0 * NEAR_M
         self._circles_seen = self._scene.circle_count
@@ -147,7 +147,7 @@ class Obstacles:
         surfaces = [self._surfaces[k] for k in near]
         return _Parts(segments, surfaces, [STILL] * len(near), [self._joints[k] for k in ends], circles)
 
-    def _circles(self, parts: _Parts, pose: Pose, within_m: float) -> Iterator[Touch]:
+    def _circles(self, parts: _Parts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
         front, rear, half = self.outline
         for x, y, radius, surface, velocity in parts.circles:
@@ -166,7 +166,7 @@ class Obstacles:
                 gap = -depth - radius
             yield _touch(pose, near_u, near_v, nu, nv, gap, velocity, surface)
 
-    def _walls(self, parts: _Parts, pose: Pose, within_m: float) -> Iterator[Touch]:
+    def _walls(self, parts: _Parts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
         """Iterate over corners of the vehicle on walls, and over walls that reach into the vehicle."""
         if not parts.segments:
             return
@@ -194,7 +194,7 @@ class Obstacles:
                 if (nu * -u if abs(nu) > CONE else 0.0) >= 0.0 and (nv * -v if abs(nv) > CONE else 0.0) >= 0.0:
                     yield _touch(pose, u, v, nu, nv, abs(side), velocity, surface)
 
-    def _ends(self, parts: _Parts, pose: Pose, within_m: float) -> Iterator[Touch]:
+    def _ends(self, parts: _Parts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
         """Iterate over ends of walls at faces and corners of the vehicle."""
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
         front, rear, half = self.outline
@@ -212,7 +212,7 @@ class Obstacles:
 
 
 def _touch(
-    pose: Pose, u: float, v: float, nu: float, nv: float, gap_m: float, velocity: tuple[float, float], surface: Surface
+    pose: ScenePose, u: float, v: float, nu: float, nv: float, gap_m: float, velocity: tuple[float, float], surface: ContactSurface
 ) -> Touch:
     c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
     return Touch(
@@ -220,7 +220,7 @@ def _touch(
     )  # fmt: skip
 
 
-def _in_frame(ends: Array, pose: Pose) -> Array:
+def _in_frame(ends: Array, pose: ScenePose) -> Array:
     """Return segments (m, 4) of ``map`` in the frame of a pose."""
     c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
     x, y = ends[:, 0::2] - pose.x_m, ends[:, 1::2] - pose.y_m
@@ -286,9 +286,9 @@ def _overlap(outline: Outline, x1: float, y1: float, x2: float, y2: float) -> tu
     return u, v, nu, nv, depth
 
 
-def _joints(segments: Array, surfaces: Sequence[Surface]) -> list[_Joint]:
+def _joints(segments: Array, surfaces: Sequence[ContactSurface]) -> list[_Joint]:
     """Return the ends of all segments; those that share a place are one."""
-    at: dict[tuple[float, float], list[tuple[tuple[float, float], Surface]]] = {}
+    at: dict[tuple[float, float], list[tuple[tuple[float, float], ContactSurface]]] = {}
     for (x1, y1, x2, y2), surface in zip(segments.tolist(), surfaces, strict=True):
         length = hypot(x2 - x1, y2 - y1)
         ex, ey = ((x2 - x1) / length, (y2 - y1) / length) if length else (0.0, 0.0)
@@ -297,7 +297,7 @@ def _joints(segments: Array, surfaces: Sequence[Surface]) -> list[_Joint]:
     return [_Joint(x, y, tuple(way for way, _ in leaving), leaving[0][1]) for (x, y), leaving in at.items()]
 
 
-def _add_moving(parts: _Parts, surface: Surface, thing: Moving, time_s: float) -> None:
+def _add_moving(parts: _Parts, surface: ContactSurface, thing: Moving, time_s: float) -> None:
     x, y, yaw, vx, vy = thing.state(time_s)
     velocity = vx, vy
     if thing.radius_m is not None:

@@ -71,6 +71,11 @@ class Plant(Protocol):
         ...
 
 
+def slowed(speed: float, by: float) -> float:
+    """Return a speed of any sign after dry friction."""
+    return max(speed - by, 0.0) if speed > 0.0 else min(speed + by, 0.0)
+
+
 def interpolate(before: Motion, after: Motion, fraction: float) -> Motion:
     """Interpolate between two neighbouring grid points at a fraction 0 to 1. Positions, angles and rates are linear; accelerations
     are constant over the step.

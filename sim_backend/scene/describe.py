@@ -9,7 +9,7 @@ from msgspec import Struct
 from sim_backend.scene.anchor import scene_of
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.reading import build_scene, read_scene
-from sim_backend.scene.scene import Scene, Surface
+from sim_backend.scene.scene import Scene, ContactSurface
 from sim_backend.scene.schema import SceneFile
 from vehicled.core.arrays import Array
 from vehicled.paths import scenes

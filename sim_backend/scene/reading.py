@@ -12,7 +12,7 @@ from sim_backend.scene.anchor import bytes_of, scene_of
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.moving import Moving
 from sim_backend.scene.occupancy import Occupancy, read_map
-from sim_backend.scene.scene import Pose, Scene, Surface, Surfaces
+from sim_backend.scene.scene import ScenePose, Scene, ContactSurface, ContactSurfaces
 from sim_backend.scene.schema import RULES, Box, Circle, Data, MovingThing, OnCourse, SceneFile, Solid
 from sim_backend.scene.shapes import Bodies
 from vehicled.core.arrays import Array
@@ -76,8 +76,8 @@ def build_scene(file: SceneFile, course: Course, folder: Path, scale: float = 1.
         Bodies(builder.outlines),
         read_map(folder / file.map, scale) if file.map else None,
         [builder.moving(thing) for thing in file.moving],
-        Surfaces(builder.wall_surfaces, builder.body_surfaces, builder.circle_surfaces, surfaces, builder.others),
-        {start.name: Pose(scale * start.at[0], scale * start.at[1], radians(start.heading_deg)) for start in file.start},
+        ContactSurfaces(builder.wall_surfaces, builder.body_surfaces, builder.circle_surfaces, surfaces, builder.others),
+        {start.name: ScenePose(scale * start.at[0], scale * start.at[1], radians(start.heading_deg)) for start in file.start},
         {lane.name: scale * lane.width_m for lane in file.lane},
     )
 
@@ -104,15 +104,15 @@ class _Builder:
     """Geometry and surfaces of a scene file, part by part."""
 
     def __init__(self, file: SceneFile, course: Course, scale: float) -> None:
-        self.others = Surface("", file.friction, file.restitution)
+        self.others = ContactSurface("", file.friction, file.restitution)
         self._course, self._scale = course, scale
-        self.walls, self.wall_surfaces = list[Array](), list[Surface]()
-        self.outlines, self.body_surfaces = list[list[tuple[float, float]]](), list[Surface]()
-        self.circles, self.circle_surfaces = list[tuple[float, float, float]](), list[Surface]()
+        self.walls, self.wall_surfaces = list[Array](), list[ContactSurface]()
+        self.outlines, self.body_surfaces = list[list[tuple[float, float]]](), list[ContactSurface]()
+        self.circles, self.circle_surfaces = list[tuple[float, float, float]](), list[ContactSurface]()
 
-    def surface(self, solid: Solid, name: str) -> Surface:
+    def surface(self, solid: Solid, name: str) -> ContactSurface:
         friction, restitution = solid.friction, solid.restitution
-        return Surface(
+        return ContactSurface(
             solid.name or name,
             self.others.friction if friction is None else friction,
             self.others.restitution if restitution is None else restitution,
@@ -132,12 +132,12 @@ class _Builder:
         fraction, length, left_m = (s_m - float(s[at])) / float(s[at + 1] - s[at]), hypot(dx, dy), scale * place.left_m
         return float(x[at]) + fraction * dx - left_m * dy / length, float(y[at]) + fraction * dy + left_m * dx / length
 
-    def add_walls(self, points: Sequence[tuple[float, float]], closed: bool, surface: Surface) -> None:
+    def add_walls(self, points: Sequence[tuple[float, float]], closed: bool, surface: ContactSurface) -> None:
         corners = np.array([*points, points[0]] if closed else points, dtype=np.float64)
         self.walls.append(np.hstack((corners[:-1], corners[1:])))
         self.wall_surfaces += [surface] * (len(corners) - 1)
 
-    def add_body(self, outline: list[tuple[float, float]], surface: Surface) -> None:
+    def add_body(self, outline: list[tuple[float, float]], surface: ContactSurface) -> None:
         self.outlines.append(outline)
         self.body_surfaces.append(surface)
 
@@ -150,7 +150,7 @@ class _Builder:
             corners = ((ahead, left), (-ahead, left), (-ahead, -left), (ahead, -left))
             yield [(mx + c * a - s * b, my + s * a + c * b) for a, b in corners]
 
-    def add_circles(self, circle: Circle, surface: Surface) -> None:
+    def add_circles(self, circle: Circle, surface: ContactSurface) -> None:
         for place in circle.places or [circle.at]:
             assert place is not None, "the schema's own rules see to it"
             self.circles.append((*self.place(place), self._scale * circle.radius_m))

@@ -14,7 +14,7 @@ from vehicled.core.arrays import Array
 _Part = TypeVar("_Part")
 
 
-class Surface(NamedTuple):
+class ContactSurface(NamedTuple):
     """What a body is made of, and what to call it."""
 
     name: str
@@ -22,28 +22,28 @@ class Surface(NamedTuple):
     restitution: float
 
 
-class Pose(NamedTuple):
-    """Pose of the reference point in ``map``."""
+class ScenePose(NamedTuple):
+    """ScenePose of the reference point in ``map``."""
 
     x_m: float
     y_m: float
     yaw_rad: float
 
 
-DEFAULT = Surface("", 0.4, 0.1)
-"""Surface of a map, and of everything in a scene that gives none."""
+DEFAULT = ContactSurface("", 0.4, 0.1)
+"""ContactSurface of a map, and of everything in a scene that gives none."""
 
 
-class Surfaces(NamedTuple):
-    """Surfaces of the parts of a scene, in the order of their geometry."""
+class ContactSurfaces(NamedTuple):
+    """ContactSurfaces of the parts of a scene, in the order of their geometry."""
 
-    walls: Sequence[Surface] = ()
+    walls: Sequence[ContactSurface] = ()
     """One for each segment."""
-    bodies: Sequence[Surface] = ()
-    circles: Sequence[Surface] = ()
-    moving: Sequence[Surface] = ()
-    others: Surface = DEFAULT
-    """Surface of the map, and of everything that has no other."""
+    bodies: Sequence[ContactSurface] = ()
+    circles: Sequence[ContactSurface] = ()
+    moving: Sequence[ContactSurface] = ()
+    others: ContactSurface = DEFAULT
+    """ContactSurface of the map, and of everything that has no other."""
 
 
 class Scene:
@@ -56,8 +56,8 @@ class Scene:
         bodies: Bodies | None = None,
         grid: Occupancy | None = None,
         moving: Sequence[Moving] = (),
-        surfaces: Surfaces | None = None,
-        starts: dict[str, Pose] | None = None,
+        surfaces: ContactSurfaces | None = None,
+        starts: dict[str, ScenePose] | None = None,
         lanes: dict[str, float] | None = None,
     ) -> None:
         """``walls_m`` (m, 4) are segments, ``circles_m`` (m, 3) centres and radii. ``starts``: poses by name. ``lanes``: widths by
@@ -65,7 +65,7 @@ class Scene:
         """
         self._bodies = bodies or Bodies([])
         self._grid = grid
-        self._surfaces = surfaces or Surfaces()
+        self._surfaces = surfaces or ContactSurfaces()
         self.starts = starts or {}
         """Poses at which a vehicle may stand at the start."""
         self.lanes = lanes or {}
@@ -95,8 +95,8 @@ class Scene:
         return not (len(self._circles) or self._moving)
 
     @property
-    def segment_surfaces(self) -> list[Surface]:
-        """Surface of each of :attr:`segments_m`."""
+    def segment_surfaces(self) -> list[ContactSurface]:
+        """ContactSurface of each of :attr:`segments_m`."""
         of, others = self._surfaces, self._surfaces.others
         edges = [surface for surface, outline in _filled(of.bodies, self._bodies.outlines_m, others) for _ in outline]
         count = len(self._walls) - len(edges) - (0 if self._grid is None else len(self._grid.edges_m))
@@ -104,7 +104,7 @@ class Scene:
         return [*walls, *edges, *[others._replace(name="the map")] * (len(self._walls) - count - len(edges))]
 
     @property
-    def circles(self) -> list[tuple[Surface, tuple[float, float, float]]]:
+    def circles(self) -> list[tuple[ContactSurface, tuple[float, float, float]]]:
         """Circles: centre and radius, with their surfaces."""
         return [
             (surface, (float(x), float(y), float(r)))
@@ -117,7 +117,7 @@ class Scene:
         return len(self._circles)
 
     @property
-    def moving(self) -> list[tuple[Surface, Moving]]:
+    def moving(self) -> list[tuple[ContactSurface, Moving]]:
         """Moving objects, with their surfaces."""
         return list(_filled(self._surfaces.moving, self._moving, self._surfaces.others))
 
@@ -147,7 +147,7 @@ class Scene:
         return hits
 
 
-def _filled(surfaces: Sequence[Surface], parts: Iterable[_Part], others: Surface) -> Iterator[tuple[Surface, _Part]]:
+def _filled(surfaces: Sequence[ContactSurface], parts: Iterable[_Part], others: ContactSurface) -> Iterator[tuple[ContactSurface, _Part]]:
     """Iterate over the parts with their surfaces."""
     for number, part in enumerate(parts):
         yield (surfaces[number] if number < len(surfaces) else others), part

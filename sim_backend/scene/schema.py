@@ -89,7 +89,7 @@ class PaintedLine(Table, frozen=True, kw_only=True):
 
 
 class StartPlace(Table, frozen=True, kw_only=True):
-    """Pose at which a vehicle may stand at the start, instead of the first point of the course."""
+    """ScenePose at which a vehicle may stand at the start, instead of the first point of the course."""
 
     name: Name
     at: Point

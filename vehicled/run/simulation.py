@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from vehicled.core.errors import UserError
 from vehicled.core.messages import Identification
@@ -192,6 +192,7 @@ def _result(plan: Plan, done: DriveOutcome, judge: Judge, manoeuvre: ManoeuvreJu
         programme=programme,
         motion=manoeuvre.motion if programme else None,
         identified=learnt.values,
+        contacts=[asdict(each) for each in judge.contacts],
         course_notes=plan.course_notes,
         stalls=done.stalls,
         observers_failed=done.observers_failed,

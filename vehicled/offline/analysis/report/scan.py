@@ -13,6 +13,7 @@ from vehicled.core.messages import (
     ActuatorCommand,
     CarrierSolution,
     Cause,
+    Contact,
     ControlCommand,
     ControlLevel,
     ControlReason,
@@ -82,7 +83,7 @@ _LOOSE: tuple[type[Message], ...] = tuple(kind for kind in FIELDS if not all(fie
 _ARRAYS: tuple[type[Message], ...] = (
     *(kind for kind in FIELDS if kind not in _LOOSE), TaskTick, ImuSample, Heading, GarbageCollection,
 )  # fmt: skip
-_RARE: tuple[type[Message], ...] = (Fault, ModeChange, Event, PortEvent, OperatorCommand, Path)
+_RARE: tuple[type[Message], ...] = (Fault, ModeChange, Event, PortEvent, OperatorCommand, Path, Contact)
 
 
 class Findings:
