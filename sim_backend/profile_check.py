@@ -1,12 +1,12 @@
 """Check of a profile's simulation part before the run: its files are found and read once, so that mistakes appear at the start."""
 
+from sim_backend.contact.fit import check_scene
 from sim_backend.plant.double_track.checks import check
 from sim_backend.plant.registry import plant_class
 from sim_backend.plant.twin_file import anchored as anchored_twin
 from sim_backend.plant.twin_file import load_twin
 from sim_backend.scenario import Start
 from sim_backend.scene.anchor import anchored as anchored_world
-from sim_backend.contact.fit import check_scene
 from sim_backend.scene.reading import load_scene, with_ground
 from sim_backend.sensors.gnss_replayed import ReplayedGnssError
 from sim_backend.sensors.gnss_zones import with_zones

@@ -9,7 +9,7 @@ from sim_backend.contact.geometry import Obstacles
 from sim_backend.plant.interface import StartPose
 from sim_backend.scenario import PUSH_M, Start, default_start, pose_behind
 from sim_backend.scene.errors import SceneError
-from sim_backend.scene.scene import ScenePose, Scene
+from sim_backend.scene.scene import Scene, ScenePose
 from vehicled.paths import scenes
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Profile
@@ -30,7 +30,9 @@ def start_pose(scene: Scene, profile: Profile, course: Course, start: Start) -> 
     if name and name not in scene.starts:
         known = ", ".join(sorted(scene.starts)) or "none"
         raise SceneError(f'sim.start_pose: the scene has no start "{name[:40]}"; known: {known}')
-    pose = StartPose(*scene.starts[name]) if name else StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
+    pose = (
+        StartPose(*scene.starts[name]) if name else StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
+    )
     return pose_behind(pose, profile.alignment.distance_m) if start == "align" else pose
 
 

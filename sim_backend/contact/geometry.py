@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim_backend.scene.moving import Moving
-from sim_backend.scene.scene import ScenePose, Scene, ContactSurface
+from sim_backend.scene.scene import ContactSurface, Scene, ScenePose
 from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Outline
 

@@ -98,21 +98,19 @@ class ContactPlant:
         body = self._body(motion)
         pushed = False
         for _ in range(SUBSTEPS):
-            fraction, gap_m = self._reached(target, now_s)
-            self._pose = pose = _between(self._pose, target, fraction)
+            fraction, self._gap_m = self._reached(target, now_s)
+            self._pose = _between(self._pose, target, fraction)
             self._time_s += fraction * (now_s - self._time_s)
-            self._gap_m = gap_m
-            if gap_m > BAND_M:
+            if fraction < 1.0:
+                pushed = True
+            elif self._gap_m > BAND_M:
                 break
-            touches = self._obstacles.touches(pose, self._time_s, BAND_M)
+            touches = self._obstacles.touches(self._pose, self._time_s, BAND_M)
+            body = self._at_pose(body)
             if any(approach_mps(body, touch) > 0.0 for touch in touches):
                 body, pushed = self._struck(body, touches), True
-            corrected = _apart(pose, touches)
-            if corrected is not pose:
-                self._pose, pushed = corrected, True
-                self._gap_m = self._obstacles.gap(corrected, self._time_s)
-                body = body._replace(x_m=body.x_m + corrected.x_m - pose.x_m, y_m=body.y_m + corrected.y_m - pose.y_m)
-                self._check_crushed(touches)
+            pushed = self._apart(touches) or pushed
+            self._check_crushed(touches)
             left_s = now_s - self._time_s
             if left_s <= 0.0:
                 break
@@ -125,15 +123,13 @@ class ContactPlant:
     def _body(self, motion: Motion) -> RigidBody:
         c, s = cos(motion.yaw_rad), sin(motion.yaw_rad)
         lateral = motion.lateral_speed_mps + self._ahead_m * motion.yaw_rate_radps
-        return RigidBody(
-            self._mass_kg,
-            self._inertia_kgm2,
-            motion.x_m + self._ahead_m * c,
-            motion.y_m + self._ahead_m * s,
-            motion.speed_mps * c - lateral * s,
-            motion.speed_mps * s + lateral * c,
-            motion.yaw_rate_radps,
-        )
+        vx, vy = motion.speed_mps * c - lateral * s, motion.speed_mps * s + lateral * c
+        return RigidBody(self._mass_kg, self._inertia_kgm2, 0.0, 0.0, vx, vy, motion.yaw_rate_radps)
+
+    def _at_pose(self, body: RigidBody) -> RigidBody:
+        """Return the body at the pose that has been reached."""
+        x_m = self._pose.x_m + self._ahead_m * cos(self._pose.yaw_rad)
+        return body._replace(x_m=x_m, y_m=self._pose.y_m + self._ahead_m * sin(self._pose.yaw_rad))
 
     def _reached(self, target: ScenePose, now_s: float) -> tuple[float, float]:
         """Return the fraction of the way to a pose that is free, and the gap there."""
@@ -141,13 +137,14 @@ class ContactPlant:
         moved_m = hypot(target.x_m - start.x_m, target.y_m - start.y_m) + turned * self._obstacles.outline.reach_m
         moved_m += self._obstacles.fastest_mps * (now_s - self._time_s)
         gap_m = self._obstacles.gap(target, now_s)
-        if moved_m < self._gap_m or (gap_m >= LEAST_M and moved_m <= self._obstacles.outline.half_m):
+        if moved_m < min(self._gap_m, NEAR_M) or (gap_m >= LEAST_M and moved_m <= self._obstacles.outline.half_m):
             return 1.0, gap_m
-        fraction, at_m = 0.0, self._gap_m
+        fraction, at_m = 0.0, min(self._gap_m, NEAR_M)
         for _ in range(ADVANCES):
-            if at_m <= LEAST_M:
+            if at_m <= LEAST_M and fraction:
                 break
-            fraction += (at_m - 0.5 * LEAST_M) / moved_m
+            # The first advance is never nothing: a body that parts from what it touches must get away from it.
+            fraction += max(at_m - 0.5 * LEAST_M, 0.25 * LEAST_M) / moved_m
             if fraction >= 1.0:
                 return 1.0, gap_m
             at_m = self._obstacles.gap(_between(start, target, fraction), self._time_s + fraction * (now_s - self._time_s))
@@ -173,6 +170,26 @@ class ContactPlant:
                 ContactPoint(self._time_s, touch.x_m, touch.y_m, touch.surface.name, speed_mps, impulse_ns, bearing)
             )
         self._touched[touch.surface.name] = self._time_s, hardest
+
+    def _apart(self, touches: list[Touch]) -> bool:
+        """Move the vehicle so that everything is ``SKIN_M`` away as far as that is possible; True if it moved."""
+        pose = self._pose
+        dx = dy = 0.0
+        for _ in range(8):
+            for touch in touches:
+                missing = SKIN_M - (touch.gap_m + dx * touch.normal_x + dy * touch.normal_y)
+                if missing > 1e-9:
+                    dx += missing * touch.normal_x
+                    dy += missing * touch.normal_y
+        # Between parts that face each other one would be moved into the other.
+        while hypot(dx, dy) > 1e-9:
+            corrected = ScenePose(pose.x_m + dx, pose.y_m + dy, pose.yaw_rad)
+            gap_m = self._obstacles.gap(corrected, self._time_s)
+            if gap_m >= min(self._gap_m, SKIN_M) and (gap_m > 0.0 or touches[0].gap_m <= 0.0):
+                self._pose, self._gap_m = corrected, gap_m
+                return True
+            dx, dy = 0.5 * dx, 0.5 * dy
+        return False
 
     def _check_crushed(self, touches: list[Touch]) -> None:
         """End the run if the vehicle cannot give way to a part that moves into it."""
@@ -215,15 +232,3 @@ def _between(start: ScenePose, end: ScenePose, fraction: float) -> ScenePose:
     if fraction == 1.0:
         return end
     return ScenePose(*(a + fraction * (b - a) for a, b in zip(start, end, strict=True)))
-
-
-def _apart(pose: ScenePose, touches: list[Touch]) -> ScenePose:
-    """Return the pose, moved so that everything is ``SKIN_M`` away, if that is possible."""
-    dx = dy = 0.0
-    for _ in range(8):
-        for touch in touches:
-            missing = SKIN_M - (touch.gap_m + dx * touch.normal_x + dy * touch.normal_y)
-            if missing > 1e-9:
-                dx += missing * touch.normal_x
-                dy += missing * touch.normal_y
-    return ScenePose(pose.x_m + dx, pose.y_m + dy, pose.yaw_rad) if dx or dy else pose

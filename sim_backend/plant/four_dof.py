@@ -12,7 +12,6 @@ from math import cos, exp, expm1, sin, tan
 from sim_backend.plant.interface import Motion, StartPose, slowed
 from vehicled.profile.schema import Sim
 
-
 GRIP_MPS2 = 8.0
 """Deceleration of a slide that a contact has begun; the model itself never slides."""
 

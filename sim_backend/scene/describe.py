@@ -1,7 +1,6 @@
 """Scene files as listings and pictures show them."""
 
 from collections import Counter
-from math import cos, radians, sin
 
 import numpy as np
 from msgspec import Struct
@@ -9,7 +8,7 @@ from msgspec import Struct
 from sim_backend.scene.anchor import scene_of
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.reading import build_scene, read_scene
-from sim_backend.scene.scene import Scene, ContactSurface
+from sim_backend.scene.scene import Scene
 from sim_backend.scene.schema import SceneFile
 from vehicled.core.arrays import Array
 from vehicled.paths import scenes
@@ -55,14 +54,19 @@ class SceneView(Struct, frozen=True, kw_only=True):
         rows += [("contact", f"friction {self.file.friction:g}, restitution {self.file.restitution:g}")]
         if self.file.ground is not None:
             ground = self.file.ground
-            rows.append(("ground", f"height {ground.height or 'level'}, friction {ground.friction or ''} x {ground.friction_scale:g}"))
+            rows.append(
+                ("ground", f"height {ground.height or 'level'}, friction {ground.friction or ''} x {ground.friction_scale:g}")
+            )
         for course, title in self.courses:
             speeds = np.abs(course.speed_mps)
             kind = "closed" if course.closed else "open"
             text = f"{course.name.rpartition('/')[2]}: {title}; {course.length_m:.1f} m, {kind}, {float(speeds.max()):.2g} m/s"
             rows.append(("course", text + (", with parts in reverse" if course.reverses else "")))
         rows += [("lane", f"{name}: {width_m:g} m wide") for name, width_m, _, _ in self.lanes]
-        rows += [("start", f"{name}: ({p.x_m:g}, {p.y_m:g}) m, {np.degrees(p.yaw_rad):g} degrees") for name, p in self.scene.starts.items()]
+        rows += [
+            ("start", f"{name}: ({p.x_m:g}, {p.y_m:g}) m, {np.degrees(p.yaw_rad):g} degrees")
+            for name, p in self.scene.starts.items()
+        ]
         solid = [*((wall, 1) for wall in self.file.wall), *((body, 1) for body in self.file.body)]
         solid += [(box, box.count) for box in self.file.box]
         solid += [(circle, max(1, len(circle.places))) for circle in self.file.circle]
@@ -94,7 +98,8 @@ def view_of(name: str) -> SceneView:
         base = courses[0][0] if courses else course_from_waypoints("none", [0.0, 1.0], [0.0, 0.0], closed=False)
         scene = build_scene(file, base, path.parent, scale)
         lanes = [
-            (lane.name, scale * lane.width_m, *scenes.lane_edges(lane, scale, f"{path.name}, lane {lane.name}")) for lane in file.lane
+            (lane.name, scale * lane.width_m, *scenes.lane_edges(lane, scale, f"{path.name}, lane {lane.name}"))
+            for lane in file.lane
         ]
     except CourseError as error:
         raise SceneError(str(error)) from None
@@ -106,13 +111,3 @@ def view_of(name: str) -> SceneView:
     return SceneView(
         name=name, title=file.title, scale=scale, file=file, scene=scene, courses=courses, lanes=lanes, lines=lines
     )  # fmt: skip
-
-
-def first_line(name: str) -> str:
-    """Return the title of a shipped scene. Raises :class:`SceneError`."""
-    return read_scene(name, LOT_17).title
-
-
-def arrow(x_m: float, y_m: float, yaw_rad: float, length_m: float) -> tuple[float, float, float, float]:
-    """Return start and offset of an arrow along a heading."""
-    return x_m, y_m, length_m * cos(yaw_rad), length_m * sin(yaw_rad)

@@ -30,6 +30,7 @@ class Moving:
         yaws = np.arctan2(steps[:, 1], steps[:, 0]) if len(steps) else np.zeros(1)
         self._yaw_rad = np.unwrap(yaws)
         self.radius_m = radius_m
+        self.places_m = places
         self.outline_m = list(outline_m) if radius_m is None else []
         self._circle = Circles(np.array([[0.0, 0.0, radius_m]])) if radius_m is not None else None
         self._body = Bodies([outline_m]) if radius_m is None else Bodies([])

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from sim_backend.scene.anchor import bytes_of, scene_of
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.moving import Moving
-from sim_backend.scene.occupancy import Occupancy, read_map
-from sim_backend.scene.scene import ScenePose, Scene, ContactSurface, ContactSurfaces
+from sim_backend.scene.occupancy import read_map
+from sim_backend.scene.scene import ContactSurface, ContactSurfaces, Scene, ScenePose
 from sim_backend.scene.schema import RULES, Box, Circle, Data, MovingThing, OnCourse, SceneFile, Solid
 from sim_backend.scene.shapes import Bodies
 from vehicled.core.arrays import Array
@@ -24,7 +24,7 @@ from vehicled.paths.geojson import GeoFeature, features_of, map_position, map_po
 from vehicled.profile import toml_text
 from vehicled.profile.collect import Collector
 from vehicled.profile.problems import ProfileError
-from vehicled.profile.schema import Profile
+from vehicled.profile.schema import Profile, TerrainTable
 
 KIND = "GeoJSON of obstacles"
 CORRIDOR_STEP = 3
@@ -86,7 +86,7 @@ def with_ground(profile: Profile, course: Course) -> Profile:
     """Return the profile with the ground of its scene, if that has one. Raises :class:`SceneError`."""
     name = profile.sim.scene
     reference = scene_of(name)
-    if reference.file.suffix.lower() != ".toml" or (ground := read_scene(name, course.datum).ground) is None:
+    if reference.file.suffix.lower() != ".toml" or (ground := ground_of(name, read_scene(name, course.datum))) is None:
         return profile
     if profile.sim.twin is None:
         raise SceneError(
@@ -95,9 +95,17 @@ def with_ground(profile: Profile, course: Course) -> Profile:
         )
     if reference.scale != 1.0:
         raise SceneError(f"{name}: has ground, which is built in its own size only; leave out @")
-    folder = reference.file.parent
-    files = {key: str(folder / value) for key in ("height", "friction") if (value := getattr(ground, key))}
-    return replace(profile, sim=replace(profile.sim, terrain=replace(ground, **files)))
+    return replace(profile, sim=replace(profile.sim, terrain=ground))
+
+
+def ground_of(name: str, file: SceneFile) -> TerrainTable | None:
+    """Return the ground of a scene, with whole paths; None if it has none of its own."""
+    if file.ground is None:
+        return None
+    folder = scene_of(name).file.parent
+    return replace(
+        file.ground, **{key: str(folder / value) for key in ("height", "friction") if (value := getattr(file.ground, key))}
+    )
 
 
 class _Builder:

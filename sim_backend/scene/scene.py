@@ -90,6 +90,11 @@ class Scene:
         return self._walls.ends_m
 
     @property
+    def outlines_m(self) -> list[Array]:
+        """Outlines (n, 2) of the filled bodies."""
+        return self._bodies.outlines_m
+
+    @property
     def only_segments(self) -> bool:
         """True if nothing stands or moves there but what :attr:`segments_m` holds."""
         return not (len(self._circles) or self._moving)
@@ -147,7 +152,9 @@ class Scene:
         return hits
 
 
-def _filled(surfaces: Sequence[ContactSurface], parts: Iterable[_Part], others: ContactSurface) -> Iterator[tuple[ContactSurface, _Part]]:
+def _filled(
+    surfaces: Sequence[ContactSurface], parts: Iterable[_Part], others: ContactSurface
+) -> Iterator[tuple[ContactSurface, _Part]]:
     """Iterate over the parts with their surfaces."""
     for number, part in enumerate(parts):
         yield (surfaces[number] if number < len(surfaces) else others), part

@@ -14,7 +14,7 @@ _EXIT_STATUS = (
 )
 
 _GROUPS = (
-    ("Simulate a drive", ("sim", "simulator")),
+    ("Simulate a drive", ("sim", "simulator", "scenes")),
     ("Drive a vehicle", ("run", "status", "arm", "mode", "teleop", "disarm", "stop", "why")),
     ("Change a drive", ("course", "goto", "return", "speed", "param", "topic")),
     ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "doctor", "devices", "service")),
@@ -47,6 +47,7 @@ def build_parser() -> GroupedParser:
     from vehicled.cli.arguments_study import study_commands
     from vehicled.cli.arguments_teleop import teleop_commands
     from vehicled.cli.arguments_twin import twin_commands
+    from vehicled.cli.scenes import scenes_command
     from vehicled.profile.registry import names
 
     parser = GroupedParser(
@@ -219,6 +220,7 @@ def build_parser() -> GroupedParser:
     _site_argument(courses)
     courses.set_defaults(run="vehicled.cli.catalog:courses")
 
+    scenes_command(commands)
     service_commands(commands)
     study_commands(commands)
     gap_command(commands)

@@ -69,7 +69,11 @@ def simulate(
     A Ctrl-C or SIGTERM that ended the drive is given to the program afterwards, because it is meant for all of it; with
     ``keeps_signal`` it has ended the drive alone.
     """
-    profile = plan.loaded.profile if simulation.connect else simulated_profile(plan, simulation.failures, "stand" if simulation.by_hand else simulation.start)
+    profile = (
+        plan.loaded.profile
+        if simulation.connect
+        else simulated_profile(plan, simulation.failures, "stand" if simulation.by_hand else simulation.start)
+    )
     if not simulation.connect and plan.spec.log_folder is not None:
         spec = replace(plan.spec, world=conditions(simulation.failures, simulation.start, plan.spec.duration_s))
         plan = replace(plan, spec=spec, world_files=world_files(plan.loaded))
