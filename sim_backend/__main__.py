@@ -62,6 +62,7 @@ def _simulate(options: argparse.Namespace) -> int:
     from sim_backend.emulators.failures import parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
     from sim_backend.profile_check import resolved_profile
+    from sim_backend.scenario import Start
     from sim_backend.server import serve
     from sim_backend.world import WorldSetup
     from vehicled.core.errors import UserError
@@ -84,7 +85,7 @@ def _simulate(options: argparse.Namespace) -> int:
             turn_radius_m=vehicle.min_turn_radius_m,
         )
         # A vehicle that the scenario does not arm starts on the course.
-        start = "stand" if options.by_hand else options.start
+        start: Start | None = "stand" if options.by_hand else options.start
         profile = resolved_profile(loaded, course, start)
         wires = options.link == "wires" or options.ptys is not None
         if wires:

@@ -16,8 +16,8 @@ from vehicled.profile import Loaded, Problem, Profile, ProfileError
 
 
 def resolved_profile(loaded: Loaded, course: Course, start: Start | None = None) -> Profile:
-    """Return the profile with absolute paths of its files. ``start`` is the way in which the vehicle finds its heading; None: as the
-    profile asks. Raises :class:`~vehicled.core.errors.UserError`.
+    """Return the profile with absolute paths of its files and the ground of its scene. ``start`` is the way in which the vehicle
+    finds its heading; None: as the profile asks. Raises :class:`~vehicled.core.errors.UserError`.
     """
     profile = with_ground(anchored_twin(anchored_world(loaded.profile, loaded.path), loaded.path), course)
     sim = profile.sim

@@ -19,7 +19,7 @@ from sim_backend.emulators.lidar import sweep
 from sim_backend.emulators.registry import emulator
 from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.interface import Motion, Plant, VehicleLostError, interpolate
+from sim_backend.plant.interface import Motion, Plant, VehicleLostError, interpolate, pushable
 from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start
 from sim_backend.scene.errors import SceneError
@@ -166,10 +166,10 @@ class World:
 
     def _in_scene(self, profile: Profile) -> ContactPlant:
         """Put the plant into the scene, which then pushes it back."""
-        if not hasattr(self._plant, "rigid_body") or not hasattr(self._plant, "strike"):
+        if not pushable(self._plant):
             raise SceneError(
-                f"sim.plant {profile.sim.plant}: has no rigid_body and strike, by which contact pushes it back (docs/scenes.md); write "
-                'them, or set sim.contact = "none"'
+                f"sim.plant {profile.sim.plant}: has no rigid_body and strike, by which contact pushes it back (docs/scenes.md); "
+                'write them, or set sim.contact = "none"'
             )
         obstacles = Obstacles(self.scene, profile.vehicle.outline)
         found = ContactPlant(self._plant, obstacles, profile.vehicle.mass_kg, self._step_ns * 1e-9)

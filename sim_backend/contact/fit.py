@@ -42,16 +42,16 @@ def check_scene(scene: Scene, profile: Profile, course: Course, start: Start | N
     pose = start_pose(scene, profile, course, start)
     if scene.empty:
         return
-    obstacles = Obstacles(scene, profile.vehicle.outline)
-    places = [pose_behind(pose, PUSH_M), pose] if start == "push" else [pose]
-    for place in places:
-        _check_start(obstacles, ScenePose(*place), profile)
     for name, width_m in scene.lanes.items():
         if width_m < profile.vehicle.width_m:
             raise SceneError(
                 f"{_title(profile)}: lane {name} is {width_m:.2f} m wide, and the vehicle of profile {profile.name} "
                 f"{profile.vehicle.width_m:.2f} m: it does not fit; {_larger(profile, profile.vehicle.width_m / width_m)}"
             )
+    obstacles = Obstacles(scene, profile.vehicle.outline)
+    places = [pose_behind(pose, PUSH_M), pose] if start == "push" else [pose]
+    for place in places:
+        _check_start(obstacles, ScenePose(*place), profile)
     if course.name.startswith(f"{_title(profile)}/"):
         _check_course(obstacles, profile, course)
 
@@ -97,7 +97,7 @@ def _nearest_free(obstacles: Obstacles, pose: ScenePose) -> ScenePose | None:
 
 
 def _check_course(obstacles: Obstacles, profile: Profile, course: Course) -> None:
-    """Raise :class:`SceneError` if the vehicle would touch something on a course that belongs to the scene, or cannot turn so tightly."""
+    """Raise :class:`SceneError` if the vehicle would touch something on a course of the scene, or cannot turn so tightly."""
     vehicle = profile.vehicle
     every = max(1, round(STEP_M / (course.length_m / len(course.x_m))))
     for k in range(0, len(course.x_m), every):
@@ -126,4 +126,6 @@ def _larger(profile: Profile, factor: float) -> str:
     reference = scenes.parse(profile.sim.scene)
     if reference.file.suffix.lower() != ".toml":
         return "take a smaller vehicle"
-    return f"take a smaller vehicle, or build the scene larger: {reference.file.stem}@{1.05 * factor * reference.scale:.2g}"
+    if profile.sim.terrain.height and reference.scale == 1.0:
+        return "take a smaller vehicle"
+    return f"take a smaller vehicle, or build the scene larger, such as {reference.file.stem}@{1.05 * factor * reference.scale:.2g}"

@@ -1,8 +1,8 @@
 """Distances and touching points between the rectangle of a vehicle and the parts of a scene, at one instant.
 
-All points are in the frame of the rectangle, x ahead and y left, unless said otherwise. A face touches the end of a wall, and a corner
-touches a wall, a circle or another corner. Where walls join, only the directions that their outline leaves free are normals: a
-vehicle that slides along a row of walls does not catch on their joints.
+All points are in the frame of the rectangle, x ahead and y left, unless said otherwise. A face touches the end of a wall, and a
+corner touches a wall, a circle or another corner. Where walls join, only the directions that their outline leaves free are normals:
+a vehicle that slides along a row of walls does not catch on their joints.
 """
 
 from collections.abc import Iterator, Sequence
@@ -118,7 +118,9 @@ class Obstacles:
         static = self._still(pose)
         if not self.moving:
             return static
-        parts = _Parts(*(list(part) for part in static))
+        parts = _Parts(
+            [*static.segments], [*static.segment_surfaces], [*static.segment_velocities], [*static.joints], [*static.circles]
+        )
         for surface, thing in self.moving:
             _add_moving(parts, surface, thing, time_s)
         return parts
@@ -243,9 +245,9 @@ def _distances(outline: Outline, corners: Sequence[tuple[float, float]], ends: A
     """Return the distances (m,) of segments in the frame of the rectangle; 0 for those that reach into it."""
     front, rear, half = outline
     best = np.full(len(ends), np.inf)
-    for u, v in ((ends[:, 0], ends[:, 1]), (ends[:, 2], ends[:, 3])):
-        beyond = np.maximum(np.maximum(u - front, -rear - u), 0.0)
-        best = np.minimum(best, np.hypot(beyond, np.maximum(np.abs(v) - half, 0.0)))
+    for end in (ends[:, :2], ends[:, 2:]):
+        ahead = np.maximum(np.maximum(end[:, 0] - front, -rear - end[:, 0]), 0.0)
+        best = np.minimum(best, np.hypot(ahead, np.maximum(np.abs(end[:, 1]) - half, 0.0)))
     for u, v in corners:
         best = np.minimum(best, _from_point(ends, u, v))
     best[_crossing(outline, ends)] = 0.0

@@ -2,8 +2,8 @@
 
 The impulses of a plastic contact come first: they stop every approach, each within its friction cone. All are then enlarged by
 1 + restitution, as Poisson's rule does for one contact. With p the plastic impulses, u the relative velocities before and G the
-compliance of the body, p.(u + G p) <= 0, so the energy changes by (1 + e) p.u + (1 + e)^2 p.G p / 2 <= 0 for e <= 1. An impulse that
-would exceed this, because restitutions differ or the iteration has not ended, is made smaller.
+compliance of the body, p.(u + G p) <= 0, so the energy changes by (1 + e) p.u + (1 + e)^2 p.G p / 2 <= 0 for e <= 1. An impulse
+that would exceed this, because restitutions differ or the iteration has not ended, is made smaller.
 """
 
 from collections.abc import Sequence

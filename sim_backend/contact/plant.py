@@ -1,16 +1,16 @@
 """Plant in a scene: contact pushes the vehicle back.
 
-After each grid step the body of the vehicle is compared with the scene. If it would reach into a part, it goes back to the instant at
-which it touched it, takes the impulses of :mod:`.impulse`, and moves on with its new velocity for the rest of the step. So it
-stays ``SKIN_M`` away from everything, whatever its speed. While the nearest part is far, no step needs a look.
+After each grid step the body of the vehicle is compared with the scene. If it would reach into a part, it goes back to the instant
+at which it touched it, takes the impulses of :mod:`.impulse`, and moves on with its new velocity for the rest of the step. So it
+enters nothing, whatever its speed. While the nearest part is far, no step needs a look.
 """
 
 from math import atan2, cos, hypot, sin, sqrt
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from sim_backend.contact.geometry import NEAR_M, Obstacles, Touch
 from sim_backend.contact.impulse import RigidBody, approach_mps, struck
-from sim_backend.plant.interface import Motion, Plant, StartPose, VehicleLostError
+from sim_backend.plant.interface import Motion, RigidPlant, StartPose, VehicleLostError
 from sim_backend.scene.scene import ScenePose
 
 SKIN_M = 1e-3
@@ -45,19 +45,6 @@ class ContactPoint(NamedTuple):
     """Impulse of this step on the vehicle."""
     bearing_rad: float
     """Direction from the reference point of the vehicle, from its x axis."""
-
-
-class RigidPlant(Plant, Protocol):
-    """Plant that contact can push."""
-
-    def rigid_body(self, mass_kg: float) -> tuple[float, float, float]:
-        """Return mass, yaw inertia about the centre of mass, and its distance ahead of the reference point. ``mass_kg`` is that of
-        the profile, for a plant without one."""
-        ...
-
-    def strike(self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float) -> None:
-        """Set pose and velocity of the reference point after a contact in the newest step."""
-        ...
 
 
 class ContactPlant:

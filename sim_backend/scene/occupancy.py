@@ -45,6 +45,15 @@ class Occupancy:
         placed[:, 1::2] = self._y_m + self._sin * x + self._cos * y
         return placed
 
+    def outlines_m(self) -> Array:
+        """Return the corners (n, 4, 2) of rectangles that cover the occupied cells, one for each run in a row."""
+        padded = np.pad(self.occupied, ((0, 0), (1, 1))).astype(np.int8)
+        steps = np.diff(padded, axis=1)
+        row, begin = np.nonzero(steps == 1)
+        _, end = np.nonzero(steps == -1)
+        corners = np.stack((begin, row, end, row, end, row + 1, begin, row + 1), axis=1)
+        return self._place(corners).reshape(-1, 4, 2)
+
     def contains(self, x_m: Array, y_m: Array) -> npt.NDArray[np.bool_]:
         """True for points (n,) in occupied cells."""
         dx, dy = x_m - self._x_m, y_m - self._y_m

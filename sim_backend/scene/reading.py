@@ -159,8 +159,7 @@ class _Builder:
             yield [(mx + c * a - s * b, my + s * a + c * b) for a, b in corners]
 
     def add_circles(self, circle: Circle, surface: ContactSurface) -> None:
-        for place in circle.places or [circle.at]:
-            assert place is not None, "the schema's own rules see to it"
+        for place in circle.places if circle.at is None else [circle.at]:
             self.circles.append((*self.place(place), self._scale * circle.radius_m))
             self.circle_surfaces.append(surface)
 

@@ -90,6 +90,11 @@ class Scene:
         return self._walls.ends_m
 
     @property
+    def cells(self) -> Occupancy | None:
+        """Occupancy grid; None without one."""
+        return self._grid
+
+    @property
     def outlines_m(self) -> list[Array]:
         """Outlines (n, 2) of the filled bodies."""
         return self._bodies.outlines_m

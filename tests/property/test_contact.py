@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sim_backend.contact.geometry import Obstacles, Touch
 from sim_backend.contact.impulse import RigidBody, approach_mps, struck
 from sim_backend.contact.plant import SKIN_M, ContactPlant
-from sim_backend.plant.interface import Motion, StartPose, VehicleLostError
+from sim_backend.plant.interface import Motion, VehicleLostError
 from sim_backend.scene.moving import Moving
 from sim_backend.scene.scene import ContactSurface, ContactSurfaces, Scene, ScenePose
 from sim_backend.scene.shapes import Bodies
@@ -142,7 +142,7 @@ def test_a_body_in_a_room_stays_in_it_enters_nothing_and_gains_no_energy(inside,
         energy = puck.energy_j
 
 
-@given(st.floats(0.05, 1.4), st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.sampled_from([1e-3, 1e-2]))
+@given(st.floats(0.05, 1.4), st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.sampled_from([5e-3, 1e-2]))
 def test_a_body_that_is_driven_into_a_wedge_comes_to_rest_in_it(half_angle, friction, restitution, step_s):
     ends = [(-3.0 * cos(half_angle), side * 3.0 * sin(half_angle)) for side in (1.0, -1.0)]
     walls = np.array([[*ends[0], 0.0, 0.0], [0.0, 0.0, *ends[1]]])
@@ -168,7 +168,7 @@ def test_a_body_that_slides_along_joined_walls_does_not_catch_on_their_joints(sp
     scene = Scene(walls, surfaces=ContactSurfaces([ContactSurface("", 0.0, 0.0)] * len(walls)))
     puck = Puck((0.0, OUTLINE.half_m + 0.5 * SKIN_M, 0.0), speed, -0.01, 0.0)
     plant, _ = among(scene, puck)
-    for _ in range(1000):
+    for _ in range(300):
         puck.vy -= 0.01
         plant.step(0.0, 0.0, 0.0)
     assert puck.vx == pytest.approx(speed, rel=1e-9)
@@ -197,9 +197,13 @@ def test_a_vehicle_between_a_wall_and_a_moving_body_is_crushed():
     scene = Scene(np.array([[0.8, -2.0, 0.8, 2.0]]), moving=[thing], surfaces=ContactSurfaces(
         [ContactSurface("the wall", 0.5, 0.0)], moving=[ContactSurface("a lorry", 0.5, 0.0)]))  # fmt: skip
     plant, _ = among(scene, Puck((0.0, 0.0, 0.0), 0.0, 0.0, 0.0))
-    with pytest.raises(VehicleLostError, match="crushed between (a lorry and the wall|the wall and a lorry)"):
+
+    def drive():
         for _ in range(3000):
             plant.step(0.0, 0.0, 0.0)
+
+    with pytest.raises(VehicleLostError, match=r"crushed between (a lorry and the wall|the wall and a lorry)"):
+        drive()
 
 
 @given(st.floats(0.0, 2.0), st.floats(0.0, 1.5))

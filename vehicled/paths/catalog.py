@@ -103,9 +103,10 @@ def load_course(
 
     A course drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``, and so does a file:
     ``columns=x,y,-,speed``, ``gaps=bridge``, ``time=ms`` and ``line=2`` are those of
-    :class:`~vehicled.paths.course_file.ReadOptions`. ``SCENE/COURSE`` is a course of a scene, see :mod:`.scenes`. ``width_m``, ``centre_m``, the distance from the rear
-    axle to the middle, and ``turn_radius_m``, the tightest turn, are the vehicle's; a course that fits its lanes or bends to a
-    vehicle uses them.
+    :class:`~vehicled.paths.course_file.ReadOptions`. ``SCENE/COURSE`` is a course of a scene, see :mod:`.scenes`.
+
+    ``width_m``, ``centre_m``, the distance from the rear axle to the middle, and ``turn_radius_m``, the tightest turn, are the
+    vehicle's; a course that fits its lanes or bends to a vehicle uses them.
     """
     head, colon, given = name_or_file.partition(":")
     if head in _FORMULAS:

@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 from math import atan2, ceil, cos, hypot, pi, remainder, sin, sqrt, tan, tau
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -128,7 +129,7 @@ def title_of(name: str) -> str:
 
 
 def absolute(name: str) -> str:
-    """Return the reference of a user in the present folder as one that holds in every folder. Raises CourseError as :func:`parse`."""
+    """Return the reference of a user in the present folder as one that holds in every folder. Raises CourseError."""
     reference = parse(name)
     if reference.course:
         raise CourseError(f"{name[:80]}: names a course; write --scene and --course apart")
@@ -175,7 +176,7 @@ def _read(path: Path) -> _Drawn:
     except OSError as error:
         raise CourseError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise CourseError(f"{path}: not valid TOML: {error or 'nested too deeply'}") from None
+        raise CourseError(f"{path}: not valid TOML: {str(error) or 'nested too deeply'}") from None
     return _Drawn(
         [_converted(path, "course", k, item, SceneCourse) for k, item in enumerate(_tables(path, table, "course"))],
         [_converted(path, "lane", k, item, Lane) for k, item in enumerate(_tables(path, table, "lane"))],
@@ -213,7 +214,7 @@ def build_course(course: SceneCourse, lanes: Sequence[Lane], scale: float = 1.0,
         radius_m, closed, legs = lane.corner_radius_m, lane.closed, [lane.points]
     if closed and course.legs:
         raise CourseError(f"{place}: legs change the direction, so the course cannot be closed")
-    x, y, speeds = [], [], []
+    x, y, speeds = list[float](), list[float](), list[float]()
     direction = 1.0
     for points in legs:
         line = scale * rounded(points if not x else [[x[-1] / scale, y[-1] / scale], *points], radius_m, closed=closed, where=place)
@@ -258,7 +259,12 @@ def rounded(points: Sequence[Sequence[float]], radius_m: float, *, closed: bool,
                 )
         found += _arc(corners[k], float(bearing[k]), turns[k], radius_m, cut[k])
     line = np.array(found)
-    return _filled_in(np.vstack((line, line[:1])) if closed else line)[: -1 if closed else None]
+    if not closed:
+        return _filled_in(line)
+    ring = _filled_in(np.vstack((line, line[:1])))[:-1]
+    # A lap begins in the middle of its first straight.
+    middle = 0.5 * ((1.0 + (cut[0] - cut[1]) / lengths[0]) * corners[0] + (1.0 - (cut[0] - cut[1]) / lengths[0]) * corners[1])
+    return np.roll(ring, -int(np.hypot(*(ring - middle).T).argmin()), axis=0)
 
 
 def _arc(corner: Array, bearing_rad: float, turn_rad: float, radius_m: float, cut_m: float) -> list[tuple[float, float]]:
@@ -277,7 +283,7 @@ def _arc(corner: Array, bearing_rad: float, turn_rad: float, radius_m: float, cu
 def _filled_in(line: Array) -> Array:
     """Return the line with waypoints on its long straight parts."""
     found = [line[:1]]
-    for start, end in zip(line[:-1], line[1:]):
+    for start, end in pairwise(line):
         parts = max(1, round(hypot(*(end - start).tolist()) / WAYPOINT_M))
         found.append(start + (end - start) * (np.arange(1, parts + 1) / parts)[:, None])
     return np.concatenate(found)
@@ -287,7 +293,9 @@ def lane_edges(lane: Lane, scale: float, where: str) -> tuple[Array, Array]:
     """Return the left and the right edge (n, 2) of a lane. Raises CourseError as its centre line."""
     line = scale * rounded(lane.points, lane.corner_radius_m, closed=lane.closed, where=where)
     if lane.closed:
-        line = np.vstack((line, line[:1]))
-    heading = [atan2(y, x) for x, y in np.gradient(line, axis=0).tolist()]
-    left = 0.5 * scale * lane.width_m * np.array([[-sin(a), cos(a)] for a in heading])
-    return line + left, line - left
+        # One point more at each end, for the headings where they meet.
+        line = np.vstack((line[-1:], line, line[:2]))
+    heading = np.array([atan2(y, x) for x, y in np.asarray(np.gradient(line, axis=0)).tolist()])
+    left = 0.5 * scale * lane.width_m * np.column_stack((-np.sin(heading), np.cos(heading)))
+    inner = slice(1, -1) if lane.closed else slice(None)
+    return (line + left)[inner], (line - left)[inner]

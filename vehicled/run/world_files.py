@@ -86,7 +86,7 @@ def _expanded(name: str) -> Path:
 
 
 def _with_companions(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Iterate over a file and those beside it that belong to it: the map and the ground of a scene, the image of a map, a raster's side file."""
+    """Iterate over a file and those beside it that belong to it: the map of a scene, the image of a map, a raster's side file."""
     waiting, seen = [Path(path.name)], set[Path]()
     while waiting:
         each = waiting.pop(0)

@@ -1,7 +1,7 @@
 """Picture of a scene: ground, lanes, walls and bodies, what moves, starts and courses."""
 
 from itertools import cycle
-from math import cos, sin
+from math import cos, pi, sin
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ _WIDEST_IN, _HIGHEST_IN = 8.0, 8.0
 
 
 def plot_scene(view: SceneView, file: str) -> None:
-    """Draw into ``file`` (PNG, SVG or PDF by extension). Raises :class:`~vehicled.daemon.app.SetupError` if it cannot be written."""
+    """Draw into ``file`` (PNG, SVG or PDF by extension). Raises SetupError if it cannot be written."""
     import matplotlib
 
     with matplotlib.rc_context({"font.size": 8, "svg.fonttype": "none", "pdf.fonttype": 42}):
@@ -77,6 +77,9 @@ def _solids(area: "Axes", view: SceneView) -> None:
     from matplotlib.collections import LineCollection
     from matplotlib.patches import Circle
 
+    if view.scene.cells is not None:
+        for corners in view.scene.cells.outlines_m():
+            area.fill(corners[:, 0], corners[:, 1], color=_BODY, zorder=3, lw=0)
     for outline in view.scene.outlines_m:
         area.fill(outline[:, 0], outline[:, 1], color=_BODY, zorder=3, lw=0)
     segments: Any = view.scene.segments_m.reshape(-1, 2, 2)
@@ -110,6 +113,9 @@ def _courses(area: "Axes", view: SceneView) -> None:
             x, y = np.append(x, x[0]), np.append(y, y[0])
         label = course.name.rpartition("/")[2]
         area.plot(x, y, color=colour, ls=dashes, lw=width, alpha=0.85, zorder=6, label=label)
-        k = min(len(course.x_m) - 1, max(1, len(course.x_m) // 20))
-        area.annotate("", (x[k], y[k]), (x[0], y[0]), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": width}, zorder=7)
+        length = 0.05 * max(np.ptp(area.get_xlim()), np.ptp(area.get_ylim()))
+        backward = pi if course.speed_mps[0] < 0.0 else 0.0
+        heading = float(course.yaw_rad[0]) + backward
+        end = (x[0] + length * cos(heading), y[0] + length * sin(heading))
+        area.annotate("", end, (x[0], y[0]), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": width}, zorder=7)
         area.plot(x[0], y[0], "o", color=colour, ms=4, zorder=7)
