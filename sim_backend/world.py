@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from msgspec import Struct
 
-from sim_backend.contact.fit import check_scene, start_pose
+from sim_backend.contact.fit import check_start
 from sim_backend.contact.geometry import Obstacles
 from sim_backend.contact.plant import ContactPlant
 from sim_backend.emulators.failures import Failure
@@ -125,8 +125,7 @@ class World:
         self._start: Start = start or default_start(profile)
         self.scene: Scene = load_scene(sim.scene, course)
         """Obstacles that the vehicle's scanners see."""
-        pose = start_pose(self.scene, profile, course, self._start)
-        check_scene(self.scene, profile, course, self._start)
+        pose = check_start(self.scene, profile, course, self._start)
         self._plant: Plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
         self._contact = self._in_scene(profile) if not self.scene.empty and sim.contact != "none" else None
         self._ends_on_contact = sim.contact == "end"

@@ -18,7 +18,7 @@ FREE_M = 0.05
 """Room that a free place has on all sides."""
 SEARCHED_M = 20.0
 """Distance within which a free place is searched."""
-STEP_M = 0.1
+STEP_M = 0.2
 """Distance of the poses at which the vehicle is compared with the scene along a course."""
 TIGHTER = 1.15
 """Largest curvature of a course in units of the vehicle's: corners are sampled, and steering limits are conservative."""
@@ -36,24 +36,28 @@ def start_pose(scene: Scene, profile: Profile, course: Course, start: Start) -> 
     return pose_behind(pose, profile.alignment.distance_m) if start == "align" else pose
 
 
-def check_scene(scene: Scene, profile: Profile, course: Course, start: Start | None = None) -> None:
-    """Raise :class:`SceneError` if the vehicle would start inside something, or if it is too large for the scene."""
-    start = start or default_start(profile)
+def check_start(scene: Scene, profile: Profile, course: Course, start: Start) -> StartPose:
+    """Return :func:`start_pose`. Raises :class:`SceneError` if something stands there."""
     pose = start_pose(scene, profile, course, start)
     if scene.empty:
-        return
+        return pose
+    obstacles = Obstacles(scene, profile.vehicle.outline)
+    for place in [pose_behind(pose, PUSH_M), pose] if start == "push" else [pose]:
+        _check_start(obstacles, ScenePose(*place), profile)
+    return pose
+
+
+def check_scene(scene: Scene, profile: Profile, course: Course, start: Start | None = None) -> None:
+    """Raise :class:`SceneError` if the vehicle would start inside something, or if it is too large for the scene."""
     for name, width_m in scene.lanes.items():
         if width_m < profile.vehicle.width_m:
             raise SceneError(
                 f"{_title(profile)}: lane {name} is {width_m:.2f} m wide, and the vehicle of profile {profile.name} "
                 f"{profile.vehicle.width_m:.2f} m: it does not fit; {_larger(profile, profile.vehicle.width_m / width_m)}"
             )
-    obstacles = Obstacles(scene, profile.vehicle.outline)
-    places = [pose_behind(pose, PUSH_M), pose] if start == "push" else [pose]
-    for place in places:
-        _check_start(obstacles, ScenePose(*place), profile)
+    check_start(scene, profile, course, start or default_start(profile))
     if course.name.startswith(f"{_title(profile)}/"):
-        _check_course(obstacles, profile, course)
+        _check_course(Obstacles(scene, profile.vehicle.outline), profile, course)
 
 
 def _check_start(obstacles: Obstacles, pose: ScenePose, profile: Profile) -> None:
