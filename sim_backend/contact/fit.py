@@ -83,7 +83,8 @@ def _blocking(obstacles: Obstacles, pose: ScenePose, room_m: float = 0.0) -> str
     if obstacles.gap(pose, 0.0) <= room_m:
         touches = obstacles.touches(pose, 0.0, room_m + 1e-9)
         return (touches[0].surface.name if touches else "") or "the scene"
-    return "a body" if obstacles.covers(pose) else ""
+    inside = obstacles.covering(pose)
+    return "" if inside is None else inside.name or "the scene"
 
 
 def _nearest_free(obstacles: Obstacles, pose: ScenePose) -> ScenePose | None:

@@ -107,11 +107,11 @@ class Obstacles:
         found = [*self._circles(parts, pose, within_m), *self._walls(parts, pose, within_m), *self._ends(parts, pose, within_m)]
         return sorted(found, key=lambda touch: touch.gap_m)
 
-    def covers(self, pose: ScenePose) -> bool:
-        """True if the middle of the vehicle lies inside a filled body."""
+    def covering(self, pose: ScenePose) -> ContactSurface | None:
+        """Return the surface of the filled body in which the middle of the vehicle lies; None if it is free."""
         front, rear, _ = self.outline
         middle_m = 0.5 * (front - rear)
-        return self._scene.holds(pose.x_m + middle_m * cos(pose.yaw_rad), pose.y_m + middle_m * sin(pose.yaw_rad))
+        return self._scene.holding(pose.x_m + middle_m * cos(pose.yaw_rad), pose.y_m + middle_m * sin(pose.yaw_rad))
 
     def _at_hand(self, pose: ScenePose, time_s: float) -> _Parts:
         """Return the parts within ``NEAR_M`` of the vehicle, moving ones at their pose of a time."""

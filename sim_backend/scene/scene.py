@@ -30,6 +30,7 @@ class ScenePose(NamedTuple):
     yaw_rad: float
 
 
+MAP_NAME = "the map"
 DEFAULT = ContactSurface("", 0.4, 0.1)
 """ContactSurface of a map, and of everything in a scene that gives none."""
 
@@ -100,18 +101,13 @@ class Scene:
         return self._bodies.outlines_m
 
     @property
-    def only_segments(self) -> bool:
-        """True if nothing stands or moves there but what :attr:`segments_m` holds."""
-        return not (len(self._circles) or self._moving)
-
-    @property
     def segment_surfaces(self) -> list[ContactSurface]:
         """ContactSurface of each of :attr:`segments_m`."""
         of, others = self._surfaces, self._surfaces.others
         edges = [surface for surface, outline in _filled(of.bodies, self._bodies.outlines_m, others) for _ in outline]
         count = len(self._walls) - len(edges) - (0 if self._grid is None else len(self._grid.edges_m))
         walls = [surface for surface, _ in _filled(of.walls, range(count), others)]
-        return [*walls, *edges, *[others._replace(name="the map")] * (len(self._walls) - count - len(edges))]
+        return [*walls, *edges, *[others._replace(name=MAP_NAME)] * (len(self._walls) - count - len(edges))]
 
     @property
     def circles(self) -> list[tuple[ContactSurface, tuple[float, float, float]]]:
@@ -131,10 +127,15 @@ class Scene:
         """Moving objects, with their surfaces."""
         return list(_filled(self._surfaces.moving, self._moving, self._surfaces.others))
 
-    def holds(self, x_m: float, y_m: float) -> bool:
-        """True for a point inside a filled body or an occupied cell."""
+    def holding(self, x_m: float, y_m: float) -> ContactSurface | None:
+        """Return the surface of the filled body or occupied cell that a point lies in; None if it is free."""
         x, y = np.array([x_m]), np.array([y_m])
-        return bool(self._bodies.contain(x, y)[0]) or (self._grid is not None and bool(self._grid.contains(x, y)[0]))
+        for surface, outline in _filled(self._surfaces.bodies, self._bodies.outlines_m, self._surfaces.others):
+            if Bodies([outline]).contain(x, y)[0]:
+                return surface
+        if self._grid is not None and self._grid.contains(x, y)[0]:
+            return self._surfaces.others._replace(name=MAP_NAME)
+        return None
 
     def add_circle(self, x_m: float, y_m: float, radius_m: float) -> None:
         """Add a circle, visible from now on."""

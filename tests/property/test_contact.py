@@ -134,7 +134,7 @@ def test_a_body_in_a_room_stays_in_it_enters_nothing_and_gains_no_energy(inside,
     for k in range(400):
         plant.step(0.0, 0.0, 0.0)
         assert obstacles.gap(puck.pose, k * step_s) > 0.05 * SKIN_M, "it entered something"
-        assert not scene.holds(puck.x, puck.y)
+        assert scene.holding(puck.x, puck.y) is None
         assert max(abs(puck.x), abs(puck.y)) < 4.0, "it left the room"
         # The thin wall of the room goes from one side to the other.
         assert side * (1.5 + (puck.y + 4.0) / 8.0 - puck.x) > 0.0, "it went through the thin wall"

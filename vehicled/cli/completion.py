@@ -133,6 +133,12 @@ def _courses(text: str, words: list[str]) -> list[str]:
     return _begin(text, [f"{head}:{done}{comma}{key}=" for key in parameters(head)])
 
 
+def _scenes(text: str, words: list[str]) -> list[str]:
+    from vehicled.paths.scenes import names
+
+    return _begin(text, names())
+
+
 def _logs(text: str, words: list[str]) -> list[str]:
     from vehicled.cli.log_names import LATEST, names
 
@@ -215,6 +221,7 @@ def _profile(words: list[str]):  # type: ignore[no-untyped-def]  # a Profile, wh
 _KINDS: dict[str, Callable[[str, list[str]], list[str]]] = {
     "profile": _profiles,
     "course": _courses,
+    "scene": _scenes,
     "RUN": _logs,
     "RUN_A": _logs,
     "RUN_B": _logs,
@@ -228,4 +235,4 @@ _KINDS: dict[str, Callable[[str, list[str]], list[str]]] = {
     **dict.fromkeys(("N", "S", "HZ", "M", "V", "T", "T0", "T1", "URL", "ADDRESS", "PERCENT", "SHARE", "K"), _nothing),
 }
 """Completion functions by argument name or metavar. All other arguments complete to files."""
-_OR_FILES = {_profiles, _courses, _logs, _programmes, _things_to_check}
+_OR_FILES = {_profiles, _courses, _scenes, _logs, _programmes, _things_to_check}

@@ -60,9 +60,8 @@ def _ground(area: "Axes", view: SceneView) -> None:
     low, high = area.get_ylim()
     x, y = np.linspace(left, right, 160), np.linspace(low, high, 120)
     heights = np.array([[terrain.at(float(px), float(py))[0] for px in x] for py in y])
-    area.contourf(x, y, heights, 12, cmap="YlGn", alpha=0.35, zorder=0)
-    lines = area.contour(x, y, heights, 12, colors="#6b8f6b", linewidths=0.4, zorder=0)
-    area.clabel(lines, fmt="%.1f m", fontsize=6)
+    shades = area.contourf(x, y, heights, 8, cmap="YlGn", alpha=0.35, zorder=0)
+    area.figure.colorbar(shades, ax=area, location="bottom", shrink=0.5, pad=0.02, label="height (m)")
 
 
 def _lanes(area: "Axes", view: SceneView) -> None:
