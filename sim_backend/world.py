@@ -22,7 +22,6 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion, Plant, VehicleLostError, interpolate, pushable
 from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start
-from sim_backend.scene.errors import SceneError
 from sim_backend.scene.reading import load_scene
 from sim_backend.scene.scene import Scene
 from sim_backend.sensors.drive_train import MotorStatusSensor, SteeringFeedbackSensor, WheelEncoders
@@ -165,11 +164,7 @@ class World:
 
     def _in_scene(self, profile: Profile) -> ContactPlant:
         """Put the plant into the scene, which then pushes it back."""
-        if not pushable(self._plant):
-            raise SceneError(
-                f"sim.plant {profile.sim.plant}: has no rigid_body and strike, by which contact pushes it back (docs/scenes.md); "
-                'write them, or set sim.contact = "none"'
-            )
+        assert pushable(self._plant), "check_scene sees to it"
         obstacles = Obstacles(self.scene, profile.vehicle.outline)
         found = ContactPlant(self._plant, obstacles, profile.vehicle.mass_kg, self._step_ns * 1e-9)
         self._plant = found

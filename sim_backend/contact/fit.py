@@ -6,7 +6,8 @@ from math import cos, degrees, hypot, sin
 import numpy as np
 
 from sim_backend.contact.geometry import Obstacles
-from sim_backend.plant.interface import StartPose
+from sim_backend.plant.interface import StartPose, pushable
+from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import PUSH_M, Start, default_start, pose_behind
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.scene import Scene, ScenePose
@@ -48,7 +49,12 @@ def check_start(scene: Scene, profile: Profile, course: Course, start: Start) ->
 
 
 def check_scene(scene: Scene, profile: Profile, course: Course, start: Start | None = None) -> None:
-    """Raise :class:`SceneError` if the vehicle would start inside something, or if it is too large for the scene."""
+    """Raise :class:`SceneError` if the vehicle would start inside something, is too large for the scene, or cannot be pushed."""
+    if not scene.empty and profile.sim.contact != "none" and not pushable(plant_class(profile.sim.plant)):
+        raise SceneError(
+            f"sim.plant {profile.sim.plant}: has no rigid_body and strike, by which contact pushes it back (docs/scenes.md); "
+            'write them, or set sim.contact = "none"'
+        )
     for name, width_m in scene.lanes.items():
         if width_m < profile.vehicle.width_m:
             raise SceneError(

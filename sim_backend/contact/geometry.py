@@ -76,7 +76,7 @@ class Obstacles:
         """Largest speed of a moving part."""
         self._near: _Parts | None = None
         self._near_pose = ScenePose(0.0, 0.0, 0.0)
-        self._circles_seen = -1
+        self._circles_seen = b""
         front, rear, half = outline
         self._corners = ((front, half), (-rear, half), (-rear, -half), (front, -half))
 
@@ -128,14 +128,14 @@ class Obstacles:
     def _still(self, pose: ScenePose) -> _Parts:
         moved_m = hypot(pose.x_m - self._near_pose.x_m, pose.y_m - self._near_pose.y_m)
         # The outline may have turned as well, so it counts as a circle.
-        if self._near is None or moved_m > NEAR_M or self._circles_seen != self._scene.circle_count:
+        if self._near is None or moved_m > NEAR_M or self._circles_seen != self._scene.circle_state:
             self._near, self._near_pose = self._gather(pose), pose
         return self._near
 
     def _gather(self, pose: ScenePose) -> _Parts:
         # Twice: the vehicle may move by as much before the parts are gathered anew.
         reach_m = self.outline.reach_m + 2.0 * NEAR_M
-        self._circles_seen = self._scene.circle_count
+        self._circles_seen = self._scene.circle_state
         circles = [
             (x, y, radius, surface, STILL)
             for surface, (x, y, radius) in self._scene.circles

@@ -85,8 +85,8 @@ class RigidPlant(Plant, Protocol):
         ...
 
 
-def pushable(plant: Plant) -> TypeGuard[RigidPlant]:
-    """True for a plant that contact can push back."""
+def pushable(plant: object) -> TypeGuard[RigidPlant]:
+    """True for a plant, or a class of plants, that contact can push back."""
     return hasattr(plant, "rigid_body") and hasattr(plant, "strike")
 
 

@@ -118,9 +118,9 @@ class Scene:
         ]
 
     @property
-    def circle_count(self) -> int:
-        """Number of circles."""
-        return len(self._circles)
+    def circle_state(self) -> bytes:
+        """Places and radii of the circles, to notice a change: circles are added while a drive goes on."""
+        return self._circles.middles_m.tobytes()
 
     @property
     def moving(self) -> list[tuple[ContactSurface, Moving]]:

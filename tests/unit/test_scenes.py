@@ -188,7 +188,7 @@ def test_a_start_inside_a_body_is_refused_with_the_nearest_free_place(tmp_path):
 @pytest.mark.parametrize("text", ["[[circle]]\nat = [0, 0]\nradius_m = 20\n", "[[box]]\nat = [0, 0]\nsize_m = [90, 90]\n"])
 def test_a_start_deep_inside_a_body_is_refused(tmp_path, text):
     scene, course = written(tmp_path, text), load_course("straight_20m")
-    with pytest.raises(SceneError, match="would start inside (circle|box) 1"):
+    with pytest.raises(SceneError, match=r"would start inside (circle|box) 1"):
         check_scene(load_scene(scene, course), load_profile("art", [f"sim.scene={scene}"]), course)
 
 
@@ -205,7 +205,10 @@ def test_the_pushed_and_the_aligned_vehicle_are_compared_where_they_stand(tmp_pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[[lane]]\nname = "path"\npoints = [[0, 0], [9, 0]]\nwidth_m = 0.3\n', "lane path is 0.30 m wide, and the vehicle of profile art"),
+        (
+            '[[lane]]\nname = "path"\npoints = [[0, 0], [9, 0]]\nwidth_m = 0.3\n',
+            "lane path is 0.30 m wide, and the vehicle of profile art",
+        ),
         ("[[wall]]\nname = 'the end'\npoints = [[6, -1], [6, 1]]\n", r"at 5\.\d m of course mine/a its body meets the end"),
         ("", r"turns with a radius of 0\.\d\d m, and the vehicle with 1\.\d\d m at full lock"),
     ],

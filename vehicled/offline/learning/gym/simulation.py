@@ -20,8 +20,8 @@ from vehicled.offline.learning.gym.errors import GymError
 from vehicled.offline.learning.gym.features import BatchInputs, FeatureVectors
 from vehicled.offline.learning.gym.settings import RACING, RACING_WEIGHTS, EnvironmentSettings, Weights
 from vehicled.offline.learning.gym.walls import corridor_walls
-from vehicled.paths.batch_tracking import BatchTracker, PathPoints
 from vehicled.paths import scenes
+from vehicled.paths.batch_tracking import BatchTracker, PathPoints
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile.loading import load_profile
