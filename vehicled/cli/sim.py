@@ -158,6 +158,8 @@ def _check_options(arguments: Namespace) -> None:
         raise SetupError("with --connect, give --fail to 'vehicled simulator' on the other computer")
     if arguments.connect and arguments.latency:
         raise SetupError("with --connect, give --latency to 'vehicled simulator' on the other computer")
+    if arguments.connect and arguments.end_on_contact:
+        raise SetupError("with --connect, give --end-on-contact to 'vehicled simulator'")
     if arguments.connect and arguments.start:
         raise SetupError("with --connect, give --start to 'vehicled simulator'")
     if arguments.connect and arguments.by_hand:
