@@ -34,7 +34,7 @@ from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.truth import Truth
-from vehicled.core.messages import Contact, Message, OperatorAction, OperatorCommand
+from vehicled.core.messages import Message, ObstacleContact, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
 from vehicled.profile.schema import DeviceTable, Profile
 
@@ -248,7 +248,7 @@ class World:
         """Send the newest contacts with the truth, and end the run before the next advance if the user wants that."""
         for each in plant.contacts:
             t_ns = self._start_ns + round(each.time_s * 1e9)
-            message = Contact(t_ns, t_ns, each.x_m, each.y_m, each.bearing_rad, each.speed_mps, each.impulse_ns, each.what)
+            message = ObstacleContact(t_ns, t_ns, each.x_m, each.y_m, each.bearing_rad, each.speed_mps, each.impulse_ns, each.what)
             self._send(self._truth, message, self._grid_ns)
         if self._ends_on_contact:
             first = plant.contacts[0]

@@ -1,4 +1,4 @@
-"""Whether a vehicle fits a scene: its start, the courses that belong to the scene, and the lanes."""
+"""Comparison of a vehicle with a scene: its start, the courses that belong to the scene, and the lanes."""
 
 from itertools import product
 from math import cos, degrees, hypot, sin

@@ -51,7 +51,7 @@ class _Joint(NamedTuple):
     velocity: tuple[float, float] = STILL
 
 
-class _Parts(NamedTuple):
+class _NearParts(NamedTuple):
     """Parts of a scene at hand, in ``map``."""
 
     segments: list[tuple[float, float, float, float]]
@@ -62,7 +62,7 @@ class _Parts(NamedTuple):
 
 
 class Obstacles:
-    """Everything solid in a scene, as a rectangle meets it."""
+    """Solid parts of a scene, as a rectangle meets them."""
 
     def __init__(self, scene: Scene, outline: Outline) -> None:
         self.outline = outline
@@ -74,7 +74,7 @@ class Obstacles:
         self.moving: list[tuple[ContactSurface, Moving]] = scene.moving
         self.fastest_mps = max([thing.top_speed_mps for _, thing in self.moving], default=0.0)
         """Largest speed of a moving part."""
-        self._near: _Parts | None = None
+        self._near: _NearParts | None = None
         self._near_pose = ScenePose(0.0, 0.0, 0.0)
         self._circles_seen = b""
         front, rear, half = outline
@@ -88,7 +88,7 @@ class Obstacles:
         """Return the distance to the nearest part that does not move, as :meth:`gap`."""
         return self._gap(self._still(pose), pose)
 
-    def _gap(self, parts: _Parts, pose: ScenePose) -> float:
+    def _gap(self, parts: _NearParts, pose: ScenePose) -> float:
         gap = inf
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
         front, rear, half = self.outline
@@ -113,26 +113,26 @@ class Obstacles:
         middle_m = 0.5 * (front - rear)
         return self._scene.holding(pose.x_m + middle_m * cos(pose.yaw_rad), pose.y_m + middle_m * sin(pose.yaw_rad))
 
-    def _at_hand(self, pose: ScenePose, time_s: float) -> _Parts:
+    def _at_hand(self, pose: ScenePose, time_s: float) -> _NearParts:
         """Return the parts within ``NEAR_M`` of the vehicle, moving ones at their pose of a time."""
         static = self._still(pose)
         if not self.moving:
             return static
-        parts = _Parts(
+        parts = _NearParts(
             [*static.segments], [*static.segment_surfaces], [*static.segment_velocities], [*static.joints], [*static.circles]
         )
         for surface, thing in self.moving:
             _add_moving(parts, surface, thing, time_s)
         return parts
 
-    def _still(self, pose: ScenePose) -> _Parts:
+    def _still(self, pose: ScenePose) -> _NearParts:
         moved_m = hypot(pose.x_m - self._near_pose.x_m, pose.y_m - self._near_pose.y_m)
         # The outline may have turned as well, so it counts as a circle.
         if self._near is None or moved_m > NEAR_M or self._circles_seen != self._scene.circle_state:
             self._near, self._near_pose = self._gather(pose), pose
         return self._near
 
-    def _gather(self, pose: ScenePose) -> _Parts:
+    def _gather(self, pose: ScenePose) -> _NearParts:
         # Twice: the vehicle may move by as much before the parts are gathered anew.
         reach_m = self.outline.reach_m + 2.0 * NEAR_M
         self._circles_seen = self._scene.circle_state
@@ -142,14 +142,14 @@ class Obstacles:
             if hypot(x - pose.x_m, y - pose.y_m) - radius <= reach_m
         ]
         if not len(self._segments):
-            return _Parts([], [], [], [], circles)
+            return _NearParts([], [], [], [], circles)
         near = np.flatnonzero(_from_point(self._segments, pose.x_m, pose.y_m) <= reach_m).tolist()
         ends = np.flatnonzero(np.hypot(*(self._joint_places - (pose.x_m, pose.y_m)).T) <= reach_m).tolist()
         segments = [(x1, y1, x2, y2) for x1, y1, x2, y2 in self._segments[near].tolist()]
         surfaces = [self._surfaces[k] for k in near]
-        return _Parts(segments, surfaces, [STILL] * len(near), [self._joints[k] for k in ends], circles)
+        return _NearParts(segments, surfaces, [STILL] * len(near), [self._joints[k] for k in ends], circles)
 
-    def _circles(self, parts: _Parts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
+    def _circles(self, parts: _NearParts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
         front, rear, half = self.outline
         for x, y, radius, surface, velocity in parts.circles:
@@ -168,7 +168,7 @@ class Obstacles:
                 gap = -depth - radius
             yield _touch(pose, near_u, near_v, nu, nv, gap, velocity, surface)
 
-    def _walls(self, parts: _Parts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
+    def _walls(self, parts: _NearParts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
         """Iterate over corners of the vehicle on walls, and over walls that reach into the vehicle."""
         if not parts.segments:
             return
@@ -196,7 +196,7 @@ class Obstacles:
                 if (nu * -u if abs(nu) > CONE else 0.0) >= 0.0 and (nv * -v if abs(nv) > CONE else 0.0) >= 0.0:
                     yield _touch(pose, u, v, nu, nv, abs(side), velocity, surface)
 
-    def _ends(self, parts: _Parts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
+    def _ends(self, parts: _NearParts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
         """Iterate over ends of walls at faces and corners of the vehicle."""
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
         front, rear, half = self.outline
@@ -299,7 +299,7 @@ def _joints(segments: Array, surfaces: Sequence[ContactSurface]) -> list[_Joint]
     return [_Joint(x, y, tuple(way for way, _ in leaving), leaving[0][1]) for (x, y), leaving in at.items()]
 
 
-def _add_moving(parts: _Parts, surface: ContactSurface, thing: Moving, time_s: float) -> None:
+def _add_moving(parts: _NearParts, surface: ContactSurface, thing: Moving, time_s: float) -> None:
     x, y, yaw, vx, vy = thing.state(time_s)
     velocity = vx, vy
     if thing.radius_m is not None:

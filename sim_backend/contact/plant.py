@@ -76,9 +76,9 @@ class ContactPlant:
         if self._unwatched:
             self._unwatched -= 1
             return
-        self._look()
+        self._compare()
 
-    def _look(self) -> None:
+    def _compare(self) -> None:
         """Compare the newest pose with the scene, and let contact act."""
         motion = self._inside.motion()
         target, now_s = ScenePose(motion.x_m, motion.y_m, motion.yaw_rad), self._steps * self._step_s

@@ -15,7 +15,7 @@ _Part = TypeVar("_Part")
 
 
 class ContactSurface(NamedTuple):
-    """What a body is made of, and what to call it."""
+    """Friction and restitution of a part of a scene, and its name."""
 
     name: str
     friction: float

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from vehicled.paths.scenes import Coordinate, Lane, Name, Point, SceneCourse
+from vehicled.paths.scenes import Coordinate, Name, Point, SceneCourse, SceneLane
 from vehicled.profile.collect import Rule, TableView
 from vehicled.profile.problems import KeyPath
 from vehicled.profile.schema import Table, TerrainTable
@@ -128,7 +128,7 @@ class SceneFile(Table, frozen=True, kw_only=True):
     restitution: Restitution = 0.1
     """Coefficient of restitution: rebound speed over approach speed."""
     course: Annotated[list[SceneCourse], Meta(max_length=1000)] = field(default_factory=list)
-    lane: Annotated[list[Lane], Meta(max_length=1000)] = field(default_factory=list)
+    lane: Annotated[list[SceneLane], Meta(max_length=1000)] = field(default_factory=list)
     start: Annotated[list[StartPlace], Meta(max_length=1000)] = field(default_factory=list)
     line: Annotated[list[PaintedLine], Meta(max_length=10_000)] = field(default_factory=list)
     box: Annotated[list[Box], Meta(max_length=10_000)] = field(default_factory=list)

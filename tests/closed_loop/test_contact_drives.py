@@ -6,7 +6,7 @@ import pytest
 
 import vehicled as v
 from vehicled.cli import main
-from vehicled.core.messages import Contact, GroundTruth
+from vehicled.core.messages import GroundTruth, ObstacleContact
 from vehicled.daemon.app import SetupError
 
 WALL = 'restitution = 0.2\n[[wall]]\nname = "the end wall"\npoints = [[4, -3], [4, 3]]\n'
@@ -37,7 +37,7 @@ def test_a_wall_stops_the_vehicle_and_the_log_says_where_and_how_hard(tmp_path, 
     truths = rows(run, GroundTruth)
     assert not run.metrics.finished
     assert max(truth["x_m"] for truth in truths) == pytest.approx(4.0 - front_m, abs=0.01)
-    contacts = rows(run, Contact)
+    contacts = rows(run, ObstacleContact)
     first = contacts[0]
     assert first["what"] == "the end wall"
     assert first["x_m"] == pytest.approx(4.0, abs=0.01)
@@ -47,7 +47,7 @@ def test_a_wall_stops_the_vehicle_and_the_log_says_where_and_how_hard(tmp_path, 
     assert run.metrics.contacts[0]["what"] == "the end wall"
     again = drive(tmp_path, profile)
     assert again.metrics.digest == run.metrics.digest
-    assert rows(again, Contact) == contacts
+    assert rows(again, ObstacleContact) == contacts
 
 
 def test_the_user_may_end_the_run_at_the_first_contact(tmp_path, capsys):
@@ -61,7 +61,7 @@ def test_the_user_may_end_the_run_at_the_first_contact(tmp_path, capsys):
     assert main(["log", "report", str(log), "-o", str(page)]) == 0
     assert "1 contact(s), the hardest" in page.read_text()
     capsys.readouterr()
-    assert main(["log", "cat", str(log), "--topic", "contact"]) == 0
+    assert main(["log", "cat", str(log), "--topic", "obstacle_contact"]) == 0
     assert "the end wall" in capsys.readouterr().out
 
 
@@ -76,7 +76,7 @@ def test_a_moving_body_pushes_the_vehicle(tmp_path):
     pusher = '[[moving]]\nname = "a lorry"\nplaces = [[-6, 0], [3, 0]]\nspeed_mps = 3.0\n'
     pusher += "outline = [[1, 1], [-1, 1], [-1, -1], [1, -1]]\n"
     run = v.simulate("art", "straight_20m", scene=scene(tmp_path, pusher), duration_s=10.0, start="stand")
-    contacts = rows(run, Contact)
+    contacts = rows(run, ObstacleContact)
     assert contacts[0]["what"] == "a lorry"
     assert abs(contacts[0]["bearing_rad"]) > 1.6, "from behind"
     end = rows(run, GroundTruth)[-1]

@@ -17,7 +17,7 @@ def scenes_command(commands: "_SubParsersAction[CommandParser]") -> None:
         examples=(
             "vehicled scenes",
             "vehicled scenes town --plot town.png",
-            "vehicled sim --scene town --course delivery --profile opencav",
+            "vehicled sim --scene town --course town/delivery --profile opencav",
             "vehicled scenes town@0.1     the same, a tenth as large",
         ),
         epilog="Exit status: 0 shown; 2 there is no such scene, its file is not valid, or the picture cannot be written.",

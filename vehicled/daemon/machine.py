@@ -25,7 +25,6 @@ from vehicled.core.journal import Digest, Sink
 from vehicled.core.messages import (
     ALL,
     ActuatorCommand,
-    Contact,
     Corrections,
     CourseCommand,
     Direction,
@@ -35,6 +34,7 @@ from vehicled.core.messages import (
     MachineCall,
     Message,
     Mode,
+    ObstacleContact,
     OperatorCommand,
     ParameterCommand,
     PortEvent,
@@ -89,7 +89,7 @@ _TEXTS = {
 """Text fields by type of message, but for JSON: a device, or a simulator in its place, may have chosen them."""
 
 
-_TRUTH = frozenset((GroundTruth, Contact))
+_TRUTH = frozenset((GroundTruth, ObstacleContact))
 """Messages of the simulator that no task receives."""
 
 

@@ -36,7 +36,7 @@ Width = Annotated[float, Meta(gt=0.0, le=1000.0)]
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*$", max_length=32, description="lower-case letters, digits and underscores")]
 
 
-class Lane(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SceneLane(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Lane along a line: drawn, and compared with the width of the vehicle."""
 
     name: Name
@@ -80,7 +80,7 @@ class _Drawn(NamedTuple):
     """Courses and lanes of a scene file."""
 
     courses: list[SceneCourse]
-    lanes: list[Lane]
+    lanes: list[SceneLane]
 
 
 def names() -> list[str]:
@@ -179,7 +179,7 @@ def _read(path: Path) -> _Drawn:
         raise CourseError(f"{path}: not valid TOML: {str(error) or 'nested too deeply'}") from None
     return _Drawn(
         [_converted(path, "course", k, item, SceneCourse) for k, item in enumerate(_tables(path, table, "course"))],
-        [_converted(path, "lane", k, item, Lane) for k, item in enumerate(_tables(path, table, "lane"))],
+        [_converted(path, "lane", k, item, SceneLane) for k, item in enumerate(_tables(path, table, "lane"))],
     )
 
 
@@ -198,7 +198,7 @@ def _converted(path: Path, key: str, number: int, item: Any, kind: type[Any]) ->
         raise CourseError(f"{path}: {key}[{number}]{at.strip('`$')}: {said[0].lower()}{said[1:]}") from None
 
 
-def build_course(course: SceneCourse, lanes: Sequence[Lane], scale: float = 1.0, where: str = "scene") -> Course:
+def build_course(course: SceneCourse, lanes: Sequence[SceneLane], scale: float = 1.0, where: str = "scene") -> Course:
     """Return a course of a scene that is built in another size. Speeds go with the root of the scale, so that lateral accelerations
     stay. Raises CourseError.
     """
@@ -289,7 +289,7 @@ def _filled_in(line: Array) -> Array:
     return np.concatenate(found)
 
 
-def lane_edges(lane: Lane, scale: float, where: str) -> tuple[Array, Array]:
+def lane_edges(lane: SceneLane, scale: float, where: str) -> tuple[Array, Array]:
     """Return the left and the right edge (n, 2) of a lane. Raises CourseError as its centre line."""
     line = scale * rounded(lane.points, lane.corner_radius_m, closed=lane.closed, where=where)
     if lane.closed:

@@ -8,20 +8,28 @@ from msgspec import Struct
 from vehicled.core.events import CourseSet, LapJoined
 from vehicled.core.messages import (
     ActuatorCommand,
-    Contact,
     ControlCommand,
     CourseCommand,
     Event,
     GroundTruth,
     Message,
     Mode,
+    ObstacleContact,
     StateEstimate,
 )
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_bytes
 from vehicled.paths.tracking import END_TOLERANCE_M, PathPoint, PathTracker
 
-TYPES: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, ActuatorCommand, CourseCommand, Event, Contact)
+TYPES: tuple[type[Message], ...] = (
+    GroundTruth,
+    StateEstimate,
+    ControlCommand,
+    ActuatorCommand,
+    CourseCommand,
+    Event,
+    ObstacleContact,
+)
 """Message types that the judge needs."""
 
 _RING = 256
@@ -128,7 +136,7 @@ class Judge:
         self.estimate_position_m = ErrorStatistics()
         self.estimate_yaw_rad = ErrorStatistics()
         self.estimate_speed_mps = ErrorStatistics()
-        self.contacts: list[Contact] = []
+        self.contacts: list[ObstacleContact] = []
         """Contacts of the vehicle with its scene, the first ``MAX_CONTACTS`` of them."""
 
     @property
@@ -174,7 +182,7 @@ class Judge:
             self._wheel_rad = message.wheel_angle_rad
             if message.mode is not self._modes[1][1]:
                 self._modes = [self._modes[1], (message.t_ns, message.mode)]
-        elif isinstance(message, Contact):
+        elif isinstance(message, ObstacleContact):
             if len(self.contacts) < MAX_CONTACTS:
                 self.contacts.append(message)
         elif isinstance(message, CourseCommand):

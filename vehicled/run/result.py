@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from vehicled.core.executive import Executive
-from vehicled.core.messages import Contact, Identification, Message, contact_text
+from vehicled.core.messages import Identification, Message, ObstacleContact, contact_text
 from vehicled.core.wire.usage import UsageRow, usage_lines
 from vehicled.run.judge import ErrorStatistics, Judge
 from vehicled.run.manoeuvre import ProgrammeMotion, Section
@@ -112,7 +112,7 @@ class Result(Struct, frozen=True, kw_only=True):
     messages: list[UsageRow] = []
     """Messages that arrived on each port: used, and not used with the reason."""
     contacts: list[dict[str, Any]] = []
-    """Contacts of the vehicle with its scene: the fields of :class:`Contact`."""
+    """Contacts of the vehicle with its scene: the fields of :class:`ObstacleContact`."""
     course_notes: list[str] = []
     """Reasons for driving slower than the course asks."""
 
@@ -167,7 +167,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 def _contacts(contacts: list[dict[str, Any]]) -> str:
-    hardest = contact_text(Contact(**max(contacts, key=lambda each: float(each["speed_mps"]))))
+    hardest = contact_text(ObstacleContact(**max(contacts, key=lambda each: float(each["speed_mps"]))))
     return hardest if len(contacts) == 1 else f"{len(contacts)}, the hardest: {hardest}"
 
 

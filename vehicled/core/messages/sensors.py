@@ -188,7 +188,7 @@ class GroundTruth(Message, frozen=True):
     speed_sigma_mps: float = 0.0
 
 
-class Contact(Message, frozen=True):
+class ObstacleContact(Message, frozen=True):
     """Contact of the simulated vehicle with its scene: the first impact, and each harder one until they part. It is logged and used
     for scoring; no task receives it.
     """
@@ -208,7 +208,7 @@ class Contact(Message, frozen=True):
     """Name of the part of the scene."""
 
 
-def contact_text(contact: Contact) -> str:
+def contact_text(contact: ObstacleContact) -> str:
     """Return what was touched, where and how hard."""
     place = f"({contact.x_m:.2f}, {contact.y_m:.2f}) m"
     return f"{contact.what or 'the scene'} at {place}, {contact.speed_mps:.2f} m/s, {contact.impulse_ns:.3g} N s"

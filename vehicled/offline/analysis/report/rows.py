@@ -7,13 +7,13 @@ import numpy as np
 
 from vehicled.core.messages import (
     CarrierSolution,
-    Contact,
     ControlLevel,
     ControlReason,
     EstimatorStatus,
     Event,
     Fault,
     Mode,
+    ObstacleContact,
     OperatorCommand,
     PortEvent,
     Reaction,
@@ -100,7 +100,7 @@ def marks_panel(f: Findings) -> PanelOrMissing:
     for request in f.rare[OperatorCommand]:
         at = f.axis.place(request.t_ns)
         rows.setdefault("operator", []).append((at, at + 4, 1, f"{word(request.action)} ({request.origin})"))
-    for touch in f.rare[Contact]:
+    for touch in f.rare[ObstacleContact]:
         at = f.axis.place(touch.t_ns)
         rows.setdefault("contact", []).append((at, at + 4, 6, contact_text(touch)))
     if not rows:

@@ -13,7 +13,6 @@ from vehicled.core.messages import (
     ActuatorCommand,
     CarrierSolution,
     Cause,
-    Contact,
     ControlCommand,
     ControlLevel,
     ControlReason,
@@ -32,6 +31,7 @@ from vehicled.core.messages import (
     Mode,
     ModeChange,
     MotorStatus,
+    ObstacleContact,
     OperatorCommand,
     Path,
     PortEvent,
@@ -83,7 +83,7 @@ _LOOSE: tuple[type[Message], ...] = tuple(kind for kind in FIELDS if not all(fie
 _ARRAYS: tuple[type[Message], ...] = (
     *(kind for kind in FIELDS if kind not in _LOOSE), TaskTick, ImuSample, Heading, GarbageCollection,
 )  # fmt: skip
-_RARE: tuple[type[Message], ...] = (Fault, ModeChange, Event, PortEvent, OperatorCommand, Path, Contact)
+_RARE: tuple[type[Message], ...] = (Fault, ModeChange, Event, PortEvent, OperatorCommand, Path, ObstacleContact)
 
 
 class Findings:
