@@ -312,8 +312,8 @@ class Sim(Table, frozen=True, kw_only=True):
     reference: ReferenceModel = field(default_factory=ReferenceModel)
     """Reference system that judges the vehicle."""
     scene: str = ""
-    """Scene of what stands and moves round the course: a name of ``vehicled scenes``, or a file (.toml, .geojson, or the .yaml of a map),
-    whose path counts from the profile."""
+    """Scene of what stands and moves round the course: a name of ``vehicled scenes``, or a file (.toml, .geojson, or the .yaml of a
+    map), whose path counts from the profile."""
     start_pose: str = ""
     """Name of a start of the scene at which the vehicle stands at first; empty: the beginning of the course."""
     contact: Literal["forces", "end", "none"] = "forces"
