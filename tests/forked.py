@@ -31,8 +31,6 @@ from vehicled.runtime import realtime, simulator
 State = TypeVar("State")
 Result = TypeVar("Result")
 
-FREEZE = gc.freeze
-"""Function of the interpreter, which :mod:`tests.conftest` replaces: the children must not look for garbage in the whole copy."""
 PROGRAMS: dict[str, Callable[[list[str]], int]] = {
     "sim_backend": sim_backend.__main__.main,
     "vehicled.log.writer": lambda _: writer.main(),
@@ -60,7 +58,8 @@ class Forked(subprocess.Popen[bytes]):
         if self.pid == 0:
             status = 1
             try:
-                FREEZE()
+                # The child must not look for garbage in the whole copy.
+                gc.freeze()
                 _take_over((ends[0], ends[3], ends[5]), given["pass_fds"], given["env"], new_session=given["start_new_session"])
                 status = PROGRAMS[name](arguments)
             except SystemExit as end:
@@ -148,7 +147,7 @@ def branch(begin: Callable[..., State], arguments: tuple[Any, ...], go_on: Calla
         pid = os.fork()
     if pid == 0:
         try:
-            FREEZE()
+            gc.freeze()
             os.close(reader)
             try:
                 outcome = pickle.dumps((go_on(_BEGUN[key]), None))

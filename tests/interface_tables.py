@@ -160,7 +160,7 @@ def message_definitions() -> str:
 
 def commands() -> str:
     """Commands with their arguments."""
-    from vehicled.cli.arguments import build_parser
+    from vehicled.cli.commands import build_parser
 
     parts = []
     for page in build_parser().walk():

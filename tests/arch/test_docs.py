@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from vehicled.cli.arguments import build_parser
+from vehicled.cli.commands import build_parser
 from vehicled.control.programmes import named
 from vehicled.paths.catalog import load_course
 from vehicled.profile.export import json_schema

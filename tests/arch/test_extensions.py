@@ -13,8 +13,7 @@ import pytest
 from sim_backend.emulators.registry import EMULATORS
 from tests.conformance.test_device_contract import DEVICES
 from tests.hostile_bytes import LONGEST
-from vehicled.cli.arguments import build_parser
-from vehicled.cli.parser import CommandParser
+from vehicled.cli.commands import build_parser
 from vehicled.core import messages
 from vehicled.core.messages import Message
 from vehicled.core.tasks import PIPELINE
@@ -22,6 +21,7 @@ from vehicled.daemon.recognition import _TITLES
 from vehicled.log.reader import LogReader
 from vehicled.profile import registry
 from vehicled.ros.cdr import known_fields
+from vehicled.run.command_line import CommandParser
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_EMULATOR = {"rtcm": "a byte stream of a base, which the simulated receivers do not need"}
@@ -111,7 +111,15 @@ def test_a_command_explains_each_of_its_arguments(page: CommandParser) -> None:
     assert silent == [], "give it a help text"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.prog)
+def test_a_command_completes_files_only_where_it_takes_one(page: CommandParser) -> None:
+    """An argument without a type is completed by files."""
+    places = re.compile(r"FILE|DIR|CSV|TOML|PNG|HTML|OUT|LOG|RECORDING|RUN|DRIVE", re.IGNORECASE)
+    taking = [a for a in page._actions if a.type is None and a.choices is None and a.nargs != 0 and a.metavar != SUPPRESS]
+    wrong = [a.option_strings or a.dest for a in taking if not places.search(str(a.metavar))]
+    assert wrong == [], "give it a type of vehicled/run/argument_types.py, TEXT if nothing completes it"
+
+
 @pytest.mark.parametrize("page", LEAVES, ids=lambda page: page.prog)
 def test_a_command_runs_something(page: CommandParser) -> None:
-    module, _, name = page.get_default("run").partition(":")
-    assert callable(getattr(import_module(module), name))
+    assert callable(page.get_default("run"))

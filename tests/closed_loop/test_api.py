@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import vehicled as v
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import Mode
-from vehicled.daemon.app import SetupError
 from vehicled.profile import ProfileError
 
 pytestmark = pytest.mark.xdist_group("api")  # one drive is driven once

@@ -119,9 +119,7 @@ def loop_thread() -> Iterator[None]:
     with suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(10))
     gc.collect()
-    gc.freeze()
     yield
-    gc.unfreeze()
     HEAP.clear()
     with suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

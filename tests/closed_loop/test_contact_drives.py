@@ -6,8 +6,8 @@ import pytest
 
 import vehicled as v
 from vehicled.cli import main
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import GroundTruth, ObstacleContact
-from vehicled.daemon.app import SetupError
 
 WALL = 'restitution = 0.2\n[[wall]]\nname = "the end wall"\npoints = [[4, -3], [4, 3]]\n'
 PLANTS = {"art_published": "four_dof", "art": "double_track", "husky_a200": "skid steering"}

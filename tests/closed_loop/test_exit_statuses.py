@@ -42,7 +42,7 @@ def test_exit_status(words: list[str], expected: int, tmp_path: Path, monkeypatc
 
 def test_the_page_names_every_status_of_the_program() -> None:
     from vehicled.cli import DEFECT_STATUS, INTERRUPTED_STATUS
-    from vehicled.cli.parser import USAGE_STATUS
+    from vehicled.run.command_line import USAGE_STATUS
     from vehicled.runtime.ending import Outcome
 
     rows = [line for line in (ROOT / "docs" / "command_line.md").read_text().splitlines() if line.startswith("| ")]

@@ -1,5 +1,6 @@
 """Whole drives in lockstep: daemon and simulator as two processes, as ``make sim`` runs them."""
 
+import gc
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile
+from vehicled.runtime import realtime
 
 Drive = Callable[..., tuple[int, dict[str, Any], str]]
 
@@ -46,6 +48,15 @@ def test_what_was_learnt_and_a_drive_that_did_not_begin_are_reported_and_drawn(t
         text = picture.read_text()
         assert title in text
         assert "nan m" not in text
+
+
+def test_a_program_that_has_frozen_its_objects_finds_them_so_after_a_drive() -> None:
+    """A drive freezes and thaws only where it is the program."""
+    before = gc.get_freeze_count()
+    assert before > realtime.FROZEN_AT_START
+    command("sim", "--duration", "0.5", "--no-log", "--quiet")
+    # Some of them are gone, as any object that nothing refers to.
+    assert gc.get_freeze_count() > before / 2
 
 
 class CrossTrackRecorder:

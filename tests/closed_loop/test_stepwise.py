@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import vehicled as v
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import Mode
-from vehicled.daemon.app import SetupError
 
 COURSE = "circle_r5_ccw"
 

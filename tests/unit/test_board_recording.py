@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from tests import bursty
 from vehicled.cli import main
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import TaskTick
 from vehicled.core.tasks import PIPELINE
-from vehicled.daemon.app import SetupError
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
 from vehicled.run.plan import Plan

@@ -13,8 +13,7 @@ from sim_backend.plant.twin_file import load_twin, parse
 from sim_backend.plant.twin_write import NewValue, write_twin
 from tests.grid import sampled
 from vehicled.offline.recordings import smoothing
-from vehicled.offline.twin.calibrate import _read
-from vehicled.offline.twin.calibrate_plot import plot
+from vehicled.offline.twin.calibrate import _read, plot
 from vehicled.offline.twin.calibration import excitation, shaping, twin_model
 from vehicled.offline.twin.calibration.calibrate import CalibrationError, _found, _undetermined, calibrate
 from vehicled.offline.twin.calibration.fit import FitStage

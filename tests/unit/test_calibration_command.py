@@ -11,7 +11,7 @@ import pytest
 
 from sim_backend.plant.twin_file import load_twin, parse
 from vehicled.cli import main
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.twin import calibrate as twin_calibrate
 from vehicled.offline.twin.calibrate import _runs
 from vehicled.offline.twin.calibration.calibrate import CalibrationError

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from vehicled.cli import main
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import PortEvent, PortState
 from vehicled.core.plain_text import printable_lines
 from vehicled.core.safe_text import safe_streams
-from vehicled.daemon.app import SetupError
 from vehicled.run.output import write_output
 from vehicled.run.terminal import Progress, print_table
 from vehicled.runtime.events import EventLog

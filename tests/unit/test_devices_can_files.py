@@ -15,9 +15,9 @@ from drivers.vesc.canbus import SendMode, Status, Status5, encode_can, split_com
 from drivers.vesc.comm import Comm
 from vehicled.cli import devices, main
 from vehicled.cli.can_files import WRITTEN, CanFile, CanRecorder, kind_of
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import PortState
 from vehicled.core.wire.can import CanFrame, pack
-from vehicled.daemon.app import SetupError
 
 START_S = 1_700_000_000.25
 FRAMES = [

@@ -2,7 +2,6 @@
 
 import io
 import json
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ import numpy as np
 import pytest
 
 from vehicled.cli import main
-from vehicled.daemon.app import SetupError
-from vehicled.offline.replications.experiments import common, ekf_circle
+from vehicled.core.errors import SetupError
+from vehicled.offline.replications.experiments import ekf_circle
 from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise
 from vehicled.profile import load_profile
+from vehicled.run.command_line import CommandParser
 
 
 class Paper:
@@ -48,8 +48,8 @@ def fonts() -> None:
 
 
 def _run(*options: str) -> Paper:
-    parser = ArgumentParser()
-    ekf_circle.add_arguments(parser)
+    parser = CommandParser()
+    ekf_circle.declare_experiment_ekf_circle(parser)
     paper = Paper()
     assert ekf_circle.run(parser.parse_args(options), paper) == 0
     return paper
@@ -142,7 +142,6 @@ def test_arguments_that_cannot_be_used_say_so(options: tuple[str, str]) -> None:
 
 
 def test_the_command_finds_its_experiments(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "ekf-circle" in common.names()
     with pytest.raises(SystemExit) as ended:
         main(["experiment", "--help"])
     assert ended.value.code == 0

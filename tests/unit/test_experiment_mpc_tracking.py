@@ -1,7 +1,7 @@
 """The repeated tracking test: what it drives, what it shows, what it refuses."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.replications.experiments import mpc_tracking
 from vehicled.profile import load_profile
+from vehicled.run.command_line import CommandParser
 
 pytestmark = pytest.mark.xdist_group("tracking")  # what the tests look at is made once
 
@@ -35,8 +36,8 @@ class Notes:
 
 
 def parsed(*arguments: str) -> Namespace:
-    parser = ArgumentParser()
-    mpc_tracking.add_arguments(parser)
+    parser = CommandParser()
+    mpc_tracking.declare_experiment_mpc_tracking(parser)
     return parser.parse_args(arguments)
 
 

@@ -1,7 +1,6 @@
 """The standing receiver: what is compared with what, its picture, and what is refused."""
 
 import json
-from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +8,17 @@ import numpy as np
 import pytest
 
 from tests.unit.test_experiment_ekf_circle import Paper
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.replications.experiments import standing_receiver
+from vehicled.run.command_line import CommandParser
 
 STANDING = "captures/gnss/pyubx2__pygpsdata-MIXED.log"
 
 
 def _run(*options: str) -> Any:
-    parser = ArgumentParser()
-    standing_receiver.add_arguments(parser)
+    parser = CommandParser()
+    standing_receiver.declare_experiment_standing_receiver(parser)
     paper = Paper()
     assert standing_receiver.run(parser.parse_args([*options, "--json"]), paper) == 0
     return json.loads(paper.shown[0])

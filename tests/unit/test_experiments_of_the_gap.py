@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests import recordings_bench as bench
 from tests import reference_bench
 from vehicled.cli import main
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.gap.gap import ALL, Gap, compare_sets
 from vehicled.offline.gap.quantities import MeasuredRun
 from vehicled.offline.gap.runs import JudgedRun, RunSet

@@ -7,8 +7,8 @@ import pytest
 from drivers.msglink.codec import encode
 from sim_backend.world import OPERATOR_PORT, TRUTH_PORT, World, port_names
 from vehicled.cli import main
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import ActuatorCommand
-from vehicled.daemon.app import SetupError
 from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, load, load_profile
 from vehicled.profile.latency import latency_overrides

@@ -1,8 +1,11 @@
 """``vehicled log report`` and ``plot``: what the page says is what the log holds; what is not there is said, never drawn empty."""
 
+import base64
+import gzip
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from html import unescape
 from html.parser import HTMLParser
 from math import hypot, nan, pi, sin
 from pathlib import Path as File
@@ -10,16 +13,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.closed_loop.browser import browser, executable
 from vehicled.cli import main
 from vehicled.core import messages as m
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.log.errors import LogError
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import Attachment, RunHeader, TaskRow
 from vehicled.offline.analysis.plot import plot
 from vehicled.offline.analysis.report.page import render, write_report
+from vehicled.offline.analysis.report.samples import KeptSamples
 from vehicled.offline.analysis.report.scan import Findings
 from vehicled.offline.analysis.report.thin import COLUMNS, States, Thinned, TimeAxis
 from vehicled.offline.analysis.report.verdict import stop_story, verdict
@@ -36,7 +43,7 @@ VOID = {"meta", "br", "link", "img", "hr", "input"}
 PANELS = {
     "states", "faults", "deadlines", "misses", "ages", "tracking", "heading", "estimation", "speed", "steering", "throttle", "gnss",
     "satellites", "nis", "rejected", "solver", "host", "temperature", "motor", "parameter-steering-gain-rad", "way-gnss", "way-imu",
-    "histogram-0", "histogram-1", "histogram-2", "histogram-3", "map", "speed-map", "collector",
+    "ticks", "histogram-0", "histogram-1", "histogram-2", "histogram-3", "map", "speed-map", "collector",
 }  # fmt: skip
 PROFILE = b"[limits]\nmax_speed_mps = 3.0\ncorridor_m = 2.0\n[vehicle.steering]\nmax_wheel_rad = 0.335\n"
 
@@ -253,6 +260,99 @@ def test_values_in_the_page_are_those_of_the_log(full, found, page):
     drawn = [low + (1 - y / 1000) * (high - low) for y in heights(curve.attrib["d"])]
     assert max(drawn) == pytest.approx(commands["cross_track_m"].max(), abs=(high - low) / 1000)
     assert min(drawn) == pytest.approx(commands["cross_track_m"].min(), abs=(high - low) / 1000)
+
+
+def block_of(page):
+    """Return the single samples of a page: seconds and values by series, and the spans that they cover, in columns."""
+    ((head, data),) = re.findall(r'id="samples" data-head="([^"]*)">([^<]*)<', page)
+    head, raw = json.loads(unescape(head)), gzip.decompress(base64.b64decode(data))
+
+    def numbers(count, kind):
+        nonlocal raw
+        block, raw = np.frombuffer(raw[: 4 * count], np.uint8), raw[4 * count :]
+        return np.ascontiguousarray(block.reshape(4, count).T).view(kind).reshape(-1)
+
+    times = [np.cumsum(numbers(count, "<i4").astype(np.int64)) * head["unit_us"] * 1e-6 for count in head["counts"]]
+    found = {name: (times[k], numbers(len(times[k]), "<f4")) for name, k in head["series"].items()}
+    assert raw == b""
+    return found, head["spans"]
+
+
+def test_single_samples_in_the_page_are_those_of_the_log(full, page):
+    found, spans = block_of(page)
+    with LogReader(full) as log:
+        commands = np.concatenate([rows for _, rows in log.arrays(m.ControlCommand)])
+        ticks = np.concatenate([rows for _, rows in log.arrays(m.TaskTick)])
+    assert spans == [0, COLUMNS]
+    seconds, values = found["control_command.cross_track_m"]
+    assert seconds == pytest.approx((commands["t_ns"].astype(np.int64) - START) * 1e-9, abs=2e-6)
+    assert values == pytest.approx(commands["cross_track_m"], rel=2**-12)
+    mine = ticks[ticks["task"] == 2]
+    for name, wanted in (
+        ("start_us", (mine["start_ns"] - mine["release_ns"]) * 1e-3),
+        ("end_us", (mine["end_ns"] - mine["release_ns"]) * 1e-3),
+        ("cause", np.where(mine["missed"] != 0, m.Cause.GARBAGE_COLLECTION, -1)),
+    ):
+        assert found[f"task_tick.2.{name}"][1] == pytest.approx(wanted, rel=2**-12)
+
+
+@given(instants=st.lists(st.integers(-5_000, 700_000), max_size=200), seconds=st.integers(301, 600))
+def test_a_long_run_keeps_samples_at_its_ends_and_around_what_happened(instants, seconds):
+    axis = TimeAxis(START, START + seconds * 10**9)
+    samples = KeptSamples(axis)
+    t_ns = START + np.arange(0, seconds * 1_000, 250, dtype=np.uint64) * 1_000_000
+    looked = [START + t * 1_000_000 for t in instants]
+    samples.look_at(np.array(looked, np.int64))
+    samples.add("count", t_ns, np.arange(len(t_ns)))
+    found, spans = block_of(samples.html())
+    kept = set(np.rint(found["count"][0] * 1e3).astype(int).tolist())
+    ends = [t for t in range(0, seconds * 1_000, 250) if t < 10_000 or t >= seconds * 1_000 - 10_000]
+    assert kept.issuperset(ends)
+    inside = [t for t in instants if 0 <= t <= seconds * 1_000]
+    for t in inside[:60]:
+        assert kept.issuperset(k for k in range(0, seconds * 1_000, 250) if t - 2_000 <= k < t + 1_000)
+    assert spans == sorted(spans)
+    assert len(kept) <= 80 + 60 * 13
+    around = [*inside, *ends]
+    assert all(any(t - 2_000 <= k <= t + 1_000 for t in around) for k in kept)
+
+
+def test_samples_of_days_keep_their_times(tmp_path):
+    axis = TimeAxis(START, START + 5 * 86_400 * 10**9)
+    samples = KeptSamples(axis)
+    t_ns = np.array([START, START + 86_400 * 10**9, axis.stop_ns - 10**9, axis.stop_ns])
+    samples.look_at(t_ns[1:2])
+    samples.add("count", t_ns, np.arange(4))
+    found, _ = block_of(samples.html())
+    assert found["count"][0] == pytest.approx((t_ns - START) * 1e-9, abs=3e-4)
+
+
+@pytest.mark.skipif(executable() is None, reason="no Chromium is installed")
+def test_a_reader_zooms_to_the_tick_that_missed(full, page, tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(page)
+    with browser(tmp_path / "profile") as tab:
+        tab.size(1000, 4000, dark=False, mobile=False)
+        tab.open(file.as_uri())
+        tab.until("[...document.querySelectorAll('.bar button')].some(b => b.textContent.startsWith('miss'))")
+        rests = tab.value("document.querySelectorAll('svg.ticks rect').length")
+        tab.value("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'n', bubbles: true}))")
+        assert rests == 0
+        assert tab.value("document.body.classList.contains('close')")
+        assert "control: starts after 10.2 ms, ends after 10.3 ms of 5 ms, missed (garbage collection)" in tab.value(
+            "document.querySelector('#panel-ticks .readout').textContent"
+        )
+        red = "document.querySelectorAll('svg.ticks[data-task=\"2\"] rect.c6').length"
+        assert tab.value(red) == 2
+        # A look at a millisecond, and back to the whole run.
+        for _ in range(7):
+            tab.value("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '+', bubbles: true}))")
+        width = float(tab.value("document.querySelector('#time svg.plot').getAttribute('viewBox')").split()[2])
+        assert width / COLUMNS * SECONDS < 1e-3
+        tab.value("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape', bubbles: true}))")
+        assert not tab.value("document.body.classList.contains('close')")
+        assert tab.value("document.querySelectorAll('svg.ticks rect').length") == 0
+        assert tab.complaints == []
 
 
 def heights(path):

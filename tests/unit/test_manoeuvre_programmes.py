@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from vehicled.control.programme import Programme, ProgrammeParams
 from vehicled.control.programme_file import ProgrammeError, read_programme
 from vehicled.control.programmes import PROGRAMMES, named
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import ControlLevel, EstimatorStatus, StateEstimate
-from vehicled.daemon.app import SetupError
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 from vehicled.run.manoeuvre import load_programme

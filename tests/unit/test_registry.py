@@ -21,6 +21,19 @@ def test_every_registered_name_resolves_to_what_its_kind_needs() -> None:
         assert device.produces or device.consumes or callable(device.on_rx)
 
 
+def test_names_of_a_package_that_is_left_out_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry itself names nothing of ``offline``; a package brings its names with it."""
+    assert "offline" not in Path(registry.__file__).read_text(encoding="utf-8")
+    assert "ekf4_published" in registry.ESTIMATORS
+    monkeypatch.setattr(registry, "_TABLES", {"estimator": {}})
+    registry.add_names(tmp_path)
+    assert registry.names("estimator") == ()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "names.toml").write_text('[estimator]\nnearly = "vehicled.estimation.ekf4.estimator:Ekf4"\n')
+    registry.add_names(tmp_path)
+    assert registry.resolve("estimator", "nearly").__name__ == "Ekf4"
+
+
 def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError) as caught:
         registry.resolve("controller", "pure_persuit")

@@ -12,7 +12,7 @@ from sim_backend.scene.describe import view_of
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.reading import load_scene
 from vehicled.cli import main
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.paths import scenes
 from vehicled.paths.catalog import load_course
 from vehicled.paths.errors import CourseError

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from vehicled.cli.arguments import build_parser
-from vehicled.cli.parser import USAGE_STATUS
+from vehicled.cli.commands import build_parser
+from vehicled.run.command_line import USAGE_STATUS
 
 # Use one BLAS thread, set before numpy is imported: helper threads would disturb the loop, and results would depend on the number
 # of cores.
@@ -19,6 +19,8 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 INTERRUPTED_STATUS = 130
 DEFECT_STATUS = 70
 """Exit status after an internal error of this program."""
+COMPLETION_VARIABLE = "_ARGCOMPLETE"
+"""Environment variable that the completion of the shell sets: candidates are asked for, and no command runs."""
 TRACE_VARIABLE = "VEHICLED_TRACEBACK"
 """Environment variable; if set, internal errors print the whole traceback."""
 
@@ -36,22 +38,23 @@ def _main(argv: Sequence[str] | None) -> int:
     # Until all modules are loaded, Ctrl-C ends the process by the default action: an interrupted import fails with misleading
     # errors.
     previous = signal.signal(signal.SIGINT, signal.SIG_DFL) if threading.current_thread() is threading.main_thread() else None
-    arguments = build_parser().parse(sys.argv[1:] if argv is None else argv)
-    from importlib import import_module
+    parser = build_parser()
+    if COMPLETION_VARIABLE in os.environ:
+        from vehicled.cli.completion import complete
 
-    module, _, name = arguments.run.partition(":")
+        complete(parser)
+    arguments = parser.parse(sys.argv[1:] if argv is None else argv)
     from vehicled.core.errors import UserError
     from vehicled.profile import plugins
     from vehicled.run.signals import own_interrupts
     from vehicled.runtime.plugin_watch import watch_import
 
     plugins.guard = watch_import
-    command = getattr(import_module(module), name)
     if previous is not None:
         signal.signal(signal.SIGINT, previous)
     try:
         with own_interrupts():
-            status: int = command(arguments)
+            status: int = arguments.run(arguments)
         sys.stdout.flush()
     except UserError as error:
         return _say(str(error), USAGE_STATUS)

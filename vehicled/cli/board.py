@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from vehicled import __version__
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.log.reader import LogReader, run_parts, ticks
 from vehicled.log.schema import RunHeader
 from vehicled.paths.course import MAX_SAMPLES

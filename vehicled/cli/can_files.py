@@ -17,6 +17,7 @@ import can
 from can.io import ASCReader, BLFReader, CSVReader, TRCReader
 
 from vehicled.cli import asc_text
+from vehicled.core.errors import SetupError
 from vehicled.core.wire.can import (
     ERROR_FLAG,
     EXTENDED_MASK,
@@ -26,7 +27,6 @@ from vehicled.core.wire.can import (
     CanFrame,
     unpack_all,
 )
-from vehicled.daemon.app import SetupError
 
 WRITTEN = (".log", ".asc", ".blf", ".csv")
 """File name extensions of the formats for writing."""

@@ -10,8 +10,7 @@ from pathlib import Path
 from sim_backend.plant.registry import UnknownPlantError, plant_class
 from sim_backend.profile_check import resolved_profile
 from vehicled.control.speed import speed_warnings
-from vehicled.core.errors import UserError
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError, UserError
 from vehicled.live.view.access import parse_address
 from vehicled.paths import CourseError
 from vehicled.paths.catalog import load_course
@@ -25,6 +24,8 @@ from vehicled.profile import names as profile_names
 from vehicled.profile.problems import by_line
 from vehicled.profile.schema import Profile
 from vehicled.profile.toml_text import Places
+from vehicled.run.argument_types import COURSE, PROFILE, PROFILE_OR_COURSE
+from vehicled.run.command_line import CommandParser
 from vehicled.run.findings import findings, placed
 from vehicled.run.plan import check_direction, course_of, fence_of
 from vehicled.run.secret import device_secrets, read_secret
@@ -35,6 +36,43 @@ from vehicled.safety.fence import Fence
 
 OLD_TEST_DAYS = 180
 """Age of the independent stop's test, days, from which ``check`` warns."""
+
+
+def declare_check(parser: CommandParser) -> None:
+    """Check profiles or course files and list every mistake."""
+    parser.describe(
+        examples=("vehicled check my.toml", "vehicled check art track.csv"),
+        epilog="Exit status: 0 all files are valid; 1 at least one is invalid or missing; 2 invalid arguments.",
+    )
+    parser.add_argument("what", type=PROFILE_OR_COURSE, nargs="+", metavar="FILE", help="profile (name or .toml) or course file")
+    _declare_site(parser)
+    parser.set_defaults(run=check)
+
+
+def declare_profiles(parser: CommandParser) -> None:
+    """List the profiles."""
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a profile instead")
+    parser.set_defaults(run=profiles)
+
+
+def declare_courses(parser: CommandParser) -> None:
+    """List the courses, or show what a course file contains."""
+    parser.describe(
+        epilog="Exit status: 0 all files are valid; 1 at least one is invalid or missing; 2 invalid arguments.",
+    )
+    parser.add_argument(
+        "what",
+        type=COURSE,
+        nargs="*",
+        metavar="COURSE",
+        help="names or files; parameters of a file follow it: FILE:columns=x,y,-, FILE:gaps=bridge, FILE:time=ms, FILE:line=2",
+    )
+    _declare_site(parser)
+    parser.set_defaults(run=courses)
+
+
+def _declare_site(parser: CommandParser) -> None:
+    parser.add_argument("--profile", type=PROFILE, metavar="P", help="say how far courses are from that of this profile")
 
 
 def check(arguments: Namespace) -> int:

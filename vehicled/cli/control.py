@@ -3,6 +3,7 @@
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ from vehicled.core.wire.usage import UsageRow, usage_lines
 from vehicled.live.control_socket.client import Client, ControlError, HungUpError
 from vehicled.live.control_socket.protocol import Action, ActionRequest, MarginsRequest
 from vehicled.live.control_socket.socket_path import find
+from vehicled.run.argument_types import PROFILE, between
+from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import clear, print_table
 from vehicled.safety.reason import REFUSED, WITHDRAWN, ReasonCode
 
@@ -22,7 +25,53 @@ WAITS = {"ARMED": "driving waits for", "AUTO": "the change waits for", "STOPPING
 """Label of the list of unmet conditions, by mode; any other mode is waiting to arm."""
 NO_CAP = ("NONE", "WARN")
 """Reactions without a speed cap of their own; a cap then comes from the stopping distance alone."""
+_RATE = between(0.1, 20.0, "expected a rate from 0.1 to 20 Hz")
 MODES: dict[str, Action] = {"auto": "drive", "teleop": "teleop", "offboard": "offboard", "align": "align", "standby": "disarm"}
+
+
+def declare_status(parser: CommandParser) -> None:
+    """Show what a running daemon is doing and waiting for."""
+    parser.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
+    parser.add_argument("--rate", type=_RATE, default=2.0, metavar="HZ", help="repetitions per second (default 2)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    to_daemon(parser, status)
+
+
+def declare_arm(parser: CommandParser) -> None:
+    """Arm a running daemon; waits for the arming checks."""
+    to_daemon(parser, arm)
+
+
+def declare_disarm(parser: CommandParser) -> None:
+    """Disarm it; a moving vehicle brakes first."""
+    to_daemon(parser, disarm)
+
+
+def declare_stop(parser: CommandParser) -> None:
+    """Brake now."""
+    parser.add_argument("--emergency", action="store_true", help="disable the drive until the vehicle is armed again")
+    to_daemon(parser, stop)
+
+
+def declare_mode(parser: CommandParser) -> None:
+    """Drive the course, drive manually or by setpoints, find the heading by driving straight ahead, or disarm."""
+    parser.add_argument("mode", choices=tuple(MODES), help="mode to enter")
+    parser.add_argument("--arm", action="store_true", help="arm first, with the checks of this mode")
+    to_daemon(parser, mode)
+
+
+def declare_why(parser: CommandParser) -> None:
+    """Explain the present mode, with the chain of causes."""
+    parser.add_argument("--margins", action="store_true", help="print value and limit of every rule, too")
+    to_daemon(parser, why)
+
+
+def to_daemon(parser: CommandParser, run: Callable[[Namespace], int]) -> None:
+    """Let ``run`` be what a command does that talks to a daemon on this computer."""
+    parser.add_argument(
+        "--profile", type=PROFILE, metavar="P", help="profile of the daemon, or its socket (default: the only running daemon)"
+    )
+    parser.set_defaults(run=run)
 
 
 def status(arguments: Namespace) -> int:

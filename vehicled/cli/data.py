@@ -9,9 +9,34 @@ import msgspec
 from vehicled.offline.recordings import public_data
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.public_data import DATA_SETS, DataSet
+from vehicled.run.argument_types import TEXT, Name
+from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import Progress, print_table
 
 UNKNOWN = "none stated"
+DATA_SET = Name(lambda text, before: DATA_SETS)
+
+
+def declare_data_list(parser: CommandParser) -> None:
+    """List the data sets with size, licence and origin."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--to", default="~/vehicled/data", metavar="DIR", help="folder (default ~/vehicled/data)")
+    parser.set_defaults(run=listing)
+
+
+def declare_data_fetch(parser: CommandParser) -> None:
+    """Download data sets from the public repositories of their authors. Existing files are kept, so an interrupted download can be
+    continued.
+    """
+    parser.describe(epilog="Exit status: 0 all files are present; 2 a download failed.")
+    parser.add_argument("name", type=DATA_SET, nargs="+", metavar="NAME", help="name of a data set, see vehicled data list")
+    parser.add_argument("--accept-unknown-licence", action="store_true", help="download data whose authors state no licence")
+    parser.add_argument(
+        "--mirror", type=TEXT, default="https://raw.githubusercontent.com", metavar="URL",
+        help="base URL for OWNER/REPOSITORY/COMMIT/PATH (default https://raw.githubusercontent.com)",
+    )  # fmt: skip
+    parser.add_argument("--to", default="~/vehicled/data", metavar="DIR", help="folder (default ~/vehicled/data)")
+    parser.set_defaults(run=fetch)
 
 
 def listing(arguments: Namespace) -> int:

@@ -14,17 +14,54 @@ import anyio
 import msgspec
 
 from vehicled.cli.can_files import CanFile, kind_of, unpacked
+from vehicled.cli.drive_options import SECONDS
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import PortState
 from vehicled.core.wire.can import pack
 from vehicled.core.wire.usage import MessageUsage
-from vehicled.daemon.app import SetupError
 from vehicled.offline.recordings.foreign.recognise import Recognised, recognise
 from vehicled.profile import plugins
 from vehicled.profile.registry import names, resolve
+from vehicled.run.argument_types import DECODER, TEXT
+from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import Progress, print_table
 from vehicled.runtime.ports.probe import judge
 
 Decoded = tuple[str, object]
+
+
+def declare_devices_record(parser: CommandParser) -> None:
+    """Record the bytes that a port receives."""
+    parser.describe(
+        epilog="Exit status: 0 recorded; 1 nothing was received, and no file written; 2 invalid arguments.",
+    )
+    parser.add_argument(
+        "port", type=TEXT, metavar="URL", help="serial:/dev/serial/by-id/...?baud=N, tcp:HOST:PORT, tls:HOST:PORT, can:can0, ..."
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="output file; for a CAN bus FILE.log (candump), .asc, .blf or .csv"
+    )
+    parser.add_argument("--duration", type=SECONDS, metavar="S", help="stop after S seconds (default: until Ctrl-C)")
+    parser.set_defaults(run=record)
+
+
+def declare_devices_decode(parser: CommandParser) -> None:
+    """Count and show the messages of a recording."""
+    formats = sorted({*names("decoder"), *names("CAN decoder")})
+    parser.describe(
+        epilog="Exit status: 0 messages were found; 1 none, or none of --only; 2 the file or its format cannot be read.",
+    )
+    parser.add_argument("file", metavar="FILE", help="recording, such as a capture or a CAN log")
+    parser.add_argument(
+        "--type",
+        type=DECODER,
+        metavar="T",
+        help=f"format, or your own decoder FILE.py:NAME (default: detected from the content): {', '.join(formats)}",
+    )
+    parser.add_argument("--only", type=TEXT, metavar="NAME", help="only messages of this name")
+    parser.add_argument("--show", action="store_true", help="print every message")
+    parser.add_argument("--csv", metavar="FILE", help="write the message fields to this file")
+    parser.set_defaults(run=decode)
 
 
 def record(arguments: Namespace) -> int:

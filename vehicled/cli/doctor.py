@@ -13,9 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from vehicled import __version__
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.profile import Loaded, load
 from vehicled.profile.registry import names, resolve
+from vehicled.run.argument_types import LOG, PROFILE, between
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import write_output
 from vehicled.run.terminal import print_table
 from vehicled.runtime.board import facts
@@ -32,6 +34,50 @@ SPEAKERS = {
     "rtcm": "RTCM corrections (driver rtcm)",
 }
 """Descriptions of the formats that are not named like a driver."""
+
+
+_LONGEST_S = 450.0
+_DURATION = between(1.0, _LONGEST_S, f"expected a number of seconds from 1 to {_LONGEST_S:g}")
+_SECONDS = between(0.0, 600.0, "expected a number of seconds from 0 to 600")
+
+
+def declare_doctor(parser: CommandParser) -> None:
+    """List the ports of this computer and their devices, check its settings, and measure the task and serial rates that it can
+    sustain. See docs/service.md.
+    """
+    parser.describe(
+        epilog="Exit status: 0 no problem; 1 a probed port was not understood, or the profile needs more than this board sustains."
+    )
+    parser.add_argument("--probe", action="store_true", help="listen on every serial port to identify the device; sends nothing")
+    parser.add_argument("--profile", type=PROFILE, metavar="P", help="check if this board sustains the rates of a profile")
+    parser.add_argument(
+        "--seconds",
+        type=_SECONDS,
+        default=3.0,
+        metavar="S",
+        help="length of the measurement at each priority; 0: none (default 3)",
+    )
+    parser.add_argument(
+        "--save", action="store_true", help="store the calibration in /etc/vehicled, where the arming check reads it"
+    )
+    parser.add_argument("--report", metavar="FILE", help="write a report to attach to a bug report; contains no secrets")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--measure-board",
+        metavar="FILE",
+        help="instead: drive the profile in the simulator in real time and write the task times of this computer, for "
+        "vehicled sim --board; see docs/computers.md",
+    )
+    parser.add_argument(
+        "--duration",
+        type=_DURATION,
+        metavar="S",
+        help=f"with --measure-board: length of the recording (default 30, at most {_LONGEST_S:g})",
+    )
+    parser.add_argument(
+        "--log", type=LOG, metavar="RUN", help="with --measure-board: use the log of this run on a vehicle, and do not drive"
+    )
+    parser.set_defaults(run=doctor)
 
 
 class ComputerReport(Struct, frozen=True, kw_only=True):

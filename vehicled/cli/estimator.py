@@ -10,13 +10,48 @@ import numpy as np
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.loading import known_kinds, sources
+from vehicled.offline.recordings.loading import KIND, known_kinds, sources
 from vehicled.offline.recordings.recording import Recording
 from vehicled.offline.recordings.set_up import NAMES, REASONS, UNITS, HeldOut, SetUp, applied, cross_validated, find
 from vehicled.offline.twin.calibration.profile_write import with_values
 from vehicled.profile import loading, parse
+from vehicled.run.argument_types import LOG, PROFILE, whole
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, write_output
 from vehicled.run.terminal import Progress, print_table
+
+_FOLDS = whole(2, 100, "expected a number of folds from 2 to 100")
+
+
+def declare_estimator_calibrate(parser: CommandParser) -> None:
+    """Find the constants of a set-up in its drives, from measurements and commands, without a truth: heading misalignment,
+    acceleration of the full drive, friction, steering gain and offset, each with its spread between drives. Judge them on drives
+    that they were not found in. Write what the drives show into a profile.
+    """
+    parser.describe(
+        examples=(
+            "vehicled estimator calibrate drives/ -o mine.toml",
+            "vehicled estimator calibrate a.mcap b.mcap --profile art_vesc",
+            "vehicled estimator calibrate drives/ --kind mocap --json",
+        ),
+        epilog="Exit status: 0 found; 1 the constants do not predict the other drives better, and nothing is written; 2 invalid "
+        "arguments or recordings. See docs/estimation_and_control.md.",
+    )
+    parser.add_argument("run_files", nargs="+", type=LOG, metavar="DRIVE", help="recordings: .mcap, CSV, bags, or folders of these")
+    parser.add_argument(
+        "--kind", type=KIND, action="append", default=[], metavar="KIND", help="kind of recording to read; repeatable"
+    )
+    parser.add_argument(
+        "--profile",
+        type=PROFILE,
+        default="art_published",
+        metavar="P",
+        help="profile of the vehicle that drove (default art_published)",
+    )
+    parser.add_argument("--folds", type=_FOLDS, default=4, metavar="N", help="parts of the drives for cross-validation (default 4)")
+    parser.add_argument("-o", "--output", metavar="TOML", help="write the profile with these constants (default: print them)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=calibrate)
 
 
 def calibrate(arguments: Namespace) -> int:

@@ -1,12 +1,14 @@
 """Commands ``vehicled course set``, ``goto``, ``return``, ``speed`` and ``param``, which change what a running daemon does."""
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable
 from math import inf, radians
 from typing import Any
 
 import msgspec
 
+from vehicled.cli.control import to_daemon
 from vehicled.live.control_socket.client import PLAN_TIMEOUT_S, Client, ControlError
 from vehicled.live.control_socket.protocol import (
     CourseRequest,
@@ -18,9 +20,85 @@ from vehicled.live.control_socket.protocol import (
     SpeedRequest,
 )
 from vehicled.live.control_socket.socket_path import find
+from vehicled.run.argument_types import COURSE, TEXT, between
+from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import print_table
 
 ORIGIN = "the command line"
+SEE = "See docs/live_changes.md."
+_SPEED = between(0.01, 100.0, "expected a speed from 0.01 to 100 m/s")
+_DEGREES = between(-360.0, 360.0, "expected an angle from -360 to 360 degrees")
+_COORDINATE = between(-1e7, 1e7, "expected a coordinate")
+_VALUE = between(-1e12, 1e12, "expected a number")
+
+
+def declare_course_set(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(
+        "Send a course to a running daemon. While it drives, it joins the course from where the vehicle is, or "
+        f"refuses; else the next drive begins on the nearest place of the course. {SEE}",
+    )
+    parser.add_argument("course", type=COURSE, metavar="COURSE", help="name or file of a course")
+    parser.add_argument("--laps", type=int, default=1, metavar="N", help="laps of a closed course (default 1)")
+    to_daemon(parser, course_set)
+
+
+def declare_goto(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(
+        "Let a running daemon plan the shortest path that its vehicle can drive forward and that stays inside the "
+        f"fence, and take it as its course. {SEE}",
+    )
+    parser.add_argument(
+        "place", nargs=2, type=_COORDINATE, metavar="N", help="X and Y in the map frame, m; with --wgs84 LAT and LON"
+    )
+    parser.add_argument("--wgs84", action="store_true", help="the place is given as latitude and longitude in degrees")
+    parser.add_argument("--yaw", type=_DEGREES, metavar="DEG", help="heading on arrival, counter-clockwise from east (default any)")
+    _declare_planned(parser, goto)
+
+
+def declare_return(parser: CommandParser) -> None:
+    """Plan a path to where the vehicle was armed, and take it as the course."""
+    _declare_planned(parser, return_home)
+
+
+def declare_speed(parser: CommandParser) -> None:
+    """Limit the speed below the profile's limit."""
+    parser.add_argument("limit", type=_limit, metavar="MPS", help="highest speed in m/s, or off")
+    to_daemon(parser, speed)
+
+
+def declare_param_list(parser: CommandParser) -> None:
+    """Print the parameters that may be changed, with their ranges."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    to_daemon(parser, param_list)
+
+
+def declare_param_get(parser: CommandParser) -> None:
+    """Print one parameter."""
+    parser.add_argument("key", type=TEXT, metavar="KEY", help="parameter, as in: vehicled param list")
+    to_daemon(parser, param_get)
+
+
+def declare_param_set(parser: CommandParser) -> None:
+    """Change one parameter between two ticks."""
+    parser.add_argument("key", type=TEXT, metavar="KEY", help="parameter, as in: vehicled param list")
+    parser.add_argument("value", type=_VALUE, metavar="VALUE", help="number within its range")
+    to_daemon(parser, param_set)
+
+
+def _declare_planned(parser: CommandParser, run: Callable[[Namespace], int]) -> None:
+    parser.add_argument("--speed", type=_SPEED, metavar="MPS", help="speed of the path (default: the median of the run's course)")
+    to_daemon(parser, run)
+
+
+def _limit(text: str) -> float:
+    if text == "off":
+        return inf
+    try:
+        return _SPEED(text)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{error}, or off") from None
 
 
 def course_set(arguments: Namespace) -> int:

@@ -5,8 +5,163 @@ import sys
 from argparse import Namespace
 
 from vehicled.log.errors import LogError
+from vehicled.run.argument_types import LOG, PROFILE, TOPIC
+from vehicled.run.command_line import CommandParser
+from vehicled.run.log_names import LOG_HELP
 
 DAMAGE_LINES = 10
+
+
+def declare_log(parser: CommandParser) -> None:
+    """Examine logs. Name a log by its file, by latest (latest:2 is the one before), or by the beginning of its name."""
+    parser.describe(
+        examples=(
+            "vehicled log report latest",
+            "vehicled log compare latest:2 latest",
+            "vehicled log export latest --to csv -o out",
+        )
+    )
+
+
+def declare_log_info(parser: CommandParser) -> None:
+    """Summary of a log: run, topics, message counts."""
+    parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=info)
+
+
+def declare_log_timing(parser: CommandParser) -> None:
+    """Lateness, response time, deadline misses and their causes, per task."""
+    parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.describe(
+        epilog="Exit status: 0 all budgets of the profile were kept; 1 one was exceeded; 2 the log cannot be read.",
+    )
+    parser.add_argument("--all", action="store_true", help="list each missed deadline, also if they are many")
+    parser.set_defaults(run=timing)
+
+
+def declare_log_cat(parser: CommandParser) -> None:
+    """Print the messages as JSON lines."""
+    parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
+    parser.add_argument(
+        "--topic", type=TOPIC, action="append", default=[], metavar="T", help="only this topic, such as state_estimate; repeatable"
+    )
+    parser.add_argument("--from", dest="start", type=float, metavar="S", help="start at this time since the start of the run")
+    parser.add_argument("--to", dest="stop", type=float, metavar="S", help="stop at this time since the start of the run")
+    parser.add_argument("--limit", type=int, metavar="N", help="print at most N lines")
+    parser.set_defaults(run=cat)
+
+
+def declare_log_recover(parser: CommandParser) -> None:
+    """Repair the log of a run that ended in a crash or power failure."""
+    parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
+    parser.describe(
+        epilog="Exit status: 0 nothing was lost; 1 the repaired log lacks something; 2 the log cannot be read.",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="repaired file (default RUN_recovered.mcap)")
+    parser.set_defaults(run=recover)
+
+
+def declare_log_compare(parser: CommandParser) -> None:
+    """Compare an old run with a new one, or several old runs with several new ones (after --against). With --messages, show the
+    first difference of each topic of two runs and of their configuration instead.
+    """
+    parser.describe(
+        epilog="Exit status: 1 with --fail-on regression if a metric became worse, or with --messages if a message differs; "
+        "2 invalid arguments."
+    )
+    parser.add_argument(
+        "files", nargs="+", type=LOG, metavar="RUN", help="the old run and the new one, or with --against the old ones"
+    )
+    parser.add_argument("--against", nargs="+", type=LOG, metavar="RUN", default=[], help="new runs")
+    parser.add_argument("--fail-on", choices=("regression",), help="exit with status 1 if a metric became worse")
+    parser.add_argument("--threshold", type=_percent, default=0.05, metavar="PERCENT", help="ignore smaller changes (default 5)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed of the bootstrap (default 1)")
+    parser.add_argument("--messages", action="store_true", help="compare the messages of two runs, not their metrics")
+    parser.add_argument(
+        "--topic",
+        type=TOPIC,
+        action="append",
+        default=[],
+        metavar="T",
+        help="with --messages: only this topic, as state_estimate; repeatable",
+    )
+    parser.add_argument("--all", action="store_true", help="show every metric, not only the changed and the most important ones")
+    parser.add_argument("--json", action="store_true", help="print JSON with every metric")
+    parser.set_defaults(run=compare)
+
+
+def declare_log_export(parser: CommandParser) -> None:
+    """Convert a log for other tools: CSV, Parquet, GPX, GeoJSON, KML, a rosbag2 folder."""
+    parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
+    parser.add_argument("--to", required=True, choices=("csv", "parquet", "gpx", "geojson", "kml", "rosbag2"), help="format")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="output file; a folder for csv, parquet and rosbag2")
+    parser.add_argument("--topic", type=TOPIC, action="append", default=[], metavar="T", help="only this topic; repeatable")
+    parser.add_argument(
+        "--rate",
+        type=float,
+        metavar="HZ",
+        help="csv, parquet: one table of all topics at this rate, last values held; tracks: points per second",
+    )
+    parser.set_defaults(run=export)
+
+
+def declare_log_extract(parser: CommandParser) -> None:
+    """Write the files that a run was built from into a new folder: the profile, which then names the others, the course point by
+    point, the fence, plugins, and what the simulated world was read from. Nothing is overwritten or run.
+    """
+    parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
+    parser.add_argument("-o", "--output", metavar="DIR", help="new folder (default: beside the log, RUN_files)")
+    parser.set_defaults(run=extract)
+
+
+def declare_log_import(parser: CommandParser) -> None:
+    """Convert another tool's recording into a vehicled log for estimators, reports and `bench recorded`."""
+    parser.add_argument("source", metavar="FILE|DIR", help="recording of another tool")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT.mcap", help="log to write")
+    parser.add_argument("--map", metavar="MAP.toml", help="meaning of the columns of CSV files (docs/logs.md)")
+    parser.add_argument(
+        "--profile", type=PROFILE, default="art_published", metavar="P", help="profile of the vehicle (default art_published)"
+    )
+    parser.add_argument(
+        "--format", choices=("rosbag", "csv", "ublox", "ardupilot", "px4"), help="format (default: detected from the content)"
+    )
+    parser.set_defaults(run=import_)
+
+
+def declare_log_report(parser: CommandParser) -> None:
+    """Write one HTML page that needs neither network nor script: result, reason of the stop, deadlines and all signals over one
+    time axis. Suits screens, phones and paper.
+    """
+    parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: beside the log, RUN.html)")
+    parser.set_defaults(run=report)
+
+
+def declare_log_plot(parser: CommandParser) -> None:
+    """Plot fields over time (needs matplotlib)."""
+    parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
+    parser.add_argument(
+        "--topic",
+        type=TOPIC,
+        action="append",
+        default=[],
+        metavar="T.FIELD",
+        help="field to plot, such as state_estimate.speed_mps; repeatable",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file: .png, .svg or .pdf (default: beside the log, RUN.png)")
+    parser.set_defaults(run=plot)
+
+
+def _percent(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value <= 1000.0:
+        raise ValueError(text)
+    return value / 100.0
+
+
+_percent.__name__ = "percentage from 0 up"
 
 
 def info(arguments: Namespace) -> int:

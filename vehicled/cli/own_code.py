@@ -11,11 +11,14 @@ from pathlib import Path
 
 from sim_backend.emulators.registry import EMULATORS
 from sim_backend.plant.registry import PLANTS
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.profile.registry import CONTROLLERS, DECODERS, DRIVERS, ESTIMATORS, IDENTIFIERS
+from vehicled.run.argument_types import TEXT
+from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import print_table
 
 TEMPLATES = Path(__file__).parent / "templates"
+BEGINNINGS = ("controller", "estimator", "driver")
 TABLES = {
     "controllers": CONTROLLERS,
     "estimators": ESTIMATORS,
@@ -25,6 +28,31 @@ TABLES = {
     "plants": PLANTS,
     "emulators": EMULATORS,
 }
+
+
+def declare_new(parser: CommandParser) -> None:
+    """Write a commented file NAME.py that works at once, and its test test_NAME.py. Change it, then drive with it."""
+    parser.describe(
+        examples=(
+            "vehicled new controller my_law                 write it and its test",
+            "vehicled sim --controller ./my_law.py:MyLaw    drive a lap with it",
+        )
+    )
+    parser.add_argument("kind", choices=BEGINNINGS, help="what to write")
+    parser.add_argument(
+        "name", type=TEXT, metavar="NAME", help="lower-case name of the file without .py; the class is named after it"
+    )
+    parser.add_argument("--folder", default=".", metavar="DIR", help="folder of the two files (default: this one)")
+    parser.set_defaults(run=new)
+
+
+def declare_list(parser: CommandParser) -> None:
+    """List built-in names, and those that installed packages offer. An offered name is used only where a profile or a command names
+    it.
+    """
+    parser.add_argument("kind", choices=tuple(TABLES), metavar="KIND", help=", ".join(TABLES))
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=list_names)
 
 
 def new(arguments: Namespace) -> int:

@@ -15,9 +15,40 @@ from vehicled.paths.errors import CourseError
 from vehicled.paths.formats import course_from_bytes
 from vehicled.paths.recorded import recorded
 from vehicled.paths.stored import datum_of
+from vehicled.run.argument_types import LOG, between
+from vehicled.run.command_line import CommandParser
+from vehicled.run.log_names import LOG_HELP
 from vehicled.run.output import check_output, write_output
 
+_TIME = between(0.0, 1e6, "expected a number of seconds from 0 up")
+_SPACING = between(0.02, 10.0, "expected a spacing from 0.02 to 10 m")
+_SPEED = between(0.05, 100.0, "expected a speed from 0.05 to 100 m/s, or recorded")
 COLUMNS = ("t_ns", "x_m", "y_m", "yaw_rad", "speed_mps")
+
+
+def declare_record_path(parser: CommandParser) -> None:
+    """Save the driven path of a log, manual or autonomous, as a course for --course: smoothed, evenly spaced, with the driven speed
+    and any reverse legs, on the datum of the run.
+    """
+    parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
+    parser.add_argument("-o", "--output", metavar="CSV", help="course file (default: the log's name in this folder, with .csv)")
+    parser.add_argument(
+        "--spacing",
+        type=_SPACING,
+        default=0.1,
+        metavar="M",
+        help="distance between waypoints (default 0.1)",
+    )
+    parser.add_argument("--from", dest="from_s", type=_TIME, metavar="T", help="start at T seconds of the run")
+    parser.add_argument("--to", dest="to_s", type=_TIME, metavar="T", help="stop at T seconds of the run")
+    parser.add_argument("--speed", type=_speed, default=None, metavar="V", help="recorded (default), or a constant speed in m/s")
+    parser.add_argument("--bridge-gaps", action="store_true", help="drive straight across stretches that the log lacks")
+    parser.add_argument("--truth", action="store_true", help="use the simulator's ground truth instead of the estimate")
+    parser.set_defaults(run=record_path)
+
+
+def _speed(text: str) -> float | None:
+    return None if text == "recorded" else _SPEED(text)
 
 
 def record_path(arguments: Namespace) -> int:

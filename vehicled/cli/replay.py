@@ -4,12 +4,15 @@ from argparse import Namespace
 from math import nan
 from pathlib import Path
 
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, ModeChange, PortEvent
-from vehicled.daemon.app import SetupError
 from vehicled.daemon.machine import Machine
 from vehicled.offline.replay.drive import DAMAGED, DIFFERENT, NOTHING, WHAT_IF, Replay, ReplayResult
 from vehicled.offline.replay.journal import Journal
 from vehicled.offline.replay.numbers import ReplayDifferences, rows
+from vehicled.run.argument_types import CONTROLLER, ESTIMATOR, KEY, LOG, between
+from vehicled.run.command_line import CommandParser
+from vehicled.run.log_names import LOG_HELP
 from vehicled.run.output import check_plot_file
 from vehicled.run.terminal import Progress, print_table
 
@@ -18,6 +21,43 @@ PARTING_LINES = 5
 DAMAGE_LINES = 10
 LINE_NS = 100_000_000
 """Interval of the commands shown after ``--from``."""
+
+
+def declare_replay(parser: CommandParser) -> None:
+    """Run the daemon's logic again on the recorded bytes and times, and compare all outputs bit for bit. With --set, --estimator or
+    --controller: what a changed configuration would have computed, open loop.
+    """
+    parser.describe(
+        epilog="Exit status: 0 all outputs are equal, or a what-if; 1 difference, damaged log, or nothing to compare; "
+        "2 the log cannot be replayed."
+    )
+    parser.add_argument("file", type=LOG, metavar="RUN", help=f"{LOG_HELP}; of a rotated log its first part")
+    parser.add_argument("--until-diff", action="store_true", help="stop at the first difference")
+    parser.add_argument(
+        "--from",
+        dest="from_s",
+        type=between(0.0, 1e6, "expected a time since the start of the run in seconds"),
+        metavar="T0",
+        help="replay from the start, but show and count only from T0 seconds on",
+    )
+    parser.add_argument(
+        "--set", type=KEY, action="append", default=[], metavar="KEY=VALUE", help="what-if: change a key of the profile; repeatable"
+    )
+    parser.add_argument("--estimator", type=ESTIMATOR, metavar="NAME", help="what-if: use this estimator; FILE.py:NAME is your own")
+    parser.add_argument(
+        "--controller", type=CONTROLLER, metavar="NAME", help="what-if: use this controller; FILE.py:NAME is your own"
+    )
+    parser.add_argument(
+        "--code",
+        choices=("same", "log", "changed"),
+        default="same",
+        help="source of the run's plugins: their unchanged files (default), the texts in the log, if you trust it, or what-if: "
+        "their changed files",
+    )
+    parser.add_argument("--plot", metavar="PNG", help="plot the differences into this file")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.set_defaults(run=replay)
 
 
 def replay(arguments: Namespace) -> int:

@@ -4,24 +4,47 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
+from vehicled.cli.drive_options import SECONDS, add_mavlink, add_profile, add_programme, add_ros2, add_view
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import ActuatorCommand, Message, Mode, OperatorCommand
 from vehicled.core.ports import NEVER_NS
-from vehicled.core.wire.usage import usage_lines
-from vehicled.daemon.app import SetupError
-from vehicled.daemon.machine import Machine
-from vehicled.profile.schema import Profile
-from vehicled.run.findings import print_warnings
-from vehicled.run.plan import Plan
-from vehicled.run.session import Observer, drive, greet
+from vehicled.run.argument_types import TEXT
+from vehicled.run.command_line import CommandParser
 from vehicled.run.spec import RunSpec
-from vehicled.runtime.board.setup_fault import setup_fault
-from vehicled.runtime.connection import connect
-from vehicled.runtime.events import TYPES as EVENT_TYPES
-from vehicled.runtime.events import EventLog
-from vehicled.runtime.ports import AddressError, Port, make_port
-from vehicled.runtime.ports.sharing import transport_of
 from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
+
+if TYPE_CHECKING:
+    from vehicled.daemon.machine import Machine
+    from vehicled.profile.schema import Profile
+    from vehicled.runtime.ports import Port
+
+
+def declare_run(parser: CommandParser) -> None:
+    """Run the daemon on the vehicle's devices until it is stopped. The systemd unit starts this command. A missing port is reported
+    once and retried; the vehicle cannot be armed without it.
+    """
+    parser.describe(
+        examples=("vehicled run --profile my.toml", "vehicled run --profile my.toml --course lot17 --view 0.0.0.0:8765"),
+        epilog="Exit status: 130 stopped by a signal, after braking; 1 connection to the simulator lost; 2 invalid arguments.",
+    )
+    add_profile(parser)
+    parser.add_argument(
+        "--connect", type=TEXT, metavar="URL", help="use the devices of a running simulator: unix:PATH or tcp:HOST:PORT"
+    )
+    add_programme(parser)
+    parser.add_argument("--log", metavar="DIR", help="write the log to this folder instead of the profile's")
+    parser.add_argument(
+        "--link-timeout",
+        type=SECONDS,
+        metavar="S",
+        help="with --connect: end the run if the simulator sends nothing for S seconds (default 0.5)",
+    )
+    add_view(parser)
+    add_ros2(parser)
+    add_mavlink(parser)
+    parser.set_defaults(run=serve)
 
 
 def serve(arguments: Namespace) -> int:
@@ -30,6 +53,15 @@ def serve(arguments: Namespace) -> int:
     Missing ports are reported once and retried; they prevent arming, as do a profile changed since its check and a profile that
     needs more than this board was measured to sustain. After a drive the daemon keeps running, disarmed.
     """
+    # Imported here, because they bring numpy, for which help and completion need not wait.
+    from vehicled.core.wire.usage import usage_lines
+    from vehicled.run.findings import print_warnings
+    from vehicled.run.plan import Plan
+    from vehicled.run.session import Observer, drive, greet
+    from vehicled.runtime.board.setup_fault import setup_fault
+    from vehicled.runtime.connection import connect
+    from vehicled.runtime.events import TYPES, EventLog
+
     plan = Plan.of(
         RunSpec(
             profile=arguments.profile,
@@ -60,7 +92,7 @@ def serve(arguments: Namespace) -> int:
     systemd = SystemdNotifier(notifier, ports)
     with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
         observer = Observer(
-            listeners=[(EVENT_TYPES, EventLog().record), ((ActuatorCommand,), systemd.record)],
+            listeners=[(TYPES, EventLog().record), ((ActuatorCommand,), systemd.record)],
             progress={"systemd status": systemd.show, "systemd watchdog": systemd.feed},
             # Disable the watchdog from here on: closing the log may take longer than its timeout.
             on_end=lambda ending: notifier.stopping(ending.why),
@@ -74,11 +106,14 @@ def serve(arguments: Namespace) -> int:
     return int(done.ending.outcome)
 
 
-def own_ports(profile: Profile) -> dict[str, Port]:
+def own_ports(profile: "Profile") -> "dict[str, Port]":
     """Return the ports of a profile, unopened. The operator's port may be missing: then arming by wire is impossible.
 
     Raises :class:`SetupError` with every device whose port is missing or invalid.
     """
+    from vehicled.runtime.ports import AddressError, make_port
+    from vehicled.runtime.ports.sharing import transport_of
+
     ports: dict[str, Port] = {}
     wrong = []
     for name, device in profile.devices.items():
@@ -106,7 +141,7 @@ class SystemdNotifier:
     FEEDS = 5
     """Watchdog notifications per watchdog timeout, so that a frozen loop is ended soon after the timeout."""
 
-    def __init__(self, notifier: Notifier, ports: Mapping[str, Port]) -> None:
+    def __init__(self, notifier: Notifier, ports: "Mapping[str, Port]") -> None:
         """Take the run's own ``ports``, by device."""
         self._notifier = notifier
         self._ports = ports
@@ -122,14 +157,14 @@ class SystemdNotifier:
         """Note the time of a command to the actuator."""
         self._frame_ns = log_time_ns
 
-    def feed(self, machine: Machine, now_ns: int) -> None:
+    def feed(self, machine: "Machine", now_ns: int) -> None:
         """Feed the watchdog after a turn of the loop and its output, from the time on when the daemon is ready."""
         alive = now_ns - self._frame_ns < self.FRAME_NS
         if self._every_ns and self._ready and alive and now_ns - self._fed_ns >= self._every_ns:
             self._fed_ns = now_ns
             self._notifier.watchdog()
 
-    def show(self, machine: Machine, now_ns: int) -> None:
+    def show(self, machine: "Machine", now_ns: int) -> None:
         """Report readiness, and a changed status at most once a second."""
         alive = now_ns - self._frame_ns < self.FRAME_NS
         if not self._ready:
@@ -148,7 +183,7 @@ class SystemdNotifier:
                 self._status = status
                 self._notifier.status(status)
 
-    def _text(self, machine: Machine, now_ns: int) -> str:
+    def _text(self, machine: "Machine", now_ns: int) -> str:
         """Return the status; the last one if that fails, because readiness must be reported all the same."""
         try:
             return self._status_text(machine, now_ns)
@@ -156,7 +191,7 @@ class SystemdNotifier:
             machine.observers.failed("systemd status", error, lasting=True)
             return self._status
 
-    def _status_text(self, machine: Machine, now_ns: int) -> str:
+    def _status_text(self, machine: "Machine", now_ns: int) -> str:
         parts = [f"{machine.mode.name}: {machine.why}"]
         waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.supervisor.reason.details]
         if waiting:

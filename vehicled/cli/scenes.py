@@ -1,19 +1,21 @@
 """Command ``vehicled scenes``: list the scenes, show what one holds, draw it."""
 
-from argparse import Namespace, _SubParsersAction
-from typing import TYPE_CHECKING
+import json
+from argparse import Namespace
+from pathlib import Path
 
-from vehicled.cli.parser import CommandParser
+from sim_backend.scene.describe import SceneView, view_of
+from vehicled.core.errors import SetupError
+from vehicled.paths import scenes
+from vehicled.run.argument_types import SCENE
+from vehicled.run.command_line import CommandParser
+from vehicled.run.output import check_plot_file
+from vehicled.run.terminal import print_table
 
-if TYPE_CHECKING:
-    from sim_backend.scene.describe import SceneView
 
-
-def scenes_command(commands: "_SubParsersAction[CommandParser]") -> None:
-    """Add the command ``scenes``."""
-    parser = commands.add_parser(
-        "scenes",
-        help="list the scenes of the simulator, show what one holds, or draw it",
+def declare_scenes(parser: CommandParser) -> None:
+    """List the scenes of the simulator, show what one holds, or draw it."""
+    parser.describe(
         examples=(
             "vehicled scenes",
             "vehicled scenes town --plot town.png",
@@ -24,26 +26,18 @@ def scenes_command(commands: "_SubParsersAction[CommandParser]") -> None:
     )
     parser.add_argument(
         "scene",
+        type=SCENE,
         nargs="?",
         metavar="SCENE",
         help="name, or a file (.toml, .geojson, or the .yaml of a map); SCENE@0.1 is a tenth as large",
     )
     parser.add_argument("--plot", metavar="FILE", help="draw the scene into this file (.png, .pdf or .svg)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run="vehicled.cli.scenes:run")
+    parser.set_defaults(run=run)
 
 
 def run(arguments: Namespace) -> int:
     """List the scenes, or show and draw one. Raises SceneError and SetupError."""
-    import json
-    from pathlib import Path
-
-    from sim_backend.scene.describe import view_of
-    from vehicled.daemon.app import SetupError
-    from vehicled.paths import scenes
-    from vehicled.run.output import check_plot_file
-    from vehicled.run.terminal import print_table
-
     if arguments.scene is None:
         if arguments.plot:
             raise SetupError("--plot draws one scene: name it, such as vehicled scenes town --plot town.png")
@@ -73,7 +67,7 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _row(view: "SceneView") -> list[str]:
+def _row(view: SceneView) -> list[str]:
     x1, y1, x2, y2 = view.extent_m
     courses = ", ".join(course.name.rpartition("/")[2] for course, _ in view.courses)
     return [view.name, view.title, f"{x2 - x1:.0f} x {y2 - y1:.0f} m", courses]

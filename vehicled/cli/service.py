@@ -14,6 +14,8 @@ from vehicled import __version__
 from vehicled.cli import environment
 from vehicled.cli.installation import SETTINGS, Installer, InstallError
 from vehicled.core import shipped
+from vehicled.run.argument_types import PROFILE
+from vehicled.run.command_line import CommandParser
 
 if TYPE_CHECKING:
     from vehicled.profile import Loaded
@@ -34,6 +36,30 @@ ENVIRONMENT = """\
 # Options of this computer; read by vehicled@{name}.service when it starts.
 #VEHICLED_OPTIONS=--course circle_r5_ccw
 """
+
+
+def declare_service_install(parser: CommandParser) -> None:
+    """Install the unit, user, udev rules, profile and its options, and print each file and command. Can be repeated; edited files
+    are kept. If Python is too old, uv installs another one.
+    """
+    parser.add_argument("--profile", type=PROFILE, default="art", metavar="P", help="profile: a name or a .toml file (default art)")
+    parser.add_argument(
+        "--no-environment", action="store_true", help="do not create /opt/vehicled: the command is already on the PATH"
+    )
+    _declare_root(parser)
+    parser.set_defaults(run=install)
+
+
+def declare_service_uninstall(parser: CommandParser) -> None:
+    """Remove what was installed and not edited since."""
+    parser.add_argument("--profile", type=PROFILE, metavar="P", help="only for this profile (default: everything)")
+    _declare_root(parser)
+    parser.set_defaults(run=uninstall)
+
+
+def _declare_root(parser: CommandParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="print the actions without doing them")
+    parser.add_argument("--prefix", default="/", metavar="DIR", help="root of another system, such as an image (default /)")
 
 
 def install(arguments: Namespace) -> int:

@@ -7,22 +7,117 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from vehicled.cli.drive_options import SECONDS, add_mavlink, add_profile, add_programme, add_ros2, add_view
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import Event, Fault, ModeChange
-from vehicled.daemon.app import SetupError
-from vehicled.daemon.machine import Machine
-from vehicled.run.findings import print_warnings
-from vehicled.run.injected import announce
-from vehicled.run.judge import Judge
-from vehicled.run.output import check_plot_file
-from vehicled.run.plan import Plan
-from vehicled.run.result import exit_status
-from vehicled.run.simulation import SimulationSpec, simulate
+from vehicled.run.argument_types import CONTROLLER, ESTIMATOR, FAILURE, IDENTIFIER, LOG, SCENE, TEXT
+from vehicled.run.command_line import CommandParser
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.run.terminal import Progress
-from vehicled.runtime.events import EventLog
+from vehicled.runtime.simulator import add_world_options
 
 if TYPE_CHECKING:
     from vehicled.cli.sim_like import Likeness
+    from vehicled.daemon.machine import Machine
+    from vehicled.run.judge import Judge
+
+
+_EXIT_STATUS = (
+    "Exit status: 0 the true vehicle reached the end of the course, within its lanes, or with --by-hand was disarmed; 1 it "
+    "did not, for whatever reason: a fault, a stop, --duration, a lost simulator; 2 invalid arguments, nothing was driven; "
+    "130 interrupted. See docs/command_line.md."
+)
+
+
+def declare_sim(parser: CommandParser) -> None:
+    """Drive a course in the simulator and print the errors, deadlines and safety events of the drive."""
+    parser.describe(
+        examples=(
+            "vehicled sim --course figure_eight --controller mpc",
+            "vehicled sim --course circle_r5_ccw --laps 3 --plot laps.png",
+            "vehicled sim --fail gnss:off@20+5     no fixes from 20 s on, for 5 s",
+            "vehicled sim --set limits.max_speed_mps=2 --seed 7",
+            "vehicled sim --like latest --controller mpc   the last run, changed",
+            "vehicled sim --clock wall --by-hand --view   then: vehicled teleop",
+        ),
+        epilog=_EXIT_STATUS,
+    )
+    what = parser.add_argument_group("what to drive")
+    add_profile(what)
+    what.add_argument(
+        "--controller",
+        type=CONTROLLER,
+        metavar="NAME",
+        help="use this controller instead of the profile's: a name, or a plugin FILE.py:NAME",
+    )
+    what.add_argument(
+        "--estimator",
+        type=ESTIMATOR,
+        metavar="NAME",
+        help="use this estimator instead of the profile's: a name, or a plugin FILE.py:NAME",
+    )
+    what.add_argument(
+        "--identifier", type=IDENTIFIER, metavar="NAME", help="identify the vehicle's parameters while driving: single_track"
+    )
+    add_programme(what)
+    what.add_argument(
+        "--by-hand",
+        action="store_true",
+        help="drive it yourself with 'vehicled teleop'; needs --clock wall; ends when disarmed",
+    )
+    what.add_argument("--duration", type=SECONDS, metavar="S", help="stop the drive after S seconds of simulated time")
+    what.add_argument(
+        "--like",
+        type=LOG,
+        metavar="RUN",
+        help="drive the same again in closed loop: profile, course, seed, conditions and plugins from this log; other options "
+        "change it",
+    )
+    what.add_argument(
+        "--code",
+        choices=("same", "log", "changed"),
+        default="same",
+        help="with --like: plugins from their files, which must be unchanged (default), from the texts in the log, if you "
+        "trust it, or from their changed files",
+    )
+    world = parser.add_argument_group("simulated world")
+    add_world_options(world)
+    parser.complete(fail=FAILURE, scene=SCENE)
+    world.add_argument(
+        "--board", metavar="FILE", help="replay the task times of a computer measured by vehicled doctor --measure-board"
+    )
+    world.add_argument(
+        "--clock",
+        choices=("lockstep", "wall"),
+        default="lockstep",
+        help="lockstep: as fast as possible and reproducible (default); wall: in real time",
+    )
+    world.add_argument(
+        "--strict-clock",
+        action="store_true",
+        help="with --clock wall: a stall of this computer counts as missing sensor data, as on a vehicle; "
+        "by default the simulated clock pauses during a stall",
+    )
+    world.add_argument("--connect", type=TEXT, metavar="URL", help="connect to a running simulator: unix:PATH or tcp:HOST:PORT")
+    world.add_argument(
+        "--link-timeout",
+        type=SECONDS,
+        metavar="S",
+        help="end the run if the simulator sends nothing for S seconds (default 5, with --strict-clock 0.5)",
+    )
+    world.add_argument(
+        "--async-backend", choices=("asyncio", "trio"), default="asyncio", help="event loop for --clock wall (default asyncio)"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--plot", metavar="FILE", help="plot the drive into this file (.png, .pdf or .svg)")
+    output.add_argument("--log", metavar="DIR", help="write the log to this folder instead of the profile's")
+    output.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest do not change")
+    add_view(output)
+    add_ros2(output)
+    add_mavlink(output)
+    output.add_argument("--json", action="store_true", help="print the result as JSON")
+    output.add_argument("--quiet", action="store_true", help="no progress bar, only warnings and errors")
+    parser.set_defaults(run=run)
 
 
 def run(arguments: Namespace) -> int:
@@ -38,6 +133,15 @@ def run(arguments: Namespace) -> int:
 
 
 def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
+    # Imported here, because they bring numpy, for which help and completion need not wait.
+    from vehicled.run.findings import print_warnings
+    from vehicled.run.injected import announce
+    from vehicled.run.output import check_plot_file
+    from vehicled.run.plan import Plan
+    from vehicled.run.result import exit_status
+    from vehicled.run.simulation import SimulationSpec, simulate
+    from vehicled.runtime.events import EventLog
+
     _check_options(arguments)
     plan = Plan.of(_spec(arguments))
     print_warnings(plan.findings)
@@ -98,7 +202,7 @@ class _DriveProgress:
         self._length_m = length_m
         self._started_ns = 0
 
-    def show(self, machine: Machine, judge: Judge, now_ns: int) -> None:
+    def show(self, machine: "Machine", judge: "Judge", now_ns: int) -> None:
         """Update the line if it is due."""
         self._started_ns = self._started_ns or now_ns
         if not self.progress.due():

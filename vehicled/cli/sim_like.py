@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from vehicled.cli.arguments import build_parser
-from vehicled.daemon.app import SetupError
+from vehicled.cli.commands import build_parser
+from vehicled.core.errors import SetupError
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import RunHeader
 from vehicled.offline.replay.extraction import extract

@@ -11,10 +11,66 @@ from vehicled.offline.studies.kinds import write_page
 from vehicled.offline.studies.pool import LocalPool, Pool
 from vehicled.offline.studies.report import Finished, read_study
 from vehicled.offline.studies.table import write_table
+from vehicled.run.argument_types import STUDY, TEXT, whole
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_plot_file
 from vehicled.run.terminal import Progress, print_table
 
 INTERRUPTED_STATUS = 130
+_JOBS = whole(1, 1024, "expected a whole number from 1 to 1024")
+
+
+def declare_study(parser: CommandParser) -> None:
+    """Drive every combination of the factors in a study file, in parallel. A second call drives what is missing."""
+    parser.describe(
+        examples=(
+            "vehicled study my_study.toml      drive all runs, write the report",
+            "vehicled study my_study.toml --on dask://host:8786",
+            "vehicled study report study_my_study --figure effect.pdf --x rate",
+            "vehicled study list               studies that ship with vehicled",
+        ),
+        epilog="'vehicled study FILE' is short for 'vehicled study run FILE'. Exit status: 0 every run was driven; 1 a run was "
+        "refused or its process died, or a metric failed; 130 interrupted. See docs/studies.md.",
+    )
+
+
+def declare_study_run(parser: CommandParser) -> None:
+    """Drive what is missing of a study, and write its report."""
+    parser.add_argument("study", type=STUDY, metavar="FILE", help="study file, or the name of a shipped study")
+    parser.add_argument("--output", metavar="DIR", help="folder of the results (default: ./study_NAME)")
+    parser.add_argument("--jobs", type=_JOBS, metavar="N", help="processes on this computer (default: one per core)")
+    parser.add_argument("--on", type=TEXT, metavar="WHERE", help="drive on a Dask cluster: dask://HOST:PORT, or its scheduler file")
+    parser.add_argument(
+        "--extend", action="store_true", help="the study or the software changed: keep the runs that still belong, drive the others"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress line")
+    parser.set_defaults(run=run)
+
+
+def declare_study_report(parser: CommandParser) -> None:
+    """Write the report of a study, or a figure for a paper."""
+    parser.add_argument("folder", metavar="DIR", help="folder of the results")
+    parser.add_argument("-o", "--output", metavar="FILE", help="page to write (default: report.html in the folder)")
+    parser.add_argument("--published", metavar="FILE", help="published runs to draw beside the study's (study low_rate)")
+    parser.add_argument("--figure", metavar="FILE", help="write a figure instead (.pdf, .svg, .png; needs matplotlib)")
+    parser.add_argument("--metric", type=TEXT, action="append", default=[], metavar="NAME", help="metric of the figure; repeatable")
+    parser.add_argument(
+        "--x", type=TEXT, metavar="FACTOR", help="factor along the axis of the figure (default: the first numeric one)"
+    )
+    parser.add_argument("--lines", type=TEXT, metavar="FACTOR", help="factor with a line for each level in the figure")
+    parser.set_defaults(run=report)
+
+
+def declare_study_export(parser: CommandParser) -> None:
+    """Write the table of a study as CSV or Parquet."""
+    parser.add_argument("folder", metavar="DIR", help="folder of the results")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write: .csv, or .parquet (needs pyarrow)")
+    parser.set_defaults(run=export)
+
+
+def declare_study_list(parser: CommandParser) -> None:
+    """List the studies that ship with vehicled."""
+    parser.set_defaults(run=list_studies)
 
 
 def run(arguments: Namespace) -> int:
@@ -94,7 +150,7 @@ def report(arguments: Namespace) -> int:
     """Write the page of a study, or a figure."""
     study = read_study(Path(arguments.folder))
     if arguments.figure:
-        from vehicled.offline.studies.figure import write_figure
+        from vehicled.offline.studies.report import write_figure
 
         output = Path(arguments.figure)
         check_plot_file(output, "--figure")

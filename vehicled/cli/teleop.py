@@ -8,7 +8,7 @@ from argparse import Namespace
 from contextlib import ExitStack
 from pathlib import Path
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.live.control_socket.socket_path import find
 from vehicled.live.teleop.joystick import JoystickDevice, devices
 from vehicled.live.teleop.keyboard import Keyboard
@@ -17,8 +17,48 @@ from vehicled.live.teleop.pad import Pad
 from vehicled.live.teleop.screen import KEYS, PAD_KEYS
 from vehicled.live.teleop.session import TeleopSession
 from vehicled.live.teleop.terminal import Terminal
+from vehicled.run.argument_types import FILE, PROFILE, between
+from vehicled.run.command_line import CommandParser
 
 INTERRUPTED = 130
+_RATE = between(10.0, 60.0, "expected a rate from 10 to 60 Hz")
+_RATIO = between(0.01, 1.0, "expected a fraction from 0.01 to 1")
+
+
+def declare_teleop(parser: CommandParser) -> None:
+    """Drive a running daemon manually. Enter arms it and starts teleop. It drives while the deadman is held and brakes when the
+    deadman is released, the input device is unplugged, or its readings stop for 0.2 s.
+    """
+    parser.describe(
+        epilog="Exit status: 0 ended with q; 130 ended by a signal, or the input device or terminal was lost; 2 invalid "
+        "arguments, or no daemon answers. See docs/driving_by_hand.md."
+    )
+    parser.add_argument(
+        "--profile", type=PROFILE, metavar="P", help="profile of the daemon, or its socket (default: the only running daemon)"
+    )
+    parser.add_argument(
+        "--device",
+        type=FILE,
+        default="auto",
+        metavar="D",
+        help="keyboard, a joystick device such as /dev/input/js0, or auto (default)",
+    )
+    parser.add_argument("--map", metavar="TOML", help="mapping of axes and buttons, for an unknown pad")
+    parser.add_argument(
+        "--throttle",
+        type=_RATIO,
+        default=0.5,
+        metavar="RATIO",
+        help="largest throttle as a fraction of full throttle, 0.01 to 1 (default 0.5)",
+    )
+    parser.add_argument(
+        "--hz",
+        type=_RATE,
+        default=30.0,
+        metavar="HZ",
+        help="readings per second, 10 to 60 (default 30)",
+    )
+    parser.set_defaults(run=teleop)
 
 
 def teleop(arguments: Namespace) -> int:

@@ -10,15 +10,41 @@ from typing import Any
 
 import msgspec
 
+from vehicled.cli.control import to_daemon
 from vehicled.live.control_socket.client import Client
 from vehicled.live.control_socket.protocol import SubscribeRequest, TopicsRequest
 from vehicled.live.control_socket.socket_path import find
-from vehicled.log.cat import kinds_of
-from vehicled.log.schema import topic_of
+from vehicled.run.argument_types import TOPIC, between
+from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import print_table
 
 SURVEY_S = 1.0
 WINDOW = 10_000
+_RATE = between(0.1, 100.0, "expected a rate from 0.1 to 100 Hz")
+_SECONDS = between(0.1, 1e6, "expected a number of seconds from 0.1 up")
+
+
+def declare_topic_list(parser: CommandParser) -> None:
+    """Print every topic with its type and its rate."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    to_daemon(parser, topics)
+
+
+def declare_topic_echo(parser: CommandParser) -> None:
+    """Print the messages of a topic, the newest at most at a rate."""
+    parser.add_argument("topic", type=TOPIC, metavar="TOPIC", help="topic, as in: vehicled topic list, or its last part")
+    parser.add_argument("--rate", type=_RATE, default=20.0, metavar="HZ", help="highest rate, 0.1 to 100 (default 20)")
+    parser.add_argument("--count", type=int, default=0, metavar="N", help="end after N messages")
+    parser.add_argument("--once", action="store_true", help="end after one message")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    to_daemon(parser, echo)
+
+
+def declare_topic_hz(parser: CommandParser) -> None:
+    """Print the rate of a topic every second."""
+    parser.add_argument("topic", type=TOPIC, metavar="TOPIC", help="topic, as in: vehicled topic list, or its last part")
+    parser.add_argument("--duration", type=_SECONDS, metavar="S", help="end after S seconds")
+    to_daemon(parser, hz)
 
 
 def topics(arguments: Namespace) -> int:
@@ -81,6 +107,9 @@ def _show_rate(times_ns: list[int], dropped: int) -> None:
 
 def _subscribed(arguments: Namespace, **request: Any) -> Iterator[dict[str, Any]]:
     """Yield the daemon's answers to a subscription."""
+    from vehicled.log.cat import kinds_of
+    from vehicled.log.schema import topic_of
+
     with Client(find(arguments.profile)) as client:
         client.send(SubscribeRequest(topic_of(kinds_of([arguments.topic])[0]), **request))
         while True:

@@ -3,7 +3,7 @@
 The text says what happened, where, and what to do. What is in brackets is where it is defined::
 
     UserError
-    ├── SetupError                   a valid profile cannot be run as asked (daemon.app)
+    ├── SetupError                   a valid profile cannot be run as asked (here)
     ├── ProfileError                 a profile is invalid; lists every mistake (profile.problems)
     ├── UnknownNameError             a name without implementation (profile.registry)
     ├── PluginError                  code of the user cannot be loaded (profile.plugins)
@@ -34,3 +34,7 @@ The text says what happened, where, and what to do. What is in brackets is where
 
 class UserError(Exception):
     """Base of the errors whose text names the problem, its place and the cure."""
+
+
+class SetupError(UserError):
+    """Valid profile or command that cannot be run as requested; the text names the cure."""

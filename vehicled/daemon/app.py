@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from vehicled.control.interface import Controller
 from vehicled.core import messages
 from vehicled.core.attribution import EvidenceSource
-from vehicled.core.errors import UserError
+from vehicled.core.errors import SetupError
 from vehicled.core.executive import DeclaredStopwatch, Stopwatch
 from vehicled.core.journal import Sink
 from vehicled.core.messages import GnssFix, GroundTruth, Message, ObstacleContact, Path, ReferenceState
@@ -43,10 +43,6 @@ OWN_WIRE = frozenset({"OperatorCommand", "TeleopCommand", "Heartbeat", "Obstacle
 
 TRUTH_PORT = "truth"
 """Port of the simulator's ground truth, which is logged and scored, never given to a task. On a vehicle it stays closed."""
-
-
-class SetupError(UserError):
-    """Valid profile that cannot be run as requested; the text names the cure."""
 
 
 class Wiring(Struct, frozen=True, kw_only=True):

@@ -15,8 +15,8 @@ import numpy as np
 
 from vehicled.core.error_text import message as error_message
 from vehicled.core.error_text import shown
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import Message
-from vehicled.daemon.app import SetupError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import RunHeader
 from vehicled.offline.analysis.export.columns import columns_of

@@ -1,7 +1,8 @@
 """Registry: names that a profile may use, and where their implementations live.
 
 Each table maps a name to ``"module:attribute"``. A module is imported only when its name is resolved, so that a vehicle that drives
-by pure pursuit never loads a solver. Adding an implementation is one line here. A name with a colon is a plugin
+by pure pursuit never loads a solver. Adding an implementation is one line here, or in the file ``names.toml`` of a package that an
+installation may leave out. A name with a colon is a plugin
 (:mod:`vehicled.profile.plugins`), and so is the ``.onnx`` file of a trained network. Installed packages may offer names by entry
 points of the groups ``vehicled.controllers``, ``vehicled.estimators``, ``vehicled.identifiers``, ``vehicled.drivers`` and
 ``vehicled.decoders``; they are looked up when a profile names them, never before.
@@ -9,8 +10,10 @@ points of the groups ``vehicled.controllers``, ``vehicled.estimators``, ``vehicl
 The simulator's plants have their own registry in ``sim_backend``, because the daemon must not know the plant it drives.
 """
 
+import tomllib
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal
 
 from vehicled.core.errors import UserError
@@ -19,8 +22,6 @@ Kind = Literal["estimator", "identifier", "controller", "driver", "decoder", "CA
 
 ESTIMATORS: dict[str, str] = {
     "ekf4": "vehicled.estimation.ekf4.estimator:Ekf4",
-    "ekf4_paper": "vehicled.offline.replications.published.ekf4_paper:Ekf4Paper",
-    "ekf4_published": "vehicled.offline.replications.published.ekf4:Ekf4Published",
     "planar": "vehicled.estimation.planar.estimator:Planar",
     "ins": "vehicled.estimation.ins.estimator:Ins",
 }
@@ -28,14 +29,11 @@ IDENTIFIERS: dict[str, str] = {
     "single_track": "vehicled.estimation.identification.identifier:SingleTrackIdentifier",
 }
 CONTROLLERS: dict[str, str] = {
-    "driver_model": "vehicled.offline.learning.driver_model:DriverModel",
     "linear": "vehicled.control.linear:Linear",
     "mpc": "vehicled.control.mpc.controller:Mpc",
-    "mpc_published": "vehicled.offline.replications.published.mpc:MpcPublished",
     "programme": "vehicled.control.programme:Programme",
     "flat": "vehicled.control.flat:Flat",
     "pure_pursuit": "vehicled.control.pure_pursuit:PurePursuit",
-    "pure_pursuit_published": "vehicled.offline.replications.published.pure_pursuit:PurePursuitPublished",
     "regulated_pure_pursuit": "vehicled.control.regulated_pure_pursuit:RegulatedPurePursuit",
     "rollout": "vehicled.control.rollout.controller:Rollout",
     "stanley": "vehicled.control.stanley:Stanley",
@@ -106,7 +104,7 @@ LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Driver of each recording format, with the parameters with which it only listens."""
 
-_TABLES: dict[Kind, dict[str, str]] = {
+_TABLES: dict[str, dict[str, str]] = {
     "estimator": ESTIMATORS,
     "identifier": IDENTIFIERS,
     "controller": CONTROLLERS,
@@ -114,6 +112,16 @@ _TABLES: dict[Kind, dict[str, str]] = {
     "decoder": DECODERS,
     "CAN decoder": CAN_DECODERS,
 }
+
+
+def add_names(folder: Path) -> None:
+    """Add the names in the files ``names.toml`` of the packages in a folder: tables of names by kind."""
+    for file in sorted(folder.glob("*/names.toml")):
+        for kind, found in tomllib.loads(file.read_text(encoding="utf-8")).items():
+            _TABLES[kind].update(found)
+
+
+add_names(Path(__file__).parents[1])
 
 
 class UnknownNameError(UserError, LookupError):

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from vehicled import __version__
+from vehicled.core.errors import SetupError
 from vehicled.core.journal import Router
 from vehicled.core.messages import GnssFix, ImuSample, LaserScan
 from vehicled.core.tasks import PIPELINE
-from vehicled.daemon.app import SetupError
 from vehicled.live.bridges.feed import QUICK_RECORDS_NS, RECORDS_NS, Feed, LockstepFeed
 from vehicled.live.bridges.mavlink.config import MavlinkAddressError, MavlinkConfig
 from vehicled.live.bridges.mavlink.config import parse_address as parse_mavlink

@@ -10,9 +10,9 @@ from vehicled.control.programme import ProgrammeParams
 from vehicled.control.programme_file import MAX_BYTES, ProgrammeError, read_programme
 from vehicled.control.programmes import named
 from vehicled.control.speed import drive_authority_mps2, usable_gain
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import ActuatorCommand, ControlCommand, ControlLevel, GroundTruth, Message, Mode
 from vehicled.core.vehicle import Vehicle
-from vehicled.daemon.app import SetupError
 from vehicled.paths.course import Course
 from vehicled.paths.markings import BodyRectangle, LanePassage
 from vehicled.profile import load

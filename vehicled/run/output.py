@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from vehicled.control.speed import speed_warnings
-from vehicled.daemon.app import SetupError, Wiring, wire
+from vehicled.core.errors import SetupError
+from vehicled.daemon.app import Wiring, wire
 from vehicled.paths import scenes
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from vehicled.core.errors import SetupError
 from vehicled.core.ports import SecretRef
-from vehicled.daemon.app import SetupError
 from vehicled.profile.schema import Profile
 
 

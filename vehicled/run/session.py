@@ -231,7 +231,10 @@ class Session:
         )
         _hand_out_secrets(plan, self.machine, real=frozenset(ports) if simulated else None)
         # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
-        report = realtime.setup(LOCKSTEP_SETUP if self._lockstep else None)
+        # A program around us that has frozen its own objects keeps them so: nobody can thaw only some.
+        self._freezes = gc.get_freeze_count() <= realtime.FROZEN_AT_START
+        wanted = LOCKSTEP_SETUP if self._lockstep else realtime.RealtimeRequest()
+        report = realtime.setup(wanted if self._freezes else msgspec.structs.replace(wanted, freeze_gc=False))
         self.writer = _open_log(plan, start, report, setup_fault) if plan.spec.log_folder is not None else None
         if self.writer is not None:
             router.log_to(self.writer.sink)
@@ -285,7 +288,8 @@ class Session:
             return Ending(Outcome.NOT_FINISHED, why, now_ns())
         finally:
             close()
-            gc.unfreeze()
+            if self._freezes:
+                gc.unfreeze()
             if self.bridges is not None:
                 self._router.observers.guard("bridges", self.bridges.finish, None)(now_ns())
 

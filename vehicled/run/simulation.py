@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from vehicled.core.errors import UserError
+from vehicled.core.errors import SetupError, UserError
 from vehicled.core.messages import Identification
-from vehicled.daemon.app import SetupError
 from vehicled.daemon.machine import Machine
 from vehicled.profile.schema import Profile
 from vehicled.run.injected import InjectedFailures

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from sim_backend.connection import START_NS
 from vehicled.core.error_text import shown
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import (
     ActuatorCommand,
     ControlCommand,
@@ -22,7 +23,6 @@ from vehicled.core.messages import (
     StateEstimate,
 )
 from vehicled.core.ports import NEVER_NS
-from vehicled.daemon.app import SetupError
 from vehicled.run.pair import Pair
 from vehicled.run.plan import Plan
 from vehicled.run.signals import held_back

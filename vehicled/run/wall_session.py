@@ -11,10 +11,10 @@ import anyio
 from msgspec.structs import replace
 
 from vehicled.core.attribution import HOLDERS
+from vehicled.core.errors import SetupError
 from vehicled.core.journal import Router
 from vehicled.core.messages import HostHealth
 from vehicled.daemon import recognition
-from vehicled.daemon.app import SetupError
 from vehicled.daemon.machine import Machine
 from vehicled.live.control_socket.console import Console
 from vehicled.live.control_socket.socket_path import SocketPathError, free_path, own_path

@@ -20,6 +20,8 @@ _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 CAP_IPC_LOCK, CAP_SYS_NICE = 14, 23
 AS_IT_IS = "as it is"
 RUN_ON_LINUX = "run on Linux"
+FROZEN_AT_START = gc.get_freeze_count()
+"""Objects that the interpreter itself keeps from the garbage collector. If there are more, the program has frozen its own."""
 FIFO_PRIORITY = 40
 """Real-time priority of the loop, as in the systemd unit."""
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")

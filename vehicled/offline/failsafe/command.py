@@ -7,13 +7,44 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.failsafe import document
 from vehicled.offline.failsafe.report import TrialResult, lines, show, to_json
+from vehicled.run.argument_types import whole
+from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import Progress
 from vehicled.safety.matrix import MATRIX
 
 LOCKSTEP_N, WALL_N = 20, 3
+
+
+_COUNT = whole(1, 10_000, "expected a whole number from 1 to 10000")
+_SEED = whole(0, 10**20 - 1, "expected a whole number from 0 up")
+
+
+def declare_failsafe_list(parser: CommandParser) -> None:
+    """Show the matrix as a table."""
+    parser.add_argument("--markdown", action="store_true", help="print docs/failsafe.md instead")
+    parser.set_defaults(run=listing)
+
+
+def declare_failsafe_test(parser: CommandParser) -> None:
+    """Inject every fault of the matrix into a closed-loop simulated drive; check the reactions and their times."""
+    parser.describe(epilog="Exit status: 0 every trial passed; 1 at least one failed; 2 invalid arguments.")
+    parser.add_argument("--row", type=int, action="append", default=[], metavar="N", help="only this row; repeatable")
+    parser.add_argument("--link", choices=("messages", "wires"), help="only this link (default both)")
+    parser.add_argument("--clock", choices=("lockstep", "wall"), help="only this clock (default both)")
+    parser.add_argument(
+        "--n",
+        type=_COUNT,
+        metavar="N",
+        help="trials per fault, at random times (default 20 lockstep, 3 wall)",
+    )
+    parser.add_argument(
+        "--seed", type=_SEED, default=1, metavar="S", help="seed of the first trial; each further trial adds 1 (default 1)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=test)
 
 
 def listing(arguments: Namespace) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from vehicled.control.policy.features import FeatureVector
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.learning.dataset import Dataset, DriveNote, Meaning, from_recorder, joined
 from vehicled.offline.learning.errors import LearningError
 from vehicled.offline.learning.exploring import REFERENCE

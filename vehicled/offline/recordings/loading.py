@@ -12,6 +12,10 @@ from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings import art
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import KINDS, Recording
+from vehicled.run.argument_types import Name
+
+KIND = Name(lambda text, before: KINDS)
+"""Argument type of a kind of recording."""
 
 
 class RecordingSource(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.log.errors import LogError, why
 from vehicled.log.members import safe_member
 from vehicled.log.reader import LogReader

@@ -15,11 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from vehicled import __version__
+from vehicled.core.errors import SetupError
 from vehicled.core.executive import Stopwatch
 from vehicled.core.journal import Sink
 from vehicled.core.ports import TakesSecret
 from vehicled.core.tasks import PIPELINE
-from vehicled.daemon.app import SetupError, Wiring, build, wire
+from vehicled.daemon.app import Wiring, build, wire
 from vehicled.daemon.machine import Machine
 from vehicled.log.errors import LogError
 from vehicled.log.fingerprint import numeric_fingerprint

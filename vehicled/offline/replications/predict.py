@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.four_dof import FourDof
 from sim_backend.plant.interface import StartPose
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.recordings.public_data import data_folder
 from vehicled.offline.replications.experiments import prediction_spread as spread
 from vehicled.offline.replications.experiments.drive_response import DRIVE_DELAY_S, SLEW_S, DriveResponse
@@ -35,12 +35,42 @@ from vehicled.offline.replications.experiments.twin_prediction import (
 )
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Battery, Sim, TwinSteering
+from vehicled.run.argument_types import PROFILE, whole
+from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import Progress, print_table
 
 STEP_NS = 5_000_000
 """Grid of the plant: at 1 ms the errors differ by less than a hundredth, and a drive takes up to twice as long."""
 NEAR_LIMIT_CYCLE = 0.25
 """Relative growth of the error per 0.1 s of steering delay from which a loop counts as near a limit cycle."""
+
+
+_JOBS = whole(1, 256, "expected a number of processes from 1 to 256")
+
+
+def declare_twin_predict(parser: CommandParser) -> None:
+    """Identify steering gain, offset, delay and speed response in each recorded drive of a path, simulate the twin with the
+    published controllers, and compare its mean cross-track error with that of the other drives of the campaign. Each prediction
+    has an interval, its largest causes, and its growth with the steering delay.
+    """
+    parser.describe(epilog="Exit status: 0 every prediction is within 25 percent; 1 at least one is not; 2 invalid arguments.")
+    parser.add_argument(
+        "folder", nargs="?", metavar="DIR",
+        help="folder with path_following_2024 and reference_paths (default ~/vehicled/data, filled by vehicled data fetch)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--profile",
+        type=PROFILE,
+        default="art_published",
+        metavar="P",
+        help="profile of the vehicle, with a 4-DOF twin (default art_published)",
+    )
+    parser.add_argument(
+        "--explain", action="store_true", help="instead: how each error changes without one cause, such as the steering delay"
+    )
+    parser.add_argument("--jobs", type=_JOBS, metavar="N", help="number of parallel processes (default: one per core)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=predict_drives)
 
 
 class FourDofTwin:

@@ -7,11 +7,31 @@ from pathlib import Path
 import msgspec
 
 from vehicled.offline.sensors.truth import QUANTITIES, TruthCheck, TruthEvidence, check, read
+from vehicled.run.argument_types import LOG
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_plot_file
 from vehicled.run.terminal import print_table
 
 _KEYS = {"position": "least_position_sigma_m", "speed": "least_speed_sigma_mps", "heading": "least_heading_sigma_rad"}
 """Keys of the driver that take the claims."""
+
+
+def declare_sensors_check_truth(parser: CommandParser) -> None:
+    """Check the reference states of logs against rest, marked places, their own velocity, the course over ground and the fixes of
+    another receiver. Print the accuracy of position, speed and heading that may be claimed, and what stays unknown.
+    """
+    parser.describe(
+        examples=(
+            "vehicled sensors check-truth protocol.mcap --plot truth.png",
+            "vehicled sensors check-truth morning.mcap noon.mcap",
+        ),
+        epilog="Exit status: 0 all three accuracies can be claimed; 1 some stay unknown; 2 invalid arguments or logs. "
+        "The drive that shows them all: docs/sensors.md.",
+    )
+    parser.add_argument("run_files", nargs="+", type=LOG, metavar="LOG", help="logs with reference states; one place and unit")
+    parser.add_argument("--plot", metavar="FILE", help="draw the drives and the accuracies (.png, .svg, .pdf)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
 
 
 def run(arguments: Namespace) -> int:

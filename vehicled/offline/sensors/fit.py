@@ -8,23 +8,54 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import known_kinds
 from vehicled.offline.sensors import inertial, model, positions
 from vehicled.offline.sensors.allan import TERMS
 from vehicled.offline.sensors.inertial import InertialFit
 from vehicled.offline.sensors.positions import PositionFit
-from vehicled.offline.sensors.reading import read, shortened
+from vehicled.offline.sensors.reading import add_recordings, read, shortened
 from vehicled.offline.twin.calibration.profile_write import with_values
 from vehicled.profile import loading, parse
 from vehicled.profile.schema import Profile
+from vehicled.run.argument_types import PROFILE
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, check_plot_file, write_output
 from vehicled.run.terminal import print_table
 
 SENSORS = ("gnss", "imu")
 _POOR = 1.5
 """Factor of held-out increments from which the fit is called poor."""
+
+
+def declare_sensors_fit(parser: CommandParser) -> None:
+    """Fit the receiver to the errors of its positions, against the truth of a drive or at standstill, and the inertial unit to the
+    Allan deviation at standstill. Write the numbers into a profile.
+    """
+    parser.describe(
+        examples=(
+            "vehicled sensors fit still.mcap -o mine.toml --plot fit.png",
+            "vehicled sensors fit drives/ --sensor gnss --kind plain",
+            "vehicled sensors fit still.csv --map columns.toml",
+        ),
+        epilog="Exit status: 0 fitted; 2 invalid arguments, or the recordings show nothing of either sensor. See docs/sensors.md.",
+    )
+    add_recordings(parser)
+    parser.add_argument(
+        "--sensor", action="append", choices=("gnss", "imu"), default=[], help="fit only this one; repeatable (default: what shows)"
+    )
+    parser.add_argument(
+        "--map", default="", metavar="FILE", help="mapping that says what the columns of CSV files are: docs/logs.md"
+    )
+    parser.add_argument(
+        "--profile", type=PROFILE, default="art", metavar="P", help="profile into which the numbers are written (default art)"
+    )
+    parser.add_argument("-o", "--output", metavar="TOML", help="write the profile with the fitted sensors (default: print tables)")
+    parser.add_argument("--errors", metavar="CSV", help="write the errors of the positions, for sim.gnss.model = replayed")
+    parser.add_argument("--plot", metavar="FILE", help="draw measured and fitted deviations (.png, .svg, .pdf)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
 
 
 def run(arguments: Namespace) -> int:

@@ -14,12 +14,14 @@ from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_messages
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.foreign.importing import imported
-from vehicled.offline.recordings.loading import RecordingSource, sources
+from vehicled.offline.recordings.loading import KIND, RecordingSource, sources
 from vehicled.offline.recordings.recording import RecordedMotion, Recording, Times, between, seconds
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import datum_of
 from vehicled.profile import profile_in
+from vehicled.run.argument_types import LOG
+from vehicled.run.command_line import CommandParser
 
 TRUE_APART = ("plain", "bare_plain", "mocap", "plain_start", "path_sim", "ramp", "acceleration")
 """Kinds of recordings whose truth comes from another sensor than their fixes."""
@@ -27,6 +29,16 @@ TRUE_APART = ("plain", "bare_plain", "mocap", "plain_start", "path_sim", "ramp",
 
 RECEIVER_FILES = (".ubx", ".nmea", ".log", ".bin", ".ulg")
 """Files of other programs that are looked for in folders."""
+
+
+def add_recordings(parser: CommandParser) -> None:
+    """Add the arguments that name recordings."""
+    parser.add_argument(
+        "run_files", nargs="+", type=LOG, metavar="RUN", help="recordings: .mcap, CSV, bags, receiver files, or folders of these"
+    )
+    parser.add_argument(
+        "--kind", type=KIND, action="append", default=[], metavar="KIND", help="kind of recording to read; repeatable"
+    )
 
 
 class SensorRecording(Struct, frozen=True, kw_only=True):

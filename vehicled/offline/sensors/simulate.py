@@ -22,17 +22,19 @@ from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.imu_detailed import imu_sensor
 from sim_backend.sensors.interface import Sensor
 from vehicled.core.arrays import Array
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import NAN3, NAN9, GnssFix, GroundTruth, Heading, ImuSample, Message
-from vehicled.daemon.app import SetupError
 from vehicled.log.errors import LogError
 from vehicled.log.offline import LogFile
 from vehicled.log.schema import Attachment, RunHeader
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import RecordingSource, known_kinds, sources
 from vehicled.offline.recordings.recording import UNKNOWN_COURSE, Recording, arrival_ns
-from vehicled.offline.sensors.reading import TRUE_APART
+from vehicled.offline.sensors.reading import TRUE_APART, add_recordings
 from vehicled.profile import Profile
 from vehicled.profile.loading import Loaded, load
+from vehicled.run.argument_types import KEY, PROFILE, whole
+from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import Progress
 
 TYPES: dict[str, type[Message]] = {"gnss": GnssFix, "imu": ImuSample, "heading": Heading}
@@ -42,6 +44,44 @@ _VECTORS = (
 """Parts that a recorded message may leave open."""
 MAX_GAP_S = 1.0
 """Longest gap of the truth across which a sensor is simulated."""
+
+
+_RUNS = whole(1, 1000, "expected a number of runs from 1 to 1000")
+_SEED = whole(0, 2**32, "expected a whole number from 0 to 2^32")
+
+
+def declare_sensors_simulate(parser: CommandParser) -> None:
+    """Write a log for each run with a known truth, in which the chosen sensors are simulated on that truth, at the times of the
+    recorded ones, and all else is as recorded. vehicled gap then shows the gap of these sensors alone.
+    """
+    parser.describe(
+        examples=(
+            "vehicled sensors simulate drives/ --sensor gnss --profile mine.toml -o fitted/",
+            "vehicled sensors simulate drives/ --sensor imu --sensor heading -o inertial/",
+            "vehicled gap --real drives/ --sim fitted/ --sim inertial/",
+        ),
+        epilog="Exit status: 0 written; 2 invalid arguments or recordings.",
+    )
+    add_recordings(parser)
+    parser.add_argument(
+        "--sensor", action="append", choices=("gnss", "imu", "heading"), required=True, help="sensor to simulate; repeatable"
+    )
+    parser.add_argument(
+        "--profile", type=PROFILE, default="art", metavar="P", help="profile with the models of the sensors (default art)"
+    )
+    parser.add_argument(
+        "--set", type=KEY, action="append", default=[], metavar="KEY=VALUE", help="override a profile value; repeatable"
+    )
+    parser.add_argument("--seed", type=_SEED, default=1, metavar="N", help="seed of the first run (default 1)")
+    parser.add_argument("--runs", type=_RUNS, default=1, metavar="N", help="runs per recording, each with its own seed (default 1)")
+    parser.add_argument(
+        "--from-first-fix", action="store_true", help="the first fix is without error, as in recordings that count from there"
+    )
+    parser.add_argument(
+        "--no-velocity", action="store_true", help="simulated fixes hold no velocity, as in recordings that have none"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the logs")
+    parser.set_defaults(run=run)
 
 
 def run(arguments: Namespace) -> int:

@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.control.policy.network import PolicyError
+from vehicled.core.errors import SetupError
 from vehicled.core.link import LinkError
-from vehicled.daemon.app import SetupError
 from vehicled.log.errors import LogError
 from vehicled.offline.studies.exact_drive import drive
 from vehicled.offline.studies.metrics import StudyDrive, measure, measure_own

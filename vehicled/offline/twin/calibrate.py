@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from math import degrees
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from sim_backend.plant.twin_file import Twin, anchored, load_twin
 from sim_backend.plant.twin_write import NewValue as Number
 from sim_backend.plant.twin_write import write_twin
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.log.reader import LogReader
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
@@ -27,16 +28,48 @@ from vehicled.offline.twin.calibration.four_dof_model import FourDofModel
 from vehicled.offline.twin.calibration.profile_write import written_profile
 from vehicled.offline.twin.calibration.quantity import GROUPS, CalibratedNumber, CalibrationModel, Group
 from vehicled.offline.twin.calibration.result import Calibration, RunResult
-from vehicled.offline.twin.calibration.run import CalibrationRun
+from vehicled.offline.twin.calibration.run import CalibrationRun, RunSegment, as_measured, pieces
 from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
 from vehicled.profile import ProfileError, load_profile, loading, profile_in
-from vehicled.run.output import check_output, check_plot_file, write_output
+from vehicled.run.argument_types import LOG, PROFILE, TEXT, TWIN
+from vehicled.run.command_line import CommandParser
+from vehicled.run.output import check_output, check_plot_file, new_figure, save_figure, write_output
 from vehicled.run.terminal import Progress, print_table
 
 ORIGIN = "calibration"
 FOUR_DOF_FRICTION = 0.8
 COURSE_ONLY = ("bare_rtk", "bare_plain", "rosbag")
 """Kinds of recordings whose true yaw is the course over ground, with no gyro or heading in it."""
+
+
+def declare_twin_calibrate(parser: CommandParser) -> None:
+    """Fit chosen parameters of a twin to recorded drives: simulate the commands and compare the motion. Print each uncertainty, the
+    parameters that the drives do not determine, and the prediction error on held-out drives.
+    """
+    parser.describe(epilog="Exit status: 0 fitted; 1 interrupted, best fit so far; 2 invalid arguments or drives.")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--profile", type=PROFILE, metavar="P", help="profile whose twin to fit")
+    which.add_argument("--vehicle", type=TWIN, metavar="TWIN", help="name of a twin file, or a .toml file")
+    parser.add_argument(
+        "--log",
+        nargs="+",
+        type=LOG,
+        required=True,
+        metavar="RUN",
+        help="recorded drives: .mcap, CSV, bags, or folders of these",
+    )
+    parser.add_argument(
+        "--fit", type=TEXT, default="powertrain,steering,tyres", metavar="GROUP,...",
+        help="powertrain, steering, tyres, inertia (default the first three)",
+    )  # fmt: skip
+    parser.add_argument("--hold-out", nargs="+", metavar="RUN", help="drives, or name patterns with *, used for validation only")
+    parser.add_argument(
+        "--folds", type=int, default=0, metavar="K", help="K-fold cross-validation: predict every drive from a fit without it"
+    )
+    parser.add_argument("-o", "--output", metavar="TOML", help="write the vehicle, or the profile, with the fitted parameters")
+    parser.add_argument("--plot", metavar="PNG", help="plot the drives into this file (needs matplotlib)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
 
 
 def run(arguments: Namespace) -> int:
@@ -70,8 +103,6 @@ def run(arguments: Namespace) -> int:
         if not arguments.json:
             print(f"vehicle: {arguments.output}")
     if arguments.plot and found.runs:
-        from vehicled.offline.twin.calibrate_plot import plot
-
         plot(model, runs, found, Path(arguments.plot))
         if not arguments.json:
             print(f"plot: {arguments.plot}")
@@ -262,3 +293,56 @@ def _show(found: Calibration) -> None:
         print_table("open loop, from commands only, without the recorded battery voltage", heads, rows)
     if found.stopped:
         print("interrupted: these are the best parameters so far", file=sys.stderr)
+
+
+_RECORDED, _BEFORE, _AFTER = "#0b6e4f", "#b8b8b8", "#d1495b"
+MOST_KINDS = 12
+
+
+def plot(model: CalibrationModel, runs: list[CalibrationRun], found: Calibration, file: Path) -> None:
+    """Plot speed and path of the worst run of each kind, driven by throttle. Raises :class:`SetupError` if the file cannot be
+    written.
+    """
+    worst: dict[str, tuple[float, str]] = {}
+    for one in found.runs:
+        worst[one.kind] = max(worst.get(one.kind, (-1.0, "")), (one.after.speed_mps, one.name))
+    names = [name for _, name in list(worst.values())[:MOST_KINDS]]
+    by_name: dict[str, list[RunSegment]] = {name: [] for name in names}
+    for piece in pieces([run for run in runs if run.name in by_name]):
+        by_name[piece.run.name].append(piece)
+    values = {one.name: one.value for one in found.found}
+    figure = new_figure(13, 2.6 * len(names) + 1.0)
+    grid = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1))
+    for (speeds, paths), name in zip(grid, names, strict=True):
+        for number, piece in enumerate(by_name[name]):
+            _draw(model, piece, values, found.misaligned_rad.get(piece.run.rig, 0.0), speeds, paths, labelled=number == 0)
+        speeds.set(ylabel="speed (m/s)", title=f"{name}, {'fitted' if name in found.fitted_on else 'not fitted'}")
+        paths.set_aspect("equal", adjustable="datalim")
+        for area in (speeds, paths):
+            area.grid(alpha=0.25)
+        paths.set(ylabel="y (m)")
+        speeds.legend(frameon=False)
+    grid[-1][0].set_xlabel("time (s)")
+    grid[-1][1].set_xlabel("x (m)")
+    figure.suptitle(f"{found.vehicle} from commands only; after: fit on all {len(found.fitted_on)} drives, without folds")
+    save_figure(figure, file)
+
+
+def _draw(
+    model: CalibrationModel,
+    piece: RunSegment,
+    values: dict[str, float],
+    misaligned_rad: float,
+    speeds: Any,
+    paths: Any,
+    *,
+    labelled: bool,
+) -> None:
+    run, rows = piece.run, piece.rows
+    t = run.t_s[rows]
+    speeds.plot(t, run.speed_mps[rows], color=_RECORDED, lw=2, label="recorded" if labelled else None)
+    paths.plot(run.x_m[rows], run.y_m[rows], color=_RECORDED, lw=2)
+    for color, style, numbers, label in ((_BEFORE, "-", {}, "twin before"), (_AFTER, "--", values, "twin after")):
+        made = as_measured(model.drive(piece, numbers, model.steps_s()[1], at_speed=False), piece, misaligned_rad)
+        speeds.plot(t, np.asarray(made.speed_mps), color=color, lw=1.6, ls=style, label=label if labelled else None)
+        paths.plot(made.x_m, made.y_m, color=color, lw=1.6, ls=style)

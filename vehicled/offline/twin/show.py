@@ -11,9 +11,26 @@ from sim_backend.plant import twin_file
 from sim_backend.plant.twin_file import STATUSES, Provenance, Twin
 from vehicled.profile import ProfileError
 from vehicled.profile.toml_text import leaves
+from vehicled.run.argument_types import TEXT, TWIN
+from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import print_table
 
 _LONGEST = 46
+
+
+def declare_twin_list(parser: CommandParser) -> None:
+    """List the vehicles of the double-track model."""
+    parser.set_defaults(run=listing)
+
+
+def declare_twin_show(parser: CommandParser) -> None:
+    """Show every parameter of a vehicle, with status, uncertainty and origin."""
+    parser.add_argument("name", type=TWIN, metavar="NAME", help="name of a twin file, or a .toml file")
+    parser.add_argument(
+        "--only", type=TEXT, default="", metavar="KEY", help="only parameters whose key begins with KEY, such as front.tyre"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
 
 
 def listing(arguments: Namespace) -> int:

@@ -11,12 +11,23 @@ import numpy as np
 from sim_backend.terrain.raster import Raster, filled
 from sim_backend.terrain.reading import read_raster
 from vehicled.core.arrays import Array
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_plot_file, new_figure, save_figure
 from vehicled.run.terminal import print_table
 
 MOST_DRAWN = 2_000_000
 """Largest number of plotted nodes; denser grids are thinned."""
+
+
+def declare_twin_terrain(parser: CommandParser) -> None:
+    """Read a point cloud or a raster as [sim.terrain] does, and summarise it."""
+    parser.add_argument("file", metavar="FILE", help="point cloud (.las .laz .ply .xyz .txt .pts) or raster (.tif .png .csv)")
+    parser.add_argument("--resolution", type=float, default=0.25, metavar="M", help="grid cell for point clouds (default 0.25)")
+    parser.add_argument("--friction", metavar="FILE", help="friction file to show with it")
+    parser.add_argument("--plot", metavar="PNG", help="plot it into this file (needs matplotlib)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
 
 
 def run(arguments: Namespace) -> int:

@@ -3,22 +3,62 @@
 import sys
 from argparse import Namespace
 from importlib.util import find_spec
-from math import isfinite
+from math import degrees, isfinite
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.recordings.public_data import DATA_FOLDER
 from vehicled.offline.twin.page import errors_cells, judged_s, render
 from vehicled.offline.twin.validation.evidence import Finding
 from vehicled.offline.twin.validation.result import RunComparison, TheoryCheck, Validation
 from vehicled.offline.twin.validation.targets import FIGURES
-from vehicled.run.output import check_output, write_output
+from vehicled.run.argument_types import TEXT, TWIN, whole
+from vehicled.run.command_line import CommandParser
+from vehicled.run.output import check_output, new_figure, save_figure, write_output
 from vehicled.run.terminal import Progress, print_table
 
 _MARKS = {True: "yes", False: "NO", None: "-"}
+
+
+_JOBS = whole(1, 256, "expected a number of processes from 1 to 256")
+
+
+def declare_twin_validate(parser: CommandParser) -> None:
+    """Simulate every reference run in a folder with our model: same commands, open loop, same start. Show the deviations from the
+    reference with their targets, the parameters that all runs together show to be off, and check every vehicle against theory.
+    """
+    parser.describe(
+        epilog="Exit status: 0 all targets met and all checks passed; 1 at least one failed; 2 invalid arguments. With --mutants: "
+        "0 no false alarm; 1 otherwise."
+    )
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="folder of reference runs (default ~/vehicled/data)")
+    parser.add_argument(
+        "--vehicle",
+        type=TWIN,
+        metavar="NAME",
+        help="only this vehicle: its twin file, such as hmmwv_lfdm, or the reference's name, such as hmmwv",
+    )
+    parser.add_argument("--run", type=TEXT, dest="only", metavar="GLOB", help="only runs of this name, such as 'lfdm/*dlc*'")
+    parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help="instead: change each parameter by 5 and 10 percent and count the runs that show it (2 minutes of processor time)",
+    )
+    parser.add_argument("--no-theory", action="store_true", help="skip the checks against theory")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("-o", "--output", metavar="HTML", help="write a page with the errors of every run")
+    parser.add_argument("--plot-dir", metavar="DIR", help="plot every run into a PNG file in this folder (needs matplotlib)")
+    parser.add_argument(
+        "--jobs",
+        type=_JOBS,
+        default=1,
+        metavar="N",
+        help="number of parallel processes (default 1)",
+    )
+    parser.set_defaults(run=validate)
 
 
 def validate(arguments: Namespace) -> int:
@@ -43,8 +83,6 @@ def validate(arguments: Namespace) -> int:
     if arguments.output:
         write_output(Path(arguments.output), render(validation))
     if arguments.plot_dir:
-        from vehicled.offline.twin.plot import plot_runs
-
         plot_runs(validation, Path(arguments.plot_dir))
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(as_data(validation)), indent=2).decode())
@@ -145,3 +183,46 @@ def _show_checks(checks: list[TheoryCheck]) -> None:
         rows += [[f"  {check.vehicle}", "NO", "", check.found] for check in failed]
     if rows:
         print_table("every vehicle against theory", ["check", "passed", "vehicles", "expected, or found"], rows)
+
+
+_REFERENCE, _OURS, _RESIDUAL = "#0b6e4f", "#d1495b", "#5a6673"
+
+
+def plot_runs(validation: Validation, folder: Path) -> None:
+    """Plot every run into ``folder``. Raises :class:`SetupError` if that fails."""
+    for run in validation.comparisons:
+        _plot(run, folder / f"{run.source.name.replace('/', '__')}.png")
+
+
+def _plot(run: RunComparison, file: Path) -> None:
+    reference, drive = run.reference, run.drive
+    n = min(len(reference.t_s), len(drive.x_m))
+    figure = new_figure(13, 8)
+    grid = figure.add_gridspec(4, 3, width_ratios=(1.1, 1.2, 0.9))
+    area = figure.add_subplot(grid[:, 0])
+    area.plot(reference.x_m, reference.y_m, color=_REFERENCE, lw=2, label="reference")
+    area.plot(drive.x_m, drive.y_m, color=_OURS, lw=1.2, ls="--", label="ours")
+    area.set_aspect("equal", adjustable="datalim")
+    area.set(xlabel="x (m)", ylabel="y (m)")
+    area.legend(frameon=False)
+    area.grid(alpha=0.25)
+    quantities = (
+        ("yaw rate (rad/s)", reference.yaw_rate_radps, drive.yaw_rate_radps, 1.0),
+        ("lateral speed (m/s)", reference.vy_mps, drive.vy_mps, 1.0),
+        ("speed (m/s)", reference.vx_mps, drive.vx_mps, 1.0),
+        ("roll (deg)", reference.roll_rad, drive.roll_rad, degrees(1.0)),
+    )
+    for row, (label, theirs, ours, factor) in enumerate(quantities):
+        values = figure.add_subplot(grid[row, 1])
+        left = figure.add_subplot(grid[row, 2])
+        if theirs is not None:
+            values.plot(reference.t_s, theirs * factor, color=_REFERENCE, lw=2)
+            left.plot(reference.t_s[:n], (ours[:n] - theirs[:n]) * factor, color=_RESIDUAL, lw=1)
+        values.plot(reference.t_s[:n], ours[:n] * factor, color=_OURS, lw=1.2, ls="--")
+        values.set(ylabel=label)
+        left.set(title="ours minus reference" if row == 0 else "")
+        values.grid(alpha=0.25)
+        left.grid(alpha=0.25)
+    verdict = {True: "within its target", False: "; ".join(run.judgement.reasons), None: "not judged"}[run.judgement.passed]
+    figure.suptitle(f"{run.source.name}: {verdict}")
+    save_figure(figure, file)

@@ -178,7 +178,7 @@ def _found(module: ModuleType, place: str, attribute: str, kind: str, contract: 
     if found is None:
         own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
         raise PluginError(f'{place} has no "{attribute}"; it defines {", ".join(own) or "no class and no function"}')
-    return _checked(found, f"{label(place)}:{attribute}", kind, contract)
+    return _implementation(found, f"{label(place)}:{attribute}", kind, contract)
 
 
 def _network(kind: str, reference: str, known: Plugin | None) -> Plugin:
@@ -318,7 +318,7 @@ def _last_line(error: BaseException) -> str:
 # ------------------------------------------------------------------ checks
 
 
-def _checked(found: Any, name: str, kind: str, contract: Contract) -> Any:
+def _implementation(found: Any, name: str, kind: str, contract: Contract) -> Any:
     """Return the implementation, its returned values checked. Raises :class:`PluginError` if it breaks the contract."""
     if not contract.base:
         if not callable(found):

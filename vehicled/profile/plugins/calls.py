@@ -3,6 +3,9 @@
 The step of a controller, an estimator or an identifier raises :class:`PluginFaultError`, and its task brakes. A failure of any
 other call of theirs, such as a property that the command gate reads, makes the next step raise: so it has the same reaction and
 never holds up the gate. No task surrounds the methods of a driver, so its failures become messages of it.
+
+:func:`contained` makes the class whose methods are called: each is one of the plugin's behind ``_step``, ``_driver_step``,
+``_other_call`` or ``_law``.
 """
 
 import inspect
@@ -101,16 +104,16 @@ def contained(cls: Any, params: type, name: str, contract: Contract, methods: di
     for method in methods:
         found = inspect.getattr_static(cls, method, None)
         where = _line_of(found.fget if isinstance(found, property) else found, method, name)
-        check, default = _CHECKS.get(method, _anything), _DEFAULTS.get(method)
+        check, default = _RESULTS.get(method, _anything), _DEFAULTS.get(method)
         if method in contract.steps:
-            members[method] = (_checked_step if steps else _reported)(_method(found), where, contract)
+            members[method] = (_step if steps else _driver_step)(_method(found), where, contract)
         elif contract.steps and isinstance(found, property):
-            members[method] = property(_deferred(_method(found), where, check, default), found.fset, found.fdel)
+            members[method] = property(_other_call(_method(found), where, check, default), found.fset, found.fdel)
         elif contract.steps and callable(getattr(cls, method, None)):
-            members[method] = _deferred(_method(found), where, check, default)
+            members[method] = _other_call(_method(found), where, check, default)
     for method, fields in contract.laws.items():
         if law := getattr(cls, method, None):
-            members[method] = _finite(law, _line_of(law, method, name), fields)
+            members[method] = _law(law, _line_of(law, method, name), fields)
     if "next_due_ns" in members:
         members["next_due_ns"] = _due(members["next_due_ns"])
     if "refusal" in members:
@@ -136,12 +139,12 @@ def _method(found: Any) -> Call:
 # ------------------------------------------------------------------ steps
 
 
-def _checked_step(method: Call, name: str, contract: Contract) -> Call:
+def _step(method: Call, name: str, contract: Contract) -> Call:
     """Check that a step returns the message it should."""
     wanted = getattr(messages, contract.returns)
 
     @wraps(method)
-    def checked(self: Any, *arguments: Any) -> Any:
+    def step(self: Any, *arguments: Any) -> Any:
         state = _state(self)
         if state.stuck:
             raise PluginFaultError(state.stuck)
@@ -165,17 +168,17 @@ def _checked_step(method: Call, name: str, contract: Contract) -> Call:
                 raise
             raise PluginFaultError(describe(error)) from error
 
-    return checked
+    return step
 
 
-def _finite(law: Call, name: str, fields: tuple[str, ...]) -> Call:
+def _law(law: Call, name: str, fields: tuple[str, ...]) -> Call:
     @wraps(law)
-    def checked(self: Any, *arguments: Any) -> Any:
+    def call(self: Any, *arguments: Any) -> Any:
         made = law(self, *arguments)
         _refuse_infinite(made, fields, name)
         return made
 
-    return checked
+    return call
 
 
 def _refuse_infinite(made: Any, fields: tuple[str, ...], name: str) -> None:
@@ -192,11 +195,11 @@ def _refuse_infinite(made: Any, fields: tuple[str, ...], name: str) -> None:
 # ------------------------------------------------------------------ other calls
 
 
-def _deferred(method: Call, name: str, check: Call, default: Any) -> Call:
+def _other_call(method: Call, name: str, check: Call, default: Any) -> Call:
     """Return a default for a call that fails, and have the failure raised or reported by the next step."""
 
     @wraps(method)
-    def deferred(self: Any, *arguments: Any) -> Any:
+    def call(self: Any, *arguments: Any) -> Any:
         state = _state(self)
         if state.stuck:
             return default
@@ -210,7 +213,7 @@ def _deferred(method: Call, name: str, check: Call, default: Any) -> Call:
             state.unreported = PluginFaultError(f"{name} {error}" if type(error) is _WrongResultError else describe(error))
         return default
 
-    return deferred
+    return call
 
 
 class _WrongResultError(Exception):
@@ -262,7 +265,7 @@ def _are_actions(values: Any) -> list[Any]:
     return found
 
 
-_CHECKS: dict[str, Call] = {
+_RESULTS: dict[str, Call] = {
     "finished": _is_bool, "lateral_offset": _is_offset, "refusal": _is_text, "next_due_ns": _is_time, "take_tx": _are_actions,
     "consumes": tuple,
 }  # fmt: skip
@@ -274,12 +277,12 @@ _DEFAULTS: dict[str, Any] = {"finished": False, "refusal": "", "next_due_ns": NE
 # ------------------------------------------------------------------ drivers
 
 
-def _reported(method: Call, name: str, contract: Contract) -> Call:
+def _driver_step(method: Call, name: str, contract: Contract) -> Call:
     """Turn exceptions into a fault of the device, which ends with the next call that succeeds."""
     periodic = name.endswith(".on_time")
 
     @wraps(method)
-    def reported(self: Any, *arguments: Any) -> Any:
+    def step(self: Any, *arguments: Any) -> Any:
         state = _state(self)
         now_ns = next((each for each in reversed(arguments) if type(each) is int), 0)
         if periodic:
@@ -305,7 +308,7 @@ def _reported(method: Call, name: str, contract: Contract) -> Call:
             found.append(Fault(now_ns, "driver_failed", name, Reaction.NONE, False, "the driver works again"))
         return found
 
-    return reported
+    return step
 
 
 def _fault(now_ns: int, name: str, reason: str) -> Fault:

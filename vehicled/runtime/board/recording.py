@@ -18,9 +18,10 @@ import numpy as np
 from msgspec import Struct
 
 from vehicled.core.attribution import Evidence, Reading
+from vehicled.core.errors import SetupError
 from vehicled.core.executive import DeclaredStopwatch
 from vehicled.core.tasks import PIPELINE
-from vehicled.daemon.app import SetupError, Wiring, declared_stopwatch
+from vehicled.daemon.app import Wiring, declared_stopwatch
 from vehicled.profile.schema import Tasks
 
 FORMAT = "vehicled board"

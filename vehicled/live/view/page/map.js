@@ -1,6 +1,6 @@
 // Map: course with its corridor, fence, driven path, estimate with its ellipse, and in a simulation the ground truth.
 
-import { colour, digits, step, surface } from "./plot.js";
+import { colour, digits, step, surface } from "./canvas.js";
 
 const SIGMAS = 3, MOST_TRAIL = 4000;
 

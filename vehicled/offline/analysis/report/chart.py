@@ -102,6 +102,8 @@ class Line(Struct, frozen=True):
     factor: float = 1.0
     held: bool = False
     """True if the value holds until the next sample, however late."""
+    source: str = ""
+    """Name of the series, under which the page holds its single samples."""
 
 
 class LimitLine(Struct, frozen=True):
@@ -142,7 +144,8 @@ def line_plot(
     for line in lines:
         dash = f' stroke-dasharray="{line.dash}"' if line.dash else ""
         path = _curve(line, scale)
-        parts.append(f'<path class="line c{line.colour}" data-name="{escape(line.name)}"{dash} d="{path}"/>')
+        source = f'data-series="{escape(line.source)}" data-factor="{line.factor:.9g}"' + (' data-held="1"' if line.held else "")
+        parts.append(f'<path class="line c{line.colour}" data-name="{escape(line.name)}" {source}{dash} d="{path}"/>')
     attributes = f'data-low="{scale.low!r}" data-high="{scale.high!r}"' + (' data-log="1"' if scale.logarithmic else "")
     names = ", ".join(line.name for line in lines)
     svg = (

@@ -47,7 +47,7 @@ def render(f: Findings, judged: Verdict | None = None) -> str:
     parts = [
         _verdict(f, judged, title),
         _section("drive", "Map", maps),
-        _section("time", "Along the drive", made, before=_thinning(f)) if made else "",
+        _section("time", "Along the drive", made, before=_thinning(f)) + f.samples.html() if made else "",
         _section("ways", "Timing in all", diagrams),
         _tables(f),
     ]
@@ -110,10 +110,11 @@ def _stops(f: Findings, judged: Verdict) -> str:
 
 
 def _thinning(f: Findings) -> str:
+    where = "" if f.samples.whole else " at the start, at the end and around misses and changes of mode"
     return (
         f'<p class="note">One axis of time for all. Times are m:ss or s of the run. Thinned to {COLUMNS} columns of '
         f"{number(f.axis.column_s * 1e3)} ms: each shows the smallest and the largest value in it, so no spike is lost. "
-        f'<span class="scripted">Drag across a panel to zoom, double-click for all.</span></p>'
+        f'<span class="scripted">Drag across a panel to zoom, down to single samples{where}; double-click for all.</span></p>'
     )
 
 

@@ -12,7 +12,7 @@ from vehicled.core.messages import (
 from vehicled.core.plain_text import escape
 from vehicled.offline.analysis.report.chart import LimitLine, Line, key, line_plot
 from vehicled.offline.analysis.report.panel import MissingPanel, Panel, PanelOrMissing
-from vehicled.offline.analysis.report.rows import collector_panel, marks_panel, misses_panel, states_panel, word
+from vehicled.offline.analysis.report.rows import collector_panel, marks_panel, misses_panel, states_panel, ticks_panel, word
 from vehicled.offline.analysis.report.scan import NIS_95, Findings
 from vehicled.offline.analysis.report.thin import COLUMNS, Thinned
 
@@ -22,8 +22,8 @@ DASHED, DOTTED = "6 3", "2 3"
 def panels(f: Findings) -> list[PanelOrMissing]:
     """Return every panel in page order, or the reason why it is missing."""
     makers: tuple[Callable[[Findings], PanelOrMissing], ...] = (
-        states_panel, marks_panel, _deadlines, misses_panel, collector_panel, _ages, _tracking, _heading_error, _estimation,
-        _speed, _steering, _throttle, _gnss, _satellites, _nis, _rejected, _solver, _host, _temperature, _motor,
+        states_panel, marks_panel, _deadlines, misses_panel, ticks_panel, collector_panel, _ages, _tracking, _heading_error,
+        _estimation, _speed, _steering, _throttle, _gnss, _satellites, _nis, _rejected, _solver, _host, _temperature, _motor,
     )  # fmt: skip
     return [maker(f) for maker in makers] + _parameters(f)
 
@@ -34,7 +34,7 @@ def _lines(
     bands: Sequence[tuple[Thinned, Thinned, int]] = (), zone: tuple[float, float] | None = None, held: bool = False,
 ) -> PanelOrMissing:  # fmt: skip
     """Return a panel of those ``wanted`` series (series, name, colour, dash, factor) that the log has."""
-    lines = [Line(label, f.series[s], colour, dash, factor, held) for s, label, colour, dash, factor in wanted if f.has(s)]
+    lines = [Line(label, f.series[s], colour, dash, factor, held, s) for s, label, colour, dash, factor in wanted if f.has(s)]
     if not lines:
         return MissingPanel(name, title, absent)
     levels = [level for level in levels if isfinite(level.value)]

@@ -7,6 +7,7 @@ import numpy as np
 
 from vehicled.core.messages import (
     CarrierSolution,
+    Cause,
     ControlLevel,
     ControlReason,
     EstimatorStatus,
@@ -144,6 +145,24 @@ def misses_panel(f: Findings) -> PanelOrMissing:
         strips.append(strip("skipped releases", f'<span class="said">{int(f.skips.sum())} skipped</span>', _blips(f.skips, 2)))
     body = "".join(strips) + time_axis(f.axis, f.seconds(f.axis.start_ns))
     return Panel("misses", "Missed deadlines and their causes", "", body)
+
+
+def ticks_panel(f: Findings) -> PanelOrMissing:
+    """Return the rows in which the script of the page draws single releases of the tasks, where a reader looks closely."""
+    tasks = sorted({task for task, _ in f.bins})
+    if not tasks:
+        return MissingPanel("ticks", "Single releases", "The log has no task ticks.")
+    rows = "".join(
+        f'<div class="row"><b>{escape(f.task_name(task))}</b></div><div class="chart thin"><div class="y"></div>'
+        f'<div class="area" data-task="{task}" data-name="{escape(f.task_name(task))}"></div></div>'
+        for task in tasks
+    )
+    keys = key("waits", 0, box=True) + key("runs", 3, box=True) + key("misses its deadline", 6, box=True)
+    causes = escape(json.dumps({int(cause): f.cause_name(cause) for cause in Cause}))
+    body = f'<div data-causes="{causes}">{rows}</div>' + time_axis(f.axis, f.seconds(f.axis.start_ns))
+    kept = "" if f.samples.whole else " Kept at the start, at the end, and around misses and changes of mode."
+    note = f'<span class="hint">Zoom in until single releases are apart.</span>{kept} A mark stands at each deadline.'
+    return Panel("ticks", "Single releases", "", body, keys, note)
 
 
 _PAUSES = ((5.0, _RED, "5 ms and more"), (1.0, _ORANGE, "1 to 5 ms"), (0.0, _SKY, "shorter"))

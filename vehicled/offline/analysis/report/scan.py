@@ -49,7 +49,8 @@ from vehicled.log.schema import CHANNELS, RunHeader
 from vehicled.offline.analysis.bins import Distribution
 from vehicled.offline.analysis.course import course_notes, course_of
 from vehicled.offline.analysis.report.join import LatencyJoin
-from vehicled.offline.analysis.report.thin import COLUMNS, States, Thinned, TimeAxis
+from vehicled.offline.analysis.report.samples import KeptSamples
+from vehicled.offline.analysis.report.thin import COLUMNS, Instants, States, Thinned, TimeAxis
 from vehicled.offline.analysis.report.trace import Trace
 from vehicled.offline.analysis.report.wires import PortCount, count
 from vehicled.offline.analysis.timing import Timing, TimingScan, gap_note
@@ -151,6 +152,7 @@ class Findings:
         self.axis = TimeAxis(min(start, self.header.start_monotonic_ns) if self.header and start else start, stop)
         self.origin_ns = self.header.start_monotonic_ns if self.header else start
         self.empty = not bounds
+        self.samples = KeptSamples(self.axis)
         names = {row.name: number for number, row in enumerate(self.header.tasks)} if self.header else {}
         self.journey = LatencyJoin(names)
         for log in readers:
@@ -233,8 +235,9 @@ class Findings:
     # ------------------------------------------------------------------ what is in them
 
     def _batch(self, waiting: dict[type[Message], list[Any]]) -> None:
-        for kind, pieces in waiting.items():
-            rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        batch = {kind: pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for kind, pieces in waiting.items()}
+        self._look_closer(batch)
+        for kind, rows in batch.items():
             topic = CHANNELS[kind].topic
             self.seen[topic] = self.seen.get(topic, 0) + len(rows)
             if kind in TimingScan.TYPES:
@@ -242,15 +245,14 @@ class Findings:
             if kind is TaskTick:
                 self._ticks(rows)
                 continue
-            t_ns = rows["t_ns"]
-            columns = self.axis.columns(t_ns)
+            at = self.axis.instants(rows["t_ns"])
             name = topic.rsplit("/", 1)[-1]
             for field in FIELDS.get(kind, ()):
                 if field in (rows.dtype.names or ()):
-                    self._series(f"{name}.{field}").add(columns, rows[field])
+                    self._add(f"{name}.{field}", at, rows[field])
             special = self._SPECIAL.get(kind)
             if special is not None:
-                special(self, rows, columns)
+                special(self, rows, at)
             if kind in TruthJoin.TYPES:
                 self.truth.add(kind, rows)
         waiting.clear()
@@ -261,28 +263,43 @@ class Findings:
         kind = type(message)
         topic = CHANNELS[kind].topic
         self.seen[topic] = self.seen.get(topic, 0) + 1
-        columns = self.axis.columns(np.array([message.t_ns]))  # type: ignore[attr-defined]
+        at = self.axis.instants(np.array([message.t_ns]))  # type: ignore[attr-defined]
         for field in FIELDS[kind]:
-            self._series(f"{topic.rsplit('/', 1)[-1]}.{field}").add(columns, np.array([float(getattr(message, field))]))
+            self._add(f"{topic.rsplit('/', 1)[-1]}.{field}", at, np.array([float(getattr(message, field))]))
 
-    def _series(self, name: str) -> Thinned:
+    def _look_closer(self, batch: dict[type[Message], Any]) -> None:
+        """Keep single samples around missed deadlines and changes of mode or reaction."""
+        ticks, commands = batch.get(TaskTick), batch.get(ActuatorCommand)
+        if ticks is not None:
+            self.samples.look_at(ticks["release_ns"][ticks["missed"] != 0])
+        if commands is not None:
+            changed = (np.diff(commands["mode"].astype(int)) != 0) | (np.diff(commands["reaction"].astype(int)) != 0)
+            self.samples.look_at(commands["t_ns"][1:][changed])
+
+    def _add(self, name: str, at: Instants, values: Any) -> None:
         found = self.series.get(name)
         if found is None:
             found = self.series[name] = Thinned()
-        return found
+        found.add(at.columns, values)
+        self.samples.add(name, at.t_ns, values)
 
     def _put(self, name: str, t_ns: Any, values: Any) -> None:
-        self._series(f"error.{name}").add(self.axis.columns(t_ns), values)
+        self._add(f"error.{name}", self.axis.instants(t_ns), values)
 
     def _ticks(self, rows: Any) -> None:
-        columns = self.axis.columns(rows["release_ns"])
+        instants = self.axis.instants(rows["release_ns"])
+        columns = instants.columns
         self.journey.ticks(rows)
         for task in np.unique(rows["task"]).tolist():
             mine = rows["task"] == task
-            ticks, at = rows[mine], columns[mine]
+            ticks, at = rows[mine], instants.where(mine)
             response = ticks["end_ns"] - ticks["release_ns"]
-            self._series(f"task_tick.{task}.response_share").add(at, response / np.maximum(ticks["deadline_ns"], 1))
+            self._add(f"task_tick.{task}.response_share", at, response / np.maximum(ticks["deadline_ns"], 1))
             lateness = ticks["start_ns"] - ticks["release_ns"]
+            self.samples.add(f"task_tick.{task}.start_us", at.t_ns, lateness * 1e-3)
+            self.samples.add(f"task_tick.{task}.end_us", at.t_ns, response * 1e-3)
+            self.samples.add(f"task_tick.{task}.deadline_us", at.t_ns, ticks["deadline_ns"] * 1e-3)
+            self.samples.add(f"task_tick.{task}.cause", at.t_ns, np.where(ticks["missed"] != 0, ticks["cause"].astype(int), -1))
             durations = {"lateness": lateness, "execution": ticks["end_ns"] - ticks["start_ns"], "response": response}
             for quantity, values in durations.items():
                 if (task, quantity) not in self.bins:
@@ -303,21 +320,21 @@ class Findings:
         found = self.holders.setdefault(cause, {})
         found[name] = found.get(name, 0) + 1
 
-    def _estimates(self, rows: Any, columns: Any) -> None:
+    def _estimates(self, rows: Any, at: Instants) -> None:
         covariance = rows["covariance"]
-        self.states["estimator"].add(columns, rows["status"])
+        self.states["estimator"].add(at.columns, rows["status"])
         # An uninitialised filter has no meaningful numbers.
         begun = rows["status"] != EstimatorStatus.UNINITIALISED
-        rows, columns, covariance = rows[begun], columns[begun], covariance[begun]
+        rows, at, covariance = rows[begun], at.where(begun), covariance[begun]
         if not len(rows):
             return
         with np.errstate(invalid="ignore"):
-            self._series("sigma.position_m").add(
-                columns, np.sqrt(largest_variance(covariance[:, 0], covariance[:, 1], covariance[:, 5]))
-            )
-            self._series("sigma.yaw_rad").add(columns, np.sqrt(covariance[:, 10]))
-            self._series("sigma.speed_mps").add(columns, np.sqrt(covariance[:, 15]))
+            position_m2 = largest_variance(covariance[:, 0], covariance[:, 1], covariance[:, 5])
+            self._add("sigma.position_m", at, np.sqrt(position_m2))
+            self._add("sigma.yaw_rad", at, np.sqrt(covariance[:, 10]))
+            self._add("sigma.speed_mps", at, np.sqrt(covariance[:, 15]))
         self.traces["estimate"].add(rows["x_m"], rows["y_m"])
+        columns = at.columns
         inside = columns >= 0
         self.place[columns[inside], 0], self.place[columns[inside], 1] = rows["x_m"][inside], rows["y_m"][inside]
         slots = columns * _ELLIPSES // COLUMNS
@@ -331,40 +348,41 @@ class Findings:
         fresh = np.isfinite(nis) & (nis != np.concatenate([[self._last_nis], nis[:-1]]))
         self._last_nis = float(nis[-1])
         self.nis_outside += int((nis[fresh] > NIS_95).sum())
-        self._series("nis").add(columns[fresh], nis[fresh])
+        self._add("nis", at.where(fresh), nis[fresh])
 
-    def _actuators(self, rows: Any, columns: Any) -> None:
+    def _actuators(self, rows: Any, at: Instants) -> None:
+        columns = at.columns
         self.states["mode"].add(columns, rows["mode"])
         self.states["reaction"].add(columns, rows["reaction"])
         for field in ("estimate_age_ns", "gnss_age_ns", "imu_age_ns", "odometry_age_ns"):
             if field in rows.dtype.names:
                 known = rows[field] >= 0
-                self._series(f"age.{field[:-7]}_ms").add(columns[known], rows[field][known] * 1e-6)
+                self._add(f"age.{field[:-7]}_ms", at.where(known), rows[field][known] * 1e-6)
         dated = rows["newest_input_ns"] > 0
-        self._series("age.wire_ms").add(columns[dated], (rows["t_ns"] - rows["newest_input_ns"])[dated] * 1e-6)
+        self._add("age.wire_ms", at.where(dated), (rows["t_ns"] - rows["newest_input_ns"])[dated] * 1e-6)
         for bit, found in self.clipped.items():
             hit = ((rows["clipped"] & bit) != 0) & (columns >= 0)
             np.add.at(found, columns[hit], 1)
 
-    def _controls(self, rows: Any, columns: Any) -> None:
-        self.states["level"].add(columns, rows["level"])
+    def _controls(self, rows: Any, at: Instants) -> None:
+        self.states["level"].add(at.columns, rows["level"])
         if "reason" in rows.dtype.names:
-            self.states["reason"].add(columns, rows["reason"])
+            self.states["reason"].add(at.columns, rows["reason"])
 
-    def _fixes(self, rows: Any, columns: Any) -> None:
-        self.states["carrier"].add(columns, rows["carrier"])
+    def _fixes(self, rows: Any, at: Instants) -> None:
+        self.states["carrier"].add(at.columns, rows["carrier"])
         covariance = rows["position_covariance_m2"]
         with np.errstate(invalid="ignore"):
-            self._series("gnss_fix.sigma_m").add(columns, np.sqrt(covariance[:, 0] + covariance[:, 4]))
+            self._add("gnss_fix.sigma_m", at, np.sqrt(covariance[:, 0] + covariance[:, 4]))
         self.journey.measured("GNSS epoch", rows)
 
-    def _imu(self, rows: Any, columns: Any) -> None:
+    def _imu(self, rows: Any, at: Instants) -> None:
         self.journey.measured("IMU sample", rows)
 
-    def _collections(self, rows: Any, columns: Any) -> None:
-        self._series("collector.ms").add(columns, rows["duration_ns"] * 1e-6)
+    def _collections(self, rows: Any, at: Instants) -> None:
+        self._add("collector.ms", at, rows["duration_ns"] * 1e-6)
 
-    def _truth(self, rows: Any, columns: Any) -> None:
+    def _truth(self, rows: Any, at: Instants) -> None:
         self.traces["truth"].add(rows["x_m"], rows["y_m"])
 
     _SPECIAL: ClassVar[Any] = {

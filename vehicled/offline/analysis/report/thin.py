@@ -3,12 +3,23 @@
 A column keeps its smallest and largest value, so thinning loses no spike.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 COLUMNS = 1600
 """Columns of the time axis: more than a screen has pixels, few enough for a page of a few megabytes."""
+
+
+class Instants(NamedTuple):
+    """Times of samples, and their columns of the axis."""
+
+    t_ns: Any
+    columns: Any
+
+    def where(self, mask: Any) -> "Instants":
+        """Return the instants of a mask of shape (n,)."""
+        return Instants(self.t_ns[mask], self.columns[mask])
 
 
 class TimeAxis:
@@ -36,6 +47,10 @@ class TimeAxis:
         index[t_ns == self.stop_ns] = COLUMNS - 1
         index[(found < 0) | (index >= COLUMNS)] = -1
         return index
+
+    def instants(self, t_ns: Any) -> Instants:
+        """Return times of shape (n,) with their columns."""
+        return Instants(t_ns, self.columns(t_ns))
 
     def place(self, t_ns: int) -> float:
         """Return a time in columns, clipped to the axis."""

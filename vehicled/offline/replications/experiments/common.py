@@ -1,51 +1,24 @@
-"""Interface of the experiments: discovery and console.
+"""Interface of the experiments: console and common options.
 
-An experiment is a module with two functions: ``add_arguments(parser: ArgumentParser) -> None`` and
-``run(arguments: Namespace, console: Console) -> int``, the exit status. It imports heavy modules only when it runs.
+An experiment is a command; its module has ``run(arguments: Namespace, console: ExperimentConsole) -> int``, the exit status.
 """
 
 import os
-from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
+from vehicled.run.argument_types import PROFILE
+from vehicled.run.command_line import CommandParser
+from vehicled.run.terminal import Progress, print_table
 
 if TYPE_CHECKING:
     from vehicled.offline.studies.report import Finished
 
 MOST_DRIVES = 1000
-
-EXPERIMENTS = {
-    "ekf-circle": (
-        "vehicled.offline.replications.experiments.ekf_circle",
-        "ten circles on wandering GPS: filters against the measurement",
-    ),
-    "mpc-tracking": (
-        "vehicled.offline.replications.experiments.mpc_tracking",
-        "two trajectories, five tests each: predictive control in the loop",
-    ),
-    "standing-receiver": (
-        "vehicled.offline.replications.experiments.standing_receiver",
-        "a standing receiver: recorded and simulated positions",
-    ),
-    "ins-check": (
-        "vehicled.offline.replications.experiments.ins_check",
-        "straight drives of known length: is the speed of the INS a truth?",
-    ),
-    "sim-to-real": (
-        "vehicled.offline.replications.experiments.sim_to_real",
-        "commands, errors and speed of simulated drives beside recorded ones",
-    ),
-    "vepd": (
-        "vehicled.offline.replications.experiments.vepd",
-        "three manoeuvres, five receiver models, ten drives: which is like a real receiver",
-    ),
-}
-"""Module and one line about it, by name."""
 
 
 class ExperimentConsole(Protocol):
@@ -64,10 +37,47 @@ class ExperimentConsole(Protocol):
         ...
 
 
-def add_drives(parser: ArgumentParser, name: str, drives: int) -> None:
+class TerminalConsole:
+    """Shows an experiment on the terminal: progress on standard error, results on standard output."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+
+    def progress(self, text: str) -> None:
+        """Show a progress line, which the next one replaces."""
+        self._progress.update(text)
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table on standard output."""
+        self._progress.close()
+        print_table(title, columns, rows)
+
+    def text(self, text: str) -> None:
+        """Print a line on standard output."""
+        self._progress.close()
+        print(text)
+
+    def close(self) -> None:
+        """Clear the progress line."""
+        self._progress.close()
+
+
+def on_terminal(run: Callable[[Namespace, ExperimentConsole], int]) -> Callable[[Namespace], int]:
+    """Return the function of a command that runs an experiment on the terminal."""
+
+    def command(arguments: Namespace) -> int:
+        with closing(TerminalConsole()) as console:
+            return run(arguments, console)
+
+    return command
+
+
+def add_drives(parser: CommandParser, name: str, drives: int) -> None:
     """Add the options of an experiment that drives in simulation and writes into the folder ``name``."""
     parser.add_argument("--drives", type=int, default=drives, metavar="N", help=f"drives in simulation (default {drives})")
-    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle in simulation (default art_published)")
+    parser.add_argument(
+        "--profile", type=PROFILE, default="art_published", metavar="P", help="vehicle in simulation (default art_published)"
+    )
     parser.add_argument("--output", default=name, metavar="DIR", help=f"folder of drives and pictures (default {name})")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -93,11 +103,6 @@ def driven(arguments: Namespace, console: "ExperimentConsole", folder: Path, nam
     with closing(LocalPool(arguments.jobs)) as pool, Campaign(wanted, folder, extend=True) as campaign:
         campaign.run(pool, lambda state: console.progress(f"{state.done} of {state.size} drives"))
     return read_study(folder)
-
-
-def names() -> list[str]:
-    """Experiments that are installed."""
-    return [name for name, (module, _) in EXPERIMENTS.items() if find_spec(module) is not None]
 
 
 def summary(mean_m: Sequence[Mapping[str, float]], max_m: Sequence[Mapping[str, float]]) -> dict[str, Any]:

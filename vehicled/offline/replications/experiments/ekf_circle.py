@@ -10,7 +10,7 @@ of theirs are not known; at 300 s the measurement is as far off as theirs was.
 """
 
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from math import cos, sin, tan
 from pathlib import Path
@@ -21,16 +21,18 @@ import numpy as np
 from msgspec import Struct
 
 from vehicled.core.arrays import Array
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import ActuatorCommand, Heading, HeadingKind
 from vehicled.core.vehicle import Vehicle
-from vehicled.daemon.app import SetupError
 from vehicled.estimation.interface import Estimator
-from vehicled.offline.replications.experiments.common import ExperimentConsole, summary
+from vehicled.offline.replications.experiments.common import ExperimentConsole, on_terminal, summary
 from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.paths.datum import LOT_17
 from vehicled.profile import load_profile
 from vehicled.profile.registry import names, resolve
-from vehicled.run.output import check_plot_file
+from vehicled.run.argument_types import ESTIMATOR, PROFILE
+from vehicled.run.command_line import CommandParser
+from vehicled.run.output import check_plot_file, new_figure, save_figure
 
 PUBLISHED = {
     "mean_error_ekf_m": (0.819, 1.544, 1.024, 0.609, 0.849, 0.823, 0.969, 0.767, 1.058, 0.890),
@@ -104,16 +106,22 @@ class CircleRow(Struct, frozen=True):
     max_m: dict[str, float]
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Options of the experiment."""
+def declare_experiment_ekf_circle(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(__doc__ or "")
     parser.add_argument("--tests", type=int, default=10, metavar="N", help="number of tests (default 10)")
     parser.add_argument("--duration", type=float, default=300.0, metavar="S", help="length of a test (default 300)")
     parser.add_argument("--noise", choices=tuple(FORMS), default="simulator", help="form of the walk (default simulator)")
-    parser.add_argument("--estimator", action="append", default=[], metavar="NAME", help="repeatable (default: those registered)")
-    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle believed (default art_published)")
+    parser.add_argument(
+        "--estimator", type=ESTIMATOR, action="append", default=[], metavar="NAME", help="repeatable (default: those registered)"
+    )
+    parser.add_argument(
+        "--profile", type=PROFILE, default="art_published", metavar="P", help="vehicle believed (default art_published)"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of noise and vehicles (default 1)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", metavar="PNG", help="draw the tests into this file")
+    parser.set_defaults(run=on_terminal(run))
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:
@@ -139,8 +147,6 @@ def run(arguments: Namespace, console: ExperimentConsole) -> int:
     else:
         _show(console, rows, chosen, arguments)
     if arguments.plot:
-        from vehicled.offline.replications.experiments.ekf_circle_plot import plot
-
         plot(traces, rows, arguments.plot)
         if not arguments.json:
             console.text(f"drawn: {arguments.plot}")
@@ -247,3 +253,55 @@ def _show(console: ExperimentConsole, rows: Sequence[CircleRow], chosen: Sequenc
         lines.append(["better than measured", f"{int((theirs[0] < theirs[1]).sum())} of {len(theirs[0])}", "", "", "", *better])
         title = f"{word} position error (m): published | ours, noise {arguments.noise}, {arguments.duration:g} s"
         console.table(title, columns, lines)
+
+
+_COLOURS = {
+    "measurement": "#9aa5b1", "ekf4_published": "#d1495b", "ekf4_published+drive": "#e8a13a", "ekf4_paper": "#f2a7c3",
+    "ekf4_paper+drive": "#c77dff", "ekf4_paper+drive+noise": "#7a4fbf", "ekf4": "#0b6e4f", "planar": "#2e5eaa",
+}  # fmt: skip
+_OTHERS = ("#8a5a44", "#3aa6a6", "#4f4f4f")
+SHOWN_S = 60.0
+"""Time of the test shown on the map: more circles would hide each other."""
+
+
+def plot(traces: Sequence[CircleTrace], rows: Sequence[CircleRow], file: str) -> None:
+    """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
+    names = list(rows[0].mean_m)
+    spare = iter(_OTHERS * (1 + len(names) // len(_OTHERS)))
+    colours = {name: _COLOURS.get(name) or next(spare) for name in names}
+    # The median test speaks for all.
+    shown = int(np.argsort([row.mean_m["measurement"] for row in rows])[len(rows) // 2])
+    trace = traces[shown]
+    points = {"measurement": trace.measured_m, **trace.estimates_m}
+    last = trace.t_s >= trace.t_s[-1] - SHOWN_S
+
+    figure = new_figure(13, 7.5)
+    grid = figure.add_gridspec(2, 2, width_ratios=(1, 1.5))
+    area = figure.add_subplot(grid[:, 0])
+    area.plot(*trace.truth_m[last].T, color="black", lw=1.6, label="truth")
+    for name, xy in points.items():
+        area.plot(*xy[last].T, color=colours[name], lw=1.0, label=name)
+    area.set_aspect("equal", adjustable="datalim")
+    area.set(xlabel="east (m)", ylabel="north (m)", title=f"test {rows[shown].test}, last {min(SHOWN_S, trace.t_s[-1]):.0f} s")
+    area.legend(loc="upper left", frameon=True)
+
+    error = figure.add_subplot(grid[0, 1])
+    for name, xy in points.items():
+        error.plot(trace.t_s, np.hypot(*(xy - trace.truth_m).T), color=colours[name], lw=1.2, label=name)
+    error.set(xlabel="time (s)", ylabel="position error (m)", title=f"test {rows[shown].test}", ylim=(0.0, None))
+
+    bars = figure.add_subplot(grid[1, 1])
+    published = {"published: measured": PUBLISHED["mean_error_measurement_m"], "published: EKF": PUBLISHED["mean_error_ekf_m"]}
+    heights = {**{k: v[: len(rows)] for k, v in published.items()}, **{n: tuple(r.mean_m[n] for r in rows) for n in names}}
+    width = 0.8 / len(heights)
+    fills = {"published: measured": "#dfe3e8", "published: EKF": "#f0c0c6", **colours}
+    for k, (name, values) in enumerate(heights.items()):
+        at = np.arange(1, len(values) + 1) + (k - 0.5 * (len(heights) - 1)) * width
+        bars.bar(at, values, width, color=fills[name], label=name)
+    bars.set(xlabel="test", ylabel="mean position error (m)", title="all tests, the published ones beside them")
+    if len(rows) <= 20:
+        bars.set_xticks(range(1, len(rows) + 1))
+    bars.legend(ncols=3, fontsize="small", frameon=False)
+    for axes in (area, error, bars):
+        axes.grid(alpha=0.25)
+    save_figure(figure, file)

@@ -9,7 +9,7 @@ vehicle drives in simulation, with the reference of [sim.reference]; the simulat
 drives what is missing.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from math import hypot, nan, sqrt
 from pathlib import Path
@@ -20,14 +20,15 @@ import numpy as np
 from msgspec import Struct
 
 from vehicled.core.arrays import Array
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.making import make_judge
 from vehicled.offline.gap.runs import judge_run
 from vehicled.offline.recordings import mcap
-from vehicled.offline.replications.experiments.common import ExperimentConsole, add_drives, check_drives, driven
+from vehicled.offline.replications.experiments.common import ExperimentConsole, add_drives, check_drives, driven, on_terminal
 from vehicled.offline.sensors.truth import Series, read
 from vehicled.offline.studies.logs import logs_of
+from vehicled.run.command_line import CommandParser
 
 LIMIT_MPS = 0.03
 """Largest difference that the publication found in its 20 drives."""
@@ -64,11 +65,13 @@ class StraightDrive(Struct, frozen=True):
         return self.ins_mps - self.tape_mps
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Options of the experiment."""
+def declare_experiment_ins_check(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(__doc__ or "")
     parser.add_argument("logs", nargs="*", metavar="LOG", help="logs of straight drives (default: drives in simulation)")
     parser.add_argument("--length", type=float, default=nan, metavar="M", help="measured length of the drives of the logs")
     add_drives(parser, "ins_check", 20)
+    parser.set_defaults(run=on_terminal(run))
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:

@@ -12,7 +12,7 @@ of the paper is given the drive and steering gain that the others believe, see
 computed again and drawn beside.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from math import cos, sin, tan
 from pathlib import Path
@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from vehicled.control.interface import Controller
 from vehicled.core.arrays import Array
+from vehicled.core.errors import SetupError
 from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
@@ -34,18 +35,19 @@ from vehicled.core.messages import (
     StateEstimate,
 )
 from vehicled.core.vehicle import Vehicle
-from vehicled.daemon.app import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
 from vehicled.offline.recordings.recording import Recording
-from vehicled.offline.replications.experiments.common import ExperimentConsole, summary
+from vehicled.offline.replications.experiments.common import ExperimentConsole, on_terminal, summary
 from vehicled.offline.replications.experiments.ekf_circle import HEADING_SIGMA_RAD, SPREAD, STANDS_S, make_estimator
 from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise, fix_at
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import Profile, load_profile
 from vehicled.profile.registry import resolve
-from vehicled.run.output import check_plot_file
+from vehicled.run.argument_types import PROFILE
+from vehicled.run.command_line import CommandParser
+from vehicled.run.output import check_plot_file, new_figure, save_figure
 from vehicled.safety.gate import Gate
 
 PUBLISHED = {
@@ -120,15 +122,19 @@ class TrackingRow(Struct, frozen=True):
     finished: dict[str, bool]
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Options of the experiment."""
+def declare_experiment_mpc_tracking(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(__doc__ or "")
     parser.add_argument("--tests", type=int, default=TESTS, metavar="N", help=f"tests of each trajectory (default {TESTS})")
     parser.add_argument("--noise", choices=tuple(FORMS), default="inner", help="form of the walk (default inner)")
     parser.add_argument("--real", metavar="DIR", help="recordings of the published real drives, to judge and draw beside")
-    parser.add_argument("--profile", default="art_published", metavar="P", help="vehicle believed (default art_published)")
+    parser.add_argument(
+        "--profile", type=PROFILE, default="art_published", metavar="P", help="vehicle believed (default art_published)"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of noise and vehicles (default 1)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", metavar="PNG", help="draw the drives into this file")
+    parser.set_defaults(run=on_terminal(run))
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:
@@ -161,8 +167,6 @@ def run(arguments: Namespace, console: ExperimentConsole) -> int:
             lines = [[row.recording, str(row.trajectory), f"{row.mean_m:.3f}", f"{row.max_m:.3f}"] for row, _ in real]
             console.table("recorded real drives: cross-track error (m)", ["recording", "trajectory", "mean", "max"], lines)
     if arguments.plot:
-        from vehicled.offline.replications.experiments.mpc_tracking_plot import plot
-
         plot(traces, rows, real, arguments.plot)
         if not arguments.json:
             console.text(f"drawn: {arguments.plot}")
@@ -308,3 +312,53 @@ def _show(console: ExperimentConsole, rows: Sequence[TrackingRow], noise: str) -
         console.table(title, ["trajectory / test", "simulation", "real", "", *names], lines)
     if not all(finished for row in rows for finished in row.finished.values()):
         console.text(f"* did not come to the end of the curve within {LONGEST_S:g} s")
+
+
+_COLOURS = ("#e8a13a", "#0b6e4f", "#d1495b", "#c77dff", "#7a4fbf", "#2e5eaa")
+_REAL = "#3c3c3c"
+
+
+def plot(traces: Sequence[TrackingTrace], rows: Sequence[TrackingRow], real: Sequence[tuple[RealRow, Array]], file: str) -> None:
+    """Draw into ``file`` (PNG, SVG or PDF by its ending). Raises :class:`SetupError` when it cannot be written."""
+    figure = new_figure(14, 9)
+    grid = figure.add_gridspec(3, len(CURVES), height_ratios=(1.3, 1, 1))
+    colours = {system.name: colour for system, colour in zip(SYSTEMS, _COLOURS, strict=True)}
+    for number in range(len(CURVES)):
+        of_curve = [trace for trace in traces if trace.trajectory == number + 1]
+        area = figure.add_subplot(grid[0, number])
+        line = curve(number)
+        area.plot(line.x_m, line.y_m, color="black", lw=2.5, alpha=0.5, label="trajectory")
+        error = figure.add_subplot(grid[1, number])
+        labelled: set[str] = set()
+        for trace in of_curve:
+            label = "" if trace.system in labelled else trace.system
+            labelled.add(trace.system)
+            area.plot(*trace.truth_m.T, color=colours[trace.system], lw=0.9, label=label or None)
+            way_m = np.cumsum(np.hypot(*np.diff(trace.truth_m, axis=0, prepend=trace.truth_m[:1]).T))
+            error.plot(way_m, trace.error_m, color=colours[trace.system], lw=0.9)
+        of_real = [places for row, places in real if row.trajectory == number + 1]
+        for k, places in enumerate(of_real):
+            area.plot(*places.T, color=_REAL, lw=0.9, ls="--", label=None if k else "recorded, real")
+        area.set_aspect("equal", adjustable="datalim")
+        area.set(xlabel="x (m)", ylabel="y (m)", title=f"trajectory {number + 1}: where the vehicle was")
+        area.legend(loc="upper left", fontsize="small")
+        error.set(xlabel="way (m)", ylabel="cross-track error (m)")
+
+    bars = figure.add_subplot(grid[2, :])
+    shown = [row for row in rows if row.test <= len(PUBLISHED["mean_error_sim_m"][0])]
+    published = {"published: simulation": "mean_error_sim_m", "published: real": "mean_error_real_m"}
+    heights = {name: [PUBLISHED[key][row.trajectory - 1][row.test - 1] for row in shown] for name, key in published.items()}
+    heights |= {system.name: [row.mean_m[system.name] for row in shown] for system in SYSTEMS}
+    fills = {"published: simulation": "#dfe3e8", "published: real": "#9aa5b1", **colours}
+    width = 0.8 / len(heights)
+    for k, (name, values) in enumerate(heights.items()):
+        at = np.arange(len(values)) + (k - 0.5 * (len(heights) - 1)) * width
+        bars.bar(at, values, width, color=fills[name], label=name)
+    bars.set_xticks(range(len(shown)), [f"{row.trajectory} / {row.test}" for row in shown])
+    bars.set(xlabel="trajectory / test", ylabel="mean cross-track error (m)")
+    # Room for the legend above the bars.
+    bars.set_ylim(0.0, 1.35 * max(max(values) for values in heights.values()))
+    bars.legend(ncols=3, fontsize="small", frameon=False)
+    for axes in figure.axes:
+        axes.grid(alpha=0.25)
+    save_figure(figure, file)

@@ -5,7 +5,7 @@
 any the simulated ones are drawn alone. A second call drives what is missing.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,17 @@ from msgspec import Struct
 from vehicled.core.arrays import Array
 from vehicled.core.messages import ActuatorCommand, Mode
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.loading import known_kinds, sources
+from vehicled.offline.recordings.loading import KIND, known_kinds, sources
 from vehicled.offline.recordings.prediction import RecordedCommands
 from vehicled.offline.recordings.recording import Recording, held
-from vehicled.offline.replications.experiments.common import ExperimentConsole, add_drives, check_drives, driven
+from vehicled.offline.replications.experiments.common import ExperimentConsole, add_drives, check_drives, driven, on_terminal
 from vehicled.offline.studies.logs import logs_of
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile.plugins import absolute
+from vehicled.run.argument_types import CONTROLLER, COURSE
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_plot_file, new_figure, save_figure
 
 FIGURES = ("commands", "errors", "speed")
@@ -59,15 +61,19 @@ class ShownDrive(Struct, frozen=True):
         return found
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Options of the experiment."""
+def declare_experiment_sim_to_real(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(__doc__ or "")
     parser.add_argument("figure", choices=FIGURES, help="what to draw")
     parser.add_argument("--real", nargs="+", default=[], metavar="RUN", help="recorded drives: files and folders")
-    parser.add_argument("--kind", action="append", default=[], metavar="KIND", help="kind of the recordings; repeatable")
-    parser.add_argument("--controller", default="mpc", metavar="NAME", help="controller or .onnx file in simulation (default mpc)")
-    parser.add_argument("--course", default="lot17", metavar="NAME", help="course of all drives (default lot17)")
+    parser.add_argument("--kind", type=KIND, action="append", default=[], metavar="KIND", help="kind of the recordings; repeatable")
+    parser.add_argument(
+        "--controller", type=CONTROLLER, default="mpc", metavar="NAME", help="controller or .onnx file in simulation (default mpc)"
+    )
+    parser.add_argument("--course", type=COURSE, default="lot17", metavar="NAME", help="course of all drives (default lot17)")
     parser.add_argument("--plot", metavar="FILE", help="picture (default: FIGURE.png in the folder)")
     add_drives(parser, "sim_to_real", 5)
+    parser.set_defaults(run=on_terminal(run))
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:

@@ -5,7 +5,7 @@ their first position, because nobody knows where exactly a receiver stands and t
 recording is not public: give your own, or those of ``vehicled data fetch captures``.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,13 +14,14 @@ import numpy as np
 from msgspec import Struct
 
 from vehicled.core.arrays import Array
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.public_data import DATA_FOLDER
-from vehicled.offline.replications.experiments.common import ExperimentConsole
+from vehicled.offline.replications.experiments.common import ExperimentConsole, on_terminal
 from vehicled.offline.replications.experiments.gps_noise import FORMS, GpsNoise
 from vehicled.offline.sensors import positions
 from vehicled.offline.sensors.reading import read
+from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_plot_file, new_figure, save_figure
 
 PUBLISHED = {"simulated": 0.73, "real": 0.46}
@@ -53,14 +54,16 @@ class ReceiverRow(Struct, frozen=True):
     high_m: float
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Options of the experiment."""
+def declare_experiment_standing_receiver(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(__doc__ or "")
     parser.add_argument("recordings", nargs="*", metavar="RECORDING", help=f"standing receivers (default {DATA_FOLDER}/captures)")
     parser.add_argument("--duration", type=float, default=60.0, metavar="S", help="longest time looked at (default 60)")
     parser.add_argument("--draws", type=int, default=40, metavar="N", help="simulated errors of each form (default 40)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the simulated errors (default 1)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", metavar="PNG", help="draw recorded and simulated receivers into this file")
+    parser.set_defaults(run=on_terminal(run))
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:

@@ -10,7 +10,7 @@ A judge with default parameters runs over all of them. Shown are W1, W2, VEPD an
 ones; histograms, quantiles and speeds are drawn into the output folder. A second call drives what is missing.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -22,15 +22,17 @@ from typing import Any
 
 import msgspec
 
-from vehicled.daemon.app import SetupError
+from vehicled.core.errors import SetupError
 from vehicled.offline.gap.gap import ALL, Gap, compare_sets
 from vehicled.offline.gap.making import make_judge
 from vehicled.offline.gap.runs import JudgedRun, JudgingTask, RunSet, find, judge_run, judge_set
-from vehicled.offline.recordings.loading import sources
-from vehicled.offline.replications.experiments.common import ExperimentConsole, add_drives, check_drives, driven
+from vehicled.offline.recordings.loading import KIND, sources
+from vehicled.offline.replications.experiments.common import ExperimentConsole, add_drives, check_drives, driven, on_terminal
 from vehicled.offline.sensors.simulate import simulated
 from vehicled.offline.studies.logs import logs_of
 from vehicled.profile import load_profile
+from vehicled.run.argument_types import ESTIMATOR, TEXT
+from vehicled.run.command_line import CommandParser
 
 MANOEUVRES = {"line": "straight_30m", "circle": "circle_r5_ccw", "sine": "half_sine"}
 MODELS = ("gauss", "random_walk", "airsim", "gauss_airsim", "random_walk_airsim")
@@ -49,18 +51,27 @@ RATES = ("sim.gnss.rate_hz=10", "sim.imu.rate_hz=100", "devices.imu.rate_hz=100"
 """Rates of the published vehicle's sensors."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Options of the experiment."""
+def declare_experiment_vepd(parser: CommandParser) -> None:
+    """Declare the command."""
+    parser.describe(__doc__ or "")
     parser.add_argument("--real", nargs="+", default=[], metavar="DIR", help="real runs (default: a stand-in, see above)")
-    parser.add_argument("--kind", action="append", default=[], metavar="KIND", help="kind of the recordings of --real; repeatable")
     parser.add_argument(
-        "--manoeuvre", action="append", default=[], metavar="NAME=PATTERN",
+        "--kind", type=KIND, action="append", default=[], metavar="KIND", help="kind of the recordings of --real; repeatable"
+    )
+    parser.add_argument(
+        "--manoeuvre", type=TEXT, action="append", default=[], metavar="NAME=PATTERN",
         help="real runs with PATTERN in their path or course drive NAME: line, circle or sine; repeatable",
     )  # fmt: skip
     parser.add_argument(
-        "--judge", action="append", default=[], metavar="NAME", help="as for vehicled gap; repeatable (default ekf4)"
+        "--judge",
+        type=ESTIMATOR,
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="as for vehicled gap; repeatable (default ekf4)",
     )
     add_drives(parser, "vepd", 10)
+    parser.set_defaults(run=on_terminal(run))
 
 
 def run(arguments: Namespace, console: ExperimentConsole) -> int:
