@@ -94,7 +94,16 @@ touch = st.builds(
 )  # fmt: skip
 
 
+THREE = [
+    Touch(0.79, 0.27, cos(-2.014), sin(-2.014), 0.0, (0.0, 0.0), ContactSurface("", 2.0, 0.0)),
+    Touch(0.96, 0.89, cos(0.657), sin(0.657), 0.0, (0.0, 0.0), ContactSurface("", 0.5, 1.0)),
+    Touch(-0.56, 0.28, cos(0.051), sin(0.051), 0.0, (0.0, 0.0), ContactSurface("", 2.0, 0.0)),
+]
+"""Unequal restitutions in a wedge: impulses that are only enlarged would quadruple the energy."""
+
+
 @given(st.lists(touch, min_size=1, max_size=5), FAST, FAST, st.floats(-20.0, 20.0))
+@example(THREE, 14.6, -21.2, -3.3)
 def test_impulses_gain_no_energy_and_stay_within_the_friction_cone(touches, vx, vy, rate):
     body = RigidBody(MASS_KG, INERTIA_KGM2, 0.1, -0.05, vx, vy, rate)
     after, impulses = struck(body, touches)
