@@ -55,8 +55,8 @@ def test_a_scene_in_another_size_is_the_same_scene(name):
         assert other.length_m == pytest.approx(0.1 * one.length_m, rel=1e-2)
         ratio = np.abs(other.speed_mps).max() / np.abs(one.speed_mps).max()
         assert ratio == pytest.approx(0.1**0.5), "the lateral acceleration stays"
-    for (_, one), (_, other) in zip(whole.scene.moving, small.scene.moving, strict=True):
-        assert other.top_speed_mps == pytest.approx(0.1**0.5 * one.top_speed_mps)
+    for (_, slow), (_, fast) in zip(small.scene.moving, whole.scene.moving, strict=True):
+        assert slow.top_speed_mps == pytest.approx(0.1**0.5 * fast.top_speed_mps)
 
 
 @pytest.mark.parametrize(
