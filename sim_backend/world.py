@@ -11,6 +11,9 @@ from heapq import heappop, heappush
 
 from msgspec import Struct
 
+from sim_backend.contact.fit import check_start
+from sim_backend.contact.geometry import Obstacles
+from sim_backend.contact.plant import ContactPlant
 from sim_backend.emulators.failing import FailingEmulator
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
@@ -18,9 +21,9 @@ from sim_backend.emulators.lidar import sweep
 from sim_backend.emulators.registry import emulator
 from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.interface import Motion, Plant, StartPose, interpolate
+from sim_backend.plant.interface import Motion, Plant, VehicleLostError, interpolate, pushable
 from sim_backend.plant.registry import plant_class
-from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start, pose_behind
+from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start
 from sim_backend.scene.reading import load_scene
 from sim_backend.scene.scene import Scene
 from sim_backend.sensors.drive_train import MotorStatusSensor, SteeringFeedbackSensor, WheelEncoders
@@ -34,7 +37,7 @@ from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.truth import Truth
-from vehicled.core.messages import Message, OperatorAction, OperatorCommand
+from vehicled.core.messages import Message, ObstacleContact, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
 from vehicled.profile.rc import rc_map
 from vehicled.profile.registry import resolve
@@ -122,17 +125,18 @@ class World:
         """
         sim = profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
-        self._grid_ns = start_ns
-        pose = StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
+        self._start_ns = self._grid_ns = start_ns
         self._start: Start = start or default_start(profile)
-        if self._start == "align":
-            pose = pose_behind(pose, profile.alignment.distance_m)
+        self.scene: Scene = load_scene(sim.scene, course)
+        """Obstacles that the vehicle's scanners see."""
+        pose = check_start(self.scene, profile, course, self._start)
         self._plant: Plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
+        self._contact = self._in_scene(profile) if not self.scene.empty and sim.contact != "none" else None
+        self._ends_on_contact = sim.contact == "end"
+        self._lost: VehicleLostError | None = None
         if self._start == "push":
             self._plant = PushedPlant(self._plant, profile, self._step_ns * 1e-9)
         self._actuators = Actuators(sim, start_ns, self._step_ns)
-        self.scene: Scene = load_scene(sim.scene, course)
-        """Obstacles that the vehicle's scanners see."""
         self._pending: list[tuple[int, int, int, bytes]] = []
         self._queued = 0
         self._emulators: list[Emulator] = []
@@ -162,9 +166,17 @@ class World:
         self._duty_ns = NEVER_NS
         for port in range(len(names)):
             self._collect(port)
-        self._operator = names.index(OPERATOR_PORT)
+        self._operator, self._truth = names.index(OPERATOR_PORT), names.index(TRUTH_PORT)
         if scenario:
             self.begin_scenario(start_ns)
+
+    def _in_scene(self, profile: Profile) -> ContactPlant:
+        """Put the plant into the scene, which then pushes it back."""
+        assert pushable(self._plant), "check_scene sees to it"
+        obstacles = Obstacles(self.scene, profile.vehicle.outline)
+        found = ContactPlant(self._plant, obstacles, profile.vehicle.mass_kg, self._step_ns * 1e-9)
+        self._plant = found
+        return found
 
     def begin_scenario(self, now_ns: int) -> None:
         """Let the operator arm the vehicle and start AUTO from now on, after an alignment or a push if required."""
@@ -199,8 +211,10 @@ class World:
 
     def advance(self, to_ns: int) -> list[Arrival]:
         """Return all arrivals at the daemon up to and including ``to_ns``, in order. An earlier ``to_ns`` than before changes
-        nothing: time never goes back.
+        nothing: time never goes back. Raises :class:`VehicleLostError` if the run must end.
         """
+        if self._lost is not None:
+            raise self._lost
         grid_ns, step_ns = self._grid_ns, self._step_ns
         plant, actuators = self._plant, self._actuators
         sags = actuators.sags
@@ -228,6 +242,8 @@ class World:
             if self._due_ns <= after_ns:
                 self._sample(before, grid_ns, after_ns)
             self._grid_ns = grid_ns = after_ns
+        if self._contact is not None and self._contact.contacts:
+            self._report_contacts(self._contact)
         while self._duty_ns <= to_ns:
             self._run_duties(self._duty_ns)
         pending, arrivals = self._pending, []
@@ -235,6 +251,19 @@ class World:
             t_rx_ns, port, _, data = heappop(pending)
             arrivals.append((t_rx_ns, port, data))
         return arrivals
+
+    def _report_contacts(self, plant: ContactPlant) -> None:
+        """Send the newest contacts with the truth, and end the run before the next advance if the user wants that."""
+        for each in plant.contacts:
+            t_ns = self._start_ns + round(each.time_s * 1e9)
+            message = ObstacleContact(t_ns, t_ns, each.x_m, each.y_m, each.bearing_rad, each.speed_mps, each.impulse_ns, each.what)
+            self._send(self._truth, message, self._grid_ns)
+        if self._ends_on_contact:
+            first = plant.contacts[0]
+            self._lost = VehicleLostError(
+                f"contact with {first.what or 'the scene'} at ({first.x_m:.2f}, {first.y_m:.2f}) m, {first.speed_mps:.2f} m/s"
+            )
+        plant.contacts.clear()
 
     def next_wake_ns(self) -> int:
         """Return a time before which no bytes arrive."""

@@ -9,8 +9,11 @@ of the step, and the position follows the chord of that arc. The vehicle never r
 
 from math import cos, exp, expm1, sin, tan
 
-from sim_backend.plant.interface import Motion, StartPose
+from sim_backend.plant.interface import Motion, StartPose, slowed
 from vehicled.profile.schema import Sim
+
+GRIP_MPS2 = 8.0
+"""Deceleration of a slide that a contact has begun; the model itself never slides."""
 
 
 class FourDof:
@@ -41,6 +44,9 @@ class FourDof:
         self._front_share = 1.0
         self._acceleration_mps2 = 0.0
         self._yaw_acceleration_radps2 = 0.0
+        self._rear_slide_mps = 0.0
+        self._front_slide_mps = 0.0
+        self._shock_mps2 = 0.0
         self.motor_speed_radps = 0.0
 
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
@@ -81,21 +87,51 @@ class FourDof:
         self._acceleration_mps2 = (speed_mps - before_mps) / step_s
         self._yaw_rate_radps = yaw_rate_radps
         self._speed_mps = speed_mps
+        self._shock_mps2 = 0.0
+        self.motor_speed_radps = speed_mps / self._reduced_m
+        if self._rear_slide_mps or self._front_slide_mps:
+            self._slide()
+
+    def _slide(self) -> None:
+        """Move sideways and turn as a contact has pushed the axles, each of which carries half of the vehicle."""
+        self._rear_slide_mps = slowed(self._rear_slide_mps, GRIP_MPS2 * self._step_s)
+        self._front_slide_mps = slowed(self._front_slide_mps, GRIP_MPS2 * self._step_s)
+        moved_m = self._rear_slide_mps * self._step_s
+        self._x_m -= moved_m * sin(self._yaw_rad)
+        self._y_m += moved_m * cos(self._yaw_rad)
+        self._yaw_rad += (self._front_slide_mps - self._rear_slide_mps) / self._wheelbase_m * self._step_s
+
+    def rigid_body(self, mass_kg: float) -> tuple[float, float, float]:
+        """Return the body with its mass in the middle, and an inertia with which the axles slide independently of each other."""
+        return mass_kg, mass_kg * (0.5 * self._wheelbase_m) ** 2, 0.5 * self._wheelbase_m
+
+    def strike(self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float) -> None:
+        """Set pose and velocity after a contact. What the wheels do not follow becomes a slide of the axles."""
+        self._x_m, self._y_m, self._yaw_rad = pose
+        self._acceleration_mps2 += (speed_mps - self._speed_mps) / self._step_s
+        self._shock_mps2 = (lateral_speed_mps - self._rear_slide_mps) / self._step_s
+        self._speed_mps = speed_mps
+        self._yaw_rate_radps = speed_mps * self._curvature_per_m
+        self._rear_slide_mps = lateral_speed_mps
+        self._front_slide_mps = lateral_speed_mps + (yaw_rate_radps - self._yaw_rate_radps) * self._wheelbase_m
         self.motor_speed_radps = speed_mps / self._reduced_m
 
     def motion(self) -> Motion:
         """State at the newest grid point. A single track has one wheel per axle, so both wheels of an axle turn alike."""
         rear_radps = self._speed_mps / self._wheel_radius_m
         front_radps = rear_radps * self._front_share
+        yaw_rate_radps = self._yaw_rate_radps
+        if self._rear_slide_mps or self._front_slide_mps:
+            yaw_rate_radps += (self._front_slide_mps - self._rear_slide_mps) / self._wheelbase_m
         return Motion(
             self._x_m,
             self._y_m,
             self._yaw_rad,
             self._speed_mps,
-            0.0,
-            self._yaw_rate_radps,
+            self._rear_slide_mps,
+            yaw_rate_radps,
             self._acceleration_mps2,
-            self._speed_mps * self._yaw_rate_radps,
+            self._speed_mps * yaw_rate_radps + self._shock_mps2,
             self._yaw_acceleration_radps2,
             self.motor_speed_radps,
             wheel_speeds_radps=(front_radps, front_radps, rear_radps, rear_radps),

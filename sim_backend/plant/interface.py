@@ -1,6 +1,6 @@
 """Interface of the plants: inputs, motion and errors."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeGuard
 
 from msgspec import Struct
 
@@ -69,6 +69,30 @@ class Plant(Protocol):
     def motion(self) -> Motion:
         """State at the newest grid point."""
         ...
+
+
+class RigidPlant(Plant, Protocol):
+    """Plant that contact with a scene can push back."""
+
+    def rigid_body(self, mass_kg: float) -> tuple[float, float, float]:
+        """Return mass, yaw inertia about the centre of mass, and its distance ahead of the reference point. ``mass_kg`` is that of
+        the profile, for a plant that has none.
+        """
+        ...
+
+    def strike(self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float) -> None:
+        """Set pose and velocity of the reference point after a contact in the newest step."""
+        ...
+
+
+def pushable(plant: object) -> TypeGuard[RigidPlant]:
+    """True for a plant, or a class of plants, that contact can push back."""
+    return hasattr(plant, "rigid_body") and hasattr(plant, "strike")
+
+
+def slowed(speed: float, by: float) -> float:
+    """Return a speed of any sign after dry friction."""
+    return max(speed - by, 0.0) if speed > 0.0 else min(speed + by, 0.0)
 
 
 def interpolate(before: Motion, after: Motion, fraction: float) -> Motion:

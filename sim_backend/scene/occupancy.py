@@ -45,6 +45,15 @@ class Occupancy:
         placed[:, 1::2] = self._y_m + self._sin * x + self._cos * y
         return placed
 
+    def outlines_m(self) -> Array:
+        """Return the corners (n, 4, 2) of rectangles that cover the occupied cells, one for each run in a row."""
+        padded = np.pad(self.occupied, ((0, 0), (1, 1))).astype(np.int8)
+        steps = np.diff(padded, axis=1)
+        row, begin = np.nonzero(steps == 1)
+        _, end = np.nonzero(steps == -1)
+        corners = np.stack((begin, row, end, row, end, row + 1, begin, row + 1), axis=1)
+        return self._place(corners).reshape(-1, 4, 2)
+
     def contains(self, x_m: Array, y_m: Array) -> npt.NDArray[np.bool_]:
         """True for points (n,) in occupied cells."""
         dx, dy = x_m - self._x_m, y_m - self._y_m
@@ -79,8 +88,8 @@ def _runs(faces: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int64], ...]:
     return line.astype(np.int64), at.astype(np.int64), stop.astype(np.int64)
 
 
-def read_map(path: Path) -> Occupancy:
-    """Read the grid of a map_server YAML file. Raises :class:`SceneError`."""
+def read_map(path: Path, scale: float = 1.0) -> Occupancy:
+    """Read the grid of a map_server YAML file, with all lengths times ``scale``. Raises :class:`SceneError`."""
     try:
         text = path.read_bytes()[: MAX_TEXT + 1].decode()
     except OSError as error:
@@ -102,7 +111,7 @@ def read_map(path: Path) -> Occupancy:
     grey = _image(path.parent / str(values["image"]))
     dark = grey / 255.0 if _number(path, values, "negate", 0.0) else (255.0 - grey) / 255.0
     occupied = dark > _number(path, values, "occupied_thresh", 0.65)
-    return Occupancy(occupied[::-1], resolution_m, (x, y, yaw))
+    return Occupancy(occupied[::-1], scale * resolution_m, (scale * x, scale * y, yaw))
 
 
 def _parsed(path: Path, text: str) -> Mapping[str, Any]:

@@ -155,7 +155,7 @@ class Circles:
 class Bodies:
     """Filled polygons: their outlines are walls, and a ray that begins inside has range 0."""
 
-    def __init__(self, outlines_m: Sequence[Sequence[tuple[float, float]]]) -> None:
+    def __init__(self, outlines_m: Sequence[Sequence[tuple[float, float]] | Array]) -> None:
         self.outlines_m = [np.array(outline, dtype=np.float64).reshape(-1, 2) for outline in outlines_m]
 
     def __len__(self) -> int:

@@ -10,6 +10,9 @@ GROUPS = (
         CommandRow(
             "simulator", "run only the simulator, for a daemon in another process or on another computer",
             "vehicled.cli.simulator"),
+        CommandRow(
+            "scenes", "list the scenes of the simulator, show what one holds, or draw it",
+            "vehicled.cli.scenes"),
     )),
     ("Drive a vehicle", (
         CommandRow("run", "run the daemon on a vehicle", "vehicled.cli.run"),

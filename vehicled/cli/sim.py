@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vehicled.cli.drive_options import SECONDS, add_mavlink, add_profile, add_programme, add_ros2, add_view
 from vehicled.core.errors import SetupError
 from vehicled.core.messages import Event, Fault, ModeChange
-from vehicled.run.argument_types import CONTROLLER, ESTIMATOR, FAILURE, IDENTIFIER, LOG, TEXT
+from vehicled.run.argument_types import CONTROLLER, ESTIMATOR, FAILURE, IDENTIFIER, LOG, SCENE, TEXT
 from vehicled.run.command_line import CommandParser
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.run.terminal import Progress
@@ -82,7 +82,7 @@ def declare_sim(parser: CommandParser) -> None:
     )
     world = parser.add_argument_group("simulated world")
     add_world_options(world)
-    parser.complete(fail=FAILURE)
+    parser.complete(fail=FAILURE, scene=SCENE)
     world.add_argument(
         "--board", metavar="FILE", help="replay the task times of a computer measured by vehicled doctor --measure-board"
     )
@@ -219,12 +219,13 @@ class _DriveProgress:
 def _spec(arguments: Namespace) -> RunSpec:
     return RunSpec(
         profile=arguments.profile,
-        overrides=tuple(arguments.set),
+        overrides=(*arguments.set, *(["sim.contact=end"] if arguments.end_on_contact else [])),
         controller=arguments.controller or "",
         estimator=arguments.estimator or "",
         identifier=arguments.identifier or "",
         programme=arguments.programme or "",
         course=arguments.course or "",
+        scene=arguments.scene or "",
         laps=arguments.laps,
         link=arguments.link,
         clock=arguments.clock,
@@ -261,6 +262,8 @@ def _check_options(arguments: Namespace) -> None:
         raise SetupError("with --connect, give --fail to 'vehicled simulator' on the other computer")
     if arguments.connect and arguments.latency:
         raise SetupError("with --connect, give --latency to 'vehicled simulator' on the other computer")
+    if arguments.connect and arguments.end_on_contact:
+        raise SetupError("with --connect, give --end-on-contact to 'vehicled simulator'")
     if arguments.connect and arguments.start:
         raise SetupError("with --connect, give --start to 'vehicled simulator'")
     if arguments.connect and arguments.by_hand:

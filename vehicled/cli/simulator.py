@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from vehicled.run.argument_types import COURSE, FAILURE, KEY, PROFILE, TEXT
+from vehicled.run.argument_types import COURSE, FAILURE, KEY, PROFILE, SCENE, TEXT
 from vehicled.run.command_line import CommandParser
 from vehicled.runtime.simulator import add_options
 
@@ -18,7 +18,7 @@ def declare_simulator(parser: CommandParser) -> None:
         epilog="Exit status: 0 the daemon ended the run; 1 connection to the daemon lost; 2 invalid arguments; 143 terminated.",
     )
     add_options(parser)
-    parser.complete(profile=PROFILE, set=KEY, course=COURSE, fail=FAILURE, listen=TEXT)
+    parser.complete(profile=PROFILE, set=KEY, course=COURSE, fail=FAILURE, listen=TEXT, scene=SCENE)
     parser.set_defaults(run=run)
 
 

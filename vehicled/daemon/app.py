@@ -11,7 +11,7 @@ from vehicled.core.attribution import EvidenceSource
 from vehicled.core.errors import SetupError
 from vehicled.core.executive import DeclaredStopwatch, Stopwatch
 from vehicled.core.journal import Sink
-from vehicled.core.messages import GnssFix, GroundTruth, Message, Path, ReferenceState
+from vehicled.core.messages import GnssFix, GroundTruth, Message, ObstacleContact, Path, ReferenceState
 from vehicled.core.observers import Observers
 from vehicled.core.ports import Device
 from vehicled.core.tasks import PIPELINE
@@ -249,7 +249,7 @@ def course_message(course: Course, now_ns: int) -> Path:
 
 def _device(port: str, tables: Mapping[str, DeviceTable], link: str) -> Device:
     table = tables.get(port)
-    accepts = [GroundTruth] if table is None else _types(table)
+    accepts = [GroundTruth, ObstacleContact] if table is None else _types(table)
     if table is None or link == "messages":
         driver = resolve("driver", MESSAGE_DRIVER)
         params = driver.Params()

@@ -34,6 +34,7 @@ from vehicled.core.messages import (
     MachineCall,
     Message,
     Mode,
+    ObstacleContact,
     OperatorCommand,
     ParameterCommand,
     PortEvent,
@@ -86,6 +87,10 @@ _TEXTS = {
     if kind is not Event and (names := [field.name for field in msgspec.structs.fields(kind) if field.type is str])
 }
 """Text fields by type of message, but for JSON: a device, or a simulator in its place, may have chosen them."""
+
+
+_TRUTH = frozenset((GroundTruth, ObstacleContact))
+"""Messages of the simulator that no task receives."""
 
 
 def _shown(message: Message) -> Message:
@@ -395,7 +400,7 @@ class Machine:
             self._sink.record(message, t_ns)
             if isinstance(message, ReferenceState):
                 self._refer(origin, message, t_ns)
-            elif kind is not GroundTruth:
+            elif kind not in _TRUTH:
                 self.pipeline.inbox.put(message)
             for port in self._consumers.get((origin, kind), ()):
                 device = self._devices[port]

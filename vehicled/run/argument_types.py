@@ -163,6 +163,12 @@ def _twins(text: str, before: Namespace) -> list[str]:
     return list(names())
 
 
+def _scenes(text: str, before: Namespace) -> list[str]:
+    from vehicled.paths.scenes import names
+
+    return names()
+
+
 def _studies(text: str, before: Namespace) -> list[str]:
     from vehicled.core.shipped import folder
 
@@ -179,6 +185,7 @@ CONTROLLER = NameType(_registered("controller"), or_file=True)
 ESTIMATOR = NameType(_registered("estimator"), or_file=True)
 IDENTIFIER = NameType(_registered("identifier"), or_file=True)
 DECODER = NameType(_registered("decoder", "CAN decoder"), or_file=True)
+SCENE = NameType(_scenes, or_file=True)
 TWIN = NameType(_twins, or_file=True)
 STUDY = NameType(_studies, or_file=True)
 KEY = NameType(_keys)

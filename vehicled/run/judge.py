@@ -6,15 +6,34 @@ from math import hypot, isfinite, nan, pi, remainder, sqrt
 from msgspec import Struct
 
 from vehicled.core.events import CourseSet, LapJoined
-from vehicled.core.messages import ActuatorCommand, ControlCommand, CourseCommand, Event, GroundTruth, Message, Mode, StateEstimate
+from vehicled.core.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    CourseCommand,
+    Event,
+    GroundTruth,
+    Message,
+    Mode,
+    ObstacleContact,
+    StateEstimate,
+)
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_bytes
 from vehicled.paths.tracking import END_TOLERANCE_M, PathPoint, PathTracker
 
-TYPES: tuple[type[Message], ...] = (GroundTruth, StateEstimate, ControlCommand, ActuatorCommand, CourseCommand, Event)
+TYPES: tuple[type[Message], ...] = (
+    GroundTruth,
+    StateEstimate,
+    ControlCommand,
+    ActuatorCommand,
+    CourseCommand,
+    Event,
+    ObstacleContact,
+)
 """Message types that the judge needs."""
 
 _RING = 256
+MAX_CONTACTS = 1000
 _CUSP_TOLERANCE_M = 0.3
 """A vehicle that stands this close to a cusp has reached it."""
 
@@ -117,6 +136,8 @@ class Judge:
         self.estimate_position_m = ErrorStatistics()
         self.estimate_yaw_rad = ErrorStatistics()
         self.estimate_speed_mps = ErrorStatistics()
+        self.contacts: list[ObstacleContact] = []
+        """Contacts of the vehicle with its scene, the first ``MAX_CONTACTS`` of them."""
 
     @property
     def finished(self) -> bool:
@@ -161,6 +182,9 @@ class Judge:
             self._wheel_rad = message.wheel_angle_rad
             if message.mode is not self._modes[1][1]:
                 self._modes = [self._modes[1], (message.t_ns, message.mode)]
+        elif isinstance(message, ObstacleContact):
+            if len(self.contacts) < MAX_CONTACTS:
+                self.contacts.append(message)
         elif isinstance(message, CourseCommand):
             self._asked = message
         elif isinstance(message, Event) and (taken := CourseSet.read(message)) is not None and self._asked is not None:

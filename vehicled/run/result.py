@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from vehicled.core.executive import Executive
-from vehicled.core.messages import Identification, Message
+from vehicled.core.messages import Identification, Message, ObstacleContact, contact_text
 from vehicled.core.wire.usage import UsageRow, usage_lines
 from vehicled.run.judge import ErrorStatistics, Judge
 from vehicled.run.manoeuvre import ProgrammeMotion, Section
@@ -111,6 +111,8 @@ class Result(Struct, frozen=True, kw_only=True):
     """Failures of what only explains the drive, such as the judge, whose figures may then be wrong; empty if there were none."""
     messages: list[UsageRow] = []
     """Messages that arrived on each port: used, and not used with the reason."""
+    contacts: list[dict[str, Any]] = []
+    """Contacts of the vehicle with its scene: the fields of :class:`ObstacleContact`."""
     course_notes: list[str] = []
     """Reasons for driving slower than the course asks."""
 
@@ -148,6 +150,7 @@ class Result(Struct, frozen=True, kw_only=True):
             ["estimate: position", _metres(self.estimate_position_m)],
             ["estimate: heading", _degrees(self.estimate_yaw_rad)],
             ["estimate: speed", _line(self.estimate_speed_mps, "m/s", 3)],
+            *([["contact", _contacts(self.contacts)]] if self.contacts else []),
             *([["identified", _identified(self.identified)]] if self.identified is not None else []),
             ["deadlines", _health(self.tasks)],
             *([["really late", "; ".join(self.late_tasks)]] if self.late_tasks else []),
@@ -161,6 +164,11 @@ class Result(Struct, frozen=True, kw_only=True):
         driven = f"on {self.course}" if self.motion is None else f"by programme {self.programme}"
         title = f"{self.profile} {driven}, {self.controller}, {self.link}, {self.clock}, seed {self.seed}"
         print_table(title, ["", ""], rows)
+
+
+def _contacts(contacts: list[dict[str, Any]]) -> str:
+    hardest = contact_text(ObstacleContact(**max(contacts, key=lambda each: float(each["speed_mps"]))))
+    return hardest if len(contacts) == 1 else f"{len(contacts)}, the hardest: {hardest}"
 
 
 def _motion_rows(motion: ProgrammeMotion, driving_s: float) -> list[list[str]]:

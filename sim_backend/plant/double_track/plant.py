@@ -50,6 +50,30 @@ class DoubleTrackPlant:
             rates = [(after - before) / self._step_s for before, after in zip(self._slope_before, self._slope, strict=True)]
             self._slope_rates_before, self._slope_rates = self._slope_rates, (rates[0], rates[1])
 
+    def rigid_body(self, mass_kg: float) -> tuple[float, float, float]:
+        """Return mass and yaw inertia of the twin, and the distance of its centre of mass ahead of the reference point."""
+        c = self._vehicle.constants
+        return c.mass_kg, c.yaw_inertia_kgm2, -self._reference_m
+
+    def strike(self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float) -> None:
+        """Set pose and velocity after a contact, at the height of the centre of mass: it neither rolls nor pitches the body."""
+        before, out, arm_m = self._vehicle.state, self._vehicle.outputs, self._reference_m
+        lateral_mps = lateral_speed_mps - arm_m * yaw_rate_radps
+        self._vehicle.state = before._replace(
+            x_m=pose.x_m - arm_m * cos(pose.yaw_rad),
+            y_m=pose.y_m - arm_m * sin(pose.yaw_rad),
+            yaw_rad=pose.yaw_rad,
+            forward_mps=speed_mps,
+            lateral_mps=lateral_mps,
+            yaw_rate_radps=yaw_rate_radps,
+            still_s=0.0,
+        )
+        self._vehicle.outputs = out._replace(
+            forward_mps2=out.forward_mps2 + (speed_mps - before.forward_mps) / self._step_s,
+            lateral_mps2=out.lateral_mps2 + (lateral_mps - before.lateral_mps) / self._step_s,
+            yaw_radps2=out.yaw_radps2 + (yaw_rate_radps - before.yaw_rate_radps) / self._step_s,
+        )
+
     def _loss(self) -> str:
         state = self._vehicle.state
         if self._vehicle.diverged:

@@ -188,6 +188,32 @@ class GroundTruth(Message, frozen=True):
     speed_sigma_mps: float = 0.0
 
 
+class ObstacleContact(Message, frozen=True):
+    """Contact of the simulated vehicle with its scene: the first impact, and each harder one until they part. It is logged and used
+    for scoring; no task receives it.
+    """
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    x_m: float
+    """Touching point in ``map``."""
+    y_m: float
+    bearing_rad: float
+    """Bearing of the touching point from the rear axle, from forward."""
+    speed_mps: float
+    """Approach speed along the normal of the touching surface."""
+    impulse_ns: float
+    """Impulse on the vehicle, N s."""
+    what: str
+    """Name of the part of the scene."""
+
+
+def contact_text(contact: ObstacleContact) -> str:
+    """Return what was touched, where and how hard."""
+    place = f"({contact.x_m:.2f}, {contact.y_m:.2f}) m"
+    return f"{contact.what or 'the scene'} at {place}, {contact.speed_mps:.2f} m/s, {contact.impulse_ns:.3g} N s"
+
+
 class ObstacleRange(Message, frozen=True):
     """Distance to the nearest obstacle in the lane ahead, along the lane, from the front of the vehicle."""
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from vehicled.core.messages import Event, Fault, ModeChange, OperatorCommand, PortEvent
+from vehicled.core.messages import Event, Fault, ModeChange, ObstacleContact, OperatorCommand, PortEvent, contact_text
 from vehicled.core.messages.records import Direction
 from vehicled.core.plain_text import escape
 from vehicled.core.wire.usage import decode_rows
@@ -174,9 +174,10 @@ def _events(f: Findings) -> str:
     rows += [(event.t_ns, event.name, event.level, said(event.fields)) for event in f.rare[Event]]
     rows += [(event.t_ns, f"port {event.port}", event.state.name.lower(), event.detail) for event in f.rare[PortEvent]]
     rows += [(request.t_ns, "operator", request.action.name.lower(), request.origin) for request in f.rare[OperatorCommand]]
+    rows += [(each.t_ns, "contact", "", contact_text(each)) for each in f.rare[ObstacleContact]]
     rows.sort(key=lambda row: row[0])
     shown = [[f"{f.seconds(t_ns):.3f}", *rest] for t_ns, *rest in rows[:_LISTED]]
-    total = sum(f.rare_counts[kind] for kind in (Fault, ModeChange, Event, PortEvent, OperatorCommand))
+    total = sum(f.rare_counts[kind] for kind in (Fault, ModeChange, Event, PortEvent, OperatorCommand, ObstacleContact))
     note = f"The first {_LISTED} of {total}." if total > len(shown) else ""
     if any(count > KEPT for count in f.rare_counts.values()):
         note += f" Of each kind the first {KEPT} are drawn and listed; `vehicled log cat` gives all."

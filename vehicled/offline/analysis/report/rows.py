@@ -14,9 +14,11 @@ from vehicled.core.messages import (
     Event,
     Fault,
     Mode,
+    ObstacleContact,
     OperatorCommand,
     PortEvent,
     Reaction,
+    contact_text,
 )
 from vehicled.core.plain_text import escape, shorten
 from vehicled.offline.analysis.report.chart import key, strip, time_axis
@@ -99,6 +101,9 @@ def marks_panel(f: Findings) -> PanelOrMissing:
     for request in f.rare[OperatorCommand]:
         at = f.axis.place(request.t_ns)
         rows.setdefault("operator", []).append((at, at + 4, 1, f"{word(request.action)} ({request.origin})"))
+    for touch in f.rare[ObstacleContact]:
+        at = f.axis.place(touch.t_ns)
+        rows.setdefault("contact", []).append((at, at + 4, 6, contact_text(touch)))
     if not rows:
         return MissingPanel("faults", "Faults and events", "There is no fault, no event and no request in the log.")
     ordered = sorted(rows.items(), key=lambda item: min(band[0] for band in item[1]))

@@ -31,6 +31,7 @@ from vehicled.core.messages import (
     Mode,
     ModeChange,
     MotorStatus,
+    ObstacleContact,
     OperatorCommand,
     Path,
     PortEvent,
@@ -83,7 +84,7 @@ _LOOSE: tuple[type[Message], ...] = tuple(kind for kind in FIELDS if not all(fie
 _ARRAYS: tuple[type[Message], ...] = (
     *(kind for kind in FIELDS if kind not in _LOOSE), TaskTick, ImuSample, Heading, GarbageCollection,
 )  # fmt: skip
-_RARE: tuple[type[Message], ...] = (Fault, ModeChange, Event, PortEvent, OperatorCommand, Path)
+_RARE: tuple[type[Message], ...] = (Fault, ModeChange, Event, PortEvent, OperatorCommand, Path, ObstacleContact)
 
 
 class Findings:

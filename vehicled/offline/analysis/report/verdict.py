@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from vehicled.core.events import INJECTED, OVER, WAIT_ENDED, CourseWait, InjectedFailure
-from vehicled.core.messages import Event, Fault, Mode, ModeChange, Reaction
+from vehicled.core.messages import Event, Fault, Mode, ModeChange, ObstacleContact, Reaction, contact_text
 from vehicled.daemon.reference import too_coarse
 from vehicled.offline.analysis.course import COURSE_CHANGED
 from vehicled.offline.analysis.report.chart import moment
@@ -92,6 +92,10 @@ def verdict(f: Findings) -> Verdict:
         sentences.append((False, f"{len(trips)} faults with a reaction: {codes}."))
     elif f.header is not None and not f.empty:
         sentences.append((True, "No fault asked for a reaction."))
+    if contacts := f.rare[ObstacleContact]:
+        hardest = max(contacts, key=lambda each: each.speed_mps)
+        place = f" at {f.seconds(hardest.t_ns):.1f} s"
+        sentences.append((False, f"{f.rare_counts[ObstacleContact]} contact(s), the hardest{place}: {contact_text(hardest)}."))
     if stalls := f.end.get("stalls", ""):
         sentences.append((None, f"Stalls: {stalls}."))
     if late := f.end.get("late_tasks", ""):

@@ -80,7 +80,8 @@ class EnvironmentSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     half_width_m: NonNegative = 0.0
     """Half width of the corridor, whose edges are the walls of a race; 0: ``limits.corridor_m`` of the profile."""
     scene: str = ""
-    """File of walls instead of the corridor's edges, for scans and collisions."""
+    """Name or file of a scene instead of the corridor's edges, for scans and collisions; its first course is driven unless
+    ``course`` names another."""
     randomise: dict[str, Range] = {}
     """Ranges of numbers of ``[sim]`` from which each episode draws, by dotted key: ``{"steering.delay_s": (0.3, 0.5)}``."""
     noise: EstimateNoise | None = None

@@ -20,6 +20,7 @@ from vehicled.offline.learning.gym.errors import GymError
 from vehicled.offline.learning.gym.features import BatchInputs, FeatureVectors
 from vehicled.offline.learning.gym.settings import RACING, RACING_WEIGHTS, EnvironmentSettings, Weights
 from vehicled.offline.learning.gym.walls import corridor_walls
+from vehicled.paths import scenes
 from vehicled.paths.batch_tracking import BatchTracker, PathPoints
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
@@ -27,6 +28,8 @@ from vehicled.profile.loading import load_profile
 from vehicled.profile.schema import Profile
 
 Observations = npt.NDArray[np.float32]
+CIRCLE_CORNERS = 16
+"""Corners of a circle of a scene: many vehicles at once see segments only."""
 Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 
@@ -40,8 +43,9 @@ class BatchSimulation:
         profile = load_profile(settings.profile, settings.overrides)
         self.profile = profile
         vehicle, limits = profile.vehicle, profile.limits
+        named = scenes.course_in(settings.scene, settings.course) if settings.scene else settings.course
         self.course = course = load_course(
-            settings.course or profile.course,
+            named or profile.course,
             width_m=vehicle.width_m, centre_m=vehicle.centre_m, turn_radius_m=vehicle.min_turn_radius_m,
         )  # fmt: skip
         self._ranges = _checked_ranges(settings, profile)
@@ -79,11 +83,9 @@ class BatchSimulation:
         profile, name = self.profile, self.settings.scene
         if name:
             scene = load_scene(name, self.course)
-            if not scene.only_segments:
-                raise GymError(
-                    f"{name}: circles and moving objects are not seen by many vehicles at once; use walls, bodies or a map"
-                )
-            segments_m = scene.segments_m
+            if scene.moving:
+                raise GymError(f"{name}: moving objects are not seen by many vehicles at once; leave [[moving]] out of the scene")
+            segments_m = np.concatenate([scene.segments_m, *(_polygon(*circle) for _, circle in scene.circles)])
         else:
             segments_m = corridor_walls(self.course, self._half_width_m)
         ahead_m, left_m, _ = profile.lever_arm_m("LaserScan") or (profile.vehicle.wheelbase_m, 0.0, 0.0)
@@ -243,6 +245,14 @@ def _checked_ranges(settings: EnvironmentSettings, profile: Profile) -> dict[str
         bounds = [f"sim.{key}={ends[end]!r}" for key, ends in settings.randomise.items()]
         load_profile(settings.profile, (*settings.overrides, *bounds))
     return dict(settings.randomise)
+
+
+def _polygon(x_m: float, y_m: float, radius_m: float) -> Array:
+    """Return a circle as segments (m, 4) around it."""
+    angles = np.linspace(0.0, 2.0 * np.pi, CIRCLE_CORNERS + 1)
+    outer_m = radius_m / np.cos(np.pi / CIRCLE_CORNERS)
+    corners = np.column_stack((x_m + outer_m * np.cos(angles), y_m + outer_m * np.sin(angles)))
+    return np.hstack((corners[:-1], corners[1:]))
 
 
 def _speed_profile(profile: Profile, course: Course) -> tuple[Array, Array]:
