@@ -68,7 +68,7 @@ MOST_LINES = 300_000
 NEAR = 15
 """Lines of a rule about the changed one: the tests that execute them come first."""
 ELSEWHERE = 98
-"""Exit status of a child that cannot tell."""
+"""Exit status of a child that cannot judge the mutant."""
 NOTICED, SURVIVED, ENDLESS, CRASHED = "noticed", "survived", "endless", "crashed"
 Key = tuple[str, str, str]
 """File, function and text of a mutant."""
@@ -349,7 +349,7 @@ class Exchange:
         self._items: dict[str, pytest.Item] = {}
         self._failed = False
         self._noticed_by: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """By file, how many of its mutants each test has noticed: the best ones run first."""
+        """Number of mutants that each test has noticed, by file: the best tests run first."""
         self._names = os.pipe()
         """Pipe for the names of these tests."""
 
@@ -438,7 +438,7 @@ class Exchange:
         return 0
 
     def _run_module(self, file: str, mutant: Mutant) -> int:
-        """Judge a mutant of what a module holds. ``ELSEWHERE`` if only a process that imports it anew can tell."""
+        """Judge a mutant of what a module holds. ``ELSEWHERE`` if only a process that imports it anew can."""
         top = next(each for each in mutant.tree.body if each.lineno <= mutant.lines[0] <= (each.end_lineno or 0))
         module = sys.modules[module_of(file)]
         with mutant.changed() as tree:

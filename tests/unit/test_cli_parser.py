@@ -287,7 +287,7 @@ def shell(name: str, script: str, path: str) -> list[str]:
     [
         ("vehicled sim --prof", ["--profile"]),
         ("vehicled log compare --against latest --fail", ["--fail-on"]),
-        ("vehicled sim --fail gnss:stu", ["stuck@"]),
+        ("vehicled sim --fail gnss:stu", ["stuck@", "stuck_channel@"]),
         ("vehicled sim --profile=art_ve", ["art_vesc"]),
     ],
 )
@@ -311,4 +311,4 @@ def test_zsh_completes(path_with_vehicled: str) -> None:
 
 def test_fish_completes(path_with_vehicled: str) -> None:
     assert shell("fish", "complete -C 'vehicled sim --prof'", path_with_vehicled)[0] == "--profile"
-    assert shell("fish", "complete -C 'vehicled sim --fail gnss:stu'", path_with_vehicled) == ["gnss:stuck@"]
+    assert shell("fish", "complete -C 'vehicled sim --fail gnss:stu'", path_with_vehicled) == ["gnss:stuck@", "gnss:stuck_channel@"]

@@ -129,7 +129,7 @@ def test_a_turn_is_divided_until_its_rectangles_are_hardly_wider_and_no_further(
 @pytest.mark.parametrize("count", [2, 64, 65, 66, 129, 200])
 @pytest.mark.parametrize("yaw", [0.0, 2.0, -2.9])
 def test_the_step_is_found_in_which_the_front_meets_a_zone(count: int, yaw: float) -> None:
-    """On a line: at the place that the front reaches, whichever step of however many it is."""
+    """The place is the one that the front reaches on its line, whichever step of however many it is."""
     s = 0.1 * np.arange(count)
     x, y, yaws = 2.0 + s * cos(yaw), -3.0 + s * sin(yaw), np.full(count, yaw)
     for k in sorted({0, 1, 62, 63, 64, 65, 126, 127, 128, count - 2} & set(range(count - 1))):
