@@ -417,7 +417,7 @@ def test_what_cannot_be_compared_counts_nothing() -> None:
 
 # ------------------------------------------------------------------------------------------------------------------- together
 
-IN_ORDER = ["speed", "gnss", "inertial", "yaw", "motion", "consistency", "progress"]
+IN_ORDER = ["speed", "gnss", "inertial", "yaw", "motion", "consistency", "climb", "progress"]
 IN_ORDER += ["alignment", "control", "place", "stopping", "obstacle"]
 
 
@@ -447,7 +447,7 @@ def test_a_drive_begins_without_the_history_of_the_last_one(monkeypatch: pytest.
     monitors = Monitors(LIMITS, VEHICLE)
     calls = calls_of(monkeypatch, monitors, "reset")
     monitors.reset()
-    assert sorted(name for name, *_ in calls) == ["alignment", "control", "motion", "progress", "teleop"]
+    assert sorted(name for name, *_ in calls) == ["alignment", "control", "inertial", "motion", "progress", "teleop"]
 
 
 def test_another_vehicle_and_another_course_reach_those_who_calculate_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
