@@ -17,7 +17,7 @@ _GROUPS = (
     ("Simulate a drive", ("sim", "simulator")),
     ("Drive a vehicle", ("run", "status", "arm", "mode", "teleop", "disarm", "stop", "why")),
     ("Change a drive", ("course", "goto", "return", "speed", "param", "topic")),
-    ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "doctor", "devices", "service")),
+    ("Prepare a vehicle", ("check", "profiles", "courses", "record-path", "map", "doctor", "devices", "service")),
     ("Examine a drive", ("log", "replay")),
     ("Write your own code", ("new", "list")),
     ("Test and evaluate", ("study", "gap", "learn", "failsafe", "twin", "bench", "experiment", "data")),
@@ -40,6 +40,7 @@ def build_parser() -> GroupedParser:
     from vehicled.cli.arguments_learn import learn_commands
     from vehicled.cli.arguments_live import live_commands
     from vehicled.cli.arguments_log import log_commands
+    from vehicled.cli.arguments_map import map_commands
     from vehicled.cli.arguments_own_code import own_code_commands
     from vehicled.cli.arguments_replay import replay_command
     from vehicled.cli.arguments_sensors import sensors_commands
@@ -226,6 +227,7 @@ def build_parser() -> GroupedParser:
     twin_commands(commands)
     estimator_commands(commands)
     sensors_commands(commands)
+    map_commands(commands)
     _data_commands(commands)
 
     devices = commands.add_parser("devices", help="list ports, record a port, decode a recording").add_subparsers(
