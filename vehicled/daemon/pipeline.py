@@ -32,6 +32,7 @@ from vehicled.core.messages import (
     Heading,
     ImuSample,
     LaserScan,
+    MapPose,
     Message,
     Mode,
     ModeChange,
@@ -51,6 +52,7 @@ from vehicled.core.vehicle import AlignmentParams, ControlFrameParams, Limits, V
 from vehicled.daemon.live_changes import ChangeError, ControllerBuilder, Prepared, check_limit
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
+from vehicled.maps.localiser import MapLocaliser
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.lateral_offset import LateralOffset
@@ -72,7 +74,7 @@ STOP_TIMEOUT_NS = 8 * 10**9
 
 _DISARMED = (Mode.INIT, Mode.STANDBY, Mode.FAULT, Mode.STOPPING)
 
-MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback})
+MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, MapPose, WheelSpeed, MotorStatus, SteeringFeedback})
 """Inputs of the estimator, with or without a rate in the profile."""
 RANGES = frozenset({ObstacleRange, LaserScan})
 """Inputs of the obstacle monitor."""
@@ -104,6 +106,7 @@ class Pipeline:
         builder: ControllerBuilder | None = None,
         observers: Observers | None = None,
         mounting: Mounting | None = None,
+        localiser: MapLocaliser | None = None,
     ) -> None:
         self.observers = observers or Observers()
         """Failures of what only explains the drive."""
@@ -114,6 +117,8 @@ class Pipeline:
             limits, vehicle, sources, course, fence, antenna_m,
             telemetry=telemetry, alignment=alignment, datum=datum, mounting=mounting,
         )  # fmt: skip
+        self._localiser = localiser
+        self.monitors.localisation.mapped = localiser is not None
         self._alignment = AlignmentDrive(alignment, speed or SpeedParams(), vehicle)
         self._setpoints = SetpointControl(speed or SpeedParams(), vehicle)
         self.builder = builder
@@ -184,6 +189,8 @@ class Pipeline:
                 monitors.sources.received(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
                 if kind is LaserScan:
                     self._scan = message  # type: ignore[assignment]
+                    if self._localiser is not None:
+                        self._localiser.on_scan(message)  # type: ignore[arg-type]
             elif kind is OperatorCommand:
                 self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
             monitors.on_message(message, now_ns)
@@ -191,6 +198,12 @@ class Pipeline:
     def fuse(self, now_ns: int) -> None:
         """Step estimator and identifier."""
         estimator, identifier = self._estimator, self._identifier
+        if self._localiser is not None:
+            pose = self._localiser.step(now_ns, self.estimate.value)
+            if pose is not None:
+                self._sink.record(pose, now_ns)
+                self.monitors.on_message(pose, now_ns)
+                estimator.observe(pose)
         for message in self._accepted.drain():
             estimator.observe(message)
             if identifier is not None:

@@ -24,6 +24,8 @@ FIT_SCALES = 3.0
 INDEPENDENT = 120.0
 """Number of points that count as independent: neighbours share the errors of the map and of the surface."""
 LEAST_SIGMA_M = 0.01
+POINT_WEIGHT = 0.1
+"""Weight of a point on an element without a direction. The nearest of such elements holds a scan where it is, right or wrong."""
 NORMAL_VARIANCE = 0.03
 """Variance of a normal, rad2: so much of what is known across a wall is only seemingly known along it."""
 
@@ -109,7 +111,7 @@ def align(
         near = distance2 <= (FIT_SCALES * FINE_M) ** 2
         fit = float(near.sum()) / count if count else 0.0
         rms = sqrt(float(distance2[near].mean())) if near.any() else 0.0
-        weight = 1.0 / (1.0 + distance2 / (scale * scale)) ** 2
+        weight = (1.0 - (1.0 - POINT_WEIGHT) * point) / (1.0 + distance2 / (scale * scale)) ** 2
         # Rows of the derivative by x, y, yaw; the turn moves a point by (-ry, rx).
         a = np.stack((nx, ny, nx * -ry + ny * rx))
         t = np.stack((-ny, nx, ny * ry + nx * rx)) * point

@@ -17,7 +17,7 @@ LINE_RATIO = 0.25
 """Smaller over larger variance of the surroundings up to which they are a line."""
 FEWEST_CELLS = 3
 """Cells that the surroundings of an element need; one with fewer is left out, because it might be anything."""
-NEAR, WIDE = 2, 6
+NEAR, WIDE = 3, 7
 """Cells around one that are its surroundings, and where these are too few: far from a scanner its rays are far apart."""
 MAX_LOOKUP_CELLS = 40_000_000
 

@@ -24,7 +24,7 @@ ALL: tuple[type[Message], ...] = (
     GnssFix, ImuSample, Heading, MotorStatus, WheelSpeed, SteeringFeedback, OperatorCommand, StateEstimate, ControlCommand,
     ActuatorCommand, WireChunk, Corrections, TaskTick, Fault, Event, PortEvent, Path, GroundTruth,
     Identification, TeleopCommand, Heartbeat, ObstacleRange, HostHealth, MachineCall, LaserScan, GarbageCollection,
-    ModeChange, Setpoint, CourseCommand, SpeedCommand, ParameterCommand, ReferenceState,
+    ModeChange, Setpoint, CourseCommand, SpeedCommand, ParameterCommand, ReferenceState, MapPose,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from vehicled.core.arrays import Array
 from vehicled.core.messages import LaserScan
+from vehicled.maps.localiser import middle_ns
 from vehicled.maps.matching import PlanarPose
 from vehicled.maps.scans import body_points
 from vehicled.offline.recordings.recording import RecordedMotion, Times
@@ -73,8 +74,3 @@ class MappingDrive:
         wx, wy = ox + c * x - s * y - here.x_m, oy + s * x + c * y - here.y_m
         c0, s0 = np.cos(here.yaw_rad), np.sin(here.yaw_rad)
         return c0 * wx + s0 * wy, c0 * wy - s0 * wx
-
-
-def middle_ns(scan: LaserScan) -> int:
-    """Return the time in the middle of a sweep, to which its points belong."""
-    return scan.t_ns + round(0.5e9 * scan.time_increment_s * max(len(scan.ranges_m) - 1, 0))

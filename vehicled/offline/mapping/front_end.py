@@ -7,10 +7,11 @@ from math import hypot, remainder, tau
 import numpy as np
 
 from vehicled.core.arrays import Array
+from vehicled.maps.localiser import middle_ns
 from vehicled.maps.matching import Match, PlanarPose, align
 from vehicled.maps.search import PoseSearch, Pyramid
 from vehicled.maps.surface import Elements, Index
-from vehicled.offline.mapping.drive import MappingDrive, middle_ns
+from vehicled.offline.mapping.drive import MappingDrive
 
 CELL_M = 0.05
 KEYFRAME_M, KEYFRAME_RAD = 0.4, 0.25
