@@ -74,12 +74,12 @@ def test_positions_by_gnss_place_the_map_and_wild_ones_do_not_bend_it(lap):
     places = np.stack((made.truth.x_m, made.truth.y_m), axis=1) + rng.normal(0.0, 0.02, (len(made.truth.t_ns), 2))
     wild = rng.random(len(places)) < 0.2
     places[wild] += rng.uniform(2.0, 30.0, (wild.sum(), 2))
-    told = MappingDrive(
+    placed = MappingDrive(
         name="hall", scans=made.scans, odometry=made.odometry, truth=made.truth, gnss_ns=made.truth.t_ns, gnss_m=places,
         gnss_sigma_m=np.full(len(places), 0.02),
     )  # fmt: skip
-    mapped = build(told, 0.1)
-    error = error_of(told, mapped)
+    mapped = build(placed, 0.1)
+    error = error_of(placed, mapped)
     assert not error.aligned
     assert error.largest_m < 0.05
     assert 0.5 * len(mapped.frames) < mapped.places < 0.95 * len(mapped.frames)

@@ -22,7 +22,7 @@ def map_commands(commands: "_SubParsersAction[CommandParser]") -> None:
         "a YAML file and a PGM image. Reads logs, ROS 1 and ROS 2 bags (LaserScan, Odometry) and CARMEN logs.",
         examples=(
             "vehicled map build latest -o hall.yaml --plot hall.png",
-            "vehicled map build latest -o hall.yaml --path line.csv   and the driven path as a course",
+            "vehicled map build latest -o hall.yaml --path line.csv",
             "vehicled map build intel.log.gz -o intel.yaml",
         ),
         epilog="Exit status: 0 written; 2 invalid arguments, or the log shows nothing that can be mapped. See docs/mapping.md.",

@@ -29,14 +29,14 @@ STANDING_MPS = 0.05
 MOST_SHIFT_M, MOST_SHIFT_RAD = 0.8, 0.35
 """Correction of a prediction beyond which a match is none."""
 RIVAL_FIT = 0.93
-"""Fit of another place, over that of the best one, from which the two cannot be told apart."""
+"""Fit of another place, over that of the best one, from which the two cannot be distinguished."""
 SAME_M, SAME_RAD = 0.3, 0.2
 RETRY_NS = 1_000_000_000
 WORST_M, WORST_RAD = 100.0, 3.0
 """Standard deviations of what a scan does not determine."""
 
 
-class Motion(Protocol):
+class PastMotion(Protocol):
     """Poses of the vehicle in the last second."""
 
     def add(self, estimate: StateEstimate) -> None:
@@ -70,7 +70,7 @@ class LocaliserParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     start: list[float] = []
     """x, y (m) and yaw (rad) on the map where the vehicle starts; empty: anywhere, and the whole map is searched."""
     start_reach_m: NonNegative = 1.0
-    """How far it may stand from there."""
+    """Largest distance from there at which it may stand, m."""
 
     def __post_init__(self) -> None:
         if len(self.start) not in (0, 3):
@@ -81,7 +81,7 @@ class MapLocaliser:
     """Poses on a map, one for each scan. Call :meth:`on_scan` for every scan and :meth:`step` once per fusion."""
 
     def __init__(
-        self, params: LocaliserParams, grid: OccupancyGrid, motion: Motion, mount_m: tuple[float, float] | None = None
+        self, params: LocaliserParams, grid: OccupancyGrid, motion: PastMotion, mount_m: tuple[float, float] | None = None
     ) -> None:
         """``mount_m``: place of the scanner whose scans count; None for any. Raises :class:`MapError`."""
         self._params = params
@@ -126,7 +126,7 @@ class MapLocaliser:
             if self._unfit < LOST_SCANS or not stands:
                 self._search = None
                 return self._track(now_ns, estimate)
-        return self._look(now_ns, estimate if tracked else None)
+        return self._search_place(now_ns, estimate if tracked else None)
 
     # ---------------------------------------------------------------- tracking
 
@@ -173,7 +173,7 @@ class MapLocaliser:
 
     # ---------------------------------------------------------------- search
 
-    def _look(self, now_ns: int, estimate: StateEstimate | None) -> MapPose | None:
+    def _search_place(self, now_ns: int, estimate: StateEstimate | None) -> MapPose | None:
         """Search the vehicle's place, which must stand meanwhile or move slowly."""
         if self._search is None:
             scan = self._pending

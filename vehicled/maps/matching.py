@@ -135,7 +135,7 @@ def align(
 
 
 def _known(information: Array) -> Array:
-    """Return the map (3, 3) that takes out of a step what noise in the normals alone seems to tell of the weakest direction."""
+    """Return the map (3, 3) that takes out of a step what noise in the normals alone seems to show of the weakest direction."""
     (a, b, _), (_, d, _), _ = information.tolist()
     half, root = 0.5 * (a + d), hypot(0.5 * (a - d), b)
     most, least = half + root, max(half - root, 0.0)

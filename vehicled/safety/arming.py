@@ -70,7 +70,7 @@ def waits_for_heading(s: RuleInputs) -> bool:
 
 def _located(s: RuleInputs) -> str:
     localisation = s.monitors.localisation
-    if not localisation.mapped or (localisation.located and localisation.lost_s(s.now_ns) <= s.limits.map_lost_stop_s):
+    if not localisation.mapped or (localisation.located and localisation.lost_s <= s.limits.map_lost_stop_s):
         return ""
     return f"the vehicle is not located on its map: {localisation.why}"
 

@@ -150,6 +150,7 @@ class Monitors:
         self.place.update(s)
         self.stopping.update(s)
         self.obstacle.update(s)
+        self.localisation.update(s)
 
     def reset(self) -> None:
         """Begin a drive: forget the history of the monitors whose past must not count against it."""

@@ -3,6 +3,7 @@
 from math import nan
 
 from vehicled.core.messages import MapMatch, MapPose
+from vehicled.safety.inputs import SafetyInputs
 
 TEXTS = {
     MapMatch.SEARCHING: "its place on the map is being searched: let it stand",
@@ -26,6 +27,8 @@ class LocalisationMonitor:
         """Outcome of the newest scan."""
         self.fit = nan
         """Fraction of the newest scan that fits, at its best place."""
+        self.lost_s = nan
+        """Time since a scan last fitted, s; NaN without a map, and before the first that did."""
         self._matched_ns: int | None = None
         """Time of validity of the newest matched scan; None before the first."""
 
@@ -35,9 +38,10 @@ class LocalisationMonitor:
         if pose.outcome is MapMatch.MATCHED:
             self._matched_ns = min(pose.t_ns, now_ns)
 
-    def lost_s(self, now_ns: int) -> float:
-        """Return the time since a scan last fitted; NaN without a map, and before the first that did."""
-        return nan if self._matched_ns is None or not self.mapped else (now_ns - self._matched_ns) * 1e-9
+    def update(self, s: SafetyInputs) -> None:
+        """Note for how long no scan has fitted; called once per tick."""
+        if self.mapped and self._matched_ns is not None:
+            self.lost_s = (s.now_ns - self._matched_ns) * 1e-9
 
     @property
     def located(self) -> bool:

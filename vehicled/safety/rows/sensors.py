@@ -359,7 +359,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="map_lost",
                 reaction=Reaction.CAP_SPEED,
-                value=lambda s: s.monitors.localisation.lost_s(s.now_ns),
+                value=lambda s: s.monitors.localisation.lost_s,
                 limit=lambda s: s.limits.map_silence_s,
                 unit="s",
                 reason=lambda s: f"no scan fits the map for {s.limits.map_silence_s:.1f} s: predicting",
@@ -373,7 +373,7 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="map_lost_long",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.monitors.localisation.lost_s(s.now_ns),
+                value=lambda s: s.monitors.localisation.lost_s,
                 limit=lambda s: s.limits.map_lost_stop_s,
                 unit="s",
                 reason=lambda s: f"lost on the map: {s.monitors.localisation.why}",
