@@ -66,20 +66,26 @@ def _simulate(options: argparse.Namespace) -> int:
     from sim_backend.world import WorldSetup
     from vehicled.core.errors import UserError
     from vehicled.core.link import LinkError
+    from vehicled.paths import scenes
     from vehicled.paths.catalog import load_course
     from vehicled.profile import load
     from vehicled.profile.latency import latency_overrides
 
     try:
-        loaded = load(options.profile, [*options.set, *latency_overrides(options.latency or "")])
+        scene = [f"sim.scene={scenes.absolute(options.scene)}"] if options.scene else []
+        scene += ["sim.contact=end"] if options.end_on_contact else []
+        loaded = load(options.profile, [*options.set, *scene, *latency_overrides(options.latency or "")])
         vehicle = loaded.profile.vehicle
+        named = scenes.course_in(scenes.absolute(options.scene), options.course or "") if options.scene else options.course
         course = load_course(
-            options.course or loaded.profile.course,
+            named or loaded.profile.course,
             width_m=vehicle.width_m,
             centre_m=vehicle.centre_m,
             turn_radius_m=vehicle.min_turn_radius_m,
         )
-        profile = resolved_profile(loaded, course)
+        # A vehicle that the scenario does not arm starts on the course.
+        start = "stand" if options.by_hand else options.start
+        profile = resolved_profile(loaded, course, start)
         wires = options.link == "wires" or options.ptys is not None
         if wires:
             check_emulators(profile)
@@ -87,8 +93,7 @@ def _simulate(options: argparse.Namespace) -> int:
         check_failures(profile, failures, wires=wires)
         setup = WorldSetup(
             profile=profile, course=course, seed=options.seed, wires=wires, failures=failures, scenario=not options.by_hand,
-            # A vehicle that the scenario does not arm starts on the course.
-            start="stand" if options.by_hand else options.start,
+            start=start,
         )  # fmt: skip
         if options.ptys is not None:
             return _behind_ptys(Path(options.ptys), setup)

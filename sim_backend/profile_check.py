@@ -1,11 +1,13 @@
 """Check of a profile's simulation part before the run: its files are found and read once, so that mistakes appear at the start."""
 
+from sim_backend.contact.fit import check_scene
 from sim_backend.plant.double_track.checks import check
 from sim_backend.plant.registry import plant_class
 from sim_backend.plant.twin_file import anchored as anchored_twin
 from sim_backend.plant.twin_file import load_twin
+from sim_backend.scenario import Start
 from sim_backend.scene.anchor import anchored as anchored_world
-from sim_backend.scene.reading import load_scene
+from sim_backend.scene.reading import load_scene, with_ground
 from sim_backend.sensors.gnss_replayed import ReplayedGnssError
 from sim_backend.sensors.gnss_zones import with_zones
 from sim_backend.terrain.reading import load_terrain
@@ -13,11 +15,13 @@ from vehicled.paths.course import Course
 from vehicled.profile import Loaded, Problem, Profile, ProfileError
 
 
-def resolved_profile(loaded: Loaded, course: Course) -> Profile:
-    """Return the profile with absolute paths of its files. Raises :class:`~vehicled.core.errors.UserError`."""
-    profile = anchored_twin(anchored_world(loaded.profile, loaded.path), loaded.path)
+def resolved_profile(loaded: Loaded, course: Course, start: Start | None = None) -> Profile:
+    """Return the profile with absolute paths of its files. ``start`` is the way in which the vehicle finds its heading; None: as the
+    profile asks. Raises :class:`~vehicled.core.errors.UserError`.
+    """
+    profile = with_ground(anchored_twin(anchored_world(loaded.profile, loaded.path), loaded.path), course)
     sim = profile.sim
-    load_scene(sim.scene, course)
+    check_scene(load_scene(sim.scene, course), profile, course, start)
     with_zones(sim.gnss, course.datum)
     if sim.gnss.model == "replayed":
         ReplayedGnssError(sim.gnss, 0)

@@ -10,15 +10,16 @@ from heapq import heappop, heappush
 
 from msgspec import Struct
 
+from sim_backend.contact.fit import start_pose
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.lidar import sweep
 from sim_backend.emulators.registry import emulator
 from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.interface import Motion, Plant, StartPose, interpolate
+from sim_backend.plant.interface import Motion, Plant, interpolate
 from sim_backend.plant.registry import plant_class
-from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start, pose_behind
+from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start
 from sim_backend.scene.reading import load_scene
 from sim_backend.scene.scene import Scene
 from sim_backend.sensors.drive_train import MotorStatusSensor, SteeringFeedbackSensor, WheelEncoders
@@ -118,16 +119,14 @@ class World:
         sim = profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
         self._grid_ns = start_ns
-        pose = StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
         self._start: Start = start or default_start(profile)
-        if self._start == "align":
-            pose = pose_behind(pose, profile.alignment.distance_m)
+        self.scene: Scene = load_scene(sim.scene, course)
+        """Obstacles that the vehicle's scanners see."""
+        pose = start_pose(self.scene, profile, course, self._start)
         self._plant: Plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
         if self._start == "push":
             self._plant = PushedPlant(self._plant, profile, self._step_ns * 1e-9)
         self._actuators = Actuators(sim, start_ns, self._step_ns)
-        self.scene: Scene = load_scene(sim.scene, course)
-        """Obstacles that the vehicle's scanners see."""
         self._pending: list[tuple[int, int, int, bytes]] = []
         self._queued = 0
         self._emulators: list[Emulator] = []

@@ -29,6 +29,8 @@ class Moving:
         steps = np.diff(places, axis=0)
         yaws = np.arctan2(steps[:, 1], steps[:, 0]) if len(steps) else np.zeros(1)
         self._yaw_rad = np.unwrap(yaws)
+        self.radius_m = radius_m
+        self.outline_m = list(outline_m) if radius_m is None else []
         self._circle = Circles(np.array([[0.0, 0.0, radius_m]])) if radius_m is not None else None
         self._body = Bodies([outline_m]) if radius_m is None else Bodies([])
         self._edges = Segments(self._body.edges_m)
@@ -38,6 +40,23 @@ class Moving:
         leg = np.clip(np.searchsorted(self._times_s, time_s, "right") - 1, 0, len(self._yaw_rad) - 1)
         x, y = np.interp(time_s, self._times_s, self._x_m), np.interp(time_s, self._times_s, self._y_m)
         return x, y, self._yaw_rad[leg]
+
+    @property
+    def top_speed_mps(self) -> float:
+        """Largest speed of its reference point."""
+        steps = np.hypot(np.diff(self._x_m), np.diff(self._y_m)) / np.maximum(np.diff(self._times_s), 1e-9)
+        return float(steps.max()) if len(steps) else 0.0
+
+    def state(self, time_s: float) -> tuple[float, float, float, float, float]:
+        """Return x, y, heading and velocity along x and y at one scene time."""
+        x, y, yaw = self.place(np.array([time_s]))
+        leg = int(np.searchsorted(self._times_s, time_s, "right")) - 1
+        vx = vy = 0.0
+        if 0 <= leg < len(self._times_s) - 1:
+            span_s = float(self._times_s[leg + 1] - self._times_s[leg])
+            vx = float(self._x_m[leg + 1] - self._x_m[leg]) / span_s
+            vy = float(self._y_m[leg + 1] - self._y_m[leg]) / span_s
+        return float(x[0]), float(y[0]), float(yaw[0]), vx, vy
 
     def cast(self, rays: Rays, time_s: Array, reach_m: float, hits: Hits) -> None:
         """Shorten the hits of rays, each of which has its own time."""

@@ -66,10 +66,11 @@ def _runs(faces: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int64], ...]:
     return line.astype(np.int64), at.astype(np.int64), stop.astype(np.int64)
 
 
-def read_map(path: Path) -> Occupancy:
-    """Read the grid of a map_server YAML file. Raises :class:`SceneError`."""
+def read_map(path: Path, scale: float = 1.0) -> Occupancy:
+    """Read the grid of a map_server YAML file, with all lengths times ``scale``. Raises :class:`SceneError`."""
     try:
         grid = read_grid(path)
     except MapError as error:
         raise SceneError(str(error)) from None
-    return Occupancy(grid.occupied, grid.resolution_m, grid.origin)
+    x, y, yaw = grid.origin
+    return Occupancy(grid.occupied, scale * grid.resolution_m, (scale * x, scale * y, yaw))

@@ -1,18 +1,19 @@
 """Reader of scene files: TOML in metres of the map, GeoJSON in longitude and latitude, or the YAML of an occupancy grid."""
 
-from collections.abc import Sequence
-from math import cos, hypot, sin
+from collections.abc import Iterator, Sequence
+from math import cos, hypot, radians, sin, sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from sim_backend.scene.anchor import bytes_of, expanded
+from sim_backend.scene.anchor import bytes_of, scene_of
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.moving import Moving
-from sim_backend.scene.occupancy import Occupancy, read_map
-from sim_backend.scene.scene import Scene
-from sim_backend.scene.schema import RULES, Data, MovingThing, OnCourse, SceneFile
+from sim_backend.scene.occupancy import read_map
+from sim_backend.scene.scene import Pose, Scene, Surface, Surfaces
+from sim_backend.scene.schema import RULES, Box, Circle, Data, MovingThing, OnCourse, SceneFile, Solid
 from sim_backend.scene.shapes import Bodies
 from vehicled.core.arrays import Array
 from vehicled.paths.course import Course
@@ -23,6 +24,7 @@ from vehicled.paths.geojson import GeoFeature, features_of, map_position, map_po
 from vehicled.profile import toml_text
 from vehicled.profile.collect import Collector
 from vehicled.profile.problems import ProfileError
+from vehicled.profile.schema import Profile
 
 KIND = "GeoJSON of obstacles"
 CORRIDOR_STEP = 3
@@ -31,81 +33,155 @@ MOVING_KEYS = ("start_s", "speed_mps", "times_s", "radius_m", "outline")
 
 
 def load_scene(name: str, course: Course) -> Scene:
-    """Load the scene of a file, on the map of ``course``; an empty name gives an empty scene. Raises :class:`SceneError`."""
+    """Load the scene of a reference, on the map of ``course``; an empty name gives an empty scene. Raises :class:`SceneError`."""
     if not name:
         return Scene()
-    path = expanded(name)
+    reference = scene_of(name)
+    path = reference.file
     kind = path.suffix.lower()
     if kind in (".yaml", ".yml"):
         return Scene(grid=read_map(path))
     if kind not in (".toml", ".geojson", ".json"):
         raise SceneError(f"{path}: unknown scene format; use .toml, .geojson, or the .yaml of a map_server grid")
+    return build_scene(read_scene(name, course.datum), course, path.parent, reference.scale)
+
+
+def read_scene(name: str, datum: Datum) -> SceneFile:
+    """Read the TOML or GeoJSON file of a reference. Raises :class:`SceneError`."""
+    path = scene_of(name).file
     data = bytes_of(path, "sim.scene")
-    return build_scene(_toml(path, data) if kind == ".toml" else _geojson(path, data, course), course, path.parent)
+    return _toml(path, data) if path.suffix.lower() == ".toml" else _geojson(path, data, datum)
 
 
-def build_scene(file: SceneFile, course: Course, folder: Path) -> Scene:
-    """Build the scene that a file describes. Raises :class:`SceneError` for the map it names."""
-    walls = [_chain([_place(p, course) for p in wall.points], wall.closed) for wall in file.wall]
+def build_scene(file: SceneFile, course: Course, folder: Path, scale: float = 1.0) -> Scene:
+    """Build the scene that a file describes, with all lengths times ``scale``. Raises :class:`SceneError` for the map it names."""
+    builder = _Builder(file, course, scale)
+    for number, wall in enumerate(file.wall, start=1):
+        builder.add_walls([builder.place(p) for p in wall.points], wall.closed, builder.surface(wall, f"wall {number}"))
     if file.corridor is not None:
-        walls += [_offset_line(course, file.corridor.left_m), _offset_line(course, -file.corridor.right_m)]
-    circles = [(*_place(circle.at, course), circle.radius_m) for circle in file.circle]
-    grid: Occupancy | None = read_map(folder / file.map) if file.map else None
+        side = builder.others._replace(name="the corridor")
+        for left_m in (file.corridor.left_m, -file.corridor.right_m):
+            builder.add_walls(_offset_line(course, scale * left_m), course.closed, side)
+    for number, body in enumerate(file.body, start=1):
+        builder.add_body([builder.place(p) for p in body.points], builder.surface(body, f"body {number}"))
+    for number, box in enumerate(file.box, start=1):
+        for outline in builder.boxes(box):
+            builder.add_body(outline, builder.surface(box, f"box {number}"))
+    for number, circle in enumerate(file.circle, start=1):
+        builder.add_circles(circle, builder.surface(circle, f"circle {number}"))
+    surfaces = [builder.surface(thing, f"moving object {number}") for number, thing in enumerate(file.moving, start=1)]
     return Scene(
-        np.concatenate(walls) if walls else None,
-        np.array(circles) if circles else None,
-        Bodies([[_place(p, course) for p in body.points] for body in file.body]),
-        grid,
-        [_moving(thing, course) for thing in file.moving],
+        np.concatenate(builder.walls) if builder.walls else None,
+        np.array(builder.circles) if builder.circles else None,
+        Bodies(builder.outlines),
+        read_map(folder / file.map, scale) if file.map else None,
+        [builder.moving(thing) for thing in file.moving],
+        Surfaces(builder.wall_surfaces, builder.body_surfaces, builder.circle_surfaces, surfaces, builder.others),
+        {start.name: Pose(scale * start.at[0], scale * start.at[1], radians(start.heading_deg)) for start in file.start},
+        {lane.name: scale * lane.width_m for lane in file.lane},
     )
 
 
-def _place(place: Sequence[float] | OnCourse, course: Course) -> tuple[float, float]:
-    if not isinstance(place, OnCourse):
-        return float(place[0]), float(place[1])
-    s, x, y, s_m = course.s_m, course.x_m, course.y_m, place.s_m
-    if course.closed:
-        s, x, y = (np.append(a, end) for a, end in ((s, course.length_m), (x, x[0]), (y, y[0])))
-        s_m %= course.length_m
-    s_m = min(s_m, float(s[-1]))
-    at = min(int(np.searchsorted(s, s_m, "right")) - 1, len(s) - 2)
-    dx, dy = float(x[at + 1] - x[at]), float(y[at + 1] - y[at])
-    fraction, length = (s_m - float(s[at])) / float(s[at + 1] - s[at]), hypot(dx, dy)
-    return (
-        float(x[at]) + fraction * dx - place.left_m * dy / length,
-        float(y[at]) + fraction * dy + place.left_m * dx / length,
-    )
+def with_ground(profile: Profile, course: Course) -> Profile:
+    """Return the profile with the ground of its scene, if that has one. Raises :class:`SceneError`."""
+    name = profile.sim.scene
+    reference = scene_of(name)
+    if reference.file.suffix.lower() != ".toml" or (ground := read_scene(name, course.datum).ground) is None:
+        return profile
+    if profile.sim.twin is None:
+        raise SceneError(
+            f'{name}: has ground, but plant "{profile.sim.plant}" drives on a level plane; use a profile with a twin, such as '
+            "--profile hunter_se"
+        )
+    if reference.scale != 1.0:
+        raise SceneError(f"{name}: has ground, which is built in its own size only; leave out @")
+    folder = reference.file.parent
+    files = {key: str(folder / value) for key in ("height", "friction") if (value := getattr(ground, key))}
+    return replace(profile, sim=replace(profile.sim, terrain=replace(ground, **files)))
 
 
-def _chain(points: Sequence[tuple[float, float]], closed: bool) -> Array:
-    corners = np.array([*points, points[0]] if closed else points, dtype=np.float64)
-    return np.hstack((corners[:-1], corners[1:]))
+class _Builder:
+    """Geometry and surfaces of a scene file, part by part."""
+
+    def __init__(self, file: SceneFile, course: Course, scale: float) -> None:
+        self.others = Surface("", file.friction, file.restitution)
+        self._course, self._scale = course, scale
+        self.walls, self.wall_surfaces = list[Array](), list[Surface]()
+        self.outlines, self.body_surfaces = list[list[tuple[float, float]]](), list[Surface]()
+        self.circles, self.circle_surfaces = list[tuple[float, float, float]](), list[Surface]()
+
+    def surface(self, solid: Solid, name: str) -> Surface:
+        friction, restitution = solid.friction, solid.restitution
+        return Surface(
+            solid.name or name,
+            self.others.friction if friction is None else friction,
+            self.others.restitution if restitution is None else restitution,
+        )
+
+    def place(self, place: Sequence[float] | OnCourse) -> tuple[float, float]:
+        scale, course = self._scale, self._course
+        if not isinstance(place, OnCourse):
+            return scale * place[0], scale * place[1]
+        s, x, y, s_m = course.s_m, course.x_m, course.y_m, scale * place.s_m
+        if course.closed:
+            s, x, y = (np.append(a, end) for a, end in ((s, course.length_m), (x, x[0]), (y, y[0])))
+            s_m %= course.length_m
+        s_m = min(s_m, float(s[-1]))
+        at = min(int(np.searchsorted(s, s_m, "right")) - 1, len(s) - 2)
+        dx, dy = float(x[at + 1] - x[at]), float(y[at + 1] - y[at])
+        fraction, length, left_m = (s_m - float(s[at])) / float(s[at + 1] - s[at]), hypot(dx, dy), scale * place.left_m
+        return float(x[at]) + fraction * dx - left_m * dy / length, float(y[at]) + fraction * dy + left_m * dx / length
+
+    def add_walls(self, points: Sequence[tuple[float, float]], closed: bool, surface: Surface) -> None:
+        corners = np.array([*points, points[0]] if closed else points, dtype=np.float64)
+        self.walls.append(np.hstack((corners[:-1], corners[1:])))
+        self.wall_surfaces += [surface] * (len(corners) - 1)
+
+    def add_body(self, outline: list[tuple[float, float]], surface: Surface) -> None:
+        self.outlines.append(outline)
+        self.body_surfaces.append(surface)
+
+    def boxes(self, box: Box) -> Iterator[list[tuple[float, float]]]:
+        x, y = self.place(box.at)
+        c, s = cos(radians(box.heading_deg)), sin(radians(box.heading_deg))
+        ahead, left = (0.5 * self._scale * size for size in box.size_m)
+        for k in range(box.count):
+            mx, my = x + k * self._scale * box.step_m[0], y + k * self._scale * box.step_m[1]
+            corners = ((ahead, left), (-ahead, left), (-ahead, -left), (ahead, -left))
+            yield [(mx + c * a - s * b, my + s * a + c * b) for a, b in corners]
+
+    def add_circles(self, circle: Circle, surface: Surface) -> None:
+        for place in circle.places or [circle.at]:
+            assert place is not None, "the schema's own rules see to it"
+            self.circles.append((*self.place(place), self._scale * circle.radius_m))
+            self.circle_surfaces.append(surface)
+
+    def moving(self, thing: MovingThing) -> Moving:
+        places = [self.place(place) for place in thing.places]
+        # Speeds go with the root of the scale, so that accelerations stay; so do times.
+        slower = sqrt(self._scale)
+        times = [slower * time_s for time_s in thing.times_s]
+        if not times:
+            times = [slower * thing.start_s]
+            kept = places[:1]
+            for place in places[1:]:
+                distance_m = hypot(place[0] - kept[-1][0], place[1] - kept[-1][1])
+                if distance_m > 0.0:
+                    assert thing.speed_mps is not None
+                    times.append(times[-1] + distance_m / (slower * thing.speed_mps))
+                    kept.append(place)
+            places = kept
+        radius_m = None if thing.radius_m is None else self._scale * thing.radius_m
+        return Moving(places, times, radius_m, [(self._scale * x, self._scale * y) for x, y in thing.outline])
 
 
-def _offset_line(course: Course, left_m: float) -> Array:
+def _offset_line(course: Course, left_m: float) -> list[tuple[float, float]]:
     rows = sorted({*range(0, len(course.x_m), CORRIDOR_STEP), len(course.x_m) - 1})
     # Left and right are the vehicle's sides, also where it drives backward.
-    points = [
+    return [
         (float(course.x_m[k]) - left_m * sin(course.yaw_rad[k]), float(course.y_m[k]) + left_m * cos(course.yaw_rad[k]))
         for k in rows
     ]
-    return _chain(points, course.closed)
-
-
-def _moving(thing: MovingThing, course: Course) -> Moving:
-    places = [_place(place, course) for place in thing.places]
-    times = list(thing.times_s)
-    if not times:
-        times = [thing.start_s]
-        kept = places[:1]
-        for place in places[1:]:
-            distance_m = hypot(place[0] - kept[-1][0], place[1] - kept[-1][1])
-            if distance_m > 0.0:
-                assert thing.speed_mps is not None
-                times.append(times[-1] + distance_m / thing.speed_mps)
-                kept.append(place)
-        places = kept
-    return Moving(places, times, thing.radius_m, [(float(x), float(y)) for x, y in thing.outline])
 
 
 def _toml(path: Path, data: bytes) -> SceneFile:
@@ -130,12 +206,12 @@ def _collect(path: Path, table: Data, place: Any) -> SceneFile:
     return found
 
 
-def _geojson(path: Path, data: bytes, course: Course) -> SceneFile:
+def _geojson(path: Path, data: bytes, datum: Datum) -> SceneFile:
     table: dict[str, list[Data]] = {"wall": [], "body": [], "circle": [], "moving": []}
     where: dict[tuple[str, int], str] = {}
     try:
         for feature in features_of(data, str(path), KIND):
-            kind, entry = _entry(f"{path}, {feature.place}", feature, course.datum)
+            kind, entry = _entry(f"{path}, {feature.place}", feature, datum)
             where[kind, len(table[kind])] = feature.place
             table[kind].append(entry)
     except CourseError as error:

@@ -1,6 +1,7 @@
-"""Scene of a run: everything that a scanner can see."""
+"""Scene of a run: everything that a scanner can see and the vehicle can touch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -9,6 +10,40 @@ from sim_backend.scene.occupancy import Occupancy
 from sim_backend.scene.rays import Hits, Rays
 from sim_backend.scene.shapes import Bodies, Circles, Tiled
 from vehicled.core.arrays import Array
+
+_Part = TypeVar("_Part")
+
+
+class Surface(NamedTuple):
+    """What a body is made of, and what to call it."""
+
+    name: str
+    friction: float
+    restitution: float
+
+
+class Pose(NamedTuple):
+    """Pose of the reference point in ``map``."""
+
+    x_m: float
+    y_m: float
+    yaw_rad: float
+
+
+DEFAULT = Surface("", 0.4, 0.1)
+"""Surface of a map, and of everything in a scene that gives none."""
+
+
+class Surfaces(NamedTuple):
+    """Surfaces of the parts of a scene, in the order of their geometry."""
+
+    walls: Sequence[Surface] = ()
+    """One for each segment."""
+    bodies: Sequence[Surface] = ()
+    circles: Sequence[Surface] = ()
+    moving: Sequence[Surface] = ()
+    others: Surface = DEFAULT
+    """Surface of the map, and of everything that has no other."""
 
 
 class Scene:
@@ -21,10 +56,20 @@ class Scene:
         bodies: Bodies | None = None,
         grid: Occupancy | None = None,
         moving: Sequence[Moving] = (),
+        surfaces: Surfaces | None = None,
+        starts: dict[str, Pose] | None = None,
+        lanes: dict[str, float] | None = None,
     ) -> None:
-        """``walls_m`` (m, 4) are segments, ``circles_m`` (m, 3) centres and radii."""
+        """``walls_m`` (m, 4) are segments, ``circles_m`` (m, 3) centres and radii. ``starts``: poses by name. ``lanes``: widths by
+        name.
+        """
         self._bodies = bodies or Bodies([])
         self._grid = grid
+        self._surfaces = surfaces or Surfaces()
+        self.starts = starts or {}
+        """Poses at which a vehicle may stand at the start."""
+        self.lanes = lanes or {}
+        """Widths of the lanes."""
         walls = [np.empty((0, 4)) if walls_m is None else walls_m, self._bodies.edges_m]
         if grid is not None:
             walls.append(grid.edges_m)
@@ -49,6 +94,38 @@ class Scene:
         """True if nothing stands or moves there but what :attr:`segments_m` holds."""
         return not (len(self._circles) or self._moving)
 
+    @property
+    def segment_surfaces(self) -> list[Surface]:
+        """Surface of each of :attr:`segments_m`."""
+        of, others = self._surfaces, self._surfaces.others
+        edges = [surface for surface, outline in _filled(of.bodies, self._bodies.outlines_m, others) for _ in outline]
+        count = len(self._walls) - len(edges) - (0 if self._grid is None else len(self._grid.edges_m))
+        walls = [surface for surface, _ in _filled(of.walls, range(count), others)]
+        return [*walls, *edges, *[others._replace(name="the map")] * (len(self._walls) - count - len(edges))]
+
+    @property
+    def circles(self) -> list[tuple[Surface, tuple[float, float, float]]]:
+        """Circles: centre and radius, with their surfaces."""
+        return [
+            (surface, (float(x), float(y), float(r)))
+            for surface, (x, y, r) in _filled(self._surfaces.circles, self._circles.middles_m, self._surfaces.others)
+        ]
+
+    @property
+    def circle_count(self) -> int:
+        """Number of circles."""
+        return len(self._circles)
+
+    @property
+    def moving(self) -> list[tuple[Surface, Moving]]:
+        """Moving objects, with their surfaces."""
+        return list(_filled(self._surfaces.moving, self._moving, self._surfaces.others))
+
+    def holds(self, x_m: float, y_m: float) -> bool:
+        """True for a point inside a filled body or an occupied cell."""
+        x, y = np.array([x_m]), np.array([y_m])
+        return bool(self._bodies.contain(x, y)[0]) or (self._grid is not None and bool(self._grid.contains(x, y)[0]))
+
     def add_circle(self, x_m: float, y_m: float, radius_m: float) -> None:
         """Add a circle, visible from now on."""
         self._circles = Circles(np.vstack((self._circles.middles_m, [[x_m, y_m, radius_m]])))
@@ -68,3 +145,9 @@ class Scene:
         if self._grid is not None:
             hits.blind(self._grid.contains(rays.x_m, rays.y_m))
         return hits
+
+
+def _filled(surfaces: Sequence[Surface], parts: Iterable[_Part], others: Surface) -> Iterator[tuple[Surface, _Part]]:
+    """Iterate over the parts with their surfaces."""
+    for number, part in enumerate(parts):
+        yield (surfaces[number] if number < len(surfaces) else others), part

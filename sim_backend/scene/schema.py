@@ -6,12 +6,14 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
+from vehicled.paths.scenes import Coordinate, Lane, Name, Point, SceneCourse
 from vehicled.profile.collect import Rule, TableView
 from vehicled.profile.problems import KeyPath
-from vehicled.profile.schema import Table
+from vehicled.profile.schema import Table, TerrainTable
 
-Coordinate = Annotated[float, Meta(ge=-200_000.0, le=200_000.0)]
-Point = Annotated[list[Coordinate], Meta(min_length=2, max_length=2)]
+Title = Annotated[str, Meta(max_length=80)]
+Friction = Annotated[float, Meta(ge=0.0, le=2.0)]
+Restitution = Annotated[float, Meta(ge=0.0, le=1.0)]
 Size = Annotated[float, Meta(gt=0.0, le=1000.0)]
 Seconds = Annotated[float, Meta(ge=0.0, le=1e6)]
 
@@ -29,27 +31,73 @@ Place = Point | OnCourse
 """``[x, y]`` in metres of the map, or ``{ s_m = 12.0, left_m = 0.5 }``."""
 
 
-class Wall(Table, frozen=True, kw_only=True):
+class Solid(Table, frozen=True, kw_only=True):
+    """Properties that everything solid has."""
+
+    name: Title = ""
+    """Name in reports of contacts; empty: its kind and number."""
+    friction: Friction | None = None
+    """Coefficient of friction with the body of the vehicle; left out: that of the scene."""
+    restitution: Restitution | None = None
+    """Coefficient of restitution; left out: that of the scene."""
+
+
+class Wall(Solid, frozen=True, kw_only=True):
     """Thin wall from point to point."""
 
     points: Annotated[list[Place], Meta(min_length=2, max_length=10_000)]
     closed: bool = False
 
 
-class PolygonBody(Table, frozen=True, kw_only=True):
+class PolygonBody(Solid, frozen=True, kw_only=True):
     """Filled polygon."""
 
     points: Annotated[list[Place], Meta(min_length=3, max_length=10_000)]
 
 
-class Circle(Table, frozen=True, kw_only=True):
-    """Circle: a post, a person."""
+class Box(Solid, frozen=True, kw_only=True):
+    """Filled rectangle, or a row of equal ones: a parked car, a house."""
 
     at: Place
+    """Middle of the first."""
+    size_m: Annotated[list[Size], Meta(min_length=2, max_length=2)]
+    """Length along the heading, and width."""
+    heading_deg: Annotated[float, Meta(ge=-360.0, le=360.0)] = 0.0
+    """Counter-clockwise from east."""
+    count: Annotated[int, Meta(ge=1, le=1000)] = 1
+    step_m: Point = field(default_factory=lambda: [0.0, 0.0])
+    """Offset from each to the next."""
+
+
+class Circle(Solid, frozen=True, kw_only=True):
+    """Circle, or several equal ones: a post, a person, trees."""
+
+    at: Place | None = None
+    places: Annotated[list[Place], Meta(max_length=10_000)] = field(default_factory=list)
+    """Middles, instead of ``at``."""
     radius_m: Size
 
 
-class MovingThing(Table, frozen=True, kw_only=True):
+class PaintedLine(Table, frozen=True, kw_only=True):
+    """Line on the ground: drawn, not seen by scanners."""
+
+    points: Annotated[list[Place], Meta(min_length=2, max_length=10_000)]
+    closed: bool = False
+    count: Annotated[int, Meta(ge=1, le=1000)] = 1
+    step_m: Point = field(default_factory=lambda: [0.0, 0.0])
+    """Offset from each to the next."""
+
+
+class StartPlace(Table, frozen=True, kw_only=True):
+    """Pose at which a vehicle may stand at the start, instead of the first point of the course."""
+
+    name: Name
+    at: Point
+    heading_deg: Annotated[float, Meta(ge=-360.0, le=360.0)] = 0.0
+    """Counter-clockwise from east."""
+
+
+class MovingThing(Solid, frozen=True, kw_only=True):
     """Object that moves from position to position, at one speed from ``start_s`` on, or at the given times."""
 
     places: Annotated[list[Place], Meta(min_length=1, max_length=10_000)]
@@ -73,6 +121,17 @@ class Corridor(Table, frozen=True, kw_only=True):
 class SceneFile(Table, frozen=True, kw_only=True):
     """Complete scene file."""
 
+    title: Title = ""
+    """One line for listings."""
+    friction: Friction = 0.4
+    """Coefficient of friction between the body of the vehicle and what it touches."""
+    restitution: Restitution = 0.1
+    """Coefficient of restitution: rebound speed over approach speed."""
+    course: Annotated[list[SceneCourse], Meta(max_length=1000)] = field(default_factory=list)
+    lane: Annotated[list[Lane], Meta(max_length=1000)] = field(default_factory=list)
+    start: Annotated[list[StartPlace], Meta(max_length=1000)] = field(default_factory=list)
+    line: Annotated[list[PaintedLine], Meta(max_length=10_000)] = field(default_factory=list)
+    box: Annotated[list[Box], Meta(max_length=10_000)] = field(default_factory=list)
     wall: Annotated[list[Wall], Meta(max_length=10_000)] = field(default_factory=list)
     body: Annotated[list[PolygonBody], Meta(max_length=10_000)] = field(default_factory=list)
     circle: Annotated[list[Circle], Meta(max_length=10_000)] = field(default_factory=list)
@@ -80,6 +139,8 @@ class SceneFile(Table, frozen=True, kw_only=True):
     corridor: Corridor | None = None
     map: str = ""
     """YAML file of an occupancy grid; its path is relative to the scene."""
+    ground: TerrainTable | None = None
+    """Ground, with the keys of ``[sim.terrain]``; its paths are relative to the scene. Left out: that of the profile."""
 
 
 def _moving(thing: TableView) -> Iterator[tuple[KeyPath, str]]:
@@ -99,7 +160,12 @@ def _moving(thing: TableView) -> Iterator[tuple[KeyPath, str]]:
         yield ("speed_mps",), "missing: the speed from place to place (or give times_s)"
 
 
-RULES: dict[type, Rule] = {MovingThing: _moving}
+def _circle(circle: TableView) -> Iterator[tuple[KeyPath, str]]:
+    if ("at" in circle.written) == ("places" in circle.written):
+        yield ("at",), "a circle needs either at or places"
+
+
+RULES: dict[type, Rule] = {MovingThing: _moving, Circle: _circle}
 """Rules between the keys of one table."""
 
 Data = dict[str, Any]

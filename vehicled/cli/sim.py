@@ -115,12 +115,13 @@ class _DriveProgress:
 def _spec(arguments: Namespace) -> RunSpec:
     return RunSpec(
         profile=arguments.profile,
-        overrides=tuple(arguments.set),
+        overrides=(*arguments.set, *(["sim.contact=end"] if arguments.end_on_contact else [])),
         controller=arguments.controller or "",
         estimator=arguments.estimator or "",
         identifier=arguments.identifier or "",
         programme=arguments.programme or "",
         course=arguments.course or "",
+        scene=arguments.scene or "",
         laps=arguments.laps,
         link=arguments.link,
         clock=arguments.clock,

@@ -19,7 +19,7 @@ from vehicled.offline.replay.setup import same_numbers
 
 _OF_LOG = ("profile", "course", "seed", "link", "clock", "latency", "board", "fail", "start", "duration")
 """Options that the log gives."""
-_CHANGES = ("set", "controller", "estimator", "identifier", "programme")
+_CHANGES = ("set", "controller", "estimator", "identifier", "programme", "scene")
 """Options that change what the log gives."""
 
 

@@ -139,6 +139,7 @@ def simulate(
     profile: str = "art",
     course: str = "",
     *,
+    scene: str = "",
     seed: int = 1,
     controller: str | type = "",
     estimator: str | type = "",
@@ -156,7 +157,8 @@ def simulate(
 ) -> Run:
     """Drive a course in lockstep against the simulator, as ``vehicled sim`` does, and return the run.
 
-    ``profile`` and ``course`` are names or files; an empty course is the profile's. ``controller``, ``estimator`` and
+    ``profile``, ``course`` and ``scene`` are names or files; an empty course is the scene's first one, else the profile's.
+    ``controller``, ``estimator`` and
     ``identifier`` are names, ``FILE.py:NAME``, or classes that are defined in a file. ``overrides``: values by dotted key.
     ``programme``, ``start``, ``failures``, ``latency`` and ``board``: as for ``--programme``, ``--start``, ``--fail``,
     ``--latency`` and ``--board``. ``log``: folder that keeps the log; without it the log lives as long as the run object.
@@ -170,6 +172,7 @@ def simulate(
         RunSpec,
         profile=profile,
         course=course,
+        scene=scene,
         seed=seed,
         controller=_reference(controller),
         estimator=_reference(estimator),
@@ -210,6 +213,7 @@ class Simulation(Stepwise):
         profile: str = "art",
         course: str = "",
         *,
+        scene: str = "",
         seed: int = 1,
         controller: str | type = "",
         estimator: str | type = "",
@@ -224,6 +228,7 @@ class Simulation(Stepwise):
             RunSpec,
             profile=profile,
             course=course,
+            scene=scene,
             seed=seed,
             controller=_reference(controller),
             estimator=_reference(estimator),

@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from vehicled.core import shipped
-from vehicled.paths import formulas, manoeuvres
+from vehicled.paths import formulas, manoeuvres, scenes
 from vehicled.paths.course import Course
 from vehicled.paths.course_file import DEFAULTS, ReadOptions
 from vehicled.paths.errors import CourseError
@@ -103,7 +103,7 @@ def load_course(
 
     A course drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``, and so does a file:
     ``columns=x,y,-,speed``, ``gaps=bridge``, ``time=ms`` and ``line=2`` are those of
-    :class:`~vehicled.paths.course_file.ReadOptions`. ``width_m``, ``centre_m``, the distance from the rear
+    :class:`~vehicled.paths.course_file.ReadOptions`. ``SCENE/COURSE`` is a course of a scene, see :mod:`.scenes`. ``width_m``, ``centre_m``, the distance from the rear
     axle to the middle, and ``turn_radius_m``, the tightest turn, are the vehicle's; a course that fits its lanes or bends to a
     vehicle uses them.
     """
@@ -112,6 +112,8 @@ def load_course(
         fit = {key: value for key, value in zip(_FITTED, (width_m, centre_m, turn_radius_m), strict=True) if value is not None}
         course = _drawn(head, given, fit)
         return course.renamed(name_or_file) if colon else course
+    if scenes.is_course(name_or_file):
+        return scenes.load_course_of(name_or_file)
     known = names()
     if name_or_file in known:
         return _from_file(shipped.folder("profiles/courses") / f"{name_or_file}.csv", name_or_file).renamed(name_or_file)

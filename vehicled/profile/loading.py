@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from vehicled.core import shipped
+from vehicled.paths import scenes
 from vehicled.profile import plausibility, plugins, toml_text
 from vehicled.profile.collect import MAX_PROBLEMS, Collector
 from vehicled.profile.contradictions import RULES
@@ -224,6 +225,8 @@ def _build(
 def _beside(course: str, folder: Path) -> str:
     """Return a course with the whole path of its file, if that is relative to the profile; else as it is."""
     file, colon, parameters = course.partition(":")
+    if scenes.is_course(course):
+        return course if scenes.is_shipped(course) else str(folder / Path(course).expanduser())
     try:
         place = folder / Path(file).expanduser()
         found = Path(file).suffix != "" and place.is_file()

@@ -313,7 +313,12 @@ class Sim(Table, frozen=True, kw_only=True):
     reference: ReferenceModel = field(default_factory=ReferenceModel)
     """Reference system that judges the vehicle."""
     scene: str = ""
-    """File of what stands and moves round the course (.toml, .geojson, or the .yaml of a map); its path counts from the profile."""
+    """What stands and moves round the course: a name of ``vehicled scenes``, or a file (.toml, .geojson, or the .yaml of a map), whose
+    path counts from the profile."""
+    start_pose: str = ""
+    """Name of a start of the scene at which the vehicle stands at first; empty: the beginning of the course."""
+    contact: Literal["forces", "end", "none"] = "forces"
+    """Contact with the scene pushes the vehicle back; with ``end`` the first one ends the run as well. ``none``: it drives through."""
     lidar: LidarModel = field(default_factory=LidarModel)
     """Planar scanner."""
     terrain: TerrainTable = field(default_factory=TerrainTable)

@@ -9,6 +9,7 @@ from vehicled.control.speed import speed_warnings
 from vehicled.daemon.app import SetupError, Wiring, wire
 from vehicled.maps.grid import OccupancyGrid
 from vehicled.maps.map_file import read_map
+from vehicled.paths import scenes
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile import Loaded, Note, load, plugins
@@ -54,6 +55,10 @@ class Plan(Struct, frozen=True, kw_only=True):
         """Load and check everything that ``spec`` names. Raises the errors of profile, course and set-up."""
         names = {"controller": spec.controller, "estimator": spec.estimator, "identifier": spec.identifier}
         overrides = [*spec.overrides, *(f"{table}.name={name}" for table, name in names.items() if name), *_latency(spec)]
+        if spec.scene:
+            scene = scenes.absolute(spec.scene)
+            overrides.append(f"sim.scene={scene}")
+            spec = msgspec.structs.replace(spec, course=scenes.course_in(scene, spec.course))
         loaded = load(spec.profile, overrides + programme_overrides(spec, overrides))
         controller = loaded.profile.controller
         if controller.name == "programme" and not controller.selected.t_s:

@@ -69,7 +69,7 @@ def simulate(
     A Ctrl-C or SIGTERM that ended the drive is given to the program afterwards, because it is meant for all of it; with
     ``keeps_signal`` it has ended the drive alone.
     """
-    profile = plan.loaded.profile if simulation.connect else simulated_profile(plan, simulation.failures)
+    profile = plan.loaded.profile if simulation.connect else simulated_profile(plan, simulation.failures, "stand" if simulation.by_hand else simulation.start)
     if not simulation.connect and plan.spec.log_folder is not None:
         spec = replace(plan.spec, world=conditions(simulation.failures, simulation.start, plan.spec.duration_s))
         plan = replace(plan, spec=spec, world_files=world_files(plan.loaded))
@@ -200,7 +200,7 @@ def _result(plan: Plan, done: DriveOutcome, judge: Judge, manoeuvre: ManoeuvreJu
     )
 
 
-def simulated_profile(plan: Plan, failures: Sequence[str] = ()) -> Profile:
+def simulated_profile(plan: Plan, failures: Sequence[str] = (), start: Literal["", "stand", "align", "push"] = "") -> Profile:
     """Check what a simulator would refuse, and return the profile with absolute paths. Raises :class:`SetupError`."""
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
@@ -208,7 +208,7 @@ def simulated_profile(plan: Plan, failures: Sequence[str] = ()) -> Profile:
 
     wires = plan.spec.link == "wires"
     try:
-        profile = resolved_profile(plan.loaded, plan.course)
+        profile = resolved_profile(plan.loaded, plan.course, start or None)
         if wires:
             check_emulators(profile)
         check_failures(profile, [parse_failure(text) for text in failures], wires=wires)

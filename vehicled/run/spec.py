@@ -29,6 +29,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """Name or file of an open-loop programme, which replaces the controller."""
     course: str = ""
     """Name or file of the course; empty: the profile's."""
+    scene: str = ""
+    """Name or file of the scene, whose first course is driven unless ``course`` names another; empty: the profile's."""
     laps: int = 1
     link: Literal["messages", "wires"] = "messages"
     clock: Literal["lockstep", "wall"] = "lockstep"

@@ -11,12 +11,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from vehicled.paths import scenes
 from vehicled.profile import Loaded, plugins
 
 MAX_BYTES = 64 * 1024 * 1024
 """Largest sum of files that a log keeps; beyond it a file is only named, with its hash."""
 _IMAGE = re.compile(r"^\s*image\s*:\s*[\"']?([^\"'\s#]+)", re.MULTILINE)
-_MAP = re.compile(r"^\s*map\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
+_PARTS = re.compile(r"^\s*(?:map|height|friction)\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
+"""Files that a scene names."""
 SIDECAR = ".toml"
 MAP_KEY = "localisation.map"
 
@@ -46,8 +48,9 @@ def world_files(loaded: Loaded, *, simulated: bool = True) -> list[WorldFile]:
     for key, name in _named(loaded):
         if not simulated and key != MAP_KEY:
             continue
-        reference = name if plugins.is_reference(name) else ""
-        path = folder / _expanded(plugins.source_file(reference) if reference else name)
+        reference = name if key != "sim.scene" and plugins.is_reference(name) else ""
+        file = str(scenes.parse(name).file) if key == "sim.scene" else plugins.source_file(reference) if reference else name
+        path = folder / _expanded(file)
         if reference and not plugins.source_file(reference):
             continue
         files = dict(_with_companions(path))
@@ -95,7 +98,7 @@ def _expanded(name: str) -> Path:
 
 
 def _with_companions(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Iterate over a file and those beside it that belong to it: the map of a scene, the image of a map, a raster's side file."""
+    """Iterate over a file and those beside it that belong to it: the map and the ground of a scene, the image of a map, a raster's side file."""
     waiting, seen = [Path(path.name)], set[Path]()
     while waiting:
         each = waiting.pop(0)
@@ -113,7 +116,7 @@ def _with_companions(path: Path) -> Iterator[tuple[str, bytes]]:
         if kind in (".yaml", ".yml"):
             waiting += [each.parent / name for name in _IMAGE.findall(data.decode("utf-8", "replace"))]
         elif kind == ".toml":
-            waiting += [each.parent / name for name in _MAP.findall(data.decode("utf-8", "replace"))]
+            waiting += [each.parent / name for name in _PARTS.findall(data.decode("utf-8", "replace"))]
         elif kind not in (".py", ".geojson"):
             waiting.append(each.with_name(each.name + SIDECAR))
 

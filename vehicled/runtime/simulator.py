@@ -29,6 +29,13 @@ def add_options(parser: ArgumentParser) -> None:
 
 def add_world_options(parser: "ArgumentParser | _ArgumentGroup") -> None:
     """Add what simulator and simulated drive have in common."""
+    parser.add_argument(
+        "--scene",
+        metavar="SCENE",
+        help="what stands and moves round the course: a name of 'vehicled scenes' or a file; its first course is driven unless "
+        "--course names another; SCENE@0.1 builds it a tenth as large",
+    )
+    parser.add_argument("--end-on-contact", action="store_true", help="end the run when the vehicle touches something of the scene")
     parser.add_argument("--seed", type=_seed, default=1, metavar="N", help="random seed of the sensor noise (default 1)")
     parser.add_argument(
         "--link",

@@ -17,7 +17,7 @@ from vehicled.log.members import safe_member
 from vehicled.log.reader import LogReader
 from vehicled.log.schema import BOARD_NAME, FENCE_NAME, FileRow, RunHeader, file_attachment, plugin_attachment
 from vehicled.offline.replay.setup import Code, plugin_files
-from vehicled.paths import CourseError
+from vehicled.paths import CourseError, scenes
 from vehicled.paths.stored import from_json
 from vehicled.profile import toml_text
 from vehicled.profile.loading import replace_plugins
@@ -146,7 +146,7 @@ class _Extraction:
         """Iterate over the files of the simulated world, and name them in the profile."""
         for number, row in enumerate(self._header.files):
             own = next(iter(row.hashes), "")
-            is_code = is_reference(row.name)
+            is_code = row.key != "sim.scene" and is_reference(row.name)
             if is_code and self._code != "log":
                 self._check_code(row)
                 _put(data, row.key, row.name)
@@ -158,7 +158,8 @@ class _Extraction:
             for file in row.hashes:
                 yield file_attachment(number, file), self._reader.attachment(file_attachment(number, file))
             place = file_attachment(number, own)
-            _put(data, row.key, renamed(row.name, Path(place)) if is_code else place)
+            size = scenes.size_of(row.name) if row.key == "sim.scene" else ""
+            _put(data, row.key, renamed(row.name, Path(place)) if is_code else f"{place}{size}")
         named = {row.key for row in self._header.files}
         for key in ("sim.scene", "sim.terrain.height", "sim.terrain.friction", "sim.gnss.replayed.file", "sim.gnss.zones_file"):
             if key not in named and (name := _get(data, key)):

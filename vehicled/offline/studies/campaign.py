@@ -17,6 +17,7 @@ from vehicled.offline.studies.table import VERSION, RunTable
 from vehicled.profile import ProfileError, plugins
 from vehicled.profile.plugins import is_reference, source_file
 from vehicled.run.simulation import simulated_profile
+from vehicled.run.world_files import world_files
 
 _LONGEST_PATH = 4096
 _SHOWN = 12
@@ -167,6 +168,9 @@ def check_levels(specification: Specification) -> dict[str, str]:
         files |= dict.fromkeys(_files(msgspec.to_builtins(profile)), "")
         named = [getattr(point.settings, name) for name in ("course", "programme", "controller", "board")]
         files |= dict.fromkeys(_files(named), "")
+        for row in world_files(plan.loaded):
+            if row.key == "sim.scene":
+                files |= {f"{Path(row.path).parent / name}": digest for name, digest in row.hashes.items()}
         for plugin in plan.plugins:
             files |= {f"{plugin.reference} {name}": digest for name, digest in plugin.hashes.items()}
     for reference in filter(is_reference, specification.metrics):

@@ -145,6 +145,7 @@ def plan_of(settings: RunSettings, log_folder: str | None = None) -> Plan:
     spec = RunSpec(
         profile=settings.profile,
         course=settings.course,
+        scene=settings.scene,
         controller=settings.controller,
         estimator=settings.estimator,
         identifier=settings.identifier,
@@ -180,7 +181,7 @@ def _outcome(result: Result) -> Literal["finished", "failed"]:
     return "finished" if result.finished and result.markings_passed is not False else "failed"
 
 
-_OPTIONS = ("course", "controller", "estimator", "identifier", "programme", "link", "start", "latency", "board")
+_OPTIONS = ("course", "scene", "controller", "estimator", "identifier", "programme", "link", "start", "latency", "board")
 
 
 def command_of(settings: RunSettings) -> str:

@@ -15,6 +15,7 @@ from vehicled.offline.studies.design import MAX_RUNS, Factor, Interval, Level, S
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.formula import FormulaError, evaluate, is_formula
 from vehicled.offline.studies.metrics import check_metrics, check_searched
+from vehicled.paths import scenes
 from vehicled.profile import ProfileError, plugins, toml_text
 from vehicled.profile.collect import build_table
 from vehicled.profile.loading import read
@@ -42,6 +43,8 @@ class RunSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     profile: str = "art"
     course: str = ""
+    """Empty: the scene's first, else the profile's."""
+    scene: str = ""
     """Empty: the profile's."""
     controller: str = ""
     estimator: str = ""
@@ -214,6 +217,10 @@ def _settings(values: Mapping[str, Any], folder: Path) -> RunSettings:
 
 def _beside(key: str, value: Any, folder: Path) -> Any:
     """Return a value with the whole path of the file that it names, if that is relative to the study."""
+    if (key == "course" and scenes.is_course(value)) or (key == "scene" and scenes.is_shipped(value)):
+        return value if scenes.is_shipped(value) else str(folder / value)
+    if key == "scene" and value:
+        return str((folder / Path(value).expanduser()).resolve())
     if key in ("profile", "course", "programme", "board") and "/" in value:
         return str((folder / Path(value).expanduser()).resolve())
     if key in ("controller", "estimator", "identifier"):

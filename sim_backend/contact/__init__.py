@@ -1,0 +1,1 @@
+"""Contact of the vehicle with the scene: geometry, impulses, and the plant that feels them."""
