@@ -26,6 +26,7 @@ from vehicled.core.messages import (
     ControlLevel,
     CourseCommand,
     CourseKind,
+    EstimatorStatus,
     Event,
     Fault,
     GnssFix,
@@ -431,7 +432,9 @@ class Pipeline:
     def age_s(self, now_ns: int) -> float:
         """Return the age of the newest measurement in the estimate; 0 without an estimate."""
         estimate = self.estimate.value
-        return 0.0 if estimate is None else max(now_ns - estimate.newest_input_ns, 0) * 1e-9
+        # Before it starts an estimate holds no measurement, and the speed is that of wheels and GNSS.
+        started = estimate is not None and estimate.status is not EstimatorStatus.UNINITIALISED
+        return max(now_ns - estimate.newest_input_ns, 0) * 1e-9 if estimate is not None and started else 0.0
 
     def over(self, now_ns: int) -> bool:
         """Return True if a drive has ended and the vehicle is known to stand, or waiting for that has timed out."""

@@ -46,7 +46,8 @@ def build(drive: MappingDrive, resolution_m: float, progress: Progress = lambda 
     frames = keyframes_of(drive, lambda share: progress("matching scans", share))
     if len(frames) < 2:
         raise MappingDriveError(f"{drive.name}: {_why_none(drive)}")
-    graph = PoseGraph([k.pose for k in frames])
+    origin = drive.origin(frames[0].t_ns)
+    graph = PoseGraph([origin.then(k.pose) for k in frames])
     for i in range(1, len(frames)):
         graph.edges.append(Edge(i - 1, i, frames[i - 1].pose.to(frames[i].pose), frames[i].information))
     places = _places(drive, frames)

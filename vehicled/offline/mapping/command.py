@@ -46,7 +46,7 @@ def build_map(arguments: Namespace) -> int:
     if arguments.trajectory:
         write_output(Path(arguments.trajectory), _tum(mapped))
     if arguments.path:
-        write_output(Path(arguments.path), _course(drive, mapped, Path(arguments.path).stem))
+        write_output(Path(arguments.path), course_text(drive, mapped, Path(arguments.path).stem))
     if arguments.plot:
         from vehicled.offline.mapping.picture import plot_map
 
@@ -138,7 +138,8 @@ def driven(drive: MappingDrive, mapped: Mapped) -> tuple[Array, Array, Array, Ar
     return np.asarray(t_ns * 1e-9), x, y, way
 
 
-def _course(drive: MappingDrive, mapped: Mapped, name: str) -> str:
+def course_text(drive: MappingDrive, mapped: Mapped, name: str) -> str:
+    """Return the driven path on the map as the text of a course file. Raises :class:`CourseError`."""
     t_s, x, y, yaw = driven(drive, mapped)
     dt = np.maximum(np.gradient(t_s), 1e-6)
     speed = (np.gradient(x) * np.cos(yaw) + np.gradient(y) * np.sin(yaw)) / dt

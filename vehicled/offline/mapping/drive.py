@@ -1,6 +1,7 @@
 """A recorded drive as mapping needs it: scans, the vehicle's own motion between them, positions by GNSS, and the truth."""
 
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 
@@ -61,6 +62,16 @@ class MappingDrive:
     truth: RecordedMotion | None = None
     datum: Datum | None = None
     """Origin of the positions by GNSS, and of the run's map frame; None if the file has none."""
+
+    def origin(self, t_ns: int) -> PlanarPose:
+        """Return the pose on the map at the beginning, where no GNSS says it: the origin; in a simulation the true one, so that map
+        and simulated world lie on each other."""
+        if self.truth is not None:
+            there = self.truth.at(np.array([t_ns], dtype=np.int64))
+            x, y, yaw = (float(column[0]) for column in (there.x_m, there.y_m, there.yaw_rad))
+            if isfinite(x + y + yaw):
+                return PlanarPose(x, y, yaw)
+        return PlanarPose(0.0, 0.0, 0.0)
 
     def points(self, scan: LaserScan) -> tuple[Array, Array]:
         """Return the returns of a scan, seen from where the vehicle was in the middle of the sweep."""

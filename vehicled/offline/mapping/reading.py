@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from collections.abc import Iterable
 from math import isfinite, pi
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from vehicled.core.messages import (
     GroundTruth,
     ImuSample,
     LaserScan,
+    Message,
     MotorStatus,
     StateEstimate,
     WheelSpeed,
@@ -26,9 +28,11 @@ from vehicled.offline.mapping.drive import MappingDrive, Odometry, dead_reckonin
 from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.recordings import mcap
 from vehicled.offline.recordings.recording import RecordedMotion, unwrapped
+from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.stored import datum_of
 from vehicled.profile import profile_in
+from vehicled.profile.schema import Profile
 
 STILL_MPS = 0.02
 BIAS_S = 0.5
@@ -53,19 +57,28 @@ def read(path: Path, lidar_m: tuple[float, float] = (0.0, 0.0)) -> MappingDrive:
     raise MappingDriveError(f"{path}: is neither a log (.mcap) nor a ROS bag nor a CARMEN log (.log, .clf, also with .gz)")
 
 
+READ = (LaserScan, ImuSample, WheelSpeed, MotorStatus, StateEstimate, GroundTruth, GnssFix)
+"""Messages of a log that mapping uses."""
+
+
 def _log(path: Path) -> MappingDrive:
-    """Read a log of ours: gyro with wheel or motor speed, else the motion of the estimates."""
+    """Read a log of ours."""
     with LogReader(path) as log:
         profile = profile_in(log)
         try:
             datum = datum_of(log.attachment("course.json"))
         except CourseError as error:
             raise MappingDriveError(f"{path}: {error}") from None
+    return of_messages(str(path), run_messages(path, *READ), profile, datum)
+
+
+def of_messages(name: str, messages: Iterable[Message], profile: Profile, datum: Datum) -> MappingDrive:
+    """Return the drive of messages: its motion is that of gyro and wheel or motor speed, else of the estimates."""
     drive, arm = profile.vehicle.drive, profile.lever_arm_m(GnssFix.__name__) or (0.0, 0.0, 0.0)
     metres_per_rad = drive.gear_ratio * drive.wheel_radius_m
     scans: list[LaserScan] = []
     rates, wheels, motors, believed, truths, fixes = ([] for _ in range(6))
-    for message in run_messages(path, LaserScan, ImuSample, WheelSpeed, MotorStatus, StateEstimate, GroundTruth, GnssFix):
+    for message in messages:
         match message:
             case LaserScan():
                 scans.append(message)
@@ -98,7 +111,7 @@ def _log(path: Path) -> MappingDrive:
         odometry = dead_reckoning(column[:, 0].astype(np.int64), column[:, 1], column[:, 2])
     gnss = _ordered(fixes) if fixes else np.zeros((0, 4))
     return MappingDrive(
-        name=str(path), scans=_in_order(scans), odometry=odometry, gnss_ns=gnss[:, 0].astype(np.int64), gnss_m=gnss[:, 1:3],
+        name=name, scans=_in_order(scans), odometry=odometry, gnss_ns=gnss[:, 0].astype(np.int64), gnss_m=gnss[:, 1:3],
         gnss_sigma_m=gnss[:, 3], antenna_m=(arm[0], arm[1]), truth=RecordedMotion.of(truths) if len(truths) > 1 else None,
         datum=datum,
     )  # fmt: skip
