@@ -26,7 +26,7 @@ INDEPENDENT = 120.0
 LEAST_SIGMA_M = 0.01
 POINT_WEIGHT = 0.1
 """Weight of a point on an element without a direction. The nearest of such elements holds a scan where it is, right or wrong."""
-NORMAL_VARIANCE = 0.03
+NORMAL_VARIANCE = 0.008
 """Variance of a normal, rad2: so much of what is known across a wall is only seemingly known along it."""
 
 
