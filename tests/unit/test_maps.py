@@ -96,8 +96,19 @@ def test_grey_between_the_thresholds_is_unknown(tmp_path):
 def test_cells_inside_of_a_body_are_no_surface():
     cells = np.full((9, 9), FREE, np.int8)
     cells[2:7, 2:7] = OCCUPIED
-    x, _ = OccupancyGrid(cells, 1.0, (0.0, 0.0, 0.0)).surfaces_m()
+    x, y, outward = OccupancyGrid(cells, 1.0, (0.0, 0.0, 0.0)).surfaces_m()
     assert len(x) == 16
+    assert outward[:, (x == 2.5) & (y == 4.5)].ravel().tolist() == [-1.0, 0.0]
+
+
+def test_the_two_faces_of_a_thick_wall_are_two_lines():
+    cells = np.full((40, 100), FREE, np.int8)
+    cells[18:22] = OCCUPIED
+    x, y, outward = OccupancyGrid(cells, 0.05, (0.0, 0.0, 0.0)).surfaces_m()
+    elements = Elements(x, y, 0.05, outward)
+    middle = np.abs(elements.x_m - 2.5) < 2.0
+    assert not elements.isotropy[middle].any()
+    assert sorted(set(elements.y_m[middle].round(3).tolist())) == [0.925, 1.075]
 
 
 # ------------------------------------------------------------------ surfaces

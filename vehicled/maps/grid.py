@@ -33,9 +33,14 @@ class OccupancyGrid(NamedTuple):
         c, s = cos(yaw), sin(yaw)
         return x + c * u - s * v, y + s * u + c * v
 
-    def surfaces_m(self) -> tuple[Array, Array]:
-        """Return the centres of the occupied cells that a beam can meet: those with a neighbour that is not occupied."""
+    def surfaces_m(self) -> tuple[Array, Array, Array]:
+        """Return x and y of the occupied cells that a beam can meet: those with a neighbour that is not occupied. Also return the
+        directions (2, n) out of the wall; 0 where it is one cell thick.
+        """
         inside = np.pad(self.occupied, 1, constant_values=False)
-        buried = inside[:-2, 1:-1] & inside[2:, 1:-1] & inside[1:-1, :-2] & inside[1:-1, 2:]
-        rows, columns = np.nonzero(self.occupied & ~buried)
-        return self.centres_m(rows, columns)
+        south, north, west, east = inside[:-2, 1:-1], inside[2:, 1:-1], inside[1:-1, :-2], inside[1:-1, 2:]
+        rows, columns = np.nonzero(self.occupied & ~(south & north & west & east))
+        right, up = (np.subtract(a, b, dtype=np.float64)[rows, columns] for a, b in ((west, east), (south, north)))
+        c, s = cos(self.origin[2]), sin(self.origin[2])
+        x, y = self.centres_m(rows, columns)
+        return x, y, np.stack((c * right - s * up, s * right + c * up))

@@ -87,10 +87,10 @@ class MapLocaliser:
         self._params = params
         self._motion = motion
         self._mount_m = mount_m
-        x, y = grid.surfaces_m()
+        x, y, outward = grid.surfaces_m()
         cell_m = max(grid.resolution_m, 0.05)
         try:
-            self._surface = SurfaceTable(x, y, cell_m, max(REACH_M, 2.0 * cell_m))
+            self._surface = SurfaceTable(x, y, cell_m, max(REACH_M, 2.0 * cell_m), outward)
             self._pyramid = Pyramid(self._surface.elements, max(2.0 * grid.resolution_m, 0.1))
         except ValueError as error:
             raise MapError(f"{params.map}: is too large to be searched ({error}): cut the map or make its cells larger") from None

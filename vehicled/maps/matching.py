@@ -108,10 +108,12 @@ def align(
         nx, ny, point = e.nx[index], e.ny[index], e.isotropy[index]
         across, along = nx * dx + ny * dy, point * (nx * dy - ny * dx)
         distance2 = across * across + along * along
-        near = distance2 <= (FIT_SCALES * FINE_M) ** 2
+        # A beam does not meet the far side of a wall.
+        faced = rx * e.out_x[index] + ry * e.out_y[index] <= 0.0
+        near = faced & (distance2 <= (FIT_SCALES * FINE_M) ** 2)
         fit = float(near.sum()) / count if count else 0.0
         rms = sqrt(float(distance2[near].mean())) if near.any() else 0.0
-        weight = (1.0 - (1.0 - POINT_WEIGHT) * point) / (1.0 + distance2 / (scale * scale)) ** 2
+        weight = faced * (1.0 - (1.0 - POINT_WEIGHT) * point) / (1.0 + distance2 / (scale * scale)) ** 2
         # Rows of the derivative by x, y, yaw; the turn moves a point by (-ry, rx).
         a = np.stack((nx, ny, nx * -ry + ny * rx))
         t = np.stack((-ny, nx, ny * ry + nx * rx)) * point

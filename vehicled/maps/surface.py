@@ -25,10 +25,12 @@ MAX_LOOKUP_CELLS = 40_000_000
 class Elements:
     """Points (n,) with the normals of the lines that they lie on."""
 
-    __slots__ = ("isotropy", "nx", "ny", "x_m", "y_m")
+    __slots__ = ("isotropy", "nx", "ny", "out_x", "out_y", "x_m", "y_m")
 
-    def __init__(self, x_m: Array, y_m: Array, cell_m: float) -> None:
-        """Take points (m,), any number in a cell of ``cell_m``."""
+    def __init__(self, x_m: Array, y_m: Array, cell_m: float, outward: Array | None = None) -> None:
+        """Take points (m,), any number in a cell of ``cell_m``. ``outward``: directions (2, m) out of their walls, where these are
+        known: the two faces of a thick wall are then no surroundings of each other.
+        """
         ix, iy = np.floor(x_m / cell_m).astype(np.int64), np.floor(y_m / cell_m).astype(np.int64)
         low_x, low_y = (int(i.min()) if len(i) else 0 for i in (ix, iy))
         # A margin, so that no neighbour of a cell is one of another row.
@@ -36,9 +38,10 @@ class Elements:
         keys, inverse, counts = np.unique((iy - low_y + WIDE) * width + ix - low_x + WIDE, return_inverse=True, return_counts=True)
         count = counts.astype(np.float64)
         cx, cy = (np.bincount(inverse, v, len(keys)) / count for v in (x_m, y_m))
-        moments = _moments(keys, np.arange(len(keys)), cx, cy, width, NEAR)
+        out = np.zeros((2, len(keys))) if outward is None else np.stack([np.bincount(inverse, v, len(keys)) for v in outward])
+        moments = _moments(keys, np.arange(len(keys)), cx, cy, out, width, NEAR)
         few = np.flatnonzero(moments[0] < FEWEST_CELLS)
-        moments[:, few] = _moments(keys, few, cx, cy, width, WIDE)
+        moments[:, few] = _moments(keys, few, cx, cy, out, width, WIDE)
         n, mx, my, xx, xy, yy = moments
         mx, my = mx / n, my / n
         xx, xy, yy = xx / n - mx * mx, xy / n - mx * my, yy / n - my * my
@@ -48,6 +51,8 @@ class Elements:
         known = n >= FEWEST_CELLS
         line = small[known] < LINE_RATIO * large[known]
         self.nx, self.ny = -np.sin(angle[known]), np.cos(angle[known])
+        self.out_x, self.out_y = out[0][known], out[1][known]
+        """Direction out of the wall; 0 where it is not known."""
         self.isotropy = np.where(line, 0.0, 1.0)
         """1 for an element without a direction, else 0."""
         onto = np.where(line, self.nx * mx[known] + self.ny * my[known], 0.0)
@@ -57,7 +62,7 @@ class Elements:
         return len(self.x_m)
 
 
-def _moments(keys: npt.NDArray[np.int64], cells: Index, cx: Array, cy: Array, width: int, reach: int) -> Array:
+def _moments(keys: npt.NDArray[np.int64], cells: Index, cx: Array, cy: Array, out: Array, width: int, reach: int) -> Array:
     """Return number, sums and sums of products (6, n) of the centroids around each of some cells, relative to its own."""
     moments = np.zeros((6, len(cells)))
     for row in range(-reach, reach + 1):
@@ -66,16 +71,17 @@ def _moments(keys: npt.NDArray[np.int64], cells: Index, cx: Array, cy: Array, wi
             at = np.searchsorted(keys, wanted)
             at[at == len(keys)] = 0
             dx, dy = cx[at] - cx[cells], cy[at] - cy[cells]
-            moments += np.where(keys[at] == wanted, (np.ones(len(cells)), dx, dy, dx * dx, dx * dy, dy * dy), 0.0)
+            same = (keys[at] == wanted) & ((out[:, at] * out[:, cells]).sum(axis=0) >= 0.0)
+            moments += np.where(same, (np.ones(len(cells)), dx, dy, dx * dx, dx * dy, dy * dy), 0.0)
     return moments
 
 
 class SurfaceTable:
     """Elements with a table of the nearest one around every cell."""
 
-    def __init__(self, x_m: Array, y_m: Array, cell_m: float, reach_m: float) -> None:
+    def __init__(self, x_m: Array, y_m: Array, cell_m: float, reach_m: float, outward: Array | None = None) -> None:
         """``reach_m``: largest distance at which an element is found. Raises ValueError for an extent that no table can have."""
-        self.elements = Elements(x_m, y_m, cell_m)
+        self.elements = Elements(x_m, y_m, cell_m, outward)
         self.reach_m = reach_m
         e = self.elements
         self._cell_m = cell_m
