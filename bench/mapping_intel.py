@@ -1,4 +1,4 @@
-"""Mapping of a public recording: the Intel Research Lab, by its scans and raw odometry, beside the poses that GMapping found for it.
+"""Map a public recording, the Intel Research Lab, by its scans and raw odometry, beside the poses that GMapping found for it.
 
     python bench/mapping_intel.py FOLDER [--json]
 

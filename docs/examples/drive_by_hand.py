@@ -1,19 +1,21 @@
-"""Drive a running vehicle by hand, by a script: somebody who looks at the scan and keeps to the middle of the free room.
+"""Drive by hand, by a script: somebody who looks at the scan and keeps to the middle of the free room. See docs/mapping.md.
 
-vehicled sim --profile f1tenth_lidar --scene race_track --clock wall --by-hand    # in one terminal
-python drive_by_hand.py 70                                                        # in another: seconds to drive
+python drive_by_hand.py hall 12     # folder for the log, seconds to drive; 75 for a lap
 """
 
+import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from vehicled.live.control_socket.client import Client
 from vehicled.live.control_socket.protocol import ActionRequest, SubscribeRequest, TeleopRequest
-from vehicled.live.control_socket.socket_path import find
+from vehicled.live.control_socket.socket_path import SocketPathError, find
 
+SIMULATION = "sim --profile f1tenth_lidar --scene race_track --clock wall --by-hand --quiet --log"
 SPEED_MPS, LOOK_M = 1.2, 2.0
 WHEELBASE_M, LOCK_RAD, WHEEL_RADIUS_M = 0.33, 0.4189, 0.049
 BEARINGS = np.linspace(-1.0, 1.0, 41)
@@ -34,9 +36,8 @@ def steering_of(scan: dict[str, Any]) -> float:
     return float(np.clip(np.arctan(2.0 * WHEELBASE_M * np.sin(best) / LOOK_M) / LOCK_RAD, -1.0, 1.0))
 
 
-def drive(seconds: float) -> None:
-    """Take the vehicle, drive it, and give it back."""
-    path = find(None)
+def drive(path: Path, seconds: float) -> None:
+    """Take the vehicle behind a control socket, drive it, and give it back."""
     with Client(path) as scans, Client(path) as motor, Client(path) as stick:
         scans.send(SubscribeRequest("/vehicled/laser_scan", rate_hz=15.0))
         motor.send(SubscribeRequest("/vehicled/motor_status", rate_hz=15.0))
@@ -59,5 +60,17 @@ def drive(seconds: float) -> None:
         stick.send(ActionRequest("disarm", origin="a script"))
 
 
+def main(folder: str, seconds: float) -> int:
+    """Start the simulator and drive in it."""
+    simulation = subprocess.Popen([sys.executable, "-m", "vehicled", *SIMULATION.split(), folder])
+    while simulation.poll() is None:
+        try:
+            drive(find("f1tenth_lidar"), seconds)
+            break
+        except SocketPathError:
+            time.sleep(0.2)
+    return 0 if simulation.wait() in (0, 1) and list(Path(folder).glob("*.mcap")) else 1
+
+
 if __name__ == "__main__":
-    drive(float(sys.argv[1]) if len(sys.argv) > 1 else 70.0)
+    raise SystemExit(main(sys.argv[1] if len(sys.argv) > 1 else "hall", float(sys.argv[2]) if len(sys.argv) > 2 else 75.0))

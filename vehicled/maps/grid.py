@@ -42,8 +42,8 @@ class OccupancyGrid(NamedTuple):
 
     def surfaces_m(self) -> tuple[Array, Array, Array]:
         """Return x and y of the occupied cells that a beam can meet: those with a neighbour that is not occupied. Also return the
-        directions (2, n) out of the walls. They are 0 for the thin walls of a map that was built: its cells are scattered returns of one
-        face, behind which nothing is known.
+        directions (2, n) out of the walls. They are 0 for the thin walls of a map that was built: its cells are scattered returns
+        of one face, behind which nothing is known.
         """
         inside = np.pad(self.occupied, 1, constant_values=False)
         south, north, west, east = inside[:-2, 1:-1], inside[2:, 1:-1], inside[1:-1, :-2], inside[1:-1, 2:]
