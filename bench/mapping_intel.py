@@ -22,7 +22,6 @@ from vehicled.core.messages import LaserScan
 from vehicled.maps.matching import PlanarPose
 from vehicled.offline.mapping.build import build, rigid
 from vehicled.offline.mapping.drive import MappingDrive, Odometry
-from vehicled.offline.mapping.front_end import keyframes_of
 from vehicled.offline.recordings.recording import unwrapped
 
 RECORD, RANGES, MOST_M = 1313, 180, 30.0
@@ -88,11 +87,10 @@ def main() -> int:
     assert drive.odometry is not None
     every = [scan.t_ns for scan in drive.scans]
     odometry = difference(drive, every, [drive.odometry.pose(t) for t in every], wanted)
-    frames = keyframes_of(drive)
-    front = difference(drive, [k.t_ns for k in frames], [k.pose for k in frames], wanted)
     began = time.process_time()
     mapped = build(drive, 0.05)
     used_s = time.process_time() - began
+    front = difference(drive, [k.t_ns for k in mapped.frames], [k.pose for k in mapped.frames], wanted)
     whole = difference(drive, [k.t_ns for k in mapped.frames], mapped.poses, wanted)
     results = {
         "odometry": odometry, "scan_matching": front, "map": whole, "poses": len(wanted), "keyframes": len(mapped.frames),

@@ -41,7 +41,7 @@ def drive(path: Path, seconds: float) -> None:
     with Client(path) as scans, Client(path) as motor, Client(path) as stick:
         scans.send(SubscribeRequest("/vehicled/laser_scan", rate_hz=15.0))
         motor.send(SubscribeRequest("/vehicled/motor_status", rate_hz=15.0))
-        began_s, asked, steering, speed_mps = time.monotonic(), 0, 0.0, 0.0
+        began_s, steering, speed_mps = time.monotonic(), 0.0, 0.0
         for sequence in range(1, round(30 * seconds)):
             time.sleep(max(began_s + sequence / 30 - time.monotonic(), 0.0))
             for reply in scans.arrived():
@@ -50,13 +50,14 @@ def drive(path: Path, seconds: float) -> None:
             for reply in motor.arrived():
                 if "message" in reply:
                     speed_mps = reply["message"]["motor_speed_radps"] * WHEEL_RADIUS_M
-            if sequence in (60, 90):
-                stick.send(ActionRequest(("arm", "teleop")[asked], origin="a script"))
-                asked += 1
-            drives = sequence > 120
+            if sequence == 60:
+                stick.send(ActionRequest("arm", origin="a script"))
+            if sequence == 90:
+                stick.send(ActionRequest("teleop", origin="a script"))
             throttle = min(max(0.1 * (SPEED_MPS * (1.0 - 0.5 * abs(steering)) - speed_mps), 0.0), 0.1)
-            reading = {"steering": steering, "throttle": throttle} if drives else {"steering": 0.0, "throttle": 0.0}
-            stick.send(TeleopRequest(**reading, deadman=True, sequence=sequence, origin="a script"))
+            given = (steering, throttle) if sequence > 120 else (0.0, 0.0)
+            reading = TeleopRequest(steering=given[0], throttle=given[1], deadman=True, sequence=sequence, origin="a script")
+            stick.send(reading)
         stick.send(ActionRequest("disarm", origin="a script"))
 
 

@@ -1,4 +1,4 @@
-"""From an unknown place to a lap on its map: a person drives, the map is built, and the vehicle drives the same way by itself."""
+"""A person drives through an unknown place, the map is built, and the vehicle drives the same way on it by itself."""
 
 from math import atan2, cos, hypot, remainder, sin, tau
 

@@ -38,7 +38,9 @@ class Elements:
         keys, inverse, counts = np.unique((iy - low_y + WIDE) * width + ix - low_x + WIDE, return_inverse=True, return_counts=True)
         count = counts.astype(np.float64)
         cx, cy = (np.bincount(inverse, v, len(keys)) / count for v in (x_m, y_m))
-        out = np.zeros((2, len(keys))) if outward is None else np.stack([np.bincount(inverse, v, len(keys)) for v in outward])
+        out: Array = np.zeros((2, len(keys)))
+        if outward is not None:
+            out[0], out[1] = (np.bincount(inverse, values, len(keys)) for values in outward)
         moments = _moments(keys, np.arange(len(keys)), cx, cy, out, width, NEAR)
         few = np.flatnonzero(moments[0] < FEWEST_CELLS)
         moments[:, few] = _moments(keys, few, cx, cy, out, width, WIDE)
