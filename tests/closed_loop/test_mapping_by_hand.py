@@ -1,6 +1,7 @@
 """A person drives through an unknown place, the map is built, and the vehicle drives the same way on it by itself."""
 
 from math import atan2, cos, hypot, remainder, sin, tau
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ class Drive:
         if given:
             overrides.append("localisation.map=hall.yaml")
         self.profile = load_profile("f1tenth_lidar", overrides)
-        self.messages: list = []
+        self.messages: list[Any] = []
         self.off_m: list[float] = []
         self.codes: list[str] = []
         self.pair = WrappedPair(self.profile, course, [], self, 3, link="messages", scenario=scenario, **given)
