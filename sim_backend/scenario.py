@@ -23,9 +23,9 @@ PUSH_AFTER_NS = 3_000_000_000
 
 
 def default_start(profile: Profile) -> Start:
-    """Return how a vehicle of this profile finds its heading: from a device, else by driving."""
+    """Return how a vehicle of this profile finds its heading: from a device or a map, else by driving."""
     measured = any("Heading" in device.messages for device in profile.devices.values())
-    return "stand" if measured or not profile.alignment.allowed else "align"
+    return "stand" if measured or profile.localisation is not None or not profile.alignment.allowed else "align"
 
 
 def pose_behind(pose: StartPose, distance_m: float) -> StartPose:

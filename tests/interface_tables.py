@@ -178,7 +178,8 @@ def commands() -> str:
 
 
 def _spelling(action: Action) -> str:
-    value = action.metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices is not None else action.dest)
+    metavar = " ".join(action.metavar) if isinstance(action.metavar, tuple) else action.metavar
+    value = metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices is not None else action.dest)
     takes = "" if action.nargs == 0 else f" {value}"
     return f"`{', '.join(action.option_strings)}{takes}`" if action.option_strings else f"`{value}`"
 

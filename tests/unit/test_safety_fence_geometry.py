@@ -130,7 +130,7 @@ def test_a_turn_is_divided_until_its_rectangles_are_hardly_wider_and_no_further(
 @pytest.mark.parametrize("yaw", [0.0, 2.0, -2.9])
 def test_the_step_is_found_in_which_the_front_meets_a_zone(count: int, yaw: float) -> None:
     """The place is the one that the front reaches on its line, whichever step of however many it is."""
-    s = 0.1 * np.arange(count)
+    s = 0.1 * np.arange(count, dtype=np.float64)
     x, y, yaws = 2.0 + s * cos(yaw), -3.0 + s * sin(yaw), np.full(count, yaw)
     for k in sorted({0, 1, 62, 63, 64, 65, 126, 127, 128, count - 2} & set(range(count - 1))):
         ahead, left = BODY.front_m + 0.1 * k + 0.05, 0.19

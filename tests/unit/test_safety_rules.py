@@ -380,6 +380,10 @@ CASES = (
         persist_ms=10.0,
     ),
     Case("obstacle_sensor_blind", S2, field("obstacle", "blind"), **TEXT, persist_ms=10.0),
+    Case(
+        "map_lost", S1, field("localisation", "lost_s"), **age(0.3), persist_ms=10.0, clears_ms=500.0, modes=MOVING - TELEOP
+    ),
+    Case("map_lost_long", S2, field("localisation", "lost_s"), **age(1.0), persist_ms=10.0, modes=MOVING - TELEOP),
     Case("log_failing", Reaction.WARN, field("host", "log_trouble"), **TEXT, clears_ms=2000.0, **WARN),
     Case("host_strained", Reaction.WARN, field("host", "strain"), **TEXT, persist_ms=1000.0, clears_ms=5000.0, **WARN),
     Case(

@@ -656,6 +656,11 @@ def test_a_standstill_is_judged_by_what_is_in_force(stuck: bool, unbraked: bool,
     assert s is not None
     forced = {"gnss_stuck": stuck, "uncommanded_motion_lasts": unbraked}
     monkeypatch.setattr(supervisor, "in_force", lambda code: Reason(code) if forced.get(code) else None)
-    monkeypatch.setattr(supervisor._rest, "stands", lambda _, **judged: bool(seen.append(judged)))
+
+    def stands(_: RuleInputs, **judged: bool) -> bool:
+        seen.append(judged)
+        return False
+
+    monkeypatch.setattr(supervisor._rest, "stands", stands)
     assert not supervisor._stands(s)
     assert seen == [{"gnss_stuck": stuck, "brake_fails": unbraked}]

@@ -55,6 +55,9 @@ GROUPS = (
         CommandRow("profiles", "list the profiles", "vehicled.cli.catalog"),
         CommandRow("courses", "list the courses, or show what a course file contains", "vehicled.cli.catalog"),
         CommandRow("record-path", "save the driven path of a log as a course", "vehicled.cli.record_path"),
+        CommandRow("map", "build a map from a drive with a laser scanner", "vehicled.offline.mapping.command", (
+            CommandRow("build", "build the map of a place from the log of a drive"),
+        )),
         CommandRow(
             "doctor", "check this computer: ports, real-time performance, missing settings",
             "vehicled.cli.doctor"),

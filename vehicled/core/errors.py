@@ -10,6 +10,8 @@ The text says what happened, where, and what to do. What is in brackets is where
     │   └── PluginFaultError         it fails or returns something wrong in a run
     ├── CourseError                  a course, mission or map (paths.errors)
     │   └── ItemError                one item of a mission (paths.mission)
+    ├── MapError                     an occupancy grid cannot be read or used (maps.errors)
+    ├── MappingDriveError            no map can be made of a drive (offline.mapping.errors)
     ├── PolicyError                  a trained network (control.policy.network)
     ├── LinkError                    the simulator or its link (core.link)
     │   └── LinkClosedError          the peer has closed it (runtime.connection)

@@ -294,6 +294,10 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Time after the loss of RTK until the controlled stop."""
     gnss_refusals: Annotated[int, Meta(ge=1, le=100)] = 5
     """Consecutive fixes that the estimator's gate may reject."""
+    map_silence_s: Positive = 0.3
+    """Time without a scan that fits the map after which the speed is capped, s."""
+    map_lost_stop_s: Positive = 1.0
+    """Time without a scan that fits the map after which the vehicle stops, s."""
     speed_mismatch_s: Positive = 0.5
     """Time for which wheel speed and estimate may disagree, s."""
     not_moving_s: Positive = 2.0

@@ -21,6 +21,8 @@ from vehicled.daemon.pipeline import Pipeline
 from vehicled.daemon.recognition import UnreadBytes
 from vehicled.daemon.reference import ReferenceFrame
 from vehicled.estimation.interface import Estimator
+from vehicled.maps.grid import OccupancyGrid
+from vehicled.maps.localiser import MapLocaliser
 from vehicled.paths.course import Course
 from vehicled.profile.rc import rc_map
 from vehicled.profile.registry import resolve
@@ -30,6 +32,7 @@ from vehicled.safety.fence import Fence
 from vehicled.safety.gate import Gate
 from vehicled.safety.matrix import CAPABILITIES, substitutes
 from vehicled.safety.monitors.inertial import Mounting
+from vehicled.safety.monitors.scans import MotionHistory
 from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.supervisor import Supervisor
 
@@ -107,11 +110,12 @@ def build(
     setup_fault: str = "",
     virtual: bool,
     observers: Observers | None = None,
+    grid: OccupancyGrid | None = None,
 ) -> Machine:
     """Build the machine of a vehicle. ``around`` may replace estimator and controller.
 
     ``setup_fault`` is the reason why this profile must not be armed on this computer; empty if it may. ``observers`` counts the
-    failures of what only explains the run.
+    failures of what only explains the run. ``grid``: the map of ``[localisation]``. Raises :class:`SetupError` and MapError.
     """
     estimator_class = resolve("estimator", profile.estimator.name)
     identifier = None
@@ -153,6 +157,7 @@ def build(
         gate=Gate(profile.vehicle, profile.limits),
         sink=sink,
         observers=observers,
+        localiser=_localiser(profile, grid),
     )
     stop = profile.safety.independent_stop
     pipeline.setup_fault = setup_fault or stop.refusal
@@ -177,6 +182,16 @@ def build(
         truth_port=TRUTH_PORT,
         unread=_unread(profile, devices, pipeline.observers),
     )
+
+
+def _localiser(profile: Profile, grid: OccupancyGrid | None) -> MapLocaliser | None:
+    params = profile.localisation
+    if params is None:
+        return None
+    if grid is None:
+        raise SetupError(f"profile {profile.name!r} is located on the map {params.map}, which was not read")
+    arm = profile.devices[params.scanner].lever_arm_m if params.scanner else profile.lever_arm_m(messages.LaserScan.__name__)
+    return MapLocaliser(params, grid, MotionHistory(), None if arm is None else (arm[0], arm[1]))
 
 
 def _unread(profile: Profile, devices: Mapping[str, Device], observers: Observers) -> dict[str, UnreadBytes]:

@@ -26,12 +26,14 @@ from vehicled.core.messages import (
     ControlLevel,
     CourseCommand,
     CourseKind,
+    EstimatorStatus,
     Event,
     Fault,
     GnssFix,
     Heading,
     ImuSample,
     LaserScan,
+    MapPose,
     Message,
     Mode,
     ModeChange,
@@ -53,6 +55,7 @@ from vehicled.core.vehicle import AlignmentParams, ControlFrameParams, Limits, V
 from vehicled.daemon.live_changes import ChangeError, ControllerBuilder, Prepared, check_limit
 from vehicled.estimation.control_frame import ControlFrame
 from vehicled.estimation.interface import Estimator, Identifier
+from vehicled.maps.localiser import MapLocaliser
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.lateral_offset import LateralOffset
@@ -74,7 +77,7 @@ STOP_TIMEOUT_NS = 8 * 10**9
 
 _DISARMED = (Mode.INIT, Mode.STANDBY, Mode.FAULT, Mode.STOPPING)
 
-MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback})
+MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, MapPose, WheelSpeed, MotorStatus, SteeringFeedback})
 """Inputs of the estimator, with or without a rate in the profile."""
 RANGES = frozenset({ObstacleRange, LaserScan})
 """Inputs of the obstacle monitor."""
@@ -107,6 +110,7 @@ class Pipeline:
         observers: Observers | None = None,
         mounting: Mounting | None = None,
         rc: RcMap | None = None,
+        localiser: MapLocaliser | None = None,
     ) -> None:
         self.observers = observers or Observers()
         """Failures of what only explains the drive."""
@@ -117,6 +121,8 @@ class Pipeline:
             limits, vehicle, sources, course, fence, antenna_m,
             telemetry=telemetry, alignment=alignment, datum=datum, mounting=mounting, rc=rc,
         )  # fmt: skip
+        self._localiser = localiser
+        self.monitors.localisation.mapped = localiser is not None
         self._alignment = AlignmentDrive(alignment, speed or SpeedParams(), vehicle)
         self._setpoints = SetpointControl(speed or SpeedParams(), vehicle)
         self.builder = builder
@@ -187,6 +193,8 @@ class Pipeline:
                 monitors.sources.received(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]
                 if kind is LaserScan:
                     self._scan = message  # type: ignore[assignment]
+                    if self._localiser is not None:
+                        self._localiser.on_scan(message)  # type: ignore[arg-type]
             elif kind is OperatorCommand:
                 self.supervisor.on_operator(message, now_ns)  # type: ignore[arg-type]
             elif kind is RcChannels:
@@ -199,6 +207,12 @@ class Pipeline:
     def fuse(self, now_ns: int) -> None:
         """Step estimator and identifier."""
         estimator, identifier = self._estimator, self._identifier
+        if self._localiser is not None:
+            pose = self._localiser.step(now_ns, self.estimate.value)
+            if pose is not None:
+                self._sink.record(pose, now_ns)
+                self.monitors.on_message(pose, now_ns)
+                estimator.observe(pose)
         for message in self._accepted.drain():
             estimator.observe(message)
             if identifier is not None:
@@ -426,7 +440,9 @@ class Pipeline:
     def age_s(self, now_ns: int) -> float:
         """Return the age of the newest measurement in the estimate; 0 without an estimate."""
         estimate = self.estimate.value
-        return 0.0 if estimate is None else max(now_ns - estimate.newest_input_ns, 0) * 1e-9
+        # Before it starts an estimate holds no measurement, and the speed is that of wheels and GNSS.
+        started = estimate is not None and estimate.status is not EstimatorStatus.UNINITIALISED
+        return max(now_ns - estimate.newest_input_ns, 0) * 1e-9 if estimate is not None and started else 0.0
 
     def over(self, now_ns: int) -> bool:
         """Return True if a drive has ended and the vehicle is known to stand, or waiting for that has timed out."""

@@ -1,8 +1,8 @@
 """Check that a filter's yaw is not off by 180 degrees.
 
 Course over ground and the path between fixes look the same forward and backward, and without an accelerometer a filter cannot
-distinguish the two. Three signals can: an absolute heading, the sign of a wheel or motor speed, and the sign of the throttle, each
-compared with the displacement that GNSS measures along the estimated yaw.
+distinguish the two. Three signals can: an absolute heading (also that of a pose on a map), the sign of a wheel or motor speed, and
+the sign of the throttle, each compared with the displacement that GNSS measures along the estimated yaw.
 """
 
 from math import cos, hypot, isfinite, pi, remainder, sin, tau
@@ -17,6 +17,7 @@ from vehicled.core.messages import (
     GnssFix,
     Heading,
     HeadingKind,
+    MapPose,
     Message,
     MotorStatus,
     StateEstimate,
@@ -55,7 +56,7 @@ class DirectionMonitor:
         self._delay_ns = int(drive.delay_s * 1e9)
         self._metres_per_rad = drive.gear_ratio * drive.wheel_radius_m
         self._kinds = kinds
-        self._heading: Heading | None = None
+        self._heading: Heading | MapPose | None = None
         self._wheel_ns = 0
         self._wheel_sign = 0
         self._throttle_sign = 0
@@ -94,6 +95,9 @@ class DirectionMonitor:
             self._on_fix(message)
         elif isinstance(message, Heading):
             if message.kind in self._kinds and isfinite(message.yaw_rad):
+                self._heading = message
+        elif isinstance(message, MapPose):
+            if isfinite(message.yaw_rad):
                 self._heading = message
         elif isinstance(message, WheelSpeed | MotorStatus):
             if isinstance(message, WheelSpeed):

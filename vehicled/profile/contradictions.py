@@ -14,7 +14,7 @@ from vehicled.profile.collect import Rule, TableView
 from vehicled.profile.latency import SIDES, LatencyModel
 from vehicled.profile.plugins import PluginError
 from vehicled.profile.problems import KeyPath
-from vehicled.profile.registry import UnknownNameError, resolve
+from vehicled.profile.registry import UnknownNameError, names, resolve
 from vehicled.profile.schema import Battery, DeviceTable, LogTable, Profile, Sim, TaskRate, Tasks, TwinSteering
 from vehicled.profile.units import did_you_mean
 
@@ -79,6 +79,7 @@ def _profile(profile: TableView) -> Found:
     yield from _corrections(profile)
     yield from _references(profile)
     yield from _rc(profile)
+    yield from _localisation(profile)
 
 
 def _rc(profile: TableView) -> Found:
@@ -124,6 +125,25 @@ def _rc(profile: TableView) -> Found:
     if "manual" not in uses and not profile.get("rc", "takeover_stick"):
         text = 'the operator can never take over: give rc.mode a position "manual", or write takeover_stick'
         yield ("rc",), text
+
+
+LOCATED = ("planar", "ins")
+"""Registered estimators that fuse poses on a map."""
+
+
+def _localisation(profile: TableView) -> Found:
+    """Check that a map has a scanner, and an estimator that takes its poses."""
+    if profile.get("localisation", "map") is None:
+        return
+    scanners = [name for name, table in _devices(profile).items() if "LaserScan" in _listed(table)]
+    wanted = profile.get("localisation", "scanner")
+    if not scanners:
+        yield ("localisation", "map"), 'no device gives "LaserScan": add the scanner that looks at the map'
+    elif wanted and wanted not in scanners:
+        yield ("localisation", "scanner"), f'"{wanted}" gives no LaserScan; {", ".join(scanners)} does'
+    name = profile.get("estimator", "name")
+    if isinstance(name, str) and name in names("estimator") and name not in LOCATED:
+        yield ("estimator", "name"), f"{name} takes no poses on a map: choose {' or '.join(LOCATED)}"
 
 
 def _references(profile: TableView) -> Found:

@@ -110,6 +110,15 @@ def devices_of(profile: Profile, *, simulated: bool = False) -> Iterator[Note]:
         "GnssFix": ("the estimator can never start", "a GNSS receiver"),
         "ImuSample": ("the estimator has no measured yaw rate and the vehicle may never drive (imu_silent)", "an inertial sensor"),
     }
+    if "LaserScan" in carried and profile.localisation is None and "GnssFix" not in carried:
+        del needs["GnssFix"]
+        yield Note(
+            "localisation",
+            "no device gives GnssFix, and no map is named: the vehicle can only be driven by hand; build a map of such a drive "
+            "(vehicled map build), and name it: localisation.map",
+        )
+    elif profile.localisation is not None:
+        del needs["GnssFix"]
     for message, (consequence, device) in needs.items():
         if message not in carried:
             yield Note(
@@ -117,7 +126,7 @@ def devices_of(profile: Profile, *, simulated: bool = False) -> Iterator[Note]:
                 f'no device gives {message}: {consequence}; add {device}, or write messages = ["{message}"] for the one that is it',
                 level="error",
             )
-    if "Heading" not in carried:
+    if "Heading" not in carried and "GnssFix" in carried:
         yield from _no_heading(profile)
     if "OperatorCommand" not in carried:
         yield Note(

@@ -21,6 +21,7 @@ from vehicled.core.vehicle import (
     SteeringAngle,
     Vehicle,
 )
+from vehicled.maps.localiser import LocaliserParams
 from vehicled.profile.gnss import GnssModel as GnssModel
 from vehicled.profile.independent_stop import IndependentStop
 from vehicled.profile.latency import LatencyModel
@@ -357,6 +358,8 @@ class Profile(Table, frozen=True, kw_only=True):
     """Smoothing of estimate jumps for the controller."""
     alignment: AlignmentParams = field(default_factory=AlignmentParams)
     """Alignment of the heading by driving, for a vehicle without a heading device."""
+    localisation: LocaliserParams | None = None
+    """Map on which a scanner locates the vehicle, and how; left out: none. The estimator then needs no GNSS."""
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
     log: LogTable = field(default_factory=LogTable)
     """Logs of the runs."""

@@ -17,6 +17,7 @@ from vehicled.core.messages import PortState
 from vehicled.daemon.app import build, wire
 from vehicled.daemon.machine import Machine, Outgoing
 from vehicled.estimation.interface import Estimator
+from vehicled.maps.grid import OccupancyGrid
 from vehicled.paths.course import Course
 from vehicled.profile.schema import Profile
 from vehicled.run.world_link import deliver
@@ -43,12 +44,14 @@ class Pair:
         scenario: bool = True,
         start: Start | None = None,
         board: BoardRecording | None = None,
+        grid: OccupancyGrid | None = None,
     ) -> None:
         """Build both. Without ``scenario`` nothing arms the vehicle. ``start`` is the way in which the vehicle finds its
-        heading. With a ``board`` tasks take as long as on that computer.
+        heading. With a ``board`` tasks take as long as on that computer. ``grid``: the map of the profile.
         """
         self._board, self._seed = board, seed
         self._profile, self._course, self._recorder, self._fence = profile, course, recorder, fence
+        self._grid = grid
         self._wiring = wire(profile, link)
         self.world = World(
             profile,
@@ -77,6 +80,7 @@ class Pair:
             self.stopwatch if isinstance(self.stopwatch, BoardStopwatch) else None,
             fence=self._fence,
             around=self.around,
+            grid=self._grid,
             virtual=self._board is None,
         )
         self.now_ns = self._granted_ns = now_ns

@@ -8,6 +8,8 @@ from msgspec import Struct
 from vehicled.control.speed import speed_warnings
 from vehicled.core.errors import SetupError
 from vehicled.daemon.app import Wiring, wire
+from vehicled.maps.grid import OccupancyGrid
+from vehicled.maps.map_file import read_map
 from vehicled.paths import scenes
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
@@ -19,7 +21,7 @@ from vehicled.profile.schema import Profile
 from vehicled.run.findings import findings, refuse_errors
 from vehicled.run.manoeuvre import programme_overrides
 from vehicled.run.spec import RunSpec
-from vehicled.run.world_files import WorldFile
+from vehicled.run.world_files import WorldFile, map_name, world_files
 from vehicled.runtime.board.recording import BoardRecording, read
 from vehicled.safety.fence import Fence, read_geojson
 
@@ -45,7 +47,9 @@ class Plan(Struct, frozen=True, kw_only=True):
     board_text: bytes = b""
     """Content of its file, for the log."""
     world_files: list[WorldFile] = []
-    """Files of the simulated world, for the log; empty before a simulation fills them in, and for a run on a vehicle."""
+    """Files of the simulated world, for the log, and the map; only the map before a simulation fills them in, and on a vehicle."""
+    grid: OccupancyGrid | None = None
+    """Map on which the vehicle is located; None without one."""
 
     @classmethod
     def of(cls, spec: RunSpec) -> "Plan":
@@ -84,6 +88,8 @@ class Plan(Struct, frozen=True, kw_only=True):
             plugins=plugins_of(loaded.profile),
             board=board,
             board_text=board_text,
+            world_files=world_files(loaded, simulated=False),
+            grid=grid_of(loaded),
         )
 
 
@@ -158,3 +164,9 @@ def fence_of(loaded: Loaded, course: Course) -> tuple[Fence | None, bytes]:
     except OSError as error:
         raise SetupError(f"fence: cannot read {path} ({error.strerror}); its path is relative to the profile") from None
     return read_geojson(data, path.name, course.datum), data
+
+
+def grid_of(loaded: Loaded) -> OccupancyGrid | None:
+    """Return the map on which the vehicle is located; None without one. Raises MapError."""
+    name = map_name(loaded)
+    return read_map(Path(loaded.path).parent / Path(name).expanduser()) if name else None

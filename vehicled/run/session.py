@@ -225,6 +225,7 @@ class Session:
             router,
             evidence_source,
             fence=plan.fence,
+            grid=plan.grid,
             setup_fault=setup_fault,
             virtual=self._lockstep and plan.board is None,
             observers=router.observers,

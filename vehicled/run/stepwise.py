@@ -116,7 +116,15 @@ class Stepwise:
         plan, self._newest = self._plan, _Newest()
         spec = plan.spec
         self._pair = Pair(
-            self._profile, plan.course, (), self._newest, spec.seed, link=spec.link, fence=plan.fence, board=plan.board
+            self._profile,
+            plan.course,
+            (),
+            self._newest,
+            spec.seed,
+            link=spec.link,
+            fence=plan.fence,
+            board=plan.board,
+            grid=plan.grid,
         )
         self._target_ns, self._sequence, self._over = START_NS, 0, False
         end_ns = START_NS + round(LONGEST_START_S * 1e9)

@@ -1,6 +1,6 @@
 """Files that a simulated world is made of, as a log keeps them: scene, terrain, zones, recorded errors, twin, plugins.
 
-The daemon's own files are kept elsewhere: profile, course, fence, plugins.
+The map on which the vehicle is located is among them. The daemon's other files are kept elsewhere: profile, course, fence, plugins.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ _IMAGE = re.compile(r"^\s*image\s*:\s*[\"']?([^\"'\s#]+)", re.MULTILINE)
 _PARTS = re.compile(r"^\s*(?:map|height|friction)\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
 """Files that a scene names."""
 SIDECAR = ".toml"
+MAP_KEY = "localisation.map"
 
 
 class WorldFile(Struct, frozen=True):
@@ -37,11 +38,16 @@ class WorldFile(Struct, frozen=True):
     """SHA-256 of the same files."""
 
 
-def world_files(loaded: Loaded) -> list[WorldFile]:
-    """Return the files that the simulated world of a profile is read from. Files that are missing are left out."""
+def world_files(loaded: Loaded, *, simulated: bool = True) -> list[WorldFile]:
+    """Return the files that the simulated world of a profile is read from, and the map that the daemon itself reads.
+
+    Files that are missing are left out.
+    """
     folder = Path(loaded.path).parent if loaded.path else Path()
     found, total = list[WorldFile](), 0
     for key, name in _named(loaded):
+        if not simulated and key != MAP_KEY:
+            continue
         reference = name if key != "sim.scene" and plugins.is_reference(name) else ""
         file = str(scenes.parse(name).file) if key == "sim.scene" else plugins.source_file(reference) if reference else name
         path = folder / _expanded(file)
@@ -62,6 +68,7 @@ def _named(loaded: Loaded) -> Iterator[tuple[str, str]]:
     if sim.twin is not None and ("/" in sim.twin.vehicle or sim.twin.vehicle.endswith(".toml")):
         yield "sim.twin.vehicle", sim.twin.vehicle
     for key, name in (
+        (MAP_KEY, map_name(loaded)),
         ("sim.scene", sim.scene),
         ("sim.terrain.height", sim.terrain.height),
         ("sim.terrain.friction", sim.terrain.friction),
@@ -76,6 +83,11 @@ def _named(loaded: Loaded) -> Iterator[tuple[str, str]]:
         emulator = getattr(table, "emulator", "")
         if plugins.is_reference(emulator):
             yield f"devices.{device}.emulator", emulator
+
+
+def map_name(loaded: Loaded) -> str:
+    """Return the file of the map on which the vehicle is located; empty without one."""
+    return "" if loaded.profile.localisation is None else loaded.profile.localisation.map
 
 
 def _expanded(name: str) -> Path:

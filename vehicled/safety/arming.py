@@ -5,7 +5,7 @@ from math import degrees, isfinite
 
 from msgspec import Struct
 
-from vehicled.core.messages import EstimatorStatus, Heading, ImuSample, MotorStatus, OperatorAction, Reaction
+from vehicled.core.messages import EstimatorStatus, GnssFix, Heading, ImuSample, MotorStatus, OperatorAction, Reaction
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
 from vehicled.core.ports import NEVER_NS
 from vehicled.core.vehicle import STANDSTILL_MPS
@@ -51,6 +51,8 @@ def _inputs(s: RuleInputs) -> str:
 def _estimator(s: RuleInputs) -> str:
     estimate = s.estimate
     if estimate is None or estimate.status is not EstimatorStatus.RUNNING:
+        if _located(s):
+            return ""
         if estimate is not None and waits_for_heading(s):
             return f"the estimator has a position and no heading ({estimate.status.name.lower()}): {ALIGN_CURE}"
         status = "has not started" if estimate is None else estimate.status.name.lower()
@@ -69,8 +71,21 @@ def waits_for_heading(s: RuleInputs) -> bool:
     return waits and s.monitors.alignment.antenna_m is not None and not s.monitors.sources.promised(Heading)
 
 
+def _located(s: RuleInputs) -> str:
+    localisation = s.monitors.localisation
+    if not localisation.mapped or (localisation.located and localisation.lost_s <= s.limits.map_lost_stop_s):
+        return ""
+    return f"the vehicle is not located on its map: {localisation.why}"
+
+
+def _placeless(s: RuleInputs) -> bool:
+    """Return True if nothing on the vehicle measures its place: a person may still drive it, such as to map the place."""
+    waits = s.estimate is not None and s.estimate.status is EstimatorStatus.UNINITIALISED
+    return waits and not s.monitors.sources.promised(GnssFix)
+
+
 def _estimator_by_hand(s: RuleInputs) -> str:
-    return "" if waits_for_heading(s) else _estimator(s)
+    return "" if waits_for_heading(s) or _placeless(s) else _estimator(s)
 
 
 def _controller(s: RuleInputs) -> str:
@@ -314,6 +329,7 @@ CHECKS: tuple[ArmingCheck, ...] = (
         "inputs", _inputs, "every input that the profile promises is alive, within its age, and at 80 % of its rate or more"
     ),
     ArmingCheck("estimator", _estimator, "the estimator runs, and its state is finite"),
+    ArmingCheck("localisation", _located, "a vehicle that has a map is located on it; not for teleop"),
     ArmingCheck("heading", _heading, "the heading is known to `alignment.arming_sigma_rad`; not for teleop"),
     ArmingCheck("yaw", _yaw, "a measured heading is as near to the estimate's yaw as a drive asks for; not for teleop"),
     ArmingCheck("certainty", _certainty, "the position is known to a third of the corridor"),
@@ -353,7 +369,7 @@ CHECKS: tuple[ArmingCheck, ...] = (
 
 
 SPARED: dict[OperatorAction | None, frozenset[Callable[[RuleInputs], str]]] = {
-    OperatorAction.TELEOP: frozenset({off_course, _fence, blocked, _heading, _yaw, _controller, _jump}),
+    OperatorAction.TELEOP: frozenset({off_course, _fence, blocked, _heading, _yaw, _controller, _jump, _located}),
     OperatorAction.ALIGN: frozenset({off_course, _fence, _estimator, _heading, _yaw, _controller, _jump}),
     OperatorAction.OFFBOARD: frozenset({off_course, _controller}),
 }

@@ -265,3 +265,33 @@ class RcChannels(Message, frozen=True):
     """Signal strength at the better antenna, dBm."""
     snr_db: float = NAN
     """Signal-to-noise ratio, dB."""
+
+
+class MapMatch(IntEnum):
+    """Outcome of matching a scan with a map."""
+
+    SEARCHING = 0
+    """The whole map is being searched."""
+    MATCHED = 1
+    """The scan fits at the pose."""
+    UNFIT = 2
+    """The scan fits too little where the vehicle should be, or nowhere."""
+    AMBIGUOUS = 3
+    """The scan fits at several places alike."""
+    BLIND = 4
+    """The scan has too few returns."""
+
+
+class MapPose(Message, frozen=True):
+    """Pose of the rear axle on a map, by a scan; NaN unless ``MATCHED``."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    x_m: float
+    y_m: float
+    yaw_rad: float
+    covariance: Matrix3 = NAN9
+    """Covariance of x, y and yaw, row-major: large along a corridor without marks."""
+    fit: float = NAN
+    """Fraction of the returns that lie on the map's surfaces."""
+    outcome: MapMatch = MapMatch.SEARCHING

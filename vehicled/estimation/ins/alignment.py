@@ -10,11 +10,13 @@ from math import atan2, cos, exp, hypot, isfinite, nan, pi, sin, sqrt
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.messages import MapPose
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ins.inertial import ZeroVelocityDetector
 from vehicled.estimation.ins.measurements import Fix
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import BA, BG, HB, A, C, InsState, N, P, S, Triple, V, apply, cross, from_angles
+from vehicled.estimation.map_pose import covariance_of
 from vehicled.estimation.measurements import HEADING_AGE_NS
 
 CHORD_S = 10.0
@@ -149,6 +151,15 @@ class Aligner:
         shared = min(there.colour_variance_m2, here.colour_variance_m2) if there.colour == here.colour else 0.0
         decay = exp((there.t_ns - here.t_ns) * 1e-9 / self._params.gnss.coloured_time_s)
         return there.colour_variance_m2 + here.colour_variance_m2 - 2.0 * decay * shared
+
+
+def start_on_map(pose: MapPose) -> tuple[Fix, Yaw]:
+    """Return a pose on a map as a position of the rear axle and a yaw. A map is level, at the height of the datum."""
+    R = covariance_of(pose)
+    nothing = (nan, nan, nan)
+    variance = float(R[0, 0]), float(R[0, 1]), float(R[1, 1])
+    fix = Fix(pose.x_m, pose.y_m, 0.0, variance, 1.0, -1, (0.0, 0.0, 0.0), nothing, (1.0, 0.0, 1.0), 1.0)
+    return fix, Yaw(pose.yaw_rad, sqrt(float(R[2, 2])))
 
 
 def _direction(east: float, north: float, backward: bool) -> float:

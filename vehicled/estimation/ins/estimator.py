@@ -21,6 +21,7 @@ from vehicled.core.messages import (
     Heading,
     HeadingKind,
     ImuSample,
+    MapPose,
     Message,
     MotorStatus,
     StateEstimate,
@@ -33,7 +34,7 @@ from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.four_dof import slew
 from vehicled.estimation.history import CommandHistory
-from vehicled.estimation.ins.alignment import Aligner, first_state
+from vehicled.estimation.ins.alignment import Aligner, first_state, start_on_map
 from vehicled.estimation.ins.inertial import FUTURE_TOLERANCE_NS, Queue, ZeroVelocityDetector
 from vehicled.estimation.ins.measurements import POSITION, Sensors
 from vehicled.estimation.ins.mechanisation import NOTHING, InertialInputs, Predictor, mechanise
@@ -100,7 +101,7 @@ class Ins(Counted):
     def observe(self, message: Message) -> None:
         if isinstance(message, ImuSample):
             self._inertial.observe(message)
-        elif isinstance(message, GnssFix | Heading | WheelSpeed | MotorStatus):
+        elif isinstance(message, GnssFix | Heading | MapPose | WheelSpeed | MotorStatus):
             if not wanted(self._params, message):
                 return
             z = measured(self._params, self._metres_per_rad, self._datum, message)
@@ -216,6 +217,8 @@ class Ins(Counted):
         state = state.copy()
         if z.fix is not None:
             accepted = self._sensors.fix(state, z.fix)
+        elif z.pose is not None:
+            accepted = self._sensors.map_pose(state, z.pose)
         elif z.source < WHEEL:
             accepted = self._sensors.heading(state, z.source - HEADING, z.value, z.sigma)
         else:
@@ -241,6 +244,12 @@ class Ins(Counted):
                     self._start(z, first_state(self._params, z.fix, yaw, self._zero_velocity, self._arm_m), known_ns)
                     self._waiting += waiting[index + 1 :]
                     return
+            elif z.pose is not None:
+                rear_axle_m = (-self._imu_m[0], -self._imu_m[1], -self._imu_m[2])
+                fix, yaw = start_on_map(z.pose)
+                self._start(z, first_state(self._params, fix, yaw, self._zero_velocity, rear_axle_m), known_ns)
+                self._waiting += waiting[index + 1 :]
+                return
             elif HEADING <= z.source < WHEEL:
                 self._aligner.heading(z.source - HEADING, z.t_ns, z.value, z.sigma)
 

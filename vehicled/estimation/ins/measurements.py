@@ -11,11 +11,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.core.arrays import Array
-from vehicled.core.messages import CarrierSolution, GnssFix, Heading
+from vehicled.core.messages import CarrierSolution, GnssFix, Heading, MapPose
 from vehicled.estimation.coloured_error import FLOOR_RATIO, restore_floor
 from vehicled.estimation.ins.params import HeadingUse, InsParams
 from vehicled.estimation.ins.state import BG, HB, A, C, InsState, N, P, S, Triple, V, apply, apply_inverse, cross, yaw_of
 from vehicled.estimation.ins.update import Corrector
+from vehicled.estimation.map_pose import whitening
 from vehicled.estimation.measurements import is_coloured
 
 POSITION, HEIGHT, VELOCITY, CLIMB, HEADING, WHEEL, MOTOR, CONSTRAINT = 0, 1, 2, 3, 4, 7, 8, 9
@@ -187,6 +188,40 @@ class Sensors:
             h[6], h[7] = ly, -lx
             self._corrector.scalar(s, h, vu - s.x[5] - lz, z.climb_variance, self._twist_limit, CLIMB, (5,))
         return accepted
+
+    # ---------------------------------------------------------------- pose on a map
+
+    def map_pose(self, s: InsState, z: MapPose) -> bool:
+        """Fuse a pose of the rear axle on a map, whose three values are decorrelated first. The map is level, at height 0."""
+        W = whitening(z)
+        r1, r2, _ = (W @ self._off_map(s, z)).tolist()
+        H = W @ self._on_map(s)
+        doubt = ((0, A + 2), (1, A + 2))
+        nis, accepted = self._corrector.pair(s, H[:2], r1, r2, (1.0, 0.0, 1.0), self._pose_limit, POSITION, doubt)
+        if accepted:
+            # The third value alone does not decide: the pair has passed the gate.
+            H = W @ self._on_map(s)
+            r3 = float((W @ self._off_map(s, z))[2])
+            self._corrector.scalar(s, H[2], r3, 1.0, inf, CONSTRAINT, ())
+            _, _, lz = apply(s.R, *self._imu_m)
+            self._corrector.scalar(s, self._units[P + 2], lz - s.x[2], 1.0, inf, CONSTRAINT, ())
+        s.counters = replace(s.counters, nis=nis, good_fixes=s.counters.good_fixes + accepted)
+        return accepted
+
+    def _off_map(self, s: InsState, z: MapPose) -> Array:
+        lx, ly, _ = apply(s.R, *self._imu_m)
+        return np.array((z.x_m - s.x[0] + lx, z.y_m - s.x[1] + ly, remainder(z.yaw_rad - yaw_of(s.R), tau)))
+
+    def _on_map(self, s: InsState) -> Array:
+        """Return the derivative (3, N) of the rear axle's place and yaw."""
+        R = s.R
+        lx, ly, lz = apply(R, *self._imu_m)
+        H = np.zeros((3, N))
+        H[0, 0] = H[1, 1] = 1.0
+        H[0, 7], H[0, 8], H[1, 6], H[1, 8] = -lz, ly, lz, -lx
+        flat = max(R[0] * R[0] + R[3] * R[3], 1e-6)
+        H[2, 6], H[2, 7], H[2, 8] = -R[0] * R[6] / flat, -R[3] * R[6] / flat, 1.0
+        return H
 
     # ---------------------------------------------------------------- heading and speed
 

@@ -21,6 +21,8 @@ from vehicled.core.messages import (
     GnssFix,
     Heading,
     ImuSample,
+    MapMatch,
+    MapPose,
     Message,
     MotorStatus,
     StateEstimate,
@@ -34,6 +36,7 @@ from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
 from vehicled.estimation.gaussian import chi_square_limit
 from vehicled.estimation.history import CommandHistory
+from vehicled.estimation.map_pose import is_usable
 from vehicled.estimation.measurements import MAX_RANGE_M, MAX_SIGMA, enu_m, is_possible_fix
 from vehicled.estimation.planar import start as planar_start
 from vehicled.estimation.planar import update as planar_update
@@ -48,7 +51,7 @@ AHEAD_NS = 10_000_000
 """A stamp up to this far ahead is an error of the device clock's mapping and counts as now."""
 MAX_QUEUE = 256
 
-Measured = Position | Heading | ScalarMeasurement
+Measured = Position | Heading | MapPose | ScalarMeasurement
 OBSERVED = (np.array((X, Y, YAW, V))[:, None], np.array((X, Y, YAW, V))[None, :])
 
 
@@ -133,6 +136,11 @@ class Planar(Counted):
         elif isinstance(message, Heading):
             if abs(message.yaw_rad) <= 1e3:
                 item = planar_update.HEADING, message
+        elif isinstance(message, MapPose):
+            if message.outcome is not MapMatch.MATCHED:
+                return None
+            if is_usable(message):
+                item = planar_update.MAP, message
         elif isinstance(message, WheelSpeed):
             item = self._speed(
                 message.t_ns, planar_update.WHEEL, message.speed_mps, message.sigma_mps, p.wheel_speed_sigma_floor_mps
@@ -204,6 +212,8 @@ class Planar(Counted):
             return planar_update.position(self._context, state, z)
         if isinstance(z, Heading):
             return planar_update.heading(self._context, state, z)
+        if isinstance(z, MapPose):
+            return planar_update.map_pose(self._context, state, z)
         if source == planar_update.STEERING:
             return planar_update.steering(self._context, state, z)
         return planar_update.speed(self._context, state, z, source)
@@ -217,6 +227,10 @@ class Planar(Counted):
                 self._inputs.late += 1
             elif isinstance(z, Heading):
                 self._start.heading = z
+            elif isinstance(z, MapPose):
+                t_ns = min(z.t_ns, now_ns)
+                self._timeline.start(t_ns, self._start.on_map(z, self._vehicle, self._rejected))
+                return [(source, later) for source, later in queue[index + 1 :] if _stamp(later) > t_ns]
             elif isinstance(z, Position):
                 state = self._start.attempt(z, self._vehicle, self._rejected, self._direction.sign(z.fix.t_ns) < 0)
                 if state is not None:

@@ -4,9 +4,10 @@ from math import atan2, cos, hypot, pi, remainder, sin, sqrt, tau
 
 import numpy as np
 
-from vehicled.core.messages import CarrierSolution, GnssFix, Heading
+from vehicled.core.messages import CarrierSolution, GnssFix, Heading, MapPose
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.counters import GateCounters
+from vehicled.estimation.map_pose import covariance_of
 from vehicled.estimation.measurements import HEADING_AGE_NS, UNKNOWN_SIGMA_M, UNKNOWN_SIGMA_MPS, horizontal_covariance, is_coloured
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import (
@@ -80,6 +81,22 @@ class Start:
         if backward:
             state.x[V] = -state.x[V] if vehicle.drive.reverse_share > 0.0 else 0.0
         return state
+
+    def on_map(self, z: MapPose, vehicle: Vehicle, rejected: int) -> PlanarState:
+        """Return the state at a pose on a map, which holds place and yaw."""
+        p = self._params
+        x, P = np.zeros(SIZE), np.zeros((SIZE, SIZE))
+        x[X], x[Y], x[YAW] = z.x_m, z.y_m, remainder(z.yaw_rad, tau)
+        P[np.ix_((X, Y, YAW), (X, Y, YAW))] = covariance_of(z)
+        P[EX, EX] = P[EY, EY] = P[RATE_X, RATE_X] = P[RATE_Y, RATE_Y] = 1.0
+        x[MISALIGNMENT] = p.heading_misalignment_rad
+        P[MISALIGNMENT, MISALIGNMENT] = misalignment_sigma_rad(p, -1) ** 2
+        P[V, V] = UNKNOWN_SPEED_SIGMA_MPS**2
+        self._parameters(x, P, vehicle)
+        return PlanarState(
+            x=x, P=P, steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0, error_sigma_m=0.0,
+            carrier=int(CarrierSolution.NONE), heading_kind=-1, counters=GateCounters(z.t_ns, 1, rejected),
+        )  # fmt: skip
 
     def _course(self, fix: GnssFix) -> tuple[float, float] | None:
         """Return yaw and variance from the velocity of a moving antenna."""

@@ -11,8 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.core.arrays import Array
-from vehicled.core.messages import GnssFix, Heading, HeadingKind
+from vehicled.core.messages import GnssFix, Heading, HeadingKind, MapPose
 from vehicled.estimation.coloured_error import restore_floor
+from vehicled.estimation.map_pose import whitening
 from vehicled.estimation.measurements import (
     UNKNOWN_SIGMA_M,
     UNKNOWN_SIGMA_MPS,
@@ -41,7 +42,7 @@ from vehicled.estimation.planar.state import (
     error_frequency,
 )
 
-HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = range(6)
+HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY, MAP = range(7)
 """Sources, in their order of fusion at one instant."""
 MAX_SPEED_MPS = 100.0
 _IDENTITY = np.eye(SIZE)
@@ -245,6 +246,38 @@ def velocity(c: Context, state: PlanarState, fix: GnssFix, *, forced: bool = Fal
     forced = forced or state.counters.strikes[VELOCITY] >= p.max_rejections
     after, _, accepted = fuse(c, state, residual, H, R, inflated if forced else None)
     return _settled(after, VELOCITY, fix.t_ns, accepted)
+
+
+# -------------------------------------------------------------------- pose on a map
+
+
+def map_pose(c: Context, state: PlanarState, z: MapPose) -> PlanarState:
+    """Fuse a pose on a map. Its three values are decorrelated first, so that each has the weight of what the scan shows of it:
+    along a corridor nothing. Rejections count with those of GNSS positions.
+    """
+    W = whitening(z)
+    H = np.zeros((3, SIZE))
+    H[:, [X, Y, YAW]] = W
+    measured = np.array((z.x_m, z.y_m, z.yaw_rad))
+
+    def residual(x: Array) -> Array:
+        off = measured - x[[X, Y, YAW]]
+        off[2] = remainder(off[2], tau)
+        return off
+
+    inflated = None
+    if state.counters.strikes[POSITION] >= c.params.max_rejections:
+        inflated = np.zeros(SIZE)
+        inflated[[X, Y, YAW]] = residual(state.x) ** 2
+    before = state
+    after, nis, accepted = fuse(c, state, W[:2] @ residual(state.x), H[:2], np.eye(2), inflated)
+    if accepted:
+        after, _, accepted = fuse(c, after, W[2:] @ residual(after.x), H[2:], np.eye(1), inflated)
+    if not accepted:
+        after = before
+    after = _settled(after, POSITION, z.t_ns, accepted)
+    good = 0 if inflated is not None and accepted else state.counters.good_fixes + accepted
+    return after._replace(counters=replace(after.counters, nis=nis, good_fixes=good))
 
 
 # -------------------------------------------------------------------- heading, speed, steering

@@ -483,6 +483,8 @@ INJECTIONS: tuple[Injection, ...] = (
         row=23, code="obstacle_sensor_blind", how="the scanner's window is covered", act=lambda s: s.cover_scanner(),
         overrides=SCAN,
     ),
+    Injection(row=30, code="map_lost", how="scans fit the map no more", act=lambda s: s.leave_map()),
+    Injection(row=30, code="map_lost_long", how="the same, for longer", act=lambda s: s.leave_map(), also=("map_lost",)),
     Injection(
         row=24, code="log_failing", how="the log writer reports a full disk", simulated=True,
         act=_host(log_failure="No space left on device"),

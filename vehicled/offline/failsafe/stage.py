@@ -7,7 +7,17 @@ from math import cos, hypot, remainder, sin, tau
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure
 from vehicled.core.journal import Sink
-from vehicled.core.messages import Heartbeat, Message, Mode, OperatorAction, OperatorCommand, Setpoint, TeleopCommand
+from vehicled.core.messages import (
+    Heartbeat,
+    MapMatch,
+    MapPose,
+    Message,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    Setpoint,
+    TeleopCommand,
+)
 from vehicled.offline.failsafe.bench import Faulty, WrappedPair
 from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
@@ -242,6 +252,12 @@ class TrialStage:
     def cover_scanner(self) -> None:
         """Cover the scanner's window."""
         self.pair.world.scene.covered = True
+
+    def leave_map(self) -> None:
+        """Let the vehicle be located on a map by a last scan, now."""
+        localisation, now_ns = self.pair.machine.pipeline.monitors.localisation, self.now_ns
+        localisation.mapped = True
+        localisation.on_message(MapPose(now_ns, now_ns, 0.0, 0.0, 0.0, outcome=MapMatch.MATCHED), now_ns)
 
     def put_up_fence(self, ahead_m: float, *, beyond: bool) -> None:
         """Put up a fence across the course, at a distance ahead of the true vehicle; ``beyond`` forbids the far side, else the near

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from vehicled.core.arrays import wrapped
+from vehicled.core.errors import UserError
 from vehicled.core.messages import (
     NAN9,
     ActuatorCommand,
@@ -114,6 +115,13 @@ class Bag:
 @contextmanager
 def open_bag(path: str | os.PathLike[str]) -> Iterator[Bag]:
     """Open a bag. Raises :class:`RecordingError`, also for what fails while it is read."""
+    with open_reader(path) as reader:
+        yield Bag(reader)
+
+
+@contextmanager
+def open_reader(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Open a bag as a reader of ``rosbags``. Raises :class:`RecordingError`, also for what fails while it is read."""
     try:
         from rosbags.highlevel import AnyReader, AnyReaderError
         from rosbags.typesys import Stores, get_typestore
@@ -123,7 +131,9 @@ def open_bag(path: str | os.PathLike[str]) -> Iterator[Bag]:
         ) from None
     try:
         with AnyReader([Path(path)], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
-            yield Bag(reader)
+            yield reader
+    except UserError:
+        raise
     except (AnyReaderError, OSError) as error:
         raise RecordingError(f"{path}: cannot be read as a ROS bag: {error}") from error
     except Exception as error:

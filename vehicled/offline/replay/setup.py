@@ -25,12 +25,15 @@ from vehicled.daemon.machine import Machine
 from vehicled.log.errors import LogError
 from vehicled.log.fingerprint import numeric_fingerprint
 from vehicled.log.members import safe_member
-from vehicled.log.schema import FENCE_NAME, PluginRow, RunHeader, plugin_attachment
+from vehicled.log.schema import FENCE_NAME, PluginRow, RunHeader, file_attachment, plugin_attachment
+from vehicled.maps.grid import OccupancyGrid
+from vehicled.maps.map_file import map_of
 from vehicled.offline.replay.journal import Journal
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_json
 from vehicled.profile import Loaded, ProfileError, load, names, parse
 from vehicled.profile.plugins import label, renamed
+from vehicled.run.world_files import MAP_KEY
 from vehicled.safety.fence import Fence, read_geojson
 
 Code = Literal["same", "log", "changed"]
@@ -69,6 +72,7 @@ class Parts:
             if not journal.has_attachment(FENCE_NAME):
                 raise LogError(f"{journal.parts[0].path}: the profile names a fence, and the log does not hold it")
             self.fence = read_geojson(journal.attachment(FENCE_NAME), FENCE_NAME, self.course.datum)
+        self.grid = grid_in(journal) if self.loaded.profile.localisation is not None else None
         self.wiring: Wiring = wire(self.loaded.profile, header.link)
         _refuse_other_tasks(journal, self.wiring)
 
@@ -81,6 +85,7 @@ class Parts:
             stopwatch,
             sink,
             fence=self.fence,
+            grid=self.grid,
             setup_fault=self.header.setup_fault,
             virtual=self.header.clock == "lockstep" and not self.header.board,
         )
@@ -89,6 +94,15 @@ class Parts:
             if isinstance(device, TakesSecret) and device.secret_ref is not None:
                 device.set_secret(SECRET)
         return machine
+
+
+def grid_in(journal: Journal) -> OccupancyGrid:
+    """Return the map that a log holds. Raises :class:`LogError` and MapError."""
+    for number, row in enumerate(journal.header.files):
+        if row.key == MAP_KEY and row.attached:
+            files = {name: journal.attachment(file_attachment(number, name)) for name in row.hashes}
+            return map_of(files, next(iter(row.hashes)))
+    raise LogError(f"{journal.parts[0].path}: the profile names a map, and the log does not hold it")
 
 
 def _refuse_other_tasks(journal: Journal, wiring: Wiring) -> None:

@@ -11,6 +11,7 @@ from vehicled.core.messages import (
     HostHealth,
     ImuSample,
     LaserScan,
+    MapPose,
     Message,
     MotorStatus,
     ObstacleRange,
@@ -34,6 +35,7 @@ from vehicled.safety.monitors.deadlines import DeadlineMonitor
 from vehicled.safety.monitors.gnss import GnssMonitor
 from vehicled.safety.monitors.host import HostMonitor
 from vehicled.safety.monitors.inertial import InertialMonitor, Mounting
+from vehicled.safety.monitors.localisation import LocalisationMonitor
 from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.motor import MotorMonitor
 from vehicled.safety.monitors.obstacle import ObstacleMonitor
@@ -81,6 +83,7 @@ class Monitors:
         self.motion = MotionMonitor(vehicle, limits, self.speed)
         self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.speed)
         self.consistency = ConsistencyMonitor(limits, datum, antenna_m)
+        self.localisation = LocalisationMonitor()
         self.motor = MotorMonitor(limits)
         self.control = ControlMonitor()
         self.teleop = TeleopMonitor(limits.teleop_silence_s)
@@ -105,6 +108,7 @@ class Monitors:
             Heartbeat: (self.ground,),
             ObstacleRange: (self.obstacle,),
             LaserScan: (self.obstacle,),
+            MapPose: (self.localisation,),
             HostHealth: (self.host,),
         }
 
@@ -153,6 +157,7 @@ class Monitors:
         self.place.update(s)
         self.stopping.update(s)
         self.obstacle.update(s)
+        self.localisation.update(s)
 
     def reset(self) -> None:
         """Begin a drive: forget the history of the monitors whose past must not count against it."""

@@ -14,7 +14,7 @@ from vehicled.core.messages import (
     StateEstimate,
 )
 from vehicled.core.vehicle import STANDSTILL_MPS
-from vehicled.safety.modes import DRIVING
+from vehicled.safety.modes import DRIVING, MOVING
 from vehicled.safety.monitors.climb import FIXES as CLIMBS
 from vehicled.safety.monitors.consistency import BEYOND_REFUSALS
 from vehicled.safety.monitors.yaw import FIXES, READINGS
@@ -366,6 +366,40 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
         devices=("imu_stuck",),
+    ),
+    Row(
+        number=30,
+        fault="the vehicle is lost on its map",
+        detector="age of the last scan that fits the map where the vehicle should be",
+        reaction="the estimate goes on by prediction, the speed is capped; then a controlled stop; standing it searches its place",
+        rules=(
+            Rule(
+                code="map_lost",
+                reaction=Reaction.CAP_SPEED,
+                value=lambda s: s.monitors.localisation.lost_s,
+                limit=lambda s: s.limits.map_silence_s,
+                unit="s",
+                reason=lambda s: f"no scan fits the map for {s.limits.map_silence_s:.1f} s: predicting",
+                detect_ms=350.0,
+                persist_ms=10.0,
+                react_ms=450.0,
+                clear=Clear.ITSELF,
+                clear_ms=500.0,
+                modes=MOVING - {Mode.TELEOP},
+            ),
+            Rule(
+                code="map_lost_long",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.monitors.localisation.lost_s,
+                limit=lambda s: s.limits.map_lost_stop_s,
+                unit="s",
+                reason=lambda s: f"lost on the map: {s.monitors.localisation.why}",
+                detect_ms=1050.0,
+                persist_ms=10.0,
+                react_ms=1150.0,
+                modes=MOVING - {Mode.TELEOP},
+            ),
+        ),
     ),
     Row(
         number=23,

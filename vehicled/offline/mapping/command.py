@@ -1,0 +1,182 @@
+"""Command ``vehicled map build``."""
+
+from argparse import Namespace
+from math import cos, sin
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from vehicled.core.arrays import Array
+from vehicled.maps.map_file import write_map
+from vehicled.offline.mapping.build import Mapped, TrajectoryError, build, trajectory_error
+from vehicled.offline.mapping.drive import MappingDrive
+from vehicled.offline.mapping.errors import MappingDriveError
+from vehicled.offline.mapping.reading import read
+from vehicled.paths.datum import Datum
+from vehicled.paths.recorded import recorded
+from vehicled.run.argument_types import LOG, between
+from vehicled.run.command_line import CommandParser
+from vehicled.run.output import check_output, check_plot_file, write_output
+from vehicled.run.terminal import Progress
+
+SPACING_M = 0.1
+_RESOLUTION = between(0.01, 1.0, "expected a cell of 0.01 to 1 m")
+_OFFSET = between(-100.0, 100.0, "expected metres from -100 to 100")
+
+
+def declare_map_build(parser: CommandParser) -> None:
+    """Match the scans of a drive to each other, close its loops and write the map in the format of ROS map_server: a YAML file and
+    a PGM image. Reads logs, ROS 1 and ROS 2 bags (LaserScan, Odometry) and CARMEN logs.
+    """
+    parser.describe(
+        examples=(
+            "vehicled map build latest -o hall.yaml --plot hall.png",
+            "vehicled map build latest -o hall.yaml --path line.csv",
+            "vehicled map build intel.log.gz -o intel.yaml",
+        ),
+        epilog="Exit status: 0 written; 2 invalid arguments, or the log shows nothing that can be mapped. See docs/mapping.md.",
+    )
+    parser.add_argument("log", type=LOG, metavar="LOG", help="log, bag or CARMEN log of the drive; latest: the newest log")
+    parser.add_argument("-o", "--output", required=True, metavar="YAML", help="map file; the image is written beside it as .pgm")
+    parser.add_argument("--resolution", type=_RESOLUTION, default=0.05, metavar="M", help="size of a cell, m (default 0.05)")
+    parser.add_argument(
+        "--lidar", type=_OFFSET, nargs=2, default=(0.0, 0.0), metavar=("X", "Y"),
+        help="scanner from the rear axle, forward and left, m, for files that do not say it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ignore-gnss", action="store_true", help="map by scans and motion alone; the first pose is then the origin"
+    )
+    parser.add_argument("--path", metavar="CSV", help="write the driven path on the map as a course")
+    parser.add_argument("--trajectory", metavar="FILE", help="write the poses of the keyframes in the format of TUM (for evo)")
+    parser.add_argument("--plot", metavar="FILE", help="draw the map with the driven path (.png, .svg, .pdf)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=build_map)
+
+
+def build_map(arguments: Namespace) -> int:
+    """Build and write the map, and print what it rests on."""
+    out = Path(arguments.output)
+    if out.suffix.lower() not in (".yaml", ".yml"):
+        raise MappingDriveError(f"{out}: a map is a YAML file with an image beside it: choose a name that ends in .yaml")
+    check_output("--output", out)
+    for option in ("path", "trajectory"):
+        if getattr(arguments, option):
+            check_output(f"--{option}", Path(getattr(arguments, option)))
+    if arguments.plot:
+        check_plot_file(Path(arguments.plot))
+    _check_libraries()
+    drive = read(Path(arguments.log), tuple(arguments.lidar))
+    if arguments.ignore_gnss:
+        drive = _without_gnss(drive)
+    line = Progress()
+    try:
+        mapped = build(drive, arguments.resolution, lambda what, share: line.update(f"{what} {100 * share:.0f} %"))
+    finally:
+        line.close()
+    image = write_map(out, mapped.grid)
+    error = trajectory_error(drive, mapped)
+    if arguments.trajectory:
+        write_output(Path(arguments.trajectory), _tum(mapped))
+    if arguments.path:
+        write_output(Path(arguments.path), course_text(drive, mapped, Path(arguments.path).stem))
+    if arguments.plot:
+        from vehicled.offline.mapping.picture import plot_map
+
+        plot_map(mapped, arguments.plot)
+    if arguments.json:
+        print(msgspec.json.encode(_facts(out, drive, mapped, error)).decode())
+    else:
+        _print(out, image, drive, mapped, error)
+    return 0
+
+
+def _check_libraries() -> None:
+    try:
+        import scipy  # noqa: F401
+    except ImportError:
+        raise MappingDriveError('building maps needs scipy from the extra "mapping": pip install "vehicled[mapping]"') from None
+
+
+def _without_gnss(drive: MappingDrive) -> MappingDrive:
+    return MappingDrive(name=drive.name, scans=drive.scans, odometry=drive.odometry, truth=drive.truth, datum=drive.datum)
+
+
+def _facts(out: Path, drive: MappingDrive, mapped: Mapped, error: TrajectoryError | None) -> dict[str, object]:
+    rows, columns = mapped.grid.cells.shape
+    return {
+        "map": str(out), "scans": len(drive.scans), "keyframes": len(mapped.frames), "path_m": mapped.frames[-1].path_m,
+        "columns": columns, "rows": rows, "resolution_m": mapped.grid.resolution_m, "closures": mapped.closures,
+        "closures_refused": mapped.refused, "gnss_positions": mapped.places, "unmatched": mapped.unmatched,
+        "ate_m": error and error.rms_m, "ate_largest_m": error and error.largest_m, "yaw_rms_rad": error and error.rms_rad,
+        "aligned": error and error.aligned,
+    }  # fmt: skip
+
+
+def _print(out: Path, image: Path, drive: MappingDrive, mapped: Mapped, error: TrajectoryError | None) -> None:
+    grid, frames = mapped.grid, mapped.frames
+    rows, columns = grid.cells.shape
+    size = f"{columns * grid.resolution_m:.1f} m x {rows * grid.resolution_m:.1f} m"
+    print(f"{out} and {image.name}: {size}, cells of {grid.resolution_m:g} m")
+    print(f"{len(drive.scans)} scans over {frames[-1].path_m:.1f} m; {len(frames)} keyframes, {mapped.unmatched} of them unmatched")
+    refused = f", {mapped.refused} refused because they contradict the rest" if mapped.refused else ""
+    print(f"{mapped.closures} loop closures{refused}; {mapped.places} positions by GNSS")
+    if mapped.unmatched > 0.1 * len(frames):
+        print("warning: many scans fit to nothing that was seen before; drive slower, and look at the scanner and its mounting")
+    if not mapped.closures:
+        print("warning: no loop was closed: drift stays in the map; drive the same way twice, or back to where you started")
+    if error is not None:
+        laid = ", map laid over the truth" if error.aligned else ""
+        print(f"error against the truth: {error.rms_m:.3f} m root mean square, {error.largest_m:.3f} m at most{laid}")
+
+
+def _tum(mapped: Mapped) -> str:
+    lines = [
+        f"{k.t_ns * 1e-9:.9f} {p.x_m:.4f} {p.y_m:.4f} 0 0 0 {sin(0.5 * p.yaw_rad):.6f} {cos(0.5 * p.yaw_rad):.6f}"
+        for k, p in zip(mapped.frames, mapped.poses)
+    ]
+    return "\n".join([*lines, ""])
+
+
+def driven(drive: MappingDrive, mapped: Mapped) -> tuple[Array, Array, Array, Array]:
+    """Return time, x, y and yaw (n,) of the whole drive on the map: dead reckoning, bent to the keyframes."""
+    if drive.odometry is None:
+        t_s = np.array([k.t_ns * 1e-9 for k in mapped.frames])
+        columns = np.array(mapped.poses).T
+        return t_s, columns[0], columns[1], np.unwrap(columns[2])
+    own = drive.odometry
+    inside = (own.t_ns >= mapped.frames[0].t_ns) & (own.t_ns <= mapped.frames[-1].t_ns)
+    t_ns, ox, oy, oyaw = own.t_ns[inside], own.x_m[inside], own.y_m[inside], own.yaw_rad[inside]
+    keys = np.array([k.t_ns for k in mapped.frames])
+    # The pose of the odometry's frame on the map at each keyframe, on straight lines between them.
+    frames = []
+    for key, pose in zip(mapped.frames, mapped.poses):
+        there = own.pose(key.t_ns)
+        yaw = pose.yaw_rad - there.yaw_rad
+        c, s = cos(yaw), sin(yaw)
+        frames.append((pose.x_m - c * there.x_m + s * there.y_m, pose.y_m - s * there.x_m - c * there.y_m, yaw))
+    fx, fy, turn = np.array(frames).T
+    turn = np.unwrap(turn)
+    at = (t_ns - keys[0]) * 1e-9
+    own_s = (keys - keys[0]) * 1e-9
+    # Where the frame is far away, its turn must not be interpolated apart from its place: blend the two placements of each pose.
+    k = np.clip(np.searchsorted(own_s, at, side="right") - 1, 0, len(own_s) - 2)
+    share = np.clip((at - own_s[k]) / (own_s[k + 1] - own_s[k]), 0.0, 1.0)
+    x, y, way = np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
+    for index, weight in ((k, 1.0 - share), (k + 1, share)):
+        c, s = np.cos(turn[index]), np.sin(turn[index])
+        x += weight * (fx[index] + c * ox - s * oy)
+        y += weight * (fy[index] + s * ox + c * oy)
+        way += weight * (oyaw + turn[index])
+    return np.asarray(t_ns * 1e-9), x, y, way
+
+
+def course_text(drive: MappingDrive, mapped: Mapped, name: str) -> str:
+    """Return the driven path on the map as the text of a course file. Raises :class:`CourseError`."""
+    t_s, x, y, yaw = driven(drive, mapped)
+    dt = np.maximum(np.gradient(t_s), 1e-6)
+    speed = (np.gradient(x) * np.cos(yaw) + np.gradient(y) * np.sin(yaw)) / dt
+    window = max(round(0.3 / float(np.median(dt))), 1)
+    speed = np.convolve(np.pad(speed, window // 2, mode="edge"), np.ones(window) / window, mode="valid")[: len(t_s)]
+    path = recorded(t_s, x, y, yaw, speed, spacing_m=SPACING_M)
+    return path.to_csv(name[:60], drive.datum or Datum(0.0, 0.0, 0.0))
