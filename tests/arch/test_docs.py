@@ -153,7 +153,7 @@ def refused_commands(text: str) -> list[str]:
     for span, words in commands(text):
         errors = io.StringIO()
         # A fresh machine has no newest log.
-        words = [re.sub(r"^latest(:\d+)?$", "RUN.mcap", word) for word in words]
+        words = [re.sub(r"^(\w+/)?latest(:\d+)?$", "RUN.mcap", word) for word in words]
         try:
             with redirect_stderr(errors), redirect_stdout(io.StringIO()):
                 arguments = vars(parser.parse(words))

@@ -248,7 +248,8 @@ def test_wall_time_on_the_same_boot_runs_on_the_shared_clock():
                 speeds += [m.speed_mps for m in Messages().feed(payload) if isinstance(m, GroundTruth)]
         daemon.send(LinkFrameKind.BYE, 0, b"seen enough")
         assert ended(process) == (0, "")
-    assert min(later - sooner for sooner, later in pairwise(heartbeats)) >= 50 * MS
+    # One goes early with the last data before it would be due.
+    assert min(later - sooner for sooner, later in pairwise(heartbeats)) >= 40 * MS
     assert stamps == sorted(stamps)
     # Nothing is lost however late it leaves: 400 IMU, 100 truth, 20 heading and 10 GNSS a second.
     assert len(stamps) / (stamps[-1] - stamps[0]) * 1e9 == pytest.approx(530.0, rel=0.05)

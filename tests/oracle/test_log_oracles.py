@@ -54,6 +54,9 @@ SAMPLES: tuple[Message, ...] = (
     messages.ParameterCommand(31, 32, "planner", "speed.p", 0.5),
     messages.ReferenceState(33, 34, 0.7, -1.5, 280.0, (1.0, 2.0, 0.0), 0.0, 0.01, 0.5, 0.1, (0.01, 0.01, 0.02)),
     messages.LaserScan(25, 26, -0.5, 0.25, 1e-4, 0.1, 0.05, 30.0, 0.4, 0.0, (1.0, math.inf, -math.inf, 2.5)),
+    messages.RcChannels(34, 35, (992.0, 172.0, math.nan), False, True, 0.97, -48.0, 11.0),
+    messages.ObstacleContact(35, 36, 1.0, 2.0, -0.3, 0.8, 1.5, "wall north"),
+    messages.MapPose(36, 37, 1.0, -2.0, 0.5, (0.01, 0.0, 0.0, 0.0, 0.02, 0.0, 0.0, 0.0, 0.001), 0.9, messages.MapMatch.MATCHED),
 )
 
 

@@ -19,8 +19,8 @@ SLOT = bytes.fromhex("03c02e")
 """Telemetry slot that follows the frame that ends with 04."""
 
 
-def vectors(shared_data: Path, protocol: str) -> list[dict[str, Any]]:
-    found = json.loads((shared_data / "captures2" / "rc" / "rc_vectors.json").read_text())["vectors"]
+def vectors(folder: Path, protocol: str) -> list[dict[str, Any]]:
+    found = json.loads((folder / "captures2" / "rc" / "rc_vectors.json").read_text())["vectors"]
     return [each for each in found if each["protocol"] == protocol]
 
 
@@ -49,8 +49,8 @@ def test_sbus2_of_a_recorded_receiver_with_telemetry_slots() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["CRSF", "IBUS", "SBUS"])
-def test_all_frames_of_the_collection(shared_data: Path, protocol: str) -> None:
-    found = vectors(shared_data, protocol)
+def test_all_frames_of_the_collection(real_data: Path, protocol: str) -> None:
+    found = vectors(real_data, protocol)
     assert found
     decode = {"CRSF": crsf.decode, "IBUS": ibus.decode, "SBUS": sbus.decode}[protocol]
     for vector in found:

@@ -36,7 +36,7 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile
-from vehicled.safety.arming import missing
+from vehicled.safety.arming import ACROSS_RAD, missing
 from vehicled.safety.entry import CourseEntry
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.sources import MonitoredSource, SourceMonitor
@@ -110,7 +110,7 @@ def turned(roll_rad: float) -> tuple[RuleInputs, bool]:
     if isfinite(roll_rad):
         monitors.on_message(ImuSample(NOW_NS, NOW_NS, force, (0.0, 0.0, 0.0)), NOW_NS)
         monitors.inertial.update()
-    return inputs(monitors), isfinite(roll_rad) and math.acos(max(-1.0, min(1.0, force[2] / math.hypot(*force)))) > 0.5
+    return inputs(monitors), isfinite(roll_rad) and math.acos(max(-1.0, min(1.0, force[2] / math.hypot(*force)))) > ACROSS_RAD
 
 
 def hot(temperature_k: float) -> tuple[RuleInputs, bool]:
@@ -138,7 +138,7 @@ ARMING: dict[str, tuple[Callable[[float], tuple[RuleInputs, bool]], float, str]]
     "heading": (heading, 0.04, "the heading is known to"),
     "estimated speed": (estimated, 0.2, "the vehicle moves at"),
     "measured speed": (measured, STANDING_MPS, "wheels or GNSS measure"),
-    "gravity": (turned, 0.5, "axis points up"),
+    "gravity": (turned, ACROSS_RAD, "axis points up"),
     "motor": (hot, 350.0, "motor or controller at"),
     "battery": (flat, 9.6, "the battery is at"),
     "disk": (lambda v: (host(disk_free_share=v), v < 0.05), 0.05, "of the log's disk is free"),

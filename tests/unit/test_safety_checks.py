@@ -18,6 +18,7 @@ from vehicled.core.messages import (
     HeadingKind,
     HostHealth,
     ImuSample,
+    MapMatch,
     Mode,
     MotorStatus,
     OperatorAction,
@@ -228,6 +229,21 @@ TABLE = [
         [(fields("consistency", _jump_m=(0.3, -0.401)), "has jumped by 0.50 m against the motion")],
     ),
     *cases(
+        "localisation",
+        [
+            fields("localisation", mapped=False),
+            fields("localisation", mapped=True, outcome=MapMatch.MATCHED, _matched_ns=0, lost_s=LIMITS.map_lost_stop_s),
+        ],
+        [
+            (
+                fields("localisation", mapped=True, outcome=MapMatch.MATCHED, _matched_ns=0, lost_s=LIMITS.map_lost_stop_s + 0.001),
+                "not located on its map: no scan arrives",
+            ),
+            (fields("localisation", mapped=True, outcome=MapMatch.AMBIGUOUS, _matched_ns=0, lost_s=0.0), "like several places"),
+            (fields("localisation", mapped=True, outcome=MapMatch.MATCHED, _matched_ns=None, lost_s=0.0), "not located"),
+        ],
+    ),
+    *cases(
         "imu",
         [
             fields("inertial", mean_rate_radps=LIMITS.still_rate_radps),
@@ -381,7 +397,7 @@ def test_every_check_has_its_cases() -> None:
 
 SPARED = {
     ALL: set(),
-    HAND: {"place", "fence", "lane", "heading", "yaw", "controller", "jump"},
+    HAND: {"place", "fence", "lane", "heading", "yaw", "controller", "jump", "localisation"},
     ALIGN: {"place", "fence", "estimator", "heading", "yaw", "controller", "jump"},
     OFFBOARD: {"place", "controller"},
 }
@@ -414,7 +430,7 @@ def test_only_motion_gives_a_heading_where_no_device_does(
 ) -> None:
     def put(m: Still) -> dict[str, Any]:
         m.alignment.antenna_m = (0.0, 0.0) if antenna else None
-        m.sources._promised = frozenset({Heading} if device else {GnssFix})
+        m.sources._promised = frozenset({Heading, GnssFix} if device else {GnssFix})
         return {"estimate": replace(ESTIMATE, status=status)}
 
     s = inputs(put)

@@ -418,7 +418,7 @@ def test_what_cannot_be_compared_counts_nothing() -> None:
 # ------------------------------------------------------------------------------------------------------------------- together
 
 IN_ORDER = ["speed", "gnss", "inertial", "yaw", "motion", "consistency", "climb", "progress"]
-IN_ORDER += ["alignment", "control", "place", "stopping", "obstacle"]
+IN_ORDER += ["alignment", "control", "place", "stopping", "obstacle", "localisation"]
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch, monitors: Monitors, method: str) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:

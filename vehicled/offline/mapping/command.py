@@ -15,7 +15,7 @@ from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.mapping.reading import read
 from vehicled.paths.datum import Datum
 from vehicled.paths.recorded import recorded
-from vehicled.run.argument_types import LOG, between
+from vehicled.run.argument_types import FILE, LOG, between
 from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, check_plot_file, write_output
 from vehicled.run.terminal import Progress
@@ -38,7 +38,9 @@ def declare_map_build(parser: CommandParser) -> None:
         epilog="Exit status: 0 written; 2 invalid arguments, or the log shows nothing that can be mapped. See docs/mapping.md.",
     )
     parser.add_argument("log", type=LOG, metavar="LOG", help="log, bag or CARMEN log of the drive; latest: the newest log")
-    parser.add_argument("-o", "--output", required=True, metavar="YAML", help="map file; the image is written beside it as .pgm")
+    parser.add_argument(
+        "-o", "--output", type=FILE, required=True, metavar="YAML", help="map file; the image is written beside it as .pgm"
+    )
     parser.add_argument("--resolution", type=_RESOLUTION, default=0.05, metavar="M", help="size of a cell, m (default 0.05)")
     parser.add_argument(
         "--lidar", type=_OFFSET, nargs=2, default=(0.0, 0.0), metavar=("X", "Y"),

@@ -57,6 +57,9 @@ class ConsistencyMonitor:
             return
         if estimate.status is EstimatorStatus.RUNNING and _has_numbers(estimate):
             self._look_for_jump(estimate)
+        elif estimate.status in (EstimatorStatus.UNINITIALISED, EstimatorStatus.ALIGNING):
+            # Before it knows its heading the vehicle may be pushed anywhere.
+            self._before = None
         estimates.append(estimate)
         while estimate.t_ns - estimates[0].t_ns > KEEP_NS:
             estimates.popleft()
