@@ -147,12 +147,12 @@ def test_estimates_are_kept_for_a_second_in_their_order() -> None:
 # ----------------------------------------------------------------------------------------------------------------- jumps
 
 
-def driven(m: ConsistencyMonitor, *places: tuple[float, float, float], **fields: Any) -> ConsistencyMonitor:
+def driven(m: ConsistencyMonitor, *places: tuple[float, float, float], mode: Mode = Mode.AUTO, **fields: Any) -> ConsistencyMonitor:
     """Give the monitor estimates at times (s), x and y (m), at 1 m/s to the east."""
     for t_s, x_m, y_m in places:
         estimate = replace(ESTIMATE, **{"yaw_rad": 0.0, "speed_mps": 1.0, "covariance": (0.0,) * 16, **fields})
         estimate = replace(estimate, t_ns=NOW + round(t_s * 1e9), x_m=x_m, y_m=y_m)
-        m.update(SafetyInputs(now_ns=estimate.t_ns, mode=Mode.AUTO, limits=LIMITS, estimate=estimate))
+        m.update(SafetyInputs(now_ns=estimate.t_ns, mode=mode, limits=LIMITS, estimate=estimate))
     return m
 
 
@@ -187,6 +187,18 @@ def test_what_a_place_may_move_beyond_its_speed(fields: dict[str, Any], dt_s: fl
         driven(m, (dt_s, x_m + 0.6 * ratio * allowed_m, 0.8 * ratio * allowed_m), **fields)
         assert (m.jumped_m > 0.0) is jumps
         assert m.jumped is jumps
+
+
+@pytest.mark.parametrize("mode", [Mode.INIT, Mode.STANDBY, Mode.ARMED, Mode.FAULT])
+def test_a_vehicle_that_does_not_drive_may_be_pushed_and_a_place_may_come_back(mode: Mode) -> None:
+    m = driven(monitor(corridor_m=1.5), (0.0, 0.0, 0.0), (0.1, 3.0, 0.0), mode=mode)
+    assert not m.jumped
+    driven(m, (0.2, 3.1, 2.0), mode=Mode.STOPPING)
+    assert m.jumped
+    driven(m, (0.3, 3.2, 4.0), mode=mode)
+    assert m.jumped_m == pytest.approx(2.0)
+    driven(m, (0.4, 3.3, 2.0), mode=mode)
+    assert not m.jumped
 
 
 def test_an_estimate_that_has_no_place_yet_does_not_jump() -> None:

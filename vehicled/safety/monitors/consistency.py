@@ -12,6 +12,7 @@ from vehicled.core.messages import CarrierSolution, EstimatorStatus, FixType, Gn
 from vehicled.core.vehicle import Limits
 from vehicled.paths.datum import Datum
 from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors.motion import MISMATCH_MPS, MISMATCH_RATIO, MISMATCH_TOP_RATIO
 from vehicled.safety.monitors.speed import GROUND_SIGMA_MPS
 
@@ -56,10 +57,7 @@ class ConsistencyMonitor:
         if estimate is None or (estimates and estimate.t_ns <= estimates[-1].t_ns):
             return
         if estimate.status is EstimatorStatus.RUNNING and _has_numbers(estimate):
-            self._look_for_jump(estimate)
-        elif estimate.status in (EstimatorStatus.UNINITIALISED, EstimatorStatus.ALIGNING):
-            # Before it knows its heading the vehicle may be pushed anywhere.
-            self._before = None
+            self._look_for_jump(estimate, moves=s.mode in MOVING)
         estimates.append(estimate)
         while estimate.t_ns - estimates[0].t_ns > KEEP_NS:
             estimates.popleft()
@@ -78,8 +76,11 @@ class ConsistencyMonitor:
         """Forget the jumps: a person has seen that the place is right."""
         self._jump_m = 0.0, 0.0
 
-    def _look_for_jump(self, estimate: StateEstimate) -> None:
-        """Add what the estimate has moved since the last one beyond its speed, where no declared error explains it."""
+    def _look_for_jump(self, estimate: StateEstimate, *, moves: bool) -> None:
+        """Add what the estimate has moved since the last one beyond its speed, where no declared error explains it.
+
+        A vehicle that does not drive may be pushed or carried: then only a jump back counts.
+        """
         before, self._before = self._before, estimate
         if before is None:
             return
@@ -91,7 +92,9 @@ class ConsistencyMonitor:
         # After a restart of the filter the way between the two is not known.
         unknown_m = dt_s * max(abs(before.speed_mps), abs(estimate.speed_mps)) if dt_s > GAP_NS * 1e-9 else 0.0
         if hypot(x_m, y_m) > max(SIGMAS * sigma_m if isfinite(sigma_m) else 0.0, self._tolerated_m) + unknown_m:
-            self._jump_m = self._jump_m[0] + x_m, self._jump_m[1] + y_m
+            after_m = self._jump_m[0] + x_m, self._jump_m[1] + y_m
+            if moves or hypot(*after_m) < self.jumped_m:
+                self._jump_m = after_m
 
     def on_message(self, fix: GnssFix, now_ns: int) -> None:
         """Compare a fix with the estimate for its time; one without such an estimate changes nothing."""
