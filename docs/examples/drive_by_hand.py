@@ -1,6 +1,6 @@
 """Drive by hand, by a script: somebody who looks at the scan and keeps to the middle of the free room. See docs/mapping.md.
 
-python drive_by_hand.py hall 12     # folder for the log, seconds to drive; 75 for a lap
+python drive_by_hand.py hall 12     # folder for the log, seconds to drive; 100 for a lap and a part of the next, which closes the loop
 """
 
 import subprocess
@@ -74,4 +74,4 @@ def main(folder: str, seconds: float) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1] if len(sys.argv) > 1 else "hall", float(sys.argv[2]) if len(sys.argv) > 2 else 75.0))
+    raise SystemExit(main(sys.argv[1] if len(sys.argv) > 1 else "hall", float(sys.argv[2]) if len(sys.argv) > 2 else 100.0))
