@@ -119,6 +119,26 @@ def test_in_a_stop_only_a_harder_reaction_counts() -> None:
             assert d.chain() == [(each.name, each) for each in dict.fromkeys((first, second))]
 
 
+def test_a_fault_that_a_device_reports_is_in_the_chain_like_the_trip_of_a_rule() -> None:
+    for mode in (Mode.ARMED, *DRIVING):
+        for first in (S0, S1, S2, S3, S4):
+            for second in (S2, S3, S4):
+                d = Decisions(mode)
+                stops = [first] if first >= S2 else []
+                if second > first and not (mode is Mode.ARMED and stops) and first is not S4:
+                    stops.append(second)
+                for reaction in (first, first, second, second):
+                    d.monitors.device_faults = {("drive", "hot"): Fault(0, "hot", "drive", reaction, True, f"{d.now_ns}")}
+                    d.step()
+                assert d.chain() == [("hot", each) for each in dict.fromkeys(stops)], (mode, first, second)
+    d = Decisions(Mode.AUTO)
+    d.monitors.device_faults = {("drive", "hot"): Fault(0, "hot", "drive", S2, True, "")}
+    d.step()
+    d.monitors.device_faults |= {("steering", "hot"): Fault(0, "hot", "steering", S3, True, "")}
+    d.step()
+    assert [(link.reason.by, link.reaction) for link in d.supervisor.chain] == [("drive", S2), ("steering", S3)]
+
+
 def test_the_worst_of_several_counts_and_every_cap() -> None:
     d = Decisions(Mode.AUTO)
     d.monitors.stopping.cap_mps = 0.9

@@ -171,6 +171,9 @@ class Supervisor:
             self._follow_rc(s)
         self._follow_requests(s)
         rule, reaction, reason = self._worst(s)
+        if rule is None and reaction >= Reaction.CONTROLLED_STOP and self.mode in (Mode.ARMED, *MOVING):
+            # A rule is linked when it trips; a fault that a device reports is linked here.
+            self._link(s.now_ns, reaction, reason)
         if self.mode in DRIVING:
             self._react(s, rule, reaction, reason)
         elif self.mode is Mode.STOPPING:
@@ -509,8 +512,7 @@ class Supervisor:
     def _stop(self, trigger: Trigger, reason: Reason, reaction: Reaction, now_ns: int) -> None:
         if self._go(trigger, reason):
             self.reaction = reaction
-            if all(link.reason != reason for link in self.chain):
-                self._chain(now_ns, reaction, reason)
+            self._link(now_ns, reaction, reason)
         elif self.mode is Mode.STOPPING and reaction > self.reaction:
             # A harder stop replaces the gentle one in progress.
             self.reaction, self.reason = reaction, self.reason.then(reason)
@@ -531,6 +533,12 @@ class Supervisor:
         return reason.then(mark)
 
     # ---------------------------------------------------------------- records
+
+    def _link(self, now_ns: int, reaction: Reaction, reason: Reason) -> None:
+        """Chain a cause, unless the chain has it with this reaction or a harder one."""
+        key = reason.code, reason.by
+        if all((link.reason.code, link.reason.by) != key or link.reaction < reaction for link in self.chain):
+            self._chain(now_ns, reaction, reason)
 
     def _chain(self, now_ns: int, reaction: Reaction, reason: Reason) -> None:
         if len(self.chain) >= CHAIN_LIMIT:
