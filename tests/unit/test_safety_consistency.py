@@ -201,6 +201,43 @@ def test_a_vehicle_that_does_not_drive_may_be_pushed_and_a_place_may_come_back(m
     assert not m.jumped
 
 
+def lost_for(m: ConsistencyMonitor, seconds: float, measured_mps: float, mode: Mode = Mode.STOPPING) -> ConsistencyMonitor:
+    """Let a vehicle at 1 m/s to the east lose its place, for that time with a measured speed."""
+    driven(m, (0.0, 0.0, 0.0), mode=Mode.AUTO)
+    for k in range(1, 11):
+        now_ns = NOW + round(k * 0.1 * seconds * 1e9)
+        lost = replace(ESTIMATE, t_ns=now_ns, status=EstimatorStatus.ALIGNING, x_m=70.0, covariance=(0.0,) * 16)
+        s = SafetyInputs(now_ns=now_ns, mode=mode, limits=LIMITS, estimate=lost, measured_speed_mps=measured_mps)
+        m.update(s)
+    return m
+
+
+@pytest.mark.parametrize("yaw_rad", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("measured_mps", "mode", "allowed_m"),
+    [
+        (2.0, Mode.STOPPING, 0.5 + 0.25 * 4.0), (-2.0, Mode.STOPPING, 0.5 + 0.25 * 4.0), (0.0, Mode.STOPPING, 0.5),
+        (2.0, Mode.STANDBY, 0.5 + 4.0), (0.0, Mode.STANDBY, 0.5),
+    ],
+)  # fmt: skip
+def test_a_place_that_was_lost_in_a_drive_is_judged_by_the_measured_way(
+    yaw_rad: float, measured_mps: float, mode: Mode, allowed_m: float
+) -> None:
+    """It has jumped also if the vehicle stands by then. The way leads along the mean of the headings before and after."""
+    for ratio, jumps in ((0.99, False), (1.01, True)):
+        m = lost_for(monitor(corridor_m=1.5), 2.0, measured_mps, mode)
+        x_m = 2.0 * measured_mps * 0.5 * (1.0 + cos(yaw_rad)) + 0.6 * ratio * allowed_m
+        y_m = 2.0 * measured_mps * 0.5 * sin(yaw_rad) - 0.8 * ratio * allowed_m
+        driven(m, (2.0 + 1e-9, x_m, y_m), mode=Mode.STANDBY, yaw_rad=yaw_rad)
+        assert m.jumped is jumps
+
+
+def test_a_place_that_was_lost_at_a_standstill_may_be_carried() -> None:
+    m = driven(monitor(corridor_m=1.5), (0.0, 0.0, 0.0), mode=Mode.STANDBY)
+    driven(m, (0.1, nan, 0.0), (2.0, nan, 0.0), (2.1, 50.0, 0.0), mode=Mode.STANDBY)
+    assert not m.jumped
+
+
 def test_an_estimate_that_has_no_place_yet_does_not_jump() -> None:
     m = driven(monitor(corridor_m=1.5), (0.0, 50.0, 0.0), status=EstimatorStatus.ALIGNING)
     driven(m, (0.1, nan, 0.0))

@@ -26,6 +26,8 @@ TIMING_S = 0.05
 """Error of the stamps that is allowed for, s."""
 BEYOND_REFUSALS = 2
 """Number of contradicting fixes beyond those after which a filter that refuses fixes stops the vehicle and goes back to them."""
+UNKNOWN_RATIO = 0.25
+"""Error of the way by measured speed that is allowed for while the vehicle drives without an estimate, as a fraction: slip and turns."""
 UNKNOWN_SIGMA_M = {CarrierSolution.FIXED: 0.1, CarrierSolution.FLOAT: 0.5}
 """Standard deviation of a position that declares none, m; 2 m without a carrier solution."""
 
@@ -43,6 +45,10 @@ class ConsistencyMonitor:
         self._estimates: deque[StateEstimate] = deque()
         self._before: StateEstimate | None = None
         """Last estimate with a place."""
+        self._before_moves = False
+        self._way_m = self._unknown_m = self._unmeasured_s = 0.0
+        """Way since that estimate by measured speed, its error, and the time without such a measurement."""
+        self._updated_ns = 0
         self.apart_m = 0.0
         """Distance of the newest fix from the estimate, m."""
         self.places_in_a_row = 0
@@ -54,6 +60,7 @@ class ConsistencyMonitor:
     def update(self, s: SafetyInputs) -> None:
         """Keep the newest estimate."""
         estimates, estimate = self._estimates, s.estimate
+        self._measure_way(s)
         if estimate is None or (estimates and estimate.t_ns <= estimates[-1].t_ns):
             return
         if estimate.status is EstimatorStatus.RUNNING and _has_numbers(estimate):
@@ -76,21 +83,38 @@ class ConsistencyMonitor:
         """Forget the jumps: a person has seen that the place is right."""
         self._jump_m = 0.0, 0.0
 
+    def _measure_way(self, s: SafetyInputs) -> None:
+        dt_s, self._updated_ns = (s.now_ns - self._updated_ns) * 1e-9, s.now_ns
+        if not isfinite(s.measured_speed_mps):
+            self._unmeasured_s += dt_s
+            return
+        self._way_m += s.measured_speed_mps * dt_s
+        # A vehicle that is pushed may be turned at will.
+        self._unknown_m += (UNKNOWN_RATIO if s.mode in MOVING else 1.0) * abs(s.measured_speed_mps) * dt_s
+
     def _look_for_jump(self, estimate: StateEstimate, *, moves: bool) -> None:
         """Add what the estimate has moved since the last one beyond its speed, where no declared error explains it.
 
-        A vehicle that does not drive may be pushed or carried: then only a jump back counts.
+        A vehicle that does not drive may be pushed or carried: then only a jump back counts. A filter that loses its place in a
+        drive is judged when it has one again, also if the vehicle stands by then: it may have begun anew from wrong fixes.
         """
         before, self._before = self._before, estimate
+        before_moves, self._before_moves = self._before_moves, moves
+        way_m, unknown_m, unmeasured_s = self._way_m, self._unknown_m, self._unmeasured_s
+        self._way_m = self._unknown_m = self._unmeasured_s = 0.0
         if before is None:
             return
         dt_s, sigma_m = (estimate.t_ns - before.t_ns) * 1e-9, before.position_sigma_m
         x_m, y_m = estimate.x_m - before.x_m, estimate.y_m - before.y_m
+        lost = dt_s > GAP_NS * 1e-9
         for end in (before, estimate):
-            half_m = 0.5 * dt_s * end.speed_mps
+            half_m = 0.5 * (way_m + unmeasured_s * end.speed_mps if lost else dt_s * end.speed_mps)
             x_m, y_m = x_m - half_m * cos(end.yaw_rad), y_m - half_m * sin(end.yaw_rad)
-        # After a restart of the filter the way between the two is not known.
-        unknown_m = dt_s * max(abs(before.speed_mps), abs(estimate.speed_mps)) if dt_s > GAP_NS * 1e-9 else 0.0
+        if lost:
+            unknown_m += unmeasured_s * max(abs(before.speed_mps), abs(estimate.speed_mps))
+            moves |= before_moves
+        else:
+            unknown_m = 0.0
         if hypot(x_m, y_m) > max(SIGMAS * sigma_m if isfinite(sigma_m) else 0.0, self._tolerated_m) + unknown_m:
             after_m = self._jump_m[0] + x_m, self._jump_m[1] + y_m
             if moves or hypot(*after_m) < self.jumped_m:
