@@ -41,11 +41,12 @@ from tests.closed_loop.pair_bench import begin
 from vehicled.core import shipped
 from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode, OperatorAction, Reaction
 from vehicled.core.vehicle import STANDSTILL_MPS
+from vehicled.maps.grid import OccupancyGrid
 from vehicled.paths.course import Course
 from vehicled.profile import load
 from vehicled.profile.schema import Profile
 from vehicled.run.judge import truth_tracker
-from vehicled.run.plan import course_of
+from vehicled.run.plan import course_of, grid_of
 from vehicled.run.terminal import Progress
 from vehicled.safety.monitors.speed import MOVING_RATIO, STANDING_MPS
 
@@ -271,7 +272,7 @@ def driven(drive: RandomDrive) -> Outcome:
         course = course_of(loaded.profile, healthy.course)
         profile = resolved_profile(loaded, course)
         judge = TruthJudge(profile, course, [parse_failure(text) for text in drive.failures])
-        end, simulated_s = _drive(drive, profile, course, failures, judge)
+        end, simulated_s = _drive(drive, profile, course, failures, judge, grid_of(loaded))
     except Exception as error:  # noqa: BLE001 - whatever it is: it is what was looked for
         trace = "".join(traceback.format_exception(error)[-3:])
         broken.append(f"raised {type(error).__name__}: {error}\n{trace}")
@@ -285,10 +286,12 @@ def driven(drive: RandomDrive) -> Outcome:
     )  # fmt: skip
 
 
-def _drive(drive: RandomDrive, profile: Profile, course: Course, failures: list[Failure], judge: TruthJudge) -> tuple[str, float]:
+def _drive(
+    drive: RandomDrive, profile: Profile, course: Course, failures: list[Failure], judge: TruthJudge, grid: OccupancyGrid | None
+) -> tuple[str, float]:
     """Drive until the course is driven, the vehicle has stopped twice, or enough is seen; return the end and the time."""
     healthy = drive.healthy
-    pair = begin(profile, course, failures, judge, healthy.seed, healthy.link)
+    pair = begin(profile, course, failures, judge, healthy.seed, healthy.link, grid)
     outside, machine = Outside(pair, failures), pair.machine
     over_s = max((end_s(failure) for failure in failures if end_s(failure) < inf), default=0.0)
     ends_s = [

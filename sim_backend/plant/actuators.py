@@ -79,7 +79,8 @@ class Actuators:
         self._dead_zone = wired.dead_zone
         self._reverse_share = wired.reverse_share
         self._steering_delay_ns = round(wired.steering_delay_s * 1e9)
-        self._drive_delay_ns = round(wired.drive_delay_s * 1e9)
+        self.drive_delay_ns = round(wired.drive_delay_s * 1e9)
+        """Dead time of the drive, ns."""
         self._brake_delay_ns = round(wired.brake_delay_s * 1e9)
         self._timeout_ns = round(sim.command_timeout_s * 1e9)
         self._steering_queue: deque[tuple[int, float]] = deque()
@@ -117,6 +118,11 @@ class Actuators:
     def supply(self) -> Supply:
         """Battery and motor current, for the telemetry."""
         return self._supply
+
+    @property
+    def commanded_throttle(self) -> float:
+        """Throttle that the board commands now, after the dead time and before the controller's ramp."""
+        return self._drive_commanded
 
     def command(self, t_ns: int, throttle: float, brake: float, steering: float) -> None:
         """Take a command that reached the board at ``t_ns``: throttle -1..1 (reverse limited to the drive's ratio), brake 0..1,
@@ -198,7 +204,7 @@ class Actuators:
 
     def _enqueue(self, t_ns: int, throttle: float, brake: float, steering: float) -> None:
         self._put(self._steering_queue, t_ns + self._steering_delay_ns, steering)
-        self._put(self._drive_queue, t_ns + self._drive_delay_ns, throttle)
+        self._put(self._drive_queue, t_ns + self.drive_delay_ns, throttle)
         self._put(self._brake_queue, t_ns + self._brake_delay_ns, brake)
         self._find_next_event()
 

@@ -13,6 +13,7 @@ from tests.closed_loop.misfortunes import OUTSIDE, Case, end_s
 from tests.closed_loop.outside import Outside
 from vehicled.core.messages import Mode, OperatorAction, Reaction
 from vehicled.core.vehicle import STANDSTILL_MPS
+from vehicled.maps.grid import OccupancyGrid
 from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
@@ -78,9 +79,18 @@ def _drive(case: Case, judge: Judge) -> str:
     return f"{machine.mode.name}: {machine.why}"
 
 
-def begin(profile: Profile, course: Course, failures: Sequence[Failure], judge: Judge, seed: int, link: str) -> WrappedPair:
-    """Start a drive that the judge follows."""
-    pair = WrappedPair(profile, course, [failure for failure in failures if failure.port not in OUTSIDE], judge, seed, link=link)
+def begin(
+    profile: Profile,
+    course: Course,
+    failures: Sequence[Failure],
+    judge: Judge,
+    seed: int,
+    link: str,
+    grid: OccupancyGrid | None = None,
+) -> WrappedPair:
+    """Start a drive that the judge follows. ``grid``: the map of the profile."""
+    inside = [failure for failure in failures if failure.port not in OUTSIDE]
+    pair = WrappedPair(profile, course, inside, judge, seed, link=link, grid=grid)
     judge.supervisor = pair.machine.supervisor
     return pair
 

@@ -120,15 +120,15 @@ class TrialStage:
 
     def freeze(self, seconds: float) -> None:
         """Freeze the daemon."""
-        drive = self.profile.sim.drive or self.profile.vehicle.drive
-        pair, delay_ns = self.pair, round(drive.delay_s * SECOND_NS)
-        begin_ns = pair.now_ns
+        pair, actuators = self.pair, self.pair.world.actuators
+        begin_ns, delay_ns = pair.now_ns, actuators.drive_delay_ns
         pair.send(pair.machine.take_tx())
 
         def watch(t_ns: int) -> None:
             self._measure()
-            # The drive that acts now was commanded one dead time ago.
-            if self.actuator_neutral_ns is None and t_ns - begin_ns > delay_ns and pair.world.actuators.duty <= 0.0:
+            # What acts now was commanded one dead time ago. The controller's ramp is the vehicle's, not the board's reaction.
+            neutral = actuators.commanded_throttle <= 0.0
+            if self.actuator_neutral_ns is None and t_ns - begin_ns > delay_ns and neutral:
                 self.actuator_neutral_ns = t_ns - delay_ns
 
         pair.freeze(begin_ns + round(seconds * SECOND_NS), watch)

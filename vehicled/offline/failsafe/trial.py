@@ -25,6 +25,9 @@ BEGIN_S = 1.0
 """Time from the start until the vehicle drives, s."""
 REFUSAL_S = 1.5
 """Observation time in which arming must stay refused, s."""
+NOT_SHOWN = "the fault did not show: the vehicle never did what its rule watches for"
+STOP_NS = 8_000_000_000
+"""Longest time from the reaction to the standstill, ns."""
 LINE_NS = 5_000_000
 """Longest transmission time of a frame on any line."""
 
@@ -150,7 +153,7 @@ class _Judge:
             detected = self._detected()
             if detected and self._reacted_ns is not None and (not stops or self._stood_ns is not None or injection.row == 29):
                 break
-            if stage.now_ns >= end_ns:
+            if stage.now_ns >= (end_ns if self._reacted_ns is None else max(end_ns, self._reacted_ns + STOP_NS)):
                 break
             stage.step()
         return self.trial(self._verdict(stops))
@@ -193,6 +196,8 @@ class _Judge:
 
     def _verdict(self, stops: bool) -> str:
         if not self._detected():
+            if self._injection.since is not None and self._origin_ns is None:
+                return NOT_SHOWN
             return f"not detected by {self._injection.code}; reported: {', '.join(self._reported()) or 'nothing'}"
         if self._reacted_ns is None:
             return "no frame to the actuator changed"

@@ -27,7 +27,7 @@ TIMING_S = 0.05
 BEYOND_REFUSALS = 2
 """Number of contradicting fixes beyond those after which a filter that refuses fixes stops the vehicle and goes back to them."""
 UNKNOWN_RATIO = 0.25
-"""Error of the way by measured speed that is allowed for while the vehicle drives without an estimate, as a fraction: slip and turns."""
+"""Error of a way by measured speed that is allowed for, as a fraction: slip, and turns that no estimate shows."""
 UNKNOWN_SIGMA_M = {CarrierSolution.FIXED: 0.1, CarrierSolution.FLOAT: 0.5}
 """Standard deviation of a position that declares none, m; 2 m without a carrier solution."""
 
