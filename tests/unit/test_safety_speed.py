@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_supervisor import LIMITS
 from vehicled.core.messages import NAN9, FixType, GnssFix, MotorStatus, WheelSpeed
-from vehicled.core.vehicle import Limits
-from vehicled.safety.monitors.speed import SpeedMeasurement, SpeedMonitor, StandstillEvidence
+from vehicled.core.vehicle import STANDSTILL_MPS, Limits
+from vehicled.safety.monitors.speed import FIX_SIGMAS, GROUND_SIGMA_MPS, SpeedMeasurement, SpeedMonitor, StandstillEvidence
 
 MS = 10**6
 NOW = 50 * 10**9
@@ -333,3 +333,20 @@ def test_evidence_of_standstill(
     for mps in fixes or ():
         speeds.fix(mps)
     assert speeds.monitor.standstill(NOW, ceiling_mps) is evidence
+
+
+@pytest.mark.parametrize("age_ms", [0.0, 750.0, 20_000.0])
+@pytest.mark.parametrize("variance", [4e-4, nan, -1.0, inf])
+def test_a_fix_shows_motion_at_its_time_however_late_it_comes(age_ms: float, variance: float) -> None:
+    sigma = 0.02 if variance == 4e-4 else GROUND_SIGMA_MPS
+    limit = STANDSTILL_MPS + FIX_SIGMAS * sigma
+    moved_ns = NOW - round(age_ms * MS)
+    for east, north in ((1.0, 0.0), (0.0, -1.0), (0.6, 0.8)):
+        speeds = Speeds()
+        speeds.fix(east * 0.999 * limit, north * 0.999 * limit, variance=variance, age_ms=age_ms).fix(nan)
+        assert speeds.monitor.moved_ns == 0
+        speeds.fix(east * 1.001 * limit, north * 1.001 * limit, variance=variance, age_ms=age_ms)
+        assert speeds.monitor.moved_ns == moved_ns
+        speeds.fix(3.0, age_ms=age_ms + 1.0)
+        assert speeds.monitor.moved_ns == moved_ns, "the newest counts"
+    assert Speeds().fix(3.0, age_ms=-10.0).monitor.moved_ns == NOW, "a time to come is none"

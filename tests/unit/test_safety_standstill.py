@@ -13,7 +13,7 @@ from vehicled.core.messages import ImuSample, Mode, MotorStatus, StateEstimate
 from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.monitors.speed import SpeedMeasurement, StandstillEvidence
 from vehicled.safety.rule import RuleInputs
-from vehicled.safety.standstill import StandstillDetector
+from vehicled.safety.standstill import MOVED_NS, StandstillDetector
 
 NOW = 50 * 10**9
 S = 10**9
@@ -109,6 +109,20 @@ def test_half_of_the_brake_and_a_second_stand_for_a_speed_that_nothing_measures(
     stop.stands(10 * S, **given | {"ceiling": 0.5})
     assert not stop.stands(11 * S - 1, **given)
     assert not stop.stands(11 * S, **given)
+
+
+@pytest.mark.parametrize(("ago_ns", "ignored", "moves"), [(MOVED_NS - 1, False, True), (MOVED_NS, False, False), (0, True, False)])
+def test_no_standstill_is_assumed_shortly_after_a_fix_that_showed_motion(ago_ns: int, ignored: bool, moves: bool) -> None:
+    """A late fix measures no speed. It shows that the brake, by which a standstill is assumed, does not act."""
+    stop = Stop()
+    for after_ns in (0, S):
+        stop.monitors.speed.moved_ns = NOW + after_ns - ago_ns
+        set_fields(stop.detector, _ignored=lambda *_, **__: ignored)
+        stands = stop.stands(after_ns, evidence=NONE, ceiling=0.0)
+    assert stands is not moves
+    stop.unrest(0, evidence=NONE, ceiling=0.0)
+    stop.monitors.speed.moved_ns = NOW + 4 * S - ago_ns
+    assert ("late fixes showed motion" in stop.unrest(4 * S, evidence=NONE, ceiling=0.0)) is moves
 
 
 def test_an_assumed_standstill_counts_from_the_beginning_of_its_stop() -> None:

@@ -16,7 +16,9 @@ UNREST_NS = 3 * 10**9
 """Time after which a stop that has not ended reports why, ns."""
 MARGIN_NS = 10**9
 """Time beyond the stopping time of half the brake after which a standstill that nothing measures is assumed, ns."""
-
+MOVED_NS = 3 * 10**9
+"""Time after a fix that showed motion, before which no standstill is assumed, ns: one that comes late measures no speed, and says
+that the brake does not act."""
 
 FELT_RATIO = 0.6
 """Part of its speed that the accelerometer must have felt a vehicle lose, before its standstill is assumed."""
@@ -51,7 +53,7 @@ class StandstillDetector:
         self.assumed_s = 0.0
         s.monitors.speed.gnss_ignored = self._ignored(s, gnss_stuck=gnss_stuck)
         self._feel(s)
-        stopped = motion.ceiling_mps <= 0.0 and not brake_fails and not _unreachable(s) and not self._unfelt(s)
+        stopped = motion.ceiling_mps <= 0.0 and not brake_fails and not _unreachable(s) and not self._unfelt(s) and not _moved(s)
         self._stopped_since_ns = None if not stopped else self._stopped_since_ns or s.now_ns
         moves = estimate is not None and isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS
         # Throttle that was commanded just now has yet to act, while everything still shows standstill.
@@ -142,6 +144,9 @@ class StandstillDetector:
             )
         elif lost := _unreachable(s):
             said = f"no wheel or GNSS speed is fresh, and {lost}: hold the vehicle, look after the sensors"
+        elif _moved(s):
+            age_s = (s.now_ns - s.monitors.speed.moved_ns) * 1e-9
+            said = f"no wheel or GNSS speed is fresh, and late fixes showed motion {age_s:.1f} s ago: hold the vehicle"
         elif self._unfelt(s):
             lost = f"the accelerometer has felt {self._felt_mps:.2f} of {self._fast_mps:.2f} m/s go"
             said = f"no wheel or GNSS speed is fresh, and {lost}: the drive may not obey, hold the vehicle"
@@ -152,6 +157,12 @@ class StandstillDetector:
 
 def _fresh(s: RuleInputs) -> bool:
     return s.estimate_age_ns <= s.limits.estimate_silence_s * 1e9
+
+
+def _moved(s: RuleInputs) -> bool:
+    """Return True if a fix shows motion a short time ago."""
+    speed = s.monitors.speed
+    return not speed.gnss_ignored and s.now_ns - speed.moved_ns < MOVED_NS
 
 
 def _unreachable(s: RuleInputs) -> str:

@@ -87,6 +87,8 @@ class SpeedMonitor:
         self._places: deque[tuple[int, float, float]] = deque(maxlen=64)
         """Time, east and north of the last fixes without a velocity, ns and m."""
         self._ground: SpeedMeasurement | None = None
+        self.moved_ns = 0
+        """Newest time of validity of a fix that showed motion, also of one that came too late to measure the speed, ns."""
         self.gnss_ignored = False
         """True during a stop in which the receiver is known to be wrong; the supervisor sets it."""
         self.ground_enu_mps = (float("nan"), float("nan"))
@@ -114,6 +116,10 @@ class SpeedMonitor:
         self.wheel_mps, self._wheel_sigma_mps, self._wheel_ns = speed_mps, sigma_mps, t_ns
 
     def _on_fix(self, fix: GnssFix, now_ns: int) -> None:
+        variance = max(fix.velocity_covariance_m2ps2[0], fix.velocity_covariance_m2ps2[4])
+        variance = variance if 0.0 <= variance < inf else GROUND_SIGMA_MPS**2
+        if hypot(fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]) > STANDSTILL_MPS + FIX_SIGMAS * sqrt(variance):
+            self.moved_ns = max(self.moved_ns, min(fix.t_ns, now_ns))
         # A fix with an old time of validity says nothing about the present speed, however late it arrives.
         if now_ns - fix.t_ns > self.ground_fresh_ns:
             return
@@ -123,8 +129,7 @@ class SpeedMonitor:
         east, north = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
         if isfinite(east + north):
             self._places.clear()
-            variance = max(fix.velocity_covariance_m2ps2[0], fix.velocity_covariance_m2ps2[4])
-            self._fixes.append((east, north, variance if 0.0 <= variance < inf else GROUND_SIGMA_MPS**2))
+            self._fixes.append((east, north, variance))
             self._average()
         elif fix.fix_type >= FixType.FIX_2D:
             self._fixes.clear()
