@@ -245,6 +245,10 @@ def overspeed(value: float) -> float:
     return value
 
 
+def jumps(m: Monitors, value: float, _: int) -> None:
+    set_fields(m.consistency, _jump_m=(0.0, value))
+
+
 def lost_path(_m: Monitors, value: tuple[float, float], _: int) -> dict[str, Any]:
     return {"control": replace(CONTROL, cross_track_m=value[0]), "estimate": replace(ESTIMATE, speed_mps=value[1])}
 
@@ -302,6 +306,10 @@ CASES = (
         "position_uncertain", S2, estimate(covariance=sigma), quiet=(0.5 - NS, 0.01, nan), holds=(0.5 + NS, inf), persist_ms=100.0
     ),
     Case("place_against_gnss", S2, field("consistency", "places_in_a_row"), **count(8), persist_ms=10.0),
+    Case(
+        "place_jumped", S2, jumps, quiet=(0.5 - NS, 0.01), holds=(0.5 + NS, inf), persist_ms=50.0,
+        modes={Mode.AUTO, Mode.OFFBOARD, Mode.STOPPING},
+    ),
     Case("speed_against_gnss", S2, field("consistency", "speeds_in_a_row"), **count(8), persist_ms=10.0),
     Case("heading_against_gyro", S2, field("yaw", "parted_in_a_row"), **count(3), persist_ms=10.0),
     Case("heading_against_course", S2, field("yaw", "aside_in_a_row"), **count(5), persist_ms=10.0),

@@ -204,7 +204,7 @@ _SOURCES = """
 | speed | estimate, commands | `uncommanded_motion`, `faster_than_asked`, `not_moving`, `stalled`, `no_progress` |
 | speed | GNSS, estimate | `speed_against_gnss`, at the time of the fix |
 | position | GNSS, estimate | `gnss_refused` by the estimator's gate, `place_against_gnss` without it |
-| position | estimate, its own speed | arming check `jump`, see below |
+| position | estimate, its own speed | `place_jumped`, arming check `jump`, see below |
 | upright | gravity at standstill, mounting of the IMU | arming check `imu`; in the filter `ins` 46 degrees: `estimator_diverged` |
 | pitch of the IMU | work of the force along the way, heights of the fixes | `imu_tilted`, from 5 m and 2 s on |
 | acceleration | accelerometer, change of the speed | not compared: a slope of 8 % looks like a fault; with `ins` see below |
@@ -212,9 +212,10 @@ _SOURCES = """
 | wheel angle | command, sensor of the wheels | not compared: no shipped vehicle has one; row 19 limits the effect |
 
 An estimate that jumps by more than a third of the corridor, where neither its speed nor six of its standard deviations explain it,
-is wrong now or was wrong before, and nothing on board shows which. The drive has been stopped by row 10 or 11 by then; the vehicle
+is wrong now or was wrong before, and nothing on board shows which. `place_jumped` stops a drive that uses the place; the vehicle
 is armed again once the jumps add up to less, because the receiver is right again, or after `vehicled mode reset` of a vehicle that
-stands: a person has looked where it is.
+stands: a person has looked where it is. A filter that loses its place in a drive and begins anew is judged when it has one again,
+also if the vehicle stands by then: the way between is measured by wheels or motor, with a quarter of it allowed for slip and turns.
 
 At standstill a tilted IMU and a slope look alike. Arming asks for less than `limits.still_tilt_rad`, for less along the vehicle
 than its drive can climb (11 degrees at least), and for less than 17 degrees across it. The rest shows on the way: the force along

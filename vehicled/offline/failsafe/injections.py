@@ -31,6 +31,7 @@ from vehicled.safety.monitors.place import OVERRUN_SHARE
 from vehicled.safety.monitors.yaw import STUCK_RAD
 
 COURSE = "circle_r5_ccw"
+DRIFT_MPS = 2.0
 BOTH = ("wires", "messages")
 WIRES = ("wires",)
 
@@ -252,6 +253,12 @@ def _shifted(estimate: StateEstimate) -> StateEstimate:
     return replace(estimate, x_m=estimate.x_m + 1.0)
 
 
+def _drift(stage: TrialStage) -> None:
+    """Let the filter's place drift to the east."""
+    begin_ns = stage.now_ns
+    stage.estimator.spoil = lambda e: replace(e, x_m=e.x_m + DRIFT_MPS * max(0, e.t_ns - begin_ns) * 1e-9)
+
+
 def _slower(estimate: StateEstimate) -> StateEstimate:
     return replace(estimate, speed_mps=0.25 * estimate.speed_mps)
 
@@ -351,7 +358,11 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(row=11, code="estimate_not_finite", how="the filter returns NaN and infinity", act=_estimate(_not_finite)),
     Injection(row=11, code="estimator_diverged", how="the filter reports divergence", act=_estimate(_diverged)),
     Injection(row=11, code="position_uncertain", how="the filter's sigma is 2 m", act=_estimate(_uncertain)),
-    Injection(row=11, code="place_against_gnss", how="the filter's place jumps by 1 m", act=_estimate(_shifted)),
+    Injection(
+        row=11, code="place_against_gnss", how="the filter's place drifts away at 2 m/s", act=_drift,
+        grace_s=lambda limits: limits.corridor_m / 3.0 / DRIFT_MPS,
+    ),
+    Injection(row=11, code="place_jumped", how="the filter's place jumps by 1 m", act=_estimate(_shifted)),
     Injection(
         row=11, code="speed_against_gnss", how="the filter says a quarter of the speed", act=_estimate(_slower), profile="art",
     ),

@@ -178,8 +178,8 @@ ROWS: tuple[Row, ...] = (
         number=11,
         fault="the estimator diverges, or is not finite",
         detector=(
-            "covariance and finiteness of the estimate; its place and speed against the raw fixes; heading, gyro and course over "
-            "ground against each other"
+            "covariance and finiteness of the estimate; its place and speed against the raw fixes, its place against its own "
+            "motion; heading, gyro and course over ground against each other"
         ),
         reaction="controlled stop; NaN brakes in the same tick",
         rules=(
@@ -230,6 +230,19 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=900.0,
                 persist_ms=10.0,
                 react_ms=1100.0,
+            ),
+            Rule(
+                code="place_jumped",
+                reaction=Reaction.CONTROLLED_STOP,
+                value=lambda s: s.monitors.consistency.jumped_m,
+                limit=lambda s: s.limits.corridor_m / 3.0,
+                unit="m",
+                reason=lambda s: f"the place has jumped by {s.monitors.consistency.jumped_m:.2f} m against the motion",
+                detect_ms=0.0,
+                persist_ms=50.0,
+                react_ms=100.0,
+                # Driven by hand the place is not used.
+                modes=frozenset({Mode.AUTO, Mode.OFFBOARD, Mode.STOPPING}),
             ),
             Rule(
                 code="speed_against_gnss",
