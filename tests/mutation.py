@@ -56,6 +56,8 @@ TESTS = (
     "tests/unit/test_gate_mutations.py::test_the_gate_passes",
     "tests/unit/test_margins.py",
     "tests/unit/test_observers.py",
+    "tests/unit/test_rc_operator.py",
+    "tests/property/test_rc_authority.py",
     "tests/property/test_safety_gate.py",
     "tests/property/test_fence_bodies.py",
     "tests/closed_loop/test_failsafe_matrix.py::test_the_document_is_the_matrix",
@@ -301,6 +303,9 @@ def preload(name: str, path: Path, modules: Iterable[str]) -> None:
             except Exception:  # noqa: BLE001 - it imports the module, or is none of its own
                 continue
     sys.meta_path.remove(barrier)
+    for other in [each for each in sys.modules if (parent := each.rpartition(".")[0]) and parent not in sys.modules]:
+        # The package could not be imported, and would not know a part of it that is imported before.
+        del sys.modules[other]
     gc.collect()
     gc.freeze()
 
