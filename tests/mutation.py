@@ -57,6 +57,7 @@ TESTS = (
     "tests/unit/test_margins.py",
     "tests/unit/test_observers.py",
     "tests/unit/test_rc_operator.py",
+    "tests/unit/test_teleop_daemon.py",
     "tests/property/test_rc_authority.py",
     "tests/property/test_safety_gate.py",
     "tests/property/test_fence_bodies.py",
