@@ -229,7 +229,8 @@ def test_after_a_gap_the_larger_of_both_speeds_may_have_been_driven(before_mps: 
 
 
 def test_only_an_estimate_that_runs_and_has_numbers_is_a_place() -> None:
-    for fields, x_m in (({"status": EstimatorStatus.ALIGNING}, 50.0), ({}, nan)):
+    spoilt: list[tuple[dict[str, Any], float]] = [({"status": EstimatorStatus.ALIGNING}, 50.0), ({}, nan)]
+    for fields, x_m in spoilt:
         m = driven(monitor(corridor_m=1.5), (0.0, x_m, 0.0), **fields)
         driven(m, (0.1, 0.0, 0.0), (0.2, 0.1, 0.0))
         assert m.jumped_m == 0.0
