@@ -217,16 +217,16 @@ class Hook(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(fullname, self._path, loader=Changed(fullname, self._path, self._code))
 
 
-def run_pytest(arguments: Iterable[str], *plugins: object, quiet: bool = True) -> int:
-    """Run tests in this process, which has no other use afterwards."""
+def run_pytest(arguments: Iterable[str], *plugins: object, quiet: bool = True, output: str = os.devnull) -> int:
+    """Run tests in this process, which has no other use afterwards. ``output``: file that takes what quiet ones print."""
     if quiet:
-        null = os.open(os.devnull, os.O_RDWR)
+        file = os.open(output, os.O_RDWR | os.O_CREAT)
         for stream in (1, 2):
-            os.dup2(null, stream)
+            os.dup2(file, stream)
     os.chdir(ROOT)
     options = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
     # Nobody reads why a mutant was noticed.
-    options += ["--assert=plain", "--tb=no"] if quiet else []
+    options += ["--assert=plain", "--tb=no"] if quiet and output == os.devnull else []
     return int(pytest.main([*options, *arguments], plugins=list(plugins)))
 
 
@@ -317,12 +317,12 @@ def limit(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def judge(code: CodeType, name: str, path: Path, tests: Sequence[str], limit_s: float) -> int:
+def judge(code: CodeType, name: str, path: Path, tests: Sequence[str], limit_s: float, output: str = os.devnull) -> int:
     """Run tests with other code for a module, in a child."""
     if isfinite(limit_s):
         limit(limit_s)
     sys.meta_path.insert(0, Hook(name, path, code))
-    return run_pytest(sorted({test.partition("::")[0] for test in tests}), Selected(tests))
+    return run_pytest(sorted({test.partition("::")[0] for test in tests}), Selected(tests), output=output)
 
 
 def changed_functions(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
@@ -526,8 +526,11 @@ def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int, 
     name = module_of(file)
     preload(name, path, covered.modules)
     control = compile(path.read_text(encoding="utf-8"), str(path), "exec")
-    if os.waitpid(fork(lambda: judge(control, name, path, list(covered.took_s), inf)), 0)[1]:
-        sys.exit(f"{file}: its tests fail without a mutant, in a process that has imported the other modules")
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "output.txt"
+        if os.waitpid(fork(lambda: judge(control, name, path, list(covered.took_s), inf, str(output))), 0)[1]:
+            said = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+            sys.exit(f"{file}: its tests fail without a mutant, in a process that has imported the other modules:\n{said[-5000:]}")
     running: dict[int, Mutant] = {}
 
     def end_one() -> None:
