@@ -56,6 +56,9 @@ TESTS = (
     "tests/unit/test_gate_mutations.py::test_the_gate_passes",
     "tests/unit/test_margins.py",
     "tests/unit/test_observers.py",
+    "tests/unit/test_rc_operator.py",
+    "tests/unit/test_teleop_daemon.py",
+    "tests/property/test_rc_authority.py",
     "tests/property/test_safety_gate.py",
     "tests/property/test_fence_bodies.py",
     "tests/closed_loop/test_failsafe_matrix.py::test_the_document_is_the_matrix",
@@ -214,16 +217,16 @@ class Hook(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(fullname, self._path, loader=Changed(fullname, self._path, self._code))
 
 
-def run_pytest(arguments: Iterable[str], *plugins: object, quiet: bool = True) -> int:
-    """Run tests in this process, which has no other use afterwards."""
+def run_pytest(arguments: Iterable[str], *plugins: object, quiet: bool = True, output: str = os.devnull) -> int:
+    """Run tests in this process, which has no other use afterwards. ``output``: file that takes what quiet ones print."""
     if quiet:
-        null = os.open(os.devnull, os.O_RDWR)
+        file = os.open(output, os.O_RDWR | os.O_CREAT)
         for stream in (1, 2):
-            os.dup2(null, stream)
+            os.dup2(file, stream)
     os.chdir(ROOT)
     options = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
     # Nobody reads why a mutant was noticed.
-    options += ["--assert=plain", "--tb=no"] if quiet else []
+    options += ["--assert=plain", "--tb=no"] if quiet and output == os.devnull else []
     return int(pytest.main([*options, *arguments], plugins=list(plugins)))
 
 
@@ -301,6 +304,9 @@ def preload(name: str, path: Path, modules: Iterable[str]) -> None:
             except Exception:  # noqa: BLE001 - it imports the module, or is none of its own
                 continue
     sys.meta_path.remove(barrier)
+    for other in [each for each in sys.modules if (parent := each.rpartition(".")[0]) and parent not in sys.modules]:
+        # The package could not be imported, and would not know a part of it that is imported before.
+        del sys.modules[other]
     gc.collect()
     gc.freeze()
 
@@ -311,12 +317,12 @@ def limit(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def judge(code: CodeType, name: str, path: Path, tests: Sequence[str], limit_s: float) -> int:
+def judge(code: CodeType, name: str, path: Path, tests: Sequence[str], limit_s: float, output: str = os.devnull) -> int:
     """Run tests with other code for a module, in a child."""
     if isfinite(limit_s):
         limit(limit_s)
     sys.meta_path.insert(0, Hook(name, path, code))
-    return run_pytest(sorted({test.partition("::")[0] for test in tests}), Selected(tests))
+    return run_pytest(sorted({test.partition("::")[0] for test in tests}), Selected(tests), output=output)
 
 
 def changed_functions(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
@@ -520,8 +526,11 @@ def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int, 
     name = module_of(file)
     preload(name, path, covered.modules)
     control = compile(path.read_text(encoding="utf-8"), str(path), "exec")
-    if os.waitpid(fork(lambda: judge(control, name, path, list(covered.took_s), inf)), 0)[1]:
-        sys.exit(f"{file}: its tests fail without a mutant, in a process that has imported the other modules")
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "output.txt"
+        if os.waitpid(fork(lambda: judge(control, name, path, list(covered.took_s), inf, str(output))), 0)[1]:
+            said = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+            sys.exit(f"{file}: its tests fail without a mutant, in a process that has imported the other modules:\n{said[-5000:]}")
     running: dict[int, Mutant] = {}
 
     def end_one() -> None:

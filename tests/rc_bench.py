@@ -1,5 +1,6 @@
 """A supervisor with the handset of an RC operator, and everybody else who may send to it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,9 +20,10 @@ from vehicled.core.rc import RcAxis, RcMap, RcModeSwitch, RcParams, RcSwitch
 from vehicled.core.wire.channels import TICKS
 from vehicled.paths.formulas import straight
 from vehicled.profile import load_profile
+from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.speed import FIXES
-from vehicled.safety.rule import RuleInputs
+from vehicled.safety.rule import Rule, RuleInputs
 from vehicled.safety.supervisor import Supervisor
 
 PROFILE = load_profile("art")
@@ -48,8 +50,8 @@ def channels(
 class Bench:
     """A supervisor of a vehicle that stands, ticking every 10 ms; the handset sends a frame at each tick while it is ``on``."""
 
-    def __init__(self, *, checked: bool = True, at_rest: bool = True, **change: Any) -> None:
-        self.supervisor = Supervisor()
+    def __init__(self, *, checked: bool = True, at_rest: bool = True, rules: Sequence[Rule] = RULES, **change: Any) -> None:
+        self.supervisor = Supervisor(rules)
         self.monitors = Monitors(LIMITS, PROFILE.vehicle, course=straight(20.0), rc=RcMap(params(**change), TICKS, checked=checked))
         self.now_ns = 10**9
         self.on = False

@@ -1,6 +1,7 @@
 """Other values and defaults for modules that are imported already, each in a process of its own."""
 
 import ast
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.exchange import CannotExchangeError, ModuleExchange, assignments, exchange_defaults, sources
-from tests.mutation import in_child
+from tests.mutation import in_child, preload
 from vehicled.core.messages import Mode, Reaction
 from vehicled.safety import entry, matrix, modes, supervisor
 from vehicled.safety.monitors import host
@@ -107,3 +108,22 @@ def test_defaults_of_functions_and_named_tuples() -> None:
     assert in_child(lambda: found(f"{signature}0.0", f"{signature}1.0")) == [["off_course_m"], 0.0]
     assert in_child(lambda: found("joined: bool = False", "joined: bool = False")) == [[], 0.0]
     assert in_child(lambda: found("run_up_m: float = 0.0\n", "run_up_m: float = 2.0\n")) == [["__new__"], 2.0]
+
+
+def test_a_package_that_waits_for_a_module_knows_its_other_parts_when_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "waiting_package"
+    package.mkdir()
+    (package / "part.py").write_text("")
+    (package / "changed.py").write_text("")
+    (package / "__init__.py").write_text("from waiting_package.part import __name__ as part_name\nimport waiting_package.changed\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def parts() -> list[bool]:
+        name = "waiting_package.changed"
+        preload(name, package / "changed.py", ["waiting_package", name])
+        waited = not any(module.startswith("waiting_package") for module in sys.modules)
+        return [waited, hasattr(importlib.import_module("waiting_package"), "part")]
+
+    assert in_child(parts) == [True, True]

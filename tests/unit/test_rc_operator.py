@@ -6,11 +6,13 @@ import pytest
 
 from tests.rc_bench import HIGH, LOW, MIDDLE, Bench, channels, params
 from vehicled.cli.control import _rc as handset_lines
-from vehicled.core.messages import Mode, OperatorAction, Reaction
+from vehicled.core.messages import Fault, Mode, OperatorAction, Reaction
 from vehicled.core.rc import RcAxis, RcMap, RcModeSwitch, RcPreset, RcSwitch, SwitchPosition, position
 from vehicled.core.wire.channels import TICKS, ChannelEnds
 from vehicled.safety.arming import missing
+from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors.rc import FRAMES
+from vehicled.safety.rule import Rule
 
 US = ChannelEnds(1000.0, 1500.0, 2000.0)
 STOPPED = (Mode.STOPPING, Mode.STANDBY)
@@ -207,6 +209,97 @@ def test_a_stop_whose_cause_lasts_is_not_taken_over() -> None:
     assert any("the cause of the stop lasts" in fault.reason for fault in bench.supervisor.take_faults())
 
 
+def flag(value: list[bool], reaction: Reaction, modes: frozenset[Mode]) -> Rule:
+    """Return a rule that holds while a flag is set, with a cap of 0.4 m/s that trips after 100 ms."""
+    return Rule(
+        code="test", reaction=reaction, value=lambda s: value[0], reason=lambda s: "for a test", detect_ms=0.0, react_ms=0.0,
+        persist_ms=100.0 if reaction is Reaction.CAP_SPEED else 0.0, modes=modes, cap_mps=lambda s: 0.4,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reaction", "modes", "taken"),
+    [
+        (Reaction.CONTROLLED_STOP, frozenset({Mode.AUTO, Mode.STOPPING}), True), (Reaction.BRAKE, frozenset({Mode.AUTO}), True),
+        (Reaction.CONTROLLED_STOP, frozenset({Mode.AUTO, Mode.TELEOP}), False), (Reaction.BRAKE, MOVING, False),
+        (Reaction.CAP_SPEED, MOVING, True),
+    ],
+)  # fmt: skip
+def test_a_stop_is_his_to_end_if_its_rule_would_not_stop_his_drive(reaction: Reaction, modes: frozenset[Mode], taken: bool) -> None:
+    holds = [False]
+    bench = Bench(rules=[flag(holds, reaction, modes)])
+    bench.switch()
+    bench.drive(Mode.AUTO)
+    bench.speed_mps, holds[0] = 1.0, True
+    bench.step(12)
+    if reaction is Reaction.CAP_SPEED:
+        bench.ask(OperatorAction.STOP)
+        bench.step()
+    assert bench.mode is Mode.STOPPING
+    bench.supervisor.take_faults()
+    bench.switch(1, mode=HIGH)
+    assert bench.mode is (Mode.TELEOP if taken else Mode.STOPPING)
+    (answer,) = bench.supervisor.take_faults()
+    assert (answer.code, answer.origin, answer.reaction, answer.active) == (
+        "rc_takeover" if taken else "request_refused", "rc", Reaction.NONE, True,
+    )  # fmt: skip
+    assert answer.reason == ("the RC operator took over from STOPPING" if taken else "the cause of the stop lasts: for a test")
+    if reaction is Reaction.CAP_SPEED:
+        assert bench.supervisor.speed_cap_mps == 0.4, "a cap goes on"
+    bench.step(5)
+    assert bench.mode is (Mode.TELEOP if taken else Mode.STOPPING)
+    assert bench.supervisor.take_faults() == []
+
+
+@pytest.mark.parametrize(
+    ("reaction", "taken"),
+    [(Reaction.WARN, True), (Reaction.CAP_SPEED, True), (Reaction.CONTROLLED_STOP, False), (Reaction.BRAKE, False)],
+)
+def test_a_stop_is_not_his_to_end_while_a_device_reports_its_cause(reaction: Reaction, taken: bool) -> None:
+    bench = Bench(rules=[])
+    bench.switch()
+    bench.drive(Mode.AUTO)
+    bench.speed_mps = 1.0
+    bench.ask(OperatorAction.STOP)
+    bench.step()
+    fault = Fault(bench.now_ns, "device", "motor", reaction, True, "it is hot")
+    bench.monitors.device_faults["device", "motor"] = fault
+    bench.switch(1, mode=HIGH)
+    assert bench.mode is (Mode.TELEOP if taken else Mode.STOPPING)
+    refused = [each.reason for each in bench.supervisor.take_faults() if each.code == "request_refused"]
+    assert refused == ([] if taken else ["the cause of the stop lasts: it is hot"])
+
+
+def test_a_takeover_is_recorded_once_and_ends_an_alignment() -> None:
+    for mode, driver in ((Mode.ALIGN, "ALIGN"), (Mode.TELEOP, "pad")):
+        bench = Bench()
+        bench.switch()
+        bench.drive(mode)
+        if mode is Mode.ALIGN:
+            bench.monitors.alignment.begin(bench.inputs())
+            assert bench.monitors.alignment.active
+        bench.switch(6, mode=HIGH, throttle=0.3)
+        taken = [fault for fault in bench.supervisor.take_faults() if fault.code == "rc_takeover"]
+        assert [fault.reason for fault in taken] == [f"the RC operator took over from {driver}"]
+        assert not bench.monitors.alignment.active
+
+
+def test_a_drive_is_not_his_before_his_own_reading_drives_it() -> None:
+    """The vehicle is armed, which forgets all readings, while the handset has control and its next frame has not come."""
+    bench = Bench(rules=[])
+    bench.switch(mode=HIGH)
+    bench.supervisor.mode, bench.on = Mode.AUTO, False
+    bench.monitors.teleop.reset()
+    bench.step()
+    assert bench.monitors.rc.holds(bench.now_ns)
+    assert bench.mode is Mode.AUTO
+    bench.stick(0.5)
+    bench.step()
+    assert bench.mode is Mode.AUTO, "a reading of another is none of his"
+    bench.switch(1)
+    assert (bench.mode, bench.supervisor.driver) == (Mode.TELEOP, "rc")
+
+
 def test_a_stop_for_a_gamepad_that_went_silent_is_his_to_end() -> None:
     bench = Bench()
     bench.switch()
@@ -296,6 +389,73 @@ def test_the_arming_switch_arms_as_it_is_moved_and_disarms() -> None:
     assert bench.mode is Mode.ARMED
     bench.switch(arm=LOW)
     assert bench.mode is Mode.STANDBY
+
+
+def test_disarmed_by_his_switch_while_he_drives() -> None:
+    bench = Bench()
+    bench.switch(mode=HIGH)
+    bench.switch(arm=HIGH)
+    assert bench.mode is Mode.TELEOP
+    bench.switch(1, arm=LOW)
+    assert bench.mode in STOPPED
+    assert bench.supervisor.disarmed_by == "rc"
+
+
+def test_others_may_arm_for_him() -> None:
+    bench = Bench()
+    bench.switch(mode=HIGH)
+    bench.ask(OperatorAction.ARM)
+    bench.step(3)
+    assert (bench.mode, bench.supervisor.driver) == (Mode.TELEOP, "rc")
+
+
+def test_the_mode_switch_starts_the_course_of_an_armed_vehicle() -> None:
+    bench = Bench()
+    bench.switch()
+    bench.ask(OperatorAction.ARM)
+    bench.step(2)
+    bench.switch(2, mode=MIDDLE)
+    assert bench.mode is Mode.AUTO
+
+
+def test_giving_back_to_the_course_is_no_refused_request() -> None:
+    bench = Bench()
+    bench.switch()
+    bench.drive(Mode.AUTO)
+    bench.switch(mode=HIGH)
+    bench.switch(mode=MIDDLE)
+    assert "request_refused" not in [fault.code for fault in bench.supervisor.take_faults()]
+
+
+def test_his_own_request_is_not_refused_for_his_control() -> None:
+    """His stick has control before the vehicle is armed, and his arming switch also asks for the course."""
+    bench = Bench(takeover_stick=0.3, arm=RcSwitch(channel=6))
+    bench.switch(mode=MIDDLE)
+    bench.switch(steering=0.5)
+    assert bench.monitors.rc.holds(bench.now_ns)
+    bench.switch(arm=HIGH)
+    assert bench.supervisor.driver != "pad"
+    assert "request_refused" not in [fault.code for fault in bench.supervisor.take_faults()]
+
+
+def test_before_the_vehicle_is_known_to_stand_a_stick_at_rest_gives_back_its_control() -> None:
+    bench = Bench(takeover_stick=0.3, at_rest=False)
+    bench.speed_mps = 1.0
+    bench.switch()
+    bench.switch(throttle=0.5)
+    assert bench.mode is Mode.INIT
+    assert bench.monitors.rc.holds(bench.now_ns)
+    bench.switch(throttle=0.0)
+    assert bench.mode is Mode.INIT
+    assert not bench.monitors.rc.holds(bench.now_ns)
+
+
+def test_a_request_that_the_kill_switch_refuses_changes_nothing() -> None:
+    bench = Bench()
+    bench.switch(kill=HIGH)
+    why = bench.supervisor.why
+    bench.ask(OperatorAction.ARM)
+    assert bench.supervisor.why == why
 
 
 def test_armed_in_manual_he_drives() -> None:

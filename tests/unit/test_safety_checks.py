@@ -471,3 +471,13 @@ def test_an_alignment_needs_its_way_and_its_stop_all_round() -> None:
     stopping, params = s.monitors.stopping, s.monitors.alignment.params
     reach_m = s.monitors.alignment.reach_m(VEHICLE.outline.reach_m)
     assert asked == [((0.0, 0.0), pytest.approx(params.distance_m + stopping.way_m(params.speed_mps) + reach_m))]
+
+
+def test_a_vehicle_that_is_lost_on_its_map_may_be_driven_by_hand() -> None:
+    """Its estimator waits for the map, which says what is missing; a person sees where it is."""
+    put = fields("localisation", mapped=True, outcome=MapMatch.AMBIGUOUS, _matched_ns=None, lost_s=0.0)
+    s = replace(inputs(put), estimate=replace(SURE, status=EstimatorStatus.UNINITIALISED))
+    assert not any("several places" in text for text in missing(s, HAND))
+    assert any("several places" in text for text in missing(s, ALL))
+    for drive in (HAND, ALL):
+        assert not any("estimator" in text for text in missing(s, drive))

@@ -243,3 +243,34 @@ def test_an_estimate_that_has_no_place_yet_does_not_jump() -> None:
     driven(m, (0.1, nan, 0.0))
     driven(m, (0.2, 0.0, 0.0), (0.3, 0.1, 0.0))
     assert not m.jumped
+
+
+@pytest.mark.parametrize("yaw_rad", [0.0, 0.7, 2.2, -1.9])
+@pytest.mark.parametrize("speed_mps", [8.0, -8.0])
+def test_a_motion_along_its_own_yaw_is_no_jump(yaw_rad: float, speed_mps: float) -> None:
+    way_m = 0.1 * speed_mps
+    m = driven(
+        monitor(corridor_m=1.5), *((0.1 * k, k * way_m * cos(yaw_rad), k * way_m * sin(yaw_rad)) for k in range(5)),
+        yaw_rad=yaw_rad, speed_mps=speed_mps,
+    )  # fmt: skip
+    assert m.jumped_m == 0.0
+
+
+@pytest.mark.parametrize(("before_mps", "after_mps"), [(2.0, 0.0), (0.0, 2.0), (-2.0, 0.0), (0.0, -2.0)])
+def test_after_a_gap_the_larger_of_both_speeds_may_have_been_driven(before_mps: float, after_mps: float) -> None:
+    """Of half a metre and one second at 2 m/s; half of the latter is what their mean explains already."""
+    for y_m, jumps in ((2.45, False), (2.55, True)):
+        m = driven(monitor(corridor_m=1.5), (0.0, 0.0, 0.0), speed_mps=before_mps)
+        driven(m, (1.0, 0.5 * (before_mps + after_mps), y_m), speed_mps=after_mps)
+        assert (m.jumped_m > 0.0) is jumps
+
+
+def test_only_an_estimate_that_runs_and_has_numbers_is_a_place() -> None:
+    spoilt: list[tuple[dict[str, Any], float]] = [({"status": EstimatorStatus.ALIGNING}, 50.0), ({}, nan)]
+    for fields, x_m in spoilt:
+        m = driven(monitor(corridor_m=1.5), (0.0, x_m, 0.0), **fields)
+        driven(m, (0.1, 0.0, 0.0), (0.2, 0.1, 0.0))
+        assert m.jumped_m == 0.0
+        driven(m, (0.3, x_m, 0.0), **fields)
+        driven(m, (0.4, 3.3, 0.0))
+        assert m.jumped_m == pytest.approx(3.3 - 0.1 - 0.2, abs=0.01), "and the last one before counts"

@@ -161,7 +161,8 @@ def test_a_vehicle_beside_its_line_comes_back_to_it_within_metres(aside_m: float
 
 def test_what_is_beside_the_vehicle_blocks_it_only_where_it_turns_towards_it() -> None:
     bend = arc(1.0, 2.0, 0.0, 1.0, 1, 2.0)
-    assert free(bend, 0.3, HALF_M + 0.02) < 0.3, "the body touches it"
+    for beside_m in (0.005, 0.02):
+        assert free(bend, 0.3, HALF_M + beside_m) < 0.3, "the body touches it, at once or after some steps"
     assert free(bend, 0.3, -HALF_M - 0.02) == inf
     assert free(ahead(), 0.3, HALF_M + 0.05) == inf
     assert free(bend, 0.3, HALF_M - 0.05) == inf, "it stands in it"
@@ -180,3 +181,30 @@ def test_far_points_are_left_out_and_the_last_corner_is_not() -> None:
     # Also where the vehicle is to the right of its line: as far ahead as the lane goes.
     assert free(ahead(-3.0), FRONT_M + 2.999, 0.0) == pytest.approx(2.999)
     assert free(ahead(), FRONT_M + 0.001, 0.0) == pytest.approx(0.001)
+
+
+def test_far_corners_of_a_wide_body_are_not_left_out() -> None:
+    body = LaneBody(replace(VEHICLE, width_m=6.0), 4.0)
+    front_m, _, half_m = body.outline
+    way = np.linspace(0.0, 0.1, 3)
+    lane = Stations(way, 1.0 + way, np.full(3, 2.0), np.zeros(3), 0.0, 1)
+    for side in (1.0, -1.0):
+        assert free(lane, front_m + 0.049, side * (half_m + 3.99), body) == pytest.approx(0.049)
+
+
+def test_the_end_of_a_long_lane_is_looked_at() -> None:
+    way = np.linspace(0.0, 60.0, 64)
+    lane = Stations(way, 1.0 + way, np.full(64, 2.0), np.zeros(64), 0.0, 1)
+    assert free(lane, FRONT_M + 59.9, 0.0, LaneBody(replace(VEHICLE, width_m=0.2), 0.0)) == pytest.approx(59.9)
+
+
+def test_a_lap_is_seen_to_the_end_of_the_next() -> None:
+    lane = CourseLane(LAP).ahead(1.0, 0.0, 1000.0)
+    assert lane.way_m[-1] == pytest.approx(LAP.length_m + float(LAP.s_m[-1]) - 1.0)
+
+
+def test_a_vehicle_between_two_lines_is_aside_of_the_planned_one() -> None:
+    offset = LateralOffset(5.0, 2.0, 0.2, 0.0, 0.8)
+    for at_m in (5.5, 6.0, 6.5):
+        lane = CourseLane(LINE).ahead(at_m, 0.5, 3.0, offset)
+        assert lane.aside_m == pytest.approx(0.5 - float(offset.at(at_m)))

@@ -1,6 +1,6 @@
 """Monitors by themselves, at their limits and with NaN: what they hold decides which rules trip."""
 
-from math import inf, nan, pi
+from math import inf, isnan, nan, pi
 from typing import Any
 
 import pytest
@@ -470,3 +470,15 @@ def test_the_monitors_know_the_antenna_and_what_the_actuator_sends(antenna_m: tu
     assert monitors.telemetry is (reach_m > 0.0)
     assert (monitors.yaw._antenna_x_m, monitors.consistency._antenna_m) == (antenna_m[0], antenna_m)
     assert monitors.alignment.reach_m(0.0) == pytest.approx(reach_m)
+
+
+def test_before_the_first_message_and_the_first_tick_nothing_is_known_and_nothing_wrong() -> None:
+    m = Monitors(LIMITS, VEHICLE, course=straight(20.0))
+    assert (m.climb.tilted_rad, m.climb.tilted_in_a_row, m.yaw.estimate_aside_rad, m.progress.rolled_m) == (0.0, 0, 0.0, 0.0)
+    assert (m.motion.braking_mps2, m.motion.driven, m.teleop.unplugged, m.teleop.neutral) == (0.0, False, False, False)
+    assert (m.obstacle.blind, m.stopping.leaves, m.stopping.outside, m.rc.trouble) == ("", "", "", "")
+    unknown = [
+        m.place.off_m, m.place.s_m, *m.speed.ground_enu_mps, m.speed.wheel_mps, m.inertial.forward_mps2, m.inertial.rest_mps2,
+        m.rc.link_quality, m.localisation.fit, m.localisation.lost_s,
+    ]  # fmt: skip
+    assert all(map(isnan, unknown))

@@ -1,6 +1,6 @@
 """The motion monitor tick by tick: each of its durations just below and just above what starts it, with numbers worked out here."""
 
-from math import inf, nan
+from math import asin, inf, nan, pi
 from typing import Any
 
 import pytest
@@ -533,3 +533,23 @@ def test_a_speed_that_only_the_fixes_prove(ground: float, speed: float, faster: 
     assert motion.motion.faster_mps(motion.now_ns, speed) == 0.0
     motion.tick(0.5, ground=ground, sigma=1e-4)
     assert motion.motion.faster_mps(motion.now_ns, speed) == (pytest.approx(ground, abs=1e-3) if faster else 0.0)
+
+
+def test_an_unbraked_vehicle_is_not_certain_to_slow_down_and_a_braked_one_is() -> None:
+    ticks = Ticks()
+    assert ticks.tick(0.0, 1.0).braking_mps2 == 0.0
+    weak = replace(VEHICLE, drive=replace(VEHICLE.drive, brake_deceleration_mps2=0.5))
+    assert Ticks(weak).tick(0.0, 1.0).braking_mps2 == 0.0
+    ticks.tick(0.0, 1.0, times=LAG_TICKS + 5, brake=0.5)
+    assert ticks.motion.braking_mps2 > 0.4
+    assert ticks.tick(0.0, 1.0).braking_mps2 == 0.0
+
+
+@pytest.mark.parametrize(
+    ("mps2", "climb_rad"), [(1.0, 0.2), (4.0, asin(4.0 / 9.80665)), (9.0, asin(9.0 / 9.80665)), (12.0, pi / 2)]
+)
+def test_the_steepest_slope_that_a_drive_climbs(mps2: float, climb_rad: float) -> None:
+    """By what its torque at full throttle leaves of its weight, beyond the friction."""
+    drive = VEHICLE.drive
+    torque_nm = drive.friction_nm + mps2 * drive.inertia_kgm2 / (drive.wheel_radius_m * drive.gear_ratio)
+    assert Ticks(replace(VEHICLE, drive=replace(drive, stall_torque_nm=torque_nm))).motion.climb_rad == pytest.approx(climb_rad)

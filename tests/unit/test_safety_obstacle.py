@@ -616,3 +616,25 @@ def test_a_late_scan_is_placed_by_the_motion_since_then_and_not_by_the_speed_of_
             situation(monitors, x=5.0 + 4.0 * braked_s - 10.0 * braked_s**2, speed=4.0 - 20.0 * braked_s, now_ns=now_ns)
         )
     assert monitors.obstacle.free_m == pytest.approx(place[0] - 5.4 - FRONT_M, abs=0.08)
+
+
+@pytest.mark.parametrize(("speed", "lanes_seen"), [(-2.0, 2), (-0.5, 1)])
+def test_backward_the_trailing_end_leads(speed, lanes_seen):
+    """It stands askew on its line: its rear end leaves it as it goes on backward, and its front end would not."""
+    course = course_from_waypoints("back", [20.0, 0.0], [0.0, 0.0], speed=[-1.0, -1.0])
+    monitors = watching(course)
+    step_m = 2.0 * monitors.obstacle._stopping.reaction_s
+    y = 0.1 * BODY.rear_m - (0.25 * VEHICLE.width_m - 0.05 * step_m)
+    found = lanes(monitors, x=18.0, y=y, yaw=0.1, speed=speed, sent=steered(0.0, -0.3))
+    assert len(found) == lanes_seen
+    assert all(lane.direction == -1 for lane in found)
+
+
+def test_the_monitor_looks_along_another_course_from_the_next_reading_on():
+    monitors = watching()
+    ahead = scan_of([(8.0, 0.0)])
+    assert read(monitors, [ahead] * 2) < 3.0
+    monitors = watching()
+    monitors.obstacle.follow(course_from_waypoints("bend", [5.0, 5.3, 5.5], [0.0, 0.3, 30.0]))
+    (lane,) = lanes(monitors)
+    assert abs(lane.y_m).max() > 1.0

@@ -2,7 +2,7 @@
 
 from dataclasses import replace as with_arrays
 from itertools import pairwise
-from math import cos, hypot, inf, nan, pi, sin
+from math import cos, hypot, inf, isnan, nan, pi, sin
 
 import numpy as np
 import pytest
@@ -21,8 +21,10 @@ from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.paths.tracking import PathTracker
 from vehicled.safety.entry import Entry, lap_from
 from vehicled.safety.inputs import SafetyInputs
+from vehicled.safety.matrix import RULES
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.place import CUSP_M, PlaceMonitor
+from vehicled.safety.rule import RuleInputs
 
 LINE, EIGHT, LAP = straight(20.0), figure_eight(), circle(5.0)
 PARKING = parallel_parking()
@@ -233,3 +235,89 @@ def test_the_place_does_not_depend_on_where_the_course_lies(sense: float, ways: 
         wanted_m = max(x_m - 20.0, 0.0)
         assert places[0].beyond_m == pytest.approx(wanted_m if places[0].ended else 0.0, abs=1e-9)
         assert abs(places[0].off_m) == pytest.approx(hypot(wanted_m, y_m)) or not places[0].ended
+
+
+def test_another_course_is_followed_from_its_start_with_nothing_left_of_the_first() -> None:
+    place = drive(place_on(LINE), LINE, 0.0, 21.0)
+    assert place.driving
+    assert place.beyond_m > 0.9
+    place.follow(LAP)
+    assert (place.driving, place.point, place.beyond_m, place.backward_m) == (False, None, 0.0, 0.0)
+    assert isnan(place.off_m)
+    assert isnan(place.s_m)
+    assert place.remaining_m == LAP.length_m
+
+
+def test_an_identified_vehicle_turns_onto_this_course_and_the_next() -> None:
+    other = replace(VEHICLE, width_m=2.0 * VEHICLE.width_m)
+    place = place_on(LINE)
+    place.adapt(other)
+    assert place.entry is not None
+    assert place.entry.vehicle is other
+    place.follow(LAP)
+    assert place.entry.vehicle is other
+
+
+def test_without_a_course_there_is_no_place() -> None:
+    nowhere = PlaceMonitor(LIMITS, VEHICLE, None, None, AlignmentParams())
+    nowhere.adapt(VEHICLE)
+    assert nowhere.locate(0.0, 0.0, 0.0) is None
+    assert isnan(nowhere.s_m)
+    assert isnan(nowhere.remaining_m)
+    assert (nowhere.backward_m, nowhere.beyond_m) == (0.0, 0.0)
+
+
+def test_a_drive_begins_at_its_entry_and_only_one_after_an_alignment_behind_the_start() -> None:
+    place, here = place_on(LINE), replace(RUNNING, x_m=12.0)
+    assert place.choose(replace(RUNNING, x_m=0.5)).run_up_m == 0.0
+    place.begin(Entry(s_m=12.0), here)
+    assert place.driving
+    assert place.s_m == pytest.approx(12.0)
+    assert see(place, replace(here, x_m=12.1, speed_mps=1.0)).backward_m == 0.0
+    assert see(place, replace(here, x_m=11.8, speed_mps=-1.0)).backward_m == pytest.approx(0.3)
+
+
+def test_what_was_driven_beyond_the_end_is_forgotten_with_the_drive() -> None:
+    place = drive(place_on(LINE), LINE, 0.0, 20.0)
+    assert see(place, replace(RUNNING, x_m=21.0, speed_mps=1.0)).beyond_m == pytest.approx(1.0)
+    assert see(place, replace(RUNNING, x_m=21.0), Mode.STANDBY).beyond_m == 0.0
+
+
+def test_between_two_drives_the_place_follows_a_vehicle_that_is_moved_along_its_course() -> None:
+    place = drive(place_on(LINE), LINE, 0.0, 5.0)
+    for k in range(40):
+        see(place, replace(RUNNING, x_m=5.0 + 0.2 * k, speed_mps=1.0), Mode.TELEOP)
+    assert place.s_m == pytest.approx(12.8)
+    see(place, replace(RUNNING, x_m=nan), Mode.STANDBY)
+    assert place.point is None
+    assert isnan(place.off_m)
+    assert place.choose(replace(RUNNING, x_m=12.8)).s_m == pytest.approx(12.8)
+
+
+def test_a_drive_that_has_passed_the_start_was_no_alignment() -> None:
+    behind = replace(RUNNING, x_m=-3.0)
+    place = see(place_on(LINE), behind, Mode.ALIGN)
+    place.begin(place.choose(behind), behind)
+    for k in range(18):
+        see(place, replace(RUNNING, x_m=-3.0 + 0.2 * k, speed_mps=1.0))
+    assert place.s_m == pytest.approx(0.4)
+    assert "off the course" in see(place, behind, Mode.STANDBY).choose(behind).refused
+
+
+def test_half_a_metre_before_a_cusp_a_vehicle_that_rolls_back_stays_on_its_leg() -> None:
+    cusp_m = PathTracker(PARKING).leg_end_m
+    assert cusp_m > 2.0, "a quarter of the leg is longer"
+    place = drive(place_on(PARKING), PARKING, 0.0, cusp_m - 0.6)
+    see(place, replace(along(PARKING, cusp_m - 0.7), speed_mps=-0.3))
+    assert place.s_m == pytest.approx(cusp_m - 0.7, abs=0.01)
+    assert place.backward_m == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.mark.parametrize(("corridor_m", "limit_m"), [(2.0, 1.0), (19.0, 9.5), (50.0, 10.0)])
+def test_the_end_may_be_overrun_by_half_the_corridor_and_ten_metres(corridor_m: float, limit_m: float) -> None:
+    rule = next(rule for rule in RULES if rule.code == "course_overrun")
+    s = RuleInputs(
+        now_ns=0, mode=Mode.AUTO, limits=replace(LIMITS, corridor_m=corridor_m), monitors=Monitors(LIMITS, VEHICLE, course=LINE)
+    )
+    assert rule.limit is not None
+    assert rule.limit(s) == limit_m

@@ -195,3 +195,12 @@ def test_gnss_counts_before_the_wheels_and_these_before_the_estimate() -> None:
     assert forward(-0.4, (0.5, 1.0, 0.01), mode=Mode.ALIGN, measured_speed_mps=0.2) == 0.2
     assert forward(None, None, estimate=replace(ESTIMATE, status=EstimatorStatus.UNINITIALISED), measured_speed_mps=0.3) == 0.3
     assert forward(inf) == 0.7
+
+
+def test_the_time_without_progress_begins_with_nothing_travelled_and_nothing_asked() -> None:
+    ticks = Ticks()
+    assert ticks.tick(0.0, times=7).standing_ns == 70 * MS
+    assert ticks.tick(0.0, asked=0.0).standing_ns == 0
+    assert ticks.tick(0.0, times=7).standing_ns == 70 * MS, "also after a halt that was asked for"
+    for _ in range(300):
+        assert ticks.tick(0.1, asked=0.1).standing_ns <= 600 * MS, "every 5 cm are progress"

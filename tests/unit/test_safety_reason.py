@@ -5,7 +5,7 @@ from string import Formatter
 import pytest
 
 from vehicled.safety.matrix import RULES
-from vehicled.safety.reason import REFUSED, TEXTS, WITHDRAWN, Reason, ReasonCode
+from vehicled.safety.reason import REFUSED, TEXTS, WITHDRAWN, Reason, ReasonCode, TrippedValue
 
 
 @pytest.mark.parametrize("code", ReasonCode)
@@ -33,3 +33,8 @@ def test_an_earlier_reason_comes_first() -> None:
 def test_a_fault_of_a_device_names_it_and_an_unknown_code_is_shown_as_it_is() -> None:
     assert Reason("vesc_overheat", "drive", ("too hot",)).text() == "drive: too hot"
     assert Reason("of_a_later_version", details=("as it is",)).text() == "as it is"
+
+
+def test_a_comparison_names_its_unit_if_it_has_one() -> None:
+    assert str(TrippedValue(1.23456, 1.0, "m", ">")) == "1.235 > 1 m"
+    assert str(TrippedValue(3.0, 3.0, "", ">=")) == "3 >= 3"

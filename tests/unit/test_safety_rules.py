@@ -538,3 +538,18 @@ def test_an_obstacle_in_sight_caps_the_speed_in_either_direction(speed_mps: floa
     s = replace(alone.inputs(0.2, BEGIN_NS), estimate=replace(ESTIMATE, speed_mps=speed_mps))
     assert alone.rule.limit is not None
     assert alone.rule.limit(s) == pytest.approx(limit_mps)
+
+
+def test_a_handset_that_is_not_there_has_no_poor_link_and_no_word_in_the_loss_of_another_stick() -> None:
+    rules = {rule.code: rule for rule in RULES}
+    m = Still(LIMITS, VEHICLE)
+    m.rc = handset(_received_ns=-NEVER_NS, link_quality=0.1)
+    s = RuleInputs(now_ns=BEGIN_NS, mode=Mode.TELEOP, limits=LIMITS, monitors=m)
+    assert not rules["rc_link_poor"].holds(s)
+    m.rc = handset(link_quality=0.1, trouble="the receiver reports failsafe")
+    assert rules["rc_link_poor"].holds(s)
+    assert "failsafe" not in rules["teleop_lost"].reason(s)
+    m.teleop.by_rc = True
+    assert "(the receiver reports failsafe)" in rules["teleop_lost"].reason(s)
+    m.rc.trouble = ""
+    assert "(" not in rules["teleop_lost"].reason(s)

@@ -350,3 +350,49 @@ def test_a_fix_shows_motion_at_its_time_however_late_it_comes(age_ms: float, var
         speeds.fix(3.0, age_ms=age_ms + 1.0)
         assert speeds.monitor.moved_ns == moved_ns, "the newest counts"
     assert Speeds().fix(3.0, age_ms=-10.0).monitor.moved_ns == NOW, "a time to come is none"
+
+
+@pytest.mark.parametrize(("away_m", "contradicted"), [(0.06, False), (0.16, True)])
+def test_places_are_not_believed_nearer_than_two_centimetres(away_m: float, contradicted: bool) -> None:
+    """A receiver declares a millimetre, and one of its places is aside: six times 2 cm are noise, and the line moves with it."""
+    speeds = Speeds()
+    for k in range(21):
+        speeds.place(0.0, away_m if k == 10 else 0.0, sigma=0.001).after(100)
+    speeds.after(-100)
+    assert speeds.ground is not None
+    assert speeds.ground.contradicted is contradicted
+
+
+def test_a_steady_velocity_to_the_north_is_no_change() -> None:
+    for east, north in ((0.0, 1.0), (1.0, 0.0), (0.0, -1.0)):
+        speeds = Speeds().fix(east, north, variance=0.09).fix(east, north, variance=0.09).fix(east, north + 0.01, variance=0.09)
+        assert speeds.ground is not None
+        assert not speeds.ground.contradicted
+
+
+def test_after_a_gap_or_a_velocity_the_line_of_places_begins_anew() -> None:
+    for spoil in ("gap", "velocity"):
+        speeds = Speeds()
+        for k in range(10):
+            speeds.place(0.1 * k).after(100)
+        assert speeds.ground is not None
+        if spoil == "gap":
+            speeds.after(400.001)
+        else:
+            speeds.fix(1.0).fix(1.0).fix(1.0)
+            assert speeds.ground is not None
+            speeds.after(10)
+        speeds.place(1.0)
+        assert speeds.ground is None
+        assert len(speeds.monitor._places) == 1
+
+
+def test_without_an_estimate_the_doubt_of_an_unmeasured_speed_is_half_of_what_is_held() -> None:
+    speeds = Speeds().wheel(0.0)
+    speeds.monitor.update(speeds.now_ns, nan)
+    held = speeds.monitor.held_mps
+    assert held < 1.0
+    for _ in range(300):
+        before = speeds.monitor.doubt_m
+        speeds.after(10).monitor.update(speeds.now_ns, nan)
+    assert speeds.monitor.doubt_m - before == pytest.approx(0.5 * held * 0.01)

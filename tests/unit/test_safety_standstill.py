@@ -212,25 +212,28 @@ class Felt(Stop):
         self.rest = rest
         self.stands(0, evidence=NONE, speed=speed, mode=Mode.AUTO)
 
-    def brake(self, felt_mps2: float, seconds: float, from_s: float = 0.0, *, ceiling: float = 0.0) -> bool:
+    def brake(
+        self, felt_mps2: float, seconds: float, from_s: float = 0.0, *, ceiling: float = 0.0, mode: Mode = Mode.STOPPING
+    ) -> bool:
         """Feel a deceleration for a time, and return whether the vehicle is taken to stand at its end."""
         stands = False
         for k in range(1, round(seconds * 100) + 1):
             after_ns = round(from_s * S) + k * S // 100
             self.monitors.sources.received(ImuSample, NOW + after_ns)
             self.monitors.inertial.forward_mps2 = self.rest - felt_mps2
-            stands = self.stands(after_ns, ceiling=ceiling, evidence=NONE)
+            stands = self.stands(after_ns, ceiling=ceiling, evidence=NONE, mode=mode)
         return stands
 
 
+@pytest.mark.parametrize("mode", [Mode.STOPPING, Mode.FAULT])
 @pytest.mark.parametrize(
     ("felt_mps2", "seconds", "stands"), [(2.0, 0.59, False), (2.0, 0.61, True), (1.01, 1.3, True), (0.99, 9.0, False)]
 )
-def test_a_standstill_is_assumed_only_if_the_brake_was_felt(felt_mps2: float, seconds: float, stands: bool) -> None:
+def test_a_standstill_is_assumed_only_if_the_brake_was_felt(felt_mps2: float, seconds: float, stands: bool, mode: Mode) -> None:
     """It must have felt 1.2 of the 2 m/s, and only what the brake certainly gives counts: a vehicle that rolls out feels less."""
     stop = Felt()
-    stop.brake(felt_mps2, seconds)
-    assert stop.brake(0.0, 1.1, seconds) is stands
+    stop.brake(felt_mps2, seconds, mode=mode)
+    assert stop.brake(0.0, 1.1, seconds, mode=mode) is stands
     assert stop.unrest(9 * S, evidence=NONE) == ""
     stop.monitors.sources.received(ImuSample, NOW + 12 * S)
     assert ("the accelerometer has felt" in stop.unrest(12 * S, evidence=NONE)) is not stands
@@ -283,3 +286,23 @@ def test_what_was_felt_before_the_stop_counts_too() -> None:
             stop.monitors.inertial.forward_mps2 = stop.rest - felt_mps2
             stop.stands(k * S // 100, evidence=NONE, mode=Mode.AUTO, speed=1.0)
         assert stop.brake(0.0, 1.1, 1.0) is stands
+
+
+@pytest.mark.parametrize(("seconds", "stands"), [(0.88, False), (0.92, True)])
+def test_a_speed_that_is_gained_without_being_measured_must_go_too(seconds: float, stands: bool) -> None:
+    """It gains 1 m/s on its 2 m/s while it drives on, so the brake must be felt to take 1.8 m/s."""
+    stop = Felt()
+    for k in range(1, 101):
+        stop.monitors.inertial.forward_mps2 = stop.rest + 1.0
+        stop.stands(k * S // 100, evidence=NONE, mode=Mode.AUTO, speed=1.0)
+    stop.brake(2.0, seconds, 1.0)
+    assert stop.brake(0.0, 1.1, 1.0 + seconds) is stands
+
+
+@pytest.mark.parametrize(("late_ns", "feels"), [(0, True), (1, False)])
+def test_an_accelerometer_feels_until_it_is_silent(late_ns: int, feels: bool) -> None:
+    stop = Felt()
+    stop.brake(0.0, 1.1)
+    stop.unrest(2 * S, evidence=NONE)
+    stop.monitors.sources.received(ImuSample, NOW + 6 * S - round(LIMITS.imu_silence_s * 1e9) - late_ns)
+    assert ("the accelerometer has felt" in stop.unrest(6 * S, evidence=NONE)) is feels

@@ -1,6 +1,6 @@
 """The monitors of messages and counters: host, motor, setpoints, heartbeat, streams, deadlines, controller, gyro and forces."""
 
-from math import cos, inf, nan, pi, sin
+from math import atan2, cos, hypot, inf, isnan, nan, pi, sin
 from typing import Any
 
 import numpy as np
@@ -551,3 +551,46 @@ def test_the_vehicle_does_not_see_itself() -> None:
                 assert body.holds(np.array([ahead]), np.array([side * (half_m + dy)]))[0] == inside
     x, _ = points((front_m - 0.01, 5.0), x_m=0.0, y_m=0.0, angle_min_rad=0.0, angle_increment_rad=0.0, range_min_m=0.01)
     assert len(x) == 1
+
+
+@pytest.mark.parametrize(("spacing_ms", "slow"), [(124, False), (126, True)])
+def test_a_rate_is_that_of_all_arrivals(spacing_ms: int, slow: bool) -> None:
+    """Of ten promised arrivals a second, eight are enough: 125 ms from one to the next."""
+    sources = SourceMonitor([MonitoredSource(name="gnss", message=GnssFix, silence_ns=10**9, rate_hz=10.0)])
+    for k in range(7):
+        sources.received(GnssFix, NOW + k * spacing_ms * 10**6)
+    assert bool(sources.slow()) is slow
+
+
+def test_the_angles_of_gravity_are_those_of_its_own_axes() -> None:
+    monitor = InertialMonitor()
+    force = (3.0, -2.0, 9.0)
+    monitor.on_message(ImuSample(NOW, NOW, force, (0.0, 0.0, 0.0)), NOW)
+    assert monitor.roll_rad == pytest.approx(atan2(-2.0, 9.0))
+    assert monitor.pitch_rad == pytest.approx(atan2(3.0, hypot(2.0, 9.0)))
+
+
+def test_the_force_along_the_vehicle_is_the_mean_since_the_last_tick() -> None:
+    monitor = InertialMonitor()
+    monitor.update()
+    assert isnan(monitor.forward_mps2)
+    for force in (1.0, 2.0, 6.0):
+        monitor.on_message(ImuSample(NOW, NOW, (force, 4.0, 5.0), (0.0, 0.0, 0.0)), NOW)
+    monitor.update()
+    assert monitor.forward_mps2 == 3.0
+    monitor.update()
+    assert isnan(monitor.forward_mps2), "without a sample there is none"
+    monitor.on_message(ImuSample(NOW + 10**7, NOW + 10**7, (8.0, 4.0, 5.0), (0.0, 0.0, 0.0)), NOW)
+    monitor.update()
+    assert monitor.forward_mps2 == 8.0
+
+
+def test_the_force_at_rest_is_that_before_the_drive() -> None:
+    monitor = InertialMonitor()
+    assert isnan(monitor.rest_mps2)
+    monitor.on_message(ImuSample(NOW, NOW, (1.5, 2.5, 9.0), (0.0, 0.0, 0.0)), NOW)
+    monitor.reset()
+    assert monitor.rest_mps2 == 1.5
+    monitor.on_message(ImuSample(NOW + 10**8, NOW + 10**8, (nan, nan, nan), (0.0, 0.0, 0.0)), NOW)
+    monitor.reset()
+    assert isnan(monitor.rest_mps2)

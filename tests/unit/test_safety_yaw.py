@@ -68,7 +68,7 @@ class Yaw:
 
 
 def test_it_begins_with_nothing() -> None:
-    monitor = YawMonitor(VEHICLE)
+    monitor = YawMonitor(VEHICLE, 0.0)
     assert monitor.turned_rad == 0.0
     assert (monitor.steering_aside_rad, monitor.steering_aside_ns, monitor.heading_stuck) == (0.0, 0, False)
     assert (monitor.parted_rad, monitor.aside_rad, monitor.gyro_aside_rad) == (0.0, 0.0, 0.0)
@@ -540,3 +540,26 @@ def test_whole_degrees_repeat_themselves_without_being_stuck() -> None:
         angle += 0.005
         yaw.heading(radians(round(degrees(angle))))
         assert not yaw.monitor.heading_stuck
+
+
+def test_the_estimate_is_compared_with_the_heading_and_the_turn_since() -> None:
+    yaw = Yaw()
+    yaw.turn(0.5, 1.0)
+    yaw.heading(0.3)
+    yaw.turn(0.5, 0.4)
+    now = SafetyInputs(now_ns=yaw.now_ns, mode=Mode.AUTO, limits=LIMITS, estimate=replace(ESTIMATE, yaw_rad=0.1))
+    yaw.monitor.update(now)
+    assert yaw.monitor.estimate_aside_rad == pytest.approx(0.4)
+    yaw.monitor.update(replace(now, estimate=None))
+    assert yaw.monitor.estimate_aside_rad == 0.0
+
+
+def test_a_heading_is_stuck_from_the_reading_at_a_third_of_a_second_on() -> None:
+    yaw = Yaw()
+    yaw.update(1.0)
+    yaw.sample(0.6)
+    for k in range(8):
+        if k:
+            yaw.turn(0.6, 0.05)
+        yaw.heading(0.5)
+        assert yaw.monitor.heading_stuck is (k == 7), "350 ms after the first"

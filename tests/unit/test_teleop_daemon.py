@@ -236,3 +236,36 @@ def test_a_stick_that_repeats_one_reading_is_no_stick_after_arming_either() -> N
     assert not teleop.ready(t_ns)
     teleop.on_message(replace(reading(8), t_rx_ns=t_ns), t_ns)
     assert teleop.ready(t_ns)
+
+
+def test_the_rc_operator_takes_control_by_holding_his_deadman_only() -> None:
+    teleop = TeleopMonitor(0.2)
+    teleop.on_message(replace(reading(1, "rc"), deadman=False), 0, rc=True)
+    assert (teleop.command, teleop.by_rc) == (None, False)
+    teleop.on_message(reading(1), 0)
+    teleop.driver = "pad"
+    teleop.on_message(replace(reading(2, "rc"), deadman=False), 0, rc=True)
+    assert (teleop.command, teleop.by_rc, teleop.driver) == (reading(1), False, "pad")
+    teleop.on_message(reading(2, "rc"), 0, rc=True)
+    assert (teleop.command, teleop.by_rc, teleop.driver) == (reading(2, "rc"), True, "rc")
+
+
+def test_before_a_drive_his_reading_gives_nobody_the_wheel() -> None:
+    teleop = TeleopMonitor(0.2)
+    teleop.on_message(reading(1, "rc"), 0, rc=True)
+    assert (teleop.by_rc, teleop.driver) == (True, None)
+
+
+def test_the_rc_operators_control_ends_as_the_vehicle_is_armed_or_another_takes_it() -> None:
+    for ends in ("armed", "silent"):
+        teleop = TeleopMonitor(0.2)
+        teleop.on_message(reading(1, "rc"), 0, rc=True)
+        now_ns = 0 if ends == "armed" else 201_000_000
+        if ends == "armed":
+            teleop.reset()
+        else:
+            teleop.on_message(replace(reading(1), t_rx_ns=now_ns), now_ns)
+        assert not teleop.by_rc
+        held = teleop.command
+        teleop.on_message(replace(reading(2, "rc"), deadman=False), now_ns, rc=True)
+        assert teleop.command == held

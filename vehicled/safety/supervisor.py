@@ -370,15 +370,12 @@ class Supervisor:
         before, teleop = self.driver or self.mode.name, s.monitors.teleop
         if not teleop.by_rc or not teleop.held:
             return
-        self._cancel_requests()
         if self.mode is Mode.STOPPING:
             # What still holds in TELEOP was asked before.
             for rule in self._rules:
                 if rule.reaction >= Reaction.CONTROLLED_STOP:
                     self._trips.pop(rule.code, None)
-            self.waiting = []
         self._go(Trigger.RC, Reason(ReasonCode.TELEOP, ORIGIN))
-        self.reaction = Reaction.NONE
         teleop.driver, self.driver, self._rc_drives = ORIGIN, ORIGIN, True
         s.monitors.alignment.begin_by_hand(s)
         self._record("rc_takeover", ORIGIN, Reaction.NONE, True, f"the RC operator took over from {before}", s.now_ns)
@@ -506,7 +503,7 @@ class Supervisor:
             return False
         if self.mode is Mode.OFFBOARD and self.inputs is not None:
             self.inputs.monitors.setpoints.drives = False
-        self.mode, self.reason, self.driver, self._rc_drives = mode, reason, "", False
+        self.mode, self.reason, self.driver = mode, reason, ""
         return True
 
     def _stop(self, trigger: Trigger, reason: Reason, reaction: Reaction, now_ns: int) -> None:

@@ -29,9 +29,9 @@ class Stations(NamedTuple):
     x_m: Array
     y_m: Array
     yaw_rad: Array
-    aside_m: float = 0.0
+    aside_m: float
     """Offset of the vehicle from the first station, m, positive left."""
-    direction: int = 1
+    direction: int
     """Direction of travel: 1 forward, -1 backward."""
 
 
@@ -114,7 +114,7 @@ class LaneBody:
         inside = (
             (ahead <= lead) & (ahead >= -tail) & (left <= half + np.maximum(aside, 0.0)) & (left >= np.minimum(aside, 0.0) - half)
         )
-        touched = (ahead <= lead) & (ahead >= -tail) & (np.abs(left) <= self.half_m)
+        touched = np.abs(left) <= self.half_m
         inside &= ~inside[0] | (touched & ~touched[0])
         met = inside.any(axis=0)
         if not met.any():

@@ -29,7 +29,6 @@ class RcMonitor:
         self._still_ns = 0 if channels is None else round(channels.params.still_s * 1e9)
         self._received_ns = self._frame_ns = -NEVER_NS
         self._in_a_row = 0
-        self._sequence = 0
         self._before: Handset | None = None
         self._switches: Handset | None = None
         """Switch positions that two frames agreed on, of a handset that is alive; None while it is not."""
@@ -78,9 +77,8 @@ class RcMonitor:
             self._follow(hands if self._map.checked or before is None else before, hands)
         if not (self.holds(now_ns) or held):
             return None
-        self._sequence = (self._sequence + 1) % 2**32
         values = hands.steering, hands.throttle, hands.brake
-        return TeleopCommand(frame.t_ns, self._received_ns, *values, self.holds(now_ns), ORIGIN, self._sequence)
+        return TeleopCommand(frame.t_ns, self._received_ns, *values, self.holds(now_ns), ORIGIN)
 
     def _problem(self, frame: RcChannels, now_ns: int) -> tuple[str, str]:
         """Return why a frame says nothing of the operator, for the count and in words; empty if it does."""

@@ -43,8 +43,6 @@ class MotionHistory:
         """Return x, y and yaw (n,) at times before ``estimate``. Outside of what is remembered, speed and yaw rate are constant."""
         speed, rate = estimate.speed_mps, _rate(estimate)
         known = [each for each in self._moved if each[0] < estimate.t_ns]
-        if not known:
-            return _constant(age_s, speed, rate, estimate.x_m, estimate.y_m, estimate.yaw_rad)
         t_ns, speeds, rates = (np.array(column) for column in zip(*known, (estimate.t_ns, speed, rate)))
         ages = (estimate.t_ns - t_ns) * 1e-9
         steps = -np.diff(ages)

@@ -49,7 +49,7 @@ STEERING_STEPS = 60
 class YawMonitor:
     """Counter of consecutive contradictions between heading, gyro and course over ground."""
 
-    def __init__(self, vehicle: Vehicle, antenna_x_m: float = 0.0) -> None:
+    def __init__(self, vehicle: Vehicle, antenna_x_m: float) -> None:
         """``antenna_x_m``: lever arm of the GNSS antenna, forward of the rear axle."""
         self._antenna_x_m = antenna_x_m
         self.adapt(vehicle)
