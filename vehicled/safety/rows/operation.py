@@ -215,9 +215,10 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.corridor_m,
                 unit="m",
                 reason=lambda s: f"{s.monitors.place.off_m:+.2f} m off the course (corridor {s.limits.corridor_m:.2f} m)",
-                detect_ms=0.0,
+                # The place is known to centimetres, and a vehicle moves aside by as much in this time.
+                detect_ms=50.0,
                 persist_ms=50.0,
-                react_ms=100.0,
+                react_ms=150.0,
                 modes=frozenset({Mode.AUTO, Mode.STOPPING}),
             ),
         ),
