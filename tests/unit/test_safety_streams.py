@@ -555,7 +555,7 @@ def test_the_vehicle_does_not_see_itself() -> None:
 
 @pytest.mark.parametrize(("spacing_ms", "slow"), [(124, False), (126, True)])
 def test_a_rate_is_that_of_all_arrivals(spacing_ms: int, slow: bool) -> None:
-    """Of ten promised arrivals a second, eight are enough: 125 ms from one to the next."""
+    """Eight arrivals a second are enough for ten promised ones: 125 ms from one to the next."""
     sources = SourceMonitor([MonitoredSource(name="gnss", message=GnssFix, silence_ns=10**9, rate_hz=10.0)])
     for k in range(7):
         sources.received(GnssFix, NOW + k * spacing_ms * 10**6)
