@@ -580,6 +580,10 @@ def test_the_force_along_the_vehicle_is_the_mean_since_the_last_tick() -> None:
     assert monitor.forward_mps2 == 3.0
     monitor.update()
     assert isnan(monitor.forward_mps2), "without a sample there is none"
+    begun = InertialMonitor()
+    begun.on_message(ImuSample(NOW, NOW, (8.0, 4.0, 5.0), (0.0, 0.0, 0.0)), NOW)
+    begun.update()
+    assert begun.forward_mps2 == 8.0
     monitor.on_message(ImuSample(NOW + 10**7, NOW + 10**7, (8.0, 4.0, 5.0), (0.0, 0.0, 0.0)), NOW)
     monitor.update()
     assert monitor.forward_mps2 == 8.0
