@@ -284,6 +284,15 @@ def test_misses_in_a_row_are_those_of_the_worst_task() -> None:
         assert (monitor.in_a_row, monitor.task) == worst
 
 
+@pytest.mark.parametrize("begin_s", [0.0, 0.5, 1.0, 1.5, 2.0])
+def test_the_misses_of_a_computer_that_has_just_started_count(begin_s: float) -> None:
+    monitor, task = DeadlineMonitor(), Task()
+    monitor.update(round(begin_s * 1e9), [("a", task)])
+    task.n, task.misses = 50, 50
+    monitor.update(round((begin_s + 1.0) * 1e9), [("a", task)])
+    assert monitor.share == pytest.approx(0.1)
+
+
 def test_the_miss_ratio_of_ten_seconds() -> None:
     monitor, good, bad = DeadlineMonitor(), Task(), Task()
     tasks = [("good", good), ("bad", bad)]
