@@ -109,7 +109,7 @@ def test_a_gap_and_a_speed_that_is_no_number_begin_the_way_anew() -> None:
 @pytest.mark.parametrize(
     ("tilt", "mps", "sigma", "counts"),
     [
-        # Of ten metres: 6 * sqrt(2) sigmas are unknown, and 0.05 m for a speed of 1 m/s, 0.2 m for 4 m/s.
+        # The way is ten metres: 6 * sqrt(2) sigmas are unknown, and 0.05 m for a speed of 1 m/s, 0.2 m for 4 m/s.
         (0.35, 1.0, 0.15, True), (0.35, 1.0, 0.19, False), (0.24, 4.0, 0.01, True), (0.215, 4.0, 0.01, False),
         (-0.24, -4.0, 0.01, True), (0.215, -4.0, 0.01, False), (0.24, -4.0, 0.01, True),
     ],

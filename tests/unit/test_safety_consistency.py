@@ -258,7 +258,7 @@ def test_a_motion_along_its_own_yaw_is_no_jump(yaw_rad: float, speed_mps: float)
 
 @pytest.mark.parametrize(("before_mps", "after_mps"), [(2.0, 0.0), (0.0, 2.0), (-2.0, 0.0), (0.0, -2.0)])
 def test_after_a_gap_the_larger_of_both_speeds_may_have_been_driven(before_mps: float, after_mps: float) -> None:
-    """Of half a metre and one second at 2 m/s; half of the latter is what their mean explains already."""
+    """The limit is half a metre and one second at 2 m/s, beyond the way by the mean of both speeds."""
     for y_m, jumps in ((2.45, False), (2.55, True)):
         m = driven(monitor(corridor_m=1.5), (0.0, 0.0, 0.0), speed_mps=before_mps)
         driven(m, (1.0, 0.5 * (before_mps + after_mps), y_m), speed_mps=after_mps)

@@ -549,7 +549,7 @@ def test_an_unbraked_vehicle_is_not_certain_to_slow_down_and_a_braked_one_is() -
     ("mps2", "climb_rad"), [(1.0, 0.2), (4.0, asin(4.0 / 9.80665)), (9.0, asin(9.0 / 9.80665)), (12.0, pi / 2)]
 )
 def test_the_steepest_slope_that_a_drive_climbs(mps2: float, climb_rad: float) -> None:
-    """By what its torque at full throttle leaves of its weight, beyond the friction."""
+    """Its torque at full throttle, less the friction, holds it on the slope."""
     drive = VEHICLE.drive
     torque_nm = drive.friction_nm + mps2 * drive.inertia_kgm2 / (drive.wheel_radius_m * drive.gear_ratio)
     assert Ticks(replace(VEHICLE, drive=replace(drive, stall_torque_nm=torque_nm))).motion.climb_rad == pytest.approx(climb_rad)

@@ -262,8 +262,7 @@ def test_without_a_course_there_is_no_place() -> None:
     nowhere = PlaceMonitor(LIMITS, VEHICLE, None, None, AlignmentParams())
     nowhere.adapt(VEHICLE)
     assert nowhere.locate(0.0, 0.0, 0.0) is None
-    assert isnan(nowhere.s_m)
-    assert isnan(nowhere.remaining_m)
+    assert all(map(isnan, (nowhere.off_m, nowhere.s_m, nowhere.remaining_m)))
     assert (nowhere.backward_m, nowhere.beyond_m) == (0.0, 0.0)
 
 

@@ -282,7 +282,7 @@ def test_room_round_the_antenna() -> None:
 
 
 def test_a_vehicle_that_is_elsewhere_is_looked_for_there() -> None:
-    """What is known of the fence holds near the place where it was looked at, along both axes."""
+    """The distance to the fence that is remembered holds near the place where it was computed, along both axes."""
     square = SQUARE._replace(corners=((5.0, -8.0), (21.0, -8.0), (21.0, 8.0), (5.0, 8.0)))
     for begin, away in (((13.0, 0.0), (0.0, 0.0)), ((13.0, 0.0), (13.0, 13.0)), ((13.0, 5.0), (4.0, 5.0))):
         m = monitors(fence=Fence([square]))

@@ -284,6 +284,15 @@ def test_misses_in_a_row_are_those_of_the_worst_task() -> None:
         assert (monitor.in_a_row, monitor.task) == worst
 
 
+@pytest.mark.parametrize("begin_s", [0.0, 0.5, 1.0, 1.5, 2.0])
+def test_the_misses_of_a_computer_that_has_just_started_count(begin_s: float) -> None:
+    monitor, task = DeadlineMonitor(), Task()
+    monitor.update(round(begin_s * 1e9), [("a", task)])
+    task.n, task.misses = 50, 50
+    monitor.update(round((begin_s + 1.0) * 1e9), [("a", task)])
+    assert monitor.share == pytest.approx(0.1)
+
+
 def test_the_miss_ratio_of_ten_seconds() -> None:
     monitor, good, bad = DeadlineMonitor(), Task(), Task()
     tasks = [("good", good), ("bad", bad)]
@@ -555,7 +564,7 @@ def test_the_vehicle_does_not_see_itself() -> None:
 
 @pytest.mark.parametrize(("spacing_ms", "slow"), [(124, False), (126, True)])
 def test_a_rate_is_that_of_all_arrivals(spacing_ms: int, slow: bool) -> None:
-    """Of ten promised arrivals a second, eight are enough: 125 ms from one to the next."""
+    """Eight arrivals a second are enough for ten promised ones: 125 ms from one to the next."""
     sources = SourceMonitor([MonitoredSource(name="gnss", message=GnssFix, silence_ns=10**9, rate_hz=10.0)])
     for k in range(7):
         sources.received(GnssFix, NOW + k * spacing_ms * 10**6)
@@ -580,6 +589,10 @@ def test_the_force_along_the_vehicle_is_the_mean_since_the_last_tick() -> None:
     assert monitor.forward_mps2 == 3.0
     monitor.update()
     assert isnan(monitor.forward_mps2), "without a sample there is none"
+    begun = InertialMonitor()
+    begun.on_message(ImuSample(NOW, NOW, (8.0, 4.0, 5.0), (0.0, 0.0, 0.0)), NOW)
+    begun.update()
+    assert begun.forward_mps2 == 8.0
     monitor.on_message(ImuSample(NOW + 10**7, NOW + 10**7, (8.0, 4.0, 5.0), (0.0, 0.0, 0.0)), NOW)
     monitor.update()
     assert monitor.forward_mps2 == 8.0
