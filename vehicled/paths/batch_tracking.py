@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array, wrapped
+from vehicled.core.arrays import Array, clipped, wrapped
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.tracking import AHEAD_M, BEHIND_M, END_TOLERANCE_M, MAX_WINDOW_M, MAX_WINDOW_S, RUN_OUT_M
@@ -93,7 +93,7 @@ class BatchTracker:
         moved = np.where(self._fresh, 0.0, np.hypot(x_m - self._seen_x_m, y_m - self._seen_y_m))
         low = self.at_m - np.minimum(BEHIND_M + moved, self._window_m)
         high = self.at_m + np.minimum(AHEAD_M + 2.0 * (np.abs(self._cross_track_m) + moved), self._window_m)
-        first = np.clip(np.searchsorted(self._s, low, "right") - 1, 0, self._end)
+        first = clipped(np.searchsorted(self._s, low, "right") - 1, 0, self._end)
         stop = np.minimum(self._end + 1, np.maximum(np.searchsorted(self._s, high), first) + 1)
         return self._reference(*self._nearest(x_m, y_m, first, stop), x_m, y_m, yaw_rad)
 
@@ -104,14 +104,14 @@ class BatchTracker:
         dx, dy = self._x[within] - x_m[:, None], self._y[within] - y_m[:, None]
         square = np.where(columns < stop[:, None], dx * dx + dy * dy, np.inf)
         nearest = first + square.argmin(axis=1)
-        behind, fraction_behind, square_behind = self._on_segment(np.maximum(nearest - 1, 0), x_m, y_m)
-        ahead, fraction_ahead, square_ahead = self._on_segment(np.minimum(nearest, self._end - 1), x_m, y_m)
-        forward = square_ahead < square_behind
-        return np.where(forward, ahead, behind), np.where(forward, fraction_ahead, fraction_behind)
+        # The segments behind and ahead of it.
+        both, fraction, square = self._on_segment(clipped(np.stack((nearest - 1, nearest)), 0, self._end - 1), x_m, y_m)
+        forward = square[1] < square[0]
+        return np.where(forward, both[1], both[0]), np.where(forward, fraction[1], fraction[0])
 
     def _on_segment(self, i: Rows, x_m: Array, y_m: Array) -> tuple[Rows, Array, Array]:
         px, py, dx, dy = self._x[i], self._y[i], self._dx[i], self._dy[i]
-        t = np.clip(((x_m - px) * dx + (y_m - py) * dy) * self._inverse[i], 0.0, 1.0)
+        t = clipped(((x_m - px) * dx + (y_m - py) * dy) * self._inverse[i], 0.0, 1.0)
         off_x, off_y = px + t * dx - x_m, py + t * dy - y_m
         return i, t, off_x * off_x + off_y * off_y
 
@@ -140,9 +140,9 @@ class BatchTracker:
         if self.course.closed:
             s_m = np.mod(s_m, self.course.length_m)
         else:
-            inside = np.clip(s_m, self._s[0], self._s[-1])
+            inside = clipped(s_m, self._s[0], self._s[-1])
             beyond, s_m = s_m - inside, inside
-        i = np.clip(np.searchsorted(self._s, s_m, "right") - 1, 0, self._end - 1)
+        i = clipped(np.searchsorted(self._s, s_m, "right") - 1, 0, self._end - 1)
         t = (s_m - self._s[i]) / self._ds[i]
         yaw = self._yaw[i] + t * self._dyaw[i]
         return CoursePoints(
