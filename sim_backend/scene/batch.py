@@ -23,7 +23,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class MovingShapes(NamedTuple):
-    """What moves, at the instant of each of n vehicles, in ``map``."""
+    """Moving shapes at the instant of each of n vehicles, in ``map``."""
 
     edges_m: Array
     """Ends of segments (n, edges, 4)."""

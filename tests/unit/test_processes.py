@@ -5,7 +5,7 @@ import os
 import pytest
 
 from vehicled.core.errors import SetupError
-from vehicled.offline.processes import Processes
+from vehicled.offline.processes import WorkerPool
 
 
 def scaled(factor: int, task: int) -> tuple[int, int]:
@@ -27,7 +27,7 @@ def dies(shared: None, task: int) -> int:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_outcomes_are_in_the_order_of_the_tasks(jobs: int):
     seen: list[int] = []
-    with Processes(jobs) as processes:
+    with WorkerPool(jobs) as processes:
         processes.share(10)
         found = processes.map(scaled, range(7), seen.append)
         processes.share(100)
@@ -39,14 +39,14 @@ def test_outcomes_are_in_the_order_of_the_tasks(jobs: int):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_what_a_task_refuses_the_caller_is_told(jobs: int):
-    with Processes(jobs) as processes:
+def test_the_error_of_a_task_reaches_the_caller(jobs: int):
+    with WorkerPool(jobs) as processes:
         with pytest.raises(SetupError, match="one is no drive"):
             processes.map(refused, [0, 1, 2])
-        # Processes that were in the middle of a task are not asked for the next answer.
+        # WorkerPool that were in the middle of a task are not asked for the next answer.
         assert processes.map(refused, [5, 6, 7]) == [5, 6, 7]
 
 
 def test_a_process_that_dies_twice_is_an_error_that_says_how():
-    with Processes(2) as processes, pytest.raises(SetupError, match=r"task 2 of 3: .*status 3.*2 times"):
+    with WorkerPool(2) as processes, pytest.raises(SetupError, match=r"task 2 of 3: .*status 3.*2 times"):
         processes.map(dies, [0, 1, 2])

@@ -9,7 +9,7 @@ import numpy as np
 
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.planar.params import PlanarParams
-from vehicled.offline.processes import Processes
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import KIND, known_kinds, sources
 from vehicled.offline.recordings.recording import Recording
@@ -68,7 +68,7 @@ def calibrate(arguments: Namespace) -> int:
     drives = _drives(arguments.run_files, arguments.kind, profile.vehicle)
     progress = Progress()
     try:
-        with Processes(arguments.jobs) as processes:
+        with WorkerPool(arguments.jobs) as processes:
             found = find(drives, params, profile.vehicle, progress.update, processes)
             used = [drive for drive in drives if drive.name not in found.unused]
             judged = (

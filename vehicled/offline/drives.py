@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from vehicled.offline.processes import Processes
+from vehicled.offline.processes import WorkerPool
 from vehicled.run.judge import TracePoint
 from vehicled.run.plan import Plan
 from vehicled.run.result import Result
@@ -30,9 +30,9 @@ def drive_all(requests: Sequence[DriveRequest], jobs: int | None, progress: Call
     """Drive on all cores, or in ``jobs`` processes, and return the drives in the order of the requests.
 
     ``progress`` is called with the numbers of finished and of all drives. Raises the errors of
-    :meth:`vehicled.offline.processes.Processes.map`.
+    :meth:`vehicled.offline.processes.WorkerPool.map`.
     """
-    with Processes(jobs) as processes:
+    with WorkerPool(jobs) as processes:
         return processes.map(_driven, requests, lambda done: progress(done, len(requests)))
 
 

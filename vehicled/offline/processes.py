@@ -120,7 +120,7 @@ def answered(workers: Sequence[WorkerProcess], messages: Iterable[bytes]) -> Ite
                 yield number, f"{answer} ({ATTEMPTS} times)"
 
 
-class Processes:
+class WorkerPool:
     """Processes that call a function with many tasks, and with one large thing that all of them share. Use as a context manager.
 
     Outcomes do not depend on the number of processes: with one, the function runs in this process.

@@ -19,7 +19,7 @@ from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.planar.estimator import Planar
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import AUTHORITY, FRICTION, GAIN, MISALIGNMENT, OFFSET, PlanarState
-from vehicled.offline.processes import Processes
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import Recording
 from vehicled.offline.recordings.runner import run
@@ -119,12 +119,12 @@ def applied(params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -
 
 def find(
     drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, report: Report = lambda _: None,
-    processes: Processes | None = None,
+    processes: WorkerPool | None = None,
 ) -> SetUp:  # fmt: skip
     """Return the set-up in which these drives were driven. They are estimated in ``processes``, if given. Raises
     :class:`RecordingError` if none of them says anything.
     """
-    processes = processes or Processes(1)
+    processes = processes or WorkerPool(1)
     processes.share((list(drives), params, vehicle))
     before = now = prior(params, vehicle)
     relative = np.array((1.0, before.mean[1], 1.0, before.mean[3], 1.0))
@@ -172,7 +172,7 @@ def find(
 
 def cross_validated(
     drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, folds: int, report: Report = lambda _: None,
-    processes: Processes | None = None,
+    processes: WorkerPool | None = None,
 ) -> list[HeldOut]:  # fmt: skip
     """Estimate each drive with the constants of the others. ``folds`` >= 2 parts, of every ``folds``-th drive."""
     found = []
@@ -182,7 +182,7 @@ def cross_validated(
         def report_fold(text: str, fold: int = fold) -> None:
             report(f"fold {fold + 1} of {min(folds, len(drives))}, {text}")
 
-        processes = processes or Processes(1)
+        processes = processes or WorkerPool(1)
         set_up = find(others, params, vehicle, report_fold, processes)
         report_fold("judging")
         processes.share((drives[fold::folds], params, vehicle))

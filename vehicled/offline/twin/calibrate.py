@@ -19,7 +19,7 @@ from sim_backend.plant.twin_write import NewValue as Number
 from sim_backend.plant.twin_write import write_twin
 from vehicled.core.errors import SetupError
 from vehicled.log.reader import LogReader
-from vehicled.offline.processes import Processes
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
 from vehicled.offline.recordings.prediction import RecordedCommands
@@ -89,7 +89,7 @@ def run(arguments: Namespace) -> int:
         progress.update(f"{text}   (Ctrl-C stops with the best so far)")
 
     try:
-        with Processes(arguments.jobs) as processes:
+        with WorkerPool(arguments.jobs) as processes:
             found = calibrate(
                 model, runs, groups=groups, friction=friction, held_out=held_out, folds=arguments.folds, report=report,
                 processes=processes,

@@ -48,7 +48,7 @@ _OpenTable = Callable[[ExitStack, str, list[str], list[str]], _Writer]
 """Function that opens a table, given its file and the names and kinds of its columns."""
 
 
-class _Table:
+class _ExportTable:
     """Table that writes its rows in batches, because each column then costs a call for many of them."""
 
     def __init__(self, stack: ExitStack, open_table: _OpenTable, file: str, names: list[str], kinds: list[str]) -> None:
@@ -90,7 +90,7 @@ def _write(request: ExportRequest, ending: str, open_table: _OpenTable) -> Expor
         if request.rate_hz is not None:
             joined = Joined(kinds, request.rate_hz)
             header = header_of(request.path)
-            table = _Table(stack, open_table, request.out, joined.names, joined.kinds)
+            table = _ExportTable(stack, open_table, request.out, joined.names, joined.kinds)
             for row in joined.rows(request.path, header.offset_ns, header.start_monotonic_ns):
                 table.add(row)
             table.flush()
@@ -103,13 +103,13 @@ def _write(request: ExportRequest, ending: str, open_table: _OpenTable) -> Expor
             columns = columns_of(kind)
             file = os.path.join(request.out, f"{topic_name(kind)}{ending}")
             names, types = ["t_s", *(column.name for column in columns)], ["float", *(column.kind for column in columns)]
-            table = _Table(stack, open_table, file, names, types)
+            table = _ExportTable(stack, open_table, file, names, types)
             try:
                 for batch in column_batches(request.path, kind) if is_columnar(kind) else ():
                     table.add_columns(batch)
             except NotByColumnError:
                 os.remove(file)
-                table = _Table(stack, open_table, file, names, types)
+                table = _ExportTable(stack, open_table, file, names, types)
             if not table.count:
                 others.append(kind)
             files.append(file)
@@ -182,7 +182,7 @@ _CELLS: dict[str, Callable[[Any], Any]] = {
     "bytes": bytes.hex,
     "floats": _sequence,
 }
-"""What a column's values become in a cell, where it is not the value."""
+"""Functions from a column's values to those of its cells, where they differ."""
 
 
 def write_parquet(request: ExportRequest) -> ExportResult:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from vehicled.core.errors import UserError
-from vehicled.offline.processes import Processes
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.twin.calibration import excitation
 from vehicled.offline.twin.calibration.excitation import UnobservableQuantity
 from vehicled.offline.twin.calibration.fit import FitStage, Fitted, Report
@@ -38,7 +38,7 @@ def calibrate(
     folds: int = 0,
     kind_of: Callable[[str], str] = lambda name: name.rpartition("/")[0],
     report: Report = lambda text: None,
-    processes: Processes | None = None,
+    processes: WorkerPool | None = None,
 ) -> Calibration:
     """Fit ``groups`` on the runs except those named in ``held_out``. With ``folds`` each run is held out of one further fit.
 
@@ -130,7 +130,7 @@ def _fit(
     considered: Sequence[Quantity],
     report: Report,
     begin: dict[str, float] | None,
-    processes: Processes | None,
+    processes: WorkerPool | None,
 ) -> list[Fitted]:
     """Fit ``seen``, with what is known of ``considered`` in the standard deviations."""
     stages = []

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.core.arrays import Array
-from vehicled.offline.processes import Processes
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.twin.calibration.quantity import CalibrationModel, Quantity, Values
 from vehicled.offline.twin.calibration.run import RunSegment, SimulatedMotion, as_measured
 
@@ -70,7 +70,7 @@ class FitStage:
         *,
         by_speed: bool,
         considered: Sequence[Quantity] = (),
-        processes: Processes | None = None,
+        processes: WorkerPool | None = None,
     ) -> None:
         """``considered`` are not fitted, but what is known of them counts in the covariance (Schmidt 1966). ``processes`` simulate
         the drives, if given.
@@ -82,7 +82,7 @@ class FitStage:
         self._nuisance_keys: list[int | str] = sorted({self._key(piece) for piece in pieces}, key=str)
         self._best: tuple[float, Array] = (np.inf, np.zeros(0))
         self._linear: tuple[list[Array], Array] | None = None
-        self._processes = processes or Processes(1)
+        self._processes = processes or WorkerPool(1)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what belongs to the process that solves."""
