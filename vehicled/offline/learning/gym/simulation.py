@@ -154,7 +154,7 @@ class BatchSimulation:
         self.terminated[rows] = self.truncated[rows] = self.collided[rows] = False
         self.lap_time_s[rows] = 0.0
         self._locate()
-        self._sense(rows, first=True)
+        self._sense(rows, self._shapes(rows), first=True)
 
     def step(self, actions: npt.NDArray[np.floating], new: Rows | None = None) -> None:
         """Advance all vehicles one period by actions (n, 2). The rows ``new`` start new episodes instead.
@@ -168,10 +168,11 @@ class BatchSimulation:
         self.plant.advance(np.maximum(action[:, 0], 0.0), np.maximum(-action[:, 0], 0.0), action[:, 1])
         self._steps += 1
         self._locate()
-        self._judge(action, before_m)
+        moving = self._shapes(self._all)
+        self._judge(action, before_m, moving)
         self._previous[:] = action
         rows = self._all if new is None or not len(new) else np.setdiff1d(self._all, new)
-        self._sense(rows)
+        self._sense(rows, moving if rows is self._all else self._shapes(rows))
         if new is not None and len(new):
             self.reset(new)
 
@@ -179,12 +180,12 @@ class BatchSimulation:
         plant = self.plant
         self._points = self.tracker.update(plant.x_m, plant.y_m, plant.yaw_rad, plant.speed_mps)
 
-    def _judge(self, action: Array, before_m: Array) -> None:
+    def _judge(self, action: Array, before_m: Array, moving: MovingShapes | None) -> None:
         """Compute rewards and ends of the episodes."""
         points, plant, w, dt_s, time_s = self._points, self.plant, self._weights, self._period_s, self.time_s
         if self._collides:
             assert self.scanner is not None
-            self.collided = self.scanner.collides(plant.x_m, plant.y_m, plant.yaw_rad, self._box_m, self._shapes(self._all))
+            self.collided = self.scanner.collides(plant.x_m, plant.y_m, plant.yaw_rad, self._box_m, moving)
         self.terminated = self.collided | plant.lost | (np.abs(points.cross_track_m) > self._half_width_m)
         finished = self.tracker.finished
         self.truncated = ~self.terminated & (finished | (time_s >= self.max_time_s - 0.5 * dt_s))
@@ -202,7 +203,7 @@ class BatchSimulation:
         costs += w.steering_rate * np.square(rate[:, 1])
         self.reward = w.progress * (self.tracker.progress_m - before_m) - dt_s * costs - w.failure * self.terminated
 
-    def _sense(self, rows: Rows, first: bool = False) -> None:
+    def _sense(self, rows: Rows, moving: MovingShapes | None, first: bool = False) -> None:
         """Advance the errors of the observation of some rows, and take their scans."""
         noise = self.settings.noise
         if noise is not None:
@@ -218,7 +219,7 @@ class BatchSimulation:
         poses = plant.x_m, plant.y_m, plant.yaw_rad
         if len(rows) < self.count:
             poses = poses[0][rows], poses[1][rows], poses[2][rows]
-        ranges, cosines = self.scanner.scan(*poses, self._shapes(rows))
+        ranges, cosines = self.scanner.scan(*poses, moving)
         if self.settings.scan_noise:
             for k, row in enumerate(rows.tolist()):
                 ranges[k] = measured(model, self._generators[row], ranges[k], cosines[k])
