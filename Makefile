@@ -115,7 +115,6 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy f
 soak: $(VENV)/dev.stamp ## The long tests, an hour of random faults, random drives of every vehicle, and all mutants of safety. DRIVES=400
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --quiet -n 3 --dist loadgroup -m "soak or hypothesis"
 	@$(BIN)/python -m tests.soak $(ARGS)
-	@$(MAKE) --no-print-directory test-compiled ARGS=
 	@$(MAKE) --no-print-directory random-drives
 	@$(BIN)/python -m tests.mutation
 
