@@ -6,6 +6,8 @@ Drives the car-park lap so often in lockstep, unless a log is given, and then in
 
 * report: ``vehicled log report``, the whole page
 * timing: ``vehicled log timing``
+* csv: ``vehicled log export --to csv``, every topic
+* replay: ``vehicled replay``, which runs the machine again; beside it the drive itself without a log, simulator included
 * mcap (the reference): ``mcap.reader``'s ``iter_messages`` over the same file, no record decoded
 
 CPU seconds and the largest resident memory are the operating system's own account of each process.
@@ -14,6 +16,7 @@ CPU seconds and the largest resident memory are the operating system's own accou
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -37,10 +40,14 @@ def cost(argv: list[str]) -> tuple[float, float]:
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024.0
 
 
+def drive(laps: int) -> list[str]:
+    """Return the command of some laps."""
+    return [sys.executable, "-m", "vehicled", "sim", "--course", "lot17", "--laps", str(laps), "--seed", "7"]
+
+
 def driven(folder: Path, laps: int) -> Path:
     """Drive some laps; return the log."""
-    argv = [sys.executable, "-m", "vehicled", "sim", "--course", "lot17", "--laps", str(laps), "--seed", "7", "--log", str(folder)]
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*drive(laps), "--log", str(folder)], check=True, stdout=subprocess.DEVNULL)
     return next(folder.glob("*.mcap"))
 
 
@@ -60,10 +67,15 @@ def main() -> None:
             "mcap": [sys.executable, "-c", READ, str(log)],
             "report": [*vehicled, "report", str(log), "-o", str(folder / "report.html")],
             "timing": [*vehicled, "timing", str(log)],
+            "csv": [*vehicled, "export", str(log), "--to", "csv", "-o", str(folder / "csv")],
+            "replay": [sys.executable, "-m", "vehicled", "replay", "--quiet", str(log)],
         }
+        if not arguments.log:
+            commands["drive"] = [*drive(arguments.laps), "--no-log", "--quiet"]
         costs: dict[str, list[tuple[float, float]]] = {each: [] for each in commands}
         for _ in range(arguments.rounds):
             for each, argv in commands.items():
+                shutil.rmtree(folder / "csv", ignore_errors=True)
                 costs[each].append(cost(argv))
         with log.open("rb") as file:
             summary = make_reader(file).get_summary()

@@ -7,11 +7,13 @@
 Each drive is the lap of ``lot17`` at the shipped rates. Arms run in turn; figures are medians over rounds. The reference of the
 ratios is the drive with two processes, as ``vehicled sim --no-log`` does it. ``--instructions`` counts instead of timing: it needs
 valgrind, takes some minutes, and scatters by a tenth, on a busy machine too. ``--compiled`` drives with the wheel of
-``make compiled`` and with plain Python in turn, and compares CPU time, digests and, on demand, instructions.
+``make compiled`` and with plain Python in turn, and compares CPU time without the set-up, the whole results and, on demand,
+instructions.
 """
 
 import argparse
 import cProfile
+import json
 import os
 import pstats
 import re
@@ -24,6 +26,8 @@ from statistics import median
 from zipfile import ZipFile
 
 import vehicled as v
+from vehicled.offline.studies.conduct import RunRequest, conduct
+from vehicled.offline.studies.specification import RunSettings
 from vehicled.run.plan import Plan
 from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
@@ -42,6 +46,10 @@ PARTS: dict[str, tuple[str, ...]] = {
 ROOT = Path(__file__).resolve().parent.parent
 COUNTED_S = (3.0, 7.0)
 """Lengths of the two counted drives: their difference has no start of the process in it."""
+TIMED_S = (10.0, 100.0)
+"""Lengths of the two timed drives."""
+OF_THE_COMPUTER = ("wall_s", "late_tasks")
+"""Fields of a result that are not the drive's."""
 
 
 def plan(log: str | None, duration_s: float | None = None) -> Plan:
@@ -79,34 +87,81 @@ def counted(with_log: bool, packages: Path = ROOT) -> float:
     return (counts[1] - counts[0]) / (times_s[1] - times_s[0]) * 1e-6
 
 
-def compare_compiled(rounds: int, instructions: bool) -> None:
-    """Print the speed of the compiled wheel beside that of plain Python. Exits if their digests differ."""
+def timed(packages: Path) -> tuple[str, float, float]:
+    """Return the results of two drives in processes of their own, CPU seconds per simulated second, and CPU seconds of the set-up.
+
+    The difference of the two drives has no set-up in it.
+    """
+    results, times = [], []
+    for duration_s in TIMED_S:
+        command = [sys.executable, __file__, "--drive", str(duration_s)]
+        environment = os.environ | {"PYTHONPATH": str(packages)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        result, cpu_s, run_s = done.stdout.splitlines()[-1].rsplit(maxsplit=2)
+        results.append(result)
+        times.append((float(cpu_s), float(run_s)))
+    (cpu_1, run_1), (cpu_2, run_2) = times
+    per_s = (cpu_2 - cpu_1) / (run_2 - run_1)
+    return "\n".join(results), per_s, cpu_1 - run_1 * per_s
+
+
+def compare_compiled(rounds: int, instructions: bool, as_json: bool) -> None:
+    """Print the speed of the compiled wheel beside that of plain Python. Exits if their results differ."""
     wheels = sorted((ROOT / "dist").glob(f"vehicled-*-cp{sys.version_info.major}{sys.version_info.minor}-*.whl"))
     if not wheels:
         sys.exit("dist/ has no compiled wheel for this Python: run make compiled")
     speeds: dict[str, list[float]] = {"plain": [], "compiled": []}
-    digests = set()
+    set_ups: dict[str, list[float]] = {"plain": [], "compiled": []}
+    results = set()
     with tempfile.TemporaryDirectory() as name:
         ZipFile(wheels[-1]).extractall(name)
         packages = {"plain": ROOT, "compiled": Path(name)}
         for _ in range(rounds):
             for arm, folder in packages.items():
-                command = [sys.executable, __file__, "--drive", "30"]
-                done = subprocess.run(
-                    command, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=True
-                )
-                digest, cpu_s, run_s = done.stdout.split()
-                digests.add(digest)
-                speeds[arm].append(float(run_s) / float(cpu_s))
+                result, per_s, set_up_s = timed(folder)
+                results.add(result)
+                speeds[arm].append(1.0 / per_s)
+                set_ups[arm].append(set_up_s)
         counts = {arm: counted(False, folder) for arm, folder in packages.items()} if instructions else {}
-    rows = []
-    for arm, found in speeds.items():
-        row = [arm, f"{median(found):.1f}", f"{median(found) / median(speeds['plain']):.2f}"]
-        rows.append(row + ([f"{counts[arm]:.0f}", f"{counts['plain'] / counts[arm]:.2f}"] if counts else []))
-    heads = ["", "simulated s per CPU s", "of plain", "M instructions per simulated s", "plain / this"]
-    print_table("30 s of the lap of lot17 in one process, no log", heads[: len(rows[0])], rows)
-    if len(digests) > 1:
-        sys.exit(f"the drives differ: {digests}")
+    ratios = [compiled / plain for plain, compiled in zip(speeds["plain"], speeds["compiled"], strict=True)]
+    found = {
+        arm: {
+            "x_real_time": median(speeds[arm]),
+            "of_plain": median(ratios) if arm == "compiled" else 1.0,
+            "set_up_ms": 1e3 * median(set_ups[arm]),
+            "instructions": counts.get(arm),
+        }
+        for arm in speeds
+    }
+    if as_json:
+        print(json.dumps(found | {"of_plain_of_rounds": sorted(ratios)}))
+    else:
+        rows = [
+            [arm, f"{each['x_real_time']:.1f}", f"{each['of_plain']:.2f}", f"{each['set_up_ms']:.0f}"]
+            + ([f"{counts[arm]:.0f}", f"{counts['plain'] / counts[arm]:.2f}"] if counts else [])
+            for arm, each in found.items()
+        ]
+        heads = ["", "simulated s per CPU s", "of plain", "set-up, CPU ms", "M instructions per simulated s", "plain / this"]
+        print_table("90 s of the lap of lot17 in one process, no log, without the set-up", heads[: len(rows[0])], rows)
+    if len(results) > 1:
+        sys.exit("the results of the drives differ:\n" + "\n\n".join(sorted(results)))
+
+
+def beyond() -> dict[str, float]:
+    """Return CPU milliseconds of a drive of a study: for each simulated second, and beyond the drive (profile, plan, set-up)."""
+    times: dict[float, list[float]] = {2.0: [], 12.0: []}
+    for number in range(12):
+        for duration_s, found in times.items():
+            settings = RunSettings(profile="art", course="lot17", seed=1 + number, duration_s=duration_s)
+            before_s = time.process_time()
+            conduct(RunRequest(key="", number=number, levels={}, settings=settings))
+            # The first drives import and fill caches, as in the worker of a study.
+            if number >= 2:
+                found.append(time.process_time() - before_s)
+    short_s, long_s = (median(found) for found in times.values())
+    per_s = (long_s - short_s) / 10.0
+    fixed_s = short_s - 2.0 * per_s
+    return {"per_s_ms": 1e3 * per_s, "fixed_ms": 1e3 * fixed_s, "of_30_s": fixed_s / (fixed_s + 30.0 * per_s)}
 
 
 def drives_per_minute(drives: int, jobs: int) -> float:
@@ -145,16 +200,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="repetitions (default 3)")
     parser.add_argument("--instructions", action="store_true", help="count instructions instead of timing")
     parser.add_argument("--compiled", action="store_true", help="compare the wheel of make compiled with plain Python")
+    parser.add_argument("--json", action="store_true", help="print JSON; not for instructions alone")
     parser.add_argument("--drive", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--log", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.drive:
         drive_plan, before_s = plan(options.log, options.drive), time.process_time()
         result = simulate(drive_plan, SimulationSpec(in_process=True)).result
-        print(result.digest, time.process_time() - before_s, result.run_s)
+        cpu_s = time.process_time() - before_s
+        whole = {key: value for key, value in json.loads(result.to_json()).items() if key not in OF_THE_COMPUTER}
+        print(json.dumps(whole), cpu_s, result.run_s)
         return
     if options.compiled:
-        compare_compiled(options.rounds, options.instructions)
+        compare_compiled(options.rounds, options.instructions, options.json)
         return
     if options.instructions:
         rows = [[name, f"{counted(with_log):.0f}"] for name, with_log in (("no log", False), ("with log", True))]
@@ -167,12 +225,20 @@ def main() -> None:
             laps[arm].append(lap(arm))
     found = {arm: [median(column) for column in zip(*rows, strict=True)] for arm, rows in laps.items()}
     reference = found[arms[0]][0]
+    cost = beyond()
+    if options.json:
+        speeds = {arm: {"x_real_time": factor, "ratio": factor / reference} for arm, (factor, _, _) in found.items()}
+        print(json.dumps({"lap": speeds, "beyond": cost}))
+        return
     rows = [
         [arm, f"{factor:.1f}", f"{factor / reference:.2f}", f"{here_ms:.0f}", f"{others_ms:.0f}"]
         for arm, (factor, here_ms, others_ms) in found.items()
     ]
     heads = ["", "x real time", "of two processes", "CPU ms per simulated s: daemon", "other processes"]
     print_table("a lap of lot17", heads, rows)
+    share = f"{100.0 * cost['of_30_s']:.0f} %"
+    rows = [[f"{cost['per_s_ms']:.1f}", f"{cost['fixed_ms']:.1f}", share]]
+    print_table("a drive of a study, CPU ms", ["per simulated s", "beyond the drive", "of a drive of 30 s"], rows)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     rates: dict[int, list[float]] = {jobs: [] for jobs in {1, cores}}
     for _ in range(options.rounds):

@@ -86,7 +86,8 @@ def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None = None, sockets: Socke
     hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", twin, urls)
     if hello.clock == "lockstep":
         world = setup.world(START_NS, SIMULATED_UTC_NS)
-        _settle()
+        # Virtual time waits for a collection, so none is made ahead of it.
+        gc.freeze()
         return run_lockstep(peer, world, START_NS)
     # Imported late, because lockstep needs no selector.
     from sim_backend.wall import run_wall, synchronise
@@ -98,6 +99,6 @@ def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None = None, sockets: Socke
 
 
 def _settle() -> None:
-    """Freeze long-lived objects out of the garbage collector: a full collection would stall the run."""
+    """Keep long-lived objects out of the garbage collector: a full collection would stall the run."""
     gc.collect()
     gc.freeze()

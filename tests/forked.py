@@ -24,7 +24,8 @@ import pytest
 
 import sim_backend.__main__
 from vehicled.log import pipe, writer
-from vehicled.offline.studies import pool, worker
+from vehicled.offline import processes
+from vehicled.offline.studies import worker
 from vehicled.run import session
 from vehicled.runtime import realtime, simulator
 
@@ -35,6 +36,7 @@ PROGRAMS: dict[str, Callable[[list[str]], int]] = {
     "sim_backend": sim_backend.__main__.main,
     "vehicled.log.writer": lambda _: writer.main(),
     "vehicled.offline.studies.worker": lambda arguments: _work(int(arguments[0])),
+    "vehicled.offline.processes": lambda arguments: processes.serve(int(arguments[0])),
 }
 
 
@@ -104,7 +106,7 @@ def children() -> Iterator[None]:
         return
     modules = SimpleNamespace(**{**vars(subprocess), "Popen": Forked})
     with pytest.MonkeyPatch.context() as patch:
-        for module in (simulator, pipe, pool):
+        for module in (simulator, pipe, processes):
             patch.setattr(module, "subprocess", modules)
         patch.setattr(session, "_one_processor", _one_processor)
         # A drive looks for the garbage of its set-up, and would look for that of all tests before it.

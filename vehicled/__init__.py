@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 _API = (
     "Action", "Log", "Observation", "Run", "Simulation", "Study",
-    "gap", "load_profile", "open_log", "open_study", "simulate", "study",
+    "gap", "load_profile", "open_log", "open_study", "simulate", "simulate_many", "study",
 )  # fmt: skip
 
 

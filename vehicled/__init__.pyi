@@ -11,6 +11,7 @@ from vehicled.offline.api import open_log as open_log
 from vehicled.offline.api import open_study as open_study
 from vehicled.offline.api import replay as replay
 from vehicled.offline.api import simulate as simulate
+from vehicled.offline.api import simulate_many as simulate_many
 from vehicled.offline.api import study as study
 
 __version__: str

@@ -18,7 +18,7 @@ from sim_backend.plant.double_track.plant import DoubleTrackPlant
 from sim_backend.plant.interface import StartPose, VehicleLostError
 from sim_backend.plant.registry import plant_class
 from sim_backend.plant.wiring import wiring
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, clipped
 from vehicled.profile.schema import Sim
 
 Rows = npt.NDArray[np.intp]
@@ -199,15 +199,15 @@ class BatchFourDof:
         # A dead zone of the whole range leaves no command that acts.
         effective = np.maximum(np.abs(steering) - zone, 0.0) / np.where(zone < 1.0, 1.0 - zone, 1.0)
         angle = p["steering.offset_rad"] + p["steering.gain_rad"] * np.copysign(effective, steering)
-        return np.clip(angle, -most_rad, most_rad)
+        return clipped(angle, -most_rad, most_rad)
 
     def advance(self, throttle: Array, brake: Array, steering: Array) -> None:
         """Command all vehicles (n,) and advance them one period. Inputs are finite; they are clipped as the actuators do."""
         history = self._history
         history[:, 1:] = history[:, :-1]
-        history[0, 0] = np.clip(throttle, -self.parameters["drive.reverse_share"], 1.0)
-        history[1, 0] = np.clip(brake, 0.0, 1.0)
-        history[2, 0] = self._target(np.clip(steering, -1.0, 1.0))
+        history[0, 0] = clipped(throttle, -self.parameters["drive.reverse_share"], 1.0)
+        history[1, 0] = clipped(brake, 0.0, 1.0)
+        history[2, 0] = self._target(clipped(steering, -1.0, 1.0))
         wheel = self._wheel_angles()
         travelled_m = self._travel()
         curvature = np.tan(wheel) / self.parameters["wheelbase_m"]
@@ -240,9 +240,9 @@ class BatchFourDof:
         servo = np.where(step <= change, servo_early, _slewed(servo_change, after, np.maximum(step - change, 0) * self._slew_rad))
         # The servo turns one way on each side of the change, so each wheel angle depends on the end of the other side alone.
         half = self._half_slack_rad
-        wheel_early = np.clip(self.wheel_angle_rad, servo_early - half, servo_early + half)
-        wheel_change = np.clip(self.wheel_angle_rad, servo_change - half, servo_change + half)
-        wheel: Array = np.where(step <= change, wheel_early, np.clip(wheel_change, servo - half, servo + half))
+        wheel_early = clipped(self.wheel_angle_rad, servo_early - half, servo_early + half)
+        wheel_change = clipped(self.wheel_angle_rad, servo_change - half, servo_change + half)
+        wheel: Array = np.where(step <= change, wheel_early, clipped(wheel_change, servo - half, servo + half))
         self._servo_rad = servo[-1]
         return wheel
 
@@ -332,7 +332,7 @@ class BatchFourDof:
 
 def _slewed(start: Array, target: Array, most: Array) -> Array:
     """Return an angle that has turned towards a target by at most ``most``."""
-    return np.clip(target, start - most, start + most)
+    return clipped(target, start - most, start + most)
 
 
 def _accumulate(start: Array, changes: Array) -> Array:

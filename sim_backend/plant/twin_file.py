@@ -8,6 +8,7 @@ never a default. ``spread`` is one standard deviation relative to the value, ``s
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,8 +79,16 @@ def load_twin(name_or_file: str, changes: Mapping[str, Any] | None = None) -> Tw
 
 def parse(text: str, origin: str, changes: Mapping[str, Any] | None = None) -> Twin:
     """Read a twin from text, like :func:`load_twin`; ``origin`` names the text in errors."""
+    if not changes:
+        return _unchanged(text, origin)
     data = toml_text.parse(text, printable(origin, 300))
-    return _build(data, text, origin, dict(_flat(changes or {}, "")))
+    return _build(data, text, origin, dict(_flat(changes, "")))
+
+
+@lru_cache(8)
+def _unchanged(text: str, origin: str) -> Twin:
+    """Return the twin of a text. Each drive of a study reads it several times, and nobody writes to it."""
+    return _build(toml_text.parse(text, printable(origin, 300)), text, origin, {})
 
 
 def anchored(profile: Profile, path: str) -> Profile:

@@ -53,6 +53,39 @@ def test_metrics_are_those_of_the_command(run: v.Run) -> None:
     assert run.metrics.digest == run.end["digest"]
 
 
+def test_many_drives_are_the_single_ones_in_their_order(run: v.Run) -> None:
+    same = {"course": "circle_r5_ccw", "duration_s": 4, "overrides": {"limits.max_speed_mps": 2, "controller.name": "stanley"}}
+    seen: list[tuple[int, int]] = []
+    found = v.simulate_many(
+        [same | {"seed": seed} for seed in (4, 3)], jobs=2, progress=lambda done, total: seen.append((done, total))
+    )
+    assert [each.metrics.seed for each in found] == [4, 3]
+    assert found[1].metrics.digest == run.metrics.digest
+    assert found[1].messages(v.StateEstimate).tobytes() == run.messages(v.StateEstimate).tobytes()
+    assert seen == [(1, 2), (2, 2)]
+    path = found[0].path
+    del found
+    assert not Path(path).exists()
+
+
+def test_many_drives_without_logs_have_metrics_alone(run: v.Run) -> None:
+    (alone,) = v.simulate_many(
+        [{"course": "circle_r5_ccw", "seed": 3, "duration_s": 4, "overrides": {"limits.max_speed_mps": 2}}],
+        logs=False,
+    )
+    assert alone.metrics.driven_m > 1.0
+    with pytest.raises(SetupError, match="without its log"):
+        alone.messages(v.StateEstimate)
+
+
+def test_many_drives_are_refused_as_a_single_one_is(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match="wheelbase_m"):
+        v.simulate_many([{"seed": 1, "overrides": {"vehicle.wheelbase_m": -1}}])
+    with pytest.raises(SetupError, match=r"run 2: .*sead"):
+        v.simulate_many([{"seed": 1}, {"sead": 1}])
+    assert v.simulate_many([]) == []
+
+
 def test_a_replay_is_identical_and_a_change_is_a_what_if(run: v.Run) -> None:
     assert v.replay(run.path).ok
     assert v.replay(run.path, overrides={"controller.name": "pure_pursuit"}).verdict == "what-if"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.scene.batch import BatchScanner, sector_minima
+from sim_backend.scene.batch import BatchScanner, MovingShapes, sector_minima, shapes_at
+from sim_backend.scene.moving import Moving
 from sim_backend.scene.rays import Rays
 from sim_backend.scene.scene import Scene
 from tests.examples import examples
@@ -43,6 +44,47 @@ def test_ranges_are_those_of_the_scene(seed: int, field: tuple[float, float], ra
         hits = scene.cast(found, 0.0 * ones, 8.0)
         np.testing.assert_allclose(ranges[row], hits.range_m, atol=1e-8)
         np.testing.assert_allclose(cosines[row], hits.cosine, atol=1e-6)
+
+
+@examples(60)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([*FIELDS, (-6.28, 6.28)]), st.sampled_from([1, 2, 181, 1080]))
+def test_machine_code_gives_the_bits_of_numpy(seed: int, field: tuple[float, float], rays: int):
+    random, n = np.random.default_rng(seed), 5
+    # Ends on a coarse grid, so that segments share corners, and scanners stand on them.
+    corners = random.integers(-6, 7, (60, 2)) * random.choice([0.5, 1.0, 2.0])
+    segments = np.hstack((corners, corners + random.integers(-2, 3, (60, 2)) * random.choice([0.25, 1.0, 9.0])))
+    model = LidarModel(rays=rays, angle_min_rad=field[0], angle_max_rad=field[1], range_max_m=8.0)
+    compiled, plain = BatchScanner(model, (0.0, 0.0), segments), BatchScanner(model, (0.0, 0.0), segments, machine_code=False)
+    if compiled.compiled:
+        x, y, yaw = random.uniform(-9.0, 9.0, n), random.uniform(-9.0, 9.0, n), random.uniform(-7.0, 7.0, n)
+        x[:3], y[:3], yaw[:2] = corners[:3, 0], corners[:3, 1], 0.0
+        circles = np.concatenate((random.uniform(-6.0, 6.0, (n, 2, 2)), random.uniform(0.1, 2.0, (n, 2, 1))), axis=2)
+        for moving in (None, MovingShapes(random.uniform(-6.0, 6.0, (n, 3, 4)), circles)):
+            outline = (-0.2, 0.8, 0.3)
+            found, wanted = compiled.scan(x, y, yaw, moving), plain.scan(x, y, yaw, moving)
+            assert [each.tobytes() for each in found] == [each.tobytes() for each in wanted]
+            np.testing.assert_array_equal(compiled.collides(x, y, yaw, outline, moving), plain.collides(x, y, yaw, outline, moving))
+
+
+@examples(30)
+@given(st.integers(0, 2**32 - 1))
+def test_moving_objects_are_seen_as_in_a_drive(seed: int):
+    random, n, model = np.random.default_rng(seed), 3, LidarModel(rays=181, range_max_m=8.0)
+    outline = [(-0.3, -0.2), (0.6, -0.2), (0.6, 0.2), (-0.3, 0.2)]
+    moving = [
+        Moving(random.uniform(-5.0, 5.0, (3, 2)).tolist(), [0.0, 2.0, 5.0], outline_m=outline),
+        Moving(random.uniform(-5.0, 5.0, (2, 2)).tolist(), [1.0, 4.0], radius_m=0.4),
+    ]
+    segments, time_s = random.uniform(-6.0, 6.0, (4, 4)), random.uniform(0.0, 6.0, n)
+    scene, ones = Scene(segments, moving=moving), np.ones(model.rays)
+    x, y, yaw = random.uniform(-6.0, 6.0, n), random.uniform(-6.0, 6.0, n), random.uniform(-7.0, 7.0, n)
+    ranges, _ = BatchScanner(model, (0.0, 0.0), segments).scan(x, y, yaw, shapes_at(moving, time_s))
+    for row in range(n):
+        bearings = yaw[row] + np.linspace(model.angle_min_rad, model.angle_max_rad, model.rays)
+        hits = scene.cast(Rays(x[row] * ones, y[row] * ones, bearings), time_s[row] * ones, 8.0)
+        # A scanner inside a body sees nothing in a drive; here the body has struck the vehicle.
+        if hits.range_m.any():
+            np.testing.assert_allclose(ranges[row], hits.range_m, atol=1e-8)
 
 
 def inside(points: Array, x: float, y: float, yaw: float, outline: tuple[float, float, float]) -> bool:

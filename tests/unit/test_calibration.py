@@ -12,6 +12,7 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.twin_file import load_twin, parse
 from sim_backend.plant.twin_write import NewValue, write_twin
 from tests.grid import sampled
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.recordings import smoothing
 from vehicled.offline.twin.calibrate import _read, plot
 from vehicled.offline.twin.calibration import excitation, shaping, twin_model
@@ -102,6 +103,14 @@ def test_a_double_track_finds_its_dead_zone_delay_and_gain_again() -> None:
     for run in found.runs:
         assert run.after.speed_mps < 0.04 < run.before.speed_mps
         assert run.after.place_at_speed_m < 0.05
+
+
+def test_the_number_of_processes_changes_nothing() -> None:
+    model = TwinModel(load_twin("art_lfdm").parameters)
+    runs = [driven(model, run, {}, 50 + k) for k, run in enumerate(programme()[1:3])]
+    with WorkerPool(2) as processes:
+        found = calibrate(model, runs, groups=STEERING, friction=0.6, folds=2, processes=processes)
+    assert found == calibrate(model, runs, groups=STEERING, friction=0.6, folds=2)
 
 
 def test_a_circle_without_heading_gives_the_gain_though_its_first_course_is_wrong() -> None:

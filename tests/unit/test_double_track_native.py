@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from sim_backend import machine_code
 from sim_backend.plant.double_track import native
 from sim_backend.plant.double_track.constants import Constants, constants
 from sim_backend.plant.double_track.ground import FLAT, Ground, Plane
@@ -285,7 +286,7 @@ def test_what_could_not_be_used_is_tried_again_another_day(
 
 def test_a_compiler_that_never_ends_is_given_up(c: Constants, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler(tmp_path, monkeypatch, "exec sleep 60")
-    monkeypatch.setattr(native, "COMPILE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(machine_code, "COMPILE_TIMEOUT_S", 0.05)
     assert step_of(c) is None
     assert native.native_step(c, refused, refused, rest(c)) is None
 
@@ -319,13 +320,13 @@ def test_a_damaged_file_is_not_loaded(c: Constants, empty: Path, tmp_path: Path,
 
 def test_the_folder_does_not_grow_without_end(c: Constants, empty: Path) -> None:
     empty.mkdir(parents=True, mode=0o700)
-    for index in range(native.KEPT + 5):
+    for index in range(machine_code.KEPT + 5):
         other = empty / f"{index}.so"
         other.write_bytes(b"")
         os.utime(other, (index, index))
     assert step_of(c) is not None
     left = {path.name for path in empty.iterdir()}
-    assert len(left) == native.KEPT
+    assert len(left) == machine_code.KEPT
     assert not left & {f"{index}.so" for index in range(6)}
 
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -191,6 +192,44 @@ def test_a_scan_sees_the_edges_of_the_corridor():
     assert observation[1] > 1.5 / np.sin(0.79)
     assert observation[2] == pytest.approx(1.5, abs=1e-3)
     assert observation[3] == min(observation[:3])
+
+
+CROSSING = """
+[[wall]]
+points = [[-5, 3], [25, 3]]
+
+[[moving]]
+places = [[4.0, 0.0], [0.0, 0.0]]
+speed_mps = 0.5
+radius_m = 0.3
+"""
+
+
+@pytest.mark.parametrize("compiler", ["cc", ""])
+def test_a_moving_object_is_seen_and_met_at_the_time_of_each_episode(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("VEHICLED_CC", compiler)
+    scene = tmp_path / "crossing.toml"
+    scene.write_text(CROSSING)
+    options: dict[str, Any] = {"course": "straight_20m", "scene": str(scene), "features": ("scan_m[3]",), "overrides": FEW_RAYS}
+    many = VehicleVectorEnv(2, task="racing", autoreset_mode="Disabled", **options)
+    (first, _), _ = many.reset(seed=0)
+    ahead = [float(first[1])]
+    still = np.tile(np.array([-1.0, 0.0], np.float32), (2, 1))
+    for step in range(1, 80):
+        observations, _, terminated, *_ = many.step(still)
+        if step == 20:
+            # The second begins anew: the object is back at its first place for it alone.
+            again, _ = many.reset(options={"reset_mask": np.array([False, True])})
+            assert again[1, 1] == first[1]
+            assert again[0, 1] == observations[0, 1]
+        ahead.append(float(observations[0, 1]))
+        if terminated[0]:
+            break
+    assert terminated.tolist() == [True, False]
+    assert all(after < before for before, after in pairwise(ahead))
+    assert ahead[0] - ahead[10] == pytest.approx(0.5, abs=0.02)
 
 
 def run(env: VehicleEnv, action: tuple[float, float]) -> tuple[float, bool, bool, dict[str, Any]]:

@@ -13,6 +13,7 @@ from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import SIZE, PlanarState, X, Y
 from vehicled.estimation.planar.update import Context, fuse
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.set_up import applied, cross_validated, find, prior
 from vehicled.profile import load_profile
@@ -45,6 +46,17 @@ def test_constants_of_other_drives_make_a_drive_better(drives: Path) -> None:
     assert [one.name for one in held_out] == [f"drive{seed}" for seed in range(DRIVES)]
     assert all(one.gain > 0.0 for one in held_out)
     assert sum(one.after_m for one in held_out) < 0.95 * sum(one.before_m for one in held_out)
+
+
+def test_the_number_of_processes_changes_nothing(drives: Path) -> None:
+    recordings = bench.load(drives, ["mocap"])
+    with WorkerPool(2) as processes:
+        found = find(recordings, PARAMS, recordings[0].vehicle, processes=processes)
+        held_out = cross_validated(recordings, PARAMS, recordings[0].vehicle, 2, processes=processes)
+    alone = find(recordings, PARAMS, recordings[0].vehicle)
+    np.testing.assert_array_equal(found.after.mean, alone.after.mean)
+    np.testing.assert_array_equal(found.after.sigma, alone.after.sigma)
+    assert held_out == cross_validated(recordings, PARAMS, recordings[0].vehicle, 2)
 
 
 def test_what_drives_do_not_show_stays(tmp_path: Path) -> None:

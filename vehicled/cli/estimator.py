@@ -9,13 +9,14 @@ import numpy as np
 
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.planar.params import PlanarParams
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import KIND, known_kinds, sources
 from vehicled.offline.recordings.recording import Recording
 from vehicled.offline.recordings.set_up import NAMES, REASONS, UNITS, HeldOut, SetUp, applied, cross_validated, find
 from vehicled.offline.twin.calibration.profile_write import with_values
 from vehicled.profile import loading, parse
-from vehicled.run.argument_types import LOG, PROFILE, whole
+from vehicled.run.argument_types import JOBS, LOG, PROFILE, whole
 from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, write_output
 from vehicled.run.terminal import Progress, print_table
@@ -50,6 +51,7 @@ def declare_estimator_calibrate(parser: CommandParser) -> None:
     )
     parser.add_argument("--folds", type=_FOLDS, default=4, metavar="N", help="parts of the drives for cross-validation (default 4)")
     parser.add_argument("-o", "--output", metavar="TOML", help="write the profile with these constants (default: print them)")
+    parser.add_argument("--jobs", type=JOBS, metavar="N", help="number of parallel processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=calibrate)
 
@@ -66,9 +68,12 @@ def calibrate(arguments: Namespace) -> int:
     drives = _drives(arguments.run_files, arguments.kind, profile.vehicle)
     progress = Progress()
     try:
-        found = find(drives, params, profile.vehicle, progress.update)
-        used = [drive for drive in drives if drive.name not in found.unused]
-        judged = cross_validated(used, params, profile.vehicle, arguments.folds, progress.update) if len(used) > 1 else []
+        with WorkerPool(arguments.jobs) as processes:
+            found = find(drives, params, profile.vehicle, progress.update, processes)
+            used = [drive for drive in drives if drive.name not in found.unused]
+            judged = (
+                cross_validated(used, params, profile.vehicle, arguments.folds, progress.update, processes) if len(used) > 1 else []
+            )
     finally:
         progress.close()
     values = _values(params, profile.vehicle, found)

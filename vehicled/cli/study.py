@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 from vehicled.offline.studies import specification
@@ -87,6 +88,7 @@ def run(arguments: Namespace) -> int:
                 print(f"vehicled: {cluster.notice}", file=sys.stderr)
         else:
             pool = LocalPool(arguments.jobs)
+            line.set_jobs(pool.size)
         try:
             rows = campaign.run(pool, (lambda state: None) if arguments.quiet else line.show)
         except KeyboardInterrupt:
@@ -116,11 +118,21 @@ def run(arguments: Namespace) -> int:
     return 1 if shown else 0
 
 
+HINT_S = 2.0 * 3600.0
+"""Processor time that must be left for the compiled wheel to be named, s."""
+
+
 class _StudyProgress:
     """Runs done, their rate and the time left."""
 
     def __init__(self) -> None:
         self.progress = Progress()
+        self._jobs = 0
+        self._hinted = False
+
+    def set_jobs(self, jobs: int) -> None:
+        """Set the number of processes on this computer, whose speed a compiled wheel would change."""
+        self._jobs = jobs
 
     def show(self, state: StudyState) -> None:
         """Update the line if it is due."""
@@ -133,10 +145,21 @@ class _StudyProgress:
         if state.driven:
             rate_hz = state.driven / max(self.progress.elapsed_s, 1e-3)
             left_s = (state.size - state.done) / rate_hz
+            self._hint(left_s, state.driven)
             text += f", {60 * rate_hz:.1f} per minute, {_duration(left_s)} left"
         if state.best is not None:
             text += f", best {state.best:.4g}"
         self.progress.show(text)
+
+    def _hint(self, left_s: float, driven: int) -> None:
+        """Name the compiled wheel once, where a study takes hours of processor time without it."""
+        if self._hinted or driven < 2 * self._jobs or left_s * self._jobs < HINT_S or find_spec("vehicled__mypyc"):
+            return
+        self._hinted = True
+        self.progress.close()
+        hours = f"about {left_s * self._jobs / 3600.0:.1f} hours of processor time left"
+        cure = "with the wheel of `make compiled` a drive takes about half of it: docs/studies.md. Ctrl-C keeps the runs so far"
+        print(f"vehicled: {hours}; {cure}.", file=sys.stderr)
 
 
 def _duration(seconds: float) -> str:

@@ -59,7 +59,7 @@ def message_heads(records: bytes) -> Iterator[tuple[int, int, int, int, int]]:
     record.
     """
     at, end = 0, len(records)
-    unpack = MESSAGE_HEAD.unpack_from
+    unpack, message = MESSAGE_HEAD.unpack_from, int(Opcode.MESSAGE)
     while at < end:
         if end - at < 31:
             raise ValueError("truncated record")
@@ -67,7 +67,7 @@ def message_heads(records: bytes) -> Iterator[tuple[int, int, int, int, int]]:
         stop = at + 9 + length
         if stop > end:
             raise ValueError("truncated record")
-        if opcode == Opcode.MESSAGE:
+        if opcode == message:
             if length < 22:
                 raise ValueError("a message record shorter than its head")
             yield at, length - 22, channel, sequence, log_time

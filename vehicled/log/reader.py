@@ -4,7 +4,6 @@ An unreadable file raises :class:`~vehicled.log.errors.LogError` on opening. A d
 :attr:`LogReader.faults`.
 """
 
-import heapq
 import io
 import os
 import struct
@@ -157,8 +156,12 @@ class LogReader:
         offset = self.offset_ns
         low = start_ns + offset if start_ns is not None else -(2**63)
         high = stop_ns + offset if stop_ns is not None else 2**64
-        for entry in self._in_order(self._decoders(types), low, high):
-            yield self._decode(entry, offset)
+        for sequence, log_time, _, decode, data in self._in_order(self._decoders(types), low, high):
+            try:
+                record = Record(log_time - offset, sequence, decode(data))
+            except CdrError as error:
+                raise LogError(f"{self.path}: record {sequence} is damaged: {error}") from error
+            yield record
 
     def stored(self, *types: type[Message]) -> Iterator[StoredMessage]:
         """Yield messages like :meth:`messages`, but encoded, to compare bytes."""
@@ -171,15 +174,17 @@ class LogReader:
         """Yield (sequence, log time, count, decoder, data) of the records of these channels, ``low <= log time < high``."""
         wanted = self._mask(decoders)
         chunks = self.layout.chunks
-        heap: list[tuple[int, int, int, T, bytes]] = []
+        held: list[tuple[int, int, int, T, bytes]] = []
         last, count = 0, 0
         for number in np.argsort(chunks["start_ns"], kind="stable"):
             chunk = chunks[number]
             if not int(chunk["channels"]) & wanted or int(chunk["end_ns"]) < low or int(chunk["start_ns"]) >= high:
                 continue
             limit = int(chunk["start_ns"]) - _SLACK_NS
-            while heap and heap[0][1] < limit:
-                yield heapq.heappop(heap)
+            held.sort()
+            ready = next((place for place, entry in enumerate(held) if entry[1] >= limit), len(held))
+            yield from held[:ready]
+            del held[:ready]
             records = self.records(int(number))
             for at, length, channel, sequence, log_time in message_heads(records):
                 decode = decoders.get(channel)
@@ -189,9 +194,9 @@ class LogReader:
                 last += (sequence - last + 2**31) % 2**32 - 2**31
                 count += 1
                 data = at + MESSAGE_HEAD.size
-                heapq.heappush(heap, (last, log_time, count, decode, records[data : data + length]))
-        while heap:
-            yield heapq.heappop(heap)
+                held.append((last, log_time, count, decode, records[data : data + length]))
+        held.sort()
+        yield from held
 
     def arrays(self, *types: type[Message]) -> Iterator[tuple[type[Message], Any]]:
         """Yield structured arrays of messages of fixed size, chunk by chunk, in one pass.
@@ -209,6 +214,30 @@ class LogReader:
                     found = self._column(number, records, channel, dtype)
                     if len(found):
                         yield kind, found
+
+    def records_of(self, kind: type[Message]) -> Iterator[Any]:
+        """Yield structured arrays of whole message records of a type of fixed size, chunk by chunk, in file order: ``sequence``,
+        ``log_time`` and the fields. Nothing for a file whose records have fewer fields. Raises TypeError like :meth:`arrays`.
+        """
+        for channel, _, fields in self._channels((kind,)):
+            if fields < len(kind.__struct_fields__):
+                continue
+            data = numpy_dtype(kind)
+            assert data.names is not None
+            layout: Any = {
+                "names": ["sequence", "log_time", *data.names],
+                "formats": ["<u4", "<u8", *(data[name] for name in data.names)],
+                "offsets": [11, 15, *(MESSAGE_HEAD.size + data.fields[name][1] for name in data.names)],  # type: ignore[index]
+                "itemsize": MESSAGE_HEAD.size + data.itemsize,
+            }
+            whole = np.dtype(layout)
+            for number, mask in enumerate(self.layout.chunks["channels"].tolist()):
+                if mask & channel_bit(channel):
+                    records = self.records(number)
+                    offsets = self._offsets(number, records, channel).astype(np.int64)
+                    if len(offsets) and int(offsets.max()) + whole.itemsize <= len(records):
+                        where = offsets[:, None] + np.arange(whole.itemsize)
+                        yield np.frombuffer(records, np.uint8)[where].view(whole)[:, 0]
 
     def spans(self, kind: type[Message]) -> Iterator[tuple[bytes, Any]]:
         """Yield (message records, offsets of the CDR data) of every chunk with messages of a type, in file order.
@@ -294,13 +323,6 @@ class LogReader:
         for channel in channels:
             mask |= channel_bit(channel)
         return mask
-
-    def _decode(self, entry: tuple[int, int, int, Callable[[bytes], Message], bytes], offset_ns: int) -> Record[Message]:
-        sequence, log_time, _, decode, data = entry
-        try:
-            return Record(log_time - offset_ns, sequence, decode(data))
-        except CdrError as error:
-            raise LogError(f"{self.path}: record {sequence} is damaged: {error}") from error
 
     def _column(self, number: int, records: bytes, channel: int, dtype: Any) -> Any:
         if len(records) < MESSAGE_HEAD.size:

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
@@ -20,6 +20,7 @@ from vehicled.core.messages import Message
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import RunHeader
 from vehicled.offline.analysis.export.columns import columns_of
+from vehicled.offline.drives import DriveRequest, drive_all
 from vehicled.offline.replay.drive import Replay, ReplayResult
 from vehicled.offline.replay.journal import Journal
 from vehicled.offline.replay.setup import Code
@@ -34,10 +35,11 @@ from vehicled.offline.studies.statistics import Effect, effects
 from vehicled.offline.studies.table import flat_table
 from vehicled.profile import Loaded, load
 from vehicled.profile.toml_text import assignment
+from vehicled.run.judge import TracePoint
 from vehicled.run.plan import Plan
 from vehicled.run.result import Result
 from vehicled.run.signals import give_back, own_interrupts
-from vehicled.run.simulation import Simulated, SimulationSpec
+from vehicled.run.simulation import SimulationSpec
 from vehicled.run.simulation import simulate as run_simulation
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.run.stepwise import Action, Observation, Stepwise
@@ -111,12 +113,28 @@ class Log:
 class Run(Log):
     """A finished simulation: its metrics, and its log."""
 
-    def __init__(self, plan: Plan, simulated: Simulated, folder: str) -> None:
+    def __init__(self, spec: RunSpec, result: Result, trace: Sequence[TracePoint], folder: str) -> None:
         """``folder`` holds a log that is deleted with this object; empty for one that is kept."""
-        super().__init__(simulated.result.log)
-        self._plan = plan
-        self._simulated = simulated
+        if result.log:
+            super().__init__(result.log)
+        else:
+            self.path = ""
+        self._spec, self._result, self._trace = spec, result, trace
         self._finalizer = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if folder else None
+
+    def messages(self, kind: type[Message]) -> Any:
+        """Return all messages of a type, see :meth:`Log.messages`. Raises SetupError for a run without a log."""
+        self._check_log()
+        return super().messages(kind)
+
+    def frame(self, kind: type[Message], library: Literal["polars", "pandas"] = "polars") -> Any:
+        """Return all messages of a type, see :meth:`Log.frame`. Raises SetupError for a run without a log."""
+        self._check_log()
+        return super().frame(kind, library)
+
+    def _check_log(self) -> None:
+        if not self._result.log:
+            raise SetupError("this run was driven without its log; simulate_many keeps the logs with logs=True")
 
     def close(self) -> None:
         """Delete the log now, unless it is kept."""
@@ -126,13 +144,13 @@ class Run(Log):
     @property
     def metrics(self) -> Result:
         """Outcome and its reason, errors against ground truth, deadlines, digest."""
-        return self._simulated.result
+        return self._result
 
     def plot(self, file: str) -> None:
         """Plot the drive into a PNG, SVG or PDF file. Needs the extra ``plot``."""
         from vehicled.offline.analysis.lap_plot import plot_drive
 
-        plot_drive(self._plan.course, self._simulated.trace, self.metrics, file)
+        plot_drive(_plan(self._spec).course, self._trace, self.metrics, file)
 
 
 def simulate(
@@ -168,6 +186,72 @@ def simulate(
     SIGTERM stops it alike and then has the effect that it has in your program. In other threads than the main one nothing is
     changed about signals.
     """
+    request = _request(
+        profile, course, scene=scene, seed=seed, controller=controller, estimator=estimator, identifier=identifier,
+        programme=programme, overrides=overrides, laps=laps, link=link, start=start, failures=failures, latency=latency,
+        board=board, duration_s=duration_s, log=log,
+    )  # fmt: skip
+    spec, folder = _with_log(request.run)
+    try:
+        simulated = run_simulation(_plan(spec), request.simulation, keep_trace=True, keeps_signal=True)
+        run = Run(spec, simulated.result, simulated.trace, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if simulated.drive.signal:
+        # The vehicle stands and the log is closed; the rest of the script must not run on. SIGTERM may end the process here.
+        run.close()
+        give_back(simulated.drive.signal)
+    return run
+
+
+def simulate_many(
+    runs: Iterable[Mapping[str, Any]],
+    *,
+    jobs: int | None = None,
+    logs: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Run]:
+    """Drive many at once, on all cores, and return the runs in the same order: what :func:`simulate` returns for each.
+
+    ``runs``: arguments of :func:`simulate` by name, such as ``[{"profile": "art", "seed": seed} for seed in range(20)]``. ``jobs``:
+    number of processes. ``logs``: False drives without logs, which is faster; the runs then have metrics and no messages.
+    ``progress`` is called with the numbers of finished and of all drives. Raises the errors of :func:`simulate`, and SetupError for
+    arguments that it does not take. Ctrl-C ends all drives.
+    """
+    requests, folders = [], []
+    try:
+        for number, arguments in enumerate(runs, start=1):
+            try:
+                request = _request(**arguments)
+            except TypeError as error:
+                raise SetupError(f"run {number}: {error_message(error).replace('_request()', 'simulate()')}") from None
+            spec, folder = _with_log(request.run) if logs else (msgspec.structs.replace(request.run, log_folder=None), "")
+            requests.append(DriveRequest(spec, request.simulation))
+            folders.append(folder)
+        found = drive_all(requests, jobs, progress or (lambda done, total: None))
+        pairs = zip(requests, found, folders, strict=True)
+        return [Run(request.run, driven.result, driven.trace, folder) for request, driven, folder in pairs]
+    except BaseException:
+        for folder in folders:
+            shutil.rmtree(folder or os.devnull, ignore_errors=True)
+        raise
+
+
+def _with_log(spec: RunSpec) -> tuple[RunSpec, str]:
+    """Return the run with a folder for its log, and that folder if it is to be deleted."""
+    folder = tempfile.mkdtemp(prefix="vehicled_run_") if spec.log_folder is None else ""
+    return (msgspec.structs.replace(spec, log_folder=folder) if folder else spec), folder
+
+
+def _request(
+    profile: str = "art", course: str = "", *, scene: str = "", seed: int = 1, controller: str | type = "",
+    estimator: str | type = "", identifier: str | type = "", programme: str = "",
+    overrides: Mapping[str, Any] | None = None, laps: int = 1, link: str = "messages", start: str = "",
+    failures: Sequence[str] = (), latency: str = "", board: str | Path = "",
+    duration_s: float | None = None, log: str | Path | None = None,
+) -> DriveRequest:  # fmt: skip
+    """Return the checked specifications of a drive, with the arguments of :func:`simulate`. Raises SetupError."""
     spec = _checked(
         RunSpec,
         profile=profile,
@@ -187,22 +271,7 @@ def simulate(
         duration_s=duration_s,
         log_folder=log,
     )
-    simulation = _checked(SimulationSpec, failures=_texts("failures", failures), start=start, in_process=True)
-    folder = tempfile.mkdtemp(prefix="vehicled_run_") if log is None else ""
-    if folder:
-        spec = msgspec.structs.replace(spec, log_folder=folder)
-    try:
-        plan = _plan(spec)
-        simulated = run_simulation(plan, simulation, keep_trace=True, keeps_signal=True)
-        run = Run(plan, simulated, folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    if simulated.drive.signal:
-        # The vehicle stands and the log is closed; the rest of the script must not run on. SIGTERM may end the process here.
-        run.close()
-        give_back(simulated.drive.signal)
-    return run
+    return DriveRequest(spec, _checked(SimulationSpec, failures=_texts("failures", failures), start=start, in_process=True))
 
 
 class Simulation(Stepwise):

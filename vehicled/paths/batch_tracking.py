@@ -3,17 +3,21 @@
 For courses of one leg that is driven forward.
 """
 
+from bisect import bisect_left, bisect_right
+from math import copysign, inf, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array, wrapped
+from vehicled.core.arrays import Array, clipped, wrapped
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.tracking import AHEAD_M, BEHIND_M, END_TOLERANCE_M, MAX_WINDOW_M, MAX_WINDOW_S, RUN_OUT_M
 
 Rows = npt.NDArray[np.intp]
+FEW = 4
+"""Largest number of vehicles that are located one by one."""
 
 
 class PathPoints(NamedTuple):
@@ -35,6 +39,22 @@ class CoursePoints(NamedTuple):
     y_m: Array
     yaw_rad: Array
     curvature_per_m: Array
+
+
+class _Lists(NamedTuple):
+    """Samples of the course and the differences between them, as floats."""
+
+    s: list[float]
+    x: list[float]
+    y: list[float]
+    yaw: list[float]
+    curvature: list[float]
+    ds: list[float]
+    dx: list[float]
+    dy: list[float]
+    dyaw: list[float]
+    dcurvature: list[float]
+    inverse: list[float]
 
 
 class BatchTracker:
@@ -61,6 +81,12 @@ class BatchTracker:
         self._dyaw, self._dcurvature = np.diff(yaw), np.diff(curvature)
         self._inverse = 1.0 / (self._dx * self._dx + self._dy * self._dy)
         self.course = course
+        self._lists = _Lists(*(
+            each.tolist()
+            for each in (
+                s, x, y, yaw, curvature, self._ds, self._dx, self._dy, self._dyaw, self._dcurvature, self._inverse,
+            )
+        ))  # fmt: skip
         self._finish_m = course.length_m - min(END_TOLERANCE_M, course.length_m / 4.0)
         self.at_m, self.progress_m, self._cross_track_m, self._seen_x_m, self._seen_y_m = np.zeros((5, count))
         self._window_m = np.full(count, MAX_WINDOW_M)
@@ -90,12 +116,53 @@ class BatchTracker:
 
     def locate(self, x_m: Array, y_m: Array, yaw_rad: Array) -> PathPoints:
         """Return the reference points of poses (n,) near the current progress without changing it."""
+        if len(x_m) <= FEW:
+            poses = enumerate(zip(x_m.tolist(), y_m.tolist(), yaw_rad.tolist(), strict=True))
+            return PathPoints(*np.array([self._locate_one(row, *pose) for row, pose in poses]).T)
         moved = np.where(self._fresh, 0.0, np.hypot(x_m - self._seen_x_m, y_m - self._seen_y_m))
         low = self.at_m - np.minimum(BEHIND_M + moved, self._window_m)
         high = self.at_m + np.minimum(AHEAD_M + 2.0 * (np.abs(self._cross_track_m) + moved), self._window_m)
-        first = np.clip(np.searchsorted(self._s, low, "right") - 1, 0, self._end)
+        first = clipped(np.searchsorted(self._s, low, "right") - 1, 0, self._end)
         stop = np.minimum(self._end + 1, np.maximum(np.searchsorted(self._s, high), first) + 1)
         return self._reference(*self._nearest(x_m, y_m, first, stop), x_m, y_m, yaw_rad)
+
+    def _locate_one(self, row: int, x_m: float, y_m: float, yaw_rad: float) -> tuple[float, ...]:
+        """Return what :meth:`locate` does for one vehicle, in plain floats: they cost less than short arrays, bits are equal.
+        Functions that are rounded are those of numpy.
+        """
+        course, window_m = self._lists, float(self._window_m[row])
+        moved = 0.0 if self._fresh[row] else float(np.hypot(x_m - self._seen_x_m[row], y_m - self._seen_y_m[row]))
+        low = float(self.at_m[row]) - min(BEHIND_M + moved, window_m)
+        high = float(self.at_m[row]) + min(AHEAD_M + 2.0 * (abs(float(self._cross_track_m[row])) + moved), window_m)
+        first = min(max(bisect_right(course.s, low) - 1, 0), self._end)
+        stop = min(self._end + 1, max(bisect_left(course.s, high), first) + 1)
+        dx, dy = self._x[first:stop] - x_m, self._y[first:stop] - y_m
+        nearest = first + int((dx * dx + dy * dy).argmin())
+        best = inf, 0, 0.0
+        for i in (max(nearest - 1, 0), min(nearest, self._end - 1)):
+            t = ((x_m - course.x[i]) * course.dx[i] + (y_m - course.y[i]) * course.dy[i]) * course.inverse[i]
+            t = min(max(t, 0.0), 1.0)
+            off_x, off_y = course.x[i] + t * course.dx[i] - x_m, course.y[i] + t * course.dy[i] - y_m
+            if (square := off_x * off_x + off_y * off_y) < best[0]:
+                best = square, i, t
+        _, i, t = best
+        px, py, yaw = course.x[i] + t * course.dx[i], course.y[i] + t * course.dy[i], course.yaw[i] + t * course.dyaw[i]
+        off_x, off_y = x_m - px, y_m - py
+        if 0.0 < t < 1.0:
+            cross_track = (course.dx[i] * off_y - course.dy[i] * off_x) * sqrt(course.inverse[i])
+        else:
+            cross_track = float(np.cos(yaw)) * off_y - float(np.sin(yaw)) * off_x
+            if 0.0 < i + t < self._end:
+                cross_track = copysign(float(np.hypot(off_x, off_y)), cross_track)
+        return (
+            course.s[i] + t * course.ds[i],
+            cross_track,
+            (yaw - yaw_rad + pi) % (2.0 * pi) - pi,
+            course.curvature[i] + t * course.dcurvature[i],
+            px,
+            py,
+            (yaw + pi) % (2.0 * pi) - pi,
+        )
 
     def _nearest(self, x_m: Array, y_m: Array, first: Rows, stop: Rows) -> tuple[Rows, Array]:
         """Return segment and fraction of it of the points nearest to (x, y), among samples ``first`` to before ``stop``."""
@@ -104,14 +171,14 @@ class BatchTracker:
         dx, dy = self._x[within] - x_m[:, None], self._y[within] - y_m[:, None]
         square = np.where(columns < stop[:, None], dx * dx + dy * dy, np.inf)
         nearest = first + square.argmin(axis=1)
-        behind, fraction_behind, square_behind = self._on_segment(np.maximum(nearest - 1, 0), x_m, y_m)
-        ahead, fraction_ahead, square_ahead = self._on_segment(np.minimum(nearest, self._end - 1), x_m, y_m)
-        forward = square_ahead < square_behind
-        return np.where(forward, ahead, behind), np.where(forward, fraction_ahead, fraction_behind)
+        # The segments behind and ahead of it.
+        both, fraction, square = self._on_segment(clipped(np.stack((nearest - 1, nearest)), 0, self._end - 1), x_m, y_m)
+        forward = square[1] < square[0]
+        return np.where(forward, both[1], both[0]), np.where(forward, fraction[1], fraction[0])
 
     def _on_segment(self, i: Rows, x_m: Array, y_m: Array) -> tuple[Rows, Array, Array]:
         px, py, dx, dy = self._x[i], self._y[i], self._dx[i], self._dy[i]
-        t = np.clip(((x_m - px) * dx + (y_m - py) * dy) * self._inverse[i], 0.0, 1.0)
+        t = clipped(((x_m - px) * dx + (y_m - py) * dy) * self._inverse[i], 0.0, 1.0)
         off_x, off_y = px + t * dx - x_m, py + t * dy - y_m
         return i, t, off_x * off_x + off_y * off_y
 
@@ -140,9 +207,9 @@ class BatchTracker:
         if self.course.closed:
             s_m = np.mod(s_m, self.course.length_m)
         else:
-            inside = np.clip(s_m, self._s[0], self._s[-1])
+            inside = clipped(s_m, self._s[0], self._s[-1])
             beyond, s_m = s_m - inside, inside
-        i = np.clip(np.searchsorted(self._s, s_m, "right") - 1, 0, self._end - 1)
+        i = clipped(np.searchsorted(self._s, s_m, "right") - 1, 0, self._end - 1)
         t = (s_m - self._s[i]) / self._ds[i]
         yaw = self._yaw[i] + t * self._dyaw[i]
         return CoursePoints(

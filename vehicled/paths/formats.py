@@ -5,6 +5,7 @@ No I/O: the caller reads the file. The result is a Course, or a CourseError that
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePath
 
 from vehicled.paths import format_csv, format_geojson, format_gpx, format_kml, format_mat, format_mission, format_wkt
@@ -60,6 +61,10 @@ _CURES = {
 """Cures for other kinds of files that hold a path."""
 
 
+KEPT_BYTES = 1_000_000
+"""Size of a file up to which its course is kept for the next call with the same content."""
+
+
 def course_from_bytes(data: bytes, file_name: str, options: ReadOptions = DEFAULTS) -> Course:
     """Return the course in a file, with the account of what was read.
 
@@ -91,6 +96,15 @@ def course_from_bytes(data: bytes, file_name: str, options: ReadOptions = DEFAUL
         if value and key not in found.takes:
             takers = ", ".join(ending for ending, each in _FORMATS.items() if key in each.takes)
             raise CourseError(f"{label}: {key}= is for files that end in {takers}, and this is none; leave it out")
-    drawing = found.read(data, label, options)
+    read = _read_again if len(data) <= KEPT_BYTES else _read
+    return read(found, data, file_name, options)
+
+
+def _read(found: _Format, data: bytes, file_name: str, options: ReadOptions) -> Course:
+    drawing = found.read(data, PurePath(file_name).name or file_name, options)
     course = drawing.to_course(options)
     return course if drawing.name else course.renamed(PurePath(file_name).stem)
+
+
+_read_again = lru_cache(8)(_read)
+"""Each drive of a study reads the same file, and a course is never written to."""

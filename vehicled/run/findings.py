@@ -31,8 +31,9 @@ def findings(loaded: Loaded, course: Course | None = None, fence: Fence | None =
 
 def placed(loaded: Loaded, notes: Iterator[Note]) -> Iterator[Note]:
     """Iterate over the notes, with the line of the file added."""
-    places = Places(loaded.source, ())
+    places: Places | None = None
     for note in notes:
+        places = places or Places(loaded.source, ())
         yield Note(note.path, note.message, places.of(tuple(note.path.split("."))), note.level)
 
 

@@ -76,7 +76,9 @@ SHOWN = 100
 MAX_DIGITS = 20
 
 SIMULATED_SECRET = "simulated"  # noqa: S105 - what stands for a secret
-LOCKSTEP_SETUP = realtime.RealtimeRequest(lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None)
+LOCKSTEP_SETUP = realtime.RealtimeRequest(
+    lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None, collect=False
+)
 """Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
 
 Listener = tuple[Iterable[type[Message]], Callable[[Message, int], None]]

@@ -1,21 +1,7 @@
-"""Machine code of the step, on machines with a C compiler: built once per kind of vehicle and kept in a cache folder.
-
-A kept library has been shown to give the bits of the plain step, see :func:`_agrees`; no other is used. So a run is the same with
-and without a compiler, and only its cost differs. Failures are not fatal: without machine code the plain step runs.
-
-The compiler is ``cc``, or the one that ``VEHICLED_CC`` names (empty: none). The folder is ``$XDG_CACHE_HOME/vehicled/twins``.
-"""
+"""Machine code of the step, on machines with a C compiler, see :mod:`sim_backend.machine_code`."""
 
 import ctypes
-import os
-import platform
-import shutil
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from math import inf
@@ -23,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from sim_backend.machine_code import library
 from sim_backend.plant.double_track import c_source
 from sim_backend.plant.double_track.constants import Constants
 from sim_backend.plant.double_track.ground import flat_surface
@@ -42,17 +29,8 @@ class Native(NamedTuple):
     """
 
 
-FLAGS = (
-    *("-std=c11", "-O2", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno"),
-    # Call the mathematics of Python's own library, as Python does.
-    *("-fno-builtin-sin", "-fno-builtin-cos", "-fno-builtin-tan"),
-)
-COMPILE_TIMEOUT_S = 8.0
-"""Timeout of the compiler, s: half the daemon's wait for the simulator's greeting."""
-KEPT = 64
-"""Largest number of cached files; the least recently used one is removed."""
-RETRY_S = 3600.0
-"""Age after which an unusable library is rebuilt, because the machine may only have been busy."""
+FLAGS = ("-fno-builtin-sin", "-fno-builtin-cos", "-fno-builtin-tan")
+"""Call the mathematics of Python's own library, as Python does."""
 PROVING_STEPS = 3000
 
 
@@ -62,22 +40,10 @@ def native_step(c: Constants, text: Callable[[Constants], str], plain: Plain, st
     ``text`` returns the C source of the kind, which must agree with the step ``plain`` from ``start`` on. Both are called only if
     the cache has no library.
     """
-    compiler = _compiler()
-    folder = _folder() if compiler else None
-    if not compiler or folder is None:
-        return None
-    library_path = folder / f"{_name(c, compiler)}.so"
-    try:
-        if not _is_known(library_path):
-            _make(library_path, compiler, text(c), c, plain, start)
-        # An empty file marks a library that was built and is unusable.
-        if not library_path.stat().st_size:
-            return None
-        with suppress(OSError):
-            os.utime(library_path)
-        return _loaded(library_path)
-    except (OSError, subprocess.SubprocessError, AttributeError):
-        return None
+    made = library(
+        "twins", (c_source.kind(c), _sources()), FLAGS, lambda: text(c), lambda made: _agrees(_entries(made), plain, c, start)
+    )
+    return _entries(made) if made else None
 
 
 def doubles(values: "list[float] | tuple[float, ...]") -> "ctypes.Array[ctypes.c_double]":
@@ -85,68 +51,12 @@ def doubles(values: "list[float] | tuple[float, ...]") -> "ctypes.Array[ctypes.c
     return (ctypes.c_double * len(values))(*values)
 
 
-def _compiler() -> str:
-    """Return the path of the compiler; empty if none is found."""
-    named = os.environ.get("VEHICLED_CC", "cc")
-    return (shutil.which(named) or "") if named else ""
-
-
-def _folder() -> Path | None:
-    """Return the cache folder, accessible to us only because its files are executed; None if it cannot be made."""
-    try:
-        root = os.environ.get("XDG_CACHE_HOME", "")
-        folder = (Path(root) if os.path.isabs(root) else Path.home() / ".cache") / "vehicled" / "twins"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-    except (OSError, RuntimeError):
-        return None
-    return folder if status.st_uid == os.getuid() and not status.st_mode & 0o022 else None
-
-
-def _name(c: Constants, compiler: str) -> str:
-    """Return the cache key: a hash of everything that the machine code depends on."""
-    program = os.stat(compiler)
-    libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
-    origin = (compiler, program.st_size, program.st_mtime_ns, FLAGS, platform.machine(), libc, sys.version, c_source.kind(c))
-    return sha256(repr(origin).encode() + _sources()).hexdigest()[:32]
-
-
 @cache
-def _sources() -> bytes:
-    return b"".join(source.read_bytes() for source in sorted(Path(__file__).parent.glob("*.py")))
+def _sources() -> str:
+    return sha256(b"".join(source.read_bytes() for source in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
 
 
-def _is_known(library_path: Path) -> bool:
-    if not library_path.exists():
-        return False
-    status = library_path.stat()
-    return status.st_size > 0 or time.time() - status.st_mtime < RETRY_S
-
-
-def _make(library_path: Path, compiler: str, text: str, c: Constants, plain: Plain, start: PlantState) -> None:
-    """Compile, verify and move into place atomically, so that two processes can do it side by side."""
-    with tempfile.TemporaryDirectory(dir=library_path.parent) as place:
-        source, library = Path(place, "step.c"), Path(place, "step.so")
-        source.write_text(text, encoding="ascii")
-        command = [compiler, *FLAGS, "-o", str(library), str(source), "-lm"]
-        try:
-            subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMPILE_TIMEOUT_S)
-            agrees = _agrees(_loaded(library), plain, c, start)
-        except (OSError, subprocess.TimeoutExpired):
-            # It cannot be loaded or takes too long: do not retry at every start.
-            agrees = False
-        if not agrees:
-            # Make a new file: a process dies if the pages that it has mapped are truncated.
-            library.unlink(missing_ok=True)
-            library.touch()
-        library.replace(library_path)
-    cached = sorted(library_path.parent.glob("*.so"), key=lambda path: path.stat().st_mtime_ns)
-    for oldest in cached[:-KEPT]:
-        oldest.unlink(missing_ok=True)
-
-
-def _loaded(path: Path) -> Native:
-    library = ctypes.CDLL(str(path))
+def _entries(library: ctypes.CDLL) -> Native:
     library.twin_advance.argtypes = [ctypes.c_void_p] + [ctypes.c_double] * 3
     library.twin_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_void_p]
     library.twin_run.restype = ctypes.c_long

@@ -12,6 +12,7 @@ passed over than pay for one false start: a 24th of the longest frame (half of i
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from string import ascii_letters
 from typing import Literal, NamedTuple
 
@@ -240,7 +241,7 @@ class Framer:
         self._limit = limit
         shapes = [(name, sync, probe if isinstance(probe, Shape) else _Bare(probe)) for name, sync, probe in protocols]
         self._by_first = [tuple(each for each in shapes if each[1][0] == first) for first in range(256)]
-        self._find = _pattern([shape.head(sync) for _, sync, shape in shapes]).search
+        self._find = _pattern(tuple(tuple(shape.head(sync)) for _, sync, shape in shapes)).search
         self._held = bytearray()
         self._need = 0
         """Held bytes without which nothing more can be decided."""
@@ -363,8 +364,11 @@ class PayloadReader:
         self._framer.clear()
 
 
-def _pattern(heads: Sequence[Sequence[bytes]]) -> re.Pattern[bytes]:
-    """Return a pattern of any of the heads, or as much of it as there is at the end of the buffer."""
+@lru_cache(64)
+def _pattern(heads: tuple[tuple[bytes, ...], ...]) -> re.Pattern[bytes]:
+    """Return a pattern of any of the heads, or as much of it as there is at the end of the buffer. Devices are made anew for each
+    drive, and their protocols are few.
+    """
     patterns = set()
     for head in heads:
         *others, pattern = [b"[" + b"".join(re.escape(bytes((value,))) for value in values) + b"]" for values in head]

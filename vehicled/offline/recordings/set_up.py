@@ -19,6 +19,7 @@ from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.planar.estimator import Planar
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import AUTHORITY, FRICTION, GAIN, MISALIGNMENT, OFFSET, PlanarState
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import Recording
 from vehicled.offline.recordings.runner import run
@@ -116,24 +117,32 @@ def applied(params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -
     )  # fmt: skip
 
 
-def find(drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, report: Report = lambda _: None) -> SetUp:
-    """Return the set-up in which these drives were driven. Raises :class:`RecordingError` if none of them says anything."""
+def find(
+    drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, report: Report = lambda _: None,
+    processes: WorkerPool | None = None,
+) -> SetUp:  # fmt: skip
+    """Return the set-up in which these drives were driven. They are estimated in ``processes``, if given. Raises
+    :class:`RecordingError` if none of them says anything.
+    """
+    processes = processes or WorkerPool(1)
+    processes.share((list(drives), params, vehicle))
     before = now = prior(params, vehicle)
     relative = np.array((1.0, before.mean[1], 1.0, before.mean[3], 1.0))
     usual2 = (relative * USUAL_SPREAD) ** 2
-    used = list(drives)
+    used = list(range(len(drives)))
     unused: list[str] = []
     shown = np.zeros(len(STATES), dtype=bool)
     uncertainty2 = before.sigma**2
     last = -np.inf
     for number in range(1, MAX_ROUNDS + 1):
         ends: list[PlanarState] = []
-        for drive in list(used):
-            report(f"round {number}, {drive.name}")
-            end = _driven(drive, params, vehicle, now)
+        about = f"round {number}, %d of {len(used)} drives"
+        report(about % 0)
+        found = processes.map(_end, [(index, now) for index in used], lambda done, about=about: report(about % done))  # type: ignore[misc]
+        for index, end in zip(list(used), found, strict=True):
             if end is None:
-                used.remove(drive)
-                unused.append(drive.name)
+                used.remove(index)
+                unused.append(drives[index].name)
             else:
                 ends.append(end)
         if not ends:
@@ -162,8 +171,9 @@ def find(drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, re
 
 
 def cross_validated(
-    drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, folds: int, report: Report = lambda _: None
-) -> list[HeldOut]:
+    drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, folds: int, report: Report = lambda _: None,
+    processes: WorkerPool | None = None,
+) -> list[HeldOut]:  # fmt: skip
     """Estimate each drive with the constants of the others. ``folds`` >= 2 parts, of every ``folds``-th drive."""
     found = []
     for fold in range(min(folds, len(drives))):
@@ -172,8 +182,11 @@ def cross_validated(
         def report_fold(text: str, fold: int = fold) -> None:
             report(f"fold {fold + 1} of {min(folds, len(drives))}, {text}")
 
-        set_up = find(others, params, vehicle, report_fold)
-        found += [judged(drive, params, vehicle, set_up) for drive in drives[fold::folds]]
+        processes = processes or WorkerPool(1)
+        set_up = find(others, params, vehicle, report_fold, processes)
+        report_fold("judging")
+        processes.share((drives[fold::folds], params, vehicle))
+        found += processes.map(_judged, [(index, set_up) for index in range(len(drives[fold::folds]))])
     return sorted(found, key=lambda one: one.name)
 
 
@@ -183,6 +196,16 @@ def judged(drive: Recording, params: PlanarParams, vehicle: Vehicle, set_up: Set
     new, after_m = _estimated(drive, params, vehicle, set_up.after)
     raw_m = _mean_error_m(drive, drive.raw_x_m, drive.raw_y_m)
     return HeldOut(name=drive.name, gain=new - old, raw_m=raw_m, before_m=before_m, after_m=after_m)
+
+
+def _end(shared: tuple[Sequence[Recording], PlanarParams, Vehicle], task: tuple[int, ConstantSpread]) -> PlanarState | None:
+    drives, params, vehicle = shared
+    return _driven(drives[task[0]], params, vehicle, task[1])
+
+
+def _judged(shared: tuple[Sequence[Recording], PlanarParams, Vehicle], task: tuple[int, SetUp]) -> HeldOut:
+    drives, params, vehicle = shared
+    return judged(drives[task[0]], params, vehicle, task[1])
 
 
 def _estimator(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -> Planar:

@@ -67,8 +67,10 @@ class Journal:
             self._stack.close()
             raise
         self.start_ns = self.header.start_monotonic_ns
-        self._records: Iterator[StoredMessage] = heapq.merge(
-            *(part.stored() for part in self.parts), key=lambda record: record.sequence
+        streams = [part.stored() for part in self.parts]
+        # A run of one part is already in order.
+        self._records: Iterator[StoredMessage] = (
+            streams[0] if len(streams) == 1 else heapq.merge(*streams, key=lambda record: record.sequence)
         )
         self._ahead: deque[JournalEntry] = deque()
         self._last = 0

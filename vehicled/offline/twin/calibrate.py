@@ -19,6 +19,7 @@ from sim_backend.plant.twin_write import NewValue as Number
 from sim_backend.plant.twin_write import write_twin
 from vehicled.core.errors import SetupError
 from vehicled.log.reader import LogReader
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
 from vehicled.offline.recordings.prediction import RecordedCommands
@@ -31,7 +32,7 @@ from vehicled.offline.twin.calibration.result import Calibration, RunResult
 from vehicled.offline.twin.calibration.run import CalibrationRun, RunSegment, as_measured, pieces
 from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
 from vehicled.profile import ProfileError, load_profile, loading, profile_in
-from vehicled.run.argument_types import LOG, PROFILE, TEXT, TWIN
+from vehicled.run.argument_types import JOBS, LOG, PROFILE, TEXT, TWIN
 from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, check_plot_file, new_figure, save_figure, write_output
 from vehicled.run.terminal import Progress, print_table
@@ -68,6 +69,7 @@ def declare_twin_calibrate(parser: CommandParser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="TOML", help="write the vehicle, or the profile, with the fitted parameters")
     parser.add_argument("--plot", metavar="PNG", help="plot the drives into this file (needs matplotlib)")
+    parser.add_argument("--jobs", type=JOBS, metavar="N", help="number of parallel processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
@@ -87,7 +89,11 @@ def run(arguments: Namespace) -> int:
         progress.update(f"{text}   (Ctrl-C stops with the best so far)")
 
     try:
-        found = calibrate(model, runs, groups=groups, friction=friction, held_out=held_out, folds=arguments.folds, report=report)
+        with WorkerPool(arguments.jobs) as processes:
+            found = calibrate(
+                model, runs, groups=groups, friction=friction, held_out=held_out, folds=arguments.folds, report=report,
+                processes=processes,
+            )  # fmt: skip
     finally:
         progress.close()
     # Print first, so that the fit is not lost if a file cannot be written.

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import Array
 from vehicled.core.messages import ALL, Message
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, Record, run_parts
@@ -42,6 +44,14 @@ def columns_of(kind: type[Message]) -> list[ExportColumn]:
     return found
 
 
+def row_of(kind: type[Message]) -> Callable[[Message], tuple[Any, ...]]:
+    """Return a function that takes the values of a message, in the order of :func:`columns_of`."""
+    parts = [f"{'' if field.length in (SCALAR, SEQUENCE) else '*'}message.{field.name}" for field in fields_of(kind)]
+    # One expression for all fields takes a third of the time of one call for each.
+    take: Callable[[Message], tuple[Any, ...]] = eval(f"lambda message: ({''.join(f'{part}, ' for part in parts)})")  # noqa: S307
+    return take
+
+
 def _kind(base: str) -> str:
     return {"string": "text", "bool": "bool", "float64": "float", "float32": "float"}.get(base, "int")
 
@@ -61,6 +71,50 @@ def records(path: str, kinds: tuple[type[Message], ...]) -> Iterator[tuple[int, 
             origin_ns = log.header.start_monotonic_ns
             for record in log.messages(*kinds):
                 yield record.t_ns - origin_ns, record
+
+
+class NotByColumnError(Exception):
+    """The messages of a type are not read by column: older records, out of order, or with a value that no enumeration has."""
+
+
+def is_columnar(kind: type[Message]) -> bool:
+    """Return True for a type of numbers and enumerations alone, which is read by column."""
+    fields = fields_of(kind)
+    return bool(fields) and all(field.is_fixed and field.base != "string" for field in fields)
+
+
+def column_batches(path: str, kind: type[Message]) -> Iterator[list[Array | list[str]]]:
+    """Yield batches of the columns of a type, with the time in front and enumerations as names, in log order.
+
+    Raises :class:`NotByColumnError`.
+    """
+    last = -1
+    for part in run_parts(path):
+        with LogReader(part) as log:
+            start_ns, batch = log.header.start_monotonic_ns + log.offset_ns, None
+            for batch in log.records_of(kind):
+                sequence = batch["sequence"].astype(np.int64)
+                if int(sequence[0]) <= last or bool((np.diff(sequence) <= 0).any()):
+                    raise NotByColumnError
+                last = int(sequence[-1])
+                yield [(batch["log_time"].astype(np.int64) - start_ns) / 1e9, *_columns(batch, kind)]
+            if batch is None and log.count(kind) != 0:
+                raise NotByColumnError
+
+
+def _columns(batch: Any, kind: type[Message]) -> Iterator[Array | list[str]]:
+    for field in fields_of(kind):
+        values = batch[field.name]
+        if field.enum is not None:
+            names = {int(member): member.name for member in field.enum}
+            try:
+                yield [names[value] for value in values.tolist()]
+            except KeyError:
+                raise NotByColumnError from None
+        elif field.length == SCALAR:
+            yield values
+        else:
+            yield from values.T
 
 
 def header_of(path: str) -> RunHeader:

@@ -1,38 +1,50 @@
 """Features of many vehicles at once, by the names that policies have in the daemon."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from sim_backend.scene.batch import sector_minima
 from vehicled.control.policy.features import FeatureError, FeatureVector
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, clipped
 from vehicled.offline.learning.gym.errors import GymError
 from vehicled.paths.batch_tracking import BatchTracker, CoursePoints, PathPoints
 
 
-class BatchInputs(NamedTuple):
+@dataclass
+class BatchInputs:
     """State of all vehicles as a policy sees it, arrays (n,)."""
 
     tracker: BatchTracker
     points: PathPoints
     """Projections of the poses."""
-    reference: CoursePoints
-    """Points of the course nearest to those ahead of the vehicles."""
+    look_ahead_m: float
+    target_at: Callable[[Array], Array]
+    """Returns the target speeds at arc lengths."""
     x_m: Array
     y_m: Array
     yaw_rad: Array
     speed_mps: Array
     yaw_rate_radps: Array
-    target_mps: Array
     previous: Array
     """Last actions (n, 2): throttle, negative for the brake, and steering."""
     ranges_m: Array
     """Scans (n, rays) within the scanner's range, from the right to the left; invalid rays are the largest range."""
     reach_m: float
     """Largest range of the scanner."""
+
+    @cached_property
+    def reference(self) -> CoursePoints:
+        """Points of the course nearest to those ahead of the vehicles."""
+        return self.tracker.references_ahead(self.x_m, self.y_m, self.yaw_rad, self.look_ahead_m)
+
+    @cached_property
+    def target_mps(self) -> Array:
+        """Target speeds at the projections."""
+        return self.target_at(self.points.s_m)
 
 
 class BatchFeature(NamedTuple):
@@ -128,4 +140,4 @@ class FeatureVectors:
         """Return the observations (n, width), within their bounds."""
         columns = [np.reshape(each.values(inputs), (len(inputs.x_m), each.width)) for each in self._features]
         values: np.ndarray[tuple[int, int], np.dtype[np.float32]] = np.concatenate(columns, axis=1).astype(np.float32)
-        return np.clip(values, self.low, self.high)
+        return clipped(values, self.low, self.high)

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sim_backend.plant.batch import batch_of, parameters
-from sim_backend.scene.batch import BatchScanner
+from sim_backend.scene.batch import BatchScanner, MovingShapes, shapes_at
+from sim_backend.scene.moving import Moving
 from sim_backend.scene.reading import load_scene
 from sim_backend.sensors.lidar import measured
 from vehicled.control.policy.features import PUBLISHED
 from vehicled.control.speed import SpeedParams, SpeedProfile
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, clipped
 from vehicled.offline.learning.gym.errors import GymError
 from vehicled.offline.learning.gym.features import BatchInputs, FeatureVectors
 from vehicled.offline.learning.gym.settings import RACING, RACING_WEIGHTS, EnvironmentSettings, Weights
@@ -63,6 +64,8 @@ class BatchSimulation:
         racing = settings.task == "racing"
         self.features = FeatureVectors(settings.features or (RACING if racing else PUBLISHED), profile.sim.lidar.range_max_m)
         self._weights = settings.weights or (RACING_WEIGHTS if racing else Weights())
+        self._moving: list[Moving] = []
+        """Moving objects of the scene; each vehicle meets them at the time of its own episode."""
         self.scanner = self._scanner_among_walls() if racing or settings.scene or self.features.scans else None
         self._collides = racing or bool(settings.scene)
         front_m, rear_m, half_m = vehicle.outline
@@ -74,6 +77,7 @@ class BatchSimulation:
         self._noise: Array = np.zeros((5, count))
         """Errors of x, y, yaw, speed and yaw rate in the observation."""
         self._scan_m: Array = np.full((count, self.scanner.rays if self.scanner else 0), np.inf)
+        self._all: Rows = np.arange(count)
         self._steps = np.zeros(count, dtype=np.int64)
         self._start_m, self.reward, self.lap_time_s = np.zeros((3, count))
         self.terminated, self.truncated, self.collided = np.zeros((3, count), dtype=np.bool_)
@@ -83,13 +87,16 @@ class BatchSimulation:
         profile, name = self.profile, self.settings.scene
         if name:
             scene = load_scene(name, self.course)
-            if scene.moving:
-                raise GymError(f"{name}: moving objects are not seen by many vehicles at once; leave [[moving]] out of the scene")
+            self._moving = [thing for _, thing in scene.moving]
             segments_m = np.concatenate([scene.segments_m, *(_polygon(*circle) for _, circle in scene.circles)])
         else:
             segments_m = corridor_walls(self.course, self._half_width_m)
         ahead_m, left_m, _ = profile.lever_arm_m("LaserScan") or (profile.vehicle.wheelbase_m, 0.0, 0.0)
         return BatchScanner(profile.sim.lidar, (ahead_m, left_m), segments_m)
+
+    def _shapes(self, rows: Rows) -> MovingShapes | None:
+        """Return what moves, as it stands at the time of some episodes."""
+        return shapes_at(self._moving, self.time_s[rows]) if self._moving else None
 
     def _nominal_time_s(self) -> float:
         """Return the time of the course at the speeds of the speed profile."""
@@ -147,7 +154,7 @@ class BatchSimulation:
         self.terminated[rows] = self.truncated[rows] = self.collided[rows] = False
         self.lap_time_s[rows] = 0.0
         self._locate()
-        self._sense(rows, first=True)
+        self._sense(rows, self._shapes(rows), first=True)
 
     def step(self, actions: npt.NDArray[np.floating], new: Rows | None = None) -> None:
         """Advance all vehicles one period by actions (n, 2). The rows ``new`` start new episodes instead.
@@ -156,15 +163,16 @@ class BatchSimulation:
         """
         if actions.shape != (self.count, 2) or actions.dtype.kind not in "fiub" or not np.isfinite(actions).all():
             raise GymError(f"actions must be finite numbers of the shape ({self.count}, 2): throttle and steering of each vehicle")
-        action = np.clip(actions.astype(np.float64), -1.0, 1.0)
+        action = clipped(actions.astype(np.float64), -1.0, 1.0)
         before_m = self.tracker.progress_m
         self.plant.advance(np.maximum(action[:, 0], 0.0), np.maximum(-action[:, 0], 0.0), action[:, 1])
         self._steps += 1
         self._locate()
-        self._judge(action, before_m)
+        moving = self._shapes(self._all)
+        self._judge(action, before_m, moving)
         self._previous[:] = action
-        rows = np.arange(self.count) if new is None else np.setdiff1d(np.arange(self.count), new)
-        self._sense(rows)
+        rows = self._all if new is None or not len(new) else np.setdiff1d(self._all, new)
+        self._sense(rows, moving if rows is self._all else self._shapes(rows))
         if new is not None and len(new):
             self.reset(new)
 
@@ -172,29 +180,30 @@ class BatchSimulation:
         plant = self.plant
         self._points = self.tracker.update(plant.x_m, plant.y_m, plant.yaw_rad, plant.speed_mps)
 
-    def _judge(self, action: Array, before_m: Array) -> None:
+    def _judge(self, action: Array, before_m: Array, moving: MovingShapes | None) -> None:
         """Compute rewards and ends of the episodes."""
-        points, plant, w, dt_s = self._points, self.plant, self._weights, self._period_s
+        points, plant, w, dt_s, time_s = self._points, self.plant, self._weights, self._period_s, self.time_s
         if self._collides:
             assert self.scanner is not None
-            self.collided = self.scanner.collides(plant.x_m, plant.y_m, plant.yaw_rad, self._box_m)
+            self.collided = self.scanner.collides(plant.x_m, plant.y_m, plant.yaw_rad, self._box_m, moving)
         self.terminated = self.collided | plant.lost | (np.abs(points.cross_track_m) > self._half_width_m)
         finished = self.tracker.finished
-        self.truncated = ~self.terminated & (finished | (self.time_s >= self.max_time_s - 0.5 * dt_s))
+        self.truncated = ~self.terminated & (finished | (time_s >= self.max_time_s - 0.5 * dt_s))
         passed_s = (points.s_m - self.course.length_m) / np.maximum(plant.speed_mps, 0.05)
-        self.lap_time_s = np.where(finished & (self._start_m == 0.0), self.time_s - passed_s, 0.0)
+        self.lap_time_s = np.where(finished & (self._start_m == 0.0), time_s - passed_s, 0.0)
         rate = (action - self._previous) / dt_s
-        costs = (
-            w.time
-            + w.cross_track * np.abs(points.cross_track_m)
-            + w.heading * np.square(points.heading_error_rad)
-            + w.speed * np.abs(self.target_mps(points.s_m) - plant.speed_mps)
-            + w.throttle_rate * np.square(rate[:, 0])
-            + w.steering_rate * np.square(rate[:, 1])
-        )
+        costs = np.full(self.count, w.time)
+        if w.cross_track:
+            costs += w.cross_track * np.abs(points.cross_track_m)
+        if w.heading:
+            costs += w.heading * np.square(points.heading_error_rad)
+        if w.speed:
+            costs += w.speed * np.abs(self.target_mps(points.s_m) - plant.speed_mps)
+        costs += w.throttle_rate * np.square(rate[:, 0])
+        costs += w.steering_rate * np.square(rate[:, 1])
         self.reward = w.progress * (self.tracker.progress_m - before_m) - dt_s * costs - w.failure * self.terminated
 
-    def _sense(self, rows: Rows, first: bool = False) -> None:
+    def _sense(self, rows: Rows, moving: MovingShapes | None, first: bool = False) -> None:
         """Advance the errors of the observation of some rows, and take their scans."""
         noise = self.settings.noise
         if noise is not None:
@@ -207,12 +216,15 @@ class BatchSimulation:
             return
         assert self.scanner is not None
         plant, model = self.plant, self.profile.sim.lidar
-        ranges, cosines = self.scanner.scan(plant.x_m[rows], plant.y_m[rows], plant.yaw_rad[rows])
+        poses = plant.x_m, plant.y_m, plant.yaw_rad
+        if len(rows) < self.count:
+            poses = poses[0][rows], poses[1][rows], poses[2][rows]
+        ranges, cosines = self.scanner.scan(*poses, moving)
         if self.settings.scan_noise:
             for k, row in enumerate(rows.tolist()):
                 ranges[k] = measured(model, self._generators[row], ranges[k], cosines[k])
-        ranges = np.where(np.isnan(ranges), model.range_max_m, ranges)
-        self._scan_m[rows] = np.clip(ranges, model.range_min_m, model.range_max_m)
+            ranges = np.where(np.isnan(ranges), model.range_max_m, ranges)
+        self._scan_m[rows] = clipped(ranges, model.range_min_m, model.range_max_m)
 
     def observe(self) -> Observations:
         """Return the observations (n, width) of the present state."""
@@ -222,10 +234,9 @@ class BatchSimulation:
             dx, dy, dyaw, dv, drate = self._noise
             x, y, yaw, speed, yaw_rate = x + dx, y + dy, yaw + dyaw, speed + dv, yaw_rate + drate
             points = self.tracker.locate(x, y, yaw)
-        reference = self.tracker.references_ahead(x, y, yaw, self.settings.look_ahead_m)
         return self.features.observe(
             BatchInputs(
-                self.tracker, points, reference, x, y, yaw, speed, yaw_rate, self.target_mps(points.s_m), self._previous,
+                self.tracker, points, self.settings.look_ahead_m, self.target_mps, x, y, yaw, speed, yaw_rate, self._previous,
                 self._scan_m, self.profile.sim.lidar.range_max_m,
             )
         )  # fmt: skip

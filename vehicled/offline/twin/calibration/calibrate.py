@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from vehicled.core.errors import UserError
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.twin.calibration import excitation
 from vehicled.offline.twin.calibration.excitation import UnobservableQuantity
 from vehicled.offline.twin.calibration.fit import FitStage, Fitted, Report
@@ -37,11 +38,12 @@ def calibrate(
     folds: int = 0,
     kind_of: Callable[[str], str] = lambda name: name.rpartition("/")[0],
     report: Report = lambda text: None,
+    processes: WorkerPool | None = None,
 ) -> Calibration:
     """Fit ``groups`` on the runs except those named in ``held_out``. With ``folds`` each run is held out of one further fit.
 
-    ``friction`` is the vehicle's grip over weight. KeyboardInterrupt ends the present stage (fit, folds or open-loop drives) and
-    keeps the results so far. Raises :class:`CalibrationError`.
+    ``friction`` is the vehicle's grip over weight. ``processes`` simulate the drives, if given. KeyboardInterrupt ends the present
+    stage (fit, folds or open-loop drives) and keeps the results so far. Raises :class:`CalibrationError`.
     """
     used, refused = _usable(runs)
     fitted_on = [run for run in used if run.name not in held_out]
@@ -54,13 +56,13 @@ def calibrate(
         return [quantity for quantity in wanted if quantity.alone and quantity not in fitted]
 
     fit_pieces = [piece for piece in all_pieces if piece.run.name not in held_out]
-    stages = _fit(model, fit_pieces, seen, others_of(seen), report, None)
+    stages = _fit(model, fit_pieces, seen, others_of(seen), report, None, processes)
     if left_out := _undetermined(stages):
         seen = [quantity for quantity in seen if quantity.name not in {one.name for one in left_out}]
         unseen = unseen + left_out
         if not seen:
             raise CalibrationError("; ".join(f"{one.name}: {one.why}; {one.cure}" for one in left_out))
-        stages = _fit(model, fit_pieces, seen, others_of(seen), report, _values(stages))
+        stages = _fit(model, fit_pieces, seen, others_of(seen), report, _values(stages), processes)
     values = _values(stages)
     stopped = any(stage.stopped for stage in stages)
     others: list[dict[str, float]] = []
@@ -71,7 +73,8 @@ def calibrate(
         parts = _parts(names, kind_of, min(folds, len(names)))
         for number, part in enumerate(parts, start=1):
             rest = [piece for piece in fit_pieces if piece.run.name not in part]
-            each = _fit(model, rest, seen, [], lambda text, n=number: report(f"fold {n} of {len(parts)}, {text}"), values)  # type: ignore[misc]
+            about = f"fold {number} of {len(parts)}, "
+            each = _fit(model, rest, seen, [], lambda text, about=about: report(about + text), values, processes)  # type: ignore[misc]
             if any(stage.stopped for stage in each):
                 stopped = True
                 break
@@ -127,6 +130,7 @@ def _fit(
     considered: Sequence[Quantity],
     report: Report,
     begin: dict[str, float] | None,
+    processes: WorkerPool | None,
 ) -> list[Fitted]:
     """Fit ``seen``, with what is known of ``considered`` in the standard deviations."""
     stages = []
@@ -136,7 +140,7 @@ def _fit(
         if not own:
             continue
         rows = [part for part in parts if by_speed or part.run.turns]
-        stage = FitStage(model, rows, own, fixed, by_speed=by_speed, considered=other)
+        stage = FitStage(model, rows, own, fixed, by_speed=by_speed, considered=other, processes=processes)
         stages.append(stage.solve(lambda text, word=word: report(f"{word}: {text}"), begin))  # type: ignore[misc]
         fixed |= stages[-1].values
         if stages[-1].stopped:
@@ -145,7 +149,7 @@ def _fit(
         path, drive = stages
         turning = [part for part in parts if part.run.turns]
         other = [quantity for quantity in considered if not quantity.by_speed]
-        refit = FitStage(model, turning, path.quantities, drive.values, by_speed=False, considered=other)
+        refit = FitStage(model, turning, path.quantities, drive.values, by_speed=False, considered=other, processes=processes)
         stages[0] = refit.solve(lambda text: report(f"steering again: {text}"), path.values)
     return stages
 

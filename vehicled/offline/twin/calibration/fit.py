@@ -6,12 +6,14 @@ Unknowns are scaled by their prior standard deviations. Nuisance parameters: the
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from vehicled.core.arrays import Array
+from vehicled.offline.processes import WorkerPool
 from vehicled.offline.twin.calibration.quantity import CalibrationModel, Quantity, Values
 from vehicled.offline.twin.calibration.run import RunSegment, SimulatedMotion, as_measured
 
@@ -68,8 +70,11 @@ class FitStage:
         *,
         by_speed: bool,
         considered: Sequence[Quantity] = (),
+        processes: WorkerPool | None = None,
     ) -> None:
-        """``considered`` are not fitted, but what is known of them counts in the covariance (Schmidt 1966)."""
+        """``considered`` are not fitted, but what is known of them counts in the covariance (Schmidt 1966). ``processes`` simulate
+        the drives, if given.
+        """
         self._considered = list(considered)
         self._model, self._pieces, self._quantities, self._fixed = model, list(pieces), list(quantities), dict(fixed)
         self._by_speed = by_speed
@@ -77,6 +82,11 @@ class FitStage:
         self._nuisance_keys: list[int | str] = sorted({self._key(piece) for piece in pieces}, key=str)
         self._best: tuple[float, Array] = (np.inf, np.zeros(0))
         self._linear: tuple[list[Array], Array] | None = None
+        self._processes = processes or WorkerPool(1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what belongs to the process that solves."""
+        return self.__dict__ | {"_processes": None, "_report": None, "_linear": None}
 
     def solve(self, report: Report, begin: dict[str, float] | None = None) -> Fitted:
         """Return the best values. ``begin`` skips the search for a starting point. Needs scipy."""
@@ -85,6 +95,7 @@ class FitStage:
         sensitivity: Array | None = None
         stopped = False
         self._report = report
+        self._processes.share(self)
         try:
             guesses = guesses if begin else self._guesses(report)
             if len(guesses) > 1:
@@ -201,8 +212,25 @@ class FitStage:
         exact = piece.run.course_only or piece.start[3] == 0.0
         return np.concatenate([yaw, x, y] if exact else _from_best_start(yaw, x, y, motion, piece))
 
+    def _many(self, tasks: Sequence[tuple[int, Array]]) -> list[Array]:
+        """Return the scaled residuals of pieces, each by its number and with its own unknowns."""
+        return self._processes.map(_piece_of, tasks)
+
+    def piece(self, number: int, z: Array) -> Array:
+        """Return the scaled residuals of a piece."""
+        return self._piece(self._pieces[number], z)
+
+    def with_nuisance(self, number: int, z: Array) -> tuple[Array, Array]:
+        """Return the scaled residuals of a piece, and those with its nuisance parameter moved by ``DIFFERENCE``."""
+        piece = self._pieces[number]
+        motion = self._driven(piece, z)
+        moved = z.copy()
+        moved[self._column(piece)] += DIFFERENCE
+        # The charge acts on the drive, the misalignment on what is measured of it.
+        return self._piece(piece, z, motion), self._piece(piece, moved, None if self._by_speed else motion)
+
     def _residuals(self, z: Array) -> Array:
-        each = [self._piece(piece, z) for piece in self._pieces]
+        each = self._many([(n, z) for n in range(len(self._pieces))])
         found = np.concatenate([*each, z])
         cost = _robust(found, len(z))
         if cost < self._best[0]:
@@ -212,26 +240,26 @@ class FitStage:
     def _derivatives(self, z: Array) -> Array:
         """Return the Jacobian (residuals, unknowns). A nuisance parameter affects its own pieces only."""
         q = len(self._quantities)
-        drives = [self._driven(piece, z) for piece in self._pieces]
-        base = [self._piece(piece, z, motion) for piece, motion in zip(self._pieces, drives, strict=True)]
+        numbers = range(len(self._pieces))
+        pairs = self._processes.map(_with_nuisance, [(n, z) for n in numbers])
+        base = [pair[0] for pair in pairs]
         ends = np.cumsum([0, *(len(one) for one in base)])
         jacobian = np.zeros((ends[-1] + len(z), len(z)))
         jacobian[ends[-1] :] = np.eye(len(z))
         self._round += 1
         self._report(f"{self._prefix}round {self._round}: cost {self._best[0]:.0f}")
         upper = self._bounds()[1]
-        for k in range(q):
-            step = DIFFERENCE if z[k] + DIFFERENCE < upper[k] else -DIFFERENCE
+        steps = [(k, DIFFERENCE if z[k] + DIFFERENCE < upper[k] else -DIFFERENCE) for k in range(q)]
+        changes = [(n, k, step) for k, step in steps for n in numbers]
+        tasks = []
+        for n, k, step in changes:
             moved = z.copy()
             moved[k] += step
-            for n, piece in enumerate(self._pieces):
-                jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved) - base[n]) / step
-        for n, piece in enumerate(self._pieces):
-            k = self._column(piece)
-            moved = z.copy()
-            moved[k] += DIFFERENCE
-            motion = None if self._by_speed else drives[n]
-            jacobian[ends[n] : ends[n + 1], k] = (self._piece(piece, moved, motion) - base[n]) / DIFFERENCE
+            tasks.append((n, moved))
+        for (n, k, step), found in zip(changes, self._many(tasks), strict=True):
+            jacobian[ends[n] : ends[n + 1], k] = (found - base[n]) / step
+        for n, (piece, (_, found)) in enumerate(zip(self._pieces, pairs, strict=True)):
+            jacobian[ends[n] : ends[n + 1], self._column(piece)] = (found - base[n]) / DIFFERENCE
         self._linear = base, jacobian
         return jacobian
 
@@ -284,6 +312,15 @@ class FitStage:
             return shown, shown
         moved = found[:q] @ data.T @ (sensitivity * root)
         return shown, shown + (moved @ moved.T) * scale
+
+
+def _piece_of(stage: FitStage, task: tuple[int, Array]) -> Array:
+    number, z = task
+    return stage.piece(number, z)
+
+
+def _with_nuisance(stage: FitStage, task: tuple[int, Array]) -> tuple[Array, Array]:
+    return stage.with_nuisance(*task)
 
 
 def _with_noise(piece: RunSegment, chance: np.random.Generator) -> RunSegment:
