@@ -375,7 +375,9 @@ async def run() -> None:
             server_header=None,
         )
     except OSError as error:
-        report(ChildReport(state="failed", detail=f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"))
+        # Another process may release the port, and the network of the address may come up.
+        why = f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"
+        report(ChildReport(state="failed", detail=why, passing=True))
         return
     for each in listener.sockets:
         # asyncio takes one number for both; the kernel may keep more connections than are accepted at once.
