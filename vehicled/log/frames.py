@@ -40,7 +40,7 @@ class WriterConfig(Struct, frozen=True, kw_only=True):
     """Time between syncs to disk, s: the most that a power loss costs, besides data still in the daemon."""
     projections: bool = True
     waits_for_space: bool = True
-    """What happens while the disk is full: the writer waits for space, or it ends."""
+    """True if the writer waits for space while the disk is full; otherwise it ends."""
 
 
 class WriterReport(Struct, frozen=True, kw_only=True, omit_defaults=True):

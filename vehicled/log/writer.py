@@ -113,7 +113,7 @@ class Output:
         os.unlink(self.path)
 
 
-class _Part(Enum):
+class _PartState(Enum):
     """State of the newest part."""
 
     OPEN = 0
@@ -172,7 +172,7 @@ class Writer:
             # An empty file would confuse the user.
             self._output.discard()
             raise
-        self._state = _Part.OPEN
+        self._state = _PartState.OPEN
         self.files.append(path)
         self.enforce_quota()
 
@@ -183,7 +183,7 @@ class Writer:
 
     def go_on(self) -> None:
         """Write what waits. Raises like :meth:`add`."""
-        if self._state is not _Part.OPEN:
+        if self._state is not _PartState.OPEN:
             self._next_part()
         self._output.commit()
         while self._chunks:
@@ -220,14 +220,14 @@ class Writer:
 
     def check(self) -> None:
         """Go on in another file if somebody has deleted or moved this one. Raises OSError."""
-        if self._state is _Part.OPEN and (loss := self._output.loss()):
+        if self._state is _PartState.OPEN and (loss := self._output.loss()):
             self._ending = f"the log {self.files.pop()} {loss}; it goes on in "
             self._end_part()
             self._next_part()
 
     def _end_part(self) -> None:
         self._file.finish()
-        self._state = _Part.ENDING
+        self._state = _PartState.ENDING
 
     def _next_part(self) -> None:
         """Close the part that ends, and open the next one."""
@@ -241,14 +241,14 @@ class Writer:
             self.news.append(WriterReport(state="rotated", path=path))
 
     def _close(self) -> None:
-        if self._state is _Part.CLOSED:
+        if self._state is _PartState.CLOSED:
             return
         self._output.commit()
         self._output.sync()
         self._finished_bytes += self._output.committed
         self._output.committed = 0
         self._output.close()
-        self._state = _Part.CLOSED
+        self._state = _PartState.CLOSED
         self.part += 1
 
     def enforce_quota(self) -> None:
@@ -258,7 +258,7 @@ class Writer:
 
     def sync(self) -> None:
         """Flush the log to disk. Raises OSError."""
-        if self._state is _Part.OPEN:
+        if self._state is _PartState.OPEN:
             self._output.sync()
 
     def finish(self, end: dict[str, str]) -> None:
