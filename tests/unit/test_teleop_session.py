@@ -217,7 +217,7 @@ def test_the_end_of_the_run_is_said_and_nothing_else_is_taken_for_it(tmp_path: P
         with Client(path) as client:
             client.status()
             serving.cancel()
-            with pytest.raises(HungUpError, match="^the run has ended$"):
+            with pytest.raises(HungUpError, match=r"^the run has ended$"):
                 client.receive()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "w.sock"))
