@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from vehicled.cli.drive_options import SECONDS, add_mavlink, add_profile, add_programme, add_ros2, add_view
+from vehicled.cli.drive_options import SECONDS, add_backend, add_mavlink, add_profile, add_programme, add_ros2, add_view
 from vehicled.core.errors import SetupError, UserError
 from vehicled.core.messages import ActuatorCommand, Message, Mode, OperatorCommand
 from vehicled.core.ports import NEVER_NS
@@ -50,6 +50,7 @@ def declare_run(parser: CommandParser) -> None:
         metavar="S",
         help="with --connect: end the run if the simulator sends nothing for S seconds (default 0.5)",
     )
+    add_backend(parser, "event loop")
     add_view(parser)
     add_ros2(parser)
     add_mavlink(parser)
@@ -69,7 +70,7 @@ def serve(arguments: Namespace) -> int:
     from vehicled.run.session import Observer, drive, greet
     from vehicled.runtime.board.setup_fault import setup_fault
     from vehicled.runtime.connection import connect
-    from vehicled.runtime.events import TYPES, EventLog
+    from vehicled.runtime.events import TYPES, EventLog, configure
 
     plan = Plan.of(
         RunSpec(
@@ -89,9 +90,11 @@ def serve(arguments: Namespace) -> int:
             ros2_commands=arguments.ros2_commands,
             mavlink=arguments.mavlink,
             mavlink_commands=arguments.mavlink_commands,
+            backend=arguments.async_backend,
         )
     )
     print_warnings(plan.findings)
+    configure()
     if plan.spec.bridged:
         from vehicled.run.bridges import check_bridges
 
@@ -101,7 +104,7 @@ def serve(arguments: Namespace) -> int:
     systemd = SystemdNotifier(notifier, ports)
     with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
         observer = Observer(
-            listeners=[(TYPES, EventLog().record), ((ActuatorCommand,), systemd.record)],
+            listeners=[(TYPES, EventLog(every=True).record), ((ActuatorCommand,), systemd.record)],
             progress={"systemd status": systemd.show, "systemd watchdog": systemd.feed},
             # Closing the log may take longer than the timeouts of the watchdog and of the end.
             on_end=lambda ending: notifier.stopping(ending.why, END_S),
