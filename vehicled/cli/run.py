@@ -102,22 +102,21 @@ def serve(arguments: Namespace) -> int:
     ports = {} if arguments.connect else own_ports(plan.loaded.profile)
     notifier = Notifier()
     systemd = SystemdNotifier(notifier, ports)
-    with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
-        observer = Observer(
-            listeners=[(TYPES, EventLog(every=True).record), ((ActuatorCommand,), systemd.record)],
-            progress={"systemd status": systemd.show, "systemd watchdog": systemd.feed},
-            # Closing the log may take longer than the timeouts of the watchdog and of the end.
-            on_end=lambda ending: notifier.stopping(ending.why, END_S),
-        )
-        notifier.extend(START_S)
-        try:
-            done = drive(
-                plan, None if sock is None else greet(plan, sock), observer, ports=ports, setup_fault=setup_fault(plan.loaded)
-            )
-        except UserError as error:
-            if not (error.passing and notifier.reached):
-                raise
-            return _wait_before_restart(error, notifier)
+    observer = Observer(
+        listeners=[(TYPES, EventLog(every=True).record), ((ActuatorCommand,), systemd.record)],
+        progress={"systemd status": systemd.show, "systemd watchdog": systemd.feed},
+        # Closing the log may take longer than the timeouts of the watchdog and of the end.
+        on_end=lambda ending: notifier.stopping(ending.why, END_S),
+    )
+    notifier.extend(START_S)
+    try:
+        with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
+            link = None if sock is None else greet(plan, sock)
+            done = drive(plan, link, observer, ports=ports, setup_fault=setup_fault(plan.loaded))
+    except UserError as error:
+        if not (error.passing and notifier.reached):
+            raise
+        return _wait_before_restart(error, notifier)
     for line in usage_lines(done.machine.usage):
         print(f"vehicled: messages: {line}", file=sys.stderr)
     print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
