@@ -1,7 +1,7 @@
 """Entry point of ``python -m sim_backend``, the simulator process.
 
 It ends with the daemon. Exit status: 0 after the daemon's goodbye, 1 with a one-line reason if the link fails, 2 for unusable
-arguments, 143 when terminated. With ``--ptys`` it has no link and runs until it is terminated.
+arguments, 143 when terminated. With ``--ptys`` or ``--port`` it has no link and runs until it is terminated.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from vehicled.core.plain_text import printable
 from vehicled.runtime.simulator import add_options
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ def _simulate(options: argparse.Namespace) -> int:
             turn_radius_m=vehicle.min_turn_radius_m,
         )
         # A vehicle that the scenario does not arm starts on the course.
-        start: Start | None = "stand" if options.by_hand else options.start
+        start: Start | None = "stand" if options.by_hand or options.port else options.start
         profile = resolved_profile(loaded, course, start)
-        wires = options.link == "wires" or options.ptys is not None
+        wires = options.link == "wires" or options.ptys is not None or options.port is not None
         if wires:
             check_emulators(profile)
         failures = [parse_failure(text) for text in options.fail]
@@ -98,6 +99,8 @@ def _simulate(options: argparse.Namespace) -> int:
         )  # fmt: skip
         if options.ptys is not None:
             return _behind_ptys(Path(options.ptys), setup)
+        if options.port is not None:
+            return _on_ports(options.port, setup)
         listener = Listener(options.listen)
     except UserError as error:
         _say(str(error))
@@ -141,6 +144,23 @@ def _behind_ptys(folder: Path, setup: "WorldSetup") -> int:
     return 0
 
 
+def _on_ports(ports: Sequence[str], setup: "WorldSetup") -> int:
+    """Run on real ports until terminated."""
+    from sim_backend import hardware
+    from sim_backend.plant.interface import VehicleLostError
+
+    def say(text: str) -> None:
+        sys.stdout.write(f"{printable(text)}\n")
+        sys.stdout.flush()
+
+    try:
+        hardware.run(setup, ports, say)
+    except VehicleLostError as error:
+        _say(str(error))
+        return 1
+    return 0
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = _Parser(
         prog="python -m sim_backend", description="Simulates vehicle, sensors and operator for one daemon.", allow_abbrev=False
@@ -154,8 +174,6 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _say(text: str) -> None:
-    from vehicled.profile.problems import printable
-
     try:
         # Texts of a profile or of the daemon may hold control characters.
         sys.stderr.write("simulator: " + "\n".join(printable(line, len(line)) for line in text.splitlines()) + "\n")

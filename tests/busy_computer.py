@@ -6,6 +6,8 @@ of silence widens all of them by :data:`WIDE_LIMITS`.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 DEADLINE_S = 120.0
 """Upper bound of a wait for a condition; not a measure of speed."""
@@ -28,3 +30,12 @@ def wait_until(holds: Callable[[], object], otherwise: Callable[[], object] = la
         shown = otherwise()
         assert time.monotonic() < end_s, f"not within {DEADLINE_S:g} s: {shown}"
         time.sleep(every_s)
+
+
+def fill_up(folder: Path) -> Path:
+    """Take all space of a file system; return the file to remove."""
+    ballast = folder / "ballast"
+    with open(ballast, "wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return ballast

@@ -43,6 +43,8 @@ class CanBus(Wire[CanNode]):
         self._free_ns = start_ns
         self._rest = b""
         self._off = False
+        self.carried = False
+        """True if a real bus carries the frames, with its own times."""
         self.lost_frames = 0
         """Number of frames that found no time on the bus, or no bus."""
 
@@ -96,6 +98,8 @@ class CanBus(Wire[CanNode]):
         if self._off or start_ns - now_ns > LONGEST_QUEUE_NS:
             self.lost_frames += 1
             return None
+        if self.carried:
+            return now_ns
         bits = (EXTENDED_BITS if frame.extended else STANDARD_BITS) + (0 if frame.remote else 8 * len(frame.data))
         self._free_ns = start_ns + bits * 1_000_000_000 // self._bitrate
         return self._free_ns

@@ -94,6 +94,8 @@ class SerialLine(Wire[LineDevice]):
         self._opened_baud = host_baud
         self._host_sends = self._host_listens = host_baud
         self._forced_baud = 0
+        self.carried = False
+        """True if a real line carries the bytes, with its own rates and times."""
         self._up_free_ns = self._down_free_ns = start_ns
         self._cuts = stream(seed, f"{port}/cuts")
         self._noise = stream(seed, f"{port}/noise")
@@ -107,7 +109,7 @@ class SerialLine(Wire[LineDevice]):
     def on_rx(self, data: bytes, t_ns: int) -> None:
         """Send the daemon's bytes along the line to the device."""
         start_ns = max(t_ns, self._up_free_ns)
-        sent_at = (self._host_sends or self.baud) if self.baud else USB_BAUD
+        sent_at = (self._host_sends or self.baud) if self.baud and not self.carried else USB_BAUD
         self._up_free_ns = start_ns + _duration_ns(len(data), sent_at)
         self._push(self._up_free_ns, _RX, (data, sent_at))
 
@@ -138,7 +140,7 @@ class SerialLine(Wire[LineDevice]):
     def _happen(self, kind: int, what: Any, now_ns: int) -> None:
         if kind == _RX:
             data, sent_at = what
-            received = data if _fits(self.baud, sent_at) else self._scramble(data, sent_at, self.baud)
+            received = data if self.carried or _fits(self.baud, sent_at) else self._scramble(data, sent_at, self.baud)
             self._device.on_bytes(received, now_ns)
         else:
             self._host_listens = what
@@ -151,7 +153,7 @@ class SerialLine(Wire[LineDevice]):
     def _send(self, frames: Sequence[bytes], now_ns: int) -> None:
         if not frames:
             return
-        baud = self.baud or USB_BAUD
+        baud = USB_BAUD if self.carried else self.baud or USB_BAUD
         start_ns = max(now_ns, self._down_free_ns)
         room = self._buffer_bytes - (start_ns - now_ns) * baud // (BITS_PER_BYTE * 1_000_000_000)
         kept = []
@@ -164,7 +166,7 @@ class SerialLine(Wire[LineDevice]):
         data = b"".join(kept)
         self._down_free_ns = start_ns + _duration_ns(len(data), baud)
         listener = self._host_listens
-        noisy = not _fits(self.baud, listener)
+        noisy = not (self.carried or _fits(self.baud, listener))
         at, end = 0, len(data)
         while at < end:
             stop = min(at + self._length(), end)

@@ -42,10 +42,10 @@ def test_exit_status(words: list[str], expected: int, tmp_path: Path, monkeypatc
 
 def test_the_page_names_every_status_of_the_program() -> None:
     from vehicled.cli import DEFECT_STATUS, INTERRUPTED_STATUS
-    from vehicled.run.command_line import USAGE_STATUS
+    from vehicled.run.command_line import PASSING_STATUS, USAGE_STATUS
     from vehicled.runtime.ending import Outcome
 
     rows = [line for line in (ROOT / "docs" / "command_line.md").read_text().splitlines() if line.startswith("| ")]
     documented = {int(cell) for row in rows if (cell := row.split("|")[1].strip()).isdigit()}
-    assert documented == {0, 1, USAGE_STATUS, DEFECT_STATUS, INTERRUPTED_STATUS, 143}
+    assert documented == {0, 1, USAGE_STATUS, PASSING_STATUS, DEFECT_STATUS, INTERRUPTED_STATUS, 143}
     assert {int(outcome) for outcome in Outcome} <= documented

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.busy_computer import DEADLINE_S
+from tests.busy_computer import DEADLINE_S, fill_up
 from vehicled.core.messages import Cause, Direction, Event, ImuSample, StateEstimate, TaskTick, WireChunk
 from vehicled.log.errors import LogError
 from vehicled.log.info import info
@@ -190,10 +190,108 @@ def test_full_disk_is_reported_and_what_was_written_is_kept(tmp_path):
     assert len(found) > 1000
 
 
+def pump_until(writer, condition, t_ns):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        t_ns += 100_000_000
+        writer.sink.record(tick(t_ns), t_ns)
+        writer.pump(t_ns)
+        time.sleep(0.005)
+    return t_ns
+
+
+@pytest.mark.parametrize("rotate_mb", [4000, 0.03])
+def test_a_log_goes_on_when_a_full_disk_has_space_again(small_disk, rotate_mb):
+    writer = WriterProcess.start(header(), folder=str(small_disk), compression="none", sync_period_s=0.05, rotate_mb=rotate_mb)
+    t_ns = fill(writer, 300)
+    while writer.sink.outbox.waiting_bytes:
+        writer.pump(t_ns)
+    ballast = fill_up(small_disk)
+    t_ns = pump_until(writer, lambda: writer.waits, t_ns)
+    assert "the disk is full; it goes on when there is space" in writer.failure
+    assert writer.alive
+    ballast.unlink()
+    t_ns = pump_until(writer, lambda: not writer.failure, t_ns)
+    t_ns = fill(writer, 300, begin_ns=t_ns + 10_000_000)
+    result = writer.close({"reason": "done"}, t_ns)
+    assert (result.finished, result.failure, result.not_replayable_after_ns) == (True, "", None)
+    assert (len(result.files) > 1) == (rotate_mb < 1)
+    events, releases = [], []
+    for file in result.files:
+        with LogReader(file) as log:
+            assert log.layout.complete
+            events += [record.message for record in log.messages(Event)]
+            releases += [record.message.release_ns for record in log.messages(TaskTick)]
+    assert len(releases) == result.messages - 600 - len(events)
+    assert releases == sorted(set(releases))
+    (waited,) = (event for event in events if event.name == "log_waited")
+    assert "the disk is full" in json.loads(waited.fields)["reason"]
+
+
+def test_what_a_disk_that_stays_full_has_cost_is_marked_in_the_log(small_disk):
+    writer = WriterProcess.start(
+        header(), folder=str(small_disk), compression="none", journal_limit_bytes=1 << 16, derived_limit_bytes=1 << 16
+    )
+    t_ns = fill(writer, 300)
+    ballast = fill_up(small_disk)
+    t_ns = pump_until(writer, lambda: writer.waits, t_ns)
+    # More than pipe and queues hold.
+    t_ns = fill(writer, 3000, data=bytes(2000), begin_ns=t_ns)
+    assert writer.sink.outbox.waiting_bytes < 1 << 18
+    ballast.unlink()
+    t_ns = pump_until(writer, lambda: not writer.failure and not writer.sink.outbox.waiting_bytes, t_ns)
+    result = writer.close({}, fill(writer, 10, begin_ns=t_ns))
+    assert result.finished
+    assert result.dropped_journal > 0
+    with LogReader(result.path) as log:
+        names = {record.message.name for record in log.messages(Event)}
+    assert {"log_waited", "not_replayable_after", "journal_dropped"} <= names
+
+
+def test_the_end_of_a_run_does_not_wait_for_a_full_disk(small_disk):
+    writer = WriterProcess.start(header(), folder=str(small_disk), compression="none")
+    t_ns = fill(writer, 300)
+    fill_up(small_disk)
+    t_ns = pump_until(writer, lambda: writer.waits, t_ns)
+    # The pipe takes no more, either.
+    t_ns = fill(writer, 3000, data=bytes(2000), begin_ns=t_ns)
+    result = writer.close({"reason": "done"}, t_ns, timeout_s=1e6)
+    assert not result.finished
+    assert "the disk is full" in result.failure
+
+
+def test_a_disk_that_is_full_at_the_start_is_a_passing_fault_that_leaves_no_file(small_disk):
+    fill_up(small_disk)
+    with pytest.raises(LogError, match="the disk is full") as refused:
+        WriterProcess.start(header(), folder=str(small_disk))
+    assert refused.value.passing
+    assert not list(small_disk.glob("*.mcap"))
+
+
+def test_a_writer_that_is_too_slow_to_open_its_file_is_a_passing_fault_that_leaves_no_empty_file(tmp_path, monkeypatch):
+    path = tmp_path / part_name("art_lot17_20260921T141320Z_012345", 1)
+    stuck = f"open({str(path)!r}, 'x'); import time; time.sleep(1e6)"
+    start = subprocess.Popen
+
+    def popen(command, **options):
+        process = start([command[0], "-c", stuck], **options)
+        while not path.exists():
+            time.sleep(0.01)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with pytest.raises(LogError, match="does not start: no answer") as refused:
+        WriterProcess.start(header(), folder=str(tmp_path), timeout_s=0.1)
+    assert refused.value.passing
+    assert not path.exists()
+
+
 def test_folder_that_cannot_be_written_is_an_error_at_the_start(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(LogError, match="cannot be written"):
+    with pytest.raises(LogError, match="cannot be written") as refused:
         WriterProcess.start(header(), folder=str(tmp_path / "file" / "logs"))
+    assert not refused.value.passing
     with pytest.raises(LogError, match='unknown compression "zip"'):
         WriterProcess.start(header(), folder=str(tmp_path), compression="zip")
     assert not list(tmp_path.glob("*.mcap"))

@@ -143,6 +143,21 @@ def test_a_real_time_parent_has_ordinary_children():
 
 
 @linux
+def test_only_the_loop_has_the_real_time_priority():
+    cure, before, at_set_up, in_loop, in_child_of_loop, after = in_child(
+        "before = os.sched_getscheduler(0)\npriority = rt.LoopPriority()\n"
+        "row = rt._scheduling(rt.RealtimeRequest(fifo_priority=3))\npriority.set_aside()\nat_set_up = os.sched_getscheduler(0)\n"
+        "import subprocess\nask = [sys.executable, '-c', 'import os; print(os.sched_getscheduler(0))']\n"
+        "with priority:\n    in_loop = os.sched_getscheduler(0)\n    child = int(subprocess.check_output(ask))\n"
+        "result = [row.cure, before, at_set_up & 3, in_loop & 3, child & 3, os.sched_getscheduler(0) & 3]"
+    )
+    if cure:
+        pytest.skip(f"not allowed here: {cure}")
+    assert before == at_set_up == in_child_of_loop == after == os.SCHED_OTHER
+    assert in_loop == os.SCHED_FIFO
+
+
+@linux
 @pytest.mark.parametrize("cpus", [(100_000,), (-1,), ()])
 def test_processors_that_do_not_exist_leave_the_affinity_alone(cpus):
     got, cure, same = in_child(

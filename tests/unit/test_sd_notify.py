@@ -30,14 +30,20 @@ def test_every_message_arrives_as_systemd_expects_it(manager):
             notifier.ready(),
             notifier.status("AUTO 3.1 m/s"),
             notifier.watchdog(),
-            notifier.stopping("bye"),
+            notifier.extend(1.5),
+            notifier.stopping("bye", 20.0),
         ]
-        assert sent == [True] * 5
-        received = [server.recv(4096) for _ in range(5)]
+        assert sent == [True] * 6
+        assert notifier.reached
+        received = [server.recv(4096) for _ in range(6)]
     finally:
         notifier.close()
-    assert received == [b"READY=1\nSTATUS=armed", b"READY=1", b"STATUS=AUTO 3.1 m/s", b"WATCHDOG=1", b"STOPPING=1\nSTATUS=bye"]
+    *earlier, extend, stopping = received
+    assert earlier == [b"READY=1\nSTATUS=armed", b"READY=1", b"STATUS=AUTO 3.1 m/s", b"WATCHDOG=1"]
+    assert extend == b"EXTEND_TIMEOUT_USEC=1500000"
+    assert stopping == b"STOPPING=1\nSTATUS=bye\nEXTEND_TIMEOUT_USEC=20000000\nWATCHDOG_USEC=20000000"
     assert not notifier.watchdog()
+    assert not notifier.reached
 
 
 def test_a_status_cannot_inject_an_assignment(manager):

@@ -279,7 +279,7 @@ def test_a_pipe_of_events_is_a_pad_and_its_end_the_unplugging(tmp_path: Path) ->
         os.write(writer, data[13:])
         assert joystick.events() == [axis(LEFT_X, 77)]
         os.close(writer)
-        with pytest.raises(EOFError, match="end of"):
+        with pytest.raises(EOFError, match="its recorded events have ended"):
             joystick.events()
 
 

@@ -9,6 +9,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from anyio.from_thread import start_blocking_portal
 
 from tests.busy_computer import DEADLINE_S
 from vehicled.core.messages import Mode, OperatorAction, TeleopCommand
-from vehicled.live.control_socket.client import Client, ControlError
+from vehicled.live.control_socket.client import Client, ControlError, HungUpError
 from vehicled.live.control_socket.protocol import StatusRequest, TeleopRequest
 from vehicled.live.control_socket.server import ControlServer
 from vehicled.live.control_socket.socket_path import answers
@@ -188,6 +189,76 @@ class Sitting:
                 raise self.failure
 
 
+def test_a_status_connection_that_is_closed_does_not_end_the_drive(
+    served: tuple[Path, Console], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon disconnects a client that was held up and has not read for a second."""
+    path, console = served
+    sitting = Sitting(path, tmp_path)
+
+    def script() -> None:
+        sitting.take()
+        until(lambda: len(console.readings) > 5)
+        sitting.session._status_client._socket.shutdown(socket.SHUT_RD)
+        seen = len(console.readings)
+        until(lambda: len(console.readings) > seen + 50)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert sitting.run(script) == "SIGTERM"
+    os.close(sitting.writer)
+    assert not any(reading.unplugged for _, reading in console.readings[:-2])
+
+
+def test_the_end_of_the_run_is_said_and_nothing_else_is_taken_for_it(tmp_path: Path) -> None:
+    path, console = tmp_path / "v.sock", Console()
+    with start_blocking_portal() as portal:
+        serving = portal.start_task_soon(ControlServer(path).serve, console)  # type: ignore[arg-type]
+        until(lambda: answers(path))
+        with Client(path) as client:
+            client.status()
+            serving.cancel()
+            with pytest.raises(HungUpError, match=r"^the run has ended$"):
+                client.receive()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "w.sock"))
+        listener.listen()
+        with Client(tmp_path / "w.sock") as client:
+            listener.accept()[0].close()
+            with pytest.raises(HungUpError, match="without giving a reason"):
+                client.receive()
+
+
+def test_input_that_never_ends_does_not_hold_up_the_readings(served: tuple[Path, Console], tmp_path: Path) -> None:
+    path, console = served
+    ours, theirs = os.openpty()
+    os.set_blocking(ours, False)
+    over = threading.Event()
+
+    def flood() -> None:
+        while not over.is_set():
+            with suppress(BlockingIOError):
+                os.write(ours, bytes(4096))
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    try:
+        with Terminal(theirs, theirs) as terminal:
+            sitting = Sitting(path, tmp_path, terminal)
+
+            def script() -> None:
+                sitting.take()
+                until(lambda: len(console.readings) > 50)
+                os.kill(os.getpid(), signal.SIGTERM)
+
+            assert sitting.run(script) == "SIGTERM"
+            os.close(sitting.writer)
+    finally:
+        over.set()
+        flooding.join()
+        os.close(ours)
+        os.close(theirs)
+
+
 def test_readings_are_fresh_numbered_and_end_with_the_unplugging(served: tuple[Path, Console], tmp_path: Path) -> None:
     path, console = served
     sitting = Sitting(path, tmp_path)
@@ -208,7 +279,7 @@ def test_readings_are_fresh_numbered_and_end_with_the_unplugging(served: tuple[P
         until(pushed)
         os.close(sitting.writer)
 
-    assert "unplugged" in sitting.run(script)
+    assert "its recorded events have ended" in sitting.run(script)
     until(lambda: console.readings[-1][1].unplugged)
     assert console.requests == [OperatorAction.ARM, OperatorAction.TELEOP]
     readings = [reading for _, reading in console.readings]

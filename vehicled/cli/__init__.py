@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from vehicled.cli.commands import build_parser
-from vehicled.run.command_line import USAGE_STATUS
+from vehicled.run.command_line import PASSING_STATUS, USAGE_STATUS
 
 # Use one BLAS thread, set before numpy is imported: helper threads would disturb the loop, and results would depend on the number
 # of cores.
@@ -44,7 +44,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
         complete(parser)
     arguments = parser.parse(sys.argv[1:] if argv is None else argv)
-    from vehicled.core.errors import UserError
+    from vehicled.core.errors import UserError, passes
     from vehicled.profile import plugins
     from vehicled.run.signals import own_interrupts
     from vehicled.runtime.plugin_watch import watch_import
@@ -57,7 +57,7 @@ def _main(argv: Sequence[str] | None) -> int:
             status: int = arguments.run(arguments)
         sys.stdout.flush()
     except UserError as error:
-        return _say(str(error), USAGE_STATUS)
+        return _say(str(error), PASSING_STATUS if error.passing else USAGE_STATUS)
     except KeyboardInterrupt:
         # During a drive Ctrl-C is a request to the vehicle; here it ends the program.
         return _say("interrupted", INTERRUPTED_STATUS)
@@ -68,9 +68,11 @@ def _main(argv: Sequence[str] | None) -> int:
     except OSError as error:
         _forget_output()
         if error.errno == errno.ENOSPC:
-            return _say("cannot write the output: no space left on the device", USAGE_STATUS)
+            return _say("cannot write the output: no space left on the device", PASSING_STATUS)
         if error.filename is None or TRACE_VARIABLE in os.environ:
             return _defect(error, arguments.command)
+        if passes(error):
+            return _say(f"{error.filename}: {error.strerror}", PASSING_STATUS)
         return _say(f"{error.filename}: {error.strerror}; choose another file", USAGE_STATUS)
     except Exception as error:  # noqa: BLE001 - a defect is a message as well, with the way to its traceback
         return _defect(error, arguments.command)

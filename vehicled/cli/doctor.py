@@ -36,6 +36,7 @@ SPEAKERS = {
 """Descriptions of the formats that are not named like a driver."""
 
 
+CABLE_TIMEOUT_S = 60.0
 _LONGEST_S = 450.0
 _DURATION = between(1.0, _LONGEST_S, f"expected a number of seconds from 1 to {_LONGEST_S:g}")
 _SECONDS = between(0.0, 600.0, "expected a number of seconds from 0 to 600")
@@ -46,9 +47,17 @@ def declare_doctor(parser: CommandParser) -> None:
     sustain. See docs/service.md.
     """
     parser.describe(
-        epilog="Exit status: 0 no problem; 1 a probed port was not understood, or the profile needs more than this board sustains."
+        epilog="Exit status: 0 no problem; 1 a probed port was not understood, a cable does not work in both directions, or the "
+        "profile needs more than this board sustains."
     )
     parser.add_argument("--probe", action="store_true", help="listen on every serial port to identify the device; sends nothing")
+    parser.add_argument(
+        "--cable",
+        action="append",
+        metavar="ADDRESS",
+        help="instead: check the cable at this port (serial:/dev/ttyUSB0, can:can0) together with the same command at its other "
+        "end, for at most a minute; it sends, so pull it off the device; repeatable",
+    )
     parser.add_argument("--profile", type=PROFILE, metavar="P", help="check if this board sustains the rates of a profile")
     parser.add_argument(
         "--seconds",
@@ -110,6 +119,8 @@ def doctor(arguments: Namespace) -> int:
         from vehicled.cli.board import measure_board
 
         return measure_board(arguments)
+    if arguments.cable:
+        return _check_cables(arguments.cable)
     if arguments.duration is not None or arguments.log:
         raise SetupError("--duration and --log belong to --measure-board FILE: add it, or leave them out")
     loaded = load(arguments.profile) if arguments.profile else None
@@ -129,6 +140,31 @@ def doctor(arguments: Namespace) -> int:
         _save(report)
     understood = all(answer.driver for answer in answers.values())
     return 0 if understood and not any(each.refuses for each in _counted(report, loaded)) else 1
+
+
+def _check_cables(addresses: list[str]) -> int:
+    """Check cables from this end and print what was found. Status 1 unless each works in both directions."""
+    from vehicled.runtime.ports import AddressError, make_port
+    from vehicled.runtime.ports.cable import CableCheck
+
+    checks = {}
+    for address in addresses:
+        frames = address.startswith("can:")
+        try:
+            checks[address] = CableCheck(make_port(address, address, "frames" if frames else "stream"), frames=frames)
+        except AddressError as error:
+            raise SetupError(f"--cable {error}") from None
+    print(f"waiting for the same command at the other end, {CABLE_TIMEOUT_S:.0f} s at most", file=sys.stderr, flush=True)
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            for check in checks.values():
+                group.start_soon(check.run, CABLE_TIMEOUT_S)
+
+    anyio.run(run, backend_options={"loop_factory": new_event_loop})
+    for address, check in checks.items():
+        print(f"{'ok' if check.works else 'NO':<3}{address}: {check.verdict()}")
+    return 0 if all(check.works for check in checks.values()) else 1
 
 
 def _report(

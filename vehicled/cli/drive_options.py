@@ -18,6 +18,11 @@ def add_programme(parser: CommandParser | _ArgumentGroup) -> None:
     )
 
 
+def add_backend(parser: CommandParser | _ArgumentGroup, what: str) -> None:
+    """Add the choice of the event loop."""
+    parser.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help=f"{what} (default asyncio)")
+
+
 def add_view(parser: CommandParser | _ArgumentGroup) -> None:
     """Add the option of the live view."""
     parser.add_argument(

@@ -1,17 +1,18 @@
 """Command ``vehicled run``: the daemon on the wall clock, on the vehicle's devices or a simulator, until it is stopped."""
 
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from vehicled.cli.drive_options import SECONDS, add_mavlink, add_profile, add_programme, add_ros2, add_view
-from vehicled.core.errors import SetupError
+from vehicled.cli.drive_options import SECONDS, add_backend, add_mavlink, add_profile, add_programme, add_ros2, add_view
+from vehicled.core.errors import SetupError, UserError
 from vehicled.core.messages import ActuatorCommand, Message, Mode, OperatorCommand
 from vehicled.core.ports import NEVER_NS
 from vehicled.run.argument_types import TEXT
-from vehicled.run.command_line import CommandParser
+from vehicled.run.command_line import PASSING_STATUS, CommandParser
 from vehicled.run.spec import RunSpec
 from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from vehicled.profile.schema import Profile
     from vehicled.runtime.ports import Port
 
+START_S = 120.0
+"""Longest time from the read profile to readiness, s, on a slow board with a cold SD card."""
+END_S = 20.0
+"""Longest time for closing the log, s."""
+RESTART_S = 10.0
+"""Pause before systemd starts a daemon again that a passing fault has ended, s."""
+
 
 def declare_run(parser: CommandParser) -> None:
     """Run the daemon on the vehicle's devices until it is stopped. The systemd unit starts this command. A missing port is reported
@@ -27,7 +35,8 @@ def declare_run(parser: CommandParser) -> None:
     """
     parser.describe(
         examples=("vehicled run --profile my.toml", "vehicled run --profile my.toml --course lot17 --view 0.0.0.0:8765"),
-        epilog="Exit status: 130 stopped by a signal, after braking; 1 connection to the simulator lost; 2 invalid arguments.",
+        epilog="Exit status: 130 stopped by a signal, after braking; 1 connection to the simulator lost; 2 invalid arguments; 75 a "
+        "passing fault such as a full disk: systemd tries again.",
     )
     add_profile(parser)
     parser.add_argument(
@@ -41,6 +50,7 @@ def declare_run(parser: CommandParser) -> None:
         metavar="S",
         help="with --connect: end the run if the simulator sends nothing for S seconds (default 0.5)",
     )
+    add_backend(parser, "event loop")
     add_view(parser)
     add_ros2(parser)
     add_mavlink(parser)
@@ -60,7 +70,7 @@ def serve(arguments: Namespace) -> int:
     from vehicled.run.session import Observer, drive, greet
     from vehicled.runtime.board.setup_fault import setup_fault
     from vehicled.runtime.connection import connect
-    from vehicled.runtime.events import TYPES, EventLog
+    from vehicled.runtime.events import TYPES, EventLog, configure
 
     plan = Plan.of(
         RunSpec(
@@ -80,9 +90,11 @@ def serve(arguments: Namespace) -> int:
             ros2_commands=arguments.ros2_commands,
             mavlink=arguments.mavlink,
             mavlink_commands=arguments.mavlink_commands,
+            backend=arguments.async_backend,
         )
     )
     print_warnings(plan.findings)
+    configure()
     if plan.spec.bridged:
         from vehicled.run.bridges import check_bridges
 
@@ -90,20 +102,35 @@ def serve(arguments: Namespace) -> int:
     ports = {} if arguments.connect else own_ports(plan.loaded.profile)
     notifier = Notifier()
     systemd = SystemdNotifier(notifier, ports)
-    with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
-        observer = Observer(
-            listeners=[(TYPES, EventLog().record), ((ActuatorCommand,), systemd.record)],
-            progress={"systemd status": systemd.show, "systemd watchdog": systemd.feed},
-            # Disable the watchdog from here on: closing the log may take longer than its timeout.
-            on_end=lambda ending: notifier.stopping(ending.why),
-        )
-        done = drive(plan, None if sock is None else greet(plan, sock), observer, ports=ports, setup_fault=setup_fault(plan.loaded))
+    observer = Observer(
+        listeners=[(TYPES, EventLog(every=True).record), ((ActuatorCommand,), systemd.record)],
+        progress={"systemd status": systemd.show, "systemd watchdog": systemd.feed},
+        # Closing the log may take longer than the timeouts of the watchdog and of the end.
+        on_end=lambda ending: notifier.stopping(ending.why, END_S),
+    )
+    notifier.extend(START_S)
+    try:
+        with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
+            link = None if sock is None else greet(plan, sock)
+            done = drive(plan, link, observer, ports=ports, setup_fault=setup_fault(plan.loaded))
+    except UserError as error:
+        if not (error.passing and notifier.reached):
+            raise
+        return _wait_before_restart(error, notifier)
     for line in usage_lines(done.machine.usage):
         print(f"vehicled: messages: {line}", file=sys.stderr)
     print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
     if done.observers_failed:
         print(f"vehicled: failed beside the drive: {done.observers_failed}", file=sys.stderr)
     return int(done.ending.outcome)
+
+
+def _wait_before_restart(error: UserError, notifier: Notifier) -> int:
+    """Say what is wrong, and wait. systemd gives up after ten starts in a minute, while a disk may be freed after an hour."""
+    print(f"vehicled: {error}; starts again in {RESTART_S:.0f} s", file=sys.stderr)
+    notifier.status(str(error))
+    time.sleep(RESTART_S)
+    return PASSING_STATUS
 
 
 def own_ports(profile: "Profile") -> "dict[str, Port]":

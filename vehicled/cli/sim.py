@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from vehicled.cli.drive_options import SECONDS, add_mavlink, add_profile, add_programme, add_ros2, add_view
+from vehicled.cli.drive_options import SECONDS, add_backend, add_mavlink, add_profile, add_programme, add_ros2, add_view
 from vehicled.core.errors import SetupError
 from vehicled.core.messages import Event, Fault, ModeChange
 from vehicled.run.argument_types import CONTROLLER, ESTIMATOR, FAILURE, IDENTIFIER, LOG, SCENE, TEXT
@@ -105,9 +105,7 @@ def declare_sim(parser: CommandParser) -> None:
         metavar="S",
         help="end the run if the simulator sends nothing for S seconds (default 5, with --strict-clock 0.5)",
     )
-    world.add_argument(
-        "--async-backend", choices=("asyncio", "trio"), default="asyncio", help="event loop for --clock wall (default asyncio)"
-    )
+    add_backend(world, "event loop for --clock wall")
     output = parser.add_argument_group("output")
     output.add_argument("--plot", metavar="FILE", help="plot the drive into this file (.png, .pdf or .svg)")
     output.add_argument("--log", metavar="DIR", help="write the log to this folder instead of the profile's")

@@ -1,4 +1,5 @@
-"""Base of the errors that a user can cure. A command prints their text and ends with status 2, without a traceback.
+"""Base of the errors that a user can cure. A command prints their text and ends without a traceback: with status 2, or with 75 if
+the same command can succeed later.
 
 The text says what happened, where, and what to do. What is in brackets is where it is defined::
 
@@ -29,14 +30,28 @@ The text says what happened, where, and what to do. What is in brackets is where
     ├── MappingError                 a gamepad's mapping (live.teleop.mapping)
     ├── SocketPathError              no daemon, or several (live.control_socket.socket_path)
     └── ControlError                 the daemon refuses or does not answer (live.control_socket.client)
-        ├── HungUpError              its run has ended
+        ├── HungUpError              it has closed the connection
         └── NoAnswerError            no answer in time
 """
+
+import errno
+
+_PASSING = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EBUSY, errno.EINTR)
+)
 
 
 class UserError(Exception):
     """Base of the errors whose text names the problem, its place and the cure."""
 
+    passing = False
+    """True if the same call can succeed later: a disk may be freed, a port or a socket released."""
+
 
 class SetupError(UserError):
     """Valid profile or command that cannot be run as requested; the text names the cure."""
+
+
+def passes(error: OSError) -> bool:
+    """Return True for an error of the operating system that the same call may not meet again."""
+    return error.errno in _PASSING

@@ -23,7 +23,12 @@ _REASONS = {
     errno.EISDIR: "this is a folder, not a log",
     errno.ENAMETOOLONG: "the name is too long",
     errno.EEXIST: "there is such a file already",
+    errno.EMFILE: "this process has too many open files",
+    errno.ENFILE: "the system has too many open files",
+    errno.ENOMEM: "the system has no memory left",
 }
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+"""Errors of a disk without space."""
 
 
 def why(error: OSError) -> str:

@@ -39,15 +39,20 @@ class WriterConfig(Struct, frozen=True, kw_only=True):
     sync_period_s: float
     """Time between syncs to disk, s: the most that a power loss costs, besides data still in the daemon."""
     projections: bool = True
+    waits_for_space: bool = True
+    """True if the writer waits for space while the disk is full; otherwise it ends."""
 
 
 class WriterReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Status report of the writer, one JSON object per line."""
 
     state: str
-    """``open``, ``rotated``, ``lost``, ``failed`` or ``done``. After ``lost`` the log goes on in another file."""
+    """``open``, ``rotated``, ``lost``, ``waiting``, ``resumed``, ``failed`` or ``done``. After ``lost`` the log goes on in another
+    file; it stands still from ``waiting`` to ``resumed``."""
     path: str = ""
     detail: str = ""
+    passing: bool = False
+    """True if a writer that is started again may succeed."""
     files: list[str] = msgspec.field(default_factory=list)
     messages: int = 0
     chunks: int = 0

@@ -12,15 +12,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 import msgspec
 from msgspec import Struct
 
+from vehicled.core.errors import passes
+from vehicled.core.messages import Event
 from vehicled.log.errors import LogError
 from vehicled.log.frames import LogFrameKind, WriterConfig, WriterReport, frame
-from vehicled.log.schema import Attachment, RunHeader, log_stem
+from vehicled.log.schema import Attachment, RunHeader, log_stem, part_name
 from vehicled.log.sink import DERIVED_LIMIT_BYTES, JOURNAL_LIMIT_BYTES, LogSink
 
 PIPE_BYTES = 1 << 20
@@ -66,9 +69,13 @@ class WriterProcess:
         self._reports: list[WriterReport] = []
         self._noise: list[str] = []
         self._failure = ""
+        self._waits_since_ns: int | None = None
+        self._waited_for = ""
         self._closed = False
         self.sink = sink
         self.path = ""
+        self.waits = ""
+        """Why the log stands still at present; empty while it goes on."""
 
     @classmethod
     def start(
@@ -85,9 +92,10 @@ class WriterProcess:
         blocking: bool = False,
         journal_limit_bytes: int = JOURNAL_LIMIT_BYTES,
         derived_limit_bytes: int = DERIVED_LIMIT_BYTES,
-        timeout_s: float = 10.0,
+        timeout_s: float = 30.0,
     ) -> Self:
-        """Start the writer and wait until its file is open (0.2 s or so): call it before the loop runs.
+        """Start the writer and wait until its file is open (0.2 s, on a slow and busy board many times that): call it before the
+        loop runs.
 
         Raises :class:`LogError` when the folder cannot be written, the compression is not installed, or the process does not start.
         """
@@ -101,6 +109,7 @@ class WriterProcess:
             quota_bytes=round(quota_mb * 1e6),
             sync_period_s=sync_period_s,
             projections=projections,
+            waits_for_space=not blocking,
         )
         try:
             process = subprocess.Popen(
@@ -115,13 +124,18 @@ class WriterProcess:
                 bufsize=0,
             )
         except OSError as error:
-            raise LogError(f"the log writer does not start: {error.strerror}") from error
+            raise _log_error(f"the log writer does not start: {error.strerror}", passing=passes(error)) from error
         sink = LogSink(header.offset_ns, journal_limit_bytes=journal_limit_bytes, derived_limit_bytes=derived_limit_bytes)
         self = cls(process, sink, blocking=blocking)
         try:
             self._greet(opening, timeout_s)
         except BaseException:
             self._abandon()
+            # A writer that was killed while it opened its file leaves it empty.
+            with suppress(OSError):
+                first = os.path.join(opening.folder, part_name(opening.stem, 1))
+                if not os.path.getsize(first):
+                    os.unlink(first)
             raise
         return self
 
@@ -152,6 +166,16 @@ class WriterProcess:
             # A writer whose reports are never read would block on a full pipe.
             self._listen_due_ns = now_ns + LISTEN_PERIOD_NS
             self._ended()
+            self._mark_wait(now_ns)
+
+    def _mark_wait(self, now_ns: int) -> None:
+        """Record when a full disk has made the log stand still, as soon as it goes on."""
+        if self.waits:
+            self._waits_since_ns = self._waits_since_ns or now_ns
+        elif self._waits_since_ns is not None:
+            fields = {"reason": self._waited_for, "from_ns": self._waits_since_ns, "to_ns": now_ns}
+            self._waits_since_ns = None
+            self.sink.record(Event.of(now_ns, "warning", "log_waited", **fields), now_ns)
 
     @property
     def pid(self) -> int:
@@ -160,8 +184,8 @@ class WriterProcess:
 
     @property
     def failure(self) -> str:
-        """Reason of the writer's failure; empty while it works."""
-        return self._failure
+        """Reason of the writer's failure, or why it waits; empty while it works."""
+        return self._failure or (f"{self.waits}; it goes on when there is space" if self.waits else "")
 
     @property
     def loss(self) -> str:
@@ -184,10 +208,12 @@ class WriterProcess:
         """
         if not self._closed:
             self._closed = True
+            self._ended()
             deadline_s = time.monotonic() + timeout_s
             if not self._failure:
                 self.sink.finish(now_ns)
-                self._drain(deadline_s)
+                if not self.waits:
+                    self._drain(deadline_s)
             if not self._failure:
                 if not self.sink.outbox.waiting_bytes:
                     self._send(frame(LogFrameKind.END, msgspec.msgpack.encode(self._end_record(end))), deadline_s)
@@ -253,9 +279,9 @@ class WriterProcess:
         done = next((r for r in self._reports if r.state == "done"), None)
         sink = self.sink
         files = done.files if done else self._files()
-        failure = self._failure or self._reported_failure() or self.loss
+        failure = self._failure or self._reported_failure() or self.waits or self.loss
         if not done and not failure:
-            failure = f"the writer is still busy with {files[-1] if files else 'its file'}and will finish it in the background"
+            failure = f"the writer is still busy with {files[-1] if files else 'its file'} and will finish it in the background"
         return LogResult(
             path=files[0] if self.loss and files else self.path,
             files=files,
@@ -289,12 +315,12 @@ class WriterProcess:
                 if report.state == "open":
                     self.path = report.path
                     return
-            if failure := self._reported_failure():
-                raise LogError(f"the log cannot be written: {failure}")
+            if failed := self._failed():
+                raise _log_error(f"the log cannot be written: {failed.detail}", passing=failed.passing)
             left_s = deadline_s - time.monotonic()
             if ended or left_s <= 0:
                 cause = self._noise[-1] if self._noise else "it ended without a message" if ended else "no answer"
-                raise LogError(f"the log writer does not start: {cause}")
+                raise _log_error(f"the log writer does not start: {cause}", passing=True)
             _wait_for(self._from_child, select.POLLIN, left_s)
 
     def _ended(self) -> bool:
@@ -312,15 +338,27 @@ class WriterProcess:
             *lines, self._received = self._received.split(b"\n")
             for line in lines:
                 try:
-                    self._reports.append(msgspec.json.decode(line, type=WriterReport))
+                    self._take(msgspec.json.decode(line, type=WriterReport))
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     self._noise.append(line.decode(errors="replace"))
                     del self._noise[:-20]
             if not data:
                 return True
 
+    def _take(self, report: WriterReport) -> None:
+        if report.state == "waiting":
+            self.waits = self._waited_for = report.detail
+        elif report.state == "resumed":
+            self.waits = ""
+        else:
+            self._reports.append(report)
+
+    def _failed(self) -> WriterReport | None:
+        return next((report for report in self._reports if report.state == "failed"), None)
+
     def _reported_failure(self) -> str:
-        return next((report.detail for report in self._reports if report.state == "failed"), "")
+        failed = self._failed()
+        return failed.detail if failed is not None else ""
 
     def _files(self) -> list[str]:
         return [report.path for report in self._reports if report.state in ("open", "rotated", "lost")]
@@ -340,6 +378,12 @@ class WriterProcess:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
+
+
+def _log_error(text: str, *, passing: bool) -> LogError:
+    error = LogError(text)
+    error.passing = passing
+    return error
 
 
 def child_environment() -> dict[str, str]:

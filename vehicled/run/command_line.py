@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, NoReturn
 
 USAGE_STATUS = 2
 """Exit status for invalid input."""
+PASSING_STATUS = 75
+"""Exit status for a fault that the same command may not meet again, such as a full disk; EX_TEMPFAIL of sysexits.h."""
 NARROWEST, WIDEST = 40, 100
 _MOST_NAMES = 12
 

@@ -122,7 +122,7 @@ class Observer(Struct, frozen=True, kw_only=True):
     progress: Mapping[str, Callable[[Machine, int], None]] = {}
     """Functions by name that are called with the time after each turn; must be fast."""
     on_end: Callable[[Ending], object] | None = None
-    """Called at the end of the drive, before the log is closed."""
+    """Called at the end of the drive, also after a crash, before anything is closed."""
     verdict: Callable[[], tuple[bool | None, str]] | None = None
     """Returns whether the lanes were kept, None without lanes, and the verdict as text, for the log."""
     injected: InjectedFailures | None = None
@@ -237,7 +237,9 @@ class Session:
         # A program around us that has frozen its own objects keeps them so: nobody can thaw only some.
         self._freezes = gc.get_freeze_count() <= realtime.FROZEN_AT_START
         wanted = LOCKSTEP_SETUP if self._lockstep else realtime.RealtimeRequest()
+        self.priority = realtime.LoopPriority()
         report = realtime.setup(wanted if self._freezes else msgspec.structs.replace(wanted, freeze_gc=False))
+        self.priority.set_aside()
         self.writer = _open_log(plan, start, report, setup_fault) if plan.spec.log_folder is not None else None
         if self.writer is not None:
             router.log_to(self.writer.sink)
@@ -277,11 +279,15 @@ class Session:
 
     def carry_out(self, pump: Callable[[], Ending], now_ns: Callable[[], int], close: Callable[[], None]) -> Ending:
         """Run the pump, then ``close``. A plugin that keeps failing ends the run with the brake; other errors are raised."""
+        on_end = self._observer.on_end or (lambda ending: None)
+        ended = self._router.observers.guard("end of the run", on_end, None)
         try:
-            return pump()
+            ending = pump()
+            ended(ending)
+            return ending
         except BaseException as error:
             with suppress(Exception):
-                self._run.lost("the daemon crashed", now_ns())
+                ended(self._run.lost("the daemon crashed", now_ns()))
             if not (isinstance(error, plugins.PluginFaultError) or (isinstance(error, Exception) and plugins.place_of(error))):
                 if self.writer is not None:
                     with suppress(Exception):
@@ -306,8 +312,6 @@ class Session:
     ) -> DriveOutcome:
         """Record what the run ended with, close the log and return the result."""
         machine, writer, observers, observer = self.machine, self.writer, self._router.observers, self._observer
-        if observer.on_end is not None:
-            observers.guard("end of the run", observer.on_end, None)(ending)
         wall_s = (time.monotonic_ns() - self._begin_ns) * 1e-9
         end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
         no_verdict: tuple[bool | None, str] = (None, "")

@@ -62,14 +62,15 @@ def drive_in_wall_time(
             ports=ports, simulated=link is not None, socket_path=socket_path, setup_fault=setup_fault,
         )  # fmt: skip
         before_drive.pop_all()
-    machine, bridges = session.machine, session.bridges
+    bridges = session.bridges
     run = session.begin()
 
     def pump() -> Ending:
         services = _services(plan, session, router, socket_path, clock)
         transport = _transport(plan, link, ports, router, clock)
         with _refusal_alone():
-            return _run_wall(plan, machine, transport, run, evidence_source, router, services, bridges.turn if bridges else None)
+            spare = bridges.turn if bridges else None
+            return _run_wall(plan, session, transport, run, evidence_source, router, services, spare)
 
     def close() -> None:
         if link is not None:
@@ -145,7 +146,7 @@ def _planner(plan: Plan, machine: Machine, console: Console, clock: RunClock) ->
 
 def _run_wall(
     plan: Plan,
-    machine: Machine,
+    session: Session,
     transport: Transport,
     run: EndConditions,
     evidence_source: WallEvidenceSource,
@@ -158,14 +159,18 @@ def _run_wall(
     async def signals() -> None:
         await _watch_signals(pump)
 
-    pump = WallPump(machine, transport, run, evidence_source, router, [signals, *services], spare)
+    async def drive() -> Ending:
+        with session.priority:
+            return await pump.run()
+
+    pump = WallPump(session.machine, transport, run, evidence_source, router, [signals, *services], spare)
     if plan.spec.backend == "trio":
         try:
             import trio  # noqa: F401  (anyio would fail later and in other words)
         except ImportError:
             raise SetupError("--async-backend trio needs trio: pip install trio") from None
-        return anyio.run(pump.run, backend="trio")
-    return anyio.run(pump.run, backend="asyncio", backend_options={"loop_factory": new_event_loop})
+        return anyio.run(drive, backend="trio")
+    return anyio.run(drive, backend="asyncio", backend_options={"loop_factory": new_event_loop})
 
 
 async def _watch_signals(pump: WallPump) -> None:

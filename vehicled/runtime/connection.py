@@ -61,9 +61,9 @@ def connect(address: str) -> socket.socket:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return sock
     except (OSError, OverflowError) as error:
-        raise LinkError(
-            f"no simulator answers at {address!r} ({error}): start it with 'vehicled simulator --listen {address}'"
-        ) from error
+        absent = LinkError(f"no simulator answers at {address!r} ({error}): start it with 'vehicled simulator --listen {address}'")
+        absent.passing = True
+        raise absent from error
     raise LinkError(f"{address!r} is not a simulator address: use unix:PATH or tcp:HOST:PORT")
 
 

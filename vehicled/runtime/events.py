@@ -1,5 +1,6 @@
 """Log of events for people: one line per episode through structlog, as text on a terminal or as JSON for the system journal."""
 
+import json
 import select
 import sys
 from typing import Any, TextIO, cast
@@ -13,6 +14,11 @@ from vehicled.core.wire.usage import warning_of
 
 TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent, Event)
 """Message types that are reported."""
+LEVELS = ("debug", "info", "warning", "error")
+REPEAT_NS = 1_000_000_000
+MOST_NAMES = 1000
+_OF_STRUCTLOG = frozenset(("event", "level", "timestamp", "self"))
+"""Names of facts that structlog uses itself."""
 
 
 class NonBlockingStream:
@@ -38,16 +44,54 @@ class NonBlockingStream:
         """Do nothing, because writes are flushed at once."""
 
 
-class EventLog:
-    """Turns faults and port events into log lines."""
+def _settings(out: TextIO, *, as_json: bool) -> dict[str, Any]:
+    """Return processors and class of a logger for a stream."""
+    import structlog
 
-    def __init__(self, stream: TextIO | None = None, *, json: bool | None = None, quiet: bool = False, ready: bool = True) -> None:
-        """Take the stream. ``json`` None: JSON unless the stream is a terminal. ``quiet``: only warnings. Unless ``ready``,
-        structlog is loaded with the first line, because loading takes a third of a second, mostly for nothing in lockstep.
+    renderers: list[Any] = [structlog.processors.TimeStamper(fmt="iso"), structlog.processors.JSONRenderer()]
+    if not as_json:
+        renderers = [structlog.dev.ConsoleRenderer(colors=out.isatty(), pad_event_to=0)]
+    return {
+        "processors": [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, *renderers],
+        "wrapper_class": structlog.make_filtering_bound_logger(20),
+    }
+
+
+def configure() -> None:
+    """Have ``structlog.get_logger()`` of the user's own code write as the daemon does. A program that has configured structlog
+    keeps its configuration, and the daemon's events follow it.
+    """
+    import structlog
+
+    if not structlog.is_configured():
+        out = raw(sys.stderr)
+        stream = cast(TextIO, NonBlockingStream(out))
+        structlog.configure(**_settings(out, as_json=not out.isatty()), logger_factory=lambda *_: structlog.WriteLogger(stream))
+
+
+class EventLog:
+    """Turns faults, port events and other events into log lines."""
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        json: bool | None = None,
+        quiet: bool = False,
+        ready: bool = True,
+        every: bool = False,
+    ) -> None:
+        """Take the stream; None: as structlog is configured, or standard error. ``json`` None: JSON unless it is a terminal.
+        ``quiet``: only warnings. ``every``: events without a text of their own, too. Unless ``ready``, structlog is loaded with the
+        first line, because loading takes a third of a second, mostly for nothing in lockstep.
         """
+        self._configured = stream is None
         self._out = raw(stream or sys.stderr)
         self._json = not self._out.isatty() if json is None else json
         self._quiet = quiet
+        self._every = every
+        self._said_ns: dict[str, int] = {}
+        """Time of the last line about an event, by name."""
         self._block_reported = False
         self._stalls = StallReports()
         self._made: Any = self._make() if ready else None
@@ -55,21 +99,36 @@ class EventLog:
     def _make(self) -> Any:
         import structlog
 
-        renderers: list[Any] = [structlog.processors.TimeStamper(fmt="iso"), structlog.processors.JSONRenderer()]
-        if not self._json:
-            renderers = [structlog.dev.ConsoleRenderer(colors=self._out.isatty(), pad_event_to=0)]
-        return structlog.wrap_logger(
-            structlog.WriteLogger(cast(TextIO, NonBlockingStream(self._out))),
-            processors=[structlog.processors.add_log_level, *renderers],
-            wrapper_class=structlog.make_filtering_bound_logger(20),
-        )
+        if self._configured and structlog.is_configured():
+            return structlog.get_logger("vehicled")
+        stream = cast(TextIO, NonBlockingStream(self._out))
+        return structlog.wrap_logger(structlog.WriteLogger(stream), **_settings(self._out, as_json=self._json))
 
     def _say(self, warning: bool, text: str, **facts: Any) -> None:
-        if self._quiet and not warning:
+        self._log("warning" if warning else "info", text, facts)
+
+    def _log(self, level: str, text: str, facts: dict[str, Any]) -> None:
+        if self._quiet and level not in ("warning", "error"):
             return
         self._made = self._made or self._make()
-        shown = {name: printable(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
-        (self._made.warning if warning else self._made.info)(printable(text), **shown)
+        shown = {
+            f"{name}_" if name in _OF_STRUCTLOG else name: printable(fact) if isinstance(fact, str) else fact
+            for name, fact in facts.items()
+        }
+        getattr(self._made, level)(printable(text), **shown)
+
+    def _say_plainly(self, event: Event) -> None:
+        """Report an event that has no text of its own by its name, at most once a second: the log has them all."""
+        if not self._every or 0 <= event.t_ns - self._said_ns.get(event.name, -REPEAT_NS) < REPEAT_NS:
+            return
+        if len(self._said_ns) < MOST_NAMES:
+            self._said_ns[event.name] = event.t_ns
+        try:
+            facts = json.loads(event.fields or "{}")
+        except ValueError:
+            facts = {"fields": event.fields}
+        level = event.level if event.level in LEVELS else "info"
+        self._log(level, event.name, facts if isinstance(facts, dict) else {"fields": facts})
 
     def _say_event(self, event: Event) -> None:
         if (stall := SimulationStall.read(event)) is not None:
@@ -83,6 +142,8 @@ class EventLog:
             # Once: the log has them all.
             self._block_reported = True
             self._say(True, f"{block.plugin} held the loop: it was still running after {block.after_ms:.0f} ms")
+        elif event.name not in LoopBlocked.names:
+            self._say_plainly(event)
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Report a fault, mode change, stall or port event."""

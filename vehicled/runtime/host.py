@@ -1,22 +1,12 @@
-"""Interfaces between a pump and its ports: what a transport must offer, and what it may call."""
+"""Interface of all ports of a run to its pump. What they may call is :class:`~vehicled.runtime.ports.contract.PortHost`."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from vehicled.core.messages import PortState
 from vehicled.daemon.machine import Outgoing
+from vehicled.runtime.ports.contract import PortHost as Host
 
-
-class Host(Protocol):
-    """Receiver of port data. Called on the loop; must return soon."""
-
-    def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
-        """Handle a port that was opened, lost, or could not be opened."""
-        ...
-
-    def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
-        """Handle bytes that were read from a port at ``t_rx_ns``."""
-        ...
+__all__ = ["Host", "Transport"]
 
 
 class Transport(Protocol):

@@ -111,6 +111,41 @@ def setup(request: RealtimeRequest | None = None) -> RealtimeReport:
     return RealtimeReport(tuple(rows))
 
 
+class LoopPriority:
+    """Real-time priority of the loop, which is in force only while the loop runs. Imports, set-up and the end of a run would take
+    the processor from everything else for seconds, until the kernel takes it away ("RT throttling activated").
+    """
+
+    def __init__(self) -> None:
+        """Note the ordinary priority: call it before :func:`setup`, and :meth:`set_aside` after it."""
+        self._ordinary = self._loop = _scheduler()
+
+    def set_aside(self) -> None:
+        """Return to the ordinary priority until the loop begins."""
+        self._loop = _scheduler()
+        _schedule(self._ordinary)
+
+    def __enter__(self) -> None:
+        _schedule(self._loop)
+
+    def __exit__(self, *_: object) -> None:
+        _schedule(self._ordinary)
+
+
+def _scheduler() -> tuple[int, int] | None:
+    """Return policy and priority; None if the system has none."""
+    if not hasattr(os, "sched_getscheduler"):
+        return None
+    return os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+
+
+def _schedule(wanted: tuple[int, int] | None) -> None:
+    if wanted is not None and wanted != (present := _scheduler()) and present is not None:
+        policy, priority = wanted
+        # Without privileges the flag cannot be taken away again.
+        os.sched_setscheduler(0, policy | present[0] & os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+
+
 def _memory(request: RealtimeRequest) -> RealtimeSetting:
     what = "memory"
     if not request.lock_memory:

@@ -29,6 +29,11 @@ class Notifier:
         except OSError as error:
             self.reason = f"no Unix socket: {error.strerror}"
 
+    @property
+    def reached(self) -> bool:
+        """True if there is a service manager."""
+        return self._socket is not None
+
     def ready(self, status: str = "") -> bool:
         """Report that start-up is complete. This and the methods below return True if the socket accepted the message."""
         return self._send("READY=1" + (f"\nSTATUS={_one_line(status)}" if status else ""))
@@ -41,9 +46,18 @@ class Notifier:
         """Report that the daemon is alive."""
         return self._send("WATCHDOG=1")
 
-    def stopping(self, status: str = "") -> bool:
-        """Report that an orderly shutdown has begun."""
-        return self._send("STOPPING=1" + (f"\nSTATUS={_one_line(status)}" if status else ""))
+    def extend(self, least_s: float) -> bool:
+        """Ask for at least so much time from now on for starting or ending, whatever the timeouts of the unit."""
+        return self._send(f"EXTEND_TIMEOUT_USEC={round(least_s * 1e6)}")
+
+    def stopping(self, status: str = "", least_s: float = 0.0) -> bool:
+        """Report that an orderly shutdown has begun. ``least_s``: time that it needs, also of the watchdog."""
+        lines = ["STOPPING=1"]
+        if status:
+            lines.append(f"STATUS={_one_line(status)}")
+        if least_s:
+            lines += [f"{name}={round(least_s * 1e6)}" for name in ("EXTEND_TIMEOUT_USEC", "WATCHDOG_USEC")]
+        return self._send("\n".join(lines))
 
     def close(self) -> None:
         """Close the socket. Safe to repeat."""

@@ -25,6 +25,13 @@ def add_options(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="no link: offer every device as a pseudo-terminal under its name in this folder, and print the addresses",
     )
+    place.add_argument(
+        "--port",
+        action="append",
+        metavar="NAME=ADDRESS",
+        help="no link: play this device on a real port of this computer (gnss=serial:/dev/ttyUSB0, drive=can:can1), for a daemon "
+        "at the other end of the cable; repeatable; see docs/hardware_in_the_loop.md",
+    )
 
 
 def add_world_options(parser: "ArgumentParser | _ArgumentGroup") -> None:

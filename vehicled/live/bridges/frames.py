@@ -30,6 +30,8 @@ class ChildReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """State: ``listening`` or ``failed``."""
     port: int = 0
     detail: str = ""
+    passing: bool = False
+    """True if a child that is started again may succeed."""
 
 
 def frame(kind: FrameKind, payload: bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from vehicled.core.errors import UserError
+from vehicled.core.errors import UserError, passes
 from vehicled.live.bridges.frames import ChildReport, FrameKind, frame
 from vehicled.log.frames import HEAD
 from vehicled.log.pipe import child_environment
@@ -27,6 +27,12 @@ _F_SETPIPE_SZ = 1031
 
 class BridgeError(UserError):
     """A bridge cannot start; the text gives reason and remedy."""
+
+
+def _cannot_start(name: str, why: str, *, passing: bool) -> BridgeError:
+    error = BridgeError(f"cannot start {name}: {why}")
+    error.passing = passing
+    return error
 
 
 class BridgeProcess:
@@ -67,7 +73,7 @@ class BridgeProcess:
                 bufsize=0,
             )
         except OSError as error:
-            raise BridgeError(f"cannot start {name}: {error.strerror}") from error
+            raise _cannot_start(name, str(error.strerror), passing=passes(error)) from error
         self = cls(process, name)
         try:
             self._greet(opening)
@@ -169,9 +175,9 @@ class BridgeProcess:
             data = os.read(self._from_child, 65536) if ready else b""
             if not data:
                 why = "its process ended without a report" if ready else f"no answer within {START_TIMEOUT_S:.0f} s"
-                raise BridgeError(f"cannot start {self.name}: {why}")
+                raise _cannot_start(self.name, why, passing=True)
             answer += data
         report = msgspec.json.decode(answer.splitlines()[0], type=ChildReport)
         if report.state != "listening":
-            raise BridgeError(f"cannot start {self.name}: {report.detail}")
+            raise _cannot_start(self.name, report.detail, passing=report.passing)
         self.port = report.port

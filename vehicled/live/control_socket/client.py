@@ -25,11 +25,17 @@ class ControlError(UserError):
 
 
 class HungUpError(ControlError):
-    """The daemon closed the connection because its run has ended."""
+    """The daemon closed the connection; the text has its reason if it gave one."""
 
 
 class NoAnswerError(ControlError):
     """The daemon did not answer in time; its answer may still come, so the connection is of no more use."""
+
+
+UNEXPLAINED = (
+    "the daemon closed the connection without giving a reason: it was killed, or this program did not read its answers for a "
+    "second; 'vehicled status' says whether it runs"
+)
 
 
 def _why(error: Exception, path: Path) -> str:
@@ -111,7 +117,7 @@ class Client:
         try:
             data = self._socket.recv(1 << 16)
             if not data:
-                raise HungUpError("the daemon closed the connection: its run has ended")
+                raise HungUpError(UNEXPLAINED)
             self._buffer += data
         except BlockingIOError:
             pass
@@ -120,7 +126,10 @@ class Client:
         finally:
             self._socket.settimeout(self._timeout_s)
         *lines, self._buffer = self._buffer.split(b"\n")
-        return [_decoded(line) for line in lines]
+        replies = [_decoded(line) for line in lines]
+        if replies and replies[-1].get("ended"):
+            raise HungUpError(str(replies[-1].get("why", UNEXPLAINED)))
+        return replies
 
     def ask(self, request: Request | None = None, **fields: Any) -> dict[str, Any]:
         """Send a request, or the fields of its line, and return its answer. Raises :class:`ControlError` if it is refused."""
@@ -140,10 +149,12 @@ class Client:
             except OSError as error:
                 raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
             if not data:
-                raise HungUpError("the daemon closed the connection: its run has ended")
+                raise HungUpError(UNEXPLAINED)
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         reply = _decoded(line)
+        if reply.get("ended"):
+            raise HungUpError(str(reply.get("why", UNEXPLAINED)))
         if not reply.get("ok"):
             raise ControlError(str(reply.get("why", "refused without a reason")))
         return reply

@@ -207,6 +207,11 @@ def answer(**values: Any) -> bytes:
     return msgspec.json.encode({"ok": True, **values}) + b"\n"
 
 
+def farewell(why: str) -> bytes:
+    """Encode the last line of a connection that the daemon closes, with its reason."""
+    return msgspec.json.encode({"ok": False, "why": why[:500], "ended": True}) + b"\n"
+
+
 def refusal(why: str) -> bytes:
     """Encode a refusal with its reason."""
     return msgspec.json.encode({"ok": False, "why": why[:500]}) + b"\n"

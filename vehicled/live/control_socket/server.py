@@ -50,6 +50,7 @@ from vehicled.live.control_socket.protocol import (
     TopicsRequest,
     WatchRequest,
     answer,
+    farewell,
     parse,
     printable,
     refusal,
@@ -93,6 +94,7 @@ BUILD_TIMEOUT_S = 5.0
 """Longest time that a controller may take to be built again, s."""
 MAX_EARLY_STOPS = 4
 """Largest number of stops that overtake the requests read with them: the later ones ask for the same."""
+ENDED = "the run has ended"
 NEWER = "a newer request of the same client took its place"
 
 Line = bytes | CoursePieces
@@ -178,6 +180,8 @@ class _Client:
         """Newest setpoint of this client; None if it sends none."""
         self._places: deque[_AnswerPlace] = deque()
         self._sending = anyio.Lock()
+        self._cut = False
+        """True while a line is sent in part."""
 
     async def receive(self, most_bytes: int) -> bytes:
         """Return received data. Raises EOFError if the client disconnected, OSError if the socket broke."""
@@ -226,8 +230,15 @@ class _Client:
             while data:
                 try:
                     data = data[self.socket.send(data) :]
+                    self._cut = bool(data)
                 except BlockingIOError:
                     await anyio.wait_writable(self.socket)
+
+    def take_leave(self, why: str) -> None:
+        """Say why the daemon closes the connection, unless that has to wait."""
+        if not self._cut:
+            with suppress(OSError):
+                self.socket.send(farewell(why))
 
 
 class ControlServer:
@@ -320,6 +331,9 @@ class ControlServer:
                     with suppress(OSError):
                         # Send the reason, or the client would take the disconnect for the end of the run.
                         await client.send(refusal(FULL))
+            except anyio.get_cancelled_exc_class():
+                client.take_leave(ENDED)
+                raise
             finally:
                 self._release_inputs(client, console)
                 self._stoppers.pop(client, None)

@@ -11,6 +11,8 @@ from vehicled.live.teleop.js_event import JsDecoder, JsEvent
 from vehicled.live.teleop.mapping import XPAD, MappingError, PadLayout
 
 FOLDER = Path("/dev/input")
+MOST_BYTES = 4096
+"""Most bytes of events that are read at once."""
 # _IOR('j', ...) of linux/joystick.h.
 _AXES, _BUTTONS, _NAME = 0x80016A11, 0x80016A12, 0x80006A13
 _AXIS_MAP, _BUTTON_MAP = 0x80406A32, 0x84006A34
@@ -66,18 +68,18 @@ class JoystickDevice:
         return self._fd
 
     def events(self) -> list[JsEvent]:
-        """Return the waiting events. Raises EOFError if the device is gone."""
-        found: list[JsEvent] = []
-        while True:
-            try:
-                data = os.read(self._fd, 4096)
-            except BlockingIOError:
-                return found
-            except OSError as error:
-                raise EOFError(error.strerror) from None
-            if not data:
-                raise EOFError("end of the recorded events")
-            found += self._decoder.feed(data)
+        """Return waiting events, so many at once that a flood does not hold up the readings. Raises EOFError if the device is
+        gone.
+        """
+        try:
+            data = os.read(self._fd, MOST_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            raise EOFError(f"it was unplugged: {error.strerror}") from None
+        if not data:
+            raise EOFError("its recorded events have ended")
+        return self._decoder.feed(data)
 
     def close(self) -> None:
         """Close the device."""

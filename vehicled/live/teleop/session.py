@@ -8,13 +8,14 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from vehicled.live.control_socket.client import Client, ControlError
+from vehicled.live.control_socket.client import Client, ControlError, HungUpError
 from vehicled.live.control_socket.protocol import ActionRequest, Request, WatchRequest
+from vehicled.live.control_socket.socket_path import SocketPathError
 from vehicled.live.teleop.joystick import JoystickSource
 from vehicled.live.teleop.keyboard import Keyboard
 from vehicled.live.teleop.pad import Pad
@@ -59,6 +60,8 @@ class TeleopSession:
         self._ended_by = ""
         self._suspended = False
         self._shown = ""
+        self._status_stack = ExitStack()
+        self._status_client: Client
         self.dropped = 0
         """Number of readings that the daemon had no room for."""
 
@@ -68,11 +71,11 @@ class TeleopSession:
         """
         with _signals(self._end, self._suspend):
             while True:
-                with Client(self._daemon) as command_client, Client(self._daemon) as status_client:
+                with Client(self._daemon) as command_client, self._status_stack:
                     command_client.hurry()
-                    status_client.send(WatchRequest(WATCH_HZ))
+                    self._watch()
                     try:
-                        self._loop(command_client, status_client)
+                        self._loop(command_client)
                     finally:
                         try:
                             self._offer(command_client, self._state.unplugged())
@@ -82,13 +85,19 @@ class TeleopSession:
                     return self._ended_by or self._source.trouble
                 self._pause()
 
+    def _watch(self) -> None:
+        """Connect for the daemon's state."""
+        self._status_stack.close()
+        self._status_client = self._status_stack.enter_context(Client(self._daemon))
+        self._status_client.send(WatchRequest(WATCH_HZ))
+
     def _end(self, why: str) -> None:
         self._ended_by = self._ended_by or why
 
     def _suspend(self) -> None:
         self._suspended = True
 
-    def _loop(self, command_client: Client, status_client: Client) -> None:
+    def _loop(self, command_client: Client) -> None:
         due_ns = before_ns = self._clock()
         show_ns = 0
         while not (self._ended_by or self._state.leaving):
@@ -96,7 +105,7 @@ class TeleopSession:
             if self._suspended:
                 return
             if now_ns < due_ns:
-                self._wait(command_client, status_client, due_ns - now_ns)
+                self._wait(command_client, due_ns - now_ns)
                 continue
             # Missed ticks are skipped.
             due_ns = max(due_ns + self._period_ns, now_ns + self._period_ns // 2)
@@ -106,7 +115,7 @@ class TeleopSession:
             before_ns = now_ns
             if self._source.trouble:
                 return
-            self._on_message(command_client, status_client)
+            self._on_message(command_client)
             reading = self._source.read(now_ns)
             requests = self._keyboard.drain_requests() + (self._pad[0].drain_requests() if self._pad is not None else [])
             actions = self._state.actions_for(requests)
@@ -118,9 +127,9 @@ class TeleopSession:
                 show_ns = now_ns + SHOW_NS
                 self._show(reading, now_ns)
 
-    def _wait(self, command_client: Client, status_client: Client, wait_ns: int) -> None:
+    def _wait(self, command_client: Client, wait_ns: int) -> None:
         """Wait for the tick or for input, because the time of an input is the time of its arrival."""
-        inputs: list[Any] = [command_client, status_client]
+        inputs: list[Any] = [command_client, self._status_client]
         if self._terminal is not None:
             inputs.append(self._terminal)
         if self._pad is not None:
@@ -128,7 +137,7 @@ class TeleopSession:
         select.select(inputs, [], [], wait_ns * 1e-9)
         now_ns = self._clock()
         self._read_inputs(now_ns)
-        self._on_message(command_client, status_client)
+        self._on_message(command_client)
         if self._source.trouble:
             # Send at once, not at the tick.
             self._offer(command_client, self._state.unplugged())
@@ -149,10 +158,19 @@ class TeleopSession:
             try:
                 pad.feed(joystick.events(), now_ns)
             except EOFError as error:
-                pad.lost(f"{joystick.name} was unplugged: {error}")
+                pad.lost(f"lost {joystick.name}: {error}")
 
-    def _on_message(self, command_client: Client, status_client: Client) -> None:
-        for reply in status_client.arrived():
+    def _on_message(self, command_client: Client) -> None:
+        try:
+            replies = self._status_client.arrived()
+        except HungUpError as error:
+            # The daemon disconnects a client that was held up and did not read; the readings go on over their own connection.
+            replies = []
+            try:
+                self._watch()
+            except (ControlError, SocketPathError):
+                raise error from None
+        for reply in replies:
             if reply.get("ok"):
                 self._status = reply["status"]
                 self._state.on_message(self._status)

@@ -14,6 +14,8 @@ _ENTER = b"\x1b[?25l\x1b[?1004h"
 """Escape codes that hide the cursor and report focus changes."""
 _LEAVE = b"\x1b[?1004l\x1b[?25h"
 _LINE = "\r\x1b[K"
+MOST_BYTES = 4096
+"""Most bytes of keys that are read at once."""
 
 
 class Terminal:
@@ -54,16 +56,17 @@ class Terminal:
                 pass  # The terminal is gone, so there is nothing to restore.
 
     def keys(self) -> bytes:
-        """Return the unread keys. Raises EOFError if the terminal is gone."""
-        data = b""
-        while select.select([self._keys], [], [], 0)[0]:
-            try:
-                read = os.read(self._keys, 4096)
-            except OSError as error:
-                raise EOFError(error.strerror) from None
-            if not read:
-                raise EOFError("the terminal was closed")
-            data += read
+        """Return unread keys, so many at once that a paste or a stuck key does not hold up the readings. Raises EOFError if the
+        terminal is gone.
+        """
+        if not select.select([self._keys], [], [], 0)[0]:
+            return b""
+        try:
+            data = os.read(self._keys, MOST_BYTES)
+        except OSError as error:
+            raise EOFError(error.strerror) from None
+        if not data:
+            raise EOFError("the terminal was closed")
         return data
 
     def say(self, text: str) -> None:

@@ -4,6 +4,7 @@ It runs at low priority, so that HTTP, JSON and slow clients take no time from t
 """
 
 import asyncio
+import errno
 import logging
 import os
 import socket as sockets
@@ -375,7 +376,10 @@ async def run() -> None:
             server_header=None,
         )
     except OSError as error:
-        report(ChildReport(state="failed", detail=f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"))
+        why = f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"
+        # Another process may release the port, and the network of the address may come up.
+        later = error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+        report(ChildReport(state="failed", detail=why, passing=later))
         return
     for each in listener.sockets:
         # asyncio takes one number for both; the kernel may keep more connections than are accepted at once.

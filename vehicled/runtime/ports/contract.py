@@ -16,7 +16,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from vehicled.runtime.host import Host as PortHost
+from vehicled.core.messages import PortState
 
 __all__ = [
     "AddressError", "Channel", "ClosedError", "Deliver", "LostError", "OpenError", "Opener", "Port", "PortCounts", "PortError",
@@ -67,6 +67,18 @@ class PortCounts(Struct):
     """Invalid frames: junk datagrams, CAN FD, broken slcan lines."""
     nacks: int = 0
     """Commands refused by a slcan adapter: frames it has no room for and, at every opening, closing a closed bus."""
+
+
+class PortHost(Protocol):
+    """Receiver of port data. Called on the loop; must return soon."""
+
+    def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
+        """Handle a port that was opened, lost, or could not be opened."""
+        ...
+
+    def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
+        """Handle bytes that were read from a port at ``t_rx_ns``."""
+        ...
 
 
 class Port(Protocol):

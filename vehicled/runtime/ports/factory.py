@@ -13,6 +13,7 @@ from vehicled.runtime.ports.address import (
     note,
     parse,
 )
+from vehicled.runtime.ports.arrival import Arrival, arrival_of
 from vehicled.runtime.ports.backoff import POLITE, Retry
 from vehicled.runtime.ports.contract import AddressError, Channel, Opener, PortCounts
 from vehicled.runtime.ports.supervised import SupervisedPort
@@ -29,7 +30,20 @@ def make_port(name: str, url: str, transport: Transport = "") -> SupervisedPort:
     hint = note(address)
     # Who states the bounds of the pauses, states those for a server that closes the connection, too.
     polite = POLITE if isinstance(address, TcpAddress) and retry == Retry() else None
-    return SupervisedPort(name, partial(_open_with_note, opener, hint) if hint else opener, retry=retry, closed_retry=polite)
+    return SupervisedPort(
+        name,
+        partial(_open_with_note, opener, hint) if hint else opener,
+        retry=retry,
+        closed_retry=polite,
+        arrival=partial(_watch, address),
+    )
+
+
+def _watch(address: Address) -> Arrival | None:
+    """Watch for the device of an address; None for one of the network."""
+    if isinstance(address, SerialAddress | SlcanAddress):
+        return arrival_of(path=address.path)
+    return arrival_of(interface=address.interface) if isinstance(address, SocketCanAddress) else None
 
 
 async def _open_with_note(opener: Opener, hint: str, counts: PortCounts) -> Channel:

@@ -2,10 +2,12 @@
 
 import random
 import time
+from collections.abc import Callable
 
 import anyio
 
 from vehicled.core.messages import PortState
+from vehicled.runtime.ports.arrival import SETTLE_S, Arrival
 from vehicled.runtime.ports.backoff import STEADY_S, Backoff, Retry
 from vehicled.runtime.ports.contract import Channel, ClosedError, LostError, Opener, OpenError, PortCounts, PortHost
 from vehicled.runtime.ports.outbox import PortSendQueue
@@ -26,8 +28,9 @@ class SupervisedPort:
         closed_retry: Retry | None = None,
         tx_limit_bytes: int = TX_LIMIT_BYTES,
         rng: random.Random | None = None,
+        arrival: Callable[[], Arrival | None] = lambda: None,
     ) -> None:
-        """Take the opener; ``rng`` provides the jitter of the back-off.
+        """Take the opener; ``rng`` provides the jitter of the back-off. ``arrival`` begins to watch for the device.
 
         ``closed_retry`` holds after a connection that the other end closed before it was steady; None: the same.
         """
@@ -47,16 +50,25 @@ class SupervisedPort:
         self._closed = False
         self._paused = False
         self._asked = anyio.Event()
+        self._watch_for_device = arrival
+        self._arrival: Arrival | None = None
 
     async def serve(self, host: PortHost) -> None:
         """Open, read and reopen until cancelled."""
         await self._close(drain=False)
+        try:
+            await self._serve(host)
+        finally:
+            self._stop_watching()
+
+    async def _serve(self, host: PortHost) -> None:
         self._backoff = Backoff(self._retry, self._rng)
         down_ns = time.monotonic_ns()
         reported = False
         attempts = 0
         while True:
             attempts += 1
+            self._watch()
             try:
                 channel = await self._opener(self.counts)
             except OpenError as error:
@@ -67,6 +79,7 @@ class SupervisedPort:
                 await self._wait()
                 continue
             opened_ns = time.monotonic_ns()
+            self._stop_watching()
             if self._paused:
                 self._paused = False
                 self._backoff = Backoff(self._retry, self._rng)
@@ -119,15 +132,46 @@ class SupervisedPort:
             self._asked.set()
 
     async def _wait(self, backoff: Backoff | None = None) -> None:
-        """Pause before the next attempt; begin anew if the device asks for another pause meanwhile."""
+        """Pause before the next attempt, until the device is plugged in at most; begin anew if the device asks for another pause
+        meanwhile.
+        """
         pause_s = (backoff or self._backoff).pause_s()
         while True:
             asked = self._asked = anyio.Event()
             with anyio.move_on_after(pause_s):
-                await asked.wait()
+                await self._news(asked)
             if not asked.is_set():
                 return
             pause_s = self._backoff.pause_s()
+
+    async def _news(self, asked: anyio.Event) -> None:
+        """Wait until the device asks for another pause, or is plugged in; a pause that it has asked for lasts."""
+        arrival = self._arrival
+        if arrival is None or self._paused:
+            await asked.wait()
+            return
+        async with anyio.create_task_group() as group:
+
+            async def plugged_in() -> None:
+                while not arrival.came():
+                    await anyio.wait_readable(arrival.fileno())
+                await anyio.sleep(SETTLE_S)
+                arrival.came()
+                group.cancel_scope.cancel()
+
+            group.start_soon(plugged_in)
+            await asked.wait()
+            group.cancel_scope.cancel()
+
+    def _watch(self) -> None:
+        """Begin to watch for the device: before an attempt, so that one that comes meanwhile is noticed."""
+        if self._arrival is None:
+            self._arrival = self._watch_for_device()
+
+    def _stop_watching(self) -> None:
+        arrival, self._arrival = self._arrival, None
+        if arrival is not None:
+            arrival.close()
 
     async def aclose(self) -> None:
         """Close the descriptor; data accepted by the kernel is still sent."""
@@ -155,6 +199,7 @@ class SupervisedPort:
                         self._lose(str(error))
         finally:
             self._scope = None
+        self._watch()
         host.on_port(self.name, PortState.LOST, self.trouble, time.monotonic_ns())
         await self._close(drain=False)
 
