@@ -284,11 +284,11 @@ def coverage() -> Coverage:
 
 
 def tests_of(mutant: Mutant, file: str, covered: Coverage) -> list[str]:
-    """Return the tests that execute the changed lines, quick ones first; what runs at import concerns every test."""
-    if mutant.inside:
-        first, last = mutant.lines
-        chosen = {test for line, tests in covered.tests.get(file, {}).items() if first <= line <= last for test in tests}
-    else:
+    """Return the tests that execute the changed lines, quick ones first; what runs only at import concerns every test."""
+    first, last = mutant.lines
+    chosen = {test for line, tests in covered.tests.get(file, {}).items() if first <= line <= last for test in tests}
+    ran_at_import = any(first <= line <= last for line in covered.at_import.get(file, ()))
+    if not mutant.inside or (ran_at_import and not chosen):
         chosen = set(covered.took_s)
     return sorted(chosen, key=lambda test: (covered.took_s[test], test))
 
