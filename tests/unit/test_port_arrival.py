@@ -94,7 +94,7 @@ def test_the_kernel_announces_an_interface() -> None:
 
 @pytest.mark.anyio
 async def test_a_port_is_open_again_as_soon_as_its_device_is_there(tmp_path: Path) -> None:
-    """With a pause of an hour, only the notice can open it."""
+    """The pause is an hour, so only the notice can open it."""
     device = tmp_path / "by-id" / "gnss"
     port = make_port("gnss", f"serial:{device}?retry_min_s=3600&retry_max_s=3600")
     async with serving(port) as host:

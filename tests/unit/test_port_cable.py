@@ -48,7 +48,7 @@ def test_each_end_knows_which_direction_works(frames: bool) -> None:
     assert "nothing arrives" in one.verdict()
     from_one.to = other
     one._ask()
-    assert "the other end is heard but does not hear" in other.verdict()
+    assert "the other end sends but receives nothing" in other.verdict()
     assert "nothing arrives" in one.verdict()
     from_other.to = one
     for check in (one, other):
@@ -59,11 +59,11 @@ def test_each_end_knows_which_direction_works(frames: bool) -> None:
     assert one.verdict().startswith("both directions work: round trip ")
 
 
-def test_an_end_that_hears_itself_says_so() -> None:
+def test_an_end_that_receives_itself_says_so() -> None:
     (one, from_one), _ = pair()
     from_one.to = one
     one._ask()
-    assert "hears itself" in one.verdict()
+    assert "this end receives what it sends" in one.verdict()
     assert not one.works
 
 
@@ -94,7 +94,7 @@ def test_questions_are_understood_however_they_are_cut(size: int) -> None:
     text = b"".join(from_one.sent)
     for at in range(0, len(text), size):
         other.on_rx("cable", text[at : at + size], 0)
-    assert other.heard == 3
+    assert other.questions == 3
     assert other.strange_bytes == 0
 
 

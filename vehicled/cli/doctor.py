@@ -16,7 +16,7 @@ from vehicled import __version__
 from vehicled.core.errors import SetupError
 from vehicled.profile import Loaded, load
 from vehicled.profile.registry import names, resolve
-from vehicled.run.argument_types import LOG, PROFILE, between
+from vehicled.run.argument_types import LOG, PROFILE, TEXT, between
 from vehicled.run.command_line import CommandParser
 from vehicled.run.output import write_output
 from vehicled.run.terminal import print_table
@@ -53,6 +53,7 @@ def declare_doctor(parser: CommandParser) -> None:
     parser.add_argument("--probe", action="store_true", help="listen on every serial port to identify the device; sends nothing")
     parser.add_argument(
         "--cable",
+        type=TEXT,
         action="append",
         metavar="ADDRESS",
         help="instead: check the cable at this port (serial:/dev/ttyUSB0, can:can0) together with the same command at its other "

@@ -19,7 +19,7 @@ def declare_simulator(parser: CommandParser) -> None:
         epilog="Exit status: 0 the daemon ended the run; 1 connection to the daemon lost; 2 invalid arguments; 143 terminated.",
     )
     add_options(parser)
-    parser.complete(profile=PROFILE, set=KEY, course=COURSE, fail=FAILURE, listen=TEXT, scene=SCENE)
+    parser.complete(profile=PROFILE, set=KEY, course=COURSE, fail=FAILURE, listen=TEXT, port=TEXT, scene=SCENE)
     parser.set_defaults(run=run)
 
 

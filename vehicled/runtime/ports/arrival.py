@@ -57,7 +57,7 @@ class PathArrival:
             raise OSError(ctypes.get_errno(), "inotify")
         self._watch = -1
         self._name = b""
-        self._look()
+        self._rearm()
 
     def fileno(self) -> int:
         """Return the descriptor."""
@@ -71,7 +71,7 @@ class PathArrival:
                 found = self._concerned(data) or found
         if found:
             # A folder on the way may have come or gone.
-            self._look()
+            self._rearm()
         return found
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class PathArrival:
             found = found or (watch == self._watch and bool(mask & _GONE or (mask & _APPEARED and named))) or watch < 0
         return found
 
-    def _look(self) -> None:
+    def _rearm(self) -> None:
         if self._watch >= 0:
             self._libc.inotify_rm_watch(self._fd, self._watch)
         folder, name = self._path.parent, self._path.name

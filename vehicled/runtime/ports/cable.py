@@ -40,7 +40,7 @@ class CableCheck:
         self.asked = 0
         self.answered: list[int] = []
         """Round trips of the answered questions, ns."""
-        self.heard = 0
+        self.questions = 0
         """Questions of the other end."""
         self.echoes = 0
         """Own questions that came back."""
@@ -52,7 +52,7 @@ class CableCheck:
         with anyio.move_on_after(timeout_s):
             async with anyio.create_task_group() as group:
                 group.start_soon(self._port.serve, self)
-                while len(self.answered) < ENOUGH or self.heard < ENOUGH:
+                while len(self.answered) < ENOUGH or self.questions < ENOUGH:
                     self._ask()
                     await anyio.sleep(PERIOD_S)
                 await anyio.sleep(FAREWELL_S)
@@ -70,7 +70,7 @@ class CableCheck:
             if kind == "P" and name == self._name:
                 self.echoes += 1
             elif kind == "P":
-                self.heard += 1
+                self.questions += 1
                 self._send("A", name, number)
             elif name == self._name and (asked_ns := self._asked_ns.pop(number, None)) is not None:
                 self.answered.append(t_rx_ns - asked_ns)
@@ -78,7 +78,7 @@ class CableCheck:
     @property
     def works(self) -> bool:
         """True if both directions work."""
-        return bool(self.answered) and bool(self.heard)
+        return bool(self.answered) and bool(self.questions)
 
     def verdict(self) -> str:
         """Return what was found, and what to do."""
@@ -91,11 +91,11 @@ class CableCheck:
             found = f"both directions work: round trip {trips_ms[len(trips_ms) // 2]:.1f} ms, {trips_ms[-1]:.1f} ms at most"
             return f"{found}; {strange}: is there a loose contact?" if self.strange_bytes else found
         if self.echoes:
-            return "this end hears itself: TX and RX are joined somewhere on the way"
-        if self.heard:
-            return "the other end is heard but does not hear: check the wire from this TX to its RX"
+            return "this end receives what it sends: TX and RX are joined somewhere on the way"
+        if self.questions:
+            return "the other end sends but receives nothing: check the wire from this TX to its RX"
         if self.answered:
-            return "the other end hears, but its questions do not arrive: run the same version at both ends"
+            return "the other end answers, but its questions do not arrive: run the same version at both ends"
         if port.counts.error_frames:
             return f"{port.counts.error_frames} errors on the bus: check its bit rate at both ends, and 120 ohm at each end"
         if self.strange_bytes:
