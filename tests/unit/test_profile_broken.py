@@ -281,7 +281,7 @@ def test_all_mistakes_of_a_file_are_reported_in_its_order() -> None:
 def test_empty_file_names_what_a_profile_needs() -> None:
     found = problems("")
     assert {problem.path for problem in found} >= {
-        "schema", "name", "description", "vehicle", "limits", "devices", "tasks", "estimator", "controller", "sim",
+        "schema", "name", "description", "vehicle", "limits", "devices", "tasks", "estimator", "controller",
     }  # fmt: skip
     (vehicle,) = (problem for problem in found if problem.path == "vehicle")
     assert "missing table (it needs wheelbase_m, track_m" in vehicle.message

@@ -65,7 +65,7 @@ def test_the_plant_has_its_vehicle_in_one_place() -> None:
     with pytest.raises(ProfileError, match=r"sim.twin.*takes its vehicle from a twin file"):
         parse(text.replace('[sim.twin]\nvehicle = "f1tenth"\n', ""))
     art = (PROFILES / "art_published.toml").read_text()
-    with pytest.raises(ProfileError, match=r"sim.drive .*: missing; the plant"):
+    with pytest.raises(ProfileError, match=r'sim.drives .*: unknown key; did you mean "drive"\?$'):
         parse(art.replace("[sim.drive]", "[sim.drives]"))
     with pytest.raises(ProfileError, match="reads no twin file"):
         parse(f'{art}\n[sim.twin]\nvehicle = "art_lfdm"\n')
