@@ -1,14 +1,18 @@
 """A profile on a base: what it states, what it inherits, and which line is at fault."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from vehicled.core import shipped
 from vehicled.offline.twin.calibration.profile_write import moved, with_values
 from vehicled.profile import Loaded, ProfileError, load, names, parse
 from vehicled.profile.showing import shown, text_of
 from vehicled.run.findings import findings
 
+VARIANTS = json.loads((Path(__file__).parents[1] / "golden" / "profiles" / "variants.json").read_text())
+"""Values that the shipped profiles with a base stated when each was complete, by profile and table."""
 MINE = """
 name = "mine"
 base = "f1tenth"
@@ -165,3 +169,12 @@ def test_the_twin_is_the_vehicle_itself_where_nothing_else_is_stated(tmp_path: P
 def test_a_mistake_is_reported_once_although_the_twin_has_the_value_too(tmp_path: Path) -> None:
     text = refusal(written(tmp_path, 'name = "x"\nbase = "art_published"\nwithout = ["sim"]\n[vehicle.steering]\ngain_rad = -1\n'))
     assert text.count("must be a number > 0") == 1
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_shipped_variant_has_the_values_that_it_had_when_it_stated_them_all(name: str) -> None:
+    values = {each.path: each.value for each in shown(load(str(shipped.folder("profiles") / f"{name}.toml")))}
+    for table, keys in VARIANTS[name].items():
+        for key, value in keys.items():
+            path = (*table.split("."), key) if table else (key,)
+            assert values[path] == value, ".".join(path)

@@ -7,11 +7,11 @@ import pytest
 from vehicled.profile import Problem, ProfileError, parse
 from vehicled.profile.collect import MAX_PROBLEMS
 
-ART = (Path(__file__).parents[2] / "profiles" / "art_published.toml").read_text()
+ART = (Path(__file__).parents[1] / "golden" / "profiles" / "art_published_whole.toml").read_text()
 
 
 def broken(*edits: tuple[str, str]) -> str:
-    """art_published.toml with texts replaced, each of which must be there exactly once."""
+    """A whole profile without a base, with texts replaced, each of which must be there exactly once."""
     text = ART
     for old, new in edits:
         assert ART.count(old) == 1, old

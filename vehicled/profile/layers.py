@@ -29,7 +29,7 @@ FILE_KEYS = (
 MOST_BASES = 8
 
 
-class Layer(Struct, frozen=True):
+class ProfileLayer(Struct, frozen=True):
     """One file of a profile and its bases."""
 
     name: str
@@ -45,10 +45,10 @@ class Layered(Struct, frozen=True):
 
     data: dict[str, Any]
     """Values of the whole profile, without ``base`` and ``without``."""
-    layers: tuple[Layer, ...]
+    layers: tuple[ProfileLayer, ...]
     """The profile itself, then its base, and so on."""
     origins: dict[KeyPath, int]
-    """Layer of each value, by its key path; the path of a table stands for all below it."""
+    """ProfileLayer of each value, by its key path; the path of a table stands for all below it."""
 
 
 def resolve(
@@ -82,21 +82,21 @@ def resolve(
     return Layered(data, tuple(layers), origins)
 
 
-def _layer(text: str, origin: str, name: str, folder: Path, plugin_files: Callable[[str], str] | None) -> Layer:
+def _layer(text: str, origin: str, name: str, folder: Path, plugin_files: Callable[[str], str] | None) -> ProfileLayer:
     data = toml_text.parse(text, origin)
     _rename_old_keys(data)
     # A file of a plugin is relative to the profile that names it.
     replace_plugins(data, plugin_files or (lambda reference: plugins.absolute(reference, folder)))
     if "without" in data and "base" not in data:
         raise ProfileError([Problem("without", "leaves out keys of a base, and no base is named", _place(text, "without"))], origin)
-    return Layer(printable(name, 100), text, data, folder)
+    return ProfileLayer(printable(name, 100), text, data, folder)
 
 
 def _place(text: str, key: str) -> str:
     return toml_text.Places(text, ()).of((key,))
 
 
-def _base_file(wanted: Any, layer: Layer, seen: Sequence[Path]) -> Path:
+def _base_file(wanted: Any, layer: ProfileLayer, seen: Sequence[Path]) -> Path:
     """Return the file of a base. Raises ProfileError with the place of the key ``base``."""
 
     def refuse(message: str) -> ProfileError:
@@ -124,7 +124,7 @@ def _base_file(wanted: Any, layer: Layer, seen: Sequence[Path]) -> Path:
     return path
 
 
-def _leave_out(data: dict[str, Any], origins: dict[KeyPath, int], layer: Layer, base: str, origin: str) -> None:
+def _leave_out(data: dict[str, Any], origins: dict[KeyPath, int], layer: ProfileLayer, base: str, origin: str) -> None:
     """Remove the keys of ``without`` from the values of a base. Raises ProfileError for one that it does not have."""
     listed = layer.data.get("without", [])
     place = _place(layer.text, "without")
@@ -206,7 +206,7 @@ def beside(name: str, folder: Path) -> str:
 
 
 class Origins:
-    """Where each value of a profile comes from: a line of the file, of a base, or an override."""
+    """Places of the values of a profile: a line of the file, of a base, or an override."""
 
     def __init__(self, layered: Layered, overrides: Sequence[toml_text.Override]) -> None:
         self._layered = layered

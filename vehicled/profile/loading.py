@@ -34,7 +34,7 @@ class Loaded(Struct, frozen=True):
     findings: tuple[Note, ...] = ()
     """Implausible numbers, errors first; empty for text, which is a profile that was driven."""
     origins: layers.Origins | None = None
-    """Where each value stands."""
+    """Places of the values in the files."""
     derived: dict[KeyPath, KeyPath] = field(default_factory=dict)
     """Values of ``[sim]`` that the profile leaves out, by key path, with that of the value that they equal."""
 
@@ -193,11 +193,12 @@ def _examine(
 ) -> tuple[Any, list[Problem], list[Note]]:
     """Build the profile: the struct, or a placeholder and the mistakes; and what is implausible about its numbers.
 
-    A mistake in a derived value is one of its source, which is reported.
+    A mistake in a derived value is reported once, at its source.
     """
     collector = Collector(place, RULES, derived)
     profile = collector.build(Profile, data)
     verdicts = plausibility.judge(collector.view(data), collector.wrong)
-    copied = {dotted(path) for path in derived}
+    stated = {problem.path for problem in collector.problems}
+    copies = {dotted(path) for path, source in derived.items() if dotted(source) in stated}
     findings = [Note(dotted(key), message, place(key), level) for key, level, message in verdicts if key not in derived]
-    return profile, [problem for problem in collector.problems if problem.path not in copied], findings
+    return profile, [problem for problem in collector.problems if problem.path not in copies], findings

@@ -220,6 +220,7 @@ def _table(data: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
 
 
 def key_text(key: str) -> str:
+    """Return a key as TOML, in quotes where needed."""
     return key if is_bare(key) else _text(key)
 
 
@@ -229,6 +230,7 @@ def assignment(key: str, value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
+    """Return a plain value as TOML, on one line."""
     match value:
         case bool():
             return "true" if value else "false"
