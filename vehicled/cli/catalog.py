@@ -51,7 +51,7 @@ def declare_check(parser: CommandParser) -> None:
 
 def declare_profiles(parser: CommandParser) -> None:
     """List the profiles, or show one with its bases and defaults."""
-    parser.describe(examples=("vehicled profiles --show f1tenth_gnss     every value, and the file and line that states it",))
+    parser.describe(examples=("vehicled profiles --show art_vesc     every value, and where it is stated",))
     parser.add_argument("--show", type=PROFILE, metavar="P", help="print the whole profile with the origin of each value instead")
     parser.add_argument(
         "--set", type=KEY, action="append", default=[], metavar="KEY=VALUE", help="with --show: override a key; repeatable"
