@@ -178,3 +178,9 @@ def test_a_shipped_variant_has_the_values_that_it_had_when_it_stated_them_all(na
         for key, value in keys.items():
             path = (*table.split("."), key) if table else (key,)
             assert values[path] == value, ".".join(path)
+
+
+def test_a_plant_of_ones_own_has_the_numbers_of_the_vehicle_too(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("class Plant:\n    pass\n")
+    profile = load("art_published", [f"sim.plant={tmp_path}/mine.py:Plant"]).profile
+    assert (profile.sim.wheelbase_m, profile.sim.drive) == (profile.vehicle.wheelbase_m, profile.vehicle.drive)

@@ -20,7 +20,7 @@ SENSORS = {
 def complete(data: dict[str, Any]) -> dict[KeyPath, KeyPath]:
     """Write the missing values into parsed data. Return the key path of each, with that of its source.
 
-    The 4-DOF plant takes wheelbase, steering and drive of ``[vehicle]``, and each sensor the rate of its device.
+    A plant without a twin file takes wheelbase, steering and drive of ``[vehicle]``, and each sensor the rate of its device.
     """
     derived: dict[KeyPath, KeyPath] = {}
     if "sim" not in data:
@@ -28,7 +28,7 @@ def complete(data: dict[str, Any]) -> dict[KeyPath, KeyPath]:
     sim, vehicle = data.setdefault("sim", {}), data.get("vehicle")
     if not isinstance(sim, dict):
         return derived
-    if sim.get("plant", "four_dof") == "four_dof" and "twin" not in sim and isinstance(vehicle, dict):
+    if sim.get("plant") != "double_track" and "twin" not in sim and isinstance(vehicle, dict):
         if "wheelbase_m" in vehicle and "wheelbase_m" not in sim:
             sim["wheelbase_m"] = vehicle["wheelbase_m"]
             derived["sim", "wheelbase_m"] = ("vehicle", "wheelbase_m")
