@@ -9,7 +9,6 @@ warned about.
 """
 
 import sys
-import tomllib
 from argparse import ArgumentParser
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from vehicled.profile import names
-from vehicled.profile.loading import find, findings_of, read
+from vehicled.profile.loading import findings_of, values
 
 FACTORS = {"x1000": 1000.0, "/1000": 1e-3, "x57.3": 57.3, "/57.3": 1 / 57.3, "x3.6": 3.6, "sign": -1.0}
 
@@ -58,7 +57,7 @@ def measure(profiles: list[str]) -> list[Outcome]:
     """Return the outcome of every mutation of these profiles."""
     outcomes = []
     for name in profiles:
-        data = tomllib.loads(read(find(name)))
+        data = values(name)
         outcomes += [outcome(name, *mutation) for mutation in mutations(data)]
     return outcomes
 

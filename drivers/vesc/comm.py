@@ -32,6 +32,7 @@ class Comm(IntEnum):
     GET_VALUES_SELECTIVE = 50
     PING_CAN = 62
     SET_CURRENT_REL = 84
+    GET_MCCONF_TEMP = 91
 
 
 class Request(Struct, frozen=True, gc=False):
@@ -86,6 +87,26 @@ class PingCanReply(Struct, frozen=True, gc=False):
     controller_ids: bytes
 
 
+class MotorSetup(Struct, frozen=True, kw_only=True, gc=False):
+    """Reply to GET_MCCONF_TEMP, since firmware 5.2: limits of the motor configuration, and what its speed is computed with."""
+
+    current_min_scale: float = 1.0
+    current_max_scale: float = 1.0
+    min_erpm: float
+    max_erpm: float
+    min_duty: float = 0.005
+    max_duty: float = 0.95
+    watt_min: float = -1.5e6
+    watt_max: float = 1.5e6
+    in_current_min_a: float = -60.0
+    in_current_max_a: float = 99.0
+    motor_poles: int
+    """Poles of the motor, twice the pole pairs."""
+    gear_ratio: float
+    """Turns of the motor for one of the wheel."""
+    wheel_diameter_m: float
+
+
 class Unknown(Struct, frozen=True, gc=False):
     """Valid packet with an unknown command, or with content that does not fit its command."""
 
@@ -93,7 +114,17 @@ class Unknown(Struct, frozen=True, gc=False):
 
 
 CommMessage = (
-    Request | SelectiveRequest | SetCommand | FwVersion | Values | Selective | Forward | PingCanReply | RawAppConf | Unknown
+    Request
+    | SelectiveRequest
+    | SetCommand
+    | FwVersion
+    | Values
+    | Selective
+    | Forward
+    | PingCanReply
+    | RawAppConf
+    | MotorSetup
+    | Unknown
 )
 
 _SCALES: dict[int, tuple[str, float]] = {
@@ -108,9 +139,10 @@ _SCALES: dict[int, tuple[str, float]] = {
 }
 _LAYOUTS = {code: (struct.Struct(f">B{kind}"), scale) for code, (kind, scale) in _SCALES.items()}
 _MASK = struct.Struct(">BI")
+_SETUP = struct.Struct(">10fB2f")
 _NAMES = {int(each): each.name for each in Comm}
 _BARE = frozenset(
-    {Comm.FW_VERSION, Comm.GET_VALUES, Comm.GET_APPCONF, Comm.REBOOT, Comm.ALIVE, Comm.PING_CAN}
+    {Comm.FW_VERSION, Comm.GET_VALUES, Comm.GET_APPCONF, Comm.REBOOT, Comm.ALIVE, Comm.PING_CAN, Comm.GET_MCCONF_TEMP}
 )  # packets that consist of the command byte alone
 
 
@@ -141,11 +173,19 @@ def _content(code: int, payload: bytes) -> CommMessage | None:
         return _decode_version(payload)
     if code == Comm.GET_APPCONF:
         return RawAppConf(payload[1:])
+    if code == Comm.GET_MCCONF_TEMP:
+        return _decode_setup(payload)
     if code == Comm.FORWARD_CAN:
         return Forward(payload[1], payload[2:])
     if code == Comm.PING_CAN:
         return PingCanReply(payload[1:])
     return None
+
+
+def _decode_setup(payload: bytes) -> MotorSetup | None:
+    if len(payload) < 1 + _SETUP.size:
+        return None
+    return MotorSetup(**dict(zip(MotorSetup.__struct_fields__, _SETUP.unpack_from(payload, 1), strict=True)))
 
 
 def _decode_version(payload: bytes) -> FwVersion | None:
@@ -186,6 +226,8 @@ def encode_comm(message: CommMessage, layout: ValuesLayout = ValuesLayout.STATUS
             return _encode_version(message)
         case RawAppConf(data):
             return bytes((Comm.GET_APPCONF,)) + data
+        case MotorSetup():
+            return bytes((Comm.GET_MCCONF_TEMP,)) + _SETUP.pack(*(getattr(message, name) for name in MotorSetup.__struct_fields__))
         case Forward(controller_id, payload):
             return bytes((Comm.FORWARD_CAN, controller_id)) + payload
         case PingCanReply(controller_ids):

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterator
 
-from drivers.vesc.comm import MAX_PAYLOAD_BYTES, CommMessage, decode_comm
+from drivers.vesc.comm import MAX_PAYLOAD_BYTES, Comm, CommMessage, decode_comm
 from vehicled.core.wire.crc import crc16_xmodem
 from vehicled.core.wire.framing import CountedFrame, FrameCheck, PayloadReader, Protocol
 
@@ -22,6 +22,9 @@ def frame_uart(payload: bytes) -> bytes:
     head = _SHORT_HEAD.pack(SHORT, length) if length <= 0xFF else _LONG_HEAD.pack(LONG, length)
     return head + payload + _TAIL.pack(crc16_xmodem(payload), END)
 
+
+QUESTIONS = frame_uart(bytes((Comm.FW_VERSION,))) + frame_uart(bytes((Comm.GET_MCCONF_TEMP,)))
+"""Asks for firmware and motor configuration; nothing moves and nothing is changed."""
 
 _PROTOCOLS = (
     Protocol(

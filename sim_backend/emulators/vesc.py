@@ -7,6 +7,7 @@ It is set up as the driver's table in the profile expects; ``conf`` and ``firmwa
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from math import pi
 from types import MappingProxyType
 from typing import TypedDict, Unpack
 
@@ -32,6 +33,7 @@ from drivers.vesc.comm import (
     CommMessage,
     Forward,
     FwVersion,
+    MotorSetup,
     PingCanReply,
     Request,
     Selective,
@@ -55,6 +57,7 @@ from vehicled.profile.schema import DeviceTable
 FIRMWARE = (6, 0)
 """Firmware (major, minor): the newest with a known configuration signature."""
 HARDWARE = "60"
+WHEEL_DIAMETER_M, MAX_ERPM = 0.1, 100_000.0
 STATUS_RATE_HZ, SLOW_STATUS_RATE_HZ = 50, 5
 STATUS_MASK, SLOW_STATUS_MASK = 0b011001, 0b000110
 """STATUS, 4 and 5 at the first rate, 2 and 3 at the second."""
@@ -64,6 +67,7 @@ FAULT, OWN_TIMEOUT = "fault", "own_timeout"
 ABS_OVER_CURRENT = 4
 _UART_ID = 1
 _APP_UART = 3
+_SETUP_SINCE = (5, 2)
 _SELECTIVE_SINCE, _NAMED_SINCE, _NUMBERED_SINCE, _NOTIFIES_SINCE = (3, 42), (3, 8), (3, 2), (6, 0)
 _MOTOR_PACKETS = {
     Comm.SET_DUTY: Can.SET_DUTY,
@@ -105,6 +109,16 @@ class VescOptions(TypedDict, total=False):
 
     firmware: tuple[int, int]
     conf: AppConf
+    setup: MotorSetup
+
+
+def motor_setup(params: MotorCalibration) -> MotorSetup:
+    """Return a motor configuration with the driver's poles and scale, the gear being that of a wheel of 0.1 m."""
+    gear = abs(params.erpm_per_mps) * pi * WHEEL_DIAMETER_M / (60.0 * params.pole_pairs)
+    return MotorSetup(
+        min_erpm=-MAX_ERPM, max_erpm=MAX_ERPM, motor_poles=min(255, 2 * params.pole_pairs), gear_ratio=gear,
+        wheel_diameter_m=WHEEL_DIAMETER_M,
+    )  # fmt: skip
 
 
 class VescUnit(WireDevice, ABC):
@@ -125,6 +139,8 @@ class VescUnit(WireDevice, ABC):
         self._telemetry = Telemetry(params, self.conf.controller_id)
         # Before 5.3 the servo output was a build option; this build has it.
         servo_on = self.conf.servo_output != 0
+        self.setup = options["setup"] if "setup" in options else motor_setup(params)
+        """Motor configuration as GET_MCCONF_TEMP gives it."""
         self._stage = PowerStage(params, self.conf.timeout_ms, self.conf.timeout_brake_current_a, servo_on, start_ns)
 
     @property
@@ -206,6 +222,8 @@ class VescUnit(WireDevice, ABC):
                 return Selective(mask, self._telemetry.values(self.fault_code, self.timed_out))
             case Request(Comm.GET_APPCONF) if self.firmware in readable_firmwares():
                 return RawAppConf(encode_appconf(self.conf, self.firmware))
+            case Request(Comm.GET_MCCONF_TEMP) if self.firmware >= _SETUP_SINCE:
+                return self.setup
             case Request(Comm.PING_CAN):
                 # No other node is on its bus.
                 return PingCanReply(b"")

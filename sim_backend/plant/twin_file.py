@@ -18,7 +18,7 @@ from msgspec import Struct
 from sim_backend.plant.double_track.checks import check
 from sim_backend.plant.double_track.parameters import TwinParameters
 from sim_backend.scene.anchor import expanded
-from vehicled.profile import Problem, ProfileError, loading, toml_text
+from vehicled.profile import Problem, ProfileError, profile_files, toml_text
 from vehicled.profile.collect import MAX_PROBLEMS, Collector
 from vehicled.profile.problems import KeyPath, by_line, choices, dotted, found, nearest, printable
 from vehicled.profile.schema import Profile, Table
@@ -74,7 +74,7 @@ def load_twin(name_or_file: str, changes: Mapping[str, Any] | None = None) -> Tw
     with all mistakes.
     """
     path = find(name_or_file)
-    return parse(loading.read(path), str(path), changes)
+    return parse(profile_files.read(path), str(path), changes)
 
 
 def parse(text: str, origin: str, changes: Mapping[str, Any] | None = None) -> Twin:
@@ -110,7 +110,7 @@ def names() -> list[str]:
 def find(name_or_file: str) -> Path:
     """Return the file of a twin. Raises ProfileError for an unknown name, with the nearest known one."""
     if _is_file(name_or_file):
-        return loading.find(name_or_file)
+        return profile_files.find(name_or_file)
     files = _files()
     if name_or_file in files:
         return files[name_or_file]
@@ -126,7 +126,7 @@ def _is_file(name_or_file: str) -> bool:
 
 def _files() -> dict[str, Path]:
     files: dict[str, Path] = {}
-    for folder in reversed(loading.folders()):
+    for folder in reversed(profile_files.folders()):
         try:
             files |= {path.stem: path for path in (folder / "twins").glob("*.toml")}
         except OSError:  # An unreadable user folder must not hide the shipped twins.

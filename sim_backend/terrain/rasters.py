@@ -23,7 +23,7 @@ from sim_backend.terrain.clouds import needs, parser_message
 from sim_backend.terrain.errors import TerrainError
 from sim_backend.terrain.raster import MAX_NODES, Raster, check_size
 from vehicled.core.arrays import Array
-from vehicled.profile import ProfileError, loading, toml_text
+from vehicled.profile import ProfileError, profile_files, toml_text
 from vehicled.profile.collect import Collector
 from vehicled.profile.table import Table
 
@@ -50,7 +50,7 @@ def _sidecar(path: Path) -> Sidecar:
     if not sidecar_path.exists():
         raise TerrainError(f"{path}: has no georeference; write {sidecar_path.name} beside it, with step_m, x_m and y_m")
     try:
-        text = loading.read(sidecar_path)
+        text = profile_files.read(sidecar_path)
         table = toml_text.parse(text, str(sidecar_path))
     except ProfileError as error:
         raise TerrainError(str(error)) from None

@@ -11,6 +11,9 @@ from tests.closed_loop.conftest import ROOT
 from vehicled.cli import main
 from vehicled.run.command_line import PASSING_STATUS
 
+WHOLE = ROOT / "tests" / "golden" / "profiles" / "art_published_whole.toml"
+"""A profile without a base."""
+
 
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line as users do."""
@@ -97,7 +100,7 @@ def test_of_daemon_and_simulator_one_says_why_they_do_not_begin(more: list[str],
 
 
 def test_check_names_every_mistake_of_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good = (ROOT / "profiles" / "art_published.toml").read_text()
+    good = WHOLE.read_text()
     bad = tmp_path / "bad.toml"
     bad.write_text(good.replace("rate_hz = 400", "rate_hz = -400", 1).replace("wheelbase_m", "wheelbse_m", 1))
     assert main(["check", "art", str(bad), "lot17"]) == 1
@@ -130,7 +133,7 @@ FIX = 'port = "serial:/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GN
 def test_check_refuses_what_a_drive_would_refuse(
     was: str, becomes: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (ROOT / "profiles" / "art_published.toml").read_text()
+    text = WHOLE.read_text()
     assert text.count(was) == 1
     (tmp_path / "art.toml").write_text(text)
     bad = tmp_path / "bad.toml"
@@ -144,7 +147,7 @@ def test_check_refuses_what_a_drive_would_refuse(
 
 def test_check_names_what_a_drive_would_refuse_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.toml"
-    text = (ROOT / "profiles" / "art_published.toml").read_text()
+    text = WHOLE.read_text()
     text = text.replace(FIX, 'port = "gnss"').replace('"lot17"', '"nosuch"').replace('"four_dof"', '"foo"')
     bad.write_text(text.replace("[log]", '[view]\naddress = "no-such-host.invalid"\n[log]'))
     assert main(["check", str(bad), str(tmp_path)]) == 1
@@ -158,7 +161,7 @@ def test_check_names_what_a_drive_would_refuse_at_once(tmp_path: Path, capsys: p
 
 def test_check_takes_a_profile_without_ports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = tmp_path / "bare.toml"
-    bare.write_text((ROOT / "profiles" / "art_published.toml").read_text().replace(FIX, ""))
+    bare.write_text(WHOLE.read_text().replace(FIX, ""))
     assert main(["check", str(bare)]) == 0
 
 

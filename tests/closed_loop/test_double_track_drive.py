@@ -1,6 +1,5 @@
 """Drives in lockstep with a double-track twin: the whole stack on a vehicle that slips, rolls, and can be lost."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def profile(tmp_path: Path) -> Callable[[str], str]:
-    """The shipped ART with its 4-DOF truth taken out and a twin file put in its place."""
+    """The ART as published, with a twin file in the place of the 4-DOF model."""
 
     def write(twin: str) -> str:
-        head, mark, tail = (ROOT / "profiles/art_published.toml").read_text().partition("[sim]\n")
-        tail = re.sub(r"(?m)^wheelbase_m = .*\n", "", tail.replace('plant = "four_dof"', 'plant = "double_track"'))
-        tail = re.sub(r"(?ms)^\[sim\.steering\].*?(?=^\[sim\.battery\])", f"{twin}\n", tail)
         path = tmp_path / "art_double_track.toml"
-        path.write_text(head + mark + tail)
+        own = 'name = "mine"\nbase = "art_published"\nwithout = ["sim.steering"]\n[sim]\nplant = "double_track"\n'
+        path.write_text(own + twin)
         return str(path)
 
     return write

@@ -16,7 +16,7 @@ from sim_backend.plant.wiring import wiring
 from vehicled import profile as profiles
 from vehicled.core.messages import ALL
 from vehicled.core.vehicle import Limits, Vehicle
-from vehicled.profile import ProfileError, loading, schema, toml_text
+from vehicled.profile import ProfileError, loading, profile_files, schema, toml_text
 
 ROOT = Path(__file__).parents[2]
 ART = ROOT / "profiles" / "art.toml"
@@ -90,7 +90,7 @@ def test_art_believes_a_line_through_what_its_twin_does() -> None:
 
 
 def test_the_former_name_of_a_key_is_accepted() -> None:
-    text = loading.find("art").read_text()
+    text = profile_files.find("art").read_text()
     former = text.replace("max_rejections", "gate_patience")
     assert former != text
     assert loading.parse(former).profile == loading.parse(text).profile
@@ -210,9 +210,9 @@ def test_file_that_may_not_be_read_names_the_cure(tmp_path: Path, monkeypatch: p
 
 def test_size_limit(tmp_path: Path) -> None:
     file = tmp_path / "log.toml"
-    file.write_bytes(b"#" * (loading.MAX_BYTES + 1))
+    file.write_bytes(b"#" * (profile_files.MAX_BYTES + 1))
     assert "larger than 256 KiB" in refusal(str(file))
-    file.write_bytes(ART.read_bytes() + b"#" * (loading.MAX_BYTES - ART.stat().st_size))
+    file.write_bytes(ART.read_bytes() + b"#" * (profile_files.MAX_BYTES - ART.stat().st_size))
     assert profiles.load_profile(str(file)).name == "art"
 
 

@@ -1,6 +1,5 @@
 """Numbers that are each in range and cannot be true of one vehicle: found where they are wrong, silent where they are right."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from bench import profile_mutations
 from vehicled.cli import main
 from vehicled.profile import ProfileError, load, names
-from vehicled.profile.loading import find, findings_of, read
+from vehicled.profile.loading import findings_of, values
 from vehicled.profile.registry import names as registered
 from vehicled.profile.registry import resolve
 from vehicled.profile.schema import DeviceTable
@@ -105,7 +104,7 @@ def test_one_wrong_number_is_one_error() -> None:
 @pytest.mark.parametrize(("unit", "factor"), [("centimetres", 100.0), ("millimetres", 1000.0)])
 @pytest.mark.parametrize("name", ["art", "f1tenth", "hmmwv", "husky_a200"])
 def test_a_vehicle_in_other_lengths_is_one_error_that_gives_them_in_metres(name: str, unit: str, factor: float) -> None:
-    data = tomllib.loads(read(find(name)))
+    data = values(name)
     vehicle = data["vehicle"]
     length_m = vehicle["length_m"]
     for table in (vehicle, vehicle["drive"]):

@@ -111,7 +111,6 @@ def test_nothing_to_remark_on_art_but_that_it_has_no_independent_stop(profile: s
         (["sim.steering.gain_rad=0.2"], "sim.steering.gain_rad", "the twin has 0.2 where [vehicle] believes 0.335"),
         (["sim.wheelbase_m=0.46"], "sim.wheelbase_m", "the twin has 0.46"),
         (["sim.gnss.rate_hz=5"], "devices.gnss.rate_hz", "10 Hz, but the twin sends at sim.gnss.rate_hz = 5"),
-        (["devices.drive.messages=['ActuatorCommand', 'MotorStatus']"], "devices.drive", "there is no [sim.motor_status]"),
     ],
 )
 def test_note(overrides: list[str], path: str, part: str) -> None:

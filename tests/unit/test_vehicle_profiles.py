@@ -64,8 +64,8 @@ def test_the_plant_has_its_vehicle_in_one_place() -> None:
         parse(text.replace("[sim.twin]", "wheelbase_m = 0.3\n[sim.twin]"))
     with pytest.raises(ProfileError, match=r"sim.twin.*takes its vehicle from a twin file"):
         parse(text.replace('[sim.twin]\nvehicle = "f1tenth"\n', ""))
-    art = (PROFILES / "art_published.toml").read_text()
-    with pytest.raises(ProfileError, match=r"sim.drive .*: missing; the plant"):
+    art = (PROFILES.parent / "tests" / "golden" / "profiles" / "art_published_whole.toml").read_text()
+    with pytest.raises(ProfileError, match=r'sim.drives .*: unknown key; did you mean "drive"\?$'):
         parse(art.replace("[sim.drive]", "[sim.drives]"))
     with pytest.raises(ProfileError, match="reads no twin file"):
         parse(f'{art}\n[sim.twin]\nvehicle = "art_lfdm"\n')

@@ -1,6 +1,7 @@
 """Firmware facts of the VESC codec: configuration layouts, fault names; and values that it refuses to encode."""
 
 import math
+import struct
 
 import pytest
 
@@ -15,7 +16,7 @@ from drivers.vesc.appconf import (
     readable_firmwares,
 )
 from drivers.vesc.canbus import Can, CanSetpoint, Fill, ForeignFrame, ProcessBuffer, Reassembler, decode_can, encode_can, split_comm
-from drivers.vesc.comm import Comm, SetCommand, Unknown, decode_comm, encode_comm
+from drivers.vesc.comm import Comm, MotorSetup, SetCommand, Unknown, decode_comm, encode_comm
 from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.uart import decode, frame_uart
 from drivers.vesc.values import Values, ValuesLayout
@@ -171,3 +172,15 @@ def test_a_long_frame_that_a_short_one_could_carry_is_none() -> None:
 
 def test_unknown_values_are_sent_as_zero() -> None:
     assert encode_comm(Values(), ValuesLayout.FAULT)[1:45] == bytes(44)
+
+
+def test_the_motor_setup_has_its_fields_where_the_firmware_writes_them() -> None:
+    limits = [0.5, 1.0, -1000.0, 2000.0, 0.25, 0.5, -4.0, 8.0, -16.0, 32.0]
+    payload = bytes((91,)) + b"".join(struct.pack(">f", each) for each in limits) + bytes((14,)) + struct.pack(">ff", 11.5, 0.125)
+    name, setup = decode_comm(payload)
+    assert name == "GET_MCCONF_TEMP"
+    assert isinstance(setup, MotorSetup)
+    assert (setup.motor_poles, setup.gear_ratio, setup.wheel_diameter_m) == (14, 11.5, 0.125)
+    assert (setup.min_erpm, setup.max_erpm, setup.in_current_max_a) == (-1000.0, 2000.0, 32.0)
+    assert encode_comm(setup) == payload
+    assert isinstance(decode_comm(payload[:-1])[1], Unknown)

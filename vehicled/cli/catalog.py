@@ -23,8 +23,8 @@ from vehicled.profile import check as remarks
 from vehicled.profile import names as profile_names
 from vehicled.profile.problems import by_line
 from vehicled.profile.schema import Profile
-from vehicled.profile.toml_text import Places
-from vehicled.run.argument_types import COURSE, PROFILE, PROFILE_OR_COURSE
+from vehicled.profile.showing import text_of
+from vehicled.run.argument_types import COURSE, KEY, PROFILE, PROFILE_OR_COURSE
 from vehicled.run.command_line import CommandParser
 from vehicled.run.findings import findings, placed
 from vehicled.run.plan import check_direction, course_of, fence_of
@@ -50,7 +50,12 @@ def declare_check(parser: CommandParser) -> None:
 
 
 def declare_profiles(parser: CommandParser) -> None:
-    """List the profiles."""
+    """List the profiles, or show one with its bases and defaults."""
+    parser.describe(examples=("vehicled profiles --show art_vesc     every value, and where it is stated",))
+    parser.add_argument("--show", type=PROFILE, metavar="P", help="print the whole profile with the origin of each value instead")
+    parser.add_argument(
+        "--set", type=KEY, action="append", default=[], metavar="KEY=VALUE", help="with --show: override a key; repeatable"
+    )
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a profile instead")
     parser.set_defaults(run=profiles)
 
@@ -166,12 +171,12 @@ def _course_and_fence(loaded: Loaded) -> tuple[Course | None, Fence | None]:
 
 def _problems(loaded: Loaded) -> Iterator[Problem]:
     """Yield what ``run`` or ``sim`` would reject in a valid profile: references to missing or unreadable files and devices."""
-    profile, places = loaded.profile, Places(loaded.source, ())
+    profile = loaded.profile
 
     def problem(path: str, error: Exception) -> Problem:
         # Some errors already begin with the key.
         said = str(error).removeprefix(f"{path}: ").removeprefix("sim.plant ")
-        return Problem(path, said, places.of(tuple(path.split("."))))
+        return Problem(path, said, loaded.place(path))
 
     for name, device in profile.devices.items():
         try:
@@ -187,7 +192,7 @@ def _problems(loaded: Loaded) -> Iterator[Problem]:
             except SetupError as error:
                 key, why = f"devices.{name}", str(error).removeprefix(f"devices.{name}: ")
                 text = f"{why}: write the password into it, readable for you alone (chmod 600)"
-                yield Problem(f"{key}.driver.{driver}.password_file", text, places.of(("devices", name)))
+                yield Problem(f"{key}.driver.{driver}.password_file", text, loaded.place(f"devices.{name}"))
     try:
         parse_address(profile.view.address)
     except ValueError as error:
@@ -264,7 +269,10 @@ def _view_notes(profile: Profile) -> Iterator[Note]:
 
 
 def profiles(arguments: Namespace) -> int:
-    """List the profiles, or print their JSON Schema."""
+    """List the profiles, print the whole of one, or their JSON Schema."""
+    if arguments.show is not None:
+        print(text_of(load(arguments.show, arguments.set)), end="")
+        return 0
     if arguments.schema:
         print(json.dumps(json_schema(), indent=2))
         return 0

@@ -90,7 +90,12 @@ GROUPS = (
         CommandRow("replay", "replay a run from its log", "vehicled.cli.replay"),
     )),
     ("Write your own code", (
-        CommandRow("new", "begin a controller, an estimator or a driver of your own", "vehicled.cli.own_code"),
+        CommandRow("new", "begin a profile, or a controller, an estimator or a driver of your own", commands=(
+            CommandRow("profile", "write the profile of a vehicle of your own", "vehicled.cli.new_profile"),
+            CommandRow("controller", "write a controller and its test", "vehicled.cli.own_code"),
+            CommandRow("estimator", "write an estimator and its test", "vehicled.cli.own_code"),
+            CommandRow("driver", "write a driver and its test", "vehicled.cli.own_code"),
+        )),
         CommandRow("list", "list the names that a profile may use", "vehicled.cli.own_code"),
     )),
     ("Test and evaluate", (

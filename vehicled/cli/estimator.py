@@ -14,8 +14,8 @@ from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import KIND, known_kinds, sources
 from vehicled.offline.recordings.recording import Recording
 from vehicled.offline.recordings.set_up import NAMES, REASONS, UNITS, HeldOut, SetUp, applied, cross_validated, find
-from vehicled.offline.twin.calibration.profile_write import with_values
-from vehicled.profile import loading, parse
+from vehicled.offline.twin.calibration.profile_write import moved, with_values
+from vehicled.profile import load, parse, profile_files
 from vehicled.run.argument_types import JOBS, LOG, PROFILE, whole
 from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, write_output
@@ -61,8 +61,8 @@ def calibrate(arguments: Namespace) -> int:
     if arguments.output:
         check_output("-o", Path(arguments.output))
     known_kinds(arguments.kind)
-    source = loading.read(loading.find(arguments.profile))
-    profile = parse(source, arguments.profile).profile
+    source = profile_files.read(profile_files.find(arguments.profile))
+    profile = load(arguments.profile).profile
     given = profile.estimator.params.get("planar")
     params = given if isinstance(given, PlanarParams) else PlanarParams()
     drives = _drives(arguments.run_files, arguments.kind, profile.vehicle)
@@ -87,8 +87,8 @@ def calibrate(arguments: Namespace) -> int:
         print(f"These constants are not written: {reason}. Drive more, or keep the defaults.")
         return 1
     if arguments.output:
-        text = with_values(source, values)
-        parse(text, arguments.output)
+        text = moved(with_values(source, values), profile_files.find(arguments.profile), Path(arguments.output))
+        parse(text, arguments.output, beside=Path(arguments.output).parent)
         write_output(Path(arguments.output), f"# Constants of planar found in {len(used)} drives\n{text}")
     if not arguments.json:
         if arguments.output:

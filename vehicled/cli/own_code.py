@@ -1,4 +1,4 @@
-"""Commands ``vehicled new`` and ``vehicled list``."""
+"""Commands ``vehicled new controller | estimator | driver`` and ``vehicled list``."""
 
 import json
 import keyword
@@ -18,7 +18,6 @@ from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import print_table
 
 TEMPLATES = Path(__file__).parent / "templates"
-BEGINNINGS = ("controller", "estimator", "driver")
 TABLES = {
     "controllers": CONTROLLERS,
     "estimators": ESTIMATORS,
@@ -30,20 +29,33 @@ TABLES = {
 }
 
 
-def declare_new(parser: CommandParser) -> None:
-    """Write a commented file NAME.py that works at once, and its test test_NAME.py. Change it, then drive with it."""
+def declare_new_controller(parser: CommandParser) -> None:
+    """Write a commented file NAME.py that drives at once, and its test test_NAME.py. Change it, then drive with it."""
     parser.describe(
         examples=(
             "vehicled new controller my_law                 write it and its test",
             "vehicled sim --controller ./my_law.py:MyLaw    drive a lap with it",
         )
     )
-    parser.add_argument("kind", choices=BEGINNINGS, help="what to write")
+    _declare(parser, "controller")
+
+
+def declare_new_estimator(parser: CommandParser) -> None:
+    """Write a commented file NAME.py that estimates at once, and its test test_NAME.py. Change it, then drive with it."""
+    _declare(parser, "estimator")
+
+
+def declare_new_driver(parser: CommandParser) -> None:
+    """Write a commented file NAME.py that works at once, and its test test_NAME.py. Change it, then name it in a profile."""
+    _declare(parser, "driver")
+
+
+def _declare(parser: CommandParser, kind: str) -> None:
     parser.add_argument(
         "name", type=TEXT, metavar="NAME", help="lower-case name of the file without .py; the class is named after it"
     )
     parser.add_argument("--folder", default=".", metavar="DIR", help="folder of the two files (default: this one)")
-    parser.set_defaults(run=new)
+    parser.set_defaults(run=new, kind=kind)
 
 
 def declare_list(parser: CommandParser) -> None:

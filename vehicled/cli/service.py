@@ -131,7 +131,11 @@ def _install(installer: Installer, name_or_file: str, *, with_environment: bool)
     target = f"{SETTINGS}/{name}.toml"
     source_file = Path(loaded.path)
     same = source_file.resolve() == installer.place(target).resolve()
-    text = source_file.read_bytes()
+    if same and source_file.read_bytes().decode("utf-8-sig") != loaded.source:
+        whole = f"vehicled profiles --show {target} > {name}.toml"
+        raise InstallError(f"{target}: has a base, which may change; the service drives a whole profile: {whole}, and install that")
+    # The profile with its bases merged: the service reads one file.
+    text = source_file.read_bytes() if same else loaded.source.encode()
     if same or installer.write(target, text, profile=name):
         # Store the hash of the profile that was checked just now: the daemon refuses to arm with another text.
         installer.write(f"{SETTINGS}/{name}.sha256", f"{loaded.digest}  {name}.toml\n".encode(), profile=name, always=True)

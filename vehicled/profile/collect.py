@@ -7,7 +7,7 @@ finite, whole numbers fit 64 bits, unknown keys are mistakes in every table, and
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -83,14 +83,20 @@ def type_of(struct: type) -> mi.StructType | mi.DataclassType:
 
 
 class Collector:
-    """One walk over one file. ``place`` returns where a key path was written, ``rules`` are applied per struct type."""
+    """One walk over one file. ``place`` returns where a key path was written, ``rules`` are applied per struct type.
 
-    def __init__(self, place: Callable[[KeyPath], str], rules: Mapping[type, Rule]) -> None:
+    ``derived`` holds the key paths of values that no file writes.
+    """
+
+    def __init__(
+        self, place: Callable[[KeyPath], str], rules: Mapping[type, Rule], derived: Collection[KeyPath] = frozenset()
+    ) -> None:
         self.problems: list[Problem] = []
         self.wrong: set[KeyPath] = set()
         """Key paths of the problems."""
         self._place = place
         self._rules = rules
+        self._derived = derived
         self._valid: dict[KeyPath, Any] = {}
         self._defaults: dict[KeyPath, Any] = {}
         self._root: mi.StructType | mi.DataclassType | None = None
@@ -164,7 +170,8 @@ class Collector:
             return self._refuse(kind, raw, path)
         before = len(self.problems)
         fields = {field.encode_name: field for field in kind.fields}
-        meant = {self._unknown_key(key, fields, raw, path) for key in raw if key not in fields}
+        written = {key: value for key, value in raw.items() if (*path, key) not in self._derived}
+        meant = {self._unknown_key(key, fields, written, path) for key in raw if key not in fields}
         built: dict[str, Any] = {}
         for key, field in fields.items():
             if key in raw:

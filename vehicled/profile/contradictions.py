@@ -347,9 +347,6 @@ def _sim(sim: TableView) -> Found:
     """Refuse a plant with its vehicle in two places, one of which would be ignored."""
     plant = sim.get("plant")
     if plant == "four_dof":
-        for key in OWN_TABLES:
-            if key not in sim.written:
-                yield (key,), 'missing; the plant "four_dof" takes its vehicle from here'
         if "twin" in sim.written:
             yield ("twin",), 'the plant "four_dof" reads no twin file; remove this table, or write plant = "double_track"'
         for key in ("height", "friction"):

@@ -44,7 +44,16 @@ def json_schema() -> dict[str, Any]:
             "anyOf": [{"enum": names}, table],
         }
     definitions.pop(Choice.__name__, None)
+    _require_unless_inherited(definitions)
     return {"$schema": DIALECT, "title": "vehicled profile", **root, "$defs": definitions}
+
+
+def _require_unless_inherited(definitions: dict[str, Any]) -> None:
+    """Let a profile with a base leave out any key: the schema of a table does not know whether the base has it."""
+    needed = definitions[Profile.__name__]["required"]
+    for definition in definitions.values():
+        definition.pop("required", None)
+    definitions[Profile.__name__]["anyOf"] = [{"required": needed}, {"required": ["name", "base"]}]
 
 
 def _structs_of(roots: list[type[Struct]]) -> list[type[Struct]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from math import isfinite
-from typing import Any
 
 from msgspec import structs
 
@@ -11,6 +10,7 @@ from vehicled.profile.problems import Level, Note
 from vehicled.profile.rc import rc_device
 from vehicled.profile.registry import resolve
 from vehicled.profile.schema import Profile
+from vehicled.profile.sim_defaults import SENSORS
 
 _REACHABLE = 1.05
 """A speed limit a little above the top speed is no mistake, it only never acts."""
@@ -201,22 +201,15 @@ def _twin(profile: Profile) -> Iterator[Note]:
         believed, true = structs.asdict(getattr(vehicle, table)), structs.asdict(truth)
         for key, value in believed.items():
             yield from _differences(f"{table}.{key}", value, true[key])
-    models: dict[str, Any] = {
-        "GnssFix": ("gnss", sim.gnss), "ImuSample": ("imu", sim.imu), "Heading": ("heading", sim.heading),
-        "MotorStatus": ("motor_status", sim.motor_status), "WheelSpeed": ("wheel_encoders", sim.wheel_encoders),
-        "SteeringFeedback": ("steering_feedback", sim.steering_feedback), "LaserScan": ("lidar", sim.lidar),
-        "ReferenceState": ("reference", sim.reference),
-    }  # fmt: skip
     for name, device in profile.devices.items():
         for message in device.messages:
-            table, model = models.get(message, ("", device))
-            if model is None:
-                yield Note(f"devices.{name}", f"silent in simulation: there is no [sim.{table}] to make its {message}")
-            elif device.rate_hz is not None and model.rate_hz != device.rate_hz:
-                yield Note(
-                    f"devices.{name}.rate_hz",
-                    f"{device.rate_hz:g} Hz, but the twin sends at sim.{table}.rate_hz = {model.rate_hz:g}",
-                )
+            sensor = SENSORS.get(message)
+            if sensor is None or device.rate_hz is None:
+                continue
+            sends_hz = getattr(sim, sensor).rate_hz
+            if sends_hz != device.rate_hz:
+                text = f"{device.rate_hz:g} Hz, but the twin sends at sim.{sensor}.rate_hz = {sends_hz:g}"
+                yield Note(f"devices.{name}.rate_hz", text)
 
 
 def _differences(key: str, believed: float, true: float) -> Iterator[Note]:

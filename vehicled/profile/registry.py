@@ -113,6 +113,9 @@ LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Driver of each recording format, with the parameters with which it only listens."""
 
+QUESTIONS: dict[str, str] = {"vesc": "drivers.vesc.uart:QUESTIONS"}
+"""Bytes that make a device which answers only commands say who it is, by recording format. They move and change nothing."""
+
 _TABLES: dict[str, dict[str, str]] = {
     "estimator": ESTIMATORS,
     "identifier": IDENTIFIERS,
@@ -131,6 +134,15 @@ def add_names(folder: Path) -> None:
 
 
 add_names(Path(__file__).parents[1])
+
+
+def questions() -> dict[str, bytes]:
+    """Return the bytes that ask silent devices who they are, by recording format."""
+    found = {}
+    for name, target in QUESTIONS.items():
+        module, _, attribute = target.partition(":")
+        found[name] = getattr(import_module(module), attribute)
+    return found
 
 
 class UnknownNameError(UserError, LookupError):

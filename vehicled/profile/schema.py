@@ -1,7 +1,7 @@
-"""The profile: one TOML file that says everything about one vehicle.
+"""The profile: a TOML file that says everything about one vehicle, alone or with the profile that it names as its base.
 
-``[vehicle]`` is what the daemon believes, ``[sim]`` the truth of its twin; the two are written apart on purpose, because finding
-out how they differ is half of the work on a real vehicle.
+``[vehicle]`` is what the daemon believes, ``[sim]`` the truth of its twin. The two can be written apart, because finding out how
+they differ is half of the work on a real vehicle.
 """
 
 from typing import Annotated, Any, Literal
@@ -332,10 +332,15 @@ class Sim(Table, frozen=True, kw_only=True):
 
 
 class Profile(Table, frozen=True, kw_only=True):
-    """One vehicle, complete."""
+    """One vehicle, complete, or what it differs in from its base."""
 
     schema: Literal[1]
     """Version of this file format."""
+    base: Annotated[str, Meta(max_length=1_000)] = ""
+    """Profile whose values hold wherever this one states none: a name, or a file, whose path counts from this one. Tables merge,
+    everything else replaces. Empty once a profile is read."""
+    without: list[Annotated[str, Meta(max_length=200)]] = field(default_factory=list)
+    """Keys and tables of the base that do not hold, such as ``devices.heading``. Empty once a profile is read."""
     name: Annotated[str, Meta(pattern=r"^[a-z0-9_]+$", description="lower-case letters, digits and underscores")]
     description: str
     """One line about the vehicle, for listings."""
@@ -371,8 +376,9 @@ class Profile(Table, frozen=True, kw_only=True):
     """Safety equipment outside the daemon."""
     view: ViewTable = field(default_factory=ViewTable)
     """The live view."""
-    sim: Sim
-    """The twin: vehicle, actuators and sensors of the simulator."""
+    sim: Sim = field(default_factory=Sim)
+    """The twin: vehicle, actuators and sensors of the simulator. What it leaves out is that of the vehicle: wheelbase, steering and
+    drive of the 4-DOF plant, and the rates of the sensors."""
 
     def lever_arm_m(self, message: str) -> tuple[float, float, float] | None:
         """Return the lever arm of the first device that sends messages of this name; None if none does."""

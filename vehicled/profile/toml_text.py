@@ -211,33 +211,35 @@ def write(data: Mapping[str, Any]) -> str:
 def _table(data: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     tables = {key: value for key, value in data.items() if isinstance(value, dict)}
     if path and (len(tables) < len(data) or not tables):
-        yield f"\n[{'.'.join(map(_key, path))}]"
+        yield f"\n[{'.'.join(map(key_text, path))}]"
     for key, value in data.items():
         if key not in tables:
-            yield f"{_key(key)} = {_value(value)}"
+            yield f"{key_text(key)} = {value_text(value)}"
     for key, value in tables.items():
         yield from _table(value, (*path, key))
 
 
-def _key(key: str) -> str:
+def key_text(key: str) -> str:
+    """Return a key as TOML, in quotes where needed."""
     return key if is_bare(key) else _text(key)
 
 
 def assignment(key: str, value: Any) -> str:
     """Return an override ``dotted.key=value``, text in quotes, so that "12" stays a text."""
-    return f"{key}={_value(value)}"
+    return f"{key}={value_text(value)}"
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Return a plain value as TOML, on one line."""
     match value:
         case bool():
             return "true" if value else "false"
         case str():
             return _text(value)
         case list() | tuple():
-            return f"[{', '.join(map(_value, value))}]"
+            return f"[{', '.join(map(value_text, value))}]"
         case dict():
-            return "{" + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + "}"
+            return "{" + ", ".join(f"{key_text(key)} = {value_text(item)}" for key, item in value.items()) + "}"
         case _:
             return str(value)
 

@@ -10,7 +10,6 @@ from vehicled.profile.notes import devices_of
 from vehicled.profile.plugins import is_network
 from vehicled.profile.problems import by_line
 from vehicled.profile.registry import resolve
-from vehicled.profile.toml_text import Places
 from vehicled.runtime.ports.sharing import judge_ports
 from vehicled.safety.fence import Fence
 
@@ -30,11 +29,9 @@ def findings(loaded: Loaded, course: Course | None = None, fence: Fence | None =
 
 
 def placed(loaded: Loaded, notes: Iterator[Note]) -> Iterator[Note]:
-    """Iterate over the notes, with the line of the file added."""
-    places: Places | None = None
+    """Iterate over the notes, with the place in the file or its base added."""
     for note in notes:
-        places = places or Places(loaded.source, ())
-        yield Note(note.path, note.message, places.of(tuple(note.path.split("."))), note.level)
+        yield Note(note.path, note.message, loaded.place(note.path), note.level)
 
 
 def refuse_errors(loaded: Loaded, found: Sequence[Note]) -> None:

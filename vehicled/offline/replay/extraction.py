@@ -20,7 +20,7 @@ from vehicled.offline.replay.setup import Code, plugin_files
 from vehicled.paths import CourseError, scenes
 from vehicled.paths.stored import from_json
 from vehicled.profile import toml_text
-from vehicled.profile.loading import replace_plugins
+from vehicled.profile.layers import replace_plugins
 from vehicled.profile.plugins import is_reference, label, renamed
 from vehicled.profile.problems import ProfileError, printable
 

@@ -5,12 +5,11 @@ import hashlib
 import platform
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -33,6 +32,8 @@ from vehicled.paths.course import Course
 from vehicled.paths.stored import from_json
 from vehicled.profile import Loaded, ProfileError, load, names, parse
 from vehicled.profile.plugins import label, renamed
+from vehicled.profile.problems import dotted
+from vehicled.profile.showing import shown
 from vehicled.run.world_files import MAP_KEY
 from vehicled.safety.fence import Fence, read_geojson
 
@@ -200,7 +201,7 @@ def what_differs(header: RunHeader, parts: Parts) -> list[str]:
         found.append("profile: its text in the log is not what the header's digest says; secrets are masked there")
     shipped = _shipped(header.profile)
     if shipped is not None:
-        changed = _changes(tomllib.loads(parts.was.source), tomllib.loads(shipped.source))
+        changed = _changes(parts.was, shipped)
         if changed:
             more = f" and {len(changed) - SHOWN_KEYS} more" if len(changed) > SHOWN_KEYS else ""
             keys = ", ".join(changed[:SHOWN_KEYS])
@@ -215,13 +216,8 @@ def _shipped(name: str) -> Loaded | None:
         return None
 
 
-def _changes(then: dict[str, Any], now: dict[str, Any], path: str = "") -> list[str]:
-    """Return the dotted keys whose values differ."""
-    found = []
-    for key in sorted(then.keys() | now.keys()):
-        a, b = then.get(key), now.get(key)
-        if isinstance(a, dict) and isinstance(b, dict):
-            found += _changes(a, b, f"{path}{key}.")
-        elif a != b:
-            found.append(f"{path}{key}")
-    return found
+def _changes(then: Loaded, now: Loaded) -> list[str]:
+    """Return the dotted keys whose values differ, defaults included."""
+    values = [{each.path: each.value for each in shown(loaded)} for loaded in (then, now)]
+    paths = dict.fromkeys([*values[0], *values[1]])
+    return sorted(dotted(path) for path in paths if values[0].get(path) != values[1].get(path))

@@ -16,8 +16,8 @@ from vehicled.offline.sensors.allan import TERMS
 from vehicled.offline.sensors.inertial import InertialFit
 from vehicled.offline.sensors.positions import PositionFit
 from vehicled.offline.sensors.reading import add_recordings, read, shortened
-from vehicled.offline.twin.calibration.profile_write import with_values
-from vehicled.profile import loading, parse
+from vehicled.offline.twin.calibration.profile_write import moved, with_values
+from vehicled.profile import load, parse, profile_files
 from vehicled.profile.schema import Profile
 from vehicled.run.argument_types import PROFILE
 from vehicled.run.command_line import CommandParser
@@ -69,7 +69,7 @@ def run(arguments: Namespace) -> int:
     if arguments.errors:
         check_output("--errors", Path(arguments.errors))
     known_kinds(arguments.kind)
-    source = loading.read(loading.find(arguments.profile))
+    source = profile_files.read(profile_files.find(arguments.profile))
     drives = read(arguments.run_files, tuple(arguments.kind), arguments.map)
     receiver: PositionFit | None = None
     unit: InertialFit | None = None
@@ -92,8 +92,8 @@ def run(arguments: Namespace) -> int:
     if arguments.errors and receiver is not None:
         write_output(Path(arguments.errors), _errors(receiver))
     if arguments.output:
-        text = with_values(source, values)
-        parse(text, arguments.output)
+        text = moved(with_values(source, values), profile_files.find(arguments.profile), Path(arguments.output))
+        parse(text, arguments.output, beside=Path(arguments.output).parent)
         write_output(Path(arguments.output), f"# Sensors fitted to {', '.join(map(str, arguments.run_files))}\n{text}")
     if arguments.json:
         print(msgspec.json.encode(_summary(receiver, unit, values), enc_hook=lambda array: array.tolist()).decode())
@@ -106,7 +106,7 @@ def run(arguments: Namespace) -> int:
         print(f"note: {reason}")
     if arguments.plot:
         print(f"picture: {arguments.plot}")
-    corridor = "" if receiver is None else corridor_option(receiver.form.sigma_m, parse(source, arguments.profile).profile)
+    corridor = "" if receiver is None else corridor_option(receiver.form.sigma_m, load(arguments.profile).profile)
     if arguments.errors and receiver is not None:
         file = Path(arguments.errors).resolve()
         print(f"errors: {file}   vehicled sim --set sim.gnss.model=replayed --set sim.gnss.replayed.file={file}{corridor}")

@@ -18,8 +18,8 @@ from vehicled.offline.studies.metrics import check_metrics, check_searched
 from vehicled.paths import scenes
 from vehicled.profile import ProfileError, plugins, toml_text
 from vehicled.profile.collect import build_table
-from vehicled.profile.loading import read
 from vehicled.profile.problems import choices, found, nearest
+from vehicled.profile.profile_files import read
 from vehicled.profile.wording import describe
 
 

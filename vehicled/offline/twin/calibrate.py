@@ -26,12 +26,12 @@ from vehicled.offline.recordings.prediction import RecordedCommands
 from vehicled.offline.recordings.recording import Recording, seconds, unwrapped
 from vehicled.offline.twin.calibration.calibrate import calibrate
 from vehicled.offline.twin.calibration.four_dof_model import FourDofModel
-from vehicled.offline.twin.calibration.profile_write import written_profile
+from vehicled.offline.twin.calibration.profile_write import moved, written_profile
 from vehicled.offline.twin.calibration.quantity import GROUPS, CalibratedNumber, CalibrationModel, Group
 from vehicled.offline.twin.calibration.result import Calibration, RunResult
 from vehicled.offline.twin.calibration.run import CalibrationRun, RunSegment, as_measured, pieces
 from vehicled.offline.twin.calibration.twin_model import TwinModel, friction_of
-from vehicled.profile import ProfileError, load_profile, loading, profile_in
+from vehicled.profile import ProfileError, load_profile, profile_files, profile_in
 from vehicled.run.argument_types import JOBS, LOG, PROFILE, TEXT, TWIN
 from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_output, check_plot_file, new_figure, save_figure, write_output
@@ -147,7 +147,9 @@ def _model(arguments: Namespace) -> tuple[CalibrationModel, float, Twin | str]:
         if profile.sim.twin is None:
             if profile.sim.drive is None:
                 raise SetupError(f"--profile {arguments.profile}: has no twin to calibrate: add [sim.twin] or [sim.drive]")
-            return FourDofModel(profile), FOUR_DOF_FRICTION, loading.read(loading.find(arguments.profile))
+            file = profile_files.find(arguments.profile)
+            text = profile_files.read(file)
+            return FourDofModel(profile), FOUR_DOF_FRICTION, moved(text, file, Path(arguments.output)) if arguments.output else text
         profile = anchored(profile, arguments.profile if os.path.isfile(arguments.profile) else "")
         assert profile.sim.twin is not None, "anchoring keeps the twin"
         twin = load_twin(profile.sim.twin.vehicle, profile.sim.twin.changes)

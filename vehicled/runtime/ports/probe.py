@@ -39,9 +39,12 @@ class _Ear:
         self.data = bytearray()
         self.arrivals_ns: list[int] = []
         self.trouble = ""
+        self.opened = anyio.Event()
 
     def on_port(self, port: str, state: PortState, detail: str, now_ns: int) -> None:
         self.trouble = "" if state is PortState.OPENED else detail
+        if state is PortState.OPENED:
+            self.opened.set()
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
         self.data += data
@@ -67,6 +70,23 @@ async def probe(url: str, decoders: Mapping[str, Decoder], seconds: float = 1.2,
         if answer.bytes > best.bytes:
             best = answer
     return best
+
+
+async def ask(url: str, question: bytes, decode: Decoder, baud: int = BAUDS[0], seconds: float = 0.6) -> dict[str, object]:
+    """Send a question that changes nothing, and return what the device answers, by the name of the message. Never raises for it."""
+    ear, port = _Ear(), make_port("asked", url if "baud=" in url else f"{url}?baud={baud}")
+
+    async def send() -> None:
+        await ear.opened.wait()
+        now_ns = time.monotonic_ns()
+        port.send(question, now_ns + 1_000_000_000, now_ns)
+
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as group:
+            group.start_soon(send)
+            await port.serve(ear)
+    await port.aclose()
+    return dict(decode(bytes(ear.data)))
 
 
 def judge(data: bytes, arrivals_ns: Sequence[int], baud: int, elapsed_s: float, decoders: Mapping[str, Decoder]) -> Answer:

@@ -1,7 +1,9 @@
 """Writes numbers into the text of a profile; spelling, comments and order of everything else stay."""
 
+import json
 import tomllib
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from vehicled.offline.twin.calibration.quantity import CalibratedNumber
@@ -46,6 +48,14 @@ def with_values(source: str, values: Mapping[str, str]) -> str:
     if tomllib.loads(written) != wanted:
         raise ProfileError([Problem(next(iter(values)), "cannot be changed in this spelling; give its table a header")], ORIGIN)
     return written
+
+
+def moved(source: str, file: Path, target: Path) -> str:
+    """Return the text of the profile ``file`` for the place ``target``: a base that counts from its folder gets its whole path."""
+    base = tomllib.loads(source).get("base")
+    if isinstance(base, str) and ("/" in base or base.endswith(".toml")) and file.parent.resolve() != target.parent.resolve():
+        return with_values(source, {"base": json.dumps(str((file.parent / Path(base).expanduser()).resolve()))})
+    return source
 
 
 def _table(root: MutableMapping[str, Any], key: str, new: Callable[[], Any]) -> MutableMapping[str, Any]:

@@ -1,0 +1,57 @@
+"""Values of ``[sim]`` that a profile leaves out: the twin is then what the profile says of the vehicle itself."""
+
+from typing import Any
+
+from vehicled.profile.problems import KeyPath
+
+SENSORS = {
+    "GnssFix": "gnss",
+    "ImuSample": "imu",
+    "Heading": "heading",
+    "MotorStatus": "motor_status",
+    "WheelSpeed": "wheel_encoders",
+    "SteeringFeedback": "steering_feedback",
+    "LaserScan": "lidar",
+    "ReferenceState": "reference",
+}
+"""Table of ``[sim]`` with the sensor of each message."""
+
+
+def complete(data: dict[str, Any]) -> dict[KeyPath, KeyPath]:
+    """Write the missing values into parsed data. Return the key path of each, with that of its source.
+
+    A plant without a twin file takes wheelbase, steering and drive of ``[vehicle]``, and each sensor the rate of its device.
+    """
+    derived: dict[KeyPath, KeyPath] = {}
+    if "sim" not in data:
+        derived["sim",] = ()
+    sim, vehicle = data.setdefault("sim", {}), data.get("vehicle")
+    if not isinstance(sim, dict):
+        return derived
+    if sim.get("plant") != "double_track" and "twin" not in sim and isinstance(vehicle, dict):
+        if "wheelbase_m" in vehicle and "wheelbase_m" not in sim:
+            sim["wheelbase_m"] = vehicle["wheelbase_m"]
+            derived["sim", "wheelbase_m"] = ("vehicle", "wheelbase_m")
+        for table in ("steering", "drive"):
+            believed, truth = vehicle.get(table), sim.get(table, {})
+            if not isinstance(believed, dict) or not isinstance(truth, dict):
+                continue
+            if table not in sim:
+                derived["sim", table] = ("vehicle", table)
+            sim[table] = believed | truth
+            derived |= {("sim", table, key): ("vehicle", table, key) for key in believed if key not in truth}
+    devices = data.get("devices")
+    for name, device in devices.items() if isinstance(devices, dict) else ():
+        messages = device.get("messages") if isinstance(device, dict) else None
+        for message in messages if isinstance(messages, list) else ():
+            if not isinstance(message, str) or message not in SENSORS:
+                continue
+            sensor = SENSORS[message]
+            if sensor not in sim:
+                derived["sim", sensor] = ("devices", name)
+            if not isinstance(model := sim.setdefault(sensor, {}), dict):
+                continue
+            if "rate_hz" in device and "rate_hz" not in model:
+                model["rate_hz"] = device["rate_hz"]
+                derived["sim", sensor, "rate_hz"] = ("devices", name, "rate_hz")
+    return derived
