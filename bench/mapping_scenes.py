@@ -148,7 +148,7 @@ def measured(scene: str, name: str, direction: int, fraction: float, seed: int) 
     off = np.array(lap.off_m)
     return {
         "scene": scene, "direction": direction, "start": fraction, "seed": seed, "path_m": mapped.frames[-1].path_m,
-        "closures": mapped.closures, "refused": mapped.refused, "not_closed": len(mapped.quality.open_returns),
+        "closures": mapped.closures, "refused": mapped.refused, "not_closed": len(mapped.quality.open_revisits),
         "bent": mapped.quality.bent, "expected_m": mapped.quality.sigma_m,
         "map_rms_m": error.rms_m, "map_largest_m": error.largest_m,
         "lap_rms_m": float(np.sqrt(np.mean(off**2))), "lap_largest_m": float(off.max()), "lap_faults": sorted(set(lap.codes)),

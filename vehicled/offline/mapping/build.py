@@ -9,7 +9,7 @@ import numpy as np
 from vehicled.core.arrays import Array, wrapped
 from vehicled.maps.grid import OccupancyGrid
 from vehicled.maps.matching import PlanarPose
-from vehicled.offline.mapping.closures import STRIDE, Attempt, closures
+from vehicled.offline.mapping.closures import STRIDE, ClosureAttempt, closures
 from vehicled.offline.mapping.drive import MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.mapping.front_end import Keyframe, keyframes_of
@@ -58,7 +58,7 @@ def build(drive: MappingDrive, resolution_m: float, progress: Progress = lambda 
         _turn(graph, places)
         graph.places = places
         graph.optimise()
-    attempts: dict[tuple[int, int], Attempt] = {}
+    attempts: dict[tuple[int, int], ClosureAttempt] = {}
     for number in range(PASSES):
         known = {pair for pair, attempt in attempts.items() if attempt.edge is not None}
         new = closures(

@@ -39,7 +39,7 @@ SIGMA_M, SIGMA_RAD = 0.03, 0.01
 """Least standard deviations of a closure."""
 
 
-class Outcome(Enum):
+class ClosureOutcome(Enum):
     """Result of the attempt to close a loop."""
 
     CLOSED = "closed"
@@ -51,12 +51,14 @@ class Outcome(Enum):
     """It shows no place along the walls."""
 
 
-class Attempt(NamedTuple):
-    """Attempt to close a loop between two keyframes."""
+class ClosureAttempt(NamedTuple):
+    """ClosureAttempt to close a loop between two keyframes."""
 
     start: int
     to: int
-    outcome: Outcome
+    outcome: ClosureOutcome
+    away_m: float
+    """Distance to the nearest keyframe that was there before."""
     reach_m: float
     """Distance from the expected pose within which one was searched."""
     edge: Edge | None = None
@@ -67,7 +69,7 @@ def closures(
     graph: PoseGraph,
     have: set[tuple[int, int]],
     progress: Callable[[float], None] = lambda share: None,
-) -> list[Attempt]:
+) -> list[ClosureAttempt]:
     """Return attempts between keyframes to which the vehicle came back, but for the pairs ``have``.
 
     A pose is searched as far around the present one as the uncertainty of the graph says.
@@ -106,16 +108,16 @@ def closures(
             guess = poses[centre].to(poses[i])
             outcome, match = _closed(frames[i], *maps[centre], guess, covariance)
             if match is None:
-                found.append(Attempt(centre, i, outcome, reach_m))
+                found.append(ClosureAttempt(centre, i, outcome, float(away[j]), reach_m))
                 continue
             edge = Edge(centre, i, match.pose, bounded(match.information, SIGMA_M, SIGMA_RAD), closure=True)
-            found.append(Attempt(centre, i, outcome, reach_m, edge))
+            found.append(ClosureAttempt(centre, i, outcome, float(away[j]), reach_m, edge))
     return found
 
 
 def _closed(
     frame: Keyframe, surface: TreeSurface, pyramid: Pyramid, guess: PlanarPose, covariance: Array
-) -> tuple[Outcome, Match | None]:
+) -> tuple[ClosureOutcome, Match | None]:
     """Match a keyframe to surfaces, around a pose that is known with a covariance."""
     reach_m = _reach_m(covariance)
     reach_rad = float(np.clip(SIGMAS * sqrt(float(covariance[2, 2])), LEAST_REACH_RAD, MOST_REACH_RAD))
@@ -130,14 +132,14 @@ def _closed(
             matches += [align(surface, frame.x_m, frame.y_m, place, coarse_m=0.15) for place in places]
     fitting = [match for match in matches if match.fit >= LEAST_FIT and _expected(guess, match.pose, information)]
     if not fitting:
-        return Outcome.UNFIT, None
+        return ClosureOutcome.UNFIT, None
     best = max(fitting, key=lambda match: match.fit)
     for other in fitting:
         off_m, off_rad = apart(best.pose, other.pose)
         if other.fit > RIVAL_FIT * best.fit and (off_m > SAME_M or off_rad > SAME_RAD):
-            return Outcome.AMBIGUOUS, None
+            return ClosureOutcome.AMBIGUOUS, None
     worst = float(np.linalg.eigvalsh(np.linalg.inv(best.information + 1e-6 * np.eye(3))[:2, :2])[-1])
-    return (Outcome.CORRIDOR, None) if worst > MOST_SIGMA_M**2 else (Outcome.CLOSED, best)
+    return (ClosureOutcome.CORRIDOR, None) if worst > MOST_SIGMA_M**2 else (ClosureOutcome.CLOSED, best)
 
 
 def _reach_m(covariance: Array) -> float:

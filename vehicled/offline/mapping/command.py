@@ -115,9 +115,9 @@ def _facts(out: Path, drive: MappingDrive, mapped: Mapped, error: TrajectoryErro
         "columns": columns, "rows": rows, "resolution_m": mapped.grid.resolution_m, "closures": mapped.closures,
         "closures_refused": mapped.refused, "gnss_positions": mapped.places, "unmatched": mapped.unmatched,
         "drift_m": q.drift_m, "closure_residual_m": q.residual_m, "bend_m": q.bend_m, "bend_sigmas": q.bend_sigmas,
-        "expected_error_m": q.sigma_m, "returns": len(q.returns),
+        "expected_error_m": q.sigma_m, "revisits": len(q.revisits),
         "not_closed": [
-            {"x_m": r.x_m, "y_m": r.y_m, "from_m": r.begin_m, "to_m": r.end_m, "reason": r.reason} for r in q.open_returns
+            {"x_m": r.x_m, "y_m": r.y_m, "from_m": r.begin_m, "to_m": r.end_m, "reason": r.reason} for r in q.open_revisits
         ],
         "ate_m": error and error.rms_m, "ate_largest_m": error and error.largest_m, "yaw_rms_rad": error and error.rms_rad,
         "aligned": error and error.aligned,
@@ -149,7 +149,7 @@ def quality_lines(mapped: Mapped) -> list[str]:
     lines += [
         f"warning: no loop closed at ({each.x_m:.1f}, {each.y_m:.1f}) m, driven {each.begin_m:.0f} to {each.end_m:.0f} m, "
         f"where it had been at {each.earlier_m:.0f} m: {each.reason}"
-        for each in q.open_returns
+        for each in q.open_revisits
     ]
     if mapped.refused > MOST_REFUSED * (mapped.closures + mapped.refused):
         lines.append("warning: many loop closures contradict each other: look for double walls (--plot), and drive there again")
@@ -162,7 +162,7 @@ def quality_lines(mapped: Mapped) -> list[str]:
         lines.append(
             "warning: many scans fit to nothing that was seen before; drive slower, and look at the scanner and its mounting"
         )
-    if not q.returns and not mapped.places:
+    if not q.revisits and not mapped.places:
         lines.append(
             "warning: the drive never came back to where it had been, so its drift stays in the map: drive the same way twice, "
             "or back to where you started"

@@ -1,13 +1,13 @@
-"""How good a map is, by what the drive itself shows: loops closed and not, drift, agreement, and what is uncertain."""
+"""Quality of a map by what the drive itself shows: loops closed and not, drift, agreement, expected error."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import hypot, sqrt
+from math import sqrt
 
 import numpy as np
 
-from vehicled.offline.mapping.closures import Attempt, Outcome
+from vehicled.offline.mapping.closures import ClosureAttempt, ClosureOutcome
 from vehicled.offline.mapping.front_end import Keyframe, apart
 from vehicled.offline.mapping.pose_graph import PoseGraph, RelativeCovariance
 
@@ -15,14 +15,16 @@ RETURN_M = 1.5
 """Distance to an earlier keyframe, beyond the drift, at which the vehicle has come back to it."""
 GAP_M = 3.0
 """Distance driven between attempts up to which they belong together."""
-SHORTEST_M = 4.0
+SHORTEST_M = 2.0
 """Length from which a part without a closure is named; something shorter was only passed."""
+LONG_M = 10.0
+"""The same beside a part with closures, which hold it."""
 WINDOW_M = 5.0
 """Distance over which the path of the map is compared with the one by scan matching."""
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
+class Revisit:
     """Part of the drive on which the vehicle came back to where it had been."""
 
     x_m: float
@@ -34,7 +36,7 @@ class Return:
     earlier_m: float
     """Distance driven when the vehicle was there before."""
     closed: int
-    outcomes: Counter[Outcome]
+    outcomes: Counter[ClosureOutcome]
     contradict: int
 
     @property
@@ -46,10 +48,10 @@ class Return:
 
 
 _REASONS = {
-    Outcome.CLOSED: "",
-    Outcome.UNFIT: "its scans do not fit to what was seen there before; something moved, or the drift is larger than expected",
-    Outcome.AMBIGUOUS: "its scans fit at several places; make something there look different, or drive on to a place that does",
-    Outcome.CORRIDOR: "its scans show no place along the walls; drive on to a corner, a door or another bend",
+    ClosureOutcome.CLOSED: "",
+    ClosureOutcome.UNFIT: "its scans do not fit to what was seen there; something moved, or the drift is larger than expected",
+    ClosureOutcome.AMBIGUOUS: "its scans fit at several places; drive on to a place that looks different",
+    ClosureOutcome.CORRIDOR: "its scans show no place along the walls; drive on to a corner, a door or another bend",
 }
 
 
@@ -57,8 +59,8 @@ _REASONS = {
 class MapQuality:
     """Quality of a map, without a truth."""
 
-    returns: list[Return]
-    outcomes: Counter[Outcome]
+    revisits: list[Revisit]
+    outcomes: Counter[ClosureOutcome]
     drift_m: float
     """Largest drift that a closure took out."""
     drift_path_m: float
@@ -75,9 +77,9 @@ class MapQuality:
     sigma_place_m: tuple[float, float]
 
     @property
-    def open_returns(self) -> list[Return]:
-        """Returns without a closed loop."""
-        return [r for r in self.returns if not r.closed]
+    def open_revisits(self) -> list[Revisit]:
+        """Revisits without a closed loop."""
+        return [r for r in self.revisits if not r.closed]
 
     @property
     def bent(self) -> bool:
@@ -85,7 +87,7 @@ class MapQuality:
         return self.bend_sigmas > 4.0
 
 
-def quality_of(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[Attempt]) -> MapQuality:
+def quality_of(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[ClosureAttempt]) -> MapQuality:
     """Return the quality of an optimised graph."""
     good = [e for e in graph.edges if e.closure and e.weight > 0.5]
     drifts = [
@@ -99,7 +101,7 @@ def quality_of(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[
     sigma_m, worst = max((sqrt(float(np.linalg.eigvalsh(known.between(0, k)[:2, :2])[-1])), k) for k in numbers)
     bend_m, sigmas, at = _bend(frames, graph)
     return MapQuality(
-        returns=_returns(frames, graph, attempts),
+        revisits=_revisits(frames, graph, attempts),
         outcomes=Counter(a.outcome for a in attempts),
         drift_m=drift_m,
         drift_path_m=drift_path_m,
@@ -131,14 +133,13 @@ def _bend(frames: Sequence[Keyframe], graph: PoseGraph) -> tuple[float, float, i
     return found
 
 
-def _returns(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[Attempt]) -> list[Return]:
+def _revisits(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[ClosureAttempt]) -> list[Revisit]:
     """Return the parts of the drive that came back to earlier ones, in order; each is closed throughout or not at all."""
-    tried: dict[int, list[Attempt]] = {}
+    tried: dict[int, list[ClosureAttempt]] = {}
     for attempt in sorted(attempts, key=lambda each: each.to):
-        a, b = graph.poses[attempt.start], graph.poses[attempt.to]
-        if attempt.edge is not None or hypot(a.x_m - b.x_m, a.y_m - b.y_m) <= RETURN_M + attempt.reach_m:
+        if attempt.edge is not None or attempt.away_m <= RETURN_M + attempt.reach_m:
             tried.setdefault(attempt.to, []).append(attempt)
-    parts: list[list[Attempt]] = []
+    parts: list[list[ClosureAttempt]] = []
     for to, each in tried.items():
         last = parts[-1] if parts else []
         if last and frames[to].path_m - frames[last[-1].to].path_m < GAP_M and bool(_counted(last)) == bool(_counted(each)):
@@ -146,17 +147,25 @@ def _returns(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[At
         else:
             parts.append(list(each))
     found = []
-    for part in parts:
+    for number, part in enumerate(parts):
         begin_m, end_m, closed = frames[part[0].to].path_m, frames[part[-1].to].path_m, _counted(part)
-        if not closed and end_m - begin_m < SHORTEST_M:
+        beside = parts[max(number - 1, 0) : number] + parts[number + 1 : number + 2]
+        held = any(_counted(p) and _gap_m(frames, p, part) < GAP_M for p in beside)
+        if not closed and end_m - begin_m < (LONG_M if held else SHORTEST_M):
             continue
         middle = graph.poses[part[len(part) // 2].to]
         outcomes = Counter(a.outcome for a in part if a.edge is None)
         refused = sum(a.edge is not None for a in part) - closed
-        found.append(Return(middle.x_m, middle.y_m, begin_m, end_m, frames[part[0].start].path_m, closed, outcomes, refused))
+        found.append(Revisit(middle.x_m, middle.y_m, begin_m, end_m, frames[part[0].start].path_m, closed, outcomes, refused))
     return found
 
 
-def _counted(attempts: Sequence[Attempt]) -> int:
+def _gap_m(frames: Sequence[Keyframe], a: Sequence[ClosureAttempt], b: Sequence[ClosureAttempt]) -> float:
+    """Return the distance driven between two parts, the one before the other."""
+    first, last = sorted((a, b), key=lambda part: part[0].to)
+    return frames[last[0].to].path_m - frames[first[-1].to].path_m
+
+
+def _counted(attempts: Sequence[ClosureAttempt]) -> int:
     """Return the number of closures that count."""
     return sum(a.edge is not None and a.edge.weight > 0.5 for a in attempts)
