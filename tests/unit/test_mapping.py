@@ -3,7 +3,6 @@
 import gzip
 import json
 from contextlib import suppress
-from dataclasses import replace
 from math import pi
 from pathlib import Path
 
@@ -146,27 +145,6 @@ def test_a_drive_that_never_comes_back_says_so(tmp_path):
     mapped = build(made, 0.1)
     assert not mapped.quality.revisits
     assert any("never came back" in line for line in quality_lines(mapped))
-
-
-def test_a_loop_that_cannot_be_closed_is_named_with_place_and_reason(lap):
-    _, mapped = lap
-    crossing = next(part for part in mapped.quality.revisits if part.end_m - part.begin_m > 6.0)
-    rng = np.random.default_rng(1)
-
-    def crowded(frame):
-        """The keyframe, with people close around the scanner while the vehicle crosses its own way."""
-        if not crossing.begin_m <= frame.path_m <= crossing.end_m:
-            return frame
-        bearing, far = rng.uniform(-2.0, 2.0, len(frame.x_m)), rng.uniform(0.5, 1.0, len(frame.x_m))
-        return replace(frame, x_m=far * np.cos(bearing), y_m=far * np.sin(bearing))
-
-    frames = [crowded(frame) for frame in mapped.frames]
-    graph = PoseGraph(mapped.poses, [e for e in mapped.edges if not e.closure])
-    quality = quality_of(frames, graph, closures(frames, graph, set()))
-    part = quality.open_revisits[0]
-    assert crossing.begin_m <= part.begin_m < part.end_m <= crossing.end_m
-    said = quality_lines(replace(mapped, quality=quality))
-    assert any(f"({part.x_m:.1f}, {part.y_m:.1f}) m" in line and "do not fit" in line for line in said)
 
 
 def test_a_map_that_its_closures_bend_is_called_bent(lap):
