@@ -61,9 +61,17 @@ def scan_at(
     return LaserScan(t_ns, t_ns, -2.356, STEP_RAD, 0.0, 0.1, 0.05, most_m + 1.0, SCANNER_M, 0.0, tuple(ranges.tolist()))
 
 
-def drive(scene: Scene, length_m: float = 53.0, step_m: float = 0.15, seed: int = 0, bias: float = 0.02) -> MappingDrive:
-    """Return a drive along the figure of eight. Its odometry turns by ``bias`` rad per metre too much and measures 2 % too far."""
-    course = load_course("figure_eight")
+def drive(
+    scene: Scene,
+    length_m: float = 53.0,
+    step_m: float = 0.15,
+    seed: int = 0,
+    bias: float = 0.02,
+    course_name: str = "figure_eight",
+    most_m: float = 20.0,
+) -> MappingDrive:
+    """Return a drive along a course. Its odometry turns by ``bias`` rad per metre too much and measures 2 % too far."""
+    course = load_course(course_name)
     rng = np.random.default_rng(seed)
     s = np.arange(0.0, length_m, step_m)
     at = np.searchsorted(course.s_m, s % course.length_m).clip(max=len(course.s_m) - 1)
@@ -76,7 +84,7 @@ def drive(scene: Scene, length_m: float = 53.0, step_m: float = 0.15, seed: int 
     yaws = unwrapped(np.array([p.yaw_rad for p in poses]))
     own_x, own_y, own_yaw = np.array(own).T
     return MappingDrive(
-        name="hall", scans=[scan_at(scene, p, int(t), seed) for p, t in zip(poses, t_ns)],
+        name="hall", scans=[scan_at(scene, p, int(t), seed, most_m=most_m) for p, t in zip(poses, t_ns)],
         odometry=Odometry(t_ns, own_x, own_y, unwrapped(own_yaw)),
         truth=RecordedMotion(t_ns, np.array([p.x_m for p in poses]), np.array([p.y_m for p in poses]), yaws, np.ones(len(s))),
     )  # fmt: skip

@@ -11,16 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim_backend.scene.reading import load_scene
 from tests.mapping_bench import HALL, drive, off, scene_of
 from vehicled.cli import main
 from vehicled.maps.grid import FREE, OCCUPIED, UNKNOWN
 from vehicled.maps.map_file import read_map
 from vehicled.maps.matching import PlanarPose
 from vehicled.offline.mapping.build import Mapped, TrajectoryError, build, trajectory_error
-from vehicled.offline.mapping.drive import MappingDrive
+from vehicled.offline.mapping.closures import ClosureOutcome, closures
+from vehicled.offline.mapping.command import quality_lines
+from vehicled.offline.mapping.drive import GYRO_NOISE, UNKNOWN_NOISE, MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
-from vehicled.offline.mapping.pose_graph import Edge, MeasuredPlace, PoseGraph
+from vehicled.offline.mapping.pose_graph import Edge, MeasuredPlace, PoseGraph, RelativeCovariance
+from vehicled.offline.mapping.quality import quality_of
 from vehicled.offline.mapping.reading import read
+from vehicled.paths.catalog import load_course
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +110,67 @@ def test_a_map_that_would_be_too_large_is_refused(lap):
     far = [PlanarPose(1e6 * k, 0.0, 0.0) for k in range(len(mapped.poses))]
     with pytest.raises(MappingDriveError, match="--resolution"):
         rendered(mapped.frames, far, 0.05)
+
+
+# ------------------------------------------------------------------ loops and quality
+
+
+@pytest.fixture(scope="module")
+def track():
+    """A lap and a bit on a track whose bends look alike for metres."""
+    scene = load_scene("race_track", load_course("race_track/lap"))
+    made = drive(scene, length_m=104.0, step_m=0.24, bias=0.002, course_name="race_track/lap", most_m=10.0)
+    return made, build(made, 0.1)
+
+
+def test_every_closure_of_a_track_is_right_and_the_map_is_not_bent(track):
+    made, mapped = track
+    there = made.truth.at(np.array([k.t_ns for k in mapped.frames], dtype=np.int64))
+    true = [PlanarPose(float(x), float(y), float(yaw)) for x, y, yaw in zip(there.x_m, there.y_m, there.yaw_rad)]
+    found = closures(mapped.frames, PoseGraph(mapped.poses, mapped.edges), set())
+    edges = [a.edge for a in found if a.edge is not None]
+    assert len(edges) > 3
+    assert max(off(true[e.start].to(true[e.to]), e.measured)[0] for e in edges) < 0.1
+    assert mapped.refused == 0
+    assert not mapped.quality.bent
+    assert error_of(made, mapped).rms_m < 0.1
+    assert mapped.quality.drift_path_m > 80.0
+    # Nothing was in the way: where a straight shows no place, just that is said.
+    reasons = {outcome for part in mapped.quality.open_revisits for outcome in part.outcomes}
+    assert reasons <= {ClosureOutcome.AMBIGUOUS, ClosureOutcome.CORRIDOR}
+
+
+def test_a_drive_that_never_comes_back_says_so(tmp_path):
+    made = drive(scene_of(HALL, tmp_path), length_m=9.0)
+    mapped = build(made, 0.1)
+    assert not mapped.quality.revisits
+    assert any("never came back" in line for line in quality_lines(mapped))
+
+
+def test_a_map_that_its_closures_bend_is_called_bent(lap):
+    _, mapped = lap
+    steps = [e for e in mapped.edges if not e.closure]
+    poses = [p if k < 60 else PlanarPose(p.x_m + 0.6, p.y_m, p.yaw_rad) for k, p in enumerate(mapped.poses)]
+    assert not mapped.quality.bent
+    quality = quality_of(mapped.frames, PoseGraph(poses, steps), [])
+    assert quality.bent
+    assert quality.bend_m == pytest.approx(0.6, abs=0.1)
+
+
+def test_the_uncertainty_of_a_chain_grows_and_a_closure_takes_it_down():
+    _, graph = ring()
+    chain = PoseGraph(list(graph.poses), [e for e in graph.edges if not e.closure])
+    near, far = (RelativeCovariance(chain).between(0, k) for k in (1, 39))
+    assert np.allclose(near, np.diag((0.02**2, 0.02**2, 0.01**2)), rtol=1e-3)
+    assert far[2, 2] == pytest.approx(39 * 0.01**2, rel=1e-3)
+    assert np.linalg.eigvalsh(far[:2, :2])[-1] > 10 * 0.02**2
+    graph.optimise()
+    assert np.linalg.eigvalsh(RelativeCovariance(graph).between(0, 39)[:2, :2])[-1] < 0.05**2
+
+
+def test_odometry_with_a_gyro_counts_for_more_than_wheels_alone():
+    moved = PlanarPose(0.4, 0.0, 0.1)
+    assert GYRO_NOISE.information(moved)[2, 2] > 100.0 * UNKNOWN_NOISE.information(moved)[2, 2]
 
 
 # ------------------------------------------------------------------ pose graph

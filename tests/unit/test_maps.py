@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mapping_bench import CORRIDOR, HALL, SCANNER_M, TWINS, off, scan_at, scene_of
+from vehicled.maps import matching
 from vehicled.maps.errors import MapError
 from vehicled.maps.grid import FREE, OCCUPIED, UNKNOWN, OccupancyGrid
 from vehicled.maps.map_file import image_of, map_of, read_map, write_map
@@ -144,6 +145,20 @@ def test_an_element_of_a_wall_lies_on_it_and_one_of_a_post_has_no_direction():
 
 
 # ------------------------------------------------------------------ matching
+
+
+def test_a_bend_that_goes_on_beyond_what_is_known_does_not_turn_a_scan(monkeypatch):
+    # Two walls of a bend about the origin, known up to 20 degrees; the scan sees on to 55.
+    known, ahead = (np.radians(np.linspace(*ends, 900)) for ends in ((-60.0, 20.0), (-40.0, 55.0)))
+    x, y = (np.concatenate([radius * f(known) for radius in (4.0, 6.0)]) for f in (np.cos, np.sin))
+    surface = SurfaceTable(x, y, 0.05, 0.6)
+    true = PlanarPose(5.0, 0.0, pi / 2)
+    seen_x, seen_y = (np.concatenate([radius * f(ahead) for radius in (4.0, 6.0)]) for f in (np.cos, np.sin))
+    px, py = seen_y - true.y_m, true.x_m - seen_x
+    turned = off(align(surface, px, py, true).pose, true)[1]
+    monkeypatch.setattr(matching, "BESIDE_M", 10.0)
+    drawn_straight = off(align(surface, px, py, true).pose, true)[1]
+    assert turned < 0.3 * drawn_straight
 
 
 @pytest.mark.parametrize("shift", [(0.0, 0.0, 0.0), (0.25, -0.1, 0.1), (-0.2, 0.2, -0.08)])

@@ -24,6 +24,8 @@ FIT_SCALES = 3.0
 INDEPENDENT = 120.0
 """Number of points that count as independent: neighbours share the errors of the map and of the surface."""
 LEAST_SIGMA_M = 0.01
+BESIDE_M = 0.3
+"""Distance along a wall from its nearest element beyond which a point does not belong to it."""
 POINT_WEIGHT = 0.1
 """Weight of a point on an element without a direction. The nearest of such elements holds a scan where it is, right or wrong."""
 NORMAL_VARIANCE = 0.008
@@ -106,10 +108,11 @@ def align(
         rx, ry = rx[found], ry[found]
         dx, dy = x + rx - e.x_m[index], y + ry - e.y_m[index]
         nx, ny, point = e.nx[index], e.ny[index], e.isotropy[index]
-        across, along = nx * dx + ny * dy, point * (nx * dy - ny * dx)
+        across, beside = nx * dx + ny * dy, nx * dy - ny * dx
+        along = point * beside
         distance2 = across * across + along * along
-        # A beam does not meet the far side of a wall.
-        faced = rx * e.out_x[index] + ry * e.out_y[index] <= 0.0
+        # A beam does not meet the far side of a wall. Beyond the end of what is known a wall need not go on straight.
+        faced = (rx * e.out_x[index] + ry * e.out_y[index] <= 0.0) & (np.abs(beside) <= BESIDE_M)
         near = faced & (distance2 <= (FIT_SCALES * FINE_M) ** 2)
         fit = float(near.sum()) / count if count else 0.0
         rms = sqrt(float(distance2[near].mean())) if near.any() else 0.0

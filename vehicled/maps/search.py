@@ -142,7 +142,7 @@ class PoseSearch:
             self._add(rest, rest[:0])
         return not len(self._open)
 
-    def rivals(self) -> list[PlanarPose]:
+    def rivals(self, apart_m: float = APART_M, apart_rad: float = APART_RAD) -> list[PlanarPose]:
         """Return the likely poses far from the best one, the likeliest first, one of each place."""
         if self.best is None:
             return []
@@ -150,7 +150,7 @@ class PoseSearch:
         for likelihood, x, y, yaw in sorted(self._leaves, reverse=True):
             if likelihood < RIVAL * self.likelihood:
                 break
-            if all(hypot(x - k.x_m, y - k.y_m) > APART_M or abs(remainder(yaw - k.yaw_rad, tau)) > APART_RAD for k in kept):
+            if all(hypot(x - k.x_m, y - k.y_m) > apart_m or abs(remainder(yaw - k.yaw_rad, tau)) > apart_rad for k in kept):
                 kept.append(PlanarPose(x, y, yaw))
                 if len(kept) > 8:
                     break

@@ -9,11 +9,12 @@ import numpy as np
 from vehicled.core.arrays import Array, wrapped
 from vehicled.maps.grid import OccupancyGrid
 from vehicled.maps.matching import PlanarPose
-from vehicled.offline.mapping.closures import closures
+from vehicled.offline.mapping.closures import STRIDE, ClosureAttempt, closures
 from vehicled.offline.mapping.drive import MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.mapping.front_end import Keyframe, keyframes_of
 from vehicled.offline.mapping.pose_graph import Edge, MeasuredPlace, PoseGraph
+from vehicled.offline.mapping.quality import MapQuality, quality_of
 from vehicled.offline.mapping.render import rendered
 
 PASSES = 3
@@ -32,6 +33,7 @@ class Mapped:
     frames: list[Keyframe]
     poses: list[PlanarPose]
     """Poses of the keyframes on the map."""
+    edges: list[Edge]
     closures: int
     refused: int
     """Closures that contradict the rest and do not count."""
@@ -39,6 +41,7 @@ class Mapped:
     """Positions by GNSS that count."""
     unmatched: int
     """Keyframes that stand where dead reckoning put them."""
+    quality: MapQuality
 
 
 def build(drive: MappingDrive, resolution_m: float, progress: Progress = lambda what, share: None) -> Mapped:
@@ -55,25 +58,29 @@ def build(drive: MappingDrive, resolution_m: float, progress: Progress = lambda 
         _turn(graph, places)
         graph.places = places
         graph.optimise()
+    attempts: dict[tuple[int, int], ClosureAttempt] = {}
     for number in range(PASSES):
-        known = [e for e in graph.edges if e.closure]
+        known = {pair for pair, attempt in attempts.items() if attempt.edge is not None}
         new = closures(
             frames,
-            graph.poses,
+            graph,
             known,
             lambda share, n=number: progress(f"closing loops, pass {n + 1} of {PASSES}", share),  # type: ignore[misc]
         )
-        if not new:
+        attempts |= {(a.start // STRIDE, a.to // STRIDE): a for a in new}
+        edges = [a.edge for a in new if a.edge is not None]
+        if not edges:
             break
-        graph.edges += new
+        graph.edges += edges
         graph.optimise()
     progress("drawing", 0.0)
     grid = rendered(frames, graph.poses, resolution_m)
     progress("drawing", 1.0)
     closed = [e for e in graph.edges if e.closure]
     return Mapped(
-        grid, frames, graph.poses, sum(e.weight > 0.5 for e in closed), sum(e.weight <= 0.5 for e in closed),
+        grid, frames, graph.poses, graph.edges, sum(e.weight > 0.5 for e in closed), sum(e.weight <= 0.5 for e in closed),
         sum(p.weight > 0.5 for p in graph.places), sum(not k.matched for k in frames),
+        quality_of(frames, graph, list(attempts.values())),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from vehicled.maps.map_file import write_map
 from vehicled.offline.mapping.build import Mapped, TrajectoryError, build, trajectory_error
 from vehicled.offline.mapping.drive import MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
+from vehicled.offline.mapping.quality import WINDOW_M
 from vehicled.offline.mapping.reading import read
 from vehicled.paths.datum import Datum
 from vehicled.paths.recorded import recorded
@@ -21,6 +22,8 @@ from vehicled.run.output import check_output, check_plot_file, write_output
 from vehicled.run.terminal import Progress
 
 SPACING_M = 0.1
+MOST_REFUSED = 0.2
+"""Fraction of refused closures from which a map is doubtful."""
 _RESOLUTION = between(0.01, 1.0, "expected a cell of 0.01 to 1 m")
 _OFFSET = between(-100.0, 100.0, "expected metres from -100 to 100")
 
@@ -106,10 +109,16 @@ def _without_gnss(drive: MappingDrive) -> MappingDrive:
 
 def _facts(out: Path, drive: MappingDrive, mapped: Mapped, error: TrajectoryError | None) -> dict[str, object]:
     rows, columns = mapped.grid.cells.shape
+    q = mapped.quality
     return {
         "map": str(out), "scans": len(drive.scans), "keyframes": len(mapped.frames), "path_m": mapped.frames[-1].path_m,
         "columns": columns, "rows": rows, "resolution_m": mapped.grid.resolution_m, "closures": mapped.closures,
         "closures_refused": mapped.refused, "gnss_positions": mapped.places, "unmatched": mapped.unmatched,
+        "drift_m": q.drift_m, "closure_residual_m": q.residual_m, "bend_m": q.bend_m, "bend_sigmas": q.bend_sigmas,
+        "expected_error_m": q.sigma_m, "revisits": len(q.revisits),
+        "not_closed": [
+            {"x_m": r.x_m, "y_m": r.y_m, "from_m": r.begin_m, "to_m": r.end_m, "reason": r.reason} for r in q.open_revisits
+        ],
         "ate_m": error and error.rms_m, "ate_largest_m": error and error.largest_m, "yaw_rms_rad": error and error.rms_rad,
         "aligned": error and error.aligned,
     }  # fmt: skip
@@ -121,15 +130,48 @@ def _print(out: Path, image: Path, drive: MappingDrive, mapped: Mapped, error: T
     size = f"{columns * grid.resolution_m:.1f} m x {rows * grid.resolution_m:.1f} m"
     print(f"{out} and {image.name}: {size}, cells of {grid.resolution_m:g} m")
     print(f"{len(drive.scans)} scans over {frames[-1].path_m:.1f} m; {len(frames)} keyframes, {mapped.unmatched} of them unmatched")
-    refused = f", {mapped.refused} refused because they contradict the rest" if mapped.refused else ""
-    print(f"{mapped.closures} loop closures{refused}; {mapped.places} positions by GNSS")
-    if mapped.unmatched > 0.1 * len(frames):
-        print("warning: many scans fit to nothing that was seen before; drive slower, and look at the scanner and its mounting")
-    if not mapped.closures:
-        print("warning: no loop was closed: drift stays in the map; drive the same way twice, or back to where you started")
+    for line in quality_lines(mapped):
+        print(line)
     if error is not None:
         laid = ", map laid over the truth" if error.aligned else ""
         print(f"error against the truth: {error.rms_m:.3f} m root mean square, {error.largest_m:.3f} m at most{laid}")
+
+
+def quality_lines(mapped: Mapped) -> list[str]:
+    """Return what the drive itself shows about its map, and what to do about it."""
+    q, frames = mapped.quality, mapped.frames
+    refused = f", {mapped.refused} refused because they contradict the rest" if mapped.refused else ""
+    lines = [f"{mapped.closures} loop closures{refused}; {mapped.places} positions by GNSS"]
+    if mapped.closures:
+        lines.append(
+            f"loops took out up to {q.drift_m:.2f} m of drift over {q.drift_path_m:.0f} m; they agree to {q.residual_m:.3f} m"
+        )
+    lines += [
+        f"warning: no loop closed at ({each.x_m:.1f}, {each.y_m:.1f}) m, driven {each.begin_m:.0f} to {each.end_m:.0f} m, "
+        f"where it had been at {each.earlier_m:.0f} m: {each.reason}"
+        for each in q.open_revisits
+    ]
+    if mapped.refused > MOST_REFUSED * (mapped.closures + mapped.refused):
+        lines.append("warning: many loop closures contradict each other: look for double walls (--plot), and drive there again")
+    if q.bent:
+        lines.append(
+            f"warning: the map is bent at ({q.bend_place_m[0]:.1f}, {q.bend_place_m[1]:.1f}) m: its loops move the path by "
+            f"{q.bend_m:.2f} m within {WINDOW_M:g} m; drive there again, slower, and look at the scanner and its mounting"
+        )
+    if mapped.unmatched > 0.1 * len(frames):
+        lines.append(
+            "warning: many scans fit to nothing that was seen before; drive slower, and look at the scanner and its mounting"
+        )
+    if not q.revisits and not mapped.places:
+        lines.append(
+            "warning: the drive never came back to where it had been, so its drift stays in the map: drive the same way twice, "
+            "or back to where you started"
+        )
+    lines.append(
+        f"expected error: {q.sigma_m:.2f} m (one standard deviation), largest at "
+        f"({q.sigma_place_m[0]:.1f}, {q.sigma_place_m[1]:.1f}) m"
+    )
+    return lines
 
 
 def _tum(mapped: Mapped) -> str:

@@ -1,7 +1,7 @@
 """A recorded drive as mapping needs it: scans, the vehicle's own motion between them, positions by GNSS, and the truth."""
 
 from dataclasses import dataclass, field
-from math import isfinite
+from math import hypot, isfinite
 
 import numpy as np
 
@@ -15,6 +15,28 @@ from vehicled.paths.datum import Datum
 
 
 @dataclass(frozen=True, slots=True)
+class OdometryNoise:
+    """Standard deviations of a motion by dead reckoning: constant, and per metre or radian of it."""
+
+    constant_m: float = 0.05
+    per_m: float = 0.2
+    constant_rad: float = 0.05
+    per_rad: float = 0.2
+
+    def information(self, moved: PlanarPose) -> Array:
+        """Return the information (3, 3) of a motion."""
+        sigma_m = self.constant_m + self.per_m * hypot(moved.x_m, moved.y_m)
+        sigma_rad = self.constant_rad + self.per_rad * abs(moved.yaw_rad)
+        return np.diag((sigma_m**-2, sigma_m**-2, sigma_rad**-2))
+
+
+UNKNOWN_NOISE = OdometryNoise()
+"""Wheels alone, of a vehicle that nobody knows: they slip, and their base and radius are wrong."""
+GYRO_NOISE = OdometryNoise(0.01, 0.03, 0.001, 0.01)
+"""Gyro whose bias a standstill has shown, and a wheel or motor speed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Odometry:
     """Poses by dead reckoning, in a frame of their own."""
 
@@ -23,6 +45,7 @@ class Odometry:
     y_m: Array
     yaw_rad: Array
     """Not wrapped."""
+    noise: OdometryNoise = UNKNOWN_NOISE
 
     def at(self, t_ns: Times) -> tuple[Array, Array, Array]:
         """Return x, y and yaw at times (n,), on straight lines; constant beyond the ends."""
@@ -37,13 +60,13 @@ class Odometry:
         return PlanarPose(float(x[0]), float(y[0]), float(yaw[0]))
 
 
-def dead_reckoning(t_ns: Times, speed_mps: Array, yaw_rate_radps: Array) -> Odometry:
+def dead_reckoning(t_ns: Times, speed_mps: Array, yaw_rate_radps: Array, noise: OdometryNoise = UNKNOWN_NOISE) -> Odometry:
     """Integrate speeds and yaw rates (n,)."""
     dt = np.diff(t_ns) * 1e-9
     turned = np.concatenate(([0.0], np.cumsum(0.5 * (yaw_rate_radps[1:] + yaw_rate_radps[:-1]) * dt)))
     distance, course = 0.5 * (speed_mps[1:] + speed_mps[:-1]) * dt, 0.5 * (turned[1:] + turned[:-1])
     x, y = (np.concatenate(([0.0], np.cumsum(distance * f(course)))) for f in (np.cos, np.sin))
-    return Odometry(t_ns, x, y, turned)
+    return Odometry(t_ns, x, y, turned, noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

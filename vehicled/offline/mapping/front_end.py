@@ -11,7 +11,7 @@ from vehicled.maps.localiser import middle_ns
 from vehicled.maps.matching import Match, PlanarPose, align
 from vehicled.maps.search import PoseSearch, Pyramid
 from vehicled.maps.surface import Elements, Index
-from vehicled.offline.mapping.drive import MappingDrive
+from vehicled.offline.mapping.drive import UNKNOWN_NOISE, MappingDrive
 
 CELL_M = 0.05
 KEYFRAME_M, KEYFRAME_RAD = 0.4, 0.25
@@ -23,9 +23,6 @@ SUBMAP = 15
 LEAST_FIT = 0.45
 """Fraction of fitting points from which a match counts."""
 LEAST_POINTS = 25
-ODOMETRY_M, ODOMETRY_SHARE = 0.05, 0.2
-ODOMETRY_RAD, ODOMETRY_TURN = 0.05, 0.2
-"""Standard deviations of the vehicle's own motion: constant, and per metre or radian."""
 MATCH_M, MATCH_RAD = 0.008, 0.003
 """Least standard deviations of a pose relative to the keyframe before."""
 
@@ -65,13 +62,6 @@ class Keyframe:
     """Distance driven until here."""
 
 
-def odometry_information(moved: PlanarPose) -> Array:
-    """Return the information (3, 3) of a motion by dead reckoning."""
-    sigma_m = ODOMETRY_M + ODOMETRY_SHARE * hypot(moved.x_m, moved.y_m)
-    sigma_rad = ODOMETRY_RAD + ODOMETRY_TURN * abs(moved.yaw_rad)
-    return np.diag((sigma_m**-2, sigma_m**-2, sigma_rad**-2))
-
-
 def turned(information: Array, yaw_rad: float) -> Array:
     """Return an information (3, 3) over x, y and yaw in axes that are turned by ``yaw_rad``."""
     c, s = np.cos(yaw_rad), np.sin(yaw_rad)
@@ -98,6 +88,7 @@ def keyframes_of(drive: MappingDrive, progress: Callable[[float], None] = lambda
     pose, before_ns, path_m = PlanarPose(0.0, 0.0, 0.0), 0, 0.0
     velocity = PlanarPose(0.0, 0.0, 0.0)
     odometry = drive.odometry
+    noise = UNKNOWN_NOISE if odometry is None else odometry.noise
     for number, scan in enumerate(drive.scans):
         if number % 20 == 0:
             progress(number / len(drive.scans))
@@ -120,7 +111,7 @@ def keyframes_of(drive: MappingDrive, progress: Callable[[float], None] = lambda
         guess = pose.then(moved)
         match = None
         if surface is not None and len(x) >= LEAST_POINTS:
-            match = _matched(surface, x, y, guess, turned(odometry_information(moved), -guess.yaw_rad))
+            match = _matched(surface, x, y, guess, turned(noise.information(moved), -guess.yaw_rad))
         after = guess if match is None else match.pose
         step = pose.to(after)
         if odometry is None and t_ns > before_ns:
@@ -131,7 +122,7 @@ def keyframes_of(drive: MappingDrive, progress: Callable[[float], None] = lambda
         off = last.pose.to(pose)
         if len(x) < LEAST_POINTS or (hypot(off.x_m, off.y_m) < KEYFRAME_M and abs(off.yaw_rad) < KEYFRAME_RAD):
             continue
-        information = odometry_information(off)
+        information = noise.information(off)
         if match is not None:
             information = information + turned(match.information, last.pose.yaw_rad)
         information = bounded(information, MATCH_M, MATCH_RAD)

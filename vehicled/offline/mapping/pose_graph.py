@@ -5,7 +5,8 @@ squares (Yang et al. 2020): what contradicts the rest ends with weight 0, so tha
 """
 
 from dataclasses import dataclass, field
-from math import inf
+from math import cos, inf, sin
+from typing import Any
 
 import numpy as np
 
@@ -124,8 +125,19 @@ class _LeastSquares:
 
     def solve(self, weights: Array) -> None:
         """Iterate to the minimum with one weight for each edge and place."""
-        from scipy.sparse import csc_matrix
         from scipy.sparse.linalg import splu
+
+        for _ in range(STEPS):
+            matrix, gradient = self.normal(weights)
+            shift = splu(matrix).solve(-gradient.ravel()).reshape(-1, 3)
+            self.poses = self.poses + shift
+            if float(np.abs(shift).max()) < SETTLED:
+                break
+        self.poses[:, 2] = wrapped(self.poses[:, 2])
+
+    def normal(self, weights: Array) -> tuple[Any, Array]:
+        """Return the sparse normal matrix (3 n, 3 n) and the gradient (n, 3) at the present poses."""
+        from scipy.sparse import csc_matrix
 
         count = 3 * len(self.poses)
         i, j, k = self._start, self._to, self._node
@@ -136,17 +148,34 @@ class _LeastSquares:
         column = np.concatenate([(3 * c[:, None] + np.tile(np.arange(3), 3)).ravel() for _, c in blocks])
         # The first pose is held: firmly where nothing else places the graph, else by so little that only rounding notices.
         anchor = np.eye(3)[None] * (1e-6 if len(k) else 1e9)
-        for _ in range(STEPS):
-            e, A, B = self._edges()
-            d, J = self._places()
-            AW, BW, JW = np.swapaxes(A, 1, 2) @ W, np.swapaxes(B, 1, 2) @ W, np.swapaxes(J, 1, 2) * trust[:, None, None]
-            values = np.concatenate([block.ravel() for block in (AW @ A, AW @ B, BW @ A, BW @ B, JW @ J, anchor)])
-            gradient = np.zeros((len(self.poses), 3))
-            np.add.at(gradient, i, (AW @ e[:, :, None])[:, :, 0])
-            np.add.at(gradient, j, (BW @ e[:, :, None])[:, :, 0])
-            np.add.at(gradient, k, (JW @ d[:, :, None])[:, :, 0])
-            shift = splu(csc_matrix((values, (row, column)), shape=(count, count))).solve(-gradient.ravel()).reshape(-1, 3)
-            self.poses = self.poses + shift
-            if float(np.abs(shift).max()) < SETTLED:
-                break
-        self.poses[:, 2] = wrapped(self.poses[:, 2])
+        e, A, B = self._edges()
+        d, J = self._places()
+        AW, BW, JW = np.swapaxes(A, 1, 2) @ W, np.swapaxes(B, 1, 2) @ W, np.swapaxes(J, 1, 2) * trust[:, None, None]
+        values = np.concatenate([block.ravel() for block in (AW @ A, AW @ B, BW @ A, BW @ B, JW @ J, anchor)])
+        gradient = np.zeros((len(self.poses), 3))
+        np.add.at(gradient, i, (AW @ e[:, :, None])[:, :, 0])
+        np.add.at(gradient, j, (BW @ e[:, :, None])[:, :, 0])
+        np.add.at(gradient, k, (JW @ d[:, :, None])[:, :, 0])
+        return csc_matrix((values, (row, column)), shape=(count, count)), gradient
+
+
+class RelativeCovariance:
+    """Covariance of one pose of a graph as it is seen from another, by what the graph holds now."""
+
+    def __init__(self, graph: PoseGraph) -> None:
+        from scipy.sparse.linalg import splu
+
+        problem = _LeastSquares(graph)
+        weights = np.array([e.weight for e in graph.edges] + [p.weight for p in graph.places])
+        self._poses = graph.poses
+        self._factor = splu(problem.normal(weights)[0])
+
+    def between(self, start: int, to: int) -> Array:
+        """Return the covariance (3, 3) of ``to``, in the axes of ``start``."""
+        a, b = self._poses[start], self._poses[to]
+        c, s = cos(a.yaw_rad), sin(a.yaw_rad)
+        seen = a.to(b)
+        J = np.zeros((3, 3 * len(self._poses)))
+        J[:, 3 * start : 3 * start + 3] = ((-c, -s, seen.y_m), (s, -c, -seen.x_m), (0.0, 0.0, -1.0))
+        J[:, 3 * to : 3 * to + 3] += ((c, s, 0.0), (-s, c, 0.0), (0.0, 0.0, 1.0))
+        return np.asarray(J @ self._factor.solve(np.ascontiguousarray(J.T)))

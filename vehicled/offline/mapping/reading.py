@@ -24,7 +24,7 @@ from vehicled.core.messages import (
 )
 from vehicled.estimation.measurements import declared_sigma_m, enu_m, is_possible_fix
 from vehicled.log.reader import LogReader, run_messages
-from vehicled.offline.mapping.drive import MappingDrive, Odometry, dead_reckoning
+from vehicled.offline.mapping.drive import GYRO_NOISE, UNKNOWN_NOISE, MappingDrive, Odometry, dead_reckoning
 from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.recordings import mcap
 from vehicled.offline.recordings.recording import RecordedMotion, unwrapped
@@ -139,7 +139,8 @@ def _from_gyro(gyro: Array, speeds: Array) -> Odometry:
     still = gyro[: moving[0] if len(moving) else len(gyro), 1]
     rested_s = (t_s[len(still) - 1] - begin) if len(still) else 0.0
     bias = float(still.mean()) if rested_s >= BIAS_S else 0.0
-    return dead_reckoning(gyro[:, 0].astype(np.int64), speed, gyro[:, 1] - bias)
+    noise = GYRO_NOISE if rested_s >= BIAS_S else UNKNOWN_NOISE
+    return dead_reckoning(gyro[:, 0].astype(np.int64), speed, gyro[:, 1] - bias, noise)
 
 
 def _bag(path: Path, lidar_m: tuple[float, float]) -> MappingDrive:
