@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from drivers.rtcm.outgoing import CORRECTIONS_MAX_BYTES
 from drivers.ublox.codec import encode, ubx_frame
-from drivers.ublox.device import CORRECTIONS_MAX_BYTES, STALE_NS, UbloxDevice
+from drivers.ublox.device import STALE_NS, UbloxDevice
 from drivers.ublox.layouts import (
     MonRf,
     NavCov,
