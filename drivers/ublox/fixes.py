@@ -9,7 +9,7 @@ from math import cos, isfinite, nan, pi, radians, remainder, sin, tau
 from drivers.ublox import content
 from drivers.ublox.epochs import WEEK_MS, Epoch
 from drivers.ublox.layouts import CORRECTION_AGE_S, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned
-from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Vtg
+from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Vel, Vtg
 from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind, stated_carrier
 from vehicled.core.messages.units import KNOT_MPS
 from vehicled.core.wire.usage import Unused, UsageProblem
@@ -199,7 +199,7 @@ def enu(kind: str, name: str, ned: tuple[float, ...], otherwise: Covariance, los
 
 
 def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = None) -> GnssFix | None:
-    """Return the fix of an epoch with ``GGA`` or ``GNS`` and optional ``RMC``, ``GST`` and ``VTG``. None without a position."""
+    """Return the fix of an epoch with ``GGA`` or ``GNS``, optional ``RMC``, ``GST``, ``VTG``, ``VEL``; None without position."""
     gga: Gga | Gns | None = epoch.parts.get("GGA") or epoch.parts.get("GNS")
     if gga is None:
         return None
@@ -220,7 +220,12 @@ def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = Non
         # Some receivers send zeros where they know no error.
         if gst is not None and gst.longitude_sigma_m > 0.0 and gst.latitude_sigma_m > 0.0:
             position = diagonal(gst.longitude_sigma_m**2, gst.latitude_sigma_m**2, gst.altitude_sigma_m**2)
+        elif isinstance(gga, Gga) and gga.horizontal_sigma_m > 0.0:
+            position = diagonal(gga.horizontal_sigma_m**2 / 2, gga.horizontal_sigma_m**2 / 2, gga.vertical_sigma_m**2)
         velocity = _motion(rmc, epoch.parts.get("VTG"))
+        vel: Vel | None = epoch.parts.get("VEL")
+        if vel is not None and isfinite(vel.east_mps + vel.north_mps + vel.down_mps):
+            velocity = vel.east_mps, vel.north_mps, -vel.down_mps
         carrier = agreeing(type(gga).__name__.upper(), _CARRIERS.get(quality, CarrierSolution.NONE), position, lost)
     corrected = quality in content.CORRECTED
     return GnssFix(

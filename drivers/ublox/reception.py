@@ -22,7 +22,7 @@ from drivers.ublox.layouts import (
     NavTimels,
     RxmRtcm,
 )
-from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Ths, Vtg, Zda
+from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Tar, Ths, Vel, Vtg, Zda
 from drivers.ublox.settings import Params
 from drivers.ublox.watch import ORIGIN, GapWatch, HeadingWatch, RtkWatch
 from vehicled.core.messages import GnssFix, Heading, HeadingKind, Message, Reaction
@@ -103,7 +103,8 @@ class Reception:
                 Gst: self._on_errors,
                 Gsa: self._on_gsa,
                 Vtg: self._on_vtg,
-                **dict.fromkeys((Ths, Hdt, Hpr, Pashr, Avr), self._on_heading_sentence),
+                Vel: self._on_timed,
+                **dict.fromkeys((Ths, Hdt, Hpr, Pashr, Avr, Tar), self._on_heading_sentence),
             }
         else:
             self._handlers |= {
@@ -282,7 +283,7 @@ class Reception:
         # A date once a day is enough, so it is not waited for.
         return self._on_timed(sentence, t_rx_ns) if isinstance(sentence, Rmc) else ()
 
-    def _on_timed(self, sentence: Gga | Gns | Rmc | Gst, t_rx_ns: int) -> Sequence[Message]:
+    def _on_timed(self, sentence: Gga | Gns | Rmc | Gst | Vel, t_rx_ns: int) -> Sequence[Message]:
         if sentence.time_ms is None:
             self._problem = self._problem or UsageProblem(Unused.NO_TIME)
             return ()
@@ -291,6 +292,9 @@ class Reception:
     def _on_errors(self, sentence: Gst, t_rx_ns: int) -> Sequence[Message]:
         if self._is_duplicate(sentence, isfinite(sentence.latitude_sigma_m), t_rx_ns):
             return ()
+        if sentence.talker == "PQTM":
+            # PQTMEPE has no time.
+            return self._finish(self._epochs.join("GST", sentence, t_rx_ns))
         return self._on_timed(sentence, t_rx_ns)
 
     def _is_duplicate(self, sentence: Gga | Gns | Rmc | Gst | Vtg, solved: bool, t_rx_ns: int) -> bool:
@@ -331,10 +335,9 @@ class Reception:
         found = content.heading_of(sentence, self._lost, needs_fixed=params.heading_needs_fixed)
         if isinstance(found, UsageProblem):
             self._problem = found
-        elif isinstance(sentence, Avr):
-            self._problem = self._baseline.problem(
-                sentence.length_m, known=isfinite(sentence.length_m), fixed=sentence.quality == "3"
-            )
+        elif isinstance(sentence, Avr | Tar) and not (isinstance(sentence, Tar) and sentence.talker == "PSSN"):
+            fixed = sentence.quality == "3" if isinstance(sentence, Avr) else sentence.state == "4"
+            self._problem = self._baseline.problem(sentence.length_m, known=isfinite(sentence.length_m), fixed=fixed)
         messages = [*self._heading.relearnt(self._name, t_rx_ns)]
         used, used_ns = self._heading_used
         if self._problem is None:
