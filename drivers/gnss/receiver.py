@@ -79,15 +79,15 @@ class ReceiverParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     baseline_tolerance_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
     """Largest difference from ``baseline_m``, m."""
     baseline_yaw_rad: Annotated[float, Meta(ge=-3.15, le=3.15)] = 0.0
-    """Direction from the main antenna to the second one in body axes, rad: 0 second one ahead, pi/2 on the left."""
+    """AntennaDirection from the main antenna to the second one in body axes, rad: 0 second one ahead, pi/2 on the left."""
     heading_needs_fixed: bool = True
     """Reject headings of a float solution."""
     heading_sigma_rad: Annotated[float, Meta(gt=0.0, le=3.15)] = 0.02
     """Error of a heading whose message states none, rad."""
 
 
-class Direction(NamedTuple):
-    """Direction from the main antenna to the second one, clockwise from true north."""
+class AntennaDirection(NamedTuple):
+    """AntennaDirection from the main antenna to the second one, clockwise from true north."""
 
     heading_deg: float
     sigma_rad: float = nan
@@ -160,7 +160,7 @@ class GnssReceiver(Device):
         """Return the fix of an epoch that has its position; one without a solution has none. ``lost``: fields not used."""
 
     @abstractmethod
-    def direction_of(self, epoch: Epoch) -> Direction | UsageProblem:
+    def direction_of(self, epoch: Epoch) -> AntennaDirection | UsageProblem:
         """Return the heading of an epoch that has one, or why it cannot be used."""
 
     @abstractmethod
@@ -304,7 +304,7 @@ class GnssReceiver(Device):
         body_rad = yaw_rad(found.heading_deg, params.baseline_yaw_rad)
         messages.append(Heading(epoch.t_ns, t_rx_ns, body_rad, sigma_rad, HeadingKind.MOVING_BASE))
 
-    def _doubt(self, found: Direction) -> UsageProblem | None:
+    def _doubt(self, found: AntennaDirection) -> UsageProblem | None:
         """Return why a direction that the receiver calls valid is no heading."""
         if not -180.0 <= found.heading_deg <= 360.0:
             return UsageProblem(Unused.OUT_OF_RANGE, "heading", f"{found.heading_deg:.1f} deg")

@@ -10,7 +10,7 @@ from struct import Struct as Layout
 from struct import error as LayoutError
 from typing import Any, ClassVar, NamedTuple
 
-from drivers.gnss.receiver import MAX_SPEED_MPS, Direction, GnssReceiver, TextShape
+from drivers.gnss.receiver import MAX_SPEED_MPS, AntennaDirection, GnssReceiver, TextShape
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
 from drivers.ublox.epochs import Epoch
 from drivers.ublox.fixes import Lost, agreeing, diagonal, enu
@@ -203,7 +203,7 @@ Block = (
 )  # fmt: skip
 
 
-class _Row(NamedTuple):
+class _SbfRow(NamedTuple):
     """One block: name, fields of its first revision, and those that the later revisions added."""
 
     kind: Any
@@ -215,17 +215,17 @@ class _Row(NamedTuple):
 
 
 _ROWS = {
-    4001: _Row(Dop, "DOP", "IHBBHHHHff"),
-    4007: _Row(PvtGeodetic, "PVTGeodetic", "IHBBdddfffffdfBBBBHHIB", ("BH", "HHH")),
-    4092: _Row(RfStatus, "RFStatus", "IHBBB3x", part=RfBand, part_layout="IHB"),
-    5906: _Row(CovGeodetic, "PosCovGeodetic", "IHBB10f"),
-    5908: _Row(VelCovGeodetic, "VelCovGeodetic", "IHBB10f"),
-    5914: _Row(ReceiverTime, "ReceiverTime", "IH7bB"),
-    5921: _Row(EndOfPvt, "EndOfPVT", "IH"),
-    5938: _Row(AttEuler, "AttEuler", "IHBBHH6f"),
-    5939: _Row(AttCovEuler, "AttCovEuler", "IHBB6f"),
-    5942: _Row(AuxAntPositions, "AuxAntPositions", "IHBB", part=AuxAntenna, part_layout="BBBB6d"),
-    5943: _Row(EndOfAtt, "EndOfAtt", "IH"),
+    4001: _SbfRow(Dop, "DOP", "IHBBHHHHff"),
+    4007: _SbfRow(PvtGeodetic, "PVTGeodetic", "IHBBdddfffffdfBBBBHHIB", ("BH", "HHH")),
+    4092: _SbfRow(RfStatus, "RFStatus", "IHBBB3x", part=RfBand, part_layout="IHB"),
+    5906: _SbfRow(CovGeodetic, "PosCovGeodetic", "IHBB10f"),
+    5908: _SbfRow(VelCovGeodetic, "VelCovGeodetic", "IHBB10f"),
+    5914: _SbfRow(ReceiverTime, "ReceiverTime", "IH7bB"),
+    5921: _SbfRow(EndOfPvt, "EndOfPVT", "IH"),
+    5938: _SbfRow(AttEuler, "AttEuler", "IHBBHH6f"),
+    5939: _SbfRow(AttCovEuler, "AttCovEuler", "IHBB6f"),
+    5942: _SbfRow(AuxAntPositions, "AuxAntPositions", "IHBB", part=AuxAntenna, part_layout="BBBB6d"),
+    5943: _SbfRow(EndOfAtt, "EndOfAtt", "IH"),
 }
 NAMES = {number: row.name for number, row in _ROWS.items()}
 """Names of the blocks that are read, by number."""
@@ -421,7 +421,7 @@ def _fix(epoch: Epoch, lost: Lost, utc_ns: Callable[[int | None, int], int]) -> 
     )
 
 
-def _direction(epoch: Epoch) -> Direction | UsageProblem:
+def _direction(epoch: Epoch) -> AntennaDirection | UsageProblem:
     attitude: AttEuler = epoch.parts["AttEuler"]
     if attitude.error & _NOT_REQUESTED:
         return UsageProblem(Unused.INVALID, "attitude not requested")
@@ -435,7 +435,7 @@ def _direction(epoch: Epoch) -> Direction | UsageProblem:
     vectors: AuxAntPositions | None = epoch.parts.get("AuxAntPositions")
     first = [each for each in vectors.antennas if each.number == 1 and not each.error] if vectors is not None else []
     length_m = hypot(first[0].east_m, first[0].north_m, first[0].up_m) if first else nan
-    return Direction(attitude.heading_deg, sigma_rad, length_m, _ATTITUDES[attitude.mode])
+    return AntennaDirection(attitude.heading_deg, sigma_rad, length_m, _ATTITUDES[attitude.mode])
 
 
 class SeptentrioDevice(GnssReceiver):
@@ -451,7 +451,7 @@ class SeptentrioDevice(GnssReceiver):
     def fix_of(self, epoch: Epoch, lost: Lost) -> GnssFix:
         return _fix(epoch, lost, self.utc_ns)
 
-    def direction_of(self, epoch: Epoch) -> Direction | UsageProblem:
+    def direction_of(self, epoch: Epoch) -> AntennaDirection | UsageProblem:
         return _direction(epoch)
 
     def _on_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:

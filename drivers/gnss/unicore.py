@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import Any, ClassVar, NamedTuple
 from zlib import crc32
 
-from drivers.gnss.receiver import MAX_SPEED_MPS, Direction, GnssReceiver
+from drivers.gnss.receiver import MAX_SPEED_MPS, AntennaDirection, GnssReceiver
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
 from drivers.ublox.epochs import WEEK_MS, Epoch
 from drivers.ublox.fixes import Lost, agreeing, diagonal
@@ -133,7 +133,7 @@ class StaDop(NamedTuple):
 Log = BestNav | UniHeading | StaDop
 
 
-class _Row(NamedTuple):
+class _LogRow(NamedTuple):
     """One log: type, name, layout."""
 
     kind: Any
@@ -142,10 +142,10 @@ class _Row(NamedTuple):
 
 
 _ROWS = {
-    2118: _Row(BestNav, "BESTNAV", Layout("<IIdddfIfff4sffBBBBBBBBIIffdddff")),
-    972: _Row(UniHeading, "UNIHEADING", Layout("<IIffffff4sBBBBBBBB")),
-    1331: _Row(UniHeading, "UNIHEADING2", Layout("<IIffffff4sBBBBBBBB")),
-    954: _Row(StaDop, "STADOP", Layout("<Ifffff")),
+    2118: _LogRow(BestNav, "BESTNAV", Layout("<IIdddfIfff4sffBBBBBBBBIIffdddff")),
+    972: _LogRow(UniHeading, "UNIHEADING", Layout("<IIffffff4sBBBBBBBB")),
+    1331: _LogRow(UniHeading, "UNIHEADING2", Layout("<IIffffff4sBBBBBBBB")),
+    954: _LogRow(StaDop, "STADOP", Layout("<Ifffff")),
 }
 NAMES = {number: row.name for number, row in _ROWS.items()}
 """Names of the logs that are read, by number."""
@@ -226,7 +226,7 @@ def read(protocol: str, frame: bytes) -> tuple[Stamp, Log] | None:
         return None
 
 
-def _value(row: _Row, name: str, text: str) -> Any:
+def _value(row: _LogRow, name: str, text: str) -> Any:
     if name in _TEXTS:
         return _TEXTS[name][text]
     if name == "station":
@@ -246,7 +246,7 @@ def _gps_time(week: int, ms: int, leap_s: int) -> Stamp:
 
 
 def encode(stamp: Stamp, log: Log, name: str = "") -> bytes:
-    """Return the binary frame of a log; ``name`` tells logs of one layout apart. Raises struct.error for values that do not fit."""
+    """Return the binary frame of a log; ``name`` distinguishes logs of one layout. Raises struct.error for values out of range."""
     number, row = next((number, row) for number, row in _ROWS.items() if row.kind is type(log) and name in ("", row.name))
     return frame_of(number, stamp, row.layout.pack(*log))
 
@@ -265,7 +265,7 @@ def encode_text(stamp: Stamp, log: Log, name: str = "") -> bytes:
     return text_line(f"{row.name}A,90,GPS,FINE,{stamp.week},{stamp.tow_ms},0,0,{stamp.leap_s},10;{','.join(texts)}")
 
 
-def _text(row: _Row, words: dict[str, dict[int, str]], name: str, value: Any) -> str:
+def _text(row: _LogRow, words: dict[str, dict[int, str]], name: str, value: Any) -> str:
     if name in words:
         return words[name][value]
     if name == "station":
@@ -371,14 +371,14 @@ class UnicoreDevice(GnssReceiver):
             when,
         )
 
-    def direction_of(self, epoch: Epoch) -> Direction | UsageProblem:
+    def direction_of(self, epoch: Epoch) -> AntennaDirection | UsageProblem:
         _, vector = epoch.parts["UNIHEADING"]
         if vector.solution or vector.kind == 0:
             return UsageProblem(Unused.NO_SOLUTION)
         carrier, _ = _MEANINGS.get(vector.kind, (CarrierSolution.NONE, False))
         if carrier is CarrierSolution.NONE:
             return UsageProblem(Unused.NOT_FIXED)
-        return Direction(vector.heading_deg, radians(vector.heading_sigma_deg), vector.length_m, carrier is _FIXED)
+        return AntennaDirection(vector.heading_deg, radians(vector.heading_sigma_deg), vector.length_m, carrier is _FIXED)
 
     def _on_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:
         name = name_of(protocol, frame)

@@ -22,7 +22,7 @@ def receiver(driver: str) -> list[str]:
     return [*found, f"devices.gnss.driver.{driver}.latency_ms=46.0"]
 
 
-def drove(driver: str, course: Course) -> tuple[str, Journal]:
+def driven(driver: str, course: Course) -> tuple[str, Journal]:
     digest, journal, pair = drive(receiver(driver), course)
     assert pair.machine.course_driven, pair.machine.why
     return digest, journal
@@ -30,7 +30,7 @@ def drove(driver: str, course: Course) -> tuple[str, Journal]:
 
 @pytest.mark.parametrize("driver", FAMILIES)
 def test_the_course_is_driven(driver: str, course: Course) -> None:
-    _, journal = drove(driver, course)
+    _, journal = driven(driver, course)
     assert journal.names.count("gnss_configured") == 2
     assert set(journal.names) <= {"gnss_configured", "rtk_state", "receiver_ready", "substitutes", "commands_cut"}
     assert journal.off_m < 0.1
@@ -39,4 +39,4 @@ def test_the_course_is_driven(driver: str, course: Course) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("driver", FAMILIES)
 def test_a_drive_repeats(driver: str, course: Course) -> None:
-    assert drove(driver, course)[0] == drove(driver, course)[0]
+    assert driven(driver, course)[0] == driven(driver, course)[0]
