@@ -23,6 +23,8 @@ Feed = Callable[[bytes], object]
 LONGEST = {
     "msglink": b"VL\x01\xff\x3f",
     "ublox": b"\xb5\x62\x01\x07\xff\x1f",
+    "septentrio": b"$@\x00\x00\xa7\x4f\xfc\x1f",
+    "unicore": b"\xaa\x44\xb5\x5a\x46\x08\x00\x20",
     "rtcm": b"\xd3\x03\xff",
     "ntrip": b"\xd3\x03\xff",
     "n100": b"\xfc\x40\xff\x00\xb5",

@@ -11,7 +11,7 @@ from typing import Any
 from drivers.ublox import keys, nmea, ubx
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.names import IDS, ubx_name
-from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
+from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Tar, Ths, Vel, Vtg, Zda
 from vehicled.core.wire.crc import CRC24Q_WEIGHT, crc24q, fletcher8, fletcher8_number
 from vehicled.core.wire.framing import CountedFrame, FrameCheck, Framer, Protocol, TextLine
 
@@ -133,6 +133,6 @@ def encode(message: Any) -> bytes:
             return ubx_frame(IDS["CFG-VALSET"], keys.pack_valset(message))
         case CfgValget() | CfgValgetPoll():
             return ubx_frame(IDS["CFG-VALGET"], keys.pack_valget(message))
-        case Gga() | Gns() | Rmc() | Zda() | Gst() | Gsa() | Vtg() | Ths() | Hdt() | Hpr() | Pashr() | Avr():
+        case Gga() | Gns() | Rmc() | Zda() | Gst() | Gsa() | Vtg() | Vel() | Tar() | Ths() | Hdt() | Hpr() | Pashr() | Avr():
             return nmea.pack(message)
     return ubx_frame(*ubx.pack(message))

@@ -7,7 +7,7 @@ from math import atan2, hypot, isfinite, nan, radians, remainder, tau
 from typing import NamedTuple
 
 from drivers.ublox.layouts import NavHpposllh, NavPvat, NavPvt, NavRelposned
-from drivers.ublox.nmea import Avr, Hdt, HeadingSentence, Hpr, Pashr, Position, Ths
+from drivers.ublox.nmea import Avr, Hdt, HeadingSentence, Hpr, Pashr, Position, Tar, Ths
 from vehicled.core.messages import FixType
 from vehicled.core.wire.usage import Unused, UsageProblem
 
@@ -215,7 +215,7 @@ class SentenceHeading(NamedTuple):
 
 _THS_MODES = {"V": Unused.NO_SOLUTION, "M": Unused.MANUAL, "S": Unused.SIMULATED}
 _HPR_STATES = {"0": Unused.NO_SOLUTION, "1": Unused.NOT_FIXED, "2": Unused.NOT_FIXED, "7": Unused.MANUAL, "8": Unused.SIMULATED}
-RANKS: dict[type[HeadingSentence], int] = {Hdt: 0, Ths: 1, Hpr: 2, Avr: 3, Pashr: 4}
+RANKS: dict[type[HeadingSentence], int] = {Hdt: 0, Ths: 1, Hpr: 2, Avr: 3, Pashr: 4, Tar: 5}
 """Order of the heading sentences by what they say of their state. The best that comes counts, because all give one heading."""
 STATED_RANK = RANKS[Hpr]
 """Rank from which a sentence states the quality of its solution. One that says that there is none still stands for those below."""
@@ -247,6 +247,15 @@ def heading_of(sentence: HeadingSentence, lost: tuple[UsageProblem, ...], *, nee
                 return UsageProblem(Unused.INVALID, "alignment")
             sigma_rad = radians(sentence.heading_sigma_deg)
             return _inaccurate(sigma_rad) or SentenceHeading(sentence.heading_deg, sigma_rad if sigma_rad > 0.0 else nan)
+        case Tar(state=state):
+            sigma_rad = radians(sentence.heading_sigma_deg)
+            if state == "4" or (state == "5" and not needs_fixed):
+                return _inaccurate(sigma_rad) or SentenceHeading(sentence.heading_deg, sigma_rad if sigma_rad > 0.0 else nan)
+            if state == "6":
+                return SentenceHeading(sentence.heading_deg, estimated=True)
+            return UsageProblem(
+                Unused.NOT_FIXED if state == "5" else _HPR_STATES.get(state, Unused.UNKNOWN_STATE), "quality", state
+            )
         case Avr(quality=quality):
             if quality == "3" or (quality == "2" and not needs_fixed):
                 return SentenceHeading(sentence.heading_deg)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
+from drivers.rtcm.outgoing import TxQueue
 from drivers.ublox import nmea
 from drivers.ublox.codec import NMEA, RTCM, UBX_OVERHEAD_BYTES, framer, has_checksum, has_layout, parse_ubx, rtcm_number
 from drivers.ublox.configuration import Configuration, Phase
@@ -15,15 +16,13 @@ from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
 from drivers.ublox.watch import ORIGIN, event
 from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState
-from vehicled.core.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud, Transport
+from vehicled.core.ports import NEVER_NS, Action, Device, Reopen, SetBaud, Transport
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused
 
 STALE_NS = 200_000_000
 """Timeout of an incomplete frame, ns."""
 MAX_TIMEOUT_NS = 60_000_000_000
-CORRECTIONS_MAX_BYTES = 65_536
-"""Largest queue of corrections for the port, bytes; the oldest are dropped whole."""
 
 
 class UbloxDevice(Device):
@@ -44,7 +43,6 @@ class UbloxDevice(Device):
         if not {GnssFix, Heading} & self._wanted:
             # A base station computes no position that corrections could improve.
             self.consumes = ()
-        self._lifetime_ns = command_lifetime_ns
         # A slow receiver must not count as silent.
         self._silence_ns = round(max(params.silence_s, 2.5 / params.rate_hz) * 1e9)
         self._framer = framer()
@@ -58,8 +56,7 @@ class UbloxDevice(Device):
         self._configuration = Configuration(params, groups(params, messages))
         self._configuration_fault = FaultEpisode("gnss_configuration", ORIGIN)
         self._lacking: tuple[str, ...] = ()
-        self._tx: list[Action] = []
-        self._waiting_bytes = 0
+        self._tx = TxQueue(command_lifetime_ns)
         self._open = False
         self._bytes_ns = 0
         self._last_rx_ns: int | None = None
@@ -105,7 +102,6 @@ class UbloxDevice(Device):
         messages = self._reception.lost(now_ns, f"port {state.name.lower()}: {detail}")
         self._framer.clear()
         self._tx.clear()
-        self._waiting_bytes = 0
         self._reception = self._receive()
         self._configuration.stop()
         self._last_rx_ns = self._absent_since_ns = None
@@ -116,7 +112,7 @@ class UbloxDevice(Device):
                 self._configuration.start(now_ns)
                 self._take_actions()
             elif self._params.baud is not None:
-                self._tx.append(SetBaud(self._params.baud))
+                self._tx.add((SetBaud(self._params.baud),))
         return messages
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
@@ -128,14 +124,8 @@ class UbloxDevice(Device):
 
     def on_command(self, command: Message, now_ns: int) -> None:
         """Queue corrections for the receiver, unread."""
-        if not isinstance(command, Corrections):
-            return
-        self._tx.append(Send(command.data, now_ns + self._lifetime_ns, droppable=True))
-        self._waiting_bytes += len(command.data)
-        while self._waiting_bytes > CORRECTIONS_MAX_BYTES:
-            at, oldest = next((at, each) for at, each in enumerate(self._tx) if isinstance(each, Send) and each.droppable)
-            del self._tx[at]
-            self._waiting_bytes -= len(oldest.data)
+        if isinstance(command, Corrections):
+            self._tx.correct(command.data, now_ns)
 
     def next_due_ns(self) -> int:
         due = min(self._configuration.next_due_ns(), self._silence_due_ns(), self._absence_due_ns())
@@ -164,11 +154,7 @@ class UbloxDevice(Device):
         return messages
 
     def take_tx(self) -> Sequence[Action]:
-        if not self._tx:
-            return ()
-        tx, self._tx = self._tx, []
-        self._waiting_bytes = 0
-        return tx
+        return self._tx.take()
 
     # ---------------------------------------------------------------- frames
 
@@ -246,7 +232,7 @@ class UbloxDevice(Device):
     # ---------------------------------------------------------------- configuration
 
     def _take_actions(self) -> None:
-        self._tx += self._configuration.take_tx()
+        self._tx.add(self._configuration.take_tx())
         if self._configuration.take_rate_changed():
             self._framer.clear()
 
@@ -291,7 +277,7 @@ class UbloxDevice(Device):
             self._silent_since_ns = last_rx_ns
             messages.append(event(now_ns, "warning", "receiver_silent", silent_s=silent_s))
             messages += self._reception.lost(now_ns, "receiver silent")
-        self._tx.append(Reopen(f"receiver silent for {silent_s:.1f} s"))
+        self._tx.add((Reopen(f"receiver silent for {silent_s:.1f} s"),))
         self._silence_timeout_ns = min(2 * self._silence_timeout_ns, now_ns - last_rx_ns + MAX_TIMEOUT_NS)
         return messages
 

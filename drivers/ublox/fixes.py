@@ -9,7 +9,7 @@ from math import cos, isfinite, nan, pi, radians, remainder, sin, tau
 from drivers.ublox import content
 from drivers.ublox.epochs import WEEK_MS, Epoch
 from drivers.ublox.layouts import CORRECTION_AGE_S, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned
-from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Vtg
+from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Vel, Vtg
 from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind, stated_carrier
 from vehicled.core.messages.units import KNOT_MPS
 from vehicled.core.wire.usage import Unused, UsageProblem
@@ -121,7 +121,7 @@ def ubx_fix(epoch: Epoch, lost: Lost, since_used_s: float = nan, leap_s: int | N
             height = nan
         # hAcc squared is the sum of both variances, as NAV-COV of the same epoch shows; one axis has half.
         if horizontal_m > 0.0:
-            position = _diagonal(horizontal_m**2 / 2, horizontal_m**2 / 2, vertical_m**2 if vertical_m > 0.0 else nan)
+            position = diagonal(horizontal_m**2 / 2, horizontal_m**2 / 2, vertical_m**2 if vertical_m > 0.0 else nan)
         else:
             lost.append(("PVT", UsageProblem(Unused.OUT_OF_RANGE, "hAcc", 0)))
         problem = content.velocity_problem(pvt)
@@ -130,11 +130,11 @@ def ubx_fix(epoch: Epoch, lost: Lost, since_used_s: float = nan, leap_s: int | N
         else:
             velocity = (pvt.velocity_east_mmps * 1e-3, pvt.velocity_north_mmps * 1e-3, -pvt.velocity_down_mmps * 1e-3)
             speed_m2 = (pvt.speed_accuracy_mmps * 1e-3) ** 2
-            velocity_covariance = _diagonal(speed_m2 / 2, speed_m2 / 2, speed_m2) if speed_m2 > 0.0 else NAN9
+            velocity_covariance = diagonal(speed_m2 / 2, speed_m2 / 2, speed_m2) if speed_m2 > 0.0 else NAN9
         if covariances is not None and covariances.position_valid:
-            position = _enu("position", covariances[4:10], position, lost)
+            position = enu("COV", "position", covariances[4:10], position, lost)
         if covariances is not None and covariances.velocity_valid and problem is None:
-            velocity_covariance = _enu("velocity", covariances[10:16], velocity_covariance, lost)
+            velocity_covariance = enu("COV", "velocity", covariances[10:16], velocity_covariance, lost)
         carrier = _ubx_carrier(pvt, position, lost)
     return GnssFix(
         epoch.t_ns,
@@ -164,10 +164,11 @@ def _ubx_carrier(pvt: NavPvt, position: Covariance, lost: Lost) -> CarrierSoluti
     if pvt.carrier and not pvt.differential:
         lost.append(("PVT", UsageProblem(Unused.CONTRADICTION, "carrSoln", "without diffSoln")))
         return CarrierSolution.NONE
-    return _agreeing("PVT", CarrierSolution(pvt.carrier), position, lost)
+    return agreeing("PVT", CarrierSolution(pvt.carrier), position, lost)
 
 
-def _agreeing(kind: str, carrier: CarrierSolution, position: Covariance, lost: Lost) -> CarrierSolution:
+def agreeing(kind: str, carrier: CarrierSolution, position: Covariance, lost: Lost) -> CarrierSolution:
+    """Return the carrier solution, as far as the stated error agrees."""
     found = stated_carrier(carrier, position)
     if found is not carrier:
         sigma_m = max(position[0], position[4]) ** 0.5
@@ -180,24 +181,25 @@ def _dilution(value_e2: int) -> float:
     return value_e2 * 1e-2 if value_e2 < 9999 else nan
 
 
-def _diagonal(east: float, north: float, up: float) -> Covariance:
+def diagonal(east: float, north: float, up: float) -> Covariance:
+    """Return the covariance of three variances."""
     return (east, 0.0, 0.0, 0.0, north, 0.0, 0.0, 0.0, up)
 
 
-def _enu(name: str, ned: tuple[float, ...], otherwise: Covariance, lost: Lost) -> Covariance:
+def enu(kind: str, name: str, ned: tuple[float, ...], otherwise: Covariance, lost: Lost) -> Covariance:
     """Return the upper triangle NN NE ND EE ED DD as row-major ENU matrix; ``otherwise`` if it is not a covariance."""
     nn, ne, nd, ee, ed, dd = ned
     # Positive definite, by its leading minors.
     flat = nn * ee - ne * ne
     volume = dd * flat - nd * (nd * ee - ne * ed) - ed * (nn * ed - ne * nd)
     if not (isfinite(volume) and nn > 0.0 and flat > 0.0 and volume > 0.0):
-        lost.append(("COV", UsageProblem(Unused.OUT_OF_RANGE, f"covariance of {name}", nn)))
+        lost.append((kind, UsageProblem(Unused.OUT_OF_RANGE, f"covariance of {name}", nn)))
         return otherwise
     return (ee, ne, -ed, ne, nn, -nd, -ed, -nd, dd)
 
 
 def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = None) -> GnssFix | None:
-    """Return the fix of an epoch with ``GGA`` or ``GNS`` and optional ``RMC``, ``GST`` and ``VTG``. None without a position."""
+    """Return the fix of an epoch with ``GGA`` or ``GNS``, optional ``RMC``, ``GST``, ``VTG``, ``VEL``; None without position."""
     gga: Gga | Gns | None = epoch.parts.get("GGA") or epoch.parts.get("GNS")
     if gga is None:
         return None
@@ -217,9 +219,14 @@ def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = Non
         height = gga.altitude_msl_m + gga.geoid_separation_m
         # Some receivers send zeros where they know no error.
         if gst is not None and gst.longitude_sigma_m > 0.0 and gst.latitude_sigma_m > 0.0:
-            position = _diagonal(gst.longitude_sigma_m**2, gst.latitude_sigma_m**2, gst.altitude_sigma_m**2)
+            position = diagonal(gst.longitude_sigma_m**2, gst.latitude_sigma_m**2, gst.altitude_sigma_m**2)
+        elif isinstance(gga, Gga) and gga.horizontal_sigma_m > 0.0:
+            position = diagonal(gga.horizontal_sigma_m**2 / 2, gga.horizontal_sigma_m**2 / 2, gga.vertical_sigma_m**2)
         velocity = _motion(rmc, epoch.parts.get("VTG"))
-        carrier = _agreeing(type(gga).__name__.upper(), _CARRIERS.get(quality, CarrierSolution.NONE), position, lost)
+        vel: Vel | None = epoch.parts.get("VEL")
+        if vel is not None and isfinite(vel.east_mps + vel.north_mps + vel.down_mps):
+            velocity = vel.east_mps, vel.north_mps, -vel.down_mps
+        carrier = agreeing(type(gga).__name__.upper(), _CARRIERS.get(quality, CarrierSolution.NONE), position, lost)
     corrected = quality in content.CORRECTED
     return GnssFix(
         epoch.t_ns,

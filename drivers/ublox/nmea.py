@@ -1,5 +1,5 @@
-"""NMEA 0183 sentences of a receiver, in both directions: GGA, GNS, RMC, ZDA, GST, GSA, VTG, and the headings THS, HDT, HPR, PASHR
-and PTNL,AVR.
+"""NMEA 0183 sentences of a receiver, in both directions: GGA, GNS, RMC, ZDA, GST, GSA, VTG, the headings THS, HDT, HPR, PASHR,
+PTNL,AVR, PQTMTAR and PSSN,HRP, and PTNL,GGK, PUBX,00, PQTMVEL and PQTMEPE, which say the same in their makers' ways.
 
 This module states what makes a field usable. A field that is blank is NaN or None. An optional field that cannot be read is, too,
 and is named in ``Read.lost``; a position whose place cannot be read is NaN as a whole. Sources: NOTES.md.
@@ -18,7 +18,7 @@ DAY_MS = 86_400_000
 
 
 class Gga(NamedTuple):
-    """Position of one epoch."""
+    """Position of one epoch: GGA, PTNL,GGK (talker ``PTNL``) or PUBX,00 (``PUBX``), whose heights are above the ellipsoid."""
 
     talker: str
     time_ms: int | None
@@ -34,6 +34,9 @@ class Gga(NamedTuple):
     geoid_separation_m: float
     correction_age_s: float = nan
     station: int = 0
+    horizontal_sigma_m: float = nan
+    """Standard deviation of both axes together, in PUBX,00 alone."""
+    vertical_sigma_m: float = nan
 
 
 class Gns(NamedTuple):
@@ -120,6 +123,15 @@ class Vtg(NamedTuple):
     mode: str
 
 
+class Vel(NamedTuple):
+    """``PQTMVEL`` of Quectel: velocity of one epoch."""
+
+    time_ms: int | None
+    north_mps: float
+    east_mps: float
+    down_mps: float
+
+
 class Ths(NamedTuple):
     """True heading. Has no time."""
 
@@ -169,9 +181,22 @@ class Avr(NamedTuple):
     """Quality: 0 none, 1 autonomous, 2 RTK float, 3 RTK fixed, 4 differential code."""
 
 
+class Tar(NamedTuple):
+    """Attitude of two antennas with its errors: ``PQTMTAR`` of Quectel, ``PSSN,HRP`` of Septentrio (talker ``PSSN``)."""
+
+    talker: str
+    time_ms: int | None
+    heading_deg: float
+    heading_sigma_deg: float
+    length_m: float
+    """Distance of the antennas; NaN in PSSN,HRP."""
+    state: str
+    """Quality as in GGA: 4 fixed, 5 float, 6 held without GNSS, 0 none."""
+
+
 Position = Gga | Gns
-HeadingSentence = Ths | Hdt | Hpr | Pashr | Avr
-Sentence = Gga | Gns | Rmc | Zda | Gst | Gsa | Vtg | HeadingSentence
+HeadingSentence = Ths | Hdt | Hpr | Pashr | Avr | Tar
+Sentence = Gga | Gns | Rmc | Zda | Gst | Gsa | Vtg | Vel | HeadingSentence
 
 
 class Read(NamedTuple):
@@ -396,6 +421,52 @@ def _avr(talker: str, fields: _Fields) -> Sentence:
     return Avr(fields.time_ms(2), _heading(fields, 3, -180.0), fields.number(9, "length", 0.0, 1e6), fields.text(10))
 
 
+_GGK_QUALITIES = {0: 0, 1: 1, 2: 5, 3: 4, 4: 2, 5: 9, 6: 5, 7: 4, 8: 5, 9: 4, 13: 2}
+"""Quality as in GGA by that of GGK: 0 none, 1 autonomous, 2 float, 3 fixed, 4 differential code, 5 SBAS, 6 to 9 float and fixed in
+a network of bases, 13 beacon."""
+_PUBX_QUALITIES = {"NF": 0, "TT": 0, "DR": 6, "RK": 6, "G2": 1, "G3": 1, "D2": 2, "D3": 2}
+"""Quality as in GGA by the status of PUBX,00."""
+_HRP_STATES = {"0": "0", "1": "5", "2": "4", "3": "5", "4": "4", "5": "6"}
+"""Quality as in GGA by the mode of an attitude of Septentrio."""
+
+
+def _ggk(talker: str, fields: _Fields) -> Sentence:
+    time_ms, place = fields.time_ms(2), fields.place(4)
+    known = fields.code(8, "quality")
+    # The height is above the ellipsoid (EHT), or a project's (GHT), which is no height of the earth.
+    text = fields.text(11)
+    height = float(text[3:]) if text.startswith("EHT") and _NUMBER.fullmatch(text[3:]) else nan
+    return Gga("PTNL", time_ms, *place, _GGK_QUALITIES.get(known, -1), fields.count(9, "satellites"), nan, height, 0.0)
+
+
+def _pubx(talker: str, fields: _Fields) -> Sentence:
+    time_ms, place, height = fields.time_ms(2), fields.place(3), fields.number(7, "altitude", -12e3, 1e5)
+    quality = _PUBX_QUALITIES.get(fields.text(8), -1)
+    sigmas = fields.number(9, "sigma", 0.0, 1e6), fields.number(10, "sigma of altitude", 0.0, 1e6)
+    age, dilution = fields.number(14, "age of corrections", 0.0, 1e6), fields.number(15, "dilution", 0.0, 1e4)
+    return Gga("PUBX", time_ms, *place, quality, fields.count(18, "satellites"), dilution, height, 0.0, age, 0, *sigmas)
+
+
+def _vel(talker: str, fields: _Fields) -> Sentence:
+    speeds = (fields.number(at, "velocity", -500.0, 500.0) for at in (3, 4, 5))
+    return Vel(fields.time_ms(2), *speeds)
+
+
+def _epe(talker: str, fields: _Fields) -> Sentence:
+    sigmas = (fields.number(at, f"sigma of {name}", 0.0) for at, name in ((2, "latitude"), (3, "longitude"), (4, "altitude")))
+    return Gst("PQTM", None, nan, *sigmas)
+
+
+def _tar(talker: str, fields: _Fields) -> Sentence:
+    sigma, length = fields.number(11, "sigma of heading", 0.0, 360.0), fields.number(5, "length", 0.0, 1e6)
+    return Tar("PQTM", fields.time_ms(2), _heading(fields, 8), sigma, length, fields.text(3))
+
+
+def _hrp(talker: str, fields: _Fields) -> Sentence:
+    sigma, state = fields.number(7, "sigma of heading", 0.0, 360.0), _HRP_STATES.get(fields.text(11), fields.text(11))
+    return Tar("PSSN", fields.time_ms(2), _heading(fields, 4), sigma, nan, state)
+
+
 _STANDARD: dict[str, Callable[[str, _Fields], Sentence]] = {
     "GGA": _gga, "GNS": _gns, "RMC": _rmc, "ZDA": _zda, "GST": _gst, "GSA": _gsa, "VTG": _vtg,
     "THS": _ths, "HDT": _hdt, "HPR": _hpr,
@@ -406,8 +477,14 @@ _PROPRIETARY: dict[str, Callable[[str, _Fields], Sentence]] = {
     "PASHR,HPR": _pashr_hpr,
     "PASHR": _pashr,
     "PTNL,AVR": _avr,
+    "PTNL,GGK": _ggk,
+    "PUBX,00": _pubx,
+    "PSSN,HRP": _hrp,
+    "PQTMTAR": _tar,
+    "PQTMVEL": _vel,
+    "PQTMEPE": _epe,
 }
-_GROUPS = ("PSAT", "PASHR", "PTNL", "PUBX")
+_GROUPS = ("PSAT", "PASHR", "PTNL", "PUBX", "PSSN")
 """Proprietary sentences whose first field names the kind."""
 
 
@@ -437,6 +514,30 @@ def pack(message: Sentence) -> bytes:
     kind = type(message).__name__.upper()
     fields: tuple[str, ...]
     match message:
+        case Gga() if message.talker == "PTNL":
+            quality = next((theirs for theirs, ours in _GGK_QUALITIES.items() if ours == message.quality), 0)
+            place = f"{_angle(message.latitude_deg, 2, 'NS')},{_angle(message.longitude_deg, 3, 'EW')},{quality}"
+            height = f"EHT{_fixed(message.altitude_msl_m, 3)},M"
+            return _line(f"PTNL,GGK,{_clock(message.time_ms)},,{place},{message.satellites:02d},,{height}")
+        case Gga() if message.talker == "PUBX":
+            status = next((theirs for theirs, ours in _PUBX_QUALITIES.items() if ours == message.quality), "")
+            place = f"{_angle(message.latitude_deg, 2, 'NS')},{_angle(message.longitude_deg, 3, 'EW')}"
+            doubts = f"{_fixed(message.horizontal_sigma_m, 3)},{_fixed(message.vertical_sigma_m, 3)}"
+            tail = f",,,{_fixed(message.correction_age_s, 1)},{_fixed(message.hdop, 2)},,,{message.satellites},0,0"
+            return _line(f"PUBX,00,{_clock(message.time_ms)},{place},{_fixed(message.altitude_msl_m, 3)},{status},{doubts},{tail}")
+        case Gst() if message.talker == "PQTM":
+            sigmas = (message.latitude_sigma_m, message.longitude_sigma_m, message.altitude_sigma_m)
+            return _line(f"PQTMEPE,2,{','.join(_fixed(each, 3) for each in sigmas)},,")
+        case Vel():
+            north, east, down = (_fixed(each, 3) for each in (message.north_mps, message.east_mps, message.down_mps))
+            return _line(f"PQTMVEL,1,{_clock(message.time_ms)},{north},{east},{down},,,,,,")
+        case Tar() if message.talker == "PSSN":
+            mode = next((theirs for theirs, ours in _HRP_STATES.items() if ours == message.state), "")
+            errors = f"{_fixed(message.heading_sigma_deg, 4)},,,20,{mode}"
+            return _line(f"PSSN,HRP,{_clock(message.time_ms)},,{_fixed(message.heading_deg, 4)},,,{errors},,")
+        case Tar():
+            line = f"{message.state},,{_fixed(message.length_m, 3)},,,{_fixed(message.heading_deg, 6)}"
+            return _line(f"PQTMTAR,1,{_clock(message.time_ms)},{line},,,{_fixed(message.heading_sigma_deg, 6)},20")
         case Gga():
             fields = (
                 _clock(message.time_ms), _angle(message.latitude_deg, 2, "NS"), _angle(message.longitude_deg, 3, "EW"),

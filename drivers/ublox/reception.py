@@ -22,11 +22,11 @@ from drivers.ublox.layouts import (
     NavTimels,
     RxmRtcm,
 )
-from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Ths, Vtg, Zda
+from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Tar, Ths, Vel, Vtg, Zda
 from drivers.ublox.settings import Params
-from drivers.ublox.watch import ORIGIN, GapWatch, RtkWatch, event
+from drivers.ublox.watch import ORIGIN, GapWatch, HeadingWatch, RtkWatch
 from vehicled.core.messages import GnssFix, Heading, HeadingKind, Message, Reaction
-from vehicled.core.wire.episodes import FaultEpisode, StateEpisodes
+from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
 GSA_NS = 5_000_000_000
@@ -36,7 +36,6 @@ POSITIONLESS = 10
 SOURCE_NS = 2_000_000_000
 """Silence after which a heading sentence, or the talker of another sentence, no longer stands for the others."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
-_LOST, _FOUND = "lost", "found"
 
 
 class ReceptionStats(Struct):
@@ -81,7 +80,7 @@ class Reception:
         self._rtk = RtkWatch(params.stale_corrections_s)
         self._jamming = FaultEpisode("gnss_jamming", ORIGIN)
         self._spoofing = FaultEpisode("gnss_spoofing", ORIGIN)
-        self._heading = StateEpisodes(_FOUND)
+        self._heading = HeadingWatch(baseline, usage)
         self._heading_source = self._heading_used = 0, -SOURCE_NS
         self._talkers: dict[type, tuple[str, int, int]] = {}
         self._without_position = 0
@@ -104,7 +103,8 @@ class Reception:
                 Gst: self._on_errors,
                 Gsa: self._on_gsa,
                 Vtg: self._on_vtg,
-                **dict.fromkeys((Ths, Hdt, Hpr, Pashr, Avr), self._on_heading_sentence),
+                Vel: self._on_timed,
+                **dict.fromkeys((Ths, Hdt, Hpr, Pashr, Avr, Tar), self._on_heading_sentence),
             }
         else:
             self._handlers |= {
@@ -207,7 +207,7 @@ class Reception:
         messages = list(self._on_pvt(pvat.pvt, t_rx_ns))
         if self._wants_heading:
             problem = content.attitude_problem(pvat)
-            messages += self._doubt_heading(problem, t_rx_ns)
+            messages += self._heading.update(problem, t_rx_ns)
             if problem is not None:
                 self._usage.lose(self._name, *problem)
             else:
@@ -226,32 +226,11 @@ class Reception:
         self._problem = content.vector_problem(vector, needs_fixed=params.heading_needs_fixed) or self._baseline.problem(
             vector.length_m, known=not vector.normalised, fixed=vector.carrier == 2
         )
-        messages = [*self._relearnt(t_rx_ns), *self._doubt_heading(self._problem, t_rx_ns)]
+        messages = [*self._heading.relearnt(self._name, t_rx_ns), *self._heading.update(self._problem, t_rx_ns)]
         if self._problem is None:
             yaw_rad, unknown_rad = params.baseline_yaw_rad, params.heading_sigma_rad
             messages.append(fixes.moving_base_heading(vector, t_ns, t_rx_ns, yaw_rad, unknown_rad))
         return messages
-
-    def _relearnt(self, t_rx_ns: int) -> Sequence[Message]:
-        learnt = self._baseline.take_learnt()
-        if learnt is None:
-            return ()
-        before_m, now_m = (round(length_m, 3) for length_m in learnt)
-        self._usage.remark(self._name, f"its baseline of {now_m} m is learnt: measure it and state baseline_m")
-        return (event(t_rx_ns, "warning", "baseline_changed", before_m=before_m, now_m=now_m),) if before_m else ()
-
-    def _doubt_heading(self, problem: UsageProblem | None, t_rx_ns: int) -> Sequence[Message]:
-        change = self._heading.update(_FOUND if problem is None else _LOST, t_rx_ns)
-        if change is None:
-            return ()
-        if change.unsteady:
-            return (event(t_rx_ns, "warning", "heading_unsteady"),)
-        changes = {"changes": change.changes} if change.changes > 1 else {}
-        if problem is None:
-            return (event(t_rx_ns, "info", "heading_back", **changes),)
-        fields = {"field": problem.field, "value": str(problem.value)}
-        known = {key: text for key, text in fields.items() if text}
-        return (event(t_rx_ns, "warning", "heading_lost", reason=problem.reason.value, **known, **changes),)
 
     def _on_status(self, status: NavStatus, t_rx_ns: int) -> Sequence[Message]:
         # 0 means that the receiver does not check for spoofing.
@@ -304,7 +283,7 @@ class Reception:
         # A date once a day is enough, so it is not waited for.
         return self._on_timed(sentence, t_rx_ns) if isinstance(sentence, Rmc) else ()
 
-    def _on_timed(self, sentence: Gga | Gns | Rmc | Gst, t_rx_ns: int) -> Sequence[Message]:
+    def _on_timed(self, sentence: Gga | Gns | Rmc | Gst | Vel, t_rx_ns: int) -> Sequence[Message]:
         if sentence.time_ms is None:
             self._problem = self._problem or UsageProblem(Unused.NO_TIME)
             return ()
@@ -313,6 +292,9 @@ class Reception:
     def _on_errors(self, sentence: Gst, t_rx_ns: int) -> Sequence[Message]:
         if self._is_duplicate(sentence, isfinite(sentence.latitude_sigma_m), t_rx_ns):
             return ()
+        if sentence.talker == "PQTM":
+            # PQTMEPE has no time.
+            return self._finish(self._epochs.join("GST", sentence, t_rx_ns))
         return self._on_timed(sentence, t_rx_ns)
 
     def _is_duplicate(self, sentence: Gga | Gns | Rmc | Gst | Vtg, solved: bool, t_rx_ns: int) -> bool:
@@ -353,11 +335,10 @@ class Reception:
         found = content.heading_of(sentence, self._lost, needs_fixed=params.heading_needs_fixed)
         if isinstance(found, UsageProblem):
             self._problem = found
-        elif isinstance(sentence, Avr):
-            self._problem = self._baseline.problem(
-                sentence.length_m, known=isfinite(sentence.length_m), fixed=sentence.quality == "3"
-            )
-        messages = [*self._relearnt(t_rx_ns)]
+        elif isinstance(sentence, Avr | Tar) and not (isinstance(sentence, Tar) and sentence.talker == "PSSN"):
+            fixed = sentence.quality == "3" if isinstance(sentence, Avr) else sentence.state == "4"
+            self._problem = self._baseline.problem(sentence.length_m, known=isfinite(sentence.length_m), fixed=fixed)
+        messages = [*self._heading.relearnt(self._name, t_rx_ns)]
         used, used_ns = self._heading_used
         if self._problem is None:
             self._heading_source = self._heading_used = rank, t_rx_ns
@@ -365,7 +346,7 @@ class Reception:
             return messages  # another sentence gives the heading
         else:
             self._heading_source = min(rank, content.STATED_RANK), t_rx_ns
-        messages += self._doubt_heading(self._problem, t_rx_ns)
+        messages += self._heading.update(self._problem, t_rx_ns)
         if self._problem is None and not isinstance(found, UsageProblem):
             unknown_rad = params.estimated_heading_sigma_rad if found.estimated else params.heading_sigma_rad
             sigma_rad = found.sigma_rad if isfinite(found.sigma_rad) else unknown_rad

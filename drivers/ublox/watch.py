@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from math import isfinite, nan
 from typing import Any
 
+from drivers.ublox.content import Baseline
 from drivers.ublox.layouts import MonRf
 from vehicled.core.messages import CarrierSolution, Event, FixType, GnssFix, Message, Reaction
 from vehicled.core.wire.episodes import StateEpisodes
+from vehicled.core.wire.usage import MessageUsage, UsageProblem
 
 ORIGIN = "ublox"
 QUIET_NS = 10_000_000_000
@@ -82,6 +84,39 @@ class RtkWatch:
         if reason:
             fields["reason"] = reason
         return (event(t_ns, "info" if better else "warning", "rtk_state", **fields),)
+
+
+class HeadingWatch:
+    """Monitor of headings: reports that they are refused, and that another length of the baseline was learnt."""
+
+    def __init__(self, baseline: Baseline, usage: MessageUsage) -> None:
+        self.baseline = baseline
+        """Length of the vector between the antennas."""
+        self._usage = usage
+        self._state = StateEpisodes("found")
+
+    def update(self, problem: UsageProblem | None, t_ns: int) -> Sequence[Message]:
+        """Return the events of one heading, used if ``problem`` is None; usually none."""
+        change = self._state.update("found" if problem is None else "lost", t_ns)
+        if change is None:
+            return ()
+        if change.unsteady:
+            return (event(t_ns, "warning", "heading_unsteady"),)
+        changes = {"changes": change.changes} if change.changes > 1 else {}
+        if problem is None:
+            return (event(t_ns, "info", "heading_back", **changes),)
+        fields = {"field": problem.field, "value": str(problem.value)}
+        known = {key: text for key, text in fields.items() if text}
+        return (event(t_ns, "warning", "heading_lost", reason=problem.reason.value, **known, **changes),)
+
+    def relearnt(self, name: str, t_ns: int) -> Sequence[Message]:
+        """Return the event of a baseline that was learnt from the vector of message ``name``, and replaced another."""
+        learnt = self.baseline.take_learnt()
+        if learnt is None:
+            return ()
+        before_m, now_m = (round(length_m, 3) for length_m in learnt)
+        self._usage.remark(name, f"its baseline of {now_m} m is learnt: measure it and state baseline_m")
+        return (event(t_ns, "warning", "baseline_changed", before_m=before_m, now_m=now_m),) if before_m else ()
 
 
 def jamming(report: MonRf) -> tuple[str, Reaction] | None:

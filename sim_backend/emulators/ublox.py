@@ -4,7 +4,6 @@ Its output is what the daemon configured; before that it sends NMEA once a secon
 from the GNSS model at the rate of ``[sim.gnss]``; one per configured period is sent.
 """
 
-from collections import deque
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
@@ -14,22 +13,17 @@ from drivers.ublox.keys import CfgValgetPoll, CfgValset
 from drivers.ublox.layouts import Ack, MonRf, MonVer, Nak, RfBlock, RxmRtcm, TimTp
 from drivers.ublox.names import IDS
 from sim_backend.emulators.line import LineDevice, on_its_line
-from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, Instant
+from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, FixPairing, Instant
 from sim_backend.emulators.ublox_settings import ReceiverSettings
-from vehicled.core.messages import GnssFix, Heading, Message
+from vehicled.core.messages import Message
 from vehicled.profile.schema import DeviceTable
 
-UTC_BEFORE_KNOWN_NS = 1_767_225_600_000_000_000
-"""UTC at the start of a receiver without positions, so that its time of week can run."""
 VERSION = MonVer(
     "EXT CORE 1.00 (3fda8e)",
     "00190000",
     ("ROM BASE 0x118B2060", "FWVER=HPG 1.32", "PROTVER=27.31", "MOD=ZED-F9P", "GPS;GLO;GAL;BDS", "SBAS;QZSS"),
 )
 STALE_NS = 200_000_000
-SAME_EPOCH_NS = 1_000_000
-"""Largest time difference of a heading and a position of one epoch, because the two models sample on their own grids."""
-KEPT_HEADINGS = 16
 _CLASS_CFG = 0x06
 _RESET = IDS["CFG-RST"]
 _VALSET, _VALGET, _VERSION = IDS["CFG-VALSET"], IDS["CFG-VALGET"], IDS["MON-VER"]
@@ -49,9 +43,8 @@ class UbloxReceiver(LineDevice):
         self._port = params.port.upper()
         self._baseline_m = params.baseline_m or DEFAULT_BASELINE_M
         self._baseline_yaw_rad = params.baseline_yaw_rad
-        self._follows_fixes = "GnssFix" in device.messages
+        self._pairing = FixPairing(device, start_ns)
         self._settings = ReceiverSettings()
-        self._utc_offset_ns = UTC_BEFORE_KNOWN_NS - start_ns
         self._jamming = _JAMMING_NONE
         self._spoofing = _SPOOFING_NONE
         self.refused = 0
@@ -66,8 +59,7 @@ class UbloxReceiver(LineDevice):
         self._tx.clear()
         self._epochs = 0
         self._index = -1
-        # A fix is ready later than its heading, so headings of other instants may come in between.
-        self._headings: deque[Heading] = deque(maxlen=KEPT_HEADINGS)
+        self._pairing.clear()
         self._newest: Instant | None = None
         self._pulse_s = -1
 
@@ -102,27 +94,15 @@ class UbloxReceiver(LineDevice):
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """Start an epoch with a position and the heading of its instant; without positions every heading starts one."""
-        if isinstance(message, GnssFix):
-            if message.utc_ns:
-                self._utc_offset_ns = message.utc_ns - message.t_ns
-            same = (each for each in self._headings if abs(each.t_ns - message.t_ns) <= SAME_EPOCH_NS)
-            self._epoch(message.t_ns, message.utc_ns != 0, message, next(same, None))
-        elif isinstance(message, Heading):
-            self._headings.append(message)
-            if not self._follows_fixes:
-                self._epoch(message.t_ns, True, None, message)
-
-    def _epoch(self, t_ns: int, time_known: bool, fix: GnssFix | None, heading: Heading | None) -> None:
+        found = self._pairing.on_message(message)
+        if found is None:
+            return
         settings = self._settings
-        instant = Instant(
-            t_ns + self._utc_offset_ns,
-            time_known,
-            fix,
-            heading,
-            self._baseline_m,
-            self._baseline_yaw_rad,
-            self._spoofing,
-            bool(settings.value("CFG-NMEA-HIGHPREC")),
+        instant = found._replace(
+            baseline_m=self._baseline_m,
+            baseline_yaw_rad=self._baseline_yaw_rad,
+            spoofing=self._spoofing,
+            high_precision=bool(settings.value("CFG-NMEA-HIGHPREC")),
         )
         index = instant.gps_ms // self.period_ms
         if index == self._index:

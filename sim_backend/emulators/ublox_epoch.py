@@ -4,6 +4,7 @@ Ranges, rounding and pitfalls follow the real receiver: high-precision digits be
 may be negative, saturating accuracies.
 """
 
+from collections import deque
 from collections.abc import Callable
 from datetime import date, timedelta
 from math import atan2, cos, degrees, hypot, isfinite, nan, pi, sin, sqrt, tau
@@ -12,9 +13,10 @@ from typing import Any, NamedTuple
 from drivers.ublox.codec import encode
 from drivers.ublox.layouts import NavCov, NavDop, NavEoe, NavHpposllh, NavPvt, NavRelposned, NavStatus, NavTimels
 from drivers.ublox.nmea import Gga, Gst, Rmc, Ths, Vtg
-from vehicled.core.messages import NAN3, CarrierSolution, FixType, GnssFix, Heading
+from vehicled.core.messages import NAN3, CarrierSolution, FixType, GnssFix, Heading, Message
 from vehicled.core.messages.units import KNOT_MPS
 from vehicled.core.wire.crc import xor8
+from vehicled.profile.schema import DeviceTable
 
 LEAP_S = 18
 GPS_EPOCH_S = 315_964_800
@@ -24,6 +26,11 @@ DAY_NS = 86_400_000_000_000
 GEOID_SEPARATION_M = -34.0
 """Geoid separation: altitude is height minus this. Value for Wisconsin; any constant would do."""
 DEFAULT_BASELINE_M = 0.5
+UTC_BEFORE_KNOWN_NS = 1_767_225_600_000_000_000
+"""UTC at the start of a receiver without positions, so that its time of week can run."""
+SAME_EPOCH_NS = 1_000_000
+"""Largest time difference of a heading and a position of one epoch, because the two models sample on their own grids."""
+KEPT_HEADINGS = 16
 _LARGEST = 2**32 - 1
 _UNIX_DAY = date(1970, 1, 1)
 _COURSE_MPS = 0.05
@@ -64,6 +71,33 @@ class Instant(NamedTuple):
     def solved(self) -> bool:
         """True if it has a solution, with or without position."""
         return self.fix is None or self.fix.fix_type not in (FixType.NONE, FixType.TIME)
+
+
+class FixPairing:
+    """Joins a position with the heading of its instant; without positions every heading is an epoch."""
+
+    def __init__(self, device: DeviceTable, start_ns: int) -> None:
+        self._follows_fixes = GnssFix.__name__ in device.messages
+        self._utc_offset_ns = UTC_BEFORE_KNOWN_NS - start_ns
+        # A fix is ready later than its heading, so headings of other instants may come in between.
+        self._headings: deque[Heading] = deque(maxlen=KEPT_HEADINGS)
+
+    def clear(self) -> None:
+        """Forget the headings, because the receiver restarted."""
+        self._headings.clear()
+
+    def on_message(self, message: Message) -> Instant | None:
+        """Return the epoch that a sensor value completes."""
+        if isinstance(message, GnssFix):
+            if message.utc_ns:
+                self._utc_offset_ns = message.utc_ns - message.t_ns
+            same = (each for each in self._headings if abs(each.t_ns - message.t_ns) <= SAME_EPOCH_NS)
+            return Instant(message.t_ns + self._utc_offset_ns, message.utc_ns != 0, message, next(same, None))
+        if isinstance(message, Heading):
+            self._headings.append(message)
+            if not self._follows_fixes:
+                return Instant(message.t_ns + self._utc_offset_ns, True, None, message)
+        return None
 
 
 def _clipped(value: float, limit: int = _LARGEST) -> int:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drivers.gnss import septentrio, unicore
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
 from drivers.lidar import hokuyo, ldrobot, rplidar, sick, ydlidar
 from drivers.msglink.codec import encode
@@ -104,6 +105,33 @@ def sbg_frames(i: int) -> bytes:
     return b"".join(map(sbg.encode_log, logs))
 
 
+def septentrio_blocks(i: int) -> bytes:
+    stamp = 200_000 + 200 * i, 2367
+    place = 0.7517, -1.5604, 230.0, -34.0
+    blocks: list[septentrio.Block] = [
+        septentrio.ReceiverTime(*stamp, 25, 5, 21, 1, 2, 3, 18, 7),
+        septentrio.PvtGeodetic(*stamp, 4, 0, *place, 1.0, 0.5, 0.0, 26.6, 0.1, 0.1, 0, 0, 24, 0, 7, 120, 0, 0),
+        septentrio.CovGeodetic(*stamp, 4, 0, 1e-4, 1e-4, 4e-4, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        septentrio.EndOfPvt(*stamp),
+        septentrio.AttEuler(*stamp, 20, 0, 2, 0, 90.0, 0.0, 0.0),
+        septentrio.AttCovEuler(*stamp, 0, 0, 0.04, 0.04, 0.0),
+        septentrio.AuxAntPositions(*stamp, (septentrio.AuxAntenna(20, 0, 0, 1, 0.5, 0.0, 0.0),)),
+        septentrio.EndOfAtt(*stamp),
+    ]
+    return b"".join(map(septentrio.encode, blocks)) + b"$R: setDataInOut\r\nCOM1>"
+
+
+def unicore_logs(i: int) -> bytes:
+    stamp = unicore.Stamp(2367, 200_000 + 200 * i)
+    nav = unicore.BestNav(
+        0, 50, 43.07, -89.41, 264.0, -34.0, 61, 0.01, 0.01, 0.02, b"0", 1.2, 0.0, 24, 24, 0, 0, 0, 0, 0, 0, 0, 8, 0.0, 0.0, 1.0,
+        26.6, 0.0, 0.03, 0.03,
+    )  # fmt: skip
+    vector = unicore.UniHeading(0, 50, 0.5, 90.0, 0.0, 0.0, 0.5, 0.5, b"999", 20, 18, 18, 17, 0, 0, 0, 0)
+    text = unicore.encode_text(stamp, nav) if i == 2 else unicore.encode(stamp, nav)
+    return text + unicore.encode(stamp, vector, "UNIHEADING") + unicore.answer("UNLOG")
+
+
 def rplidar_frames(i: int, kind: int = rplidar.EXPRESS) -> bytes:
     """A turn in four capsules."""
     ranges = [2.0] * rplidar.CAPSULE_SAMPLES[kind]
@@ -150,6 +178,14 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
         b"".join(map(encode, SAMPLES)) * 3,
     ),
     "ublox": (lambda: UbloxDevice(UbloxDevice.Params(), [GnssFix, Heading], LIFETIME_NS), EPOCHS),
+    "septentrio": (
+        lambda: septentrio.SeptentrioDevice(septentrio.SeptentrioDevice.Params(), [GnssFix, Heading], LIFETIME_NS),
+        b"".join(map(septentrio_blocks, range(3))),
+    ),
+    "unicore": (
+        lambda: unicore.UnicoreDevice(unicore.UnicoreDevice.Params(), [GnssFix, Heading], LIFETIME_NS),
+        b"".join(map(unicore_logs, range(3))),
+    ),
     "ntrip": (lambda: NtripDevice(NtripParams(mountpoint="M"), [Corrections], LIFETIME_NS), b"ICY 200 OK\r\n\r\n" + RTCM),
     "rtcm": (lambda: RtcmDevice(RtcmParams(), [Corrections], LIFETIME_NS), RTCM),
     "n100": (

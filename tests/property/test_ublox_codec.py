@@ -16,7 +16,7 @@ from drivers.ublox.device import UbloxDevice
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.layouts import MonRf, MonVer, NavEoe, NavPvt, NavRelposned, RfBlock
 from drivers.ublox.names import IDS
-from drivers.ublox.nmea import Avr, Gga, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg
+from drivers.ublox.nmea import Avr, Gga, Gst, Hdt, Hpr, Pashr, Rmc, Tar, Ths, Vel, Vtg
 from drivers.ublox.settings import Params
 from drivers.ublox.ubx import _FIXED
 from vehicled.core.messages import Corrections, GnssFix, Heading, Message, PortState
@@ -100,6 +100,10 @@ sentences = st.one_of(
     st.builds(Hpr, st.just("PASHR"), times, courses, st.sampled_from("45")),
     st.builds(Pashr, times, courses, st.floats(0, 360) | unknown, st.sampled_from("012"), st.sampled_from("01")),
     st.builds(Avr, times, st.floats(-180, 180) | unknown, sizes, st.sampled_from("0123")),
+    st.builds(Vel, times, *[st.floats(-400, 400) | unknown] * 3),
+    st.builds(Tar, st.just("PQTM"), times, courses, st.floats(0, 360) | unknown, sizes, st.sampled_from("0456")),
+    st.builds(Tar, st.just("PSSN"), times, courses, st.floats(0, 360) | unknown, unknown, st.sampled_from("0456")),
+    st.builds(Gst, st.just("PQTM"), st.none(), unknown, sizes, sizes, sizes),
 )  # fmt: skip
 
 

@@ -34,11 +34,6 @@ def crc32(data: bytes) -> int:
     return crc
 
 
-def sbf(number: int, size: int) -> bytes:
-    rest = struct.pack("<HH", number, size + 8) + bytes(range(size))
-    return b"$@" + struct.pack("<H", ccitt(rest)) + rest
-
-
 def novatel(number: int, size: int) -> bytes:
     head = b"\xaa\x44\x12\x1c" + struct.pack("<HBBHHBBHIIHH", number, 0, 32, size, 0, 0, 0, 2200, 1, 0, 0, 0)
     return head + bytes(size) + struct.pack("<I", crc32(head + bytes(size)))
@@ -47,11 +42,6 @@ def novatel(number: int, size: int) -> bytes:
 def short_novatel(number: int, size: int) -> bytes:
     head = b"\xaa\x44\x13" + struct.pack("<BHHI", size, number, 2200, 1000) + bytes(0)
     head += bytes(12 - len(head))
-    return head + bytes(size) + struct.pack("<I", crc32(head + bytes(size)))
-
-
-def unicore(number: int, size: int) -> bytes:
-    head = b"\xaa\x44\xb5\x00" + struct.pack("<HH", number, size) + bytes(16)
     return head + bytes(size) + struct.pack("<I", crc32(head + bytes(size)))
 
 
@@ -89,11 +79,9 @@ def hemisphere() -> bytes:
 
 
 STREAMS = {
-    "SBF": (b"".join(sbf(4007, 88) + sbf(5914, 8) for _ in range(10)), "20 SBF blocks of a Septentrio", "PVTGeodetic: 10"),
     "NovAtel": (novatel(42, 72) * 5, "5 binary logs of a NovAtel", "BESTPOS: 5"),
     "NovAtel, short": (short_novatel(508, 88) * 5, "5 short binary logs of a NovAtel", "INSPVAS: 5"),
     "NovAtel, text": (text_log("BESTPOSA") * 3 + text_log("INSPVAA") * 2, "5 text logs", "BESTPOSA: 3, INSPVAA: 2"),
-    "Unicore": (unicore(2118, 120) * 5, "5 binary logs of a Unicore", "2118: 5"),
     "Fixposition": (sentence("FP,ODOMETRY,2,2200,1.0") * 7, "7 messages of a Fixposition", "FP_A-ODOMETRY: 7"),
     "Fixposition, binary": (fixposition_binary(2001) * 6, "binary messages of a Fixposition", "FP_B-2001"),
     "VectorNav": (b"".join(vectornav(k) for k in range(8)), "VectorNav sensor with fields that are not known", "0x81"),
@@ -153,7 +141,6 @@ def test_mavlink_is_named_by_the_messages_of_its_own_library(tmp_path: Path, cap
 
 def test_captures_of_others_are_named(shared_data: Path) -> None:
     for name, called in (
-        ("gnss/pysbf2__pygpsdata_x5pvt.log", "64 SBF blocks"),
         ("mavlink/dronekit-python__flight.tlog", "2000 or more MAVLink 1 messages"),
         ("lidar/mrpt__velodyne_hdl32_part1.pcap", "network capture"),
         ("imu/instinct__DynamicSize_vn310-gnss.vnb", "a VectorNav sensor by INSTINCT (.vnb)"),
@@ -167,11 +154,11 @@ def test_captures_of_others_are_named(shared_data: Path) -> None:
 def test_what_stands_beside_readable_messages_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mixed.bin"
     gga = sentence("GPGGA,123519,4807.038,N,01131.000,E,4,08,0.9,545.4,M,46.9,M,,")
-    file.write_bytes((gga + STREAMS["SBF"][0]) * 5)
+    file.write_bytes((gga + STREAMS["NovAtel"][0]) * 5)
     assert main(["devices", "decode", str(file)]) == 0
     shown = capsys.readouterr()
     assert "detected type nmea" in shown.err
-    assert "also holds 100 SBF blocks" in shown.err
+    assert "also holds 25 binary logs of a NovAtel" in shown.err
 
 
 def test_chance_names_nothing() -> None:
@@ -179,7 +166,7 @@ def test_chance_names_nothing() -> None:
         assert recognise(Random(seed).randbytes(200_000)) == []
     assert recognise(b"") == []
     assert recognise(zlib.compress(os.urandom(50_000))) == []
-    for sync in (b"$@", b"\xaa\x44\x12", b"\xaa\x44\xb5", b"#", b"$FP,", b"\xfd", b"\xfe", b"\xfa", b"\xa0\xa1", b"$BIN"):
+    for sync in (b"\xaa\x44\x12", b"#", b"$FP,", b"\xfd", b"\xfe", b"\xfa", b"\xa0\xa1", b"$BIN"):
         assert recognise(sync * 20_000) == []
 
 
@@ -194,7 +181,7 @@ def test_hostile_lengths_cost_linear_work(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("vehicled.offline.recordings.foreign.recognise.crc16_xmodem", counting)
     monkeypatch.setattr("vehicled.offline.recordings.foreign.recognise._crc32", counting)
-    for frame in (b"$@\x00\x00\x00\x00\xfc\xff", b"\xaa\x44\x12\x1c" + b"\x00" * 4 + b"\xff\xff" + b"\x00" * 6, b"\xfa" + bytes(9)):
+    for frame in (b"\xaa\x44\x12\x1c" + b"\x00" * 4 + b"\xff\xff" + b"\x00" * 6, b"\xfa" + bytes(9)):
         data = frame * (400_000 // len(frame))
         covered = 0
         assert recognise(data) == []

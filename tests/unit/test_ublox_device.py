@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from drivers.rtcm.outgoing import CORRECTIONS_MAX_BYTES
 from drivers.ublox.codec import encode, ubx_frame
-from drivers.ublox.device import CORRECTIONS_MAX_BYTES, STALE_NS, UbloxDevice
+from drivers.ublox.device import STALE_NS, UbloxDevice
 from drivers.ublox.layouts import (
     MonRf,
     NavCov,
@@ -27,7 +28,7 @@ from drivers.ublox.layouts import (
     RxmRtcm,
 )
 from drivers.ublox.names import IDS
-from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Ths, Vtg, Zda
+from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Tar, Ths, Vel, Vtg, Zda
 from drivers.ublox.settings import Params
 from vehicled.core.events import MessageUnused
 from vehicled.core.messages import (
@@ -817,6 +818,8 @@ HEADINGS: dict[str, Any] = {
     "PASHR,HPR": Hpr("PASHR", CLOCK_MS, 30.0, "4"),
     "PASHR": Pashr(CLOCK_MS, 30.0, 2.0, "2", "1"),
     "PTNL,AVR": Avr(CLOCK_MS, 30.0, 1.2, "3"),
+    "PQTMTAR": Tar("PQTM", CLOCK_MS, 30.0, 2.0, 1.2, "4"),
+    "PSSN,HRP": Tar("PSSN", CLOCK_MS, 30.0, 2.0, nan, "4"),
 }
 
 
@@ -826,7 +829,7 @@ def test_true_heading(name: str):
     messages = fed(receiver, *sentences(), HEADINGS[name])
     (heading,) = headings(messages)
     assert heading.yaw_rad == pytest.approx(radians(60.0))
-    assert heading.sigma_rad == pytest.approx(radians(2.0) if name == "PASHR" else 0.03), (
+    assert heading.sigma_rad == pytest.approx(radians(2.0) if name in ("PASHR", "PQTMTAR", "PSSN,HRP") else 0.03), (
         "stated by the sentence, or by the profile"
     )
     assert heading.t_ns <= S
@@ -863,6 +866,15 @@ def test_true_heading(name: str):
         (Avr(CLOCK_MS, 30.0, nan, "3"), Unused.LENGTH_UNKNOWN),
         (Avr(CLOCK_MS, -150.0, 1.2, "3"), 0.02),
         (b"$GPHDT,30.0,M*1F\r\n", Unused.UNKNOWN_STATE),
+        (Tar("PQTM", CLOCK_MS, 30.0, nan, 1.2, "4"), 0.02),
+        (Tar("PQTM", CLOCK_MS, 30.0, 1.0, 1.2, "5"), Unused.NOT_FIXED),
+        (Tar("PQTM", CLOCK_MS, 30.0, 1.0, 1.2, "6"), 0.2),
+        (Tar("PQTM", CLOCK_MS, 30.0, 1.0, 1.2, "0"), Unused.NO_SOLUTION),
+        (Tar("PQTM", CLOCK_MS, 30.0, 1.0, 1.2, "9"), Unused.UNKNOWN_STATE),
+        (Tar("PQTM", CLOCK_MS, 30.0, 1.0, nan, "4"), Unused.LENGTH_UNKNOWN),
+        (Tar("PQTM", CLOCK_MS, 30.0, 60.0, 1.2, "4"), Unused.TOO_INACCURATE),
+        (Tar("PSSN", CLOCK_MS, 30.0, nan, nan, "4"), 0.02),
+        (Tar("PSSN", CLOCK_MS, 30.0, nan, nan, "5"), Unused.NOT_FIXED),
     ],
 )
 def test_a_heading_is_as_good_as_its_state(sentence: Any, outcome: float | Unused):
@@ -1099,10 +1111,10 @@ def test_a_checksum_in_lower_case_is_one():
 @pytest.mark.parametrize(
     ("body", "name"),
     [
-        ("PUBX,00,123456.00", "PUBX,00"),
+        ("PUBX,03,20", "PUBX,03"),
         ("GPGSV,1,1,00", "GPGSV"),
         ("GNGLL,,,,,123456.00,V,N", "GNGLL"),
-        ("PTNL,GGK,1,2", "PTNL,GGK"),
+        ("PTNL,PJK,1,2", "PTNL,PJK"),
         ("HCHDG,129.5,,,8.7,E", "HCHDG"),
         ("PASHR,POS,0,1", "PASHR,POS"),
     ],
@@ -1188,3 +1200,31 @@ def test_a_recording_of_a_real_receiver():
     assert (last.carrier, last.correction_age_s, last.satellites) == (CarrierSolution.FLOAT, 45.0, 19)
     assert last.utc_ns == int(datetime(2022, 10, 11, 11, 4, 33, tzinfo=UTC).timestamp()) * S + 51_086
     assert receiver.figures.frames["NAV-PVT"] == 10
+
+
+def test_positions_in_the_ways_of_makers():
+    gga = next(each for each in sentences() if isinstance(each, Gga))._replace(correction_age_s=nan, station=0)
+    for talker in ("PTNL", "PUBX"):
+        receiver = device(protocol="nmea")
+        found = gga._replace(talker=talker, altitude_msl_m=300.0, geoid_separation_m=0.0)
+        if talker == "PUBX":
+            found = found._replace(quality=1, horizontal_sigma_m=0.5, vertical_sigma_m=0.25)
+        fed(receiver, found)
+        fix = fixes(fed(receiver, found._replace(time_ms=CLOCK_MS + 1000)))[0]
+        assert fix.latitude_rad == pytest.approx(radians(gga.latitude_deg), abs=1e-10)
+        assert fix.height_m == 300.0
+        if talker == "PUBX":
+            assert fix.position_covariance_m2[0] == 0.125
+            assert fix.position_covariance_m2[8] == 0.0625
+
+
+def test_velocity_and_errors_of_quectel_belong_to_the_epoch():
+    receiver = device(protocol="nmea")
+    gga = next(each for each in sentences() if isinstance(each, Gga))
+    epe = Gst("PQTM", None, nan, 0.5, 0.25, 1.0)
+    for k in range(4):
+        time_ms = CLOCK_MS + 1000 * k
+        messages = fed(receiver, gga._replace(time_ms=time_ms), Vel(time_ms, 1.0, 2.0, -0.5), epe)
+    (fix,) = fixes(messages)[-1:]
+    assert fix.velocity_enu_mps == (2.0, 1.0, 0.5)
+    assert [fix.position_covariance_m2[k] for k in (0, 4, 8)] == [0.0625, 0.25, 1.0]

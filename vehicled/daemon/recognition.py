@@ -23,6 +23,8 @@ _TITLES = {
     "nmea": "NMEA 0183 (driver ublox)",
     "rtcm": "RTCM 3 (driver rtcm)",
     "ublox": "UBX (driver ublox)",
+    "septentrio": "SBF of a Septentrio (driver septentrio)",
+    "unicore": "logs of a Unicore UM98x (driver unicore)",
     "n100": "FDILink (driver n100)",
     "witmotion": "WitMotion (driver witmotion)",
     "bno08x": "BNO08x (driver bno08x)",

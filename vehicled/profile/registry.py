@@ -41,6 +41,8 @@ CONTROLLERS: dict[str, str] = {
 DRIVERS: dict[str, str] = {
     "msglink": "drivers.msglink.device:MsgLinkDevice",
     "ublox": "drivers.ublox.device:UbloxDevice",
+    "septentrio": "drivers.gnss.septentrio:SeptentrioDevice",
+    "unicore": "drivers.gnss.unicore:UnicoreDevice",
     "ntrip": "drivers.ntrip.device:NtripDevice",
     "rtcm": "drivers.rtcm.device:RtcmDevice",
     "n100": "drivers.imu.n100:N100Device",
@@ -66,6 +68,8 @@ DECODERS: dict[str, str] = {
     "nmea": "drivers.ublox.codec:decode_nmea",
     "rtcm": "drivers.rtcm.codec:decode",
     "ublox": "drivers.ublox.codec:decode",
+    "septentrio": "drivers.gnss.septentrio:decode",
+    "unicore": "drivers.gnss.unicore:decode",
     "n100": "drivers.imu.n100:decode",
     "witmotion": "drivers.imu.witmotion:decode",
     "bno08x": "drivers.imu.bno08x:decode",
@@ -93,6 +97,8 @@ CAN_DECODERS: dict[str, str] = {
 LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
     "nmea": ("ublox", {"protocol": "nmea", "configure": False}),
     "ublox": ("ublox", {"configure": False}),
+    "septentrio": ("septentrio", {"configure": False}),
+    "unicore": ("unicore", {"configure": False}),
     "rtcm": ("rtcm", {}),
     "n100": ("n100", {}),
     "witmotion": ("witmotion", {}),

@@ -65,7 +65,7 @@ class Recognised(Struct, frozen=True):
     """A format and the evidence for it."""
 
     name: str
-    """Name of the file or the frames, such as "SBF blocks of a Septentrio receiver"."""
+    """Name of the file or the frames, such as "binary logs of a NovAtel receiver"."""
     cure: str
     frames: int = 0
     """Frames found with a right checksum; 0 for a file that is known by its first bytes."""
@@ -158,15 +158,10 @@ class _Family(Struct, frozen=True):
 
 
 def _crc32(data: bytes) -> int:
-    """Return the CRC of NovAtel and Unicore: that of zlib without inversion."""
+    """Return the CRC of NovAtel: that of zlib without inversion."""
     return zlib.crc32(data, 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
-_SBF_BLOCKS = {
-    4001: "DOP", 4006: "PVTCartesian", 4007: "PVTGeodetic", 4014: "ReceiverStatus", 4027: "MeasEpoch", 4226: "INSNavGeod",
-    5902: "ReceiverSetup", 5906: "PosCovGeodetic", 5907: "VelCovCartesian", 5908: "VelCovGeodetic", 5914: "ReceiverTime",
-    5938: "AttEuler",
-}  # fmt: skip
 _NOVATEL = {
     42: "BESTPOS",
     99: "BESTVEL",
@@ -177,17 +172,6 @@ _NOVATEL = {
     971: "HEADING",
     1335: "HEADING2",
 }
-
-
-def _sbf(data: bytes, at: int) -> tuple[int, str, int]:
-    if at + 8 > len(data):
-        return 0, "", 0
-    crc, number, length = struct.unpack_from("<HHH", data, at + 2)
-    if length % 4 or not 8 <= length <= 65_532 or at + length > len(data):
-        return 0, "", 0
-    kind = _SBF_BLOCKS.get(number & 0x1FFF, str(number & 0x1FFF))
-    right = crc16_xmodem(data[at + 4 : at + length]) == crc
-    return (length if right else 0), kind, length
 
 
 def _oem(data: bytes, at: int) -> tuple[int, str, int]:
@@ -202,13 +186,6 @@ def _oem(data: bytes, at: int) -> tuple[int, str, int]:
     return _crc32_frame(data, at, head + size + 4, _NOVATEL.get(number, str(number)))
 
 
-def _unicore(data: bytes, at: int) -> tuple[int, str, int]:
-    if at + 24 > len(data):
-        return 0, "", 0
-    number, size = struct.unpack_from("<HH", data, at + 4)
-    return _crc32_frame(data, at, 24 + size + 4, str(number))
-
-
 def _crc32_frame(data: bytes, at: int, length: int, kind: str) -> tuple[int, str, int]:
     if not 16 <= length <= 70_000 or at + length > len(data):
         return 0, "", 0
@@ -220,7 +197,7 @@ _ASCII_LOG = re.compile(rb"[#%]([A-Z0-9]{3,24}),[^\r\n*#%]{0,4000}\*([0-9A-Fa-f]
 
 
 def _ascii_log(data: bytes, at: int) -> tuple[int, str, int]:
-    """Judge a text log of NovAtel or Unicore: #NAME,head;body*CRC32."""
+    """Judge a text log of NovAtel: #NAME,head;body*CRC32."""
     found = _ASCII_LOG.match(data, at, at + 4100)
     if found is None:
         return 0, "", 64
@@ -333,11 +310,9 @@ _AUTOPILOT = (
     "csv and vehicled log import --map"
 )
 _FAMILIES = (
-    _Family("SBF blocks of a Septentrio receiver", b"$@", _sbf, _NMEA_TOO),
     _Family("binary logs of a NovAtel receiver", b"\xaa\x44\x12", _oem, _NMEA_TOO),
     _Family("short binary logs of a NovAtel receiver", b"\xaa\x44\x13", _oem, _NMEA_TOO),
-    _Family("binary logs of a Unicore receiver", b"\xaa\x44\xb5", _unicore, _NMEA_TOO),
-    _Family("text logs of a NovAtel or Unicore receiver", b"#", _ascii_log, _NMEA_TOO),
+    _Family("text logs of a NovAtel receiver", b"#", _ascii_log, _NMEA_TOO, readers=("unicore",)),
     _Family("text logs of a NovAtel receiver, short", b"%", _ascii_log, _NMEA_TOO),
     _Family("messages of a Fixposition sensor", b"$FP,", _fixposition, _NMEA_OF_SENSOR, sentences=("FP",)),
     _Family("binary messages of a Fixposition sensor", b"f!", _fixposition_binary, _NMEA_OF_SENSOR, chained=True),
