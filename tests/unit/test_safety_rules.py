@@ -308,7 +308,7 @@ CASES = (
     Case("place_against_gnss", S2, field("consistency", "places_in_a_row"), **count(8), persist_ms=10.0),
     Case(
         "place_jumped", S2, jumps, quiet=(0.5 - NS, 0.01), holds=(0.5 + NS, inf), persist_ms=50.0,
-        modes={Mode.AUTO, Mode.OFFBOARD, Mode.STOPPING},
+        modes=frozenset({Mode.AUTO, Mode.OFFBOARD, Mode.STOPPING}),
     ),
     Case("speed_against_gnss", S2, field("consistency", "speeds_in_a_row"), **count(8), persist_ms=10.0),
     Case("heading_against_gyro", S2, field("yaw", "parted_in_a_row"), **count(3), persist_ms=10.0),
