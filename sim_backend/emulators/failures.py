@@ -142,8 +142,11 @@ KINDS: Mapping[str, FailureKind] = {
 """Kinds of every device that sends the needed messages."""
 
 DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
-    "jamming": ("u-blox receivers", "interference: the receiver reports a jamming state, 2 warning or 3 critical"),
-    "spoofing": ("u-blox receivers", "false signals: the receiver reports a spoofing state, 2 indicated or 3 multiple"),
+    "jamming": ("u-blox and Septentrio receivers", "interference: the receiver reports a jamming state, 2 warning or 3 critical"),
+    "spoofing": (
+        "u-blox and Septentrio receivers",
+        "false signals: the receiver reports a spoofing state, 2 indicated or 3 multiple",
+    ),
     "fault": ("VESC", "the controller reports the fault of this code and stops the motor"),
     "own_timeout": ("VESC", "motor commands are lost while telemetry continues: the controller's own timeout acts"),
     "bus_off": ("VESC on CAN", "no frame passes on the bus"),

@@ -118,7 +118,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         failure="gnss:multipath=1.5@3+2", injected="1.5 m sideways for 2 s, reported as fixed", vehicle="controlled stop",
-        within_s=0.6, named=("gnss_refused",), counted=GATE, recovers=_REARM, remark=_FIVE,
+        within_s=0.6, named=("gnss_refused", "place_jumped"), counted=GATE, recovers=_REARM, remark=_FIVE,
     ),
     # Heading.
     Row(

@@ -73,7 +73,7 @@ def declare_new_profile(parser: CommandParser) -> None:
     parser.set_defaults(run=new_profile)
 
 
-class HeardDevices(Struct):
+class DevicesOnPorts(Struct):
     """Answers at the ports of a vehicle."""
 
     devices: list[FoundDevice]
@@ -96,11 +96,11 @@ def new_profile(arguments: Namespace) -> int:
         read = read_vesc_file(file)
         sources.append((Path(file).name, read.facts))
         remarks += read.remarks
-    heard = _listen_on_ports(arguments)
-    for line in heard.lines:
+    answers = _listen_on_ports(arguments)
+    for line in answers.lines:
         print(line)
-    sources += heard.facts
-    devices = [*(_device(text) for text in arguments.device), *heard.devices]
+    sources += answers.facts
+    devices = [*(_device(text) for text in arguments.device), *answers.devices]
     facts, contradictions = joined(sources)
     base = arguments.base or nearest_base(facts, devices)
     if sys.stdin.isatty() and not arguments.no_questions:
@@ -184,17 +184,17 @@ def _line(prompt: str) -> str:
         return ""
 
 
-def _listen_on_ports(arguments: Namespace) -> HeardDevices:
+def _listen_on_ports(arguments: Namespace) -> DevicesOnPorts:
     """Listen on the ports, and ask the silent ones."""
-    heard = HeardDevices([], [], [])
+    answers = DevicesOnPorts([], [], [])
     found: Sequence[SerialDevice] = discover().serial if arguments.probe else ()
     for device in found:
         if not device.accessible:
-            heard.lines.append(f"{device.url}: no access: sudo usermod -aG dialout $USER, then log in again")
+            answers.lines.append(f"{device.url}: no access: sudo usermod -aG dialout $USER, then log in again")
             continue
-        driver = _at(device.url, heard)
+        driver = _at(device.url, answers)
         if driver and not device.by_id and (rule := udev_rule(device, driver)):
-            heard.lines.append(f"  its name depends on the socket; for a name of its own write into {RULES_FILE}: {rule}")
+            answers.lines.append(f"  its name depends on the socket; for a name of its own write into {RULES_FILE}: {rule}")
     for url in arguments.port:
         if not url.startswith("serial:"):
             raise SetupError(f"--port {url}: only serial ports are looked at; name the device: --device DRIVER@{url}")
@@ -202,13 +202,13 @@ def _listen_on_ports(arguments: Namespace) -> HeardDevices:
             make_port("asked", url)
         except AddressError as error:
             raise SetupError(f"--port {url}: {error}") from None
-        _at(url.partition("?")[0], heard)
+        _at(url.partition("?")[0], answers)
     if arguments.probe and not found:
-        heard.lines.append("no serial port on this computer: plug the devices in, or name them: --device DRIVER@URL")
-    return heard
+        answers.lines.append("no serial port on this computer: plug the devices in, or name them: --device DRIVER@URL")
+    return answers
 
 
-def _at(url: str, heard: HeardDevices) -> str:
+def _at(url: str, answers: DevicesOnPorts) -> str:
     """Add what is found at one port. Return the name of its driver; empty if nothing was understood."""
 
     async def listen() -> Any:
@@ -223,20 +223,20 @@ def _at(url: str, heard: HeardDevices) -> str:
     answer, content = anyio.run(listen, backend_options={"loop_factory": new_event_loop})
     if isinstance(answer, str):
         driver = LISTENERS[answer][0]
-        heard.devices.append(FoundDevice(driver, f"{url}?baud=115200"))
-        heard.lines.append(f"{url}: {driver} answers")
+        answers.devices.append(FoundDevice(driver, f"{url}?baud=115200"))
+        answers.lines.append(f"{url}: {driver} answers")
         if (setup := content.get("GET_MCCONF_TEMP")) is not None and hasattr(setup, "motor_poles"):
-            heard.facts.append((f"the controller at {url}", _facts_of(setup)))
+            answers.facts.append((f"the controller at {url}", _facts_of(setup)))
         return driver
     if answer.trouble:
-        heard.lines.append(f"{url}: {answer.trouble}")
+        answers.lines.append(f"{url}: {answer.trouble}")
     elif not answer.driver:
         what = f"{answer.bytes} bytes that no driver understands" if answer.bytes else "silent, also when asked"
-        heard.lines.append(f"{url}: {what}; name the device: --device DRIVER@URL")
+        answers.lines.append(f"{url}: {what}; name the device: --device DRIVER@URL")
     else:
         driver = LISTENERS[answer.driver][0]
-        heard.lines.append(f"{url}: {driver} at {answer.baud} baud{NMEA_NOTE * (answer.driver == 'nmea')}")
-        heard.devices.append(FoundDevice(driver, f"{url}?baud={answer.baud}"))
+        answers.lines.append(f"{url}: {driver} at {answer.baud} baud{NMEA_NOTE * (answer.driver == 'nmea')}")
+        answers.devices.append(FoundDevice(driver, f"{url}?baud={answer.baud}"))
         return driver
     return ""
 

@@ -14,7 +14,7 @@ def declare_simulator(parser: CommandParser) -> None:
             "vehicled simulator --listen tcp:0.0.0.0:7700",
             "    and for the daemon: vehicled sim --connect tcp:HOST:7700 --clock wall",
             "vehicled simulator --ptys /tmp/devices   serial ports for 'vehicled run'",
-            "vehicled simulator --port gnss=serial:/dev/ttyUSB0 --port drive=can:can1   real cables to another computer",
+            "vehicled simulator --port gnss=serial:/dev/ttyUSB0    on a real cable",
         ),
         epilog="Exit status: 0 the daemon ended the run; 1 connection to the daemon lost; 2 invalid arguments; 143 terminated.",
     )

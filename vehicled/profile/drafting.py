@@ -58,7 +58,7 @@ def nearest_base(facts: VehicleFacts, devices: Sequence[FoundDevice]) -> str:
             has = any(message in _produced(device.driver) for device in devices)
             score += 0.15 * (has != (message in its_messages))
         scores[row.name] = score
-    # Without anything that tells them apart, the commonest vehicle of its size.
+    # Where nothing distinguishes them, the commonest vehicle of its size.
     return min(scores, key=lambda name: (round(scores[name], 3), name != "f1tenth_gnss", name))
 
 

@@ -15,6 +15,8 @@ SENSORS = {
     "ReferenceState": "reference",
 }
 """Table of ``[sim]`` with the sensor of each message."""
+UNMODELLED = frozenset({"WheelSpeed", "SteeringFeedback", "MotorStatus"})
+"""Messages that the twin sends only if the profile states the table of their sensor."""
 
 
 def complete(data: dict[str, Any]) -> dict[KeyPath, KeyPath]:
@@ -48,6 +50,8 @@ def complete(data: dict[str, Any]) -> dict[KeyPath, KeyPath]:
                 continue
             sensor = SENSORS[message]
             if sensor not in sim:
+                if message in UNMODELLED:
+                    continue
                 derived["sim", sensor] = ("devices", name)
             if not isinstance(model := sim.setdefault(sensor, {}), dict):
                 continue

@@ -88,7 +88,7 @@ class SpeedMonitor:
         """Time, east and north of the last fixes without a velocity, ns and m."""
         self._ground: SpeedMeasurement | None = None
         self.moved_ns = 0
-        """Newest time of validity of a fix that showed motion, also of one that came too late to measure the speed, ns."""
+        """Newest time of validity of a fix that came too late to measure the speed, and showed motion, ns."""
         self.gnss_ignored = False
         """True during a stop in which the receiver is known to be wrong; the supervisor sets it."""
         self.ground_enu_mps = (float("nan"), float("nan"))
@@ -118,10 +118,10 @@ class SpeedMonitor:
     def _on_fix(self, fix: GnssFix, now_ns: int) -> None:
         variance = max(fix.velocity_covariance_m2ps2[0], fix.velocity_covariance_m2ps2[4])
         variance = variance if 0.0 <= variance < inf else GROUND_SIGMA_MPS**2
-        if hypot(fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]) > STANDSTILL_MPS + FIX_SIGMAS * sqrt(variance):
-            self.moved_ns = max(self.moved_ns, min(fix.t_ns, now_ns))
         # A fix with an old time of validity says nothing about the present speed, however late it arrives.
         if now_ns - fix.t_ns > self.ground_fresh_ns:
+            if hypot(fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]) > STANDSTILL_MPS + FIX_SIGMAS * sqrt(variance):
+                self.moved_ns = max(self.moved_ns, fix.t_ns)
             return
         if now_ns - self._fixes_ns > self.ground_fresh_ns:
             self._fixes.clear()
