@@ -162,6 +162,15 @@ def test_only_a_fixed_solution_can_be_lost_and_it_counts_again_after_three_secon
     assert monitor.degraded_s(back_ns) == 0.0
 
 
+@pytest.mark.parametrize(("ahead_ns", "counts"), [(10**9, True), (10**9 + 1, False)])
+def test_a_fix_from_the_future_is_no_solution_that_could_be_lost(ahead_ns: int, counts: bool) -> None:
+    monitor = GnssMonitor(0.1)
+    monitor.on_message(replace(solution(CarrierSolution.FIXED), t_ns=5 + ahead_ns), 5)
+    assert monitor.had_fixed is counts
+    monitor.on_message(solution(CarrierSolution.FLOAT), 6)
+    assert monitor.degraded_since_ns == (6 if counts else None)
+
+
 @pytest.mark.parametrize(("speed_mps", "count"), [(0.1, 0), (0.11, 3), (-0.11, 3), (nan, 0)])
 def test_fixes_at_one_place_count_while_the_vehicle_moves(speed_mps: float, count: int) -> None:
     monitor = GnssMonitor(0.1)

@@ -306,3 +306,35 @@ def test_an_accelerometer_feels_until_it_is_silent(late_ns: int, feels: bool) ->
     stop.unrest(2 * S, evidence=NONE)
     stop.monitors.sources.received(ImuSample, NOW + 6 * S - round(LIMITS.imu_silence_s * 1e9) - late_ns)
     assert ("the accelerometer has felt" in stop.unrest(6 * S, evidence=NONE)) is feels
+
+
+@pytest.mark.parametrize("gained_mode", [Mode.AUTO, Mode.TELEOP, Mode.STANDBY])
+@pytest.mark.parametrize(("ratio", "feels"), [(0.9, True), (1.1, True), (1.1, False)])
+def test_a_receiver_that_repeats_a_standstill_does_not_count_against_a_speed_that_was_felt(
+    gained_mode: Mode, ratio: float, feels: bool
+) -> None:
+    """Its velocity has been 0 since before the start; the accelerometer has felt the vehicle set off."""
+    stop = Felt(speed=0.0)
+    stop.monitors.inertial.has_force = feels
+    gained_mps = ratio * stop.monitors.speed.moving_mps
+    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 0.0, 0.1, False))
+
+    def after(k: int, felt_mps2: float, mode: Mode) -> bool:
+        now_ns = k * S // 100
+        stop.monitors.sources.received(ImuSample, NOW + now_ns)
+        stop.monitors.inertial.forward_mps2 = stop.rest - felt_mps2
+        return stop.stands(now_ns, ceiling=0.0, evidence=STANDS, mode=mode)
+
+    for k in range(1, 101):
+        after(k, -gained_mps, gained_mode)
+    contradicted = ratio > 1.0 and feels and gained_mode is not Mode.STANDBY
+    assert after(101, 0.0, Mode.STOPPING) is not contradicted
+    assert after(300, 0.0, Mode.STOPPING) is not contradicted, "the accelerometer has not felt it go"
+    if contradicted:
+        for k in range(301, 401):
+            after(k, 1.0, Mode.STOPPING)
+        assert after(500, 0.0, Mode.STOPPING)
+        assert stop.detector.assumed_s > 0.0
+    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 0.0, 0.1, True))
+    assert after(501, 0.0, Mode.STOPPING)
+    assert stop.detector.assumed_s == 0.0, "a live receiver counts"

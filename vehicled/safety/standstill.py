@@ -4,6 +4,7 @@ from math import isfinite
 
 from vehicled.core.messages import ImuSample, Mode, MotorStatus
 from vehicled.core.vehicle import STANDSTILL_MPS
+from vehicled.safety.modes import DRIVING, MOVING
 from vehicled.safety.monitors.speed import StandstillEvidence
 from vehicled.safety.rule import RuleInputs
 
@@ -44,6 +45,8 @@ class StandstillDetector:
         self._now_ns: int | None = None
         self._fast_mps = self._felt_mps = 0.0
         """Last measured speed and what the accelerometer has felt come since, and the part of both that it has felt go."""
+        self._gained_mps = 0.0
+        """Speed that the accelerometer has felt come in a drive since the last measurement."""
         self.assumed_s = 0.0
         """Time after which the standstill was assumed, s; 0 if it is seen."""
 
@@ -61,6 +64,9 @@ class StandstillDetector:
             self._seen_since_ns = None
             return False
         self._evidence = s.monitors.speed.standstill(s.now_ns, motion.ceiling_mps)
+        if self._evidence is StandstillEvidence.STANDS and self._gained_mps > s.monitors.speed.moving_mps:
+            # A receiver that has repeated itself since before the start shows a standstill that the accelerometer contradicts.
+            self._evidence = StandstillEvidence.NONE
         if self._evidence is not StandstillEvidence.STANDS:
             self._seen_since_ns = None
         elif self._seen_since_ns is None:
@@ -101,8 +107,10 @@ class StandstillDetector:
         measured = [each.mps for each in (wheels, ground) if each is not None and (each is wheels or each.independent)]
         if measured or before_ns is None:
             known = [*measured, speed_mps] if isfinite(speed_mps) else measured
-            self._fast_mps, self._felt_mps = max(known, default=speed.held_mps), 0.0
+            self._fast_mps, self._felt_mps, self._gained_mps = max(known, default=speed.held_mps), 0.0, 0.0
             return
+        if s.mode not in MOVING and s.mode is not Mode.FAULT:
+            self._gained_mps = 0.0
         inertial, motion = s.monitors.inertial, s.monitors.motion
         felt_mps2 = inertial.rest_mps2 - inertial.forward_mps2
         felt_mps = (motion.sense * felt_mps2 if motion.sense else abs(felt_mps2)) * (s.now_ns - before_ns) * 1e-9
@@ -113,12 +121,11 @@ class StandstillDetector:
             self._felt_mps += felt_mps
         elif felt_mps < 0.0:
             self._fast_mps -= felt_mps
+            self._gained_mps -= felt_mps if s.mode in DRIVING and _feels(s) else 0.0
 
     def _unfelt(self, s: RuleInputs) -> bool:
         """Return True if an accelerometer that is alive has not felt the brake take the speed."""
-        alive = s.monitors.sources.age_ns(ImuSample, s.now_ns) <= s.limits.imu_silence_s * 1e9
-        feels = alive and s.monitors.inertial.has_force and isfinite(s.monitors.inertial.rest_mps2)
-        return feels and self._fast_mps > s.monitors.speed.moving_mps and self._felt_mps < FELT_RATIO * self._fast_mps
+        return _feels(s) and self._fast_mps > s.monitors.speed.moving_mps and self._felt_mps < FELT_RATIO * self._fast_mps
 
     def ended(self) -> None:
         """Note that no stop is in progress."""
@@ -157,6 +164,12 @@ class StandstillDetector:
 
 def _fresh(s: RuleInputs) -> bool:
     return s.estimate_age_ns <= s.limits.estimate_silence_s * 1e9
+
+
+def _feels(s: RuleInputs) -> bool:
+    """Return True if the accelerometer is alive, and knows its reading at rest."""
+    alive = s.monitors.sources.age_ns(ImuSample, s.now_ns) <= s.limits.imu_silence_s * 1e9
+    return alive and s.monitors.inertial.has_force and isfinite(s.monitors.inertial.rest_mps2)
 
 
 def _moved(s: RuleInputs) -> bool:

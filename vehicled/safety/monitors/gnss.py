@@ -5,6 +5,8 @@ from vehicled.safety.inputs import SafetyInputs
 
 RESUME_FIXED_NS = 3_000_000_000
 """Time after which a carrier solution counts as regained, ns."""
+FUTURE_NS = 1_000_000_000
+"""Time by which the stamp of a fix may be ahead, ns; one from further in the future is of no use to anyone."""
 
 
 class GnssMonitor:
@@ -30,6 +32,8 @@ class GnssMonitor:
 
     def on_message(self, fix: GnssFix, now_ns: int) -> None:
         """Update from a fix."""
+        if fix.t_ns - now_ns > FUTURE_NS:
+            return
         place = fix.latitude_rad, fix.longitude_rad
         # Even at a crawl two fixes are centimetres apart, so equal positions mean that the receiver is stuck.
         self.repeats = place == self._place_rad
