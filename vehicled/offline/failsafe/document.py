@@ -180,14 +180,15 @@ A stop ends, the vehicle is armed, and INIT becomes STANDBY only at a standstill
 - throttle that was commanded can no longer act, two delays of the drive and 0.1 s later.
 
 A live receiver that shows motion keeps a stop open, also where its fixes contradict the estimate. During a stop a receiver does not
-count while its place repeats under `gnss_stuck`, or once it has repeated one velocity for 3 s.
+count while its place repeats under `gnss_stuck`, or once it has repeated one velocity for 3 s. One that repeats a standstill since
+before the start does not count against the speed that a live accelerometer has felt come.
 
 Without any fresh speed the brake is held, and `vehicled status` says what is missing. A second after half of the brake has
 certainly stopped the vehicle, the standstill is assumed: the fault `standstill_assumed` and the reason of the mode say so. It is
 never assumed while the actuator cannot be reached or reports nothing, while the brake is released, after the brake has failed
 (row 15), or while a live accelerometer has felt less than 60 % of the last measured speed go, by decelerations as large as the
-brake certainly gives: a vehicle that rolls out feels less. Then the run ends after 8 s, and its reason says that the vehicle is not
-known to stand. Nothing is armed on an assumption.
+brake certainly gives: a vehicle that rolls out feels less; nor within 3 s of a fix that came late and shows motion. Then the run
+ends after 8 s, and its reason says that the vehicle is not known to stand. Nothing is armed on an assumption.
 """
 
 _SOURCES = """
