@@ -259,6 +259,20 @@ def test_input_that_never_ends_does_not_hold_up_the_readings(served: tuple[Path,
         os.close(theirs)
 
 
+def test_a_terminal_that_nobody_reads_holds_up_nothing() -> None:
+    ours, theirs = os.openpty()
+    try:
+        with Terminal(theirs, theirs) as terminal:
+            for _ in range(2000):
+                terminal.say("a line that nobody reads, longer than what is left in the buffer of the terminal " * 8)
+            assert os.read(ours, 1 << 16)
+            terminal.show("and then there is room again")
+        assert os.get_blocking(theirs), "the flags of the shell's descriptor stay"
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
 def test_readings_are_fresh_numbered_and_end_with_the_unplugging(served: tuple[Path, Console], tmp_path: Path) -> None:
     path, console = served
     sitting = Sitting(path, tmp_path)

@@ -23,8 +23,10 @@ class Terminal:
 
     def __init__(self, keys_fd: int, screen_fd: int) -> None:
         """Take the descriptors. Raises :class:`OSError` or ``termios.error`` if they are not a terminal."""
-        self._keys, self._screen = keys_fd, screen_fd
+        self._keys = keys_fd
         self._before: list[Any] = termios.tcgetattr(keys_fd)
+        self._given = screen_fd
+        self._screen = _own(screen_fd)
         self._raw = False
 
     def __enter__(self) -> "Terminal":
@@ -33,6 +35,9 @@ class Terminal:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.restore()
+        if self._screen != self._given:
+            os.close(self._screen)
+            self._screen = self._given
 
     def fileno(self) -> int:
         """Return the descriptor of the keys."""
@@ -79,9 +84,17 @@ class Terminal:
         self._write((_LINE + printable_lines(text)[: max(10, width - 1)]).encode())
 
     def _write(self, data: bytes) -> None:
-        """Write without waiting, because a paused terminal must not delay teleop."""
+        """Write what there is room for, because a paused terminal must not delay teleop."""
         try:
             if select.select([], [self._screen], [], 0)[1]:
                 os.write(self._screen, data)
         except OSError:
             pass  # The loss is reported when keys are read.
+
+
+def _own(fd: int) -> int:
+    """Return a descriptor of a terminal that never blocks. The flags of the given one are those of the shell, too."""
+    try:
+        return os.open(os.ttyname(fd), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return fd
