@@ -111,7 +111,9 @@ def test_half_of_the_brake_and_a_second_stand_for_a_speed_that_nothing_measures(
     assert not stop.stands(11 * S, **given)
 
 
-@pytest.mark.parametrize(("ago_ns", "ignored", "moves"), [(MOVED_NS - 1, False, True), (MOVED_NS, False, False), (0, True, False)])
+@pytest.mark.parametrize(
+    ("ago_ns", "ignored", "moves"), [(MOVED_NS - 1, False, True), (S, False, True), (MOVED_NS, False, False), (0, True, False)]
+)
 def test_no_standstill_is_assumed_shortly_after_a_fix_that_showed_motion(ago_ns: int, ignored: bool, moves: bool) -> None:
     """A late fix measures no speed. It shows that the brake, by which a standstill is assumed, does not act."""
     stop = Stop()
@@ -122,7 +124,7 @@ def test_no_standstill_is_assumed_shortly_after_a_fix_that_showed_motion(ago_ns:
     assert stands is not moves
     stop.unrest(0, evidence=NONE, ceiling=0.0)
     stop.monitors.speed.moved_ns = NOW + 4 * S - ago_ns
-    assert ("late fixes showed motion" in stop.unrest(4 * S, evidence=NONE, ceiling=0.0)) is moves
+    assert (f"late fixes showed motion {ago_ns * 1e-9:.1f} s ago" in stop.unrest(4 * S, evidence=NONE, ceiling=0.0)) is moves
 
 
 def test_an_assumed_standstill_counts_from_the_beginning_of_its_stop() -> None:
@@ -328,8 +330,9 @@ def test_a_receiver_that_repeats_a_standstill_does_not_count_against_a_speed_tha
     for k in range(1, 101):
         after(k, -gained_mps, gained_mode)
     contradicted = ratio > 1.0 and feels and gained_mode is not Mode.STANDBY
-    assert after(101, 0.0, Mode.STOPPING) is not contradicted
-    assert after(300, 0.0, Mode.STOPPING) is not contradicted, "the accelerometer has not felt it go"
+    for k, mode in ((101, Mode.STOPPING), (102, Mode.FAULT), (300, Mode.STOPPING)):
+        assert after(k, 0.0, mode) is not contradicted, "the accelerometer has not felt it go"
+        assert stop.detector.assumed_s == 0.0
     if contradicted:
         for k in range(301, 401):
             after(k, 1.0, Mode.STOPPING)
@@ -338,3 +341,26 @@ def test_a_receiver_that_repeats_a_standstill_does_not_count_against_a_speed_tha
     set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 0.0, 0.1, True))
     assert after(501, 0.0, Mode.STOPPING)
     assert stop.detector.assumed_s == 0.0, "a live receiver counts"
+
+
+def test_a_speed_that_was_felt_is_forgotten_by_a_vehicle_that_waits() -> None:
+    stop = Felt(speed=0.0)
+    moving_mps = stop.monitors.speed.moving_mps
+    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 0.0, 0.1, False))
+
+    def after(k: int, felt_mps2: float, mode: Mode) -> bool:
+        stop.monitors.sources.received(ImuSample, NOW + k * S // 100)
+        stop.monitors.inertial.forward_mps2 = stop.rest - felt_mps2
+        return stop.stands(k * S // 100, ceiling=0.0, evidence=STANDS, mode=mode)
+
+    for k in range(1, 101):
+        after(k, -2.0 * moving_mps, Mode.AUTO)
+    assert not after(101, 0.0, Mode.STOPPING)
+    assert after(102, -2.0 * moving_mps, Mode.STANDBY)
+    assert after(103, 0.0, Mode.STOPPING)
+    assert stop.detector.assumed_s == 0.0
+    # What is felt while it waits, pushed or leant on, neither counts nor hides what comes.
+    after(104, -2.0 * moving_mps, Mode.STANDBY)
+    for k in range(105, 205):
+        after(k, -1.1 * moving_mps, Mode.AUTO)
+    assert not after(205, 0.0, Mode.STOPPING)
