@@ -79,7 +79,7 @@ class ReceiverParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     baseline_tolerance_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
     """Largest difference from ``baseline_m``, m."""
     baseline_yaw_rad: Annotated[float, Meta(ge=-3.15, le=3.15)] = 0.0
-    """AntennaDirection from the main antenna to the second one in body axes, rad: 0 second one ahead, pi/2 on the left."""
+    """Direction from the main antenna to the second one in body axes, rad: 0 second one ahead, pi/2 on the left."""
     heading_needs_fixed: bool = True
     """Reject headings of a float solution."""
     heading_sigma_rad: Annotated[float, Meta(gt=0.0, le=3.15)] = 0.02
@@ -87,7 +87,7 @@ class ReceiverParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class AntennaDirection(NamedTuple):
-    """AntennaDirection from the main antenna to the second one, clockwise from true north."""
+    """Direction from the main antenna to the second one, clockwise from true north."""
 
     heading_deg: float
     sigma_rad: float = nan

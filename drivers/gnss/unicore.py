@@ -1,4 +1,4 @@
-"""Unicore UM98x and receivers of its protocol (N4): logs in binary and in text, both directions, and the driver. Sources: NOTES.md.
+"""Unicore UM98x and receivers of its protocol (N4): logs in binary and in text, and the driver. Sources: NOTES-unicore.md.
 
 Binary: ``AA 44 B5 | CPU u8 | number u16 | length u16 | time system u8, status u8 | week u16 | ms u32 | version u32 | u8 | leap u8 |
 delay u16 | content | CRC-32``, little-endian. Text: ``#NAMEA,head;content*CRC-32``. The CRC begins with 0 and is not inverted.

@@ -39,6 +39,7 @@ def _way(trigger: Trigger, after: Mode, *before: Mode) -> Transition:
 DRIVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD})
 MOVING = DRIVING | {Mode.STOPPING}
 """Modes in which the vehicle may move."""
+MOVING_OR_ARMED = MOVING | {Mode.ARMED}
 
 TRANSITIONS: tuple[Transition, ...] = (
     # The vehicle may roll when the daemon restarts, so it is braked to a standstill before it accepts requests.
@@ -64,6 +65,7 @@ TRANSITIONS: tuple[Transition, ...] = (
 
 DRIVES = (OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN, OperatorAction.OFFBOARD)
 """Requests to drive."""
+DRIVES_OR_ARM = frozenset({*DRIVES, OperatorAction.ARM})
 _AFTER = {(before, way.trigger): way.after for way in TRANSITIONS for before in way.before}
 
 
@@ -79,7 +81,7 @@ def refusal(action: OperatorAction, mode: Mode, why: str, *, arms: bool, lasts: 
     """
     if mode is Mode.FAULT and lasts and action in (OperatorAction.ARM, OperatorAction.RESET):
         return f"the cause lasts: {lasts}"
-    if action not in (*DRIVES, OperatorAction.ARM):
+    if action not in DRIVES_OR_ARM:
         return ""
     if mode is Mode.STOPPING:
         return f"the vehicle is being stopped ({why}): ask again when it stands"

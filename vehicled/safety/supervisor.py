@@ -11,7 +11,7 @@ from vehicled.core.messages import Fault, Mode, OperatorAction, OperatorCommand,
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.matrix import RULES
-from vehicled.safety.modes import DRIVES, DRIVING, MOVING, Trigger, after, refusal
+from vehicled.safety.modes import DRIVES, DRIVES_OR_ARM, DRIVING, MOVING, MOVING_OR_ARMED, Trigger, after, refusal
 from vehicled.safety.monitors.rc import ORIGIN
 from vehicled.safety.reason import Reason, ReasonCode, TrippedValue
 from vehicled.safety.rule import Clear, Rule, RuleInputs
@@ -142,7 +142,7 @@ class Supervisor:
     def _rc_refuses(self, action: OperatorAction, *, rc: bool) -> str:
         """Return why the RC operator's switches refuse a request to arm or drive, of others or his own; empty if they do not."""
         s = self.inputs
-        if s is None or action not in (*DRIVES, OperatorAction.ARM):
+        if s is None or action not in DRIVES_OR_ARM:
             return ""
         if s.monitors.rc.killed:
             return "the kill switch of the RC handset is on: switch it off, and ask again"
@@ -171,7 +171,7 @@ class Supervisor:
             self._follow_rc(s)
         self._follow_requests(s)
         rule, reaction, reason = self._worst(s)
-        if rule is None and reaction >= Reaction.CONTROLLED_STOP and self.mode in (Mode.ARMED, *MOVING):
+        if rule is None and reaction >= Reaction.CONTROLLED_STOP and self.mode in MOVING_OR_ARMED:
             # A rule is linked when it trips; a fault that a device reports is linked here.
             self._link(s.now_ns, reaction, reason)
         if self.mode in DRIVING:
