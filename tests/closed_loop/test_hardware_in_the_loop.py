@@ -57,6 +57,10 @@ class Cable:
             os.close(descriptor)
 
 
+OF_A_BUSY_BUS = ("--set", "devices.drive.driver.vesc_can.silence_s=5")
+"""The driver has a limit of its own for the silence of the controller."""
+
+
 @pytest.fixture
 def cables(tmp_path: Path) -> Iterator[dict[str, Cable]]:
     made = {name: Cable(tmp_path, name) for name in ("gnss", "imu", "heading")}
@@ -97,7 +101,7 @@ def test_a_daemon_with_its_own_ports_drives_the_vehicle_of_another_computer(
             ports = [word for name, address in vehicle.items() for word in ("--set", f'devices.{name}.port="{address}"')]
             command = [*VEHICLED, "run", *course, "--log", str(tmp_path / "logs"), "--async-backend", backend]
             daemon = subprocess.Popen(
-                [*command, *WIDE_LIMITS, *ports, "--set", 'devices.operator.port=""'],
+                [*command, *WIDE_LIMITS, *ports, *OF_A_BUSY_BUS, "--set", 'devices.operator.port=""'],
                 cwd=ROOT, stdout=said, stderr=said, env=environment,
             )  # fmt: skip
             processes.append(daemon)

@@ -104,6 +104,8 @@ def test_it_stops_before_a_post_in_wall_time_over_a_terminal_and_over_tcp(family
         "12",
         "--json",
         *WIDE_LIMITS,
+        "--set",
+        "limits.obstacle_silence_s=1.5",
         *[text for each in given for text in ("--set", each)],
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
