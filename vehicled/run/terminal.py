@@ -9,7 +9,7 @@ from typing import TextIO, cast
 
 from vehicled.core.plain_text import printable_lines
 from vehicled.core.safe_text import raw
-from vehicled.runtime.events import NonBlockingStream
+from vehicled.runtime.nonblocking import NonBlockingStream
 
 _WIDEST_TABLE = 100_000
 """Width of a pipe, in which lines are never folded."""

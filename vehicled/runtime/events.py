@@ -1,7 +1,6 @@
 """Log of events for people: one line per episode through structlog, as text on a terminal or as JSON for the system journal."""
 
 import json
-import select
 import sys
 from typing import Any, TextIO, cast
 
@@ -11,6 +10,7 @@ from vehicled.core.plain_text import printable
 from vehicled.core.safe_text import raw
 from vehicled.core.simulation_events import StallReports
 from vehicled.core.wire.usage import warning_of
+from vehicled.runtime.nonblocking import NonBlockingStream
 
 TYPES: tuple[type[Message], ...] = (Fault, ModeChange, PortEvent, Event)
 """Message types that are reported."""
@@ -19,29 +19,6 @@ REPEAT_NS = 1_000_000_000
 MOST_NAMES = 1000
 _OF_STRUCTLOG = frozenset(("event", "level", "timestamp", "self"))
 """Names of facts that structlog uses itself."""
-
-
-class NonBlockingStream:
-    """Text stream that drops lines rather than block the loop, since a terminal may be paused or a pipe full."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.lost = 0
-        """Number of dropped lines."""
-
-    def write(self, text: str) -> None:
-        """Write if that is possible at once."""
-        try:
-            if select.select([], [self._stream], [], 0)[1]:
-                self._stream.write(text)
-                self._stream.flush()
-                return
-        except (OSError, ValueError):
-            pass
-        self.lost += 1
-
-    def flush(self) -> None:
-        """Do nothing, because writes are flushed at once."""
 
 
 def _settings(out: TextIO, *, as_json: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from vehicled.core.plain_text import printable_lines
+from vehicled.runtime.nonblocking import own_descriptor
 
 _ENTER = b"\x1b[?25l\x1b[?1004h"
 """Escape codes that hide the cursor and report focus changes."""
@@ -26,7 +27,8 @@ class Terminal:
         self._keys = keys_fd
         self._before: list[Any] = termios.tcgetattr(keys_fd)
         self._given = screen_fd
-        self._screen = _own(screen_fd)
+        own = own_descriptor(screen_fd)
+        self._screen = screen_fd if own is None else own
         self._raw = False
 
     def __enter__(self) -> "Terminal":
@@ -90,11 +92,3 @@ class Terminal:
                 os.write(self._screen, data)
         except OSError:
             pass  # The loss is reported when keys are read.
-
-
-def _own(fd: int) -> int:
-    """Return a descriptor of a terminal that never blocks. The flags of the given one are those of the shell, too."""
-    try:
-        return os.open(os.ttyname(fd), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return fd
