@@ -34,8 +34,9 @@ class Speeds:
         self.now_ns += round(ms * MS)
         return self
 
-    def wheel(self, mps: float, sigma: float = 0.02, ahead_ns: int = 0) -> "Speeds":
-        self.monitor.on_message(WheelSpeed(self.now_ns, self.now_ns + ahead_ns, mps, sigma), self.now_ns)
+    def wheel(self, mps: float, sigma: float = 0.02, age_ms: float = 0.0, ahead_ns: int = 0) -> "Speeds":
+        t_ns = self.now_ns - round(age_ms * MS)
+        self.monitor.on_message(WheelSpeed(t_ns, self.now_ns + ahead_ns, mps, sigma), self.now_ns)
         return self
 
     def motor(self, radps: float, ahead_ns: int = 0) -> "Speeds":
@@ -105,7 +106,7 @@ def test_a_receiver_counts_for_half_a_second_or_as_long_as_it_may_be_silent(sile
 def test_a_wheel_counts_for_three_tenths_of_a_second_with_its_noise(sigma: float, counted: float) -> None:
     for mps in (0.8, -0.8):
         speeds = Speeds().wheel(mps, sigma).wheel(nan)
-        assert speeds.monitor.wheels(NOW + 300 * MS) == SpeedMeasurement("wheels", 0.8, counted, False)
+        assert speeds.monitor.wheels(NOW + 300 * MS) == SpeedMeasurement("wheels", 0.8, counted, False, NOW)
         assert speeds.monitor.wheels(NOW + 300 * MS + 1) is None
         assert speeds.monitor.fresh_wheel_mps(NOW + 300 * MS) == mps
         assert speeds.monitor.fresh_wheel_mps(NOW + 300 * MS + 1) != mps
@@ -114,7 +115,7 @@ def test_a_wheel_counts_for_three_tenths_of_a_second_with_its_noise(sigma: float
 def test_a_motor_counts_by_gear_and_wheel() -> None:
     speeds = Speeds().motor(-30.0).motor(nan).motor(inf)
     assert speeds.monitor.fresh_wheel_mps(NOW) == pytest.approx(-30.0 * 0.0845 / 3.0)
-    assert speeds.monitor.wheels(NOW) == SpeedMeasurement("wheels", approx(30.0 * 0.0845 / 3.0), 0.01, False)
+    assert speeds.monitor.wheels(NOW) == SpeedMeasurement("wheels", approx(30.0 * 0.0845 / 3.0), 0.01, False, NOW)
 
 
 def test_a_stamp_from_the_future_is_as_old_as_its_arrival() -> None:
@@ -135,11 +136,11 @@ def test_three_velocities_have_a_mean() -> None:
     assert speeds.ground is None
     assert speeds.monitor.newest_ground_mps(NOW) == 3.0
     speeds.fix(0.0)
-    assert speeds.ground == SpeedMeasurement("GNSS", approx(2.0**0.5), approx(0.03 / 3**0.5), True, True)
+    assert speeds.ground == SpeedMeasurement("GNSS", approx(2.0**0.5), approx(0.03 / 3**0.5), True, NOW, True)
     assert speeds.monitor.ground_enu_mps == (1.0, 1.0)
     assert not speeds.monitor.gnss_repeats
     speeds.fix(0.0).fix(0.0)
-    assert speeds.ground == SpeedMeasurement("GNSS", 0.0, approx(0.02 / 3**0.5), False, False)
+    assert speeds.ground == SpeedMeasurement("GNSS", 0.0, approx(0.02 / 3**0.5), False, NOW, False)
     assert speeds.monitor.gnss_repeats
     speeds.fix(0.0, 1e-9)
     assert not speeds.monitor.gnss_repeats
@@ -234,7 +235,7 @@ def test_the_noise_of_places_and_a_receiver_that_repeats_one(sigma: float, count
     for _ in range(3):
         speeds.place(5.0, sigma=sigma).after(400)
     speeds.after(-400)
-    assert speeds.ground == SpeedMeasurement("GNSS", 0.0, approx(counted / 0.32**0.5), False)
+    assert speeds.ground == SpeedMeasurement("GNSS", 0.0, approx(counted / 0.32**0.5), False, speeds.now_ns)
     speeds.after(100).place(5.01, sigma=sigma)
     assert speeds.ground is not None
     assert speeds.ground.independent
@@ -307,7 +308,7 @@ def test_sparse_fixes_measure_too() -> None:
 
 @pytest.mark.parametrize(("sigma", "standing_mps"), [(0.0, 0.05), (0.02, 0.11), (0.06, 0.23), (0.07, 0.25), (9.0, 0.25)])
 def test_what_noise_explains_at_standstill(sigma: float, standing_mps: float) -> None:
-    assert SpeedMeasurement("wheels", 0.0, sigma, False).standing_mps == approx(standing_mps)
+    assert SpeedMeasurement("wheels", 0.0, sigma, False, NOW).standing_mps == approx(standing_mps)
     for ratio, evidence in ((0.99, StandstillEvidence.STANDS), (1.01, StandstillEvidence.MOVES)):
         for side in (1.0, -1.0):
             speeds = Speeds().wheel(side * ratio * standing_mps, sigma or 1e-9)
@@ -333,6 +334,36 @@ def test_evidence_of_standstill(
     for mps in fixes or ():
         speeds.fix(mps)
     assert speeds.monitor.standstill(NOW, ceiling_mps) is evidence
+
+
+@pytest.mark.parametrize(("age_ms", "evidence"), [(99.9, StandstillEvidence.STANDS), (100.1, StandstillEvidence.NONE)])
+def test_a_standstill_of_before_the_last_motion_is_none(age_ms: float, evidence: StandstillEvidence) -> None:
+    """Its fixes come later than its wheel speeds, which end while it sets off."""
+    speeds = Speeds().wheel(0.0).wheel(0.3).after(400.0)
+    for k in range(3):
+        speeds.fix(0.001 * k, age_ms=300.0 + age_ms)
+    assert speeds.monitor.standstill(speeds.now_ns, 0.0) is evidence
+
+
+def test_a_stamp_from_the_future_does_not_outlast_the_motion() -> None:
+    ahead_ns = 10**12
+    monitor = (speeds := Speeds()).monitor
+    speeds.now_ns += ahead_ns
+    late = (WheelSpeed(speeds.now_ns, NOW, 1.0, 0.02), GnssFix(speeds.now_ns, NOW, LATITUDE, 0.1, 0.0, (1.0, 0.0, 0.0), NAN9, NAN9))
+    for message in (late[0], late[1], late[1], late[1]):
+        monitor.on_message(message, NOW)
+    speeds.now_ns = NOW
+    speeds.after(600.0).wheel(0.0)
+    assert monitor.standstill(speeds.now_ns, 0.0) is StandstillEvidence.STANDS
+
+
+@pytest.mark.parametrize(("age_ms", "counts"), [(300.0, True), (300.1, False)])
+def test_wheels_are_as_old_as_the_time_that_they_speak_of(age_ms: float, counts: bool) -> None:
+    for mps in (0.0, 0.5):
+        speeds = Speeds().wheel(mps, age_ms=age_ms)
+        assert (speeds.monitor.wheels(NOW) is not None) is counts
+        moved_ns = NOW - round(age_ms * MS) if mps and not counts else 0
+        assert speeds.monitor.moved_ns == moved_ns, "late readings show motion at their time"
 
 
 @pytest.mark.parametrize("age_ms", [500.001, 750.0, 20_000.0])

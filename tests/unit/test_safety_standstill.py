@@ -124,7 +124,7 @@ def test_no_standstill_is_assumed_shortly_after_a_fix_that_showed_motion(ago_ns:
     assert stands is not moves
     stop.unrest(0, evidence=NONE, ceiling=0.0)
     stop.monitors.speed.moved_ns = NOW + 4 * S - ago_ns
-    assert (f"late fixes showed motion {ago_ns * 1e-9:.1f} s ago" in stop.unrest(4 * S, evidence=NONE, ceiling=0.0)) is moves
+    assert (f"late readings showed motion {ago_ns * 1e-9:.1f} s ago" in stop.unrest(4 * S, evidence=NONE, ceiling=0.0)) is moves
 
 
 def test_an_assumed_standstill_counts_from_the_beginning_of_its_stop() -> None:
@@ -270,10 +270,10 @@ def test_without_an_accelerometer_or_at_a_crawl_the_model_alone_counts() -> None
 def test_a_speed_that_is_measured_meanwhile_is_the_one_that_must_go() -> None:
     stop = Felt()
     stop.brake(2.0, 0.2)
-    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 1.0, 0.1, True))
+    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 1.0, 0.1, True, NOW))
     stop.stands(S // 4, evidence=MOVES)
     # From now on it repeats itself.
-    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 1.0, 0.1, False))
+    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 1.0, 0.1, False, NOW))
     stop.brake(2.0, 0.29, 0.25)
     assert not stop.brake(0.0, 1.1, 0.54)
     stop.brake(2.0, 0.02, 1.64)
@@ -319,7 +319,7 @@ def test_a_receiver_that_repeats_a_standstill_does_not_count_against_a_speed_tha
     stop = Felt(speed=0.0)
     stop.monitors.inertial.has_force = feels
     gained_mps = ratio * stop.monitors.speed.moving_mps
-    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 0.0, 0.1, False))
+    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 0.0, 0.1, False, NOW))
 
     def after(k: int, felt_mps2: float, mode: Mode) -> bool:
         now_ns = k * S // 100
@@ -338,7 +338,7 @@ def test_a_receiver_that_repeats_a_standstill_does_not_count_against_a_speed_tha
             after(k, 1.0, Mode.STOPPING)
         assert after(500, 0.0, Mode.STOPPING)
         assert stop.detector.assumed_s > 0.0
-    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 0.0, 0.1, True))
+    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 0.0, 0.1, True, NOW))
     assert after(501, 0.0, Mode.STOPPING)
     assert stop.detector.assumed_s == 0.0, "a live receiver counts"
 
@@ -346,7 +346,7 @@ def test_a_receiver_that_repeats_a_standstill_does_not_count_against_a_speed_tha
 def test_a_speed_that_was_felt_is_forgotten_by_a_vehicle_that_waits() -> None:
     stop = Felt(speed=0.0)
     moving_mps = stop.monitors.speed.moving_mps
-    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 0.0, 0.1, False))
+    set_fields(stop.monitors.speed, ground=lambda _: SpeedMeasurement("GNSS", 0.0, 0.1, False, NOW))
 
     def after(k: int, felt_mps2: float, mode: Mode) -> bool:
         stop.monitors.sources.received(ImuSample, NOW + k * S // 100)

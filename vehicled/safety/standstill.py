@@ -18,7 +18,7 @@ UNREST_NS = 3 * 10**9
 MARGIN_NS = 10**9
 """Time beyond the stopping time of half the brake after which a standstill that nothing measures is assumed, ns."""
 MOVED_NS = 3 * 10**9
-"""Time after a fix that showed motion, before which no standstill is assumed, ns: one that comes late measures no speed, and says
+"""Time after a late reading that showed motion, before which no standstill is assumed, ns: it measures no present speed, and says
 that the brake does not act."""
 
 FELT_RATIO = 0.6
@@ -104,7 +104,8 @@ class StandstillDetector:
         speed, speed_mps = s.monitors.speed, abs(s.speed_mps)
         wheels, ground = speed.wheels(s.now_ns), speed.ground(s.now_ns)
         # A receiver that repeats itself measures nothing.
-        measured = [each.mps for each in (wheels, ground) if each is not None and (each is wheels or each.independent)]
+        alive = [each for each in (wheels, ground) if each is not None and (each is wheels or each.independent)]
+        measured = [each.mps for each in alive if speed.is_current(each)]
         if measured or before_ns is None:
             known = [*measured, speed_mps] if isfinite(speed_mps) else measured
             self._fast_mps, self._felt_mps, self._gained_mps = max(known, default=speed.held_mps), 0.0, 0.0
@@ -153,7 +154,7 @@ class StandstillDetector:
             said = f"no wheel or GNSS speed is fresh, and {lost}: hold the vehicle, look after the sensors"
         elif _moved(s):
             age_s = (s.now_ns - s.monitors.speed.moved_ns) * 1e-9
-            said = f"no wheel or GNSS speed is fresh, and late fixes showed motion {age_s:.1f} s ago: hold the vehicle"
+            said = f"no wheel or GNSS speed is fresh, and late readings showed motion {age_s:.1f} s ago: hold the vehicle"
         elif self._unfelt(s):
             lost = f"the accelerometer has felt {self._felt_mps:.2f} of {self._fast_mps:.2f} m/s go"
             said = f"no wheel or GNSS speed is fresh, and {lost}: the drive may not obey, hold the vehicle"
@@ -173,7 +174,7 @@ def _feels(s: RuleInputs) -> bool:
 
 
 def _moved(s: RuleInputs) -> bool:
-    """Return True if a fix shows motion a short time ago."""
+    """Return True if a late fix or wheel speed shows motion a short time ago."""
     speed = s.monitors.speed
     return not speed.gnss_ignored and s.now_ns - speed.moved_ns < MOVED_NS
 

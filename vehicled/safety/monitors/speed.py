@@ -60,6 +60,8 @@ class SpeedMeasurement(Struct, frozen=True, gc=False):
     sigma_mps: float
     independent: bool
     """True if it measures the motion over ground and is alive. Locked wheels and a frozen receiver read 0 at any speed."""
+    t_ns: int
+    """Time of validity."""
     contradicted: bool = False
     """True if a fix, or the change from the first to the last, shows more motion than noise explains: the mean may be near 0."""
 
@@ -67,6 +69,11 @@ class SpeedMeasurement(Struct, frozen=True, gc=False):
     def standing_mps(self) -> float:
         """Largest reading that its noise explains at standstill, m/s."""
         return min(STANDSTILL_MPS + SIGMAS * self.sigma_mps, STANDING_MPS)
+
+    @property
+    def moves(self) -> bool:
+        """True if it is above its noise."""
+        return self.mps > self.standing_mps or self.contradicted
 
 
 class SpeedMonitor:
@@ -84,11 +91,13 @@ class SpeedMonitor:
         self._fixes: deque[tuple[float, float, float]] = deque(maxlen=FIXES)
         """East and north velocity of the last fixes, m/s, and their variance."""
         self._fixes_ns = 0
+        self._motion_ns = 0
+        """Newest time of validity of a speed that showed motion."""
         self._places: deque[tuple[int, float, float]] = deque(maxlen=64)
         """Time, east and north of the last fixes without a velocity, ns and m."""
         self._ground: SpeedMeasurement | None = None
         self.moved_ns = 0
-        """Newest time of validity of a fix that came too late to measure the speed, and showed motion, ns."""
+        """Newest time of validity of a reading that came too late to measure the speed, and showed motion, ns."""
         self.gnss_ignored = False
         """True during a stop in which the receiver is known to be wrong; the supervisor sets it."""
         self.ground_enu_mps = (float("nan"), float("nan"))
@@ -108,12 +117,20 @@ class SpeedMonitor:
             self._on_fix(message, now_ns)
         elif isinstance(message, WheelSpeed) and isfinite(message.speed_mps):
             sigma = message.sigma_mps
-            self._on_wheel(message.speed_mps, sigma if 0.0 < sigma < inf else WHEEL_SIGMA_MPS, min(message.t_rx_ns, now_ns))
+            self._on_wheel(message.speed_mps, sigma if 0.0 < sigma < inf else WHEEL_SIGMA_MPS, message, now_ns)
         elif isinstance(message, MotorStatus) and isfinite(message.motor_speed_radps):
-            self._on_wheel(message.motor_speed_radps * self._metres_per_rad, WHEEL_SIGMA_MPS, min(message.t_rx_ns, now_ns))
+            self._on_wheel(message.motor_speed_radps * self._metres_per_rad, WHEEL_SIGMA_MPS, message, now_ns)
 
-    def _on_wheel(self, speed_mps: float, sigma_mps: float, t_ns: int) -> None:
-        self.wheel_mps, self._wheel_sigma_mps, self._wheel_ns = speed_mps, sigma_mps, t_ns
+    def _on_wheel(self, speed_mps: float, sigma_mps: float, message: WheelSpeed | MotorStatus, now_ns: int) -> None:
+        self.wheel_mps, self._wheel_sigma_mps, self._wheel_ns = speed_mps, sigma_mps, _valid_ns(message, now_ns)
+        reading = self.wheels(self._wheel_ns)
+        self._note_motion(reading)
+        if reading is not None and reading.moves and now_ns - self._wheel_ns > SPEED_FRESH_NS:
+            self.moved_ns = max(self.moved_ns, self._wheel_ns)
+
+    def _note_motion(self, speed: SpeedMeasurement | None) -> None:
+        if speed is not None and speed.moves:
+            self._motion_ns = max(self._motion_ns, speed.t_ns)
 
     def _on_fix(self, fix: GnssFix, now_ns: int) -> None:
         variance = max(fix.velocity_covariance_m2ps2[0], fix.velocity_covariance_m2ps2[4])
@@ -130,15 +147,16 @@ class SpeedMonitor:
         if isfinite(east + north):
             self._places.clear()
             self._fixes.append((east, north, variance))
-            self._average()
+            self._average(_valid_ns(fix, now_ns))
         elif fix.fix_type >= FixType.FIX_2D:
             self._fixes.clear()
-            self._along_chord(fix)
+            self._along_chord(fix, _valid_ns(fix, now_ns))
         else:
             return
         self._fixes_ns = min(fix.t_rx_ns, now_ns)
+        self._note_motion(self._ground)
 
-    def _average(self) -> None:
+    def _average(self, t_ns: int) -> None:
         """Average the velocities: a mean of magnitudes would count noise as motion."""
         fixes = self._fixes
         if len(fixes) < FIXES:
@@ -153,10 +171,10 @@ class SpeedMonitor:
         (east_0, north_0, variance_0), (east_1, north_1, variance_1) = fixes[0], fixes[-1]
         change_mps = hypot(east_1 - east_0, north_1 - north_0)
         contradicted |= change_mps > STANDSTILL_MPS + SIGMAS * sqrt(variance_0 + variance_1)
-        self._ground = SpeedMeasurement("GNSS", hypot(east, north), sigma, alive, contradicted)
+        self._ground = SpeedMeasurement("GNSS", hypot(east, north), sigma, alive, t_ns, contradicted)
 
-    def _along_chord(self, fix: GnssFix) -> None:
-        """Fit a line to the positions of the last seconds."""
+    def _along_chord(self, fix: GnssFix, t_ns: int) -> None:
+        """Fit a line to the positions of the last seconds. ``t_ns``: time of validity, not in the future."""
         places = self._places
         if places and fix.t_ns <= places[-1][0]:
             return
@@ -186,7 +204,7 @@ class SpeedMonitor:
             for t_s, place in zip(times_s, places, strict=True)
         )
         apart = away_m > FIX_SIGMAS * max(sigma_m, LEAST_PLACE_SIGMA_M)
-        self._ground = SpeedMeasurement("GNSS", hypot(east_mps, north_mps), sigma_m / sqrt(square), alive, apart)
+        self._ground = SpeedMeasurement("GNSS", hypot(east_mps, north_mps), sigma_m / sqrt(square), alive, t_ns, apart)
 
     def update(self, now_ns: int, estimated_mps: float) -> None:
         """Note whether the speed is measured, and for how long it is not; called once per tick."""
@@ -228,11 +246,15 @@ class SpeedMonitor:
         """Return the speed of wheels or motor; None if it is not fresh."""
         if now_ns - self._wheel_ns > SPEED_FRESH_NS or not isfinite(self.wheel_mps):
             return None
-        return SpeedMeasurement("wheels", abs(self.wheel_mps), self._wheel_sigma_mps, False)
+        return SpeedMeasurement("wheels", abs(self.wheel_mps), self._wheel_sigma_mps, False, self._wheel_ns)
 
     def fresh(self, now_ns: int) -> list[SpeedMeasurement]:
         """Return the fresh speeds."""
         return [speed for speed in (self.wheels(now_ns), self.ground(now_ns)) if speed is not None]
+
+    def is_current(self, speed: SpeedMeasurement) -> bool:
+        """Return False for a standstill of before the last motion that was measured: fixes come later than wheel speeds."""
+        return speed.moves or speed.t_ns >= self._motion_ns
 
     def fresh_wheel_mps(self, now_ns: int) -> float:
         """Return the newest speed of wheels or motor, negative backward; NaN if it is not fresh."""
@@ -253,10 +275,16 @@ class SpeedMonitor:
     def standstill(self, now_ns: int, ceiling_mps: float) -> StandstillEvidence:
         """Return what the fresh speeds say about standstill. ``ceiling_mps``: highest speed that the brake leaves possible."""
         speeds = self.fresh(now_ns)
+        if any(speed.moves for speed in speeds):
+            return StandstillEvidence.MOVES
+        speeds = [speed for speed in speeds if self.is_current(speed)]
         if not speeds:
             return StandstillEvidence.NONE
-        if any(speed.mps > speed.standing_mps or speed.contradicted for speed in speeds):
-            return StandstillEvidence.MOVES
         if any(speed.independent for speed in speeds) or ceiling_mps <= STANDSTILL_MPS:
             return StandstillEvidence.STANDS
         return StandstillEvidence.UNCONFIRMED
+
+
+def _valid_ns(message: GnssFix | WheelSpeed | MotorStatus, now_ns: int) -> int:
+    """Return the time that a message speaks of, which is never in the future, whatever its device says."""
+    return min(message.t_ns, message.t_rx_ns, now_ns)
