@@ -44,6 +44,7 @@ from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.maps.grid import OccupancyGrid
 from vehicled.paths.course import Course
 from vehicled.profile import load
+from vehicled.profile.contradictions import LOCATED
 from vehicled.profile.schema import Profile
 from vehicled.run.judge import truth_tracker
 from vehicled.run.plan import course_of, grid_of
@@ -157,6 +158,10 @@ def random_drive(name: str, number: int) -> RandomDrive:
     profile = load(str(shipped.folder("profiles") / f"{name}.toml")).profile
     estimator = random.choice((profile.estimator.name, profile.estimator.name, *ESTIMATORS))
     heading = profile.sim.heading
+    mapped = any(text.startswith("localisation.map=") for text in healthy.overrides)
+    if mapped and estimator not in LOCATED:
+        # It takes no poses on a map.
+        estimator = profile.estimator.name
     if estimator == "ins" and heading is not None and heading.kind == "inertial":
         # Its zero is unknown, so that this filter waits for an alignment drive.
         estimator = profile.estimator.name

@@ -4,6 +4,7 @@ import pytest
 
 from vehicled.profile import Note, ProfileError, check, load, load_profile
 
+SCANNER = "devices.scanner={driver='hokuyo', messages=['LaserScan']}"
 CONTRADICTIONS = [
     (["tasks.control.deadline_ms=101"], "tasks.control.deadline_ms", "more than 10 periods of 10 ms"),
     (["tasks.fusion.phase_ms=5"], "tasks.fusion.phase_ms", "not less than the period of 5 ms"),
@@ -43,6 +44,9 @@ CONTRADICTIONS = [
     (["sim.drive.stall_torque_nm=0.01"], "sim.drive.friction_nm", "could never move"),
     (["sim.steering.offset_rad=-0.4"], "sim.steering.offset_rad", "gain_rad = 0.335; the vehicle could turn one way only"),
     (["sim.battery.full_v=7"], "sim.battery.full_v", "less than nominal_v = 7.4"),
+    (["localisation.map='hall.yaml'"], "localisation.map", 'no device gives "LaserScan"'),
+    (["localisation.map='hall.yaml'", SCANNER, "localisation.scanner='imu'"], "localisation.scanner", "no LaserScan; scanner does"),
+    (["localisation.map='hall.yaml'", SCANNER, "estimator.name=ekf4"], "estimator.name", "choose planar or ins"),
     (["log.quota_mb=100"], "log.rotate_mb", "more than quota_mb = 100"),
 ]
 

@@ -311,6 +311,7 @@ class Collector:
         elif not isinstance(name, str):
             self._report(name_at, f"must be one of {choices(tables)}, found {found(name)}")
         else:
+            self._valid[(*path, "name")] = name
             tables.setdefault(plugins.table_name(name), name)
         mentioned = [key for key in raw if key != "name"]
         types = {key: self._params_type(kind, tables[key], (*path, key)) for key in mentioned if key in tables}
