@@ -79,6 +79,14 @@ def test_every_command_stands_in_the_help_once() -> None:
         (["log", "info", "x", "--jsn"], "vehicled log info: no option '--jsn'; did you mean '--json'?"),
         (["sim", "--clock", "wal"], "vehicled sim: --clock: no value 'wal'; did you mean 'wall'?"),
         (["sim", "twice"], "vehicled sim: unexpected argument: 'twice'"),
+        (
+            ["sim", "--log", "logs/lap.mcap"],
+            "vehicled sim: --log: expected a folder, in which the log gets a name of its own",
+        ),
+        (
+            ["run", "--log", "lap.mcap"],
+            "vehicled run: --log: expected a folder, in which the log gets a name of its own",
+        ),
         ([], "vehicled: missing: COMMAND; see 'vehicled --help'"),
         (["log", "info"], "vehicled log info: missing: RUN"),
     ],

@@ -11,7 +11,7 @@ from vehicled.cli.drive_options import SECONDS, add_backend, add_mavlink, add_pr
 from vehicled.core.errors import SetupError, UserError
 from vehicled.core.messages import ActuatorCommand, Message, Mode, OperatorCommand
 from vehicled.core.ports import NEVER_NS
-from vehicled.run.argument_types import TEXT
+from vehicled.run.argument_types import TEXT, log_folder
 from vehicled.run.command_line import PASSING_STATUS, CommandParser
 from vehicled.run.spec import RunSpec
 from vehicled.runtime.sd_notify import Notifier, watchdog_interval_ns
@@ -43,7 +43,7 @@ def declare_run(parser: CommandParser) -> None:
         "--connect", type=TEXT, metavar="URL", help="use the devices of a running simulator: unix:PATH or tcp:HOST:PORT"
     )
     add_programme(parser)
-    parser.add_argument("--log", metavar="DIR", help="write the log to this folder instead of the profile's")
+    parser.add_argument("--log", type=log_folder, metavar="DIR", help="write the log to this folder instead of the profile's")
     parser.add_argument(
         "--link-timeout",
         type=SECONDS,

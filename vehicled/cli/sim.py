@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vehicled.cli.drive_options import SECONDS, add_backend, add_mavlink, add_profile, add_programme, add_ros2, add_view
 from vehicled.core.errors import SetupError
 from vehicled.core.messages import Event, Fault, ModeChange
-from vehicled.run.argument_types import CONTROLLER, ESTIMATOR, FAILURE, IDENTIFIER, LOG, SCENE, TEXT
+from vehicled.run.argument_types import CONTROLLER, ESTIMATOR, FAILURE, IDENTIFIER, LOG, SCENE, TEXT, log_folder
 from vehicled.run.command_line import CommandParser
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.run.terminal import Progress
@@ -108,7 +108,7 @@ def declare_sim(parser: CommandParser) -> None:
     add_backend(world, "event loop for --clock wall")
     output = parser.add_argument_group("output")
     output.add_argument("--plot", metavar="FILE", help="plot the drive into this file (.png, .pdf or .svg)")
-    output.add_argument("--log", metavar="DIR", help="write the log to this folder instead of the profile's")
+    output.add_argument("--log", type=log_folder, metavar="DIR", help="write the log to this folder instead of the profile's")
     output.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest do not change")
     add_view(output)
     add_ros2(output)

@@ -58,6 +58,14 @@ def whole(least: int, most: int, what: str) -> Callable[[str], int]:
     return parse
 
 
+def log_folder(text: str) -> str:
+    """Return the folder of a log. A name for the log itself is refused: it would become a folder of that name."""
+    if text.endswith((".mcap", ".mcap/")) and not os.path.isdir(text):
+        folder = os.path.dirname(text.rstrip("/")) or "."
+        raise ArgumentTypeError(f"expected a folder, in which the log gets a name of its own, such as {folder}, not {text!r}")
+    return text
+
+
 def files(text: str) -> list[str]:
     """Return the files and folders whose path begins with ``text``."""
     folder, name = os.path.split(text)
