@@ -19,6 +19,7 @@ import pytest
 from hypothesis.internal.conjecture import providers
 
 from tests.busy_computer import DEADLINE_S
+from tests.listed_skips import pytest_sessionfinish  # noqa: F401 - a hook
 from vehicled.runtime import realtime  # noqa: F401 - it counts what is frozen before the tests are
 from vehicled.runtime.loop import new_event_loop
 

@@ -34,8 +34,7 @@ def points():
 
 
 def as_las(path, points):
-    if laspy is None:
-        pytest.skip("no laspy")
+    pytest.importorskip("laspy")
     header = laspy.LasHeader(point_format=3, version="1.2")
     header.scales, header.offsets = [1e-4] * 3, [EAST, NORTH, 0.0]
     data = laspy.LasData(header)
