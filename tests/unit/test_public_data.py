@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests import recordings_bench as bench
 from vehicled.cli import main
@@ -66,6 +67,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     made.http.server_close()
 
 
+def served(name: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> DataSet:
+    """Return the data set whose files are those of the server."""
+    data = DATA_SETS[name]
+    files = (replace(file, sha256=hashlib.sha256(server.pages[f"/{file.origin}"]).hexdigest()) for file in data.files)
+    monkeypatch.setitem(DATA_SETS, name, replace(data, files=tuple(files)))
+    return DATA_SETS[name]
+
+
 def serve_lap(server: Server, file: PublicFile, rows: int = 80) -> None:
     """A lap as its authors publish it: no header, no times."""
     width = len(file.columns) - (0 if file.columns[0] == "time_s" else 1)
@@ -73,10 +82,12 @@ def serve_lap(server: Server, file: PublicFile, rows: int = 80) -> None:
     server.pages[f"/{file.origin}"] = "\n".join(",".join(map(repr, row)) for row in cells.tolist()).encode()
 
 
-def test_a_set_is_fetched_and_read_as_a_recording(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = DATA_SETS["art_circle_2023"]
-    for file in data.files:
+def test_a_set_is_fetched_and_read_as_a_recording(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in DATA_SETS["art_circle_2023"].files:
         serve_lap(server, file)
+    data = served("art_circle_2023", server, monkeypatch)
     assert main(["data", "fetch", data.name, "--mirror", server.url, "--to", str(tmp_path)]) == 2
     assert "--accept-unknown-licence" in capsys.readouterr().err
     assert server.asked == []
@@ -96,20 +107,31 @@ def test_a_set_is_fetched_and_read_as_a_recording(server: Server, tmp_path: Path
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_a_fetch_that_was_broken_off_goes_on(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = DATA_SETS["reference_paths"]
-    for file in data.files[:3]:
-        server.pages[f"/{file.origin}"] = b"0,0,0,1\n1,0,0,1\n"
+def test_a_fetch_that_was_broken_off_goes_on(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = {f"/{file.origin}": b"0,0,0,1\n1,0,0,1\n" for file in DATA_SETS["reference_paths"].files}
+    server.pages |= pages
+    data = served("reference_paths", server, monkeypatch)
+    for file in data.files[3:]:
+        del server.pages[f"/{file.origin}"]
     arguments = ["data", "fetch", data.name, "--mirror", server.url + "/", "--to", str(tmp_path)]
     assert main(arguments) == 2
     said = capsys.readouterr().err
     assert "404" in said
     assert data.files[3].origin in said
-    for file in data.files[3:]:
-        server.pages[f"/{file.origin}"] = b"0,0,0,1\n1,0,0,1\n"
+    server.pages |= pages
     assert main(arguments) == 0
     assert len(server.asked) == len(data.files) + 1
     assert (tmp_path / data.name / "u_shape.csv").read_text() == "x_m,y_m,heading_rad,speed_mps\n0,0,0,1\n1,0,0,1\n"
+
+
+def test_a_table_that_was_changed_is_not_kept(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for file in DATA_SETS["reference_paths"].files:
+        server.pages[f"/{file.origin}"] = b"0,0,0,1\n1,0,0,1\n"
+    assert main(["data", "fetch", "reference_paths", "--mirror", server.url, "--to", str(tmp_path)]) == 2
+    assert "known by its hash" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.csv"))
 
 
 def test_without_a_network_the_message_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +229,7 @@ def test_every_file_of_the_table_has_a_place_and_a_commit_of_its_own() -> None:
             commit = file.origin.split("/")[2]
             assert len(commit) == 40
             assert int(commit, 16) >= 0
-            assert bool(file.columns) != bool(file.sha256), "checked by its shape or by its hash"
+            assert len(bytes.fromhex(file.sha256)) == 32
 
 
 @pytest.mark.parametrize("command", [["bench", "recorded"], ["twin", "predict"]])

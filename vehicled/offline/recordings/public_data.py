@@ -8,13 +8,13 @@ import hashlib
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.client import HTTPException, HTTPMessage
 from math import isfinite
 from pathlib import Path
 from typing import IO
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from vehicled.offline.recordings.errors import RecordingError
 
@@ -39,6 +39,7 @@ class PublicFile(Struct, frozen=True):
     """OWNER/REPOSITORY/COMMIT/PATH."""
     columns: tuple[str, ...] = ()
     sha256: str = ""
+    """Hash of the published file, hex."""
 
 
 class DataSet(Struct, frozen=True):
@@ -108,8 +109,22 @@ def _mocap() -> tuple[PublicFile, ...]:
     return tuple(files)
 
 
+def _with_hashes(data: DataSet, hashes: Mapping[str, str]) -> DataSet:
+    """Return a data set whose files have the hashes of their paths."""
+    files = (structs.replace(file, sha256=hashes[f"{data.name}/{file.path}"]) for file in data.files)
+    return structs.replace(data, files=tuple(files))
+
+
+def _hashes() -> dict[str, str]:
+    """Return the hash of each published file by data set and path; ``sha256sum`` reads the same format."""
+    lines = Path(__file__).with_suffix(".sha256").read_text().splitlines()
+    return {path: digest for digest, path in (line.split("  ") for line in lines)}
+
+
+_HASHES = _hashes()
+
 DATA_SETS: dict[str, DataSet] = {
-    data.name: data
+    data.name: _with_hashes(data, _HASHES)
     for data in (
         DataSet(
             "lot17_rtk_gps_2023",
@@ -195,22 +210,18 @@ DATA_SETS: dict[str, DataSet] = {
                 PublicFile(
                     "gnss/gpsd__ublox-zed-f9r.log",
                     f"{_GPSD}/2fc6e816c935ec3936a01a67f43fdb9f121db969/test/daemon/ublox-zed-f9r.log",
-                    sha256="fff1771a198603b6a4a936a023352abedd5be36c17e637c13d0c5c221d0326aa",
                 ),
                 PublicFile(
                     "gnss/gpsd__ublox-zed-f9p-rtk.log",
                     f"{_GPSD}/dda46d739d64d20a32f61a60ecb9f716d1f3d9d5/test/daemon/ublox-zed-f9p-rtk.log",
-                    sha256="fef2058a6d4613bfaebc1b271f71185f5fd22f96740f39eee1663cb2fea22ce7",
                 ),
                 PublicFile(
                     "gnss/pyubx2__pygpsdata-MIXED.log",
                     "semuconsulting/pyubx2/1b36e02c63fcd1b12d13f3496c41c455bffbe2b4/tests/pygpsdata-MIXED.log",
-                    sha256="6874d521c2dc6f5fdc4c466028208ba5ac63626e408d90660b767f5de52cb613",
                 ),
                 PublicFile(
                     "imu/xsens-go__1_output.bin",
                     "einride/xsens-go/94c6b945c6f287e5a4aa3d051dde21545f5679d9/testdata/1/output.bin",
-                    sha256="a52fb0ce89000b9f0fc3f2bbf876ff392d37e751cd21a09cb44a3aea72fb7ab0",
                 ),
             ),
         ),
@@ -326,7 +337,7 @@ def fetch(data: DataSet, folder: Path, report: Callable[[str], None], *, source:
         report(f"{data.name}: {number} of {len(data.files)}: {file.path}")
         url = f"{source.rstrip('/')}/{file.origin}"
         content = get(url)
-        if file.sha256 and hashlib.sha256(content).hexdigest() != file.sha256:
+        if hashlib.sha256(content).hexdigest() != file.sha256:
             raise RecordingError(f"{url}: its content is not the one that is known by its hash; nothing was kept")
         if file.columns:
             content = with_header(content, file.columns, url)
