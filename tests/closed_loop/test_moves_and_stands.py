@@ -116,10 +116,11 @@ def test_a_run_whose_stop_cannot_be_seen_does_not_say_that_it_stands() -> None:
 # ------------------------------------------------------------------------------------------------- slow, blocked, held
 
 
-@pytest.mark.parametrize("speed_mps", [0.06, 0.14])
-def test_a_small_vehicle_is_slow_and_moves(speed_mps: float) -> None:
-    sim = v.Simulation("nigel", "straight_30m", seed=1)
-    for _ in range(350):
+@pytest.mark.parametrize(("profile", "speed_mps"), [("nigel", 0.06), ("nigel", 0.14), ("roboracer", 0.1)])
+def test_a_small_vehicle_is_slow_and_moves(profile: str, speed_mps: float) -> None:
+    """The motor of the second one is strong, and its friction four times what the daemon believes."""
+    sim = v.Simulation(profile, "straight_30m", seed=1)
+    for _ in range(600):
         seen = sim.step(v.Action(speed_mps, curvature_per_m=0.0))
     assert seen.mode is Mode.OFFBOARD
     assert seen.truth is not None

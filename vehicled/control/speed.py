@@ -68,6 +68,8 @@ ANSWER_S = 0.4
 BREAKAWAY_RATIO, BRAKELESS_RATIO = 3.5, 1.5
 """Rate at which the throttle of a vehicle that stands grows, as a fraction of the planned acceleration per second. One without a
 brake cannot have come to rest on a slope, so that friction alone holds it."""
+LEAST_RATE = 0.1
+"""Smallest such rate, 1/s: however slow a strong motor shall turn, its model of friction may be wrong by as much."""
 DISPROVED_S = 0.5
 """Time in which a vehicle that stands, although it is driven, disproves that something pushes it, s."""
 ROLL_STEP = 0.15
@@ -357,7 +359,7 @@ def speed_step(
     gain = usable_gain(params, drive)
     if not answers:
         ratio = BREAKAWAY_RATIO if can_brake else BRAKELESS_RATIO
-        breakaway = min(breakaway + ratio * planned_mps2 / authority * dt_s, 1.0)
+        breakaway = min(breakaway + max(ratio * planned_mps2 / authority, LEAST_RATE) * dt_s, 1.0)
     elif not stands:
         # By the present speed: the predicted one knows nothing of what holds the vehicle back.
         fast_mps = max(min(speed, now) - reference - RELEASE_MPS, 0.0)
