@@ -232,6 +232,33 @@ def test_a_place_that_was_lost_in_a_drive_is_judged_by_the_measured_way(
         assert m.jumped is jumps
 
 
+DIVERGED = EstimatorStatus.DIVERGED
+
+
+@pytest.mark.parametrize("status", [EstimatorStatus.ALIGNING, EstimatorStatus.RUNNING, DIVERGED])
+@pytest.mark.parametrize("mode", [Mode.STOPPING, Mode.STANDBY])
+@pytest.mark.parametrize(("sigma_m", "allowed_m"), [(0.0, 0.5), (1.0, 4.0)])
+def test_a_filter_that_diverged_in_a_drive_is_judged_by_its_first_place_after_it(
+    status: EstimatorStatus, mode: Mode, sigma_m: float, allowed_m: float
+) -> None:
+    """By then its sigma explains more, and so does nobody else: the receiver was silent, so no speed was measured."""
+    covariance = (sigma_m**2, *(0.0,) * 4, sigma_m**2, *(0.0,) * 10)
+    for ratio, jumps in ((0.99, False), (1.01, True)):
+        m = driven(monitor(corridor_m=1.5), (0.0, 0.0, 0.0))
+        driven(m, (0.1, 0.1, 0.0), mode=Mode.STOPPING, status=DIVERGED, covariance=covariance)
+        for k in range(2, 9):
+            driven(m, (0.1 * k, 0.1 * k, 0.0), mode=mode, status=DIVERGED, covariance=covariance)
+        driven(m, (0.9, 0.9, ratio * allowed_m), mode=mode, status=status)
+        assert m.jumped is jumps
+
+
+def test_a_filter_that_diverged_at_a_standstill_may_be_carried() -> None:
+    m = driven(monitor(corridor_m=1.5), (0.0, 0.0, 0.0), mode=Mode.STANDBY)
+    driven(m, (0.1, 0.1, 0.0), mode=Mode.STANDBY, status=DIVERGED)
+    driven(m, (0.2, 9.0, 0.0), mode=Mode.STANDBY)
+    assert not m.jumped
+
+
 def test_a_place_that_was_lost_at_a_standstill_may_be_carried() -> None:
     m = driven(monitor(corridor_m=1.5), (0.0, 0.0, 0.0), mode=Mode.STANDBY)
     driven(m, (0.1, nan, 0.0), (2.0, nan, 0.0), (2.1, 50.0, 0.0), mode=Mode.STANDBY)

@@ -217,6 +217,7 @@ is wrong now or was wrong before, and nothing on board shows which. `place_jumpe
 is armed again once the jumps add up to less, because the receiver is right again, or after `vehicled mode reset` of a vehicle that
 stands: a person has looked where it is. A filter that loses its place in a drive and begins anew is judged when it has one again,
 also if the vehicle stands by then: the way between is measured by wheels or motor, with a quarter of it allowed for slip and turns.
+One that has diverged goes on predicting, and its first place after that is judged by four standard deviations of the prediction.
 
 At standstill a tilted IMU and a slope look alike. Arming asks for less than `limits.still_tilt_rad`, for less along the vehicle
 than its drive can climb (11 degrees at least), and for less than 17 degrees across it. The rest shows on the way: the force along

@@ -22,6 +22,8 @@ GAP_NS = 100_000_000
 """Longest time over which an estimate is carried on to the time of a fix, ns."""
 SIGMAS = 6.0
 """Number of declared standard deviations that no sound pair exceeds time after time; the errors of a receiver are correlated."""
+LOST_SIGMAS = 4.0
+"""The same for the one comparison of the place with which a diverged filter begins anew: its sigma grows without a measurement."""
 TIMING_S = 0.05
 """Error of the stamps that is allowed for, s."""
 BEYOND_REFUSALS = 2
@@ -63,7 +65,7 @@ class ConsistencyMonitor:
         self._measure_way(s)
         if estimate is None or (estimates and estimate.t_ns <= estimates[-1].t_ns):
             return
-        if estimate.status is EstimatorStatus.RUNNING and _has_numbers(estimate):
+        if _has_numbers(estimate):
             self._look_for_jump(estimate, moves=s.mode in MOVING)
         estimates.append(estimate)
         while estimate.t_ns - estimates[0].t_ns > KEEP_NS:
@@ -96,10 +98,16 @@ class ConsistencyMonitor:
         """Add what the estimate has moved since the last one beyond its speed, where no declared error explains it.
 
         A vehicle that does not drive may be pushed or carried: then only a jump back counts. A filter that loses its place in a
-        drive is judged when it has one again, also if the vehicle stands by then: it may have begun anew from wrong fixes.
+        drive is judged when it has one again, also if the vehicle stands by then: it may have begun anew from wrong fixes. One that
+        has diverged goes on predicting, and is judged at its first place after that.
         """
-        before, self._before = self._before, estimate
-        before_moves, self._before_moves = self._before_moves, moves
+        before, status = self._before, estimate.status
+        diverged = before is not None and before.status is EstimatorStatus.DIVERGED
+        if status not in (EstimatorStatus.RUNNING, EstimatorStatus.DIVERGED) and not diverged:
+            return
+        self._before = estimate
+        before_moves = self._before_moves
+        self._before_moves = moves or (before_moves and status is EstimatorStatus.DIVERGED)
         way_m, unknown_m, unmeasured_s = self._way_m, self._unknown_m, self._unmeasured_s
         self._way_m = self._unknown_m = self._unmeasured_s = 0.0
         if before is None:
@@ -112,10 +120,11 @@ class ConsistencyMonitor:
             x_m, y_m = x_m - half_m * cos(end.yaw_rad), y_m - half_m * sin(end.yaw_rad)
         if lost:
             unknown_m += unmeasured_s * max(abs(before.speed_mps), abs(estimate.speed_mps))
-            moves |= before_moves
         else:
             unknown_m = 0.0
-        if hypot(x_m, y_m) > max(SIGMAS * sigma_m if isfinite(sigma_m) else 0.0, self._tolerated_m) + unknown_m:
+        moves |= before_moves and (lost or diverged)
+        sigmas = LOST_SIGMAS if diverged else SIGMAS
+        if hypot(x_m, y_m) > max(sigmas * sigma_m if isfinite(sigma_m) else 0.0, self._tolerated_m) + unknown_m:
             after_m = self._jump_m[0] + x_m, self._jump_m[1] + y_m
             if moves or hypot(*after_m) < self.jumped_m:
                 self._jump_m = after_m
