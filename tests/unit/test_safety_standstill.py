@@ -86,6 +86,30 @@ def test_without_a_number_from_the_estimate_it_must_be_seen_for_a_second(mode: M
     assert stop.stands(4 * S + 1, speed=nan, mode=mode)
 
 
+@pytest.mark.parametrize(
+    ("values", "telemetry", "silent_ns", "stands"),
+    [
+        ({}, False, 0, True), ({"brake_fails": True}, False, 0, False), ({"actuator_lost": "unplugged"}, False, 0, False),
+        ({}, True, SILENCE_NS, True), ({}, True, SILENCE_NS + 1, False), ({}, False, SILENCE_NS + 1, True),
+    ],
+)  # fmt: skip
+def test_what_half_of_the_brake_has_taken_counts_only_for_one_that_obeys(
+    values: dict[str, Any], telemetry: bool, silent_ns: int, stands: bool
+) -> None:
+    """Wheels, or a receiver that repeats itself, read 0."""
+    stop = Stop(telemetry=telemetry)
+    s = stop.inputs(silent_ns, ceiling=0.0, **{key: value for key, value in values.items() if key != "brake_fails"})
+    asked: list[float] = []
+
+    def standstill(_now_ns: int, ceiling_mps: float) -> StandstillEvidence:
+        asked.append(ceiling_mps)
+        return STANDS
+
+    set_fields(stop.monitors.speed, standstill=standstill)
+    stop.detector.stands(s, gnss_stuck=False, brake_fails=bool(values.get("brake_fails")))
+    assert asked == [0.0 if stands else inf]
+
+
 @pytest.mark.parametrize("evidence", [NONE, UNCONFIRMED, MOVES])
 @pytest.mark.parametrize(
     ("values", "stopped"),
@@ -180,6 +204,7 @@ def test_a_stuck_receiver_does_not_count_while_its_place_repeats(mode: Mode, rep
         ({"speed": -0.5}, "the estimate says -0.50 m/s"),
         ({"evidence": MOVES, "speed": 0.0499}, "wheels or GNSS measure"), ({"evidence": UNCONFIRMED}, "once half the brake"),
         ({"evidence": NONE, "actuator_lost": "unplugged"}, "cannot be reached (unplugged)"),
+        ({"evidence": UNCONFIRMED, "actuator_lost": "unplugged"}, "has stopped it (the actuator cannot be reached (unplugged))"),
         ({"evidence": NONE}, "braked until half of the brake"),
     ],
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Standstill detection: seen by wheels and GNSS beside the estimate, or assumed by half of the brake where nothing measures."""
 
-from math import isfinite
+from math import inf, isfinite
 
 from vehicled.core.messages import ImuSample, Mode, MotorStatus
 from vehicled.core.vehicle import STANDSTILL_MPS
@@ -56,14 +56,16 @@ class StandstillDetector:
         self.assumed_s = 0.0
         s.monitors.speed.gnss_ignored = self._ignored(s, gnss_stuck=gnss_stuck)
         self._feel(s)
-        stopped = motion.ceiling_mps <= 0.0 and not brake_fails and not _unreachable(s) and not self._unfelt(s) and not _moved(s)
+        # What the brake has taken is known only of one that gets its commands and obeys them.
+        ceiling_mps = inf if brake_fails or _unreachable(s) else motion.ceiling_mps
+        stopped = ceiling_mps <= 0.0 and not self._unfelt(s) and not _moved(s)
         self._stopped_since_ns = None if not stopped else self._stopped_since_ns or s.now_ns
         moves = estimate is not None and isfinite(estimate.speed_mps) and abs(estimate.speed_mps) >= STANDSTILL_MPS
         # Throttle that was commanded just now has yet to act, while everything still shows standstill.
         if estimate is None or moves or not _fresh(s) or motion.driven:
             self._seen_since_ns = None
             return False
-        self._evidence = s.monitors.speed.standstill(s.now_ns, motion.ceiling_mps)
+        self._evidence = s.monitors.speed.standstill(s.now_ns, ceiling_mps)
         if self._evidence is StandstillEvidence.STANDS and self._gained_mps > s.monitors.speed.moving_mps:
             # A receiver that has repeated itself since before the start shows a standstill that the accelerometer contradicts.
             self._evidence = StandstillEvidence.NONE
@@ -147,8 +149,10 @@ class StandstillDetector:
             speed = s.monitors.speed.measured_mps(s.now_ns)
             said = f"wheels or GNSS measure {speed:.2f} m/s and the estimate does not: hold the vehicle, look at both"
         elif self._evidence is StandstillEvidence.UNCONFIRMED:
+            lost = f" ({lost})" if (lost := _unreachable(s)) else ""
             said = (
                 "only wheels, or a receiver that repeats itself, say that it stands: they count once half the brake has stopped it"
+                + lost
             )
         elif lost := _unreachable(s):
             said = f"no wheel or GNSS speed is fresh, and {lost}: hold the vehicle, look after the sensors"
