@@ -10,8 +10,9 @@ Rules, each from a reported accident (NOTES.md):
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
+from types import MappingProxyType
 from typing import ClassVar
 
 from drivers.vesc.appconf import AppConf, RawAppConf, Unreadable
@@ -23,6 +24,7 @@ from drivers.vesc.params import VescParams, forward, kelvin, motor_radps, motor_
 from drivers.vesc.setup import NEVER_NS, Setup
 from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values
 from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
+from vehicled.core.mixing import Mixing, OutputKind, plain
 from vehicled.core.ports import Action, Device, Send
 from vehicled.core.wire.usage import MessageUsage, Unused
 
@@ -48,6 +50,7 @@ class VescCore(Device):
 
     produces: ClassVar[tuple[type[Message], ...]] = (MotorStatus, WheelSpeed, Fault, Event)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
+    outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive", "servo": "steer"})
 
     def __init__(
         self, params: VescParams, messages: Sequence[type[Message]], command_lifetime_ns: int, controller_id: int | None
@@ -64,6 +67,7 @@ class VescCore(Device):
         self._out: list[Message] = []
         self._command: Send | None = None
         self._requests: list[Send] = []
+        self._mixing = plain(self.outputs)
         self._steering = 0.0
         self._opened_ns = NEVER_NS
         self._present_since_ns = NEVER_NS
@@ -140,6 +144,9 @@ class VescCore(Device):
             self._lock = "the port is closed"
         return self._take(now_ns)
 
+    def mix(self, mixing: Mixing) -> None:
+        self._mixing = mixing
+
     def on_command(self, command: Message, now_ns: int) -> None:
         """Convert a command to frames. Brake if it is not finite or driving is not permitted, and report the reason once."""
         if not isinstance(command, ActuatorCommand):
@@ -196,9 +203,10 @@ class VescCore(Device):
     # Transmit.
 
     def _send(self, throttle: float, brake: float, now_ns: int) -> None:
-        data = self._frame_motor(motor_setpoint(self._params, throttle, brake))
+        motor, servo = self._mixing.outputs(throttle, self._steering)
+        data = self._frame_motor(motor_setpoint(self._params, motor, brake))
         if self._params.steering and self._setup.known:
-            data += self._frame_comm(encode_comm(servo_setpoint(self._params, self._steering)))
+            data += self._frame_comm(encode_comm(servo_setpoint(self._params, servo)))
         self._command = Send(data, now_ns + self._lifetime_ns)
 
     def _ask(self, now_ns: int) -> None:
