@@ -15,10 +15,10 @@ from math import isfinite
 from types import MappingProxyType
 from typing import ClassVar
 
+from drivers.motor.episodes import Episodes
 from drivers.vesc.appconf import AppConf, RawAppConf, Unreadable
 from drivers.vesc.comm import Comm, CommMessage, FwVersion, Request, Selective, SetCommand, Unknown, encode_comm
 from drivers.vesc.content import possible
-from drivers.vesc.episodes import ORIGIN, Episodes
 from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.params import VescParams, forward, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
 from drivers.vesc.setup import NEVER_NS, Setup
@@ -29,6 +29,7 @@ from vehicled.core.ports import Action, Device, Send
 from vehicled.core.wire.usage import MessageUsage, Unused
 
 NAN = float("nan")
+ORIGIN = "vesc"
 DIAGNOSE_NS = 1_000_000_000
 """Time for a controller to answer before its absence is diagnosed."""
 SLOW_FIELD_NS = 2_000_000_000
@@ -62,7 +63,7 @@ class VescCore(Device):
         self._silence_ns = round(params.silence_s * 1e9)
         self._latency_ns = round(params.latency_ms * 1e6)
         self._setup = Setup(params, controller_id)
-        self._episodes = Episodes()
+        self._episodes = Episodes(ORIGIN)
         self.usage = MessageUsage()
         self._out: list[Message] = []
         self._command: Send | None = None
@@ -331,6 +332,8 @@ class VescCore(Device):
     def _on_motion(self, name: str, erpm: float, current_a: float, duty: float, t_rx_ns: int, *, wheel: bool) -> None:
         t_ns = t_rx_ns - self._latency_ns
         params, usage = self._params, self.usage
+        if self._mixing.directions[0] < 0.0:
+            erpm, duty = -erpm, -duty
         erpm, duty = possible(usage, name, "erpm", erpm), possible(usage, name, "duty", duty)
         current_a = possible(usage, name, "motor_current_a", current_a)
         if MotorStatus in self._wanted:

@@ -23,7 +23,10 @@ EMULATORS: dict[str, str] = {
     "msglink": "sim_backend.emulators.msglink:MsgLinkEmulator",
     "ntrip": "sim_backend.emulators.caster:Caster",
     "n100": "sim_backend.emulators.n100:n100",
+    "odrive_ascii": "sim_backend.emulators.odrive:odrive_ascii",
+    "odrive_can": "sim_backend.emulators.odrive:odrive_can",
     "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
+    "roboclaw": "sim_backend.emulators.roboclaw:roboclaw",
     "rplidar": "sim_backend.emulators.rplidar:rplidar",
     "sbg": "sim_backend.emulators.sbg:sbg",
     "sbus": "sim_backend.emulators.rc:sbus_unit",
@@ -42,7 +45,7 @@ EMULATORS: dict[str, str] = {
 
 CONTRACT = plugins.Contract("sim_backend.emulators.interface:Emulator", ("port", "device", "seed", "start_ns"))
 """Requirements on an emulator that is a plugin."""
-_CAN_DRIVERS = frozenset({"vesc_can"})
+_CAN_DRIVERS = frozenset({"odrive_can", "vesc_can"})
 """Drivers whose port carries CAN frames instead of a byte stream."""
 _NETWORK_DRIVERS = frozenset({"ntrip"})
 """Drivers that always connect to a server; others do if the address says so."""

@@ -19,7 +19,6 @@ class MotorStatusSensor:
 
     def __init__(self, model: MotorStatusModel, actuators: Actuators, mixing: Mixing | None = None) -> None:
         """``mixing``: outputs of a controller that is one of several."""
-        self._direction = 1.0 if mixing is None else mixing.direction
         rows = () if mixing is None else mixing.rows
         left, right = any(row.left for row in rows), any(row.right for row in rows)
         self._side = () if left is right else (0, 2) if left else (1, 3)
@@ -40,12 +39,12 @@ class MotorStatusSensor:
             motor_current_a=_quantised(supply.motor_current_a, self._current_step_a),
             input_current_a=_quantised(supply.input_current_a, self._current_step_a),
             input_voltage_v=_quantised(supply.voltage_v, self._voltage_step_v),
-            duty=self._direction * self._actuators.duty,
+            duty=self._actuators.duty,
         )
 
     def _speed_radps(self, motion: Motion) -> float:
         """Return the speed of the controller's own motors: those of one side turn as its wheels do."""
-        speed_radps, wheels = self._direction * motion.motor_speed_radps, motion.wheel_speeds_radps
+        speed_radps, wheels = motion.motor_speed_radps, motion.wheel_speeds_radps
         mean_radps = sum(wheels) / len(wheels)
         if not self._side or abs(mean_radps) < _TURNS_RADPS:
             return speed_radps

@@ -48,8 +48,9 @@ def test_the_sides_drive_the_curve_of_the_wheel_angle_whatever_is_cut(size: floa
 def test_a_gain_turns_an_output_round_and_a_number_that_is_none_stays_one() -> None:
     mixing = Mixing((Mix(throttle=-1.0), Mix(steering=-0.5)))
     assert mixing.outputs(0.4, 0.6) == pytest.approx((-0.4, -0.3))
-    assert mixing.direction == -1.0
-    assert Mixing((Mix(steering=1.0),)).direction == 0.0
+    assert mixing.directions == (-1.0, 0.0)
+    assert mixing.drives
+    assert not Mixing((Mix(steering=1.0),)).drives
     assert isnan(mixing.outputs(nan, 0.0)[0])
 
 
@@ -104,15 +105,15 @@ def profile_of(overrides: list[str]) -> Profile:
 def actuation() -> Actuation:
     devices = {name: VescCan(CanParams(), (MotorStatus,), 1) for name in ("left", "right", "servo")}
     both: frozenset[type[Message]] = frozenset((MotorStatus, WheelSpeed))
-    roles = {"left": ActuatorRole(reports=both), "right": ActuatorRole(direction=-1.0, reports=both)}
-    return Actuation(devices, {**roles, "servo": ActuatorRole(direction=0.0)})
+    roles = {"left": ActuatorRole(reports=both), "right": ActuatorRole(reports=both)}
+    return Actuation(devices, {**roles, "servo": ActuatorRole(drives=False)})
 
 
 def test_a_status_of_all_is_made_when_each_has_reported_anew() -> None:
     joint = actuation()
     left, right = (
         MotorStatus(1, 2, 100.0, 3.0, 1.0, 12.0, 0.2, 300.0, nan, 0),
-        MotorStatus(2, 3, -80.0, 5.0, 2.0, 11.0, -0.1, 310.0, nan, 4),
+        MotorStatus(2, 3, 80.0, 5.0, 2.0, 11.0, 0.1, 310.0, nan, 4),
     )
     record, status = joint.joined("left", left)
     assert isinstance(record, ActuatorStatus)
@@ -134,7 +135,7 @@ def test_a_status_of_all_is_made_when_each_has_reported_anew() -> None:
 def test_the_wheel_speed_of_the_axle_is_the_mean_of_its_sides() -> None:
     joint = actuation()
     assert joint.joined("left", WheelSpeed(1, 2, 1.0, 0.03)) == (None, None)
-    record, speed = joint.joined("right", WheelSpeed(2, 3, -1.4, 0.04))
+    record, speed = joint.joined("right", WheelSpeed(2, 3, 1.4, 0.04))
     assert record is None
     assert isinstance(speed, WheelSpeed)
     assert (speed.t_ns, speed.t_rx_ns, speed.speed_mps, speed.sigma_mps) == pytest.approx((1, 3, 1.2, 0.025))

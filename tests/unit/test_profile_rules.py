@@ -31,16 +31,6 @@ CONTRADICTIONS = [
         "devices.drive.mix.servo",
         "the output is a servo, which gets steering, not throttle",
     ),
-    (
-        [f"devices.{name}={{driver='vesc_can',port='can:can0',messages=['MotorStatus']}}" for name in ("a", "b")],
-        "devices.b.driver.vesc_can.controller_id",
-        '1 is that of "a" on the same bus',
-    ),
-    (
-        [f"devices.{name}={{driver='pwm_board',port='serial:/dev/x'}}" for name in ("a", "b")],
-        "devices.b.port",
-        '"a" has this port too: a line can be opened once',
-    ),
     (["devices.drive={driver='msglink', messages=['ActuatorCommand']}"], "devices.drive.capabilities", "missing table"),
     (["devices.drive={driver='msglink', messages=['MotorStatus']}"], "devices", "no device is the actuator"),
     (["devices.truth={driver='msglink'}"], "devices.truth", "is a port of the simulator link"),

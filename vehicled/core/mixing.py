@@ -71,10 +71,14 @@ class Mixing:
         )
 
     @property
-    def direction(self) -> float:
-        """1 if the motors of the device turn forwards to drive forwards, -1 if backwards, 0 if it has none."""
-        drive = sum(row.drive for row in self.rows)
-        return 0.0 if drive == 0.0 else 1.0 if drive > 0.0 else -1.0
+    def directions(self) -> tuple[float, ...]:
+        """Sign of each output when the vehicle drives forwards: -1 for a motor that is mounted the other way round, 0 for none."""
+        return tuple(0.0 if row.drive == 0.0 else 1.0 if row.drive > 0.0 else -1.0 for row in self.rows)
+
+    @property
+    def drives(self) -> bool:
+        """True if any output is a motor that drives."""
+        return any(self.directions)
 
 
 def plain(kinds: Mapping[str, OutputKind]) -> Mixing:

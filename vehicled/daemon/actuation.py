@@ -17,8 +17,8 @@ from vehicled.core.ports import Device
 class ActuatorRole(Struct, frozen=True, kw_only=True):
     """Part that one device has in the vehicle's motion."""
 
-    direction: float = 1.0
-    """Sign of its motor speed when the vehicle drives forwards; 0 for a device that only steers."""
+    drives: bool = True
+    """False for a device that only steers."""
     reports: frozenset[type[Message]] = frozenset()
     """Telemetry that the profile expects from it."""
 
@@ -93,28 +93,27 @@ class Actuation:
 
     def _motor_status(self) -> MotorStatus:
         found = {port: each for port, each in self._newest[MotorStatus].items() if isinstance(each, MotorStatus)}
-        driving = [(self._roles[port].direction, each) for port, each in found.items() if self._roles[port].direction]
+        driving = [each for port, each in found.items() if self._roles[port].drives]
         every = list(found.values())
         return MotorStatus(
             min(each.t_ns for each in every),
             max(each.t_rx_ns for each in every),
-            _mean([sign * each.motor_speed_radps for sign, each in driving]),
-            _sum([each.motor_current_a for _, each in driving]),
+            _mean([each.motor_speed_radps for each in driving]),
+            _sum([each.motor_current_a for each in driving]),
             _sum([each.input_current_a for each in every]),
             min((each.input_voltage_v for each in every if isfinite(each.input_voltage_v)), default=NAN),
-            _mean([sign * each.duty for sign, each in driving]),
+            _mean([each.duty for each in driving]),
             max((each.controller_temperature_k for each in every if isfinite(each.controller_temperature_k)), default=NAN),
             max((each.motor_temperature_k for each in every if isfinite(each.motor_temperature_k)), default=NAN),
             next((each.fault_code for each in every if each.fault_code), 0),
         )
 
     def _wheel_speed(self) -> WheelSpeed:
-        found = {port: each for port, each in self._newest[WheelSpeed].items() if isinstance(each, WheelSpeed)}
-        every = list(found.values())
+        every = [each for each in self._newest[WheelSpeed].values() if isinstance(each, WheelSpeed)]
         return WheelSpeed(
             min(each.t_ns for each in every),
             max(each.t_rx_ns for each in every),
-            _mean([(self._roles[port].direction or 1.0) * each.speed_mps for port, each in found.items()]),
+            _mean([each.speed_mps for each in every]),
             sqrt(sum(each.sigma_mps**2 for each in every)) / len(every),
         )
 

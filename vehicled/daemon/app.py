@@ -226,7 +226,7 @@ def lacking(profile: Profile) -> frozenset[str]:
     """Return the capabilities that an actuator of a profile lacks. Telemetry and brake are those of the motors."""
     mixings = mixings_of(profile)
     found = {port: device.capabilities for port, device in profile.devices.items() if device.capabilities is not None}
-    steers_only = {port for port, mixing in mixings.items() if not mixing.direction}
+    steers_only = {port for port, mixing in mixings.items() if not mixing.drives}
     return frozenset(
         name
         for name in CAPABILITIES
@@ -242,7 +242,7 @@ def unseen_steering(profile: Profile) -> list[str]:
         f'row 17, "{port}" sends no telemetry: only a port that goes away is noticed; a servo that stays where it is, ends at '
         "row 19"
         for port, device in profile.devices.items()
-        if device.capabilities is not None and port in mixings and not mixings[port].direction and not device.capabilities.telemetry
+        if device.capabilities is not None and port in mixings and not mixings[port].drives and not device.capabilities.telemetry
     ]
 
 
@@ -284,7 +284,7 @@ def course_message(course: Course, now_ns: int) -> Path:
 
 
 def _role(table: DeviceTable, mixing: Mixing | None) -> ActuatorRole:
-    return ActuatorRole(direction=1.0 if mixing is None else mixing.direction, reports=frozenset(_types(table)))
+    return ActuatorRole(drives=mixing is None or mixing.drives, reports=frozenset(_types(table)))
 
 
 def _device(port: str, tables: Mapping[str, DeviceTable], link: str, mixing: Mixing | None) -> Device:

@@ -268,32 +268,9 @@ def _ports(profile: TableView) -> Found:
                 "missing table: the device carries ActuatorCommand, so say what it can do (the table may be empty)",
             )
     yield from _mixing(profile, tables, actuators)
-    yield from _shared_buses(profile, tables)
     for name in RESERVED_PORTS:
         if name in devices:
             yield ("devices", name), f'"{name}" is a port of the simulator link; choose another name'
-
-
-def _shared_buses(profile: TableView, tables: dict[str, dict[str, Any]]) -> Found:
-    """Check that devices on one bus can be told apart, and that no other line has two devices."""
-    users: dict[str, list[str]] = {}
-    for name in tables:
-        port = profile.get("devices", name, "port")
-        if isinstance(port, str) and port and _chosen(tables[name]) != "msglink":
-            users.setdefault(port, []).append(name)
-    for port, sharing in users.items():
-        shared = port.startswith("can:") and not port.startswith("can:slcan:")
-        for i, name in enumerate(sharing[1:], start=1):
-            if not shared:
-                kind = "an slcan adapter" if port.startswith("can:") else "a line"
-                yield ("devices", name, "port"), f'"{sharing[0]}" has this port too: {kind} can be opened once'
-                continue
-            for key in ("controller_id", "host_id", "node_id"):
-                own = profile.get("devices", name, "driver", _chosen(tables[name]), key)
-                for other in sharing[:i]:
-                    if own is not None and own == profile.get("devices", other, "driver", _chosen(tables[other]), key):
-                        text = f'{own} is that of "{other}" on the same bus: their answers would be mixed up; give each its own'
-                        yield ("devices", name, "driver", _chosen(tables[name]), key), text
 
 
 def _mixing(profile: TableView, tables: dict[str, dict[str, Any]], actuators: list[str]) -> Found:

@@ -88,7 +88,7 @@ def _vehicle(profile: Profile) -> Iterator[Note]:
     brakes = vehicle.drive.brake_deceleration_mps2 > 0.0
     mixings = mixings_of(profile)
     for name, device in profile.devices.items():
-        if name in mixings and not mixings[name].direction:
+        if name in mixings and not mixings[name].drives:
             continue
         if device.capabilities is not None and device.capabilities.brake != brakes:
             says = "has a brake" if device.capabilities.brake else "has no brake"

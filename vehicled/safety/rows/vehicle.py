@@ -208,7 +208,7 @@ ROWS: tuple[Row, ...] = (
                 react_ms=700.0,
             ),
         ),
-        devices=("vesc_<name of the fault>",),
+        devices=("vesc_<name of the fault>", "odrive_<name of the error>", "roboclaw_<name of the error>"),
         substitute={"telemetry": "faults and heat are not reported: a drive that gives up for them ends at row 14"},
     ),
     Row(
