@@ -182,10 +182,13 @@ class PwmBoard(Device):
             if self._drive != 0.0:
                 drive_us = min(self._drive_us + step, max(self._drive_us - step, drive_us))
         self._servo_us, self._drive_us = servo_us, drive_us
-        data = encode(Pulses(_width(servo_us), _width(drive_us)), self._params.resync_bytes)
+        data = self._encode(Pulses(_width(servo_us), _width(drive_us)), now_ns)
         self._frame = Send(data, now_ns + self._lifetime_ns)
         self._sent_ns = now_ns
         self._due_ns = now_ns + self._period_ns
+
+    def _encode(self, pulses: Pulses, now_ns: int) -> bytes:
+        return encode(pulses, self._params.resync_bytes)
 
     def _refuse(self, refused: bool, now_ns: int) -> None:
         if refused is not self._refused:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.motor import odrive, roboclaw
+from drivers.motor import maestro, odrive, roboclaw, sabertooth
 from vehicled.core.wire.can import CanFrame
 
 TABLE = Path(__file__).parents[1] / "golden" / "motor" / "odrive_can_protocol.csv"
@@ -93,3 +93,38 @@ def test_hostile_packets_never_raise_and_are_not_kept(chunks: list[bytes]) -> No
     for chunk in chunks:
         reader.feed(chunk)
         assert len(reader._held) < 12
+
+
+def test_packet_serial_of_the_sabertooth_as_its_maker_describes_it() -> None:
+    """Address 130, motor 1 forward at 64: the checksum is the sum of all, of which seven bits count."""
+    packet = sabertooth.SabertoothPacket(130, 0, 64)
+    assert sabertooth.encode(packet) == bytes((130, 0, 64, (130 + 0 + 64) & 0b0111_1111)) == b"\x82\x00\x40\x42"
+    reader = sabertooth.PacketReader()
+    assert reader.feed(b"\xaa\xaa" + sabertooth.encode(packet)) == [packet]
+    assert reader.feed(b"\x82\x00\x40\x43") == []
+    assert reader.bad_frames == 1
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_hostile_bytes_leave_no_packet_of_a_sabertooth_behind(chunks: list[bytes]) -> None:
+    reader = sabertooth.PacketReader()
+    for chunk in chunks:
+        reader.feed(chunk)
+        assert len(reader._held) < sabertooth.PACKET_BYTES
+
+
+@pytest.mark.parametrize(("device", "data"), [(None, b"\x84\x02\x70\x2e"), (12, b"\xaa\x0c\x04\x02\x70\x2e")])
+def test_the_target_of_pololus_guide(device: int | None, data: bytes) -> None:
+    """Channel 2 to 1500 us: 6000 quarters are 0x70 and 0x2E in seven bits each."""
+    target = maestro.MaestroTarget(2, 1500.0)
+    assert maestro.encode(target, device) == data
+    reader = maestro.CommandReader(device)
+    assert reader.feed(b"\x00" + data + maestro.encode(None, device)) == [target, None]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20), st.sampled_from([None, 12]))
+def test_hostile_bytes_leave_no_command_of_a_maestro_behind(chunks: list[bytes], device: int | None) -> None:
+    reader = maestro.CommandReader(device)
+    for chunk in chunks:
+        reader.feed(chunk)
+        assert len(reader._held) < 6

@@ -393,4 +393,3 @@ def test_the_tachometer_measures_the_speed_without_the_controllers_estimate(driv
     assert sum(speeds) / len(speeds) == pytest.approx(expected, rel=0.02)
     assert all(abs(speed - expected) < 4.0 * m.sigma_mps + 0.02 for speed, m in zip(speeds, found[2:], strict=True))
     assert all(m.t_ns < m.t_rx_ns for m in found)
-

@@ -189,3 +189,66 @@ def test_the_short_status_word_of_old_firmware_has_other_bits() -> None:
         assert bench.driver._faults == (bits if name else 0), "warnings are no faults"
         if name:
             assert f"roboclaw_{name}" in bench.faults
+
+
+def test_a_sabertooth_is_told_its_time_out_and_stops_by_it() -> None:
+    """It answers nothing, so nothing is proven: the user must say that it was tried."""
+    bench = Bench("sabertooth", timeout_ms=250)
+    bench.run(100)
+    assert "cannot be read back" in bench.driver.refusal
+    bench = Bench("sabertooth", timeout_ms=250, accept_unreadable_timeout=True, mix={"m1": Mix(left=1.0), "m2": Mix(right=-1.0)})
+    bench.run(100)
+    assert bench.driver.refusal == ""
+    assert bench.emulator.device.timeout_ns == 200 * 10**6
+    bench.run(100, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].outputs == pytest.approx((0.5, -0.5), abs=0.01)
+    bench.run(50, -0.25, mode=Mode.AUTO)
+    assert bench.commands[-1].outputs == pytest.approx((-0.25, 0.25), abs=0.01)
+    bench.run(50, 0.5, brake=1.0, mode=Mode.AUTO)
+    assert bench.commands[-1].outputs == (0.0, 0.0)
+    bench.run(50, 0.5, mode=Mode.AUTO)
+    bench.run(300, None)
+    assert bench.commands[-1].outputs == (0.0, 0.0)
+    bench.emulator.restart(bench.now_ns)
+    bench.run(250, 0.0)
+    assert bench.emulator.device.timeout_ns == 200 * 10**6, "it lost its power, and is told again"
+
+
+@pytest.mark.parametrize("number", [None, 12])
+def test_a_maestro_proves_its_time_out_before_anything_is_driven(number: int | None) -> None:
+    bench = Bench("maestro", device_number=number)
+    bench.run(250)
+    assert bench.driver.refusal == "its serial timeout is being tried"
+    assert len(bench.sent) == 1, "any command would end the quiet time"
+    bench.run(400)
+    assert "maestro_ready" in bench.events
+    assert bench.driver.refusal == ""
+    bench.run(200, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == pytest.approx(0.5, abs=0.01)
+    bench.connected = False
+    bench.run(250, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == 0.0, "its own time-out"
+    bench.run(300, 0.5, mode=Mode.AUTO)
+    assert "maestro_silent" in bench.faults
+    bench.connected = True
+    bench.run(500, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == 0.0, "it drove by itself"
+    bench.run(6000)
+    assert bench.faults == []
+    bench.run(100, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_maestro_without_a_time_out_is_refused_until_it_has_one() -> None:
+    bench = Bench("maestro")
+    bench.emulator.device.timeout_ms = 0
+    bench.run(1000)
+    assert "did not act within 200 ms" in bench.driver.refusal
+    bench.run(200, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == 0.0
+    bench.emulator.device.timeout_ms = 150
+    bench.run(6500)
+    assert bench.driver.refusal == ""
+    bench.emulator.inject("fault", 8.0, True, bench.now_ns)
+    bench.run(300, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == 0.0

@@ -62,6 +62,8 @@ DRIVERS: dict[str, str] = {
     "odrive_can": "drivers.motor.odrive:OdriveCan",
     "odrive_ascii": "drivers.motor.odrive:OdriveAscii",
     "roboclaw": "drivers.motor.roboclaw:RoboclawDevice",
+    "sabertooth": "drivers.motor.sabertooth:SabertoothDevice",
+    "maestro": "drivers.motor.maestro:MaestroDevice",
     "pwm_board": "drivers.pwm_board.device:PwmBoard",
     "crsf": "drivers.rc.crsf:CrsfDevice",
     "sbus": "drivers.rc.sbus:SbusDevice",
