@@ -31,7 +31,7 @@ class Bench:
         )
         self.driver = kind(made, (MotorStatus, WheelSpeed), 50 * MS)
         if mix:
-            self.driver.mix(Mixing([mix.get(name, Mix()) for name in kind.outputs]))
+            self.driver.mix(Mixing([mix.get(name, Mix()) for name in kind.actuator_outputs]))
         self.emulator: Any = emulator("drive", self.table, 1, START_NS, wires=True)
         self.now_ns = START_NS
         self.messages: list[Message] = []

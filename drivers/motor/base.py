@@ -73,13 +73,13 @@ class MotorDevice(Device):
     """False for a controller that never says anything."""
     produces: ClassVar[tuple[type[Message], ...]] = (MotorStatus, WheelSpeed, Fault, Event)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
-    outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive"})
 
     def __init__(self, params: MotorParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         self._common = params
         self._wanted = frozenset(messages)
         self._lifetime_ns = command_lifetime_ns
-        self._mixing = plain(self.outputs)
+        self._mixing = plain(self.actuator_outputs)
         self._episodes = Episodes(self.name)
         self.usage = MessageUsage()
         self._out: list[Message] = []

@@ -354,7 +354,7 @@ class OdriveAscii(OdriveDevice):
 
     Params: ClassVar[type[OdriveAsciiParams]] = OdriveAsciiParams
     transport: ClassVar[Transport] = "stream"
-    outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"axis0": "drive", "axis1": "drive"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"axis0": "drive", "axis1": "drive"})
 
     def __init__(self, params: OdriveAsciiParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         self._numbers = sorted(set(params.axes))

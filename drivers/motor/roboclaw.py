@@ -142,11 +142,11 @@ class RoboclawDevice(MotorDevice):
     name: ClassVar[str] = "roboclaw"
     Params: ClassVar[type[RoboclawParams]] = RoboclawParams
     transport: ClassVar[Transport] = "stream"
-    outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"m1": "drive", "m2": "drive"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"m1": "drive", "m2": "drive"})
 
     def __init__(self, params: RoboclawParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         self._params = params
-        self._used = [name in params.channels for name in self.outputs]
+        self._used = [name in params.channels for name in self.actuator_outputs]
         self._held = b""
         self._open = 0
         self._cycle = [each for slow in (GET_TIMEOUT, ERRORS, MAIN_BATTERY, CURRENTS, TEMPERATURE) for each in (slow, RAW_SPEEDS)]

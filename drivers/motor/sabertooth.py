@@ -86,7 +86,7 @@ class SabertoothDevice(MotorDevice):
     timeout_readable: ClassVar[bool] = False
     answers: ClassVar[bool] = False
     produces: ClassVar[tuple[type[Message], ...]] = (Fault, Event)
-    outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"m1": "drive", "m2": "drive"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"m1": "drive", "m2": "drive"})
 
     def __init__(self, params: SabertoothParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         self._params = params

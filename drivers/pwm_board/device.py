@@ -52,7 +52,7 @@ class PwmBoard(Device):
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (Fault,)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
-    outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive", "servo": "steer"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive", "servo": "steer"})
 
     def __init__(self, params: PwmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         """Ignore ``messages``, because the board sends none."""
@@ -63,7 +63,7 @@ class PwmBoard(Device):
         self._due_ns = NEVER_NS
         self._frame: Send | None = None
         self._out: list[Message] = []
-        self._mixing = plain(self.outputs)
+        self._mixing = plain(self.actuator_outputs)
         self._steering = self._servo = 0.0
         self._drive = 0.0
         self._brake = 0.0

@@ -57,7 +57,7 @@ class VescCore(Device):
 
     produces: ClassVar[tuple[type[Message], ...]] = (MotorStatus, WheelSpeed, Fault, Event)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
-    outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive", "servo": "steer"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive", "servo": "steer"})
 
     def __init__(
         self, params: VescParams, messages: Sequence[type[Message]], command_lifetime_ns: int, controller_id: int | None
@@ -74,7 +74,7 @@ class VescCore(Device):
         self._out: list[Message] = []
         self._command: Send | None = None
         self._requests: list[Send] = []
-        self._mixing = plain(self.outputs)
+        self._mixing = plain(self.actuator_outputs)
         self._steering = 0.0
         self._opened_ns = NEVER_NS
         self._present_since_ns = NEVER_NS

@@ -18,7 +18,7 @@ TURN_RAD = 6.283185307179586
 FAULT, OWN_TIMEOUT = "fault", "own_timeout"
 
 
-class MotorScales(Struct, frozen=True, kw_only=True):
+class MotorScales(Struct, kw_only=True):
     """Calibration of the power stage, in place of the driver's table of a VESC."""
 
     max_duty: float = 1.0

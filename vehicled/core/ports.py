@@ -80,7 +80,7 @@ class Device(ABC):
     """True if it sends nothing but commands: lockstep then exchanges less, and it is not asked for bytes after a reception."""
     transport: ClassVar[Transport] = ""
     """Transport of its port: a byte stream, or frames of a CAN bus. Empty: not stated, so its port is not checked."""
-    outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({})
     """Outputs of an actuator by name, in the order of its row of the mixing matrix; empty for other devices."""
     moving_base_rover: bool = False
     """True if its corrections come from a moving base beside it and never from a caster."""
@@ -107,7 +107,7 @@ class Device(ABC):
         return
 
     def mix(self, mixing: Mixing) -> None:
-        """Set what its outputs get of a command: a row for each of ``outputs``. Called once, before the port opens."""
+        """Set what its outputs get of a command: a row for each of ``actuator_outputs``. Called once, before the port opens."""
         raise TypeError(f"{type(self).__name__} has no outputs to mix")
 
     @abstractmethod

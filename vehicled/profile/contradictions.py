@@ -286,7 +286,9 @@ def _mixing(profile: TableView, tables: dict[str, dict[str, Any]], actuators: li
             others = ", ".join(each for each in actuators if each != name)
             text = f"missing table: beside {others}, say what its outputs get, such as motor = {{ throttle = 1.0 }}"
             yield path, f"{text}; docs/devices.md"
-        kinds = dict(getattr(_driver(table), "outputs", {}))
+        kinds = dict(getattr(_driver(table), "actuator_outputs", {}))
+        if rows and not kinds and _chosen(table) != "msglink":
+            yield path, f"the driver {_chosen(table)} has no outputs to mix; remove this table"
         if not isinstance(rows, dict) or not rows:
             # Motors get the throttle and servos the steering.
             gains |= {"steering" if kind == "steer" else "throttle" for kind in kinds.values()} or {"throttle", "steering"}

@@ -16,7 +16,7 @@ def mixings_of(profile: Profile) -> dict[str, Mixing]:
 
 def rows_of(table: DeviceTable) -> list[Mix]:
     """Return the rows in the order of the driver's outputs; of a driver without outputs, in the order of the profile."""
-    names = tuple(resolve("driver", table.driver.name).outputs) or tuple(table.mix)
+    names = tuple(getattr(resolve("driver", table.driver.name), "actuator_outputs", ())) or tuple(table.mix)
     return [table.mix.get(name, NO_ROW) for name in names]
 
 
