@@ -51,11 +51,14 @@ class MotorStages:
         self._stages = [PowerStage(scales, timeout_ms, brake * scales.max_brake_current_a, False, start_ns) for _ in signs]
         self.turns_per_s = [0.0] * len(self._signs)
         """Speed of each motor."""
+        self.sampled = False
+        """True once the sensor model has given a value: before, the controller boots and answers nothing."""
         self.voltage_v = self.current_a = self.input_current_a = 0.0
         self._now = [DriveCommand(start_ns, 0.0, 0.0, 0.0) for _ in signs]
 
     def observe(self, message: MotorStatus, per_turn: float, now_ns: int) -> None:
         """Take the state of the motors. ``per_turn``: units of speed per turn and second; negative if it turns backwards."""
+        self.sampled = True
         turns_per_s = message.motor_speed_radps / TURN_RAD
         self.turns_per_s = [sign * turns_per_s for sign in self._signs]
         self.voltage_v, self.current_a = message.input_voltage_v, message.motor_current_a

@@ -134,6 +134,8 @@ class OdriveNode(CanNode):
         # Firmware 0.5 feeds the watchdog by every frame for the axis.
         self.axes.stages.feed(now_ns)
         if message.asks:
+            if not self.axes.stages.sampled:
+                return
             self._tx.append(self._values(Command(message.command)))
             return
         match message.command, message.values:
@@ -201,7 +203,7 @@ class OdriveLine(AnsweringDevice):
     def on_bytes(self, data: bytes, now_ns: int) -> None:
         for line in self._reader.feed(data):
             text = decode_line(line)
-            if text is not None:
+            if text is not None and self.axes.stages.sampled:
                 self._obey(text.split(), now_ns)
 
     def _obey(self, words: list[str], now_ns: int) -> None:

@@ -83,6 +83,8 @@ class RoboclawUnit(AnsweringDevice):
         if now_ns - self._received_ns > PACKET_NS:
             self._reader.clear()
         self._received_ns = now_ns
+        if not self.stages.sampled:
+            return
         for command, values in self._reader.feed(data):
             if command in WRITES:
                 self._obey(command, values, now_ns)
