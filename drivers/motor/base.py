@@ -68,7 +68,7 @@ class MotorDevice(Device):
     name: ClassVar[str]
     """Family: the origin of its faults, and the beginning of their codes."""
     timeout_readable: ClassVar[bool] = True
-    """True if the controller tells its command timeout."""
+    """True if the controller reports its command timeout."""
     answers: ClassVar[bool] = True
     """False for a controller that never says anything."""
     produces: ClassVar[tuple[type[Message], ...]] = (MotorStatus, WheelSpeed, Fault, Event)
@@ -219,13 +219,13 @@ class MotorDevice(Device):
 
     # ---------------------------------------------------------------- for families
 
-    def _heard(self, t_rx_ns: int) -> None:
+    def _arrived(self, t_rx_ns: int) -> None:
         """Note a valid message of the controller."""
         self._last_rx_ns = t_rx_ns
         self._episodes.end(f"{self.name}_silent", t_rx_ns)
 
     def _known(self, t_rx_ns: int, problem: str = "", timeout_ms: float | None = None, **fields: object) -> None:
-        """Judge what the controller says of itself. ``timeout_ms``: its command timeout, 0 for none; None if it has not told it."""
+        """Judge what the controller says of itself. ``timeout_ms``: its command timeout, 0 for none; None if it is unknown."""
         limit_ms = self._common.timeout_ms
         if not problem and timeout_ms is not None:
             if timeout_ms <= 0.0:
@@ -243,8 +243,8 @@ class MotorDevice(Device):
         if timeout_ms is not None or not self.timeout_readable:
             self._ask_due_ns = NEVER_NS
             if not known_before or timeout_ms is None:
-                told = {} if timeout_ms is None else {"timeout_ms": timeout_ms}
-                self._out.append(Event.of(t_rx_ns, "info", f"{self.name}_ready", **told, **fields))
+                reported = {} if timeout_ms is None else {"timeout_ms": timeout_ms}
+                self._out.append(Event.of(t_rx_ns, "info", f"{self.name}_ready", **reported, **fields))
 
     def _set_faults(self, bits: int, names: Mapping[int, str], now_ns: int) -> None:
         """Report the faults by their bits; an unnamed one by its number."""

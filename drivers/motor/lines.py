@@ -4,7 +4,7 @@ MAX_LINE_BYTES = 128
 """Longest line that is kept."""
 
 
-class LineReader:
+class BoundedLines:
     """Splits a stream into lines, cut anywhere. Never raises; empty lines are left out."""
 
     def __init__(self) -> None:

@@ -104,7 +104,7 @@ class MaestroParams(PwmParams, frozen=True, forbid_unknown_fields=True, kw_only=
 class MaestroDevice(PwmBoard):
     """Driver of a servo and a speed controller on a Maestro.
 
-    It does not tell its timeout, but it remembers one that has happened. So after opening the driver sends neutral once, is quiet
+    It does not report its timeout, but it remembers one that has happened. So after opening the driver sends neutral once, is quiet
     for longer than the timeout, and asks: without the error the outputs would hold for ever, and nothing is driven.
     """
 
@@ -119,7 +119,7 @@ class MaestroDevice(PwmBoard):
         self._held = b""
         self._quiet_ns = NEVER_NS
         self._proven = False
-        self._asked_ns = self._heard_ns = 0
+        self._asked_ns = self._answered_ns = 0
         self._silent = FaultEpisode("maestro_silent", "maestro")
         self._config = FaultEpisode("maestro_config", "maestro")
         self._errors = FaultEpisode("maestro_errors", "maestro")
@@ -147,7 +147,7 @@ class MaestroDevice(PwmBoard):
         self._proven = False
         self._quiet_ns = now_ns + self._own.timeout_ms * 1_000_000 + MARGIN_NS
         self._due_ns = self._quiet_ns
-        self._asked_ns, self._heard_ns = 0, self._quiet_ns
+        self._asked_ns, self._answered_ns = 0, self._quiet_ns
 
     def on_command(self, command: Message, now_ns: int) -> None:
         if isinstance(command, ActuatorCommand) and (not self._proven or self._silent.reason):
@@ -168,7 +168,7 @@ class MaestroDevice(PwmBoard):
                 self._ask(now_ns)
             self._due_ns = max(self._due_ns, now_ns + MARGIN_NS)
             return [*found, *self._take()]
-        if self._proven and now_ns - self._heard_ns > self._own.silence_s * 1e9:
+        if self._proven and now_ns - self._answered_ns > self._own.silence_s * 1e9:
             self._locked = True
             found += self._silent.set("the controller does not answer any more: check power and cable", now_ns, Reaction.BRAKE)
         return [*found, *super().on_time(now_ns)]
@@ -182,7 +182,7 @@ class MaestroDevice(PwmBoard):
         self.dropped_bytes += max(0, len(self._held) - 2)
         if len(self._held) >= 2:
             errors = int.from_bytes(self._held[:2], "little")
-            self._held, self._asked_ns, self._heard_ns = b"", 0, t_rx_ns
+            self._held, self._asked_ns, self._answered_ns = b"", 0, t_rx_ns
             self.usage.use("ERRORS")
             found += self._silent.set("", t_rx_ns)
             found += self._on_errors(errors, t_rx_ns)

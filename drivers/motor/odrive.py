@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct, field
 
 from drivers.motor.base import NAN, MotorDevice, MotorParams
-from drivers.motor.lines import LineReader
+from drivers.motor.lines import BoundedLines
 from vehicled.core.messages import Message
 from vehicled.core.mixing import Mixing, OutputKind
 from vehicled.core.ports import Transport
@@ -30,7 +30,7 @@ ANSWER_NS = 100_000_000
 """Time for an answer of the ASCII protocol; a later one is not believed."""
 
 
-class Command(IntEnum):
+class CanSimple(IntEnum):
     """Commands of CANSimple."""
 
     HEARTBEAT = 0x01
@@ -47,19 +47,19 @@ class Command(IntEnum):
 
 
 LAYOUTS: dict[int, tuple[struct.Struct, tuple[str, ...]]] = {
-    Command.HEARTBEAT: (struct.Struct("<IB3s"), ("axis_error", "state", "rest")),
-    Command.ESTOP: (struct.Struct("<"), ()),
-    Command.SET_AXIS_STATE: (struct.Struct("<I"), ("state",)),
-    Command.ENCODER_ESTIMATES: (struct.Struct("<ff"), ("position_turns", "speed_turns_per_s")),
-    Command.SET_CONTROLLER_MODE: (struct.Struct("<II"), ("control_mode", "input_mode")),
-    Command.SET_INPUT_VEL: (struct.Struct("<ff"), ("speed_turns_per_s", "torque_nm")),
-    Command.SET_INPUT_TORQUE: (struct.Struct("<f"), ("torque_nm",)),
-    Command.IQ: (struct.Struct("<ff"), ("setpoint_a", "measured_a")),
-    Command.TEMPERATURE: (struct.Struct("<ff"), ("fet_c", "motor_c")),
-    Command.BUS_VOLTAGE_CURRENT: (struct.Struct("<ff"), ("voltage_v", "current_a")),
-    Command.CLEAR_ERRORS: (struct.Struct("<"), ()),
+    CanSimple.HEARTBEAT: (struct.Struct("<IB3s"), ("axis_error", "state", "rest")),
+    CanSimple.ESTOP: (struct.Struct("<"), ()),
+    CanSimple.SET_AXIS_STATE: (struct.Struct("<I"), ("state",)),
+    CanSimple.ENCODER_ESTIMATES: (struct.Struct("<ff"), ("position_turns", "speed_turns_per_s")),
+    CanSimple.SET_CONTROLLER_MODE: (struct.Struct("<II"), ("control_mode", "input_mode")),
+    CanSimple.SET_INPUT_VEL: (struct.Struct("<ff"), ("speed_turns_per_s", "torque_nm")),
+    CanSimple.SET_INPUT_TORQUE: (struct.Struct("<f"), ("torque_nm",)),
+    CanSimple.IQ: (struct.Struct("<ff"), ("setpoint_a", "measured_a")),
+    CanSimple.TEMPERATURE: (struct.Struct("<ff"), ("fet_c", "motor_c")),
+    CanSimple.BUS_VOLTAGE_CURRENT: (struct.Struct("<ff"), ("voltage_v", "current_a")),
+    CanSimple.CLEAR_ERRORS: (struct.Struct("<"), ()),
 }
-ASKED = frozenset((Command.ENCODER_ESTIMATES, Command.IQ, Command.TEMPERATURE, Command.BUS_VOLTAGE_CURRENT))
+ASKED = frozenset((CanSimple.ENCODER_ESTIMATES, CanSimple.IQ, CanSimple.TEMPERATURE, CanSimple.BUS_VOLTAGE_CURRENT))
 """Commands that a remote frame asks for."""
 ERRORS_05: Mapping[int, str] = MappingProxyType({
     0x1: "invalid_state", 0x2: "dc_bus_under_voltage", 0x4: "dc_bus_over_voltage", 0x8: "current_measurement_timeout",
@@ -106,7 +106,7 @@ def decode_can(frame: CanFrame) -> tuple[str, OdriveFrame | None]:
     found = LAYOUTS.get(command)
     if found is None:
         return f"COMMAND_{command}", None
-    name, layout = Command(command).name, found[0]
+    name, layout = CanSimple(command).name, found[0]
     # Firmware 0.5 takes an empty data frame for a question, too.
     if frame.remote or (not frame.data and command in ASKED):
         return name, OdriveFrame(node_id, command, asks=True)
@@ -163,7 +163,7 @@ class OdriveCanParams(OdriveParams, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class _Axis:
-    """What the controller said of one axis."""
+    """Newest state of one axis."""
 
     def __init__(self, sign: float) -> None:
         self.state = 0
@@ -280,29 +280,29 @@ class OdriveCan(OdriveDevice):
 
     def _on_frame(self, name: str, message: OdriveFrame | None, t_rx_ns: int) -> None:
         if message is None or message.asks or message.node_id != self._node:
-            if message is not None and message.command == Command.HEARTBEAT and len(self._others) < 64:
+            if message is not None and message.command == CanSimple.HEARTBEAT and len(self._others) < 64:
                 self._others.add(message.node_id)
             self.bad_frames += message is None and name.startswith("COMMAND_")
             self.usage.refuse(name, Unused.FOREIGN)
             return
         axis = self._axes[0]
         match message.command, message.values:
-            case Command.HEARTBEAT, (int(errors), int(state), _):
-                self._heard(t_rx_ns)
+            case CanSimple.HEARTBEAT, (int(errors), int(state), _):
+                self._arrived(t_rx_ns)
                 axis.state, axis.errors = state, errors
                 self._errors_changed(t_rx_ns)
                 if self._ask_due_ns != 2**63 - 1:
                     self._known(t_rx_ns)
-            case Command.ENCODER_ESTIMATES, (float(_), float(speed)):
-                self._heard(t_rx_ns)
+            case CanSimple.ENCODER_ESTIMATES, (float(_), float(speed)):
+                self._arrived(t_rx_ns)
                 axis.speed = self._possible(name, "speed", speed)
                 self._report(t_rx_ns)
-            case Command.BUS_VOLTAGE_CURRENT, (float(voltage), float(current)):
+            case CanSimple.BUS_VOLTAGE_CURRENT, (float(voltage), float(current)):
                 self._remember("input_voltage_v", self._possible(name, "input_voltage_v", voltage), t_rx_ns)
                 self._remember("input_current_a", self._possible(name, "current_a", current), t_rx_ns)
-            case Command.IQ, (float(_), float(measured)):
+            case CanSimple.IQ, (float(_), float(measured)):
                 self._remember("motor_current_a", self._possible(name, "current_a", measured), t_rx_ns)
-            case Command.TEMPERATURE, (float(fet), float(motor)):
+            case CanSimple.TEMPERATURE, (float(fet), float(motor)):
                 self._remember("controller_c", self._possible(name, "temperature_c", fet), t_rx_ns)
                 self._remember("motor_c", self._possible(name, "temperature_c", motor), t_rx_ns)
             case _:
@@ -311,26 +311,26 @@ class OdriveCan(OdriveDevice):
                 return
         self.usage.use(name)
 
-    def _frame(self, command: Command, *values: float | int, asks: bool = False) -> bytes:
+    def _frame(self, command: CanSimple, *values: float | int, asks: bool = False) -> bytes:
         return pack(encode_can(OdriveFrame(self._node, command, values, asks)))
 
     def _drive(self, outputs: tuple[float, ...], brake: float) -> bytes:
-        data = self._frame(Command.CLEAR_ERRORS) if self._wants_clear() else b""
+        data = self._frame(CanSimple.CLEAR_ERRORS) if self._wants_clear() else b""
         velocity, value = self._setpoint(outputs[0], brake)
-        data += self._frame(Command.SET_CONTROLLER_MODE, VELOCITY_CONTROL if velocity else TORQUE_CONTROL, PASSTHROUGH)
+        data += self._frame(CanSimple.SET_CONTROLLER_MODE, VELOCITY_CONTROL if velocity else TORQUE_CONTROL, PASSTHROUGH)
         if self._wants_loop(self._axes[0]):
-            data += self._frame(Command.SET_AXIS_STATE, CLOSED_LOOP)
+            data += self._frame(CanSimple.SET_AXIS_STATE, CLOSED_LOOP)
         if velocity:
-            return data + self._frame(Command.SET_INPUT_VEL, value, 0.0)
-        return data + self._frame(Command.SET_INPUT_TORQUE, value)
+            return data + self._frame(CanSimple.SET_INPUT_VEL, value, 0.0)
+        return data + self._frame(CanSimple.SET_INPUT_TORQUE, value)
 
     def _ask(self) -> bytes:
-        return self._frame(Command.BUS_VOLTAGE_CURRENT, asks=True)
+        return self._frame(CanSimple.BUS_VOLTAGE_CURRENT, asks=True)
 
     def _poll(self) -> bytes:
-        asked = [Command.BUS_VOLTAGE_CURRENT, Command.IQ]
+        asked = [CanSimple.BUS_VOLTAGE_CURRENT, CanSimple.IQ]
         if self._params.firmware == "0.6":
-            asked.append(Command.TEMPERATURE)
+            asked.append(CanSimple.TEMPERATURE)
         return b"".join(self._frame(each, asks=True) for each in asked)
 
     def _why_silent(self) -> str:
@@ -358,7 +358,7 @@ class OdriveAscii(OdriveDevice):
 
     def __init__(self, params: OdriveAsciiParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         self._numbers = sorted(set(params.axes))
-        self._lines = LineReader()
+        self._lines = BoundedLines()
         super().__init__(params, messages, command_lifetime_ns, len(self._numbers))
         self._poll_ns = 0
 
@@ -415,7 +415,7 @@ class OdriveAscii(OdriveDevice):
             return False
         if len(values) != (2 if question.startswith("f ") else 1):
             return False
-        self._heard(t_rx_ns)
+        self._arrived(t_rx_ns)
         if question.startswith("f "):
             number = int(question[2:])
             self._axes[self._numbers.index(number)].speed = self._possible("F", "speed", values[1])

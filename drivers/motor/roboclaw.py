@@ -75,7 +75,7 @@ def decode_answer(address: int, command: int, data: bytes) -> tuple[tuple[int, .
     return None
 
 
-class PacketReader:
+class RoboclawReader:
     """Reads packets on the controller's side, cut anywhere. Never raises."""
 
     def __init__(self, address: int) -> None:
@@ -191,7 +191,7 @@ class RoboclawDevice(MotorDevice):
                 return
 
     def _on_answer(self, command: int, values: tuple[int, ...], size: int, t_rx_ns: int) -> None:
-        self._heard(t_rx_ns)
+        self._arrived(t_rx_ns)
         name = READS[command][0]
         self.usage.use(name)
         if command == GET_TIMEOUT:

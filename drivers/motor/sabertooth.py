@@ -39,7 +39,7 @@ def encode(packet: SabertoothPacket) -> bytes:
     return bytes((packet.address, packet.command, packet.data, check))
 
 
-class PacketReader:
+class SabertoothReader:
     """Reads packets on the motor driver's side, cut anywhere. Never raises; keeps less than a packet."""
 
     def __init__(self) -> None:

@@ -6,12 +6,12 @@ It is set up as the driver's table in the profile expects: calibrated, and its w
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from drivers.motor.lines import LineReader
+from drivers.motor.lines import BoundedLines
 from drivers.motor.odrive import (
     CLOSED_LOOP,
     IDLE,
     WATCHDOG,
-    Command,
+    CanSimple,
     OdriveFrame,
     OdriveParams,
     decode_can,
@@ -107,7 +107,7 @@ class OdriveNode(CanNode):
     def on_message(self, message: Message, now_ns: int) -> None:
         if isinstance(message, MotorStatus):
             self.axes.observe(message, now_ns)
-            self._tx.append(self._values(Command.ENCODER_ESTIMATES))
+            self._tx.append(self._values(CanSimple.ENCODER_ESTIMATES))
 
     def next_due_ns(self) -> int:
         return min(self._heartbeat_ns, self.axes.stages.next_due_ns())
@@ -116,7 +116,7 @@ class OdriveNode(CanNode):
         self.axes.watch(now_ns)
         if now_ns >= self._heartbeat_ns:
             self._heartbeat_ns += HEARTBEAT_NS
-            self._tx.append(self._frame(Command.HEARTBEAT, self.axes.errors, self.axes.state, bytes(3)))
+            self._tx.append(self._frame(CanSimple.HEARTBEAT, self.axes.errors, self.axes.state, bytes(3)))
 
     def restart(self, now_ns: int) -> None:
         self.axes.restart(now_ns)
@@ -136,35 +136,35 @@ class OdriveNode(CanNode):
         if message.asks:
             if not self.axes.stages.sampled:
                 return
-            self._tx.append(self._values(Command(message.command)))
+            self._tx.append(self._values(CanSimple(message.command)))
             return
         match message.command, message.values:
-            case Command.SET_AXIS_STATE, (int(state),):
+            case CanSimple.SET_AXIS_STATE, (int(state),):
                 self.axes.request(state, now_ns)
-            case Command.SET_CONTROLLER_MODE, (int(mode), _):
+            case CanSimple.SET_CONTROLLER_MODE, (int(mode), _):
                 self.axes.velocity = mode == 2
-            case Command.SET_INPUT_VEL, (float(speed), _):
+            case CanSimple.SET_INPUT_VEL, (float(speed), _):
                 self.axes.set_point(0, speed, velocity=True, now_ns=now_ns)
-            case Command.SET_INPUT_TORQUE, (float(torque),):
+            case CanSimple.SET_INPUT_TORQUE, (float(torque),):
                 self.axes.set_point(0, torque, velocity=False, now_ns=now_ns)
-            case Command.CLEAR_ERRORS, _:
+            case CanSimple.CLEAR_ERRORS, _:
                 self.axes.errors = 0
-            case Command.ESTOP, _:
+            case CanSimple.ESTOP, _:
                 self.axes.fail(ESTOP_BIT["0.5"], now_ns)
             case _:
                 pass
 
-    def _values(self, command: Command) -> CanFrame:
+    def _values(self, command: CanSimple) -> CanFrame:
         stages = self.axes.stages
         values = {
-            Command.ENCODER_ESTIMATES: (0.0, stages.turns_per_s[0]),
-            Command.BUS_VOLTAGE_CURRENT: (stages.voltage_v, stages.input_current_a),
-            Command.IQ: (stages.current_a, stages.current_a),
-            Command.TEMPERATURE: (30.0, 30.0),
+            CanSimple.ENCODER_ESTIMATES: (0.0, stages.turns_per_s[0]),
+            CanSimple.BUS_VOLTAGE_CURRENT: (stages.voltage_v, stages.input_current_a),
+            CanSimple.IQ: (stages.current_a, stages.current_a),
+            CanSimple.TEMPERATURE: (30.0, 30.0),
         }
         return self._frame(command, *values[command])
 
-    def _frame(self, command: Command, *values: float | int | bytes) -> CanFrame:
+    def _frame(self, command: CanSimple, *values: float | int | bytes) -> CanFrame:
         return encode_can(OdriveFrame(self._node, command, values))
 
 
@@ -178,7 +178,7 @@ class OdriveLine(AnsweringDevice):
         self.axes = Axes(device, ("axis0", "axis1"), start_ns)
         """Both axes."""
         self._errors = "error" if device.driver.selected.firmware == "0.5" else "active_errors"
-        self._reader = LineReader()
+        self._reader = BoundedLines()
 
     def on_message(self, message: Message, now_ns: int) -> None:
         if isinstance(message, MotorStatus):

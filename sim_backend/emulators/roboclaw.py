@@ -19,8 +19,8 @@ from drivers.motor.roboclaw import (
     TEMPERATURE,
     TIMEOUT_STEP_MS,
     WRITES,
-    PacketReader,
     RoboclawParams,
+    RoboclawReader,
     encode_answer,
 )
 from sim_backend.emulators.interface import DriveCommand
@@ -46,7 +46,7 @@ class RoboclawUnit(AnsweringDevice):
         self._params = params
         self.timeout_steps = params.timeout_ms // TIMEOUT_STEP_MS
         """Command timeout in steps of 100 ms; 0 for none."""
-        self._reader = PacketReader(params.address)
+        self._reader = RoboclawReader(params.address)
         scales = MotorScales(max_duty=params.max_duty, max_speed_mps=params.max_speed_mps, erpm_per_mps=params.counts_per_m)
         timeout_ms = self.timeout_steps * TIMEOUT_STEP_MS
         self.stages = MotorStages(scales, signs_of(("m1", "m2"), device.mix), timeout_ms, start_ns)

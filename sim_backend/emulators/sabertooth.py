@@ -13,8 +13,8 @@ from drivers.motor.sabertooth import (
     MOTOR_2,
     SERIAL_TIMEOUT,
     TIMEOUT_STEP_MS,
-    PacketReader,
     SabertoothParams,
+    SabertoothReader,
 )
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 from sim_backend.emulators.line import LineDevice, baud_of, on_its_line
@@ -35,7 +35,7 @@ class SabertoothUnit(LineDevice):
         self.restart(start_ns)
 
     def restart(self, now_ns: int) -> None:
-        self._reader = PacketReader()
+        self._reader = SabertoothReader()
         self.timeout_ns = 0
         """Command timeout, ns; 0 for none."""
         self._powers = [0.0, 0.0]

@@ -174,9 +174,9 @@ MOTOR_OUTPUT: list[type[Message]] = [MotorStatus, WheelSpeed]
 LIFETIME_NS = 50_000_000
 
 ODRIVE = [
-    odrive.OdriveFrame(0, odrive.Command.HEARTBEAT, (0, 8, bytes(3))),
-    odrive.OdriveFrame(0, odrive.Command.BUS_VOLTAGE_CURRENT, (24.0, 1.0)),
-    odrive.OdriveFrame(0, odrive.Command.ENCODER_ESTIMATES, (1.0, 2.5)),
+    odrive.OdriveFrame(0, odrive.CanSimple.HEARTBEAT, (0, 8, bytes(3))),
+    odrive.OdriveFrame(0, odrive.CanSimple.BUS_VOLTAGE_CURRENT, (24.0, 1.0)),
+    odrive.OdriveFrame(0, odrive.CanSimple.ENCODER_ESTIMATES, (1.0, 2.5)),
 ]
 
 

@@ -23,7 +23,7 @@ def published() -> dict[int, dict[str, str]]:
 
 @pytest.mark.parametrize("command", odrive.LAYOUTS)
 def test_cansimple_has_the_published_fields(command: int) -> None:
-    if command == odrive.Command.TEMPERATURE:
+    if command == odrive.CanSimple.TEMPERATURE:
         pytest.skip("since firmware 0.6; in the table of 0.5 this number is that of the sensorless estimate")
     row = published()[command]
     if row["Start byte"] == "-":
@@ -39,11 +39,11 @@ def test_cansimple_has_the_published_fields(command: int) -> None:
 
 def test_cansimple_as_others_write_it() -> None:
     """The example of the crate odrive_can_driver, and that of ODrive's own can_simple.py."""
-    frame = odrive.encode_can(odrive.OdriveFrame(1, odrive.Command.SET_INPUT_VEL, (-2.5, 0.25)))
+    frame = odrive.encode_can(odrive.OdriveFrame(1, odrive.CanSimple.SET_INPUT_VEL, (-2.5, 0.25)))
     assert frame == CanFrame(0x02D, struct.pack("<ff", -2.5, 0.25), extended=False)
     name, message = odrive.decode_can(CanFrame(5 << 5 | 0x09, struct.pack("<ff", 3.0, 1.5), extended=False))
     assert (name, message) == ("ENCODER_ESTIMATES", odrive.OdriveFrame(5, 9, (3.0, 1.5)))
-    asks = odrive.encode_can(odrive.OdriveFrame(1, odrive.Command.ENCODER_ESTIMATES, asks=True))
+    asks = odrive.encode_can(odrive.OdriveFrame(1, odrive.CanSimple.ENCODER_ESTIMATES, asks=True))
     assert (asks.can_id, asks.remote) == (0x29, True)
 
 
@@ -73,7 +73,7 @@ def test_packet_serial_has_the_crc_of_another_implementation(address: int, first
     packet = roboclaw.encode(address, roboclaw.DUTIES, first, second)
     assert packet[:6] == struct.pack(">BBhh", address, 34, first, second)
     assert int.from_bytes(packet[6:], "big") == crc_hqx(packet[:6], 0)
-    assert roboclaw.PacketReader(address).feed(packet) == [(34, (first, second))]
+    assert roboclaw.RoboclawReader(address).feed(packet) == [(34, (first, second))]
 
 
 @given(st.sampled_from(sorted(roboclaw.READS)), st.integers(0, 100), st.integers(0, 3))
@@ -89,7 +89,7 @@ def test_an_answer_is_read_behind_acknowledgements_and_nothing_else(command: int
 
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_hostile_packets_never_raise_and_are_not_kept(chunks: list[bytes]) -> None:
-    reader = roboclaw.PacketReader(0x80)
+    reader = roboclaw.RoboclawReader(0x80)
     for chunk in chunks:
         reader.feed(chunk)
         assert len(reader._held) < 12
@@ -99,7 +99,7 @@ def test_packet_serial_of_the_sabertooth_as_its_maker_describes_it() -> None:
     """Address 130, motor 1 forward at 64: the checksum is the sum of all, of which seven bits count."""
     packet = sabertooth.SabertoothPacket(130, 0, 64)
     assert sabertooth.encode(packet) == bytes((130, 0, 64, (130 + 0 + 64) & 0b0111_1111)) == b"\x82\x00\x40\x42"
-    reader = sabertooth.PacketReader()
+    reader = sabertooth.SabertoothReader()
     assert reader.feed(b"\xaa\xaa" + sabertooth.encode(packet)) == [packet]
     assert reader.feed(b"\x82\x00\x40\x43") == []
     assert reader.bad_frames == 1
@@ -107,7 +107,7 @@ def test_packet_serial_of_the_sabertooth_as_its_maker_describes_it() -> None:
 
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_hostile_bytes_leave_no_packet_of_a_sabertooth_behind(chunks: list[bytes]) -> None:
-    reader = sabertooth.PacketReader()
+    reader = sabertooth.SabertoothReader()
     for chunk in chunks:
         reader.feed(chunk)
         assert len(reader._held) < sabertooth.PACKET_BYTES

@@ -1,4 +1,4 @@
-"""What all drivers of motor controllers have in common, against their emulators; and what each family has for itself."""
+"""Drivers of motor controllers against their emulators: the rules that all share, and those of each family."""
 
 from math import isfinite
 from typing import Any
@@ -132,7 +132,7 @@ def test_a_time_out_that_is_off_or_too_long_is_refused_and_may_be_corrected(driv
     assert bench.driver.refusal == ""
 
 
-def test_cansimple_does_not_tell_its_watchdog_so_someone_must() -> None:
+def test_cansimple_does_not_report_its_watchdog_so_someone_must() -> None:
     bench = Bench("odrive_can", turns_per_m=10.0)
     bench.run(1000)
     assert "cannot be read back" in bench.driver.refusal
@@ -191,7 +191,7 @@ def test_the_short_status_word_of_old_firmware_has_other_bits() -> None:
             assert f"roboclaw_{name}" in bench.faults
 
 
-def test_a_sabertooth_is_told_its_time_out_and_stops_by_it() -> None:
+def test_a_sabertooth_is_given_its_time_out_and_stops_by_it() -> None:
     """It answers nothing, so nothing is proven: the user must say that it was tried."""
     bench = Bench("sabertooth", timeout_ms=250)
     bench.run(100)
@@ -211,7 +211,7 @@ def test_a_sabertooth_is_told_its_time_out_and_stops_by_it() -> None:
     assert bench.commands[-1].outputs == (0.0, 0.0)
     bench.emulator.restart(bench.now_ns)
     bench.run(250, 0.0)
-    assert bench.emulator.device.timeout_ns == 200 * 10**6, "it lost its power, and is told again"
+    assert bench.emulator.device.timeout_ns == 200 * 10**6, "it lost its power, and is set up again"
 
 
 @pytest.mark.parametrize("number", [None, 12])

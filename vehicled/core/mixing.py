@@ -20,13 +20,13 @@ class Mix(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Row of the mixing matrix: gains of one output. A negative one turns the output round."""
 
     throttle: Gain = 0.0
-    """Of the throttle, for a motor."""
+    """Gain of the throttle, for a motor."""
     steering: Gain = 0.0
-    """Of the steering, for a servo; negative for rear wheels that counter-steer."""
+    """Gain of the steering, for a servo; negative for rear wheels that counter-steer."""
     left: Gain = 0.0
-    """Of the throttle of the left side, for a motor."""
+    """Gain of the throttle of the left side, for a motor."""
     right: Gain = 0.0
-    """Of the throttle of the right side, for a motor."""
+    """Gain of the throttle of the right side, for a motor."""
 
     @property
     def drive(self) -> float:

@@ -127,7 +127,7 @@ class ActuatorStatus(Message, frozen=True):
     controller_temperature_k: float = NAN
     motor_temperature_k: float = NAN
     fault_code: UInt8 = 0
-    """As in MotorStatus."""
+    """0: no fault; as in MotorStatus."""
 
 
 class WheelSpeed(Message, frozen=True):
