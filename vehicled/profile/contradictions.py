@@ -278,7 +278,7 @@ def _mixing(profile: TableView, tables: dict[str, dict[str, Any]], actuators: li
     several, gains = len(actuators) > 1, set[str]()
     for name, table in tables.items():
         rows, path = table.get("mix"), ("devices", name, "mix")
-        if rows is not None and name not in actuators:
+        if rows and name not in actuators:
             yield path, "the device is no actuator, so it has no outputs; remove this table"
         if name not in actuators:
             continue
