@@ -399,7 +399,7 @@ class OdriveAscii(OdriveDevice):
                 self.usage.refuse("LINE", Unused.UNREADABLE, "checksum", len(line))
                 continue
             question, self._open = self._open, ""
-            if not question or t_rx_ns < self._quiet_ns:
+            if not question:
                 self.usage.refuse("LINE", Unused.NOT_WANTED)
                 continue
             if self._on_answer(question, text, t_rx_ns):

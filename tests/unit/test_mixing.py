@@ -3,7 +3,7 @@
 from math import isnan, nan, tan
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drivers.vesc.device import VescCan
@@ -36,6 +36,8 @@ def test_one_actuator_gets_throttle_and_steering(throttle: float, steering: floa
 
 
 @given(st.floats(0.01, 1.0), UNIT, st.booleans())
+@example(1.0, 1.0, False)
+@example(0.9, -1.0, True)
 def test_the_sides_drive_the_curve_of_the_wheel_angle_whatever_is_cut(size: float, steering: float, back: bool) -> None:
     throttle = -size if back else size
     left, right = Mixing((LEFT, RIGHT), SIDES).outputs(throttle, steering)

@@ -252,3 +252,15 @@ def test_a_maestro_without_a_time_out_is_refused_until_it_has_one() -> None:
     bench.emulator.inject("fault", 8.0, True, bench.now_ns)
     bench.run(300, 0.5, mode=Mode.AUTO)
     assert bench.commands[-1].throttle == 0.0
+
+
+@pytest.mark.parametrize("gain", [1.0, -1.0])
+def test_a_mirrored_motor_of_a_vesc_turns_the_other_way_and_reports_forwards(gain: float) -> None:
+    bench = Bench("vesc_uart", mix={"motor": Mix(throttle=gain)}, pole_pairs=2, erpm_per_mps=600.0, steering=False)
+    bench.turns_per_s = 10.0
+    bench.run(500)
+    assert bench.driver.refusal == ""
+    bench.run(300, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == pytest.approx(0.5 * gain, abs=0.01)
+    assert bench.newest(MotorStatus).motor_speed_radps == pytest.approx(62.8, abs=0.5)
+    assert bench.newest(WheelSpeed).speed_mps == pytest.approx(2.0, abs=0.02)
