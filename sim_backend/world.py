@@ -4,6 +4,7 @@ Causality: the step that begins at grid point k uses the commands stamped up to 
 ``advance(to_ns)`` steps while the grid is before ``to_ns``. So the result does not depend on the call instants.
 """
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,6 +23,7 @@ from sim_backend.emulators.registry import emulator
 from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion, Plant, VehicleLostError, interpolate, pushable
+from sim_backend.plant.joint import JointActuators
 from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start
 from sim_backend.scene.reading import load_scene
@@ -39,6 +41,7 @@ from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.truth import Truth
 from vehicled.core.messages import Message, ObstacleContact, OperatorAction, OperatorCommand
 from vehicled.paths.course import Course
+from vehicled.profile.mixing import mixings_of
 from vehicled.profile.rc import rc_map
 from vehicled.profile.registry import resolve
 from vehicled.profile.schema import DeviceTable, Profile
@@ -137,11 +140,13 @@ class World:
         if self._start == "push":
             self._plant = PushedPlant(self._plant, profile, self._step_ns * 1e-9)
         self._actuators = Actuators(sim, start_ns, self._step_ns)
+        self._joint = JointActuators(profile, wires=wires)
+        self._names = port_names(profile)
         self._pending: list[tuple[int, int, int, bytes]] = []
         self._queued = 0
         self._emulators: list[Emulator] = []
         self._channels: list[_Channel] = []
-        names = port_names(profile)
+        names = self._names
         for name in names:
             device = profile.devices.get(name)
             self._emulators.append(emulator(name, device, seed, start_ns, wires=wires, failures=failures))
@@ -287,7 +292,7 @@ class World:
             self._arrive(port, t_ns, what)
             return
         due_ns = latency.at_ns(t_ns)
-        self._late.append((due_ns, port, what))
+        insort(self._late, (due_ns, port, what), key=lambda late: late[0])
         if due_ns < self._duty_ns:
             self._duty_ns = due_ns
 
@@ -301,7 +306,6 @@ class World:
     def _run_duties(self, now_ns: int) -> None:
         late = self._late
         self._duty_ns = NEVER_NS
-        # A profile has one actuator, so the queue is in order.
         while late and late[0][0] <= now_ns:
             due_ns, port, what = late.popleft()
             self._arrive(port, due_ns, what)
@@ -311,6 +315,10 @@ class World:
             if device.next_due_ns() <= now_ns:
                 device.on_time(now_ns)
             self._collect(port)
+        if self._joint:
+            for command in self._joint.on_time(now_ns):
+                self._actuators.command(*command[:4])
+            self._duty_ns = min(self._duty_ns, self._joint.due_ns)
 
     def _collect(self, port: int) -> None:
         """Collect the bytes and commands of a device, and its next wake time."""
@@ -321,7 +329,10 @@ class World:
             self._queued += 1
             heappush(self._pending, (t_rx_ns, port, self._queued, data))
         for command in device.take_commands():
-            self._actuators.command(*command)
+            if self._joint:
+                command = self._joint.command(self._names[port], command)
+                self._duty_ns = min(self._duty_ns, self._joint.due_ns)
+            self._actuators.command(*command[:4])
         due_ns = device.next_due_ns()
         if due_ns < self._duty_ns:
             self._duty_ns = due_ns
@@ -384,7 +395,7 @@ def _sensors(
         elif message == "Heading" and sim.heading is not None:
             sensors.append(heading_sensor(sim.heading, actuators, course.datum, seed, entity, utc_ns))
         elif message == "MotorStatus" and sim.motor_status is not None:
-            sensors.append(MotorStatusSensor(sim.motor_status, actuators))
+            sensors.append(MotorStatusSensor(sim.motor_status, actuators, mixings_of(profile).get(name)))
         elif message == "WheelSpeed" and sim.wheel_encoders is not None:
             sensors.append(WheelEncoders(sim.wheel_encoders, seed, entity))
         elif message == "SteeringFeedback" and sim.steering_feedback is not None:

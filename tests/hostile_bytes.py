@@ -47,6 +47,10 @@ LONGEST = {
     "crsf": b"\xc8\x3e\x16",
     "sbus": b"\x0f\x00",
     "ibus": b"\x20\x40",
+    "odrive_can": b"\x01\x00\x00\x00\x08\x00\x00\x00",
+    "odrive_ascii": b"0.0 0.0 0.0 0.0*",
+    "maestro": b"\x00\x00",
+    "roboclaw": b"\xff\xff\xff\xff",
     "vesc_can": b"\x01\x09\x00\x80\x08\x00\x00\x00",
     "vesc_uart": b"\x03\x02\x00",
 }

@@ -1,13 +1,15 @@
 """Driver of the ART board: sends commands as pulse widths at a fixed rate, and neutral without a valid command."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
+from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
 from drivers.pwm_board.codec import BOARD_MAX_US, BOARD_MIN_US, Pulses, encode
 from vehicled.core.messages import ActuatorCommand, Fault, Message, Mode, PortState, Reaction
+from vehicled.core.mixing import Mixing, OutputKind, plain
 from vehicled.core.ports import NEVER_NS, Action, Device, Send, Transport
 
 Pulse = Annotated[float, Meta(ge=BOARD_MIN_US, le=BOARD_MAX_US)]
@@ -50,6 +52,7 @@ class PwmBoard(Device):
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (Fault,)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive", "servo": "steer"})
 
     def __init__(self, params: PwmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         """Ignore ``messages``, because the board sends none."""
@@ -60,7 +63,8 @@ class PwmBoard(Device):
         self._due_ns = NEVER_NS
         self._frame: Send | None = None
         self._out: list[Message] = []
-        self._steering = 0.0
+        self._mixing = plain(self.actuator_outputs)
+        self._steering = self._servo = 0.0
         self._drive = 0.0
         self._brake = 0.0
         self._backward = False
@@ -75,6 +79,9 @@ class PwmBoard(Device):
         self.dropped_bytes = 0
         """Bytes received, although the board should not send any."""
         self.bad_frames = 0
+
+    def mix(self, mixing: Mixing) -> None:
+        self._mixing = mixing
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
         """Start an opened port with a neutral frame; do not drive until disarmed once."""
@@ -105,16 +112,17 @@ class PwmBoard(Device):
         if not (isfinite(throttle) and isfinite(brake)):
             throttle, brake = 0.0, 1.0
         throttle, brake = min(1.0, max(-1.0, throttle)), min(1.0, max(0.0, brake))
+        motor, self._servo = self._mixing.outputs(throttle, self._steering)
         if not self._params.reverse_range_us:
-            throttle = max(throttle, 0.0)
-        if throttle == 0.0 and command.mode not in DRIVING:
+            motor = max(motor, 0.0)
+        if motor == 0.0 and command.mode not in DRIVING:
             self._locked = False
             self._refuse(False, now_ns)
-        elif throttle != 0.0 and self._locked:
-            throttle, brake = 0.0, 1.0
+        elif motor != 0.0 and self._locked:
+            motor, brake = 0.0, 1.0
             self._refuse(True, now_ns)
         # The brake wins, because one pulse carries only one of the two.
-        drive = 0.0 if brake > 0.0 else throttle
+        drive = 0.0 if brake > 0.0 else motor
         less = (drive == 0.0 and self._drive != 0.0) or brake > self._brake
         self._drive, self._brake = drive, brake
         self._commanded_ns = now_ns
@@ -142,7 +150,7 @@ class PwmBoard(Device):
     def _target_us(self, now_ns: int) -> tuple[float, float]:
         params = self._params
         reach_us = self._reach_us(now_ns)
-        return params.steering_center_us + params.steering_range_us * self._steering, params.drive_neutral_us + reach_us
+        return params.steering_center_us + params.steering_range_us * self._servo, params.drive_neutral_us + reach_us
 
     def _reach_us(self, now_ns: int) -> float:
         """Return the drive pulse relative to neutral. ``_backward``: the speed controller may now take a reverse pulse as
@@ -174,10 +182,13 @@ class PwmBoard(Device):
             if self._drive != 0.0:
                 drive_us = min(self._drive_us + step, max(self._drive_us - step, drive_us))
         self._servo_us, self._drive_us = servo_us, drive_us
-        data = encode(Pulses(_width(servo_us), _width(drive_us)), self._params.resync_bytes)
+        data = self._encode(Pulses(_width(servo_us), _width(drive_us)), now_ns)
         self._frame = Send(data, now_ns + self._lifetime_ns)
         self._sent_ns = now_ns
         self._due_ns = now_ns + self._period_ns
+
+    def _encode(self, pulses: Pulses, now_ns: int) -> bytes:
+        return encode(pulses, self._params.resync_bytes)
 
     def _refuse(self, refused: bool, now_ns: int) -> None:
         if refused is not self._refused:

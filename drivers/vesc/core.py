@@ -10,28 +10,37 @@ Rules, each from a reported accident (NOTES.md):
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from math import isfinite
+from collections.abc import Mapping, Sequence
+from math import hypot, isfinite
+from types import MappingProxyType
 from typing import ClassVar
 
+from drivers.motor.episodes import Episodes
 from drivers.vesc.appconf import AppConf, RawAppConf, Unreadable
 from drivers.vesc.comm import Comm, CommMessage, FwVersion, Request, Selective, SetCommand, Unknown, encode_comm
 from drivers.vesc.content import possible
-from drivers.vesc.episodes import ORIGIN, Episodes
 from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.params import VescParams, forward, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
 from drivers.vesc.setup import NEVER_NS, Setup
 from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values
 from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
+from vehicled.core.mixing import Mixing, OutputKind, plain
 from vehicled.core.ports import Action, Device, Send
 from vehicled.core.wire.usage import MessageUsage, Unused
 
 NAN = float("nan")
+ORIGIN = "vesc"
 DIAGNOSE_NS = 1_000_000_000
 """Time for a controller to answer before its absence is diagnosed."""
 SLOW_FIELD_NS = 2_000_000_000
 """Time for which temperatures and supply are repeated in MotorStatus after their measurement."""
 STATUS_FRESH_NS = 200_000_000
+COUNTS_PER_TURN = 6
+"""Counts of the tachometer per electrical turn."""
+LONGEST_COUNT_NS = 500_000_000
+"""Longest interval between two counts: after a longer one it may have started anew."""
+ARRIVAL_NS = 1_000_000
+"""Uncertainty of the interval between two arrivals."""
 SLOW_FIELDS = ("fet_temperature_c", "motor_temperature_c", "input_current_a", "input_voltage_v")
 """Telemetry that is repeated in MotorStatus, because it comes in other frames than the speed."""
 _READ = frozenset(bytes((each,)) for each in (Comm.GET_VALUES, Comm.GET_VALUES_SELECTIVE, Comm.FW_VERSION, Comm.GET_APPCONF))
@@ -48,6 +57,7 @@ class VescCore(Device):
 
     produces: ClassVar[tuple[type[Message], ...]] = (MotorStatus, WheelSpeed, Fault, Event)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive", "servo": "steer"})
 
     def __init__(
         self, params: VescParams, messages: Sequence[type[Message]], command_lifetime_ns: int, controller_id: int | None
@@ -59,11 +69,12 @@ class VescCore(Device):
         self._silence_ns = round(params.silence_s * 1e9)
         self._latency_ns = round(params.latency_ms * 1e6)
         self._setup = Setup(params, controller_id)
-        self._episodes = Episodes()
+        self._episodes = Episodes(ORIGIN)
         self.usage = MessageUsage()
         self._out: list[Message] = []
         self._command: Send | None = None
         self._requests: list[Send] = []
+        self._mixing = plain(self.actuator_outputs)
         self._steering = 0.0
         self._opened_ns = NEVER_NS
         self._present_since_ns = NEVER_NS
@@ -76,6 +87,8 @@ class VescCore(Device):
         self._lock = "the port has not been opened"
         self._fault_code = 0
         self._slow: dict[str, tuple[float, int]] = {}
+        self._counted: tuple[int, int] | None = None
+        self._tachometer_status_ns: int | None = None
 
     @property
     def ready(self) -> bool:
@@ -127,6 +140,7 @@ class VescCore(Device):
         self._requests.clear()
         self._last_rx_ns = self._values_ns = self._status_ns = self._commanding_since_ns = None
         self._slow.clear()
+        self._counted = self._tachometer_status_ns = None
         if state is PortState.OPENED:
             self._opened_ns = self._present_since_ns = now_ns
             self._setup.begin(now_ns)
@@ -139,6 +153,9 @@ class VescCore(Device):
             self._setup.stop()
             self._lock = "the port is closed"
         return self._take(now_ns)
+
+    def mix(self, mixing: Mixing) -> None:
+        self._mixing = mixing
 
     def on_command(self, command: Message, now_ns: int) -> None:
         """Convert a command to frames. Brake if it is not finite or driving is not permitted, and report the reason once."""
@@ -196,9 +213,10 @@ class VescCore(Device):
     # Transmit.
 
     def _send(self, throttle: float, brake: float, now_ns: int) -> None:
-        data = self._frame_motor(motor_setpoint(self._params, throttle, brake))
+        motor, servo = self._mixing.outputs(throttle, self._steering)
+        data = self._frame_motor(motor_setpoint(self._params, motor, brake))
         if self._params.steering and self._setup.known:
-            data += self._frame_comm(encode_comm(servo_setpoint(self._params, self._steering)))
+            data += self._frame_comm(encode_comm(servo_setpoint(self._params, servo)))
         self._command = Send(data, now_ns + self._lifetime_ns)
 
     def _ask(self, now_ns: int) -> None:
@@ -255,6 +273,7 @@ class VescCore(Device):
 
     def _restarted(self, t_rx_ns: int) -> None:
         self._lock = "the controller has restarted; disarm, then arm again"
+        self._counted = None
         self._episodes.start("vesc_restarted", Reaction.BRAKE, "the controller has restarted: brown-out or watchdog", t_rx_ns)
         self._setup.begin(t_rx_ns)
 
@@ -285,6 +304,10 @@ class VescCore(Device):
             self._on_fault_code(values.fault_code, t_rx_ns)
         if values.status >= 0:
             self._on_status_bits(values.status, t_rx_ns)
+        # Two sources of counts at different times would give short intervals, and a rough speed.
+        by_status = self._tachometer_status_ns is not None and t_rx_ns - self._tachometer_status_ns < STATUS_FRESH_NS
+        if values.absolute_tachometer >= 0 and not by_status:
+            self._on_tachometer(values.tachometer, t_rx_ns)
         if isfinite(values.erpm):
             fresh = self._status_ns is not None and t_rx_ns - self._status_ns < STATUS_FRESH_NS
             self._on_motion(name, values.erpm, values.motor_current_a, values.duty, t_rx_ns, wheel=not fresh)
@@ -323,6 +346,8 @@ class VescCore(Device):
     def _on_motion(self, name: str, erpm: float, current_a: float, duty: float, t_rx_ns: int, *, wheel: bool) -> None:
         t_ns = t_rx_ns - self._latency_ns
         params, usage = self._params, self.usage
+        if self._mixing.directions[0] < 0.0:
+            erpm, duty = -erpm, -duty
         erpm, duty = possible(usage, name, "erpm", erpm), possible(usage, name, "duty", duty)
         current_a = possible(usage, name, "motor_current_a", current_a)
         if MotorStatus in self._wanted:
@@ -340,8 +365,23 @@ class VescCore(Device):
                     self._fault_code,
                 )
             )
-        if wheel and WheelSpeed in self._wanted and isfinite(erpm):
+        if wheel and WheelSpeed in self._wanted and isfinite(erpm) and params.odometry == "speed":
             self._out.append(WheelSpeed(t_ns, t_rx_ns, speed_mps(params, erpm), params.speed_sigma_mps))
+
+    def _on_tachometer(self, count: int, t_rx_ns: int) -> None:
+        """Report the mean speed since the last count. The stamp is the middle of the two, and the sigma that of one count and of
+        the arrival."""
+        if self._params.odometry != "tachometer" or WheelSpeed not in self._wanted:
+            return
+        before, self._counted = self._counted, (count, t_rx_ns)
+        if before is None or not 0 < (dt_ns := t_rx_ns - before[1]) <= LONGEST_COUNT_NS:
+            return
+        counts = (count - before[0] + 2**31) % 2**32 - 2**31
+        direction = self._mixing.directions[0] or 1.0
+        per_count_mps = 60.0 / (COUNTS_PER_TURN * abs(self._params.erpm_per_mps) * dt_ns * 1e-9)
+        speed = direction * forward(self._params) * counts * per_count_mps
+        sigma = hypot(per_count_mps, ARRIVAL_NS / dt_ns * speed)
+        self._out.append(WheelSpeed(t_rx_ns - self._latency_ns - dt_ns // 2, t_rx_ns, speed, sigma))
 
     def _remember(self, name: str, field: str, value: float, t_rx_ns: int) -> None:
         value = possible(self.usage, name, field, value)

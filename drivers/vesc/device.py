@@ -165,8 +165,10 @@ class VescCan(VescCore):
             case Status4():
                 for field in SLOW_FIELDS[:3]:
                     self._remember(name, field, getattr(message, field), t_rx_ns)
-            case Status5(_, _, voltage):
+            case Status5(_, tachometer, voltage):
                 self._remember(name, "input_voltage_v", voltage, t_rx_ns)
+                self._tachometer_status_ns = t_rx_ns
+                self._on_tachometer(tachometer, t_rx_ns)
             case _:
                 # Charge, energy and analogue inputs have no field in our messages.
                 self.usage.refuse(name, Unused.NOT_READ)

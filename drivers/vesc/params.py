@@ -35,6 +35,9 @@ class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Pole pairs of the motor: electrical over mechanical speed."""
     speed_sigma_mps: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
     """Sigma of the speed, m/s."""
+    odometry: Literal["speed", "tachometer"] = "speed"
+    """Source of ``WheelSpeed``: the speed that the controller estimates, or the counts of its tachometer, six per electrical turn,
+    which stay exact where a motor without sensors turns slowly. On CAN the tachometer is in STATUS_5."""
     steering: bool = True
     """True if the steering servo is connected to this controller."""
     servo_center: ServoPosition = 0.5

@@ -48,6 +48,12 @@ _BLIND = frozenset({"no_fix", "cold_start"})
 Positioned = TypeVar("Positioned", GnssFix, ReferenceState)
 
 
+def _turned(command: DriveCommand, off: float) -> DriveCommand:
+    """Return a command whose steering is off, of several motors the last one."""
+    outputs = (*command.outputs[:-1], command.outputs[-1] + off) if command.outputs else ()
+    return command._replace(steering=command.steering + off, outputs=outputs)
+
+
 class _Episode:
     """One failure with its random stream."""
 
@@ -220,13 +226,14 @@ class FailingEmulator:
                     passes = passes and episode.lets_pass()
                 elif episode.kind == "wrong":
                     off = WRONG[DriveCommand] if isnan(episode.value) else episode.value
-                    command = command._replace(steering=command.steering + off)
+                    command = _turned(command, off)
                 elif episode.kind == "pull":
-                    command = command._replace(steering=command.steering + episode.value)
+                    command = _turned(command, episode.value)
                 elif episode.kind == "blocked":
-                    command = command._replace(throttle=0.0, brake=1.0)
+                    command = command._replace(throttle=0.0, brake=1.0, outputs=(0.0,) * len(command.outputs))
                 elif episode.kind == "runaway":
-                    command = command._replace(throttle=episode.value, brake=0.0)
+                    runaway = (episode.value,) * len(command.outputs)
+                    command = command._replace(throttle=episode.value, brake=0.0, outputs=runaway)
             if passes:
                 self._command = command
                 self._commands.append(command)

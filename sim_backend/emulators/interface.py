@@ -15,6 +15,8 @@ class DriveCommand(NamedTuple):
     throttle: float
     brake: float
     steering: float
+    outputs: tuple[float, ...] = ()
+    """Outputs in the order of the driver's, of a device with other ones than a motor and a servo."""
 
 
 Transmission = tuple[int, bytes]

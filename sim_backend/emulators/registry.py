@@ -19,12 +19,17 @@ EMULATORS: dict[str, str] = {
     "hokuyo": "sim_backend.emulators.hokuyo:hokuyo",
     "ibus": "sim_backend.emulators.rc:ibus_unit",
     "ldrobot": "sim_backend.emulators.ldrobot:ldrobot",
+    "maestro": "sim_backend.emulators.maestro:maestro",
     "mip": "sim_backend.emulators.mip:mip",
     "msglink": "sim_backend.emulators.msglink:MsgLinkEmulator",
     "ntrip": "sim_backend.emulators.caster:Caster",
     "n100": "sim_backend.emulators.n100:n100",
+    "odrive_ascii": "sim_backend.emulators.odrive:odrive_ascii",
+    "odrive_can": "sim_backend.emulators.odrive:odrive_can",
     "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
+    "roboclaw": "sim_backend.emulators.roboclaw:roboclaw",
     "rplidar": "sim_backend.emulators.rplidar:rplidar",
+    "sabertooth": "sim_backend.emulators.sabertooth:sabertooth",
     "sbg": "sim_backend.emulators.sbg:sbg",
     "sbus": "sim_backend.emulators.rc:sbus_unit",
     "septentrio": "sim_backend.emulators.septentrio:septentrio",
@@ -42,7 +47,7 @@ EMULATORS: dict[str, str] = {
 
 CONTRACT = plugins.Contract("sim_backend.emulators.interface:Emulator", ("port", "device", "seed", "start_ns"))
 """Requirements on an emulator that is a plugin."""
-_CAN_DRIVERS = frozenset({"vesc_can"})
+_CAN_DRIVERS = frozenset({"odrive_can", "vesc_can"})
 """Drivers whose port carries CAN frames instead of a byte stream."""
 _NETWORK_DRIVERS = frozenset({"ntrip"})
 """Drivers that always connect to a server; others do if the address says so."""

@@ -11,6 +11,8 @@ from math import pi
 from types import MappingProxyType
 from typing import TypedDict, Unpack
 
+from msgspec.structs import replace
+
 from drivers.vesc.appconf import SIGNATURES, AppConf, RawAppConf, encode_appconf, readable_firmwares
 from drivers.vesc.canbus import (
     EVERYONE,
@@ -136,6 +138,8 @@ class VescUnit(WireDevice, ABC):
         self._layout = layout_of(self.firmware)
         self._uuid = stream(seed, f"{port}/uuid").bytes(12)
         params: MotorCalibration = device.driver.selected
+        row = device.mix.get("motor")
+        self._mirrored = row is not None and row.drive < 0.0
         self._telemetry = Telemetry(params, self.conf.controller_id)
         # Before 5.3 the servo output was a build option; this build has it.
         servo_on = self.conf.servo_output != 0
@@ -156,6 +160,8 @@ class VescUnit(WireDevice, ABC):
     def on_message(self, message: Message, now_ns: int) -> None:
         """Take the motor state of the sensor model."""
         if isinstance(message, MotorStatus):
+            if self._mirrored:
+                message = replace(message, motor_speed_radps=-message.motor_speed_radps, duty=-message.duty)
             self._telemetry.observe(message)
             self._stage.measure(self._telemetry.erpm, self._telemetry.voltage_v, now_ns)
             self._on_sample(now_ns)

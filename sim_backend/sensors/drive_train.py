@@ -6,16 +6,22 @@ from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.core.messages import MotorStatus, SteeringFeedback, WheelSpeed
+from vehicled.core.mixing import Mixing
 from vehicled.profile.sensors import MotorStatusModel, SteeringFeedbackModel, WheelEncodersModel
 
 _LEAST_SIGMA_RAD = 1e-4
+_TURNS_RADPS = 1e-3
 _WHEELS = {"front": (0, 1), "rear": (2, 3), "all": (0, 1, 2, 3)}
 
 
 class MotorStatusSensor:
     """Motor controller telemetry: quantised and delayed, without noise. It has no thermometers: temperatures stay NaN."""
 
-    def __init__(self, model: MotorStatusModel, actuators: Actuators) -> None:
+    def __init__(self, model: MotorStatusModel, actuators: Actuators, mixing: Mixing | None = None) -> None:
+        """``mixing``: outputs of a controller that is one of several."""
+        rows = () if mixing is None else mixing.rows
+        left, right = any(row.left for row in rows), any(row.right for row in rows)
+        self._side = () if left is right else (0, 2) if left else (1, 3)
         self.rate_hz = model.rate_hz
         self.least_latency_ns = self._latency_ns = round(model.latency_ms * 1e6)
         self._speed_step_radps = model.speed_step_radps
@@ -29,12 +35,21 @@ class MotorStatusSensor:
         return t_ns + self._latency_ns, MotorStatus(
             t_ns,
             0,
-            motor_speed_radps=_quantised(motion.motor_speed_radps, self._speed_step_radps),
+            motor_speed_radps=_quantised(self._speed_radps(motion), self._speed_step_radps),
             motor_current_a=_quantised(supply.motor_current_a, self._current_step_a),
             input_current_a=_quantised(supply.input_current_a, self._current_step_a),
             input_voltage_v=_quantised(supply.voltage_v, self._voltage_step_v),
             duty=self._actuators.duty,
         )
+
+    def _speed_radps(self, motion: Motion) -> float:
+        """Return the speed of the controller's own motors: those of one side turn as its wheels do."""
+        speed_radps, wheels = motion.motor_speed_radps, motion.wheel_speeds_radps
+        mean_radps = sum(wheels) / len(wheels)
+        if not self._side or abs(mean_radps) < _TURNS_RADPS:
+            return speed_radps
+        own_radps = sum(wheels[wheel] for wheel in self._side) / len(self._side)
+        return speed_radps * own_radps / mean_radps
 
 
 class SteeringFeedbackSensor:

@@ -25,7 +25,7 @@ from vehicled.run.command_line import CommandParser
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_EMULATOR = {"rtcm": "a byte stream of a base, which the simulated receivers do not need"}
-WITHOUT_BYTES = {"pwm_board": "it sends nothing"}
+WITHOUT_BYTES = {"pwm_board": "it sends nothing", "sabertooth": "it sends nothing"}
 """Drivers that read no bytes of a device."""
 PAGES = list(build_parser().walk())
 LEAVES = [page for page in PAGES if not page.subcommands]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from drivers.gnss import septentrio, unicore
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
 from drivers.lidar import hokuyo, ldrobot, rplidar, sick, ydlidar
+from drivers.motor import maestro, odrive, roboclaw, sabertooth
 from drivers.msglink.codec import encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from drivers.ntrip.device import NtripDevice
@@ -172,6 +173,28 @@ IMU_OUTPUT: list[type[Message]] = [ImuSample, Heading]
 MOTOR_OUTPUT: list[type[Message]] = [MotorStatus, WheelSpeed]
 LIFETIME_NS = 50_000_000
 
+ODRIVE = [
+    odrive.OdriveFrame(0, odrive.CanSimple.HEARTBEAT, (0, 8, bytes(3))),
+    odrive.OdriveFrame(0, odrive.CanSimple.BUS_VOLTAGE_CURRENT, (24.0, 1.0)),
+    odrive.OdriveFrame(0, odrive.CanSimple.ENCODER_ESTIMATES, (1.0, 2.5)),
+]
+
+
+def asked(device: Device) -> Device:
+    """A driver that has sent its first question: an answer means nothing without it."""
+    device.on_port(PortState.OPENED, "", 0)
+    device.on_command(ActuatorCommand(1, 1, 0.0, 1.0, 0.0, 0.0), 1)
+    return device
+
+
+def silent_maestro() -> Device:
+    """A driver that was quiet for the time of its proof, and has asked for the errors."""
+    device = maestro.MaestroDevice(maestro.MaestroParams(), [ActuatorCommand], LIFETIME_NS)
+    device.on_port(PortState.OPENED, "", 0)
+    device.on_time(400_000_000)
+    return device
+
+
 DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     "msglink": (
         lambda: MsgLinkDevice(MsgLinkParams(), [*IMU_OUTPUT, ActuatorCommand], LIFETIME_NS),
@@ -256,9 +279,25 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
         lambda: ibus.IbusDevice(ibus.IbusParams(), [RcChannels], LIFETIME_NS),
         b"".join(ibus.encode(ibus.IbusFrame(each[:14])) for each in STICKS),
     ),
+    "odrive_can": (
+        lambda: asked(odrive.OdriveCan(odrive.OdriveCanParams(), MOTOR_OUTPUT, LIFETIME_NS)),
+        b"".join(map(pack, map(odrive.encode_can, ODRIVE))) * 3,
+    ),
+    "odrive_ascii": (
+        lambda: asked(odrive.OdriveAscii(odrive.OdriveAsciiParams(axes=[0]), MOTOR_OUTPUT, LIFETIME_NS)),
+        odrive.encode_line("1.000000 2.500000"),
+    ),
+    "roboclaw": (
+        lambda: asked(roboclaw.RoboclawDevice(roboclaw.RoboclawParams(), MOTOR_OUTPUT, LIFETIME_NS)),
+        roboclaw.ACK + roboclaw.encode_answer(0x80, roboclaw.GET_TIMEOUT, (2,)),
+    ),
+    "maestro": (silent_maestro, b"\x20\x00"),
+    "sabertooth": (lambda: sabertooth.SabertoothDevice(sabertooth.SabertoothParams(), [ActuatorCommand], LIFETIME_NS), b""),
     "pwm_board": (lambda: PwmBoard(PwmParams(), [ActuatorCommand], LIFETIME_NS), b""),
 }
-SILENT = {"pwm_board"}
+ANSWERING = {"odrive_ascii", "roboclaw"}
+"""Devices whose answers are read only after a question, which leaves with a command."""
+SILENT = {"pwm_board", "sabertooth"}
 """Devices that never say anything."""
 each_device = pytest.mark.parametrize("name", DEVICES)
 
@@ -303,6 +342,9 @@ def test_a_reopened_port_starts_clean(name: str, cut: int) -> None:
     device.on_rx(stream[:cut], 1)
     device.on_port(PortState.LOST, "unplugged", 2)
     device.on_port(PortState.OPENED, "again", 3)
+    device.on_time(400_000_000)
+    if name in ANSWERING:
+        device.on_command(ActuatorCommand(4, 4, 0.0, 1.0, 0.0, 0.0), 4)
     assert list(device.on_rx(stream, 100)) == list(make().on_rx(stream, 100))
 
 

@@ -73,7 +73,7 @@ def test_a_width_that_the_board_ignores_leaves_that_output_where_it_was() -> Non
 def test_without_a_brake_pulse_there_is_no_brake() -> None:
     found = bench(PwmParams())
     drive(found, 0.0, 1.0, 0.0)
-    assert found.commands[-1][1:] == (0.0, 0.0, 0.0)
+    assert found.commands[-1][1:4] == (0.0, 0.0, 0.0)
 
 
 def test_at_another_line_rate_the_board_understands_something_else() -> None:

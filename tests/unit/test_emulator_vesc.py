@@ -379,3 +379,17 @@ def test_status_frames_follow_what_is_switched_on() -> None:
     assert bench.faults == [("vesc_silent", True)]
     before_6 = configuration(table, (5, 2))
     assert (before_6.status_mode, before_6.status_mask) == (5, UNREAD)
+
+
+@pytest.mark.parametrize("driver", ["vesc_can", "vesc_uart"])
+@pytest.mark.parametrize("erpm_per_mps", [4614.0, -4614.0])
+def test_the_tachometer_measures_the_speed_without_the_controllers_estimate(driver: str, erpm_per_mps: float) -> None:
+    bench = Bench(device(driver, odometry="tachometer", erpm_per_mps=erpm_per_mps))
+    bench.arm()
+    found = [m for m in bench.run(1000, throttle=0.0, mode=Mode.STANDBY, sample=moving) if isinstance(m, WheelSpeed)]
+    expected = abs(100.0 * 2 * 30.0 / pi / erpm_per_mps)
+    speeds = [m.speed_mps for m in found[2:]]
+    assert len(speeds) > 30
+    assert sum(speeds) / len(speeds) == pytest.approx(expected, rel=0.02)
+    assert all(abs(speed - expected) < 4.0 * m.sigma_mps + 0.02 for speed, m in zip(speeds, found[2:], strict=True))
+    assert all(m.t_ns < m.t_rx_ns for m in found)

@@ -870,3 +870,17 @@ def test_a_configuration_nobody_asked_for_is_not_judged(wire) -> None:
     bench.reply(encode_comm(RawAppConf(bytes(400))))
     assert bench.messages[before:] == []
     assert bench.device.ready
+
+
+def test_a_tachometer_that_starts_anew_or_wraps_gives_no_wrong_speed() -> None:
+    driver = VescUart(UartParams(odometry="tachometer"), (WheelSpeed,), 1)
+    driver.on_port(PortState.OPENED, "", 0)
+    counts = [2**31 - 3, -(2**31) + 3, -(2**31) + 9]
+    found: list[Message] = []
+    for i, count in enumerate(counts):
+        driver._on_tachometer(count, 20_000_000 * (i + 1))
+    found += driver._take(0)
+    speeds = [m.speed_mps for m in found if isinstance(m, WheelSpeed)]
+    assert speeds == pytest.approx([6 * 60.0 / (6 * 4614.0 * 0.02)] * 2)
+    driver._on_tachometer(0, 10**10)
+    assert not [m for m in driver._take(0) if isinstance(m, WheelSpeed)], "after a pause it may have started anew"

@@ -8,12 +8,14 @@ it stamps arrivals at the read, reopens lost ports and drops frames whose deadli
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from vehicled.core.messages import Message, PortState
+from vehicled.core.mixing import Mixing, OutputKind
 from vehicled.core.wire.usage import MessageUsage
 
 NO_USAGE = MessageUsage()
@@ -78,6 +80,8 @@ class Device(ABC):
     """True if it sends nothing but commands: lockstep then exchanges less, and it is not asked for bytes after a reception."""
     transport: ClassVar[Transport] = ""
     """Transport of its port: a byte stream, or frames of a CAN bus. Empty: not stated, so its port is not checked."""
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({})
+    """Outputs of an actuator by name, in the order of its row of the mixing matrix; empty for other devices."""
     moving_base_rover: bool = False
     """True if its corrections come from a moving base beside it and never from a caster."""
 
@@ -101,6 +105,10 @@ class Device(ABC):
     def mount(self, lever_arm_m: Sequence[float]) -> None:
         """Set the position of the sensor: forward, left and up of the rear axle. Called once, before the port opens."""
         return
+
+    def mix(self, mixing: Mixing) -> None:
+        """Set what its outputs get of a command: a row for each of ``actuator_outputs``. Called once, before the port opens."""
+        raise TypeError(f"{type(self).__name__} has no outputs to mix")
 
     @abstractmethod
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:

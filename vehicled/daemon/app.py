@@ -12,9 +12,11 @@ from vehicled.core.errors import SetupError
 from vehicled.core.executive import DeclaredStopwatch, Stopwatch
 from vehicled.core.journal import Sink
 from vehicled.core.messages import GnssFix, GroundTruth, Message, ObstacleContact, Path, ReferenceState
+from vehicled.core.mixing import Mixing
 from vehicled.core.observers import Observers
 from vehicled.core.ports import Device
 from vehicled.core.tasks import PIPELINE
+from vehicled.daemon.actuation import Actuation, ActuatorRole
 from vehicled.daemon.live_changes import ControllerBuilder
 from vehicled.daemon.machine import Machine, RateRow
 from vehicled.daemon.pipeline import Pipeline
@@ -24,6 +26,7 @@ from vehicled.estimation.interface import Estimator
 from vehicled.maps.grid import OccupancyGrid
 from vehicled.maps.localiser import MapLocaliser
 from vehicled.paths.course import Course
+from vehicled.profile.mixing import mixings_of
 from vehicled.profile.rc import rc_map
 from vehicled.profile.registry import resolve
 from vehicled.profile.schema import DeviceTable as DeviceTable
@@ -55,7 +58,8 @@ class Wiring(Struct, frozen=True, kw_only=True):
     link: str
     """``messages`` or ``wires``."""
     ports: list[str]
-    actuator: str
+    actuators: list[str]
+    """Devices that drive and steer, in the order of the profile."""
     rates: dict[str, RateRow]
 
 
@@ -83,13 +87,11 @@ def wire(profile: Profile, link: str) -> Wiring:
                 "so it cannot run with --link wires: use --link messages"
             )
     actuators = [name for name, device in profile.devices.items() if device.capabilities is not None]
-    if len(actuators) != 1:
-        raise SetupError(
-            f"profile {profile.name!r} has {len(actuators)} devices with [capabilities]: exactly one must be the actuator"
-        )
+    if not actuators:
+        raise SetupError(f"profile {profile.name!r} has no device with [capabilities]: one at least must be the actuator")
     ports = [*profile.devices, TRUTH_PORT]
     rows = structs.asdict(profile.tasks)
-    return Wiring(link=link, ports=ports, actuator=actuators[0], rates={name: rate_row(rows[name]) for name in PIPELINE})
+    return Wiring(link=link, ports=ports, actuators=actuators, rates={name: rate_row(rows[name]) for name in PIPELINE})
 
 
 def declared_stopwatch(wiring: Wiring) -> DeclaredStopwatch:
@@ -162,11 +164,12 @@ def build(
     stop = profile.safety.independent_stop
     pipeline.setup_fault = setup_fault or stop.refusal
     pipeline.independent_stop = stop.described
-    pipeline.substitutes = (*substitutes(lacking(profile)), *([stop.notice] if stop.notice else []))
-    devices = {port: _device(port, profile.devices, wiring.link) for port in wiring.ports}
+    pipeline.substitutes = (*substitutes(lacking(profile)), *unseen_steering(profile), *([stop.notice] if stop.notice else []))
+    mixings = mixings_of(profile)
+    devices = {port: _device(port, profile.devices, wiring.link, mixings.get(port)) for port in wiring.ports}
     return Machine(
         devices=devices,
-        actuator=wiring.actuator,
+        actuator=Actuation(devices, {port: _role(profile.devices[port], mixings.get(port)) for port in wiring.actuators}),
         pipeline=pipeline,
         rates=wiring.rates,
         stopwatch=stopwatch,
@@ -220,9 +223,27 @@ def corrections_routes(profile: Profile, devices: Mapping[str, Device]) -> dict[
 
 
 def lacking(profile: Profile) -> frozenset[str]:
-    """Return the capabilities that the actuator of a profile lacks."""
-    found = [device.capabilities for device in profile.devices.values() if device.capabilities is not None]
-    return frozenset(name for name in CAPABILITIES for have in found if not getattr(have, name))
+    """Return the capabilities that an actuator of a profile lacks. Telemetry and brake are those of the motors."""
+    mixings = mixings_of(profile)
+    found = {port: device.capabilities for port, device in profile.devices.items() if device.capabilities is not None}
+    steers_only = {port for port, mixing in mixings.items() if not mixing.drives}
+    return frozenset(
+        name
+        for name in CAPABILITIES
+        for port, have in found.items()
+        if not getattr(have, name) and (name == "readable_timeout" or port not in steers_only)
+    )
+
+
+def unseen_steering(profile: Profile) -> list[str]:
+    """Return one text per device that steers apart from the motors and sends no telemetry: what its loss shows by."""
+    mixings = mixings_of(profile)
+    return [
+        f'row 17, "{port}" sends no telemetry: only a port that goes away is noticed; a servo that stays where it is, ends at '
+        "row 19"
+        for port, device in profile.devices.items()
+        if device.capabilities is not None and port in mixings and not mixings[port].drives and not device.capabilities.telemetry
+    ]
 
 
 def imu_mounting(profile: Profile) -> Mounting:
@@ -262,7 +283,11 @@ def course_message(course: Course, now_ns: int) -> Path:
     return Path(now_ns, course.name, course.closed, **columns)
 
 
-def _device(port: str, tables: Mapping[str, DeviceTable], link: str) -> Device:
+def _role(table: DeviceTable, mixing: Mixing | None) -> ActuatorRole:
+    return ActuatorRole(drives=mixing is None or mixing.drives, reports=frozenset(_types(table)))
+
+
+def _device(port: str, tables: Mapping[str, DeviceTable], link: str, mixing: Mixing | None) -> Device:
     table = tables.get(port)
     accepts = [GroundTruth, ObstacleContact] if table is None else _types(table)
     if table is None or link == "messages":
@@ -273,6 +298,8 @@ def _device(port: str, tables: Mapping[str, DeviceTable], link: str) -> Device:
     device: Device = driver(params, accepts, COMMAND_LIFETIME_NS)
     if table is not None:
         device.mount(table.lever_arm_m)
+        if mixing is not None and link == "wires":
+            device.mix(mixing)
     return device
 
 

@@ -29,11 +29,13 @@ from vehicled.core.messages import (
     CourseCommand,
     Direction,
     Event,
+    Fault,
     GnssFix,
     GroundTruth,
     MachineCall,
     Message,
     Mode,
+    MotorStatus,
     ObstacleContact,
     OperatorCommand,
     ParameterCommand,
@@ -43,6 +45,7 @@ from vehicled.core.messages import (
     StateEstimate,
     TaskTick,
     Verb,
+    WheelSpeed,
     WireChunk,
 )
 from vehicled.core.observers import Observers
@@ -51,6 +54,7 @@ from vehicled.core.ports import NEVER_NS, NO_USAGE, Action, Device, Send
 from vehicled.core.tasks import PIPELINE
 from vehicled.core.wire.usage import UsageRow
 from vehicled.core.wire.usage import rows as usage_rows
+from vehicled.daemon.actuation import Actuation, ActuatorRole
 from vehicled.daemon.live_changes import CHANGES, Prepared
 from vehicled.daemon.pipeline import Pipeline
 from vehicled.daemon.recognition import UnreadBytes
@@ -91,6 +95,8 @@ _TEXTS = {
 
 _TRUTH = frozenset((GroundTruth, ObstacleContact))
 """Messages of the simulator that no task receives."""
+_TELEMETRY = frozenset((MotorStatus, WheelSpeed))
+"""Messages of several actuators that become one."""
 
 
 def _shown(message: Message) -> Message:
@@ -137,7 +143,7 @@ class Machine:
         self,
         *,
         devices: Mapping[str, Device],
-        actuator: str,
+        actuator: str | Actuation,
         pipeline: Pipeline,
         rates: Mapping[str, RateRow],
         stopwatch: Stopwatch,
@@ -150,7 +156,8 @@ class Machine:
         observers: Observers | None = None,
         unread: Mapping[str, UnreadBytes] | None = None,
     ) -> None:
-        """``devices`` by port name; ``actuator`` is the port of the actuator; ``rates`` by task name of ``PIPELINE``.
+        """``devices`` by port name; ``actuator`` is the port of the actuator, or those of several; ``rates`` by task name of
+        ``PIPELINE``.
         ``corrections``: ports of the correction sources by receiver port; None routes every source to every receiver.
         ``references``: conversion to ground truth by port of a reference system; a simulator's own truth at ``truth_port``
         takes its place. ``unread``: for ports whose bytes are described while their driver cannot read them. ``observers``
@@ -161,11 +168,11 @@ class Machine:
         for port, device in devices.items():
             if device.usage is not NO_USAGE:
                 device.usage.on_failure = partial(self.observers.failed, f"message counts of {port}", lasting=True)
-        self._actuator = actuator
+        self._actuation = actuator if isinstance(actuator, Actuation) else Actuation(devices, {actuator: ActuatorRole()})
+        self._actuators = self._actuation.ports
         self.pipeline = pipeline
         """State of the tasks: estimate, command, monitors, supervisor, gate."""
         self._sink = sink
-        self._actuator_lost = "its port is not open yet"
         self.port_states: dict[str, tuple[PortState | None, str]] = dict.fromkeys(devices, (None, "not open yet"))
         """Newest state of every port, with its detail."""
         self._raised_ns: list[int] = []
@@ -174,7 +181,9 @@ class Machine:
         self._references = dict(references or {})
         self._truth_port = truth_port
         self._consumers = _consumers(devices, corrections)
-        self._shows = [port for port, device in devices.items() if port != actuator and StateEstimate in device.consumes]
+        self._shows = [port for port, device in devices.items() if port not in self._actuators and StateEstimate in device.consumes]
+        # Drivers of one kind report the same faults: under one name, the end of one would end that of the other.
+        self._named = frozenset(self._actuators if len(self._actuators) > 1 else ())
         self._unread = dict(unread or {})
         pipeline.monitors.sources.unread = self._unread
         self._outgoing: list[Outgoing] = []
@@ -216,8 +225,7 @@ class Machine:
         """Handle a port that opened, was lost or failed."""
         self._sink.record(PortEvent(now_ns, port, state, detail), now_ns)
         self.port_states[port] = state, detail
-        if port == self._actuator:
-            self._actuator_lost = "" if state is PortState.OPENED else detail
+        self._actuation.on_port(port, state, detail)
         device = self._devices.get(port)
         if device is not None:
             self._dispatch(port, device.on_port(state, detail, now_ns), now_ns)
@@ -318,10 +326,12 @@ class Machine:
 
     def waiting_for(self, now_ns: int) -> list[str]:
         """Return what arming waits for now; empty if it would succeed or the vehicle is armed."""
-        refusal = self._devices[self._actuator].refusal
-        if refusal and (unread := self._unread.get(self._actuator)) is not None and (text := unread.described()):
-            refusal += f"; {text}"
-        return self.pipeline.waiting_for(now_ns, self._actuator_lost or refusal)
+        actuation = self._actuation
+        refusal = actuation.refusal
+        for port, reason in actuation.refusals.items():
+            if reason and (unread := self._unread.get(port)) is not None and (text := unread.described()):
+                refusal += f"; {text}"
+        return self.pipeline.waiting_for(now_ns, actuation.unreachable or refusal)
 
     @property
     def mode(self) -> Mode:
@@ -387,7 +397,9 @@ class Machine:
             # Without it the last one stays.
             if (reaction_s := self._reaction_s()) is not None:
                 self.pipeline.monitors.stopping.measured(reaction_s, self.pipeline.age_s(now_ns))
-        self._send(self.pipeline.actuate(now_ns, self._actuator_lost or self._devices[self._actuator].refusal), now_ns)
+        actuation = self._actuation
+        self.pipeline.monitors.motor.awaited = actuation.awaited
+        self._send(self.pipeline.actuate(now_ns, actuation.unreachable or actuation.refusal), now_ns)
 
     def _measured_reaction_s(self) -> float | None:
         return self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0] * 1e-9
@@ -397,7 +409,19 @@ class Machine:
             kind = type(message)
             if kind in _TEXTS:
                 message = _shown(message)
-            self._sink.record(message, t_ns)
+            if kind is Fault and origin in self._named:
+                message = msgspec.structs.replace(message, origin=origin)
+            if kind in _TELEMETRY:
+                record, joined = self._actuation.joined(origin, message)
+                if record is not None:
+                    self._sink.record(record, t_ns)
+                if joined is None:
+                    continue
+                if joined is not record:
+                    self._sink.record(joined, t_ns)
+                message = joined
+            else:
+                self._sink.record(message, t_ns)
             if isinstance(message, ReferenceState):
                 self._refer(origin, message, t_ns)
             elif kind not in _TRUTH:
@@ -416,8 +440,9 @@ class Machine:
 
     def _send(self, command: ActuatorCommand, now_ns: int) -> None:
         self._sink.record(command, now_ns)
-        self._devices[self._actuator].on_command(command, now_ns)
-        self._pending.append(self._actuator)
+        for port in self._actuators:
+            self._devices[port].on_command(command, now_ns)
+            self._pending.append(port)
         for port in self._shows:
             if (estimate := self.pipeline.estimate.value) is not None:
                 self._devices[port].on_command(estimate, now_ns)

@@ -241,6 +241,9 @@ def _reverse(profile: TableView) -> Found:
     if not profile.get("vehicle", "drive", "reverse_share"):
         return
     for name, device in _devices(profile).items():
+        rows = device.get("mix")
+        if isinstance(rows, dict) and rows and "motor" not in rows:
+            continue
         if _chosen(device) == PULSE_BOARD and not profile.get("devices", name, "driver", PULSE_BOARD, "reverse_range_us"):
             yield (
                 ("vehicle", "drive", "reverse_share"),
@@ -258,17 +261,57 @@ def _ports(profile: TableView) -> Found:
     actuators = [name for name, device in tables.items() if name in able or "ActuatorCommand" in _listed(device)]
     if not actuators:
         yield ("devices",), "no device is the actuator: give the one that drives and steers a table of capabilities"
-    for name in actuators[:1]:
+    for name in actuators:
         if name not in able:
             yield (
                 ("devices", name, "capabilities"),
                 "missing table: the device carries ActuatorCommand, so say what it can do (the table may be empty)",
             )
-    for name in actuators[1:]:
-        yield ("devices", name), f'a second actuator beside "{actuators[0]}": commands go to exactly one device'
+    yield from _mixing(profile, tables, actuators)
     for name in RESERVED_PORTS:
         if name in devices:
             yield ("devices", name), f'"{name}" is a port of the simulator link; choose another name'
+
+
+def _mixing(profile: TableView, tables: dict[str, dict[str, Any]], actuators: list[str]) -> Found:
+    """Check that the outputs of all actuators together drive and steer, and that each gets what it is made for."""
+    several, gains = len(actuators) > 1, set[str]()
+    for name, table in tables.items():
+        rows, path = table.get("mix"), ("devices", name, "mix")
+        if rows and name not in actuators:
+            yield path, "the device is no actuator, so it has no outputs; remove this table"
+        if name not in actuators:
+            continue
+        if several and not rows:
+            others = ", ".join(each for each in actuators if each != name)
+            text = f"missing table: beside {others}, say what its outputs get, such as motor = {{ throttle = 1.0 }}"
+            yield path, f"{text}; docs/devices.md"
+        kinds = dict(getattr(_driver(table), "actuator_outputs", {}))
+        if rows and not kinds and _chosen(table) != "msglink":
+            yield path, f"the driver {_chosen(table)} has no outputs to mix; remove this table"
+        if not isinstance(rows, dict) or not rows:
+            # Motors get the throttle and servos the steering.
+            gains |= {"steering" if kind == "steer" else "throttle" for kind in kinds.values()} or {"throttle", "steering"}
+            continue
+        for output in rows:
+            if kinds and output not in kinds:
+                yield (*path, output), f"the driver {_chosen(table)} has no such output; it has {', '.join(kinds)}"
+                continue
+            stated = {key for key in ("throttle", "steering", "left", "right") if profile.get(*path, output, key)}
+            gains |= stated
+            wrong = stated & ({"steering"} if kinds.get(output) == "drive" else {"throttle", "left", "right"} if kinds else set())
+            if wrong:
+                purpose = "a motor, which gets throttle, left or right" if "steering" in wrong else "a servo, which gets steering"
+                yield (*path, output), f"the output is {purpose}, not {', '.join(sorted(wrong))}"
+    if not actuators:
+        return
+    sides = {"left", "right"} & gains
+    if len(sides) == 1:
+        yield ("devices",), f"only the {sides.pop()} side is driven: give another output the other one"
+    elif not sides and "throttle" not in gains:
+        yield ("devices",), "nothing drives: no output gets throttle, or left and right"
+    elif not sides and "steering" not in gains:
+        yield ("devices",), "nothing steers: no output gets steering, or left and right"
 
 
 def _listed(device: dict[str, Any]) -> list[Any]:

@@ -6,6 +6,7 @@ from math import isfinite
 from msgspec import structs
 
 from vehicled.core.messages import Corrections
+from vehicled.profile.mixing import mixings_of
 from vehicled.profile.problems import Level, Note
 from vehicled.profile.rc import rc_device
 from vehicled.profile.registry import resolve
@@ -85,7 +86,10 @@ def _vehicle(profile: Profile) -> Iterator[Note]:
             f"{steering.max_wheel_rad:g} rad is never reached: full command turns the wheel by {reach:.3f} rad at most",
         )
     brakes = vehicle.drive.brake_deceleration_mps2 > 0.0
+    mixings = mixings_of(profile)
     for name, device in profile.devices.items():
+        if name in mixings and not mixings[name].drives:
+            continue
         if device.capabilities is not None and device.capabilities.brake != brakes:
             says = "has a brake" if device.capabilities.brake else "has no brake"
             yield Note(

@@ -59,6 +59,11 @@ DRIVERS: dict[str, str] = {
     "sick": "drivers.lidar.sick:SickDevice",
     "vesc_can": "drivers.vesc.device:VescCan",
     "vesc_uart": "drivers.vesc.device:VescUart",
+    "odrive_can": "drivers.motor.odrive:OdriveCan",
+    "odrive_ascii": "drivers.motor.odrive:OdriveAscii",
+    "roboclaw": "drivers.motor.roboclaw:RoboclawDevice",
+    "sabertooth": "drivers.motor.sabertooth:SabertoothDevice",
+    "maestro": "drivers.motor.maestro:MaestroDevice",
     "pwm_board": "drivers.pwm_board.device:PwmBoard",
     "crsf": "drivers.rc.crsf:CrsfDevice",
     "sbus": "drivers.rc.sbus:SbusDevice",
@@ -91,6 +96,7 @@ DECODERS: dict[str, str] = {
 CAN_DECODERS: dict[str, str] = {
     "can": "vehicled.core.wire.can:decode",
     "vesc": "drivers.vesc.canbus:decode_frames",
+    "odrive": "drivers.motor.odrive:decode_frames",
 }
 """CAN recording formats. Each decoder takes the frames of a recording and yields (message name, content) in order."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from vehicled.core.mixing import Mix
 from vehicled.core.rc import RcParams
 from vehicled.core.vehicle import (
     AlignmentParams,
@@ -127,6 +128,9 @@ class DeviceTable(Table, frozen=True, kw_only=True):
     vehicle that send any; every other receiver takes those of all casters and base stations. Empty: none, or by its own wire."""
     capabilities: Capabilities | None = None
     """Abilities of an actuator; left out for other devices."""
+    mix: dict[str, Mix] = field(default_factory=dict)
+    """Rows of the mixing matrix by output of an actuator. Empty, with one actuator: its motor gets the throttle, its servo the
+    steering. With several, an output without a row gets nothing."""
 
 
 class LogTable(Table, frozen=True, kw_only=True):

@@ -94,8 +94,8 @@ class Pair:
 
     @property
     def actuator(self) -> str:
-        """Name of the actuator's port."""
-        return self._wiring.actuator
+        """Name of the first actuator's port."""
+        return self._wiring.actuators[0]
 
     @property
     def next_ns(self) -> int:

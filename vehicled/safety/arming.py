@@ -201,7 +201,8 @@ def _telemetry(s: RuleInputs) -> str:
     if age_ns <= s.limits.telemetry_silence_s * 1e9:
         return ""
     since = "has sent no telemetry yet" if age_ns >= NEVER_NS else f"has sent no telemetry for {age_ns * 1e-9:.1f} s"
-    return f"the motor controller {since}: check its power and line, or write telemetry = false where it has none"
+    which = s.monitors.motor.awaited or "the motor controller"
+    return f"{which} {since}: check its power and line, or write telemetry = false where it has none"
 
 
 def _motor(s: RuleInputs) -> str:

@@ -25,7 +25,7 @@ ALL: tuple[type[Message], ...] = (
     ActuatorCommand, WireChunk, Corrections, TaskTick, Fault, Event, PortEvent, Path, GroundTruth,
     Identification, TeleopCommand, Heartbeat, ObstacleRange, HostHealth, MachineCall, LaserScan, GarbageCollection,
     ModeChange, Setpoint, CourseCommand, SpeedCommand, ParameterCommand, ReferenceState, RcChannels, ObstacleContact,
-    MapPose,
+    MapPose, ActuatorStatus,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""
 

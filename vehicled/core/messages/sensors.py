@@ -112,6 +112,24 @@ class MotorStatus(Message, frozen=True):
     """0: no fault; the driver's NOTES.md lists the others."""
 
 
+class ActuatorStatus(Message, frozen=True):
+    """Telemetry of one of several actuator devices, for the log; MotorStatus is that of all of them."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    device: str
+    """Port of the device in the profile."""
+    motor_speed_radps: float = NAN
+    motor_current_a: float = NAN
+    input_current_a: float = NAN
+    input_voltage_v: float = NAN
+    duty: float = NAN
+    controller_temperature_k: float = NAN
+    motor_temperature_k: float = NAN
+    fault_code: UInt8 = 0
+    """0: no fault; as in MotorStatus."""
+
+
 class WheelSpeed(Message, frozen=True):
     """Speed of the rear axle measured by the wheels, positive forward."""
 

@@ -80,16 +80,26 @@ def _shared(place: tuple[Any, ...], devices: Mapping[str, DeviceTable], name: st
     )
     if place[0] == "can":
         drivers = mine.driver, theirs.driver
-        ids = [getattr(driver.selected, "controller_id", None) for driver in drivers]
+        ids = [_id_on_bus(driver.selected) for driver in drivers]
         if drivers[0].name != drivers[1].name or None in ids or ids[0] == ids[1]:
             what = f"controller_id = {ids[0]} of both" if ids[0] == ids[1] and ids[0] is not None else "both"
             return "error", f"{same}, and {what} would receive the same frames; give them different controller ids or buses"
+        hosts = [getattr(driver.selected, "host_id", None) for driver in drivers]
+        if hosts[0] is not None and hosts[0] == hosts[1]:
+            # The parts of a long answer name the host alone, so two answers at once would be mixed up.
+            return "error", f"{same}, and the answers to both go to host_id = {hosts[0]}: give each its own"
         return None
     if place[0] == "tcp" and mine.driver.name == theirs.driver.name == "ntrip":
         if mine.driver.selected == theirs.driver.selected:
             return "warning", f"{same} and requests the same mountpoint: remove one of them"
         return None
     return "error", f"{same}: only one device can use a port; 'vehicled doctor' lists the ports"
+
+
+def _id_on_bus(params: Any) -> int | None:
+    """Return the identifier of a device on its bus; None if it has none."""
+    found = getattr(params, "controller_id", None)
+    return getattr(params, "node_id", None) if found is None else found
 
 
 def transport_of(device: DeviceTable) -> Transport:

@@ -20,6 +20,8 @@ class MotorMonitor:
         """Higher temperature of motor and motor controller, K; NaN if unknown."""
         self.rest_v = float("nan")
         """Battery voltage plus the drop across its resistance, smoothed, V; NaN if unknown."""
+        self.awaited = ""
+        """Names of the actuator devices that have not reported since the last status; empty for a single one."""
         self._before_ns = 0
 
     def on_message(self, status: MotorStatus, now_ns: int) -> None:

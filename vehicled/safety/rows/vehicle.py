@@ -15,6 +15,10 @@ def _actuator_silence_s(s: RuleInputs) -> float:
     return inf if s.actuator_lost else age_s if age_s < inf else nan
 
 
+def _silent(s: RuleInputs) -> str:
+    return f"{s.monitors.motor.awaited or 'it'} sends no telemetry any more"
+
+
 AUTO = frozenset({Mode.AUTO})
 
 ROWS: tuple[Row, ...] = (
@@ -204,7 +208,7 @@ ROWS: tuple[Row, ...] = (
                 react_ms=700.0,
             ),
         ),
-        devices=("vesc_<name of the fault>",),
+        devices=("vesc_<name of the fault>", "odrive_<name of the error>", "roboclaw_<name of the error>"),
         substitute={"telemetry": "faults and heat are not reported: a drive that gives up for them ends at row 14"},
     ),
     Row(
@@ -219,7 +223,7 @@ ROWS: tuple[Row, ...] = (
                 value=_actuator_silence_s,
                 limit=lambda s: s.limits.telemetry_silence_s,
                 unit="s",
-                reason=lambda s: f"the actuator cannot be reached: {s.actuator_lost or 'it sends no telemetry any more'}",
+                reason=lambda s: f"the actuator cannot be reached: {s.actuator_lost or _silent(s)}",
                 detect_ms=100.0,
                 # Two ticks, because after a stall the loop has not yet read what has arrived.
                 persist_ms=20.0,

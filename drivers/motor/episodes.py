@@ -5,8 +5,6 @@ from math import inf
 from vehicled.core.messages import Fault, Reaction
 from vehicled.core.wire.episodes import QUIET_NS
 
-ORIGIN = "vesc"
-
 
 class Episodes:
     """Set of active faults.
@@ -15,7 +13,8 @@ class Episodes:
     as long. Only the reports wait: :meth:`active` and ``in`` say what is the case now.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
         self._active: dict[str, tuple[Reaction, str]] = {}
         self._out: list[Fault] = []
         self._ended_ns: dict[str, float] = {}
@@ -36,7 +35,7 @@ class Episodes:
             return True
         if now_ns - self._ended_ns.get(code, -inf) < QUIET_NS:
             self._returned.add(code)
-        self._out.append(Fault(now_ns, code, ORIGIN, reaction, True, reason))
+        self._out.append(Fault(now_ns, code, self._origin, reaction, True, reason))
         return True
 
     def end(self, code: str, now_ns: int) -> bool:
@@ -45,7 +44,7 @@ class Episodes:
             return False
         reaction, reason = self._active.pop(code)
         self._ended_ns[code] = now_ns
-        over = Fault(now_ns, code, ORIGIN, reaction, False, f"over: {reason}")
+        over = Fault(now_ns, code, self._origin, reaction, False, f"over: {reason}")
         if code in self._returned:
             self._ending[code] = now_ns, over
         else:

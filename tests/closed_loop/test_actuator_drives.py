@@ -1,0 +1,92 @@
+"""Drives of vehicles with other actuators, and with several, on wires: in lockstep, in wall time, and while one of them is lost."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.busy_computer import WIDE_LIMITS
+from tests.closed_loop.conftest import Daemon
+from tests.grid import sampled
+from vehicled.core.messages import ActuatorStatus, PortEvent, PortState
+from vehicled.log.reader import LogReader
+from vehicled.profile import load_profile
+
+Drive = Callable[..., tuple[int, dict[str, Any], str]]
+Start = Callable[..., Daemon]
+FOLDER = Path(__file__).parent / "actuators"
+PROFILES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+CIRCLE = ("--course", "circle_r5_ccw", "--link", "wires", "--quiet", "--no-log")
+
+
+def file(name: str) -> str:
+    return str(FOLDER / f"{name}.toml")
+
+
+def acting(name: str) -> list[str]:
+    devices = load_profile(file(name)).devices
+    return [port for port, table in devices.items() if table.capabilities is not None]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_course_is_followed_on_wires(drive: Drive, name: str) -> None:
+    _, result, said = drive("--profile", file(name), *CIRCLE, "--duration", "6")
+    assert "time limit" in result["why"], said
+    assert result["driven_m"] > 2.0
+    assert result["cross_track_m"]["mean"] < 0.06
+    assert result["estimate_position_m"]["mean"] < 0.04
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", PROFILES)
+def test_lot17_is_driven_on_wires_and_repeats(drive: Drive, name: str) -> None:
+    options = ("--profile", file(name), "--course", "lot17", "--link", "wires", "--quiet", "--no-log", "--seed", "7")
+    status, result, said = drive(*options)
+    assert status == 0, said
+    assert result["cross_track_m"]["mean"] < 0.06
+    assert drive(*options)[1]["digest"] == result["digest"]
+
+
+@pytest.mark.xdist_group("wall")
+@pytest.mark.parametrize("name", sampled(PROFILES, lambda name: name == "two_motors"))
+def test_wall_time_opens_real_ports(start: Start, name: str) -> None:
+    patient = (*WIDE_LIMITS, "--set", "sim.command_timeout_s=2")
+    for port, table in load_profile(file(name)).devices.items():
+        for key, limit in (("silence_s", "2"), ("timeout_ms", "4000")):
+            if table.capabilities is not None and hasattr(table.driver.selected, key):
+                patient += ("--set", f"devices.{port}.driver.{table.driver.name}.{key}={limit}")
+    daemon = start(
+        "--profile", file(name), "--course", "circle_r5_ccw", "--link", "wires", "--clock", "wall", *patient, watched=True
+    )
+    daemon.wait_until_driving(speed_mps=0.5)
+    os.kill(daemon.process.pid, signal.SIGINT)
+    _, result, said = daemon.end()
+    assert "stopped by Ctrl-C" in result["why"], said
+    assert result["cross_track_m"]["mean"] < 0.1
+    with LogReader(daemon.log()) as log:
+        opened = [record.message for record in log.messages(PortEvent)]
+        reported = {record.message.device for record in log.messages(ActuatorStatus)}
+    details = {event.port: event.detail for event in opened if event.state is PortState.OPENED}
+    ports = acting(name)
+    assert all("/dev/pts/" in details[port] for port in ports)
+    if len(ports) > 1:
+        assert reported == {port for port in ports if "MotorStatus" in load_profile(file(name)).devices[port].messages}
+
+
+CASES = [(name, port) for name in PROFILES for port in acting(name)]
+
+
+@pytest.mark.parametrize(("name", "port"), CASES)
+def test_the_loss_of_any_actuator_ends_the_drive(drive: Drive, name: str, port: str) -> None:
+    """One with telemetry is named at once; the vehicle leaves its course by one without."""
+    table = load_profile(file(name)).devices[port]
+    status, result, said = drive("--profile", file(name), *CIRCLE, "--duration", "25", "--fail", f"{port}:off@4")
+    assert status == 1, said
+    assert "time limit" not in result["why"]
+    assert table.capabilities is not None
+    if table.capabilities.telemetry:
+        assert result["driven_m"] < 5.0, result["why"]
+        assert port in result["why"] or len(acting(name)) == 1, result["why"]
