@@ -163,7 +163,7 @@ def build(
     pipeline.setup_fault = setup_fault or stop.refusal
     pipeline.independent_stop = stop.described
     pipeline.substitutes = (*substitutes(lacking(profile)), *([stop.notice] if stop.notice else []))
-    devices = {port: _device(port, profile.devices, wiring.link) for port in wiring.ports}
+    devices = {port: make_device(port, profile.devices, wiring.link) for port in wiring.ports}
     return Machine(
         devices=devices,
         actuator=wiring.actuator,
@@ -173,7 +173,7 @@ def build(
         sink=sink,
         evidence_source=evidence_source,
         virtual=virtual,
-        corrections=corrections_routes(profile, devices),
+        corrections=corrections_routes(profile.devices, devices),
         references={
             name: ReferenceFrame(course.datum, table.lever_arm_m).truth
             for name, table in profile.devices.items()
@@ -203,13 +203,13 @@ def _unread(profile: Profile, devices: Mapping[str, Device], observers: Observer
     }
 
 
-def corrections_routes(profile: Profile, devices: Mapping[str, Device]) -> dict[str, frozenset[str]]:
+def corrections_routes(tables: Mapping[str, DeviceTable], devices: Mapping[str, Device]) -> dict[str, frozenset[str]]:
     """Ports of the sources of corrections by the port of each receiver that takes any."""
-    sources = frozenset(name for name, table in profile.devices.items() if "Corrections" in table.messages)
+    sources = frozenset(name for name, table in tables.items() if "Corrections" in table.messages)
     # A receiver that takes corrections and sends some is a moving base: they hold for the rovers beside it and for nobody else.
     bases = frozenset(name for name in sources if messages.Corrections in devices[name].consumes)
     routes = {}
-    for name, table in profile.devices.items():
+    for name, table in tables.items():
         if messages.Corrections not in devices[name].consumes:
             continue
         if table.corrections_from is not None:
@@ -262,7 +262,8 @@ def course_message(course: Course, now_ns: int) -> Path:
     return Path(now_ns, course.name, course.closed, **columns)
 
 
-def _device(port: str, tables: Mapping[str, DeviceTable], link: str) -> Device:
+def make_device(port: str, tables: Mapping[str, DeviceTable], link: str) -> Device:
+    """Return the driver of a port. ``link``: ``messages`` in place of its own protocol, or ``wires``."""
     table = tables.get(port)
     accepts = [GroundTruth, ObstacleContact] if table is None else _types(table)
     if table is None or link == "messages":
