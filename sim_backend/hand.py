@@ -1,7 +1,7 @@
 """A person who lifts, turns and pushes the simulated vehicle, or puts it on a block with its wheels off the ground.
 
-While it is held, its pose is that of the hand; the plant underneath goes on with its motor and wheels, which a push turns. Each move
-is smooth, with no jump of the acceleration. Between moves it lies still.
+While it is held, its pose is that of the hand; the plant underneath goes on with its motor and wheels, which a push turns. Each
+move is smooth, with no jump of the acceleration. Between moves it lies still.
 """
 
 from collections import deque

@@ -10,10 +10,10 @@ from vehicled.core.messages import PortState
 from vehicled.core.ports import Send, SetBaud
 from vehicled.live.setup.devices import Devices
 from vehicled.live.setup.session import PERIOD_NS, Ended, Stage, StepSession
-from vehicled.live.setup.steps import BY_NAME, Measured, devices_of, jog_overrides
+from vehicled.live.setup.steps import BY_NAME, Measured, devices_of, jog_overrides, toml_values
 from vehicled.offline.twin.calibration.profile_write import with_values
 from vehicled.paths.catalog import load_course
-from vehicled.profile import Loaded, load, parse
+from vehicled.profile import Loaded, parse
 
 MS = 1_000_000
 LEFT, RIGHT, SPACE, ENTER = b"\x1b[D", b"\x1b[C", b" ", b"\n"
@@ -34,7 +34,7 @@ LONGEST_S = 120.0
 
 def truth(folder: Path, text: str = "", *, base: str = "f1tenth_gnss") -> Loaded:
     """Return a vehicle as it really is: the base on the 4-DOF plant, and what differs."""
-    head = f'name = "truth"\nbase = "{base}"\nwithout = ["sim.twin"]\n[sim]\nplant = "four_dof"\n[estimator.ekf4]\nmodel = "kinematic"\n'
+    head = f'name = "truth"\nbase = "{base}"\nwithout = ["sim.twin"]\n[sim]\nplant = "four_dof"\n'
     return parse(head + text, beside=folder)
 
 
@@ -183,8 +183,6 @@ class Car:
 
 def written(believed: str, measured: Measured, folder: Path) -> str:
     """Return the text of a profile with what a step measured."""
-    from vehicled.live.setup.steps import toml_values
-
     text = with_values(believed, toml_values(measured, "2026-11-27"))
     parse(text, beside=folder)
     return text
@@ -193,8 +191,3 @@ def written(believed: str, measured: Measured, folder: Path) -> str:
 def believed(text: str, folder: Path) -> Loaded:
     """Return the profile that the owner has."""
     return parse(text, beside=folder)
-
-
-def shipped(name: str) -> Loaded:
-    """Return a shipped profile."""
-    return load(name)

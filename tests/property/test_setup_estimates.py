@@ -1,7 +1,6 @@
 """Estimators of the set-up: drawn mountings, gains, signs and noise are found within the stated standard deviations."""
 
-from collections.abc import Callable
-from math import atan, cos, degrees, isnan, pi, remainder, sin, tan
+from math import atan, cos, degrees, hypot, isnan, pi, remainder, sin, tan
 from typing import Any
 
 import numpy as np
@@ -79,8 +78,7 @@ def lifted_and_turned(seed: int, mounting: Array, *, lift: float = 0.5, turn: fl
 
 
 def of_angles(roll: float, pitch: float, yaw: float) -> Array:
-    about: Callable[..., Array] = lambda *v: rotation(np.array(v, float))
-    return about(0, 0, yaw) @ about(0, pitch, 0) @ about(roll, 0, 0)
+    return rotation(np.array([0.0, 0.0, yaw])) @ rotation(np.array([0.0, pitch, 0.0])) @ rotation(np.array([roll, 0.0, 0.0]))
 
 
 @given(ANGLE, st.floats(-1.5, 1.5), ANGLE, st.floats(0.25, 1.0), SEEDS)
@@ -344,4 +342,4 @@ def test_the_deviation_of_a_compass_is_found_by_a_turn(
     for value, sigma, truth in zip(found.value, found.sigma, (*hard, *soft, constant), strict=True):
         assert abs(value - truth) < SIGMAS * sigma
     assert isnan(estimates.compass(rec, None).value[4])
-    assert f"{degrees(float(np.hypot(*found.value[:2]))):.1f} degrees" in found.verdict
+    assert f"{degrees(hypot(*found.value[:2])):.1f} degrees" in found.verdict

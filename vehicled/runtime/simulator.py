@@ -21,8 +21,8 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--hand",
         action="store_true",
-        help="with --ptys: move the vehicle by hand, by lines on standard input: push 5 (m), turn 90 (degrees, to the left), pitch -25 "
-        "(front up), roll 90, block (wheels off the ground), floor, wait 2 (s)",
+        help="with --ptys: move the vehicle by hand, by lines on standard input: push 5 (m), turn 90 (degrees, to the left), "
+        "pitch -25 (front up), roll 90, block (wheels off the ground), floor, wait 2 (s)",
     )
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--listen", metavar="URL", help="wait for a daemon at unix:PATH, tcp:HOST:PORT, or fd:N for an open socket")

@@ -65,7 +65,7 @@ class Devices:
             silent = not lacking and not expected and name == self._actuator and self._unread_count(name) > 0
             found[name] = ""
             if lacking or silent:
-                found[name] = unread or self._trouble.get(name, "") or (LACKS if not self._seen[name] else "")
+                found[name] = unread or self._trouble.get(name, "") or ("" if expected & self._seen[name] else LACKS)
                 found[name] = found[name] or f"{', '.join(sorted(lacking))} does not arrive"
         return found
 

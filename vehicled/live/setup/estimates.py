@@ -36,6 +36,7 @@ STILL_RADPS, STILL_MPS2 = 0.05, 0.4
 STEADY_RADPS = 0.005
 """Change of the mean rate that begins a motion, however slowly."""
 LEAST_LIFT_RAD, LEAST_TURN_RAD = 0.17, 0.5
+AT_STOP_RAD = 0.02
 WHOLE_TURN_RAD = 5.8
 """Turn on the spot that shows all directions, rad."""
 PAUSE_RAD, PAUSE_S = 0.12, 1.0
@@ -345,9 +346,14 @@ def steering(rec: Recording, wheelbase_m: float, most: float = 0.8) -> Estimate:
     if len(commands) < 3 or min(commands, default=0.0) >= 0.0 or max(commands, default=0.0) <= 0.0:
         raise NotMeasuredError("too little was driven on both sides: hold the key until all circles are driven")
     u, angle, doubt_rad = np.array(rows).T
-    design = np.column_stack((u, np.ones(len(u)))) / doubt_rad[:, None]
-    covariance = np.linalg.inv(design.T @ design)
-    gain, offset = covariance @ design.T @ (angle / doubt_rad)
+    gain, offset, covariance = _fitted(u, angle, doubt_rad)
+    inner = np.abs(u) < 0.5
+    if inner.sum() >= 3:
+        # At large commands the wheels may stand at their stops, where they show nothing of the gain.
+        near, middle, _ = _fitted(u[inner], angle[inner], doubt_rad[inner])
+        kept = inner | (np.abs(angle - near * u - middle) < np.maximum(AT_STOP_RAD, 4.0 * doubt_rad))
+        u, angle, doubt_rad = u[kept], angle[kept], doubt_rad[kept]
+        gain, offset, covariance = _fitted(u, angle, doubt_rad)
     residual = (angle - gain * u - offset) / doubt_rad
     # Where the linkage is not straight, the residuals say so.
     covariance *= max(1.0, float(residual @ residual) / max(1, len(u) - 2))
@@ -368,6 +374,14 @@ def steering(rec: Recording, wheelbase_m: float, most: float = 0.8) -> Estimate:
     return Estimate((float(gain), float(straight), delay), (gain_sigma, straight_sigma, delay_sigma), verdict, bool(gain < 0.0))
 
 
+def _fitted(u: Array, angle: Array, doubt: Array) -> tuple[float, float, Array]:
+    """Return gain and offset of a line by weighted least squares, and their covariance."""
+    design = np.column_stack((u, np.ones(len(u)))) / doubt[:, None]
+    covariance: Array = np.linalg.inv(design.T @ design)
+    gain, offset = covariance @ design.T @ (angle / doubt)
+    return float(gain), float(offset), covariance
+
+
 def steering_of_circles(circles: Sequence[tuple[float, float]], wheelbase_m: float) -> Estimate:
     """Estimate the steering from measured turning circles: pairs of command and diameter, m, of the middle of the rear axle.
 
@@ -378,9 +392,7 @@ def steering_of_circles(circles: Sequence[tuple[float, float]], wheelbase_m: flo
     u = np.array([command for command, _ in circles])
     angle = np.array([atan(2.0 * wheelbase_m / diameter) for _, diameter in circles])
     doubt = np.array([wheelbase_m / (1.0 + (2.0 * wheelbase_m / d) ** 2) * 2.0 * 2.0 * TAPE_M / d**2 for _, d in circles]) + 2e-3
-    design = np.column_stack((u, np.ones(len(u)))) / doubt[:, None]
-    covariance = np.linalg.inv(design.T @ design)
-    gain, offset = covariance @ design.T @ (angle / doubt)
+    gain, offset, covariance = _fitted(u, angle, doubt)
     straight = -offset / gain
     sigma = (sqrt(covariance[0, 0]), sqrt(covariance[1, 1]) / abs(gain), inf)
     verdict = f"{degrees(abs(gain)):.1f} degrees of wheel angle at full command; it drives straight at the command {straight:+.3f}"
@@ -440,6 +452,8 @@ def straight_run(rec: Recording, friction_mps2: float) -> tuple[Estimate, Estima
     top = float(np.abs(rec.speed_mps).max())
     if top < 0.3:
         raise NotMeasuredError("it did not get faster than 0.3 m/s")
+    if _pushed_backward(rec, top):
+        raise NotMeasuredError("it drove backward, by its accelerometer: do the steps push and motor first")
     rising = (rec.speed_s > started) & (rec.speed_s < stopped)
     peak = float(np.abs(rec.speed_mps[rising]).max())
     first = rec.speed_s[rising][int(np.argmax(np.abs(rec.speed_mps[rising]) > 0.4 * peak))]

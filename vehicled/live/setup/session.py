@@ -6,6 +6,7 @@ then the actuator gets neutral commands only, as before and after it.
 
 from enum import Enum
 from math import nan
+from textwrap import fill
 
 from vehicled.core.messages import ActuatorCommand, Message, Mode
 from vehicled.live.setup import estimates
@@ -16,6 +17,7 @@ from vehicled.live.setup.recording import Recorder
 from vehicled.live.setup.steps import Measured, Observed, Step, mps_per_motor_radps, pace, questions, speed_source, toml_values
 from vehicled.live.teleop.keyboard import ESCAPE_NS, KeyRepeat
 from vehicled.live.teleop.keys import Key, KeyDecoder
+from vehicled.live.teleop.state import STALL_NS
 from vehicled.profile.schema import Profile
 
 PERIOD_NS = 20_000_000
@@ -26,6 +28,8 @@ BRAKED_NS = 2_000_000_000
 """Time for which a manoeuvre that was ended is braked; then the actuator is neutral."""
 SHOWN_NS = 1_000_000_000
 MOST_TEXT = 20
+COLUMNS = 100
+"""Width of the instructions."""
 
 
 class Stage(Enum):
@@ -79,7 +83,7 @@ class StepSession:
             self._say("THE VEHICLE DRIVES in this step, while you hold the space bar and no longer.")
         elif step.motion == "wheels off the ground":
             self._say("THE WHEELS TURN in this step: they must touch nothing.")
-        self._say(step.do)
+        self._say(fill(step.do, COLUMNS))
         self._say("Enter: begin   s: skip this step   q: end   (any key but those of the step stops it)")
 
     def bind(self, devices: Devices) -> None:
@@ -182,6 +186,9 @@ class StepSession:
     def tick(self, now_ns: int) -> ActuatorCommand:
         """Return the command for the actuator, which is neutral unless a key is held in a step that drives."""
         dt_s = min((now_ns - self._ticked_ns) * 1e-9, 0.1)
+        if now_ns - self._ticked_ns > STALL_NS:
+            # Keys that waited meanwhile prove nothing about the hand now.
+            self._repeat.let_go()
         self._ticked_ns = now_ns
         if self.stage is Stage.WAITING:
             self._wait(now_ns)
@@ -209,6 +216,11 @@ class StepSession:
         elif manoeuvre.over:
             self._finish()
         return self._command(demand, now_ns, Mode.TELEOP)
+
+    def stop(self, now_ns: int) -> ActuatorCommand:
+        """Return the last command of a step that ends, or is ended: the brake where it drove, else neutral."""
+        drove = self._manoeuvre is not None or now_ns < self._brakes_until_ns
+        return self._command(BRAKE if drove else Demand(), now_ns)
 
     def status(self, now_ns: int) -> str:
         """Return the line that shows where the step is."""

@@ -390,17 +390,17 @@ STEPS = (
         _ports, seconds=SLOW_S,
     ),
     Step(
-        "imu", "axes of the inertial unit", "by hand",
-        "Put the vehicle on a level floor and press Enter. Leave it for 2 s; lift its front by a hand's breadth or two and put it "
-        "down; turn it to the left by about 90 degrees, on the floor; leave it for 1 s and press Enter.",
-        _axes, needs=("ImuSample",),
-    ),
-    Step(
         "accelerometer", "bias and scale of the accelerometer", "by hand",
         "Lay the vehicle still on each of its six sides for 2 s: on its wheels, on its back, nose up, nose down, left side up, "
         "left side down. It need not be exact, and a hand may hold it. The line below names what is missing; press Enter when "
         "nothing is.",
         _accelerometer, needs=("ImuSample",),
+    ),
+    Step(
+        "imu", "axes of the inertial unit", "by hand",
+        "Put the vehicle on a level floor and press Enter. Leave it for 2 s; lift its front by a hand's breadth or two and put it "
+        "down; turn it to the left by about 90 degrees, on the floor; leave it for 1 s and press Enter.",
+        _axes, needs=("ImuSample",),
     ),
     Step(
         "push", "scale and sign of the odometry", "by hand",
@@ -444,7 +444,7 @@ STEPS = (
         _turn, needs=("ImuSample",),
     ),
 )  # fmt: skip
-"""All steps, in the order in which each can rely on those before."""
+"""All steps, in the order in which each can rely on those before: a biased accelerometer tilts the axes."""
 BY_NAME = {step.name: step for step in STEPS}
 
 

@@ -1,0 +1,211 @@
+"""A first vehicle as docs/first_vehicle.md says it: an unknown car on pseudo-terminals, new profile, set-up, first lap."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
+from tests.setup_bench import BY_HAND, ENTER, LEFT, RIGHT, SPACE
+from vehicled.profile import load_profile
+
+VEHICLED = [sys.executable, "-m", "vehicled"]
+UNKNOWN = """
+name = "unknown"
+base = "f1tenth_gnss"
+without = ["sim.twin"]
+course = "circle_r5_ccw"
+[vehicle]
+wheelbase_m = 0.31
+[vehicle.steering]
+gain_rad = 0.36
+max_wheel_rad = 0.36
+[devices.gnss]
+lever_arm_m = [0.14, -0.05, 0.2]
+[devices.imu.driver.vectornav]
+mounting_yaw_rad = 1.5707963
+[devices.drive.driver.vesc_uart]
+erpm_per_mps = -4400.0
+servo_center = 0.53
+servo_gain = 0.31
+[sim]
+plant = "four_dof"
+"""
+"""What nobody knows of the car: a turned unit, a reversed motor, another wheel, a servo that turns the other way."""
+
+
+class Emulated:
+    """The emulated car, which a person moves by lines."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        (folder / "unknown.toml").write_text(UNKNOWN)
+        self.devices = folder / "devices"
+        self.process = subprocess.Popen(
+            [*VEHICLED, "simulator", "--profile", str(folder / "unknown.toml"), "--ptys", str(self.devices), "--hand", "--start",
+             "stand", "--by-hand"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, cwd=folder,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        line = b""
+        while line != b"ready\n":
+            line = self.process.stdout.readline()
+            assert line, "the simulator did not start"
+
+    def move(self, *lines: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("".join(f"{line}\n" for line in lines).encode())
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+MOVING_S = {"accelerometer": 45.0, "imu": 13.0, "push": 12.0, "turn": 34.0}
+"""Time of a person's moves, s."""
+
+
+class AtTheTerminal:
+    """A person at the terminal of ``vehicled setup``."""
+
+    def __init__(self, arguments: Sequence[str], environment: dict[str, str], folder: Path, car: Emulated) -> None:
+        self._car = car
+        self._pid, self._terminal = pty.fork()
+        if self._pid == 0:
+            os.chdir(folder)
+            os.execve(sys.executable, [*VEHICLED, "setup", *arguments], environment)
+        self.text = ""
+        self._from = 0
+        self.status: int | None = None
+
+    def read(self, seconds: float = 0.02) -> None:
+        """Take what is shown within some time."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0.0:
+            if not select.select([self._terminal], [], [], left)[0]:
+                return
+            try:
+                data = os.read(self._terminal, 65536)
+            except OSError:
+                data = b""
+            if not data:
+                self.status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1]) if self.status is None else self.status
+                return
+            self.text += data.decode(errors="replace")
+
+    def press(self, data: bytes) -> None:
+        self._from = len(self.text)
+        os.write(self._terminal, data)
+
+    def wait(self, *texts: str, seconds: float = 4 * DEADLINE_S, hold: bytes = b"") -> str:
+        """Wait for one of some texts after the newest key, and return it; ``hold`` repeats a key meanwhile."""
+        begun = time.monotonic()
+        end = begun + seconds
+        while time.monotonic() < end:
+            self.read(0.033)
+            for text in texts:
+                if text in self.text[self._from :]:
+                    return text
+            assert self.status is None, self.text[-2000:]
+            if hold:
+                os.write(self._terminal, hold)
+        raise AssertionError(f"never {texts} in:\n{self.text[-2000:]}")
+
+    def interrupt(self) -> None:
+        os.kill(self._pid, signal.SIGINT)
+
+    def end(self) -> None:
+        if self.status is None:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+        os.close(self._terminal)
+
+    def step(self, name: str) -> None:
+        """Do a step as its text asks, and write what it finds."""
+        self.wait("Enter: begin")
+        self.press(ENTER)
+        self.wait("recording")
+        if name in ("run", "circle", "motor"):
+            if name == "motor":
+                self._car.move("block")
+            self.read(2.5)
+            self.wait("Enter: write", "(y, n)", hold=SPACE)
+            if name == "motor":
+                # By then the push has told which way the motor turns.
+                self.read(1.0)
+                self.press(b"y")
+        elif name == "servo":
+            for key in (RIGHT, LEFT):
+                self.wait("nothing", seconds=0.0, hold=key) if False else self._jog(key)
+        elif name != "ports":
+            self._car.move(*BY_HAND[name])
+            self.read(MOVING_S[name])
+            self.press(ENTER)
+            if name == "push":
+                self.wait("distance that it was pushed, m: ")
+                self.press(b"5\n")
+        self.wait("Enter: write")
+        self.press(ENTER)
+
+    def _jog(self, key: bytes) -> None:
+        """Hold an arrow key for the way of the servo, and mark the end."""
+        end = time.monotonic() + (3.6 if key == RIGHT else 6.8)
+        while time.monotonic() < end:
+            self.read(0.033)
+            os.write(self._terminal, key)
+        self.press(ENTER)
+        self.wait("end at the command")
+        self.read(0.8)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "HOME": str(tmp_path), "COLUMNS": "120", "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+@pytest.fixture
+def car(tmp_path: Path, environment: dict[str, str]) -> Iterator[Emulated]:
+    emulated = Emulated(tmp_path, environment)
+    yield emulated
+    emulated.end()
+
+
+def new_profile(folder: Path, environment: dict[str, str], car: Emulated) -> Path:
+    """Begin a profile with the devices that answer at the ports."""
+    urls = [f"serial:{car.devices / name}" for name in ("gnss", "imu", "drive")]
+    ports = [word for url in urls for word in ("--port", url)]
+    command = [*VEHICLED, "new", "profile", "my_car", *ports, "--base", "f1tenth_gnss", "--wheelbase", "0.31", "--no-questions"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / ".config/vehicled/profiles/my_car.toml"
+
+
+@pytest.mark.xdist_group("wall")
+def test_the_set_up_writes_what_a_push_finds_and_ends_at_once_by_ctrl_c(
+    tmp_path: Path, environment: dict[str, str], car: Emulated
+) -> None:
+    profile = new_profile(tmp_path, environment, car)
+    person = AtTheTerminal(["--profile", "my_car", "push", "motor"], environment, tmp_path, car)
+    try:
+        person.step("push")
+        assert "the motor is reversed" in person.text
+        person.wait("motor: direction of the motor")
+        person.press(ENTER)
+        person.wait("recording")
+        person.interrupt()
+        wait_until(lambda: (person.read(), person.status is not None)[1], lambda: person.text[-500:])
+        assert person.status == 130
+    finally:
+        person.end()
+    found = load_profile(str(profile)).devices["drive"].driver.selected
+    assert found.erpm_per_mps == pytest.approx(-4400.0, rel=0.02)
+    assert re.search(r"# Set up: push \d{4}-\d\d-\d\d\n", profile.read_text())
+    assert re.search(r"erpm_per_mps = -\d+\.?\d* +# measured \d{4}-\d\d-\d\d, sigma 0\.\d %", profile.read_text())
