@@ -26,7 +26,7 @@ class SetupBench:
         self._session, self._devices, self._transport, self._terminal = session, devices, transport, terminal
         self._alarm = Alarm()
         self._tick_ns = self._shown_ns = 0
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None
         self.interrupted = ""
         """Signal, or loss of the terminal, that ended the step; empty if none."""
 
@@ -94,4 +94,5 @@ class SetupBench:
 
     def _end(self, why: str) -> None:
         self.interrupted = why
+        assert self._scope is not None
         self._scope.cancel()

@@ -245,8 +245,9 @@ def pushed(rec: Recording, distance_m: float, pole_pairs: int | None) -> Estimat
         )
     top_mps = float(np.abs(rec.speed_mps).max())
     period_s = float(np.median(np.diff(rec.speed_s)))
-    # What a trapezium of this period cannot see: the ends of the motion.
-    sigma = abs(measured_m / distance_m) * hypot(TAPE_M, 0.3 * top_mps * period_s) / distance_m
+    # What a trapezium cannot see: the ends of the motion, and samples that came late.
+    late_s = float(np.diff(rec.speed_s).std())
+    sigma = abs(measured_m / distance_m) * hypot(TAPE_M, 0.3 * top_mps * period_s, top_mps * late_s) / distance_m
     if _pushed_backward(rec, top_mps):
         raise NotMeasuredError("it was pushed backward, by its accelerometer: push it forward")
     ratio = measured_m / distance_m
