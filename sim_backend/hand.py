@@ -1,6 +1,6 @@
 """A person who lifts, turns and pushes the simulated vehicle, or puts it on a block with its wheels off the ground.
 
-While it is held, its pose is that of the hand; the plant underneath goes on with its motor and wheels, which a push turns. Each
+While it is held, its pose is that of the moves; the plant underneath goes on with its motor and wheels, which a push turns. Each
 move is smooth, with no jump of the acceleration. Between moves it lies still.
 """
 
@@ -53,7 +53,7 @@ def parse_move(text: str) -> Move:
 
 
 class HandledPlant:
-    """A plant in the hands of a person, who lets go after the last move."""
+    """A plant that a person moves, and puts down after the last move."""
 
     def __init__(self, inside: RigidPlant, wheel_radius_m: float, gear_ratio: float, step_s: float) -> None:
         self._inside = inside
@@ -95,7 +95,7 @@ class HandledPlant:
         self._inside.step(throttle, brake, wheel_angle_rad)
         if not self._moves and not self._held:
             if self._pose is not None:
-                # Put down where the hand has left it.
+                # Put down where the last move ended.
                 self._inside.strike(self._pose, 0.0, 0.0, 0.0)
                 self._pose = self._motion = None
             return
@@ -148,7 +148,7 @@ class HandledPlant:
         return motion
 
     def _still(self, pose: StartPose) -> Motion:
-        """Return the vehicle at rest in the hand; only its motor and wheels may turn, and only off the ground."""
+        """Return the vehicle held at rest; only its motor and wheels may turn, and only off the ground."""
         inside = self._inside.motion()
         free = inside.motor_speed_radps if self._on_block else 0.0
         return Motion(

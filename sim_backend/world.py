@@ -181,7 +181,7 @@ class World:
         return found
 
     def by_hand(self) -> HandledPlant:
-        """Return the vehicle in a person's hands. Raises :class:`sim_backend.hand.HandError` for a plant that cannot be moved."""
+        """Return the vehicle as a person moves it. Raises :class:`sim_backend.hand.HandError` for a plant that cannot be moved."""
         plant = self._plant
         if not isinstance(plant, HandledPlant):
             if not pushable(plant):

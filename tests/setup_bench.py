@@ -46,7 +46,7 @@ class Person:
         self._session = session
         self._distance = distance
         self._key_ns = 0
-        self._told = False
+        self._begun = False
         self.forward = 0.0
         """Sum of the speed of the wheels that were seen to turn."""
         self._end_since_ns: int | None = None
@@ -57,7 +57,7 @@ class Person:
         match session.stage:
             case Stage.READY if now_ns - self._key_ns > 500 * MS:
                 self._press(ENTER, now_ns)
-                self._told = False
+                self._begun = False
             case Stage.RECORDING:
                 self._record(now_ns)
             case Stage.ASKING:
@@ -71,8 +71,8 @@ class Person:
     def _record(self, now_ns: int) -> None:
         name = self._session.step.name
         hand = self._car.world.by_hand()
-        if not self._told:
-            self._told = True
+        if not self._begun:
+            self._begun = True
             self._key_ns = now_ns
             for move in BY_HAND.get(name, ()):
                 hand.do(parse_move(move))

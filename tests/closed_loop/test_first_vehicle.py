@@ -41,7 +41,7 @@ servo_gain = 0.31
 [sim]
 plant = "four_dof"
 """
-"""What nobody knows of the car: a turned unit, a reversed motor, another wheel, a servo that turns the other way."""
+"""Errors that nobody knows of: a turned unit, a reversed motor, another wheel, a servo that turns the other way."""
 
 
 class Emulated:
@@ -87,6 +87,11 @@ class AtTheTerminal:
         self.text = ""
         self._from = 0
         self.status: int | None = None
+
+    def ended(self) -> bool:
+        """Return True once the set-up has ended."""
+        self.read()
+        return self.status is not None
 
     def read(self, seconds: float = 0.02) -> None:
         """Take what is shown within some time."""
@@ -140,7 +145,7 @@ class AtTheTerminal:
             self.read(2.5)
             self.wait("Enter: write", "(y, n)", hold=SPACE)
             if name == "motor":
-                # By then the push has told which way the motor turns.
+                # By then the push has shown which way the motor turns.
                 self.read(1.0)
                 self.press(b"y")
         elif name == "servo":
@@ -202,7 +207,7 @@ def test_the_set_up_writes_what_a_push_finds_and_ends_at_once_by_ctrl_c(
         person.press(ENTER)
         person.wait("recording")
         person.interrupt()
-        wait_until(lambda: (person.read(), person.status is not None)[1], lambda: person.text[-500:])
+        wait_until(person.ended, lambda: person.text[-500:])
         assert person.status == 130
     finally:
         person.end()
@@ -257,7 +262,7 @@ def test_from_an_empty_folder_to_the_first_lap(tmp_path: Path, environment: dict
             for _ in range(4):
                 person.wait("(y, n): ")
                 person.press(b"y\n")
-            wait_until(lambda: (person.read(), person.status is not None)[1], lambda: person.text[-1500:])
+            wait_until(person.ended, lambda: person.text[-1500:])
             (tmp_path / "setup.txt").write_text(person.text)
             assert person.status == 0, person.text
         finally:

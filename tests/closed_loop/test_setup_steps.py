@@ -10,7 +10,7 @@ import pytest
 from drivers.imu.base import mounting
 from tests.setup_bench import MS, SPACE, Car, Person, believed, truth, written
 from vehicled.core.messages import Mode
-from vehicled.live.setup.manoeuvres import BRAKE, Circles, Moment
+from vehicled.live.setup.manoeuvres import BRAKE, CircleDrive, Moment
 from vehicled.live.setup.session import Stage
 from vehicled.live.setup.steps import Measured, pace
 from vehicled.profile import Loaded, load_profile
@@ -207,7 +207,7 @@ def test_a_reversed_motor_is_named_by_the_accelerometer_before_circles_are_drive
 
 def test_a_manoeuvre_ends_where_it_is_too_fast_or_counts_backward() -> None:
     for speed_mps, text in ((-0.3, "counts backward"), (3.0, "faster than")):
-        manoeuvre = Circles(pace(load_profile("f1tenth_gnss")))
+        manoeuvre = CircleDrive(pace(load_profile("f1tenth_gnss")))
         assert manoeuvre.demand(Moment(0.02, True, 0.0)).throttle > 0.0
         demands = [manoeuvre.demand(Moment(0.02, True, speed_mps)) for _ in range(30)]
         assert demands[-1] == BRAKE

@@ -12,7 +12,7 @@ from tests.examples import examples
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2 as G
 from vehicled.live.setup import estimates
 from vehicled.live.setup.estimates import LEVEL_RAD, LIFT_RAD, STRAIGHT_RAD, NotMeasuredError, angles, rotation
-from vehicled.live.setup.recording import Array, Recording
+from vehicled.live.setup.recording import Array, StepRecording
 
 HZ = 100.0
 SIGMAS = 4.5
@@ -20,12 +20,12 @@ SEEDS = st.integers(0, 10_000)
 ANGLE = st.floats(-pi, pi)
 
 
-def recording(**columns: Any) -> Recording:
+def recording(**columns: Any) -> StepRecording:
     """Return a recording of some columns, with the others empty."""
-    empty: dict[str, Any] = {name: np.empty(0) for name in Recording.__struct_fields__}
+    empty: dict[str, Any] = {name: np.empty(0) for name in StepRecording.__struct_fields__}
     empty |= {"force_mps2": np.empty((0, 3)), "rate_radps": np.empty((0, 3)), "east_north_m": np.empty((0, 2))}
     empty |= {"commands": np.empty((0, 3)), "gnss_sigma_m": float("inf"), "magnetic": False}
-    return Recording(**(empty | columns))
+    return StepRecording(**(empty | columns))
 
 
 def eased(t: Array, begin_s: float, end_s: float) -> Array:
@@ -67,7 +67,7 @@ class Hand:
         return self.chance.normal(0.0, sigma, like.shape)
 
 
-def lifted_and_turned(seed: int, mounting: Array, *, lift: float = 0.5, turn: float = 1.6) -> Recording:
+def lifted_and_turned(seed: int, mounting: Array, *, lift: float = 0.5, turn: float = 1.6) -> StepRecording:
     hand = Hand(seed)
     skew = hand.chance.normal(0.0, LIFT_RAD)
     floor = rotation(np.array([*hand.chance.normal(0.0, LEVEL_RAD, 2), 0.0]))
@@ -129,7 +129,7 @@ BIAS = st.floats(-0.8, 0.8)
 FACTOR = st.floats(0.95, 1.05)
 
 
-def six_sides(seed: int, to_body: Array, bias: Array, factor: Array) -> Recording:
+def six_sides(seed: int, to_body: Array, bias: Array, factor: Array) -> StepRecording:
     hand = Hand(seed)
     for axis, angle in (((0, 1, 0), -1.57), ((0, 1, 0), 1.57), ((1, 0, 0), 1.57), ((1, 0, 0), -1.57), ((1, 0, 0), 3.1)):
         there = angle + hand.chance.normal(0.0, 0.08)
@@ -160,7 +160,7 @@ def test_a_side_that_was_left_out_is_named() -> None:
         )
 
 
-def a_push(seed: int, ratio: float, *, backward: bool = False, top_mps: float = 1.2) -> Recording:
+def a_push(seed: int, ratio: float, *, backward: bool = False, top_mps: float = 1.2) -> StepRecording:
     """Return 5 m by hand, seen by an odometry that counts ``ratio`` times the distance."""
     chance = np.random.default_rng(seed)
     t = np.arange(0.0, 12.0, 0.02)
@@ -189,7 +189,7 @@ def test_wrong_pole_pairs_are_named(true: int, assumed: int, seed: int) -> None:
     assert (f"{true} pole pairs" in found.verdict) is (true != assumed)
 
 
-def test_a_push_backward_and_a_blind_controller_are_told_apart_from_a_reversed_motor() -> None:
+def test_a_push_backward_and_a_blind_controller_are_no_reversed_motor() -> None:
     for ratio in (1.0, -1.0):
         with pytest.raises(NotMeasuredError, match="pushed backward"):
             estimates.pushed(a_push(1, ratio, backward=True), 5.0, 2)
@@ -199,7 +199,7 @@ def test_a_push_backward_and_a_blind_controller_are_told_apart_from_a_reversed_m
 
 def circles(
     seed: int, gain: float, straight: float, delay_s: float, *, wheelbase_m: float = 0.33, speed_mps: float = 0.8, rate: float = 3.0
-) -> Recording:
+) -> StepRecording:
     chance = np.random.default_rng(seed)
     plan = (0.0, 0.6, -0.6, 0.3, -0.3, 0.0)
     command_s = np.arange(0.0, 2.0 + 2.2 * len(plan), 0.02)
@@ -256,7 +256,7 @@ def test_a_vehicle_that_does_not_turn_or_is_not_driven_is_refused() -> None:
         estimates.steering(circles(1, 0.4, 0.0, 0.02, speed_mps=0.1), 0.33)
 
 
-def start_and_stop(seed: int, delay_s: float, brake_mps2: float, start_mps2: float = 1.5) -> Recording:
+def start_and_stop(seed: int, delay_s: float, brake_mps2: float, start_mps2: float = 1.5) -> StepRecording:
     chance = np.random.default_rng(seed)
     command_s = np.arange(0.0, 8.0, 0.02)
     t = np.arange(0.0, 8.0, 0.001)
@@ -285,7 +285,7 @@ def test_a_brake_that_does_nothing_is_named() -> None:
 
 
 @pytest.mark.parametrize(("drive", "odometry"), [(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0)])
-def test_the_direction_of_motor_and_odometry_is_told_by_eyes_and_counts(drive: float, odometry: float) -> None:
+def test_the_direction_of_motor_and_odometry_is_found_by_eyes_and_counts(drive: float, odometry: float) -> None:
     command_s = np.arange(0.0, 3.0, 0.02)
     throttle = (command_s > 1.0) * 0.1
     rec = recording(
@@ -297,7 +297,7 @@ def test_the_direction_of_motor_and_odometry_is_told_by_eyes_and_counts(drive: f
     assert found.wrong is (min(drive, odometry) < 0.0)
 
 
-def once_round(seed: int, arm: complex, begin: float, factors: tuple[float, ...], constant: float) -> Recording:
+def once_round(seed: int, arm: complex, begin: float, factors: tuple[float, ...], constant: float) -> StepRecording:
     """Return a turn on the spot and a push of 3 m, with an antenna at ``arm`` and a compass with a deviation."""
     chance = np.random.default_rng(seed)
     t = np.arange(0.0, 26.0, 0.01)

@@ -19,7 +19,7 @@ from vehicled.live.setup.bench import SetupBench
 from vehicled.live.setup.checklist import checklist
 from vehicled.live.setup.devices import Devices
 from vehicled.live.setup.session import Ended, StepSession
-from vehicled.live.setup.steps import BY_NAME, STEPS, Measured, Step, devices_of, jog_overrides, missing, toml_values
+from vehicled.live.setup.steps import BY_NAME, STEPS, Measured, SetupStep, devices_of, jog_overrides, missing, toml_values
 from vehicled.live.teleop.terminal import Terminal
 from vehicled.offline.twin.calibration.profile_write import with_values
 from vehicled.profile import Loaded, load, parse, profile_files
@@ -115,7 +115,7 @@ def _own_profile(name: str | None) -> Path:
     return path
 
 
-def _run(step: Step, path: Path, terminal: Terminal) -> tuple[StepSession, str]:
+def _run(step: SetupStep, path: Path, terminal: Terminal) -> tuple[StepSession, str]:
     """Run one step with the profile as it is now; return its session, and what interrupted it."""
     loaded = load(str(path), jog_overrides(load(str(path)).profile) if step.name == "servo" else ())
     profile = loaded.profile
@@ -134,8 +134,11 @@ def _run(step: Step, path: Path, terminal: Terminal) -> tuple[StepSession, str]:
     return session, bench.interrupted
 
 
-def _write(path: Path, step: Step, measured: Measured, terminal: Terminal) -> bool:
+def _write(path: Path, step: SetupStep, measured: Measured, terminal: Terminal) -> bool:
     """Write what was measured into the profile, unless the profile would be refused. Return True if it is written."""
+    if measured.wrong and not measured.values:
+        terminal.say("nothing was written; put it right, then do the step again")
+        return False
     day = time.strftime("%Y-%m-%d")
     text = with_done(with_measured(profile_files.read(path), toml_values(measured, day)), step.name, day)
     after = parse(text, str(path), beside=path.parent)

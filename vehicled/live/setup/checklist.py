@@ -1,4 +1,4 @@
-"""What is looked at before the first drive: what the profile says, and what only the owner can see."""
+"""Checklist before the first drive: findings of the profile, and questions that only the owner can answer."""
 
 from collections.abc import Collection, Sequence
 
@@ -28,9 +28,7 @@ def checklist(profile: Profile, findings: Sequence[Note], done: Collection[str])
         )
     ]
     wrong = [note for note in findings if note.level != "note"]
-    items += [CheckItem(str(note), "look") for note in wrong] or [
-        CheckItem("vehicled check finds nothing", "ok")
-    ]
+    items += [CheckItem(str(note), "look") for note in wrong] or [CheckItem("vehicled check finds nothing", "ok")]
     stop = profile.safety.independent_stop
     if stop.kind == "none":
         items.append(

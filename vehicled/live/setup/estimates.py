@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from vehicled.core.errors import UserError
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
-from vehicled.live.setup.recording import Array, Recording
+from vehicled.live.setup.recording import Array, StepRecording
 
 LEVEL_RAD = 0.006
 """Standard deviation of a floor that is called level, and of the accelerometer's bias as an angle."""
@@ -61,7 +61,7 @@ class Estimate(Struct, frozen=True):
     """True if the profile contradicts the vehicle: a sign, an axis, a number of pole pairs."""
 
 
-def still_spans(rec: Recording, least_s: float = 0.5) -> list[tuple[int, int]]:
+def still_spans(rec: StepRecording, least_s: float = 0.5) -> list[tuple[int, int]]:
     """Return the spans of inertial samples, first and one past the last, during which the vehicle stood still."""
     if not rec.has_imu:
         return []
@@ -85,12 +85,12 @@ def still_spans(rec: Recording, least_s: float = 0.5) -> list[tuple[int, int]]:
     return [(low, high) for low, high in spans if rec.imu_s[high - 1] - rec.imu_s[low] > least_s - BLOCK_S]
 
 
-def _at_rest(rec: Recording, low: int, high: int) -> tuple[Array, Array]:
+def _still_means(rec: StepRecording, low: int, high: int) -> tuple[Array, Array]:
     """Return mean force and rate of a span."""
     return rec.force_mps2[low:high].mean(0), rec.rate_radps[low:high].mean(0)
 
 
-def _began_still(rec: Recording) -> tuple[int, int]:
+def _began_still(rec: StepRecording) -> tuple[int, int]:
     spans = still_spans(rec)
     if not rec.has_imu:
         raise NotMeasuredError("no inertial samples arrive")
@@ -101,7 +101,7 @@ def _began_still(rec: Recording) -> tuple[int, int]:
     return low, max(low + (high - low) // 2, int(np.searchsorted(rec.imu_s, rec.imu_s[high - 1] - BLOCK_S)))
 
 
-def _rotated(rec: Recording, low: int, bias: Array) -> Iterator[tuple[int, Array]]:
+def _rotated(rec: StepRecording, low: int, bias: Array) -> Iterator[tuple[int, Array]]:
     """Yield sample numbers from ``low`` on, and the rotation from the body then to the body at ``low``."""
     attitude = np.eye(3)
     for k in range(low + 1, len(rec.imu_s)):
@@ -129,14 +129,14 @@ def angles(matrix: Array) -> tuple[float, float, float]:
     return atan2(matrix[2, 1], matrix[2, 2]), pitch, atan2(matrix[1, 0], matrix[0, 0])
 
 
-def axes(rec: Recording) -> Estimate:
+def axes(rec: StepRecording) -> Estimate:
     """Estimate the axes of an inertial unit: still, then the front lifted and put down, then turned to the left on the ground.
 
     Values: roll, pitch, yaw of the rotation from the axes as recorded to those of the body, rad. Gravity at rest is up, the axis of
     the lift is the right side. Raises :class:`NotMeasuredError`.
     """
     low, high = _began_still(rec)
-    force, bias = _at_rest(rec, low, high)
+    force, bias = _still_means(rec, low, high)
     up = force / np.linalg.norm(force)
     tilts: list[tuple[float, int, Array]] = []
     path = list(_rotated(rec, high - 1, bias))
@@ -186,18 +186,18 @@ def _direction(vector: Array) -> str:
     return (("forward", "back"), ("left", "right"), ("up", "down"))[k][int(vector[k] < 0.0)]
 
 
-def sides(rec: Recording) -> dict[str, Array]:
+def sides(rec: StepRecording) -> dict[str, Array]:
     """Return the mean specific force on each of the six sides on which the vehicle has lain still so far."""
     found: dict[str, list[Array]] = {}
     for low, high in still_spans(rec, 1.0):
-        force, _ = _at_rest(rec, low, high)
+        force, _ = _still_means(rec, low, high)
         k = int(np.argmax(np.abs(force)))
         if abs(force[k]) > 0.75 * np.linalg.norm(force):
             found.setdefault(SIDES[2 * k + int(force[k] < 0.0)], []).append(force)
     return {name: np.mean(forces, axis=0) for name, forces in found.items()}
 
 
-def accelerometer(rec: Recording, to_case: Array) -> Estimate:
+def accelerometer(rec: StepRecording, to_case: Array) -> Estimate:
     """Estimate bias and scale of an accelerometer from the six sides, by the length of gravity on each.
 
     ``to_case`` (3, 3) rotates from the recorded axes to those of the case. Values: bias of the three axes of the case, m/s2, then
@@ -230,7 +230,7 @@ def _triple(values: Array) -> str:
     return "(" + ", ".join(f"{value:.3f}" for value in values) + ")"
 
 
-def pushed(rec: Recording, distance_m: float, pole_pairs: int | None) -> Estimate:
+def pushed(rec: StepRecording, distance_m: float, pole_pairs: int | None) -> Estimate:
     """Estimate the scale of the odometry of a vehicle that was pushed forward by hand.
 
     Value: measured distance over true one, negative if the odometry counts backward. Raises :class:`NotMeasuredError`.
@@ -254,7 +254,7 @@ def pushed(rec: Recording, distance_m: float, pole_pairs: int | None) -> Estimat
     return Estimate((ratio,), (sigma,), *scale_verdict(ratio, sigma, pole_pairs))
 
 
-def _pushed_backward(rec: Recording, top_mps: float) -> bool:
+def _pushed_backward(rec: StepRecording, top_mps: float) -> bool:
     if not rec.has_imu:
         return False
     moving = np.nonzero(np.abs(rec.speed_mps) > 0.1 * top_mps)[0]
@@ -294,7 +294,7 @@ def other_pole_pairs(size: float, sigma: float, pole_pairs: int | None) -> int |
     return other if fits and other != pole_pairs else None
 
 
-def direction(rec: Recording, seen_forward: bool | None) -> Estimate:
+def direction(rec: StepRecording, seen_forward: bool | None) -> Estimate:
     """Estimate the sign of drive and odometry from wheels off the ground that were driven forward.
 
     ``seen_forward``: what the user saw; None if nobody looked. Values: sign of the drive, sign of the odometry against it; 1 or
@@ -316,18 +316,18 @@ def direction(rec: Recording, seen_forward: bool | None) -> Estimate:
     return Estimate((drive, odometry), (0.0, 0.0), verdict, bool(parts))
 
 
-def _speeds_at(rec: Recording, times: Array) -> Array:
+def _speeds_at(rec: StepRecording, times: Array) -> Array:
     return np.interp(times, rec.speed_s, rec.speed_mps) if len(rec.speed_s) else np.zeros(len(times))
 
 
-def steering(rec: Recording, wheelbase_m: float, most: float = 0.8) -> Estimate:
+def steering(rec: StepRecording, wheelbase_m: float, most: float = 0.8) -> Estimate:
     """Estimate the steering from circles at several commands: gyro against wheel speed.
 
     Values: wheel angle per command, rad, negative if the wheels turn to the other side; command at which the vehicle drives
     straight; delay of the steering, s. Raises :class:`NotMeasuredError`.
     """
     low, high = _began_still(rec)
-    _, bias = _at_rest(rec, low, high)
+    _, bias = _still_means(rec, low, high)
     yaw_radps = rec.rate_radps[:, 2] - bias[2]
     rows = []
     for begin, end, command in _held(rec):
@@ -357,7 +357,7 @@ def steering(rec: Recording, wheelbase_m: float, most: float = 0.8) -> Estimate:
         gain, offset, covariance = _fitted(u, angle, doubt_rad)
     residual = (angle - gain * u - offset) / doubt_rad
     # Where the linkage is not straight, the residuals say so.
-    covariance *= max(1.0, float(residual @ residual) / max(1, len(u) - 2))
+    covariance = covariance * max(1.0, float(residual @ residual) / max(1, len(u) - 2))
     if abs(gain) < 3.0 * sqrt(covariance[0, 0]) or abs(gain) < 0.02:
         raise NotMeasuredError("the vehicle did not follow the steering: does the servo move?")
     straight = -offset / gain
@@ -378,7 +378,7 @@ def steering(rec: Recording, wheelbase_m: float, most: float = 0.8) -> Estimate:
 def _fitted(u: Array, angle: Array, doubt: Array) -> tuple[float, float, Array]:
     """Return gain and offset of a line by weighted least squares, and their covariance."""
     design = np.column_stack((u, np.ones(len(u)))) / doubt[:, None]
-    covariance: Array = np.linalg.inv(design.T @ design)
+    covariance = np.asarray(np.linalg.inv(design.T @ design), float)
     gain, offset = covariance @ design.T @ (angle / doubt)
     return float(gain), float(offset), covariance
 
@@ -401,7 +401,7 @@ def steering_of_circles(circles: Sequence[tuple[float, float]], wheelbase_m: flo
     return Estimate((float(gain), float(straight), float("nan")), sigma, verdict, bool(gain < 0.0))
 
 
-def _held(rec: Recording, least_s: float = 1.0) -> list[tuple[float, float, float]]:
+def _held(rec: StepRecording, least_s: float = 1.0) -> list[tuple[float, float, float]]:
     """Return spans of constant steering under throttle: begin, end, command."""
     spans: list[tuple[float, float, float]] = []
     begin = 0
@@ -413,7 +413,7 @@ def _held(rec: Recording, least_s: float = 1.0) -> list[tuple[float, float, floa
     return spans
 
 
-def _steering_delay(rec: Recording, yaw_radps: Array, wheelbase_m: float) -> tuple[float, float]:
+def _steering_delay(rec: StepRecording, yaw_radps: Array, wheelbase_m: float) -> tuple[float, float]:
     """Return the time from a step of the command to the first motion of the wheels, by the ramp between, and its sigma."""
     speed = _speeds_at(rec, rec.imu_s)
     angle = np.arctan(wheelbase_m * yaw_radps / np.where(np.abs(speed) > 0.2, speed, np.nan))
@@ -440,7 +440,7 @@ def _steering_delay(rec: Recording, yaw_radps: Array, wheelbase_m: float) -> tup
     return max(0.0, float(np.median(found))), hypot(1.5 * spread / sqrt(len(found)), 0.01)
 
 
-def straight_run(rec: Recording, friction_mps2: float) -> tuple[Estimate, Estimate]:
+def straight_run(rec: StepRecording, friction_mps2: float) -> tuple[Estimate, Estimate]:
     """Estimate delay of the drive, s, and deceleration of the brake without ``friction_mps2``, m/s2, from a start and a stop.
 
     Raises :class:`NotMeasuredError`.
@@ -501,9 +501,9 @@ class _Turn(Struct):
     """End of the turn."""
 
 
-def _turn(rec: Recording) -> _Turn:
+def _turn(rec: StepRecording) -> _Turn:
     low, high = _began_still(rec)
-    _, bias = _at_rest(rec, low, high)
+    _, bias = _still_means(rec, low, high)
     rate = rec.rate_radps[:, 2] - bias[2]
     yaw = np.concatenate(([0.0], np.cumsum(0.5 * (rate[1:] + rate[:-1]) * np.diff(rec.imu_s))))
     turning = np.nonzero(np.abs(yaw - yaw[-1]) > PAUSE_RAD)[0]
@@ -512,7 +512,7 @@ def _turn(rec: Recording) -> _Turn:
     return _Turn(yaw, float(rec.imu_s[turning[-1]]))
 
 
-def antenna(rec: Recording) -> tuple[Estimate, float]:
+def antenna(rec: StepRecording) -> tuple[Estimate, float]:
     """Estimate the place of the antenna from a turn about the middle of the rear axle and a push straight ahead.
 
     Values: forward and left of the rear axle, m. Also returns the yaw at the beginning, rad. Raises :class:`NotMeasuredError`.
@@ -549,7 +549,7 @@ def _side(distance_m: float, more: str, less: str) -> str:
     return f"{abs(distance_m):.3f} m {more if distance_m >= 0.0 else less}"
 
 
-def compass(rec: Recording, begin_rad: float | None) -> Estimate:
+def compass(rec: StepRecording, begin_rad: float | None) -> Estimate:
     """Estimate the deviation of a compass from a turn on the spot, by the gyro.
 
     ``begin_rad``: true yaw at the beginning; None if unknown. Values: factors of sin h, cos h (hard iron), sin 2h, cos 2h (soft

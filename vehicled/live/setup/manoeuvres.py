@@ -1,4 +1,4 @@
-"""What the vehicle does while a key is held, and the limits that end it. Pure: gets times and speeds, gives commands."""
+"""Drives of the set-up: the vehicle moves while a key is held, within limits that end it. Pure: speeds in, commands out."""
 
 from collections.abc import Callable
 from math import nan, pi, tan
@@ -20,19 +20,19 @@ JOG_PER_S = 0.25
 """Change of the steering command while an arrow key is held."""
 
 
-class Demand(NamedTuple):
-    """Demand of a manoeuvre; neutral by default."""
+class SetupDemand(NamedTuple):
+    """SetupDemand of a manoeuvre; neutral by default."""
 
     throttle: float = 0.0
     brake: float = 0.0
     steering: float = 0.0
 
 
-BRAKE = Demand(brake=1.0)
+BRAKE = SetupDemand(brake=1.0)
 
 
 class Moment(NamedTuple):
-    """What a manoeuvre knows at one instant."""
+    """Inputs of a manoeuvre at one instant."""
 
     dt_s: float
     """Time since the call before."""
@@ -98,7 +98,7 @@ class Manoeuvre:
         self._against_s = 0.0
         self._integral = 0.0
 
-    def demand(self, now: Moment) -> Demand:
+    def demand(self, now: Moment) -> SetupDemand:
         """Return what to send: the brake where the key is not held or something is wrong."""
         if self.trouble or self.over or not now.held:
             self._integral = self._against_s = 0.0
@@ -114,9 +114,9 @@ class Manoeuvre:
             return BRAKE
         return wanted
 
-    def drive(self, now: Moment) -> Demand:
+    def drive(self, now: Moment) -> SetupDemand:
         """Return what to send while the key is held."""
-        raise NotImplementedError
+        return SetupDemand()
 
     def _at_speed(self, now: Moment, speed_mps: float) -> float:
         """Return the throttle of a slow speed controller; without a measured speed what the profile expects."""
@@ -136,11 +136,11 @@ class WheelsFree(Manoeuvre):
         super().__init__(pace)
         self._time_s = 0.0
 
-    def drive(self, now: Moment) -> Demand:
+    def drive(self, now: Moment) -> SetupDemand:
         self._time_s += now.dt_s
         self.over = self._time_s > 2.0
         fast = abs(now.speed_mps) > FREE_WHEEL_MPS
-        return Demand() if fast else Demand(throttle=self.pace.start_throttle * min(1.0, 0.2 + 0.4 * self._time_s))
+        return SetupDemand() if fast else SetupDemand(throttle=self.pace.start_throttle * min(1.0, 0.2 + 0.4 * self._time_s))
 
 
 class ServoJog(Manoeuvre):
@@ -150,16 +150,16 @@ class ServoJog(Manoeuvre):
         super().__init__(pace)
         self.steering = 0.0
 
-    def drive(self, now: Moment) -> Demand:
+    def drive(self, now: Moment) -> SetupDemand:
         self.steering = min(max(self.steering + now.arrow * JOG_PER_S * now.dt_s, -1.0), 1.0)
-        return Demand(steering=self.steering)
+        return SetupDemand(steering=self.steering)
 
-    def demand(self, now: Moment) -> Demand:
-        """Keep the position where no key is held: a servo holds what it was told, and the motor stands."""
-        return self.drive(now) if now.held else Demand(steering=self.steering)
+    def demand(self, now: Moment) -> SetupDemand:
+        """Keep the position where no key is held: a servo holds its last command, and the motor stands."""
+        return self.drive(now) if now.held else SetupDemand(steering=self.steering)
 
 
-class StraightRun(Manoeuvre):
+class BrakeDrive(Manoeuvre):
     """Straight ahead with one throttle up to a speed, then the full brake."""
 
     def __init__(self, pace: Pace) -> None:
@@ -167,37 +167,37 @@ class StraightRun(Manoeuvre):
         self.top_mps = 1.5 * pace.run_mps
         self._time_s = self._braked_s = 0.0
 
-    def drive(self, now: Moment) -> Demand:
+    def drive(self, now: Moment) -> SetupDemand:
         self._time_s += now.dt_s
         if self._braked_s or self._time_s > 6.0 or abs(now.speed_mps) >= self.pace.run_mps:
             self._braked_s += now.dt_s
             self.over = self._braked_s > 1.0 and not abs(now.speed_mps) > 0.02
             return BRAKE
-        return Demand(throttle=self.pace.start_throttle)
+        return SetupDemand(throttle=self.pace.start_throttle)
 
-    def demand(self, now: Moment) -> Demand:
+    def demand(self, now: Moment) -> SetupDemand:
         """A run that was let go is not one: it begins again."""
         if not now.held and not self._braked_s and self._time_s:
             self.trouble = "the key was released before the run was over"
         return super().demand(now)
 
 
-class Circles(Manoeuvre):
-    """Circles at several steering commands at walking pace; one that was interrupted is driven again."""
+class CircleDrive(Manoeuvre):
+    """CircleDrive at several steering commands at walking pace; one that was interrupted is driven again."""
 
     def __init__(self, pace: Pace) -> None:
         super().__init__(pace)
         self.top_mps = 1.8 * pace.speed_mps
         self._number, self._time_s = 0, 0.0
 
-    def drive(self, now: Moment) -> Demand:
+    def drive(self, now: Moment) -> SetupDemand:
         self._time_s += now.dt_s
         if self._time_s > self.pace.circles[self._number][1]:
             self._number, self._time_s = self._number + 1, 0.0
         self.over = self._number >= len(self.pace.circles)
-        return BRAKE if self.over else Demand(throttle=self._at_speed(now, self.pace.speed_mps), steering=self._steering)
+        return BRAKE if self.over else SetupDemand(throttle=self._at_speed(now, self.pace.speed_mps), steering=self._steering)
 
-    def demand(self, now: Moment) -> Demand:
+    def demand(self, now: Moment) -> SetupDemand:
         """Go on where it was, with the wheels kept."""
         wanted = super().demand(now)
         if not now.held:

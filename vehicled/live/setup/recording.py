@@ -23,7 +23,7 @@ from vehicled.paths.datum import Datum
 Array = npt.NDArray[np.float64]
 
 
-class Recording(Struct, frozen=True):
+class StepRecording(Struct, frozen=True):
     """Samples in time order. A sensor that the vehicle does not have has none."""
 
     imu_s: Array
@@ -59,7 +59,7 @@ class Recording(Struct, frozen=True):
         return len(self.imu_s) > 0
 
 
-class Recorder:
+class SampleRecorder:
     """Collects the messages of one step."""
 
     def __init__(self, mps_per_motor_radps: float | None, source: str = "MotorStatus") -> None:
@@ -104,13 +104,13 @@ class Recorder:
         self.speed_mps = speed_mps
         self._speeds.append((t_ns, speed_mps))
 
-    def recording(self) -> Recording:
+    def recording(self) -> StepRecording:
         """Return what was collected."""
         rows: Sequence[Sequence[Sequence[float]]] = (self._imu, self._speeds, self._commands)
         starts = [each[0][0] for each in rows if each] + [each[0].t_ns for each in (self._fixes, self._headings) if each]
         zero_ns = min(starts, default=0)
         imu, speeds, commands = (_table(each, width, zero_ns) for each, width in zip(rows, (7, 2, 4), strict=True))
-        return Recording(
+        return StepRecording(
             imu_s=imu[:, 0],
             force_mps2=imu[:, 1:4],
             rate_radps=imu[:, 4:7],

@@ -12,9 +12,9 @@ from vehicled.core.messages import ActuatorCommand, Message, Mode
 from vehicled.live.setup import estimates
 from vehicled.live.setup.devices import Devices
 from vehicled.live.setup.estimates import NotMeasuredError
-from vehicled.live.setup.manoeuvres import BRAKE, Demand, Manoeuvre, Moment, ServoJog
-from vehicled.live.setup.recording import Recorder
-from vehicled.live.setup.steps import Measured, Observed, Step, mps_per_motor_radps, pace, questions, speed_source, toml_values
+from vehicled.live.setup.manoeuvres import BRAKE, Manoeuvre, Moment, ServoJog, SetupDemand
+from vehicled.live.setup.recording import SampleRecorder
+from vehicled.live.setup.steps import Measured, Observed, SetupStep, mps_per_motor_radps, pace, questions, speed_source, toml_values
 from vehicled.live.teleop.keyboard import ESCAPE_NS, KeyRepeat
 from vehicled.live.teleop.keys import Key, KeyDecoder
 from vehicled.live.teleop.state import STALL_NS
@@ -28,6 +28,7 @@ BRAKED_NS = 2_000_000_000
 """Time for which a manoeuvre that was ended is braked; then the actuator is neutral."""
 SHOWN_NS = 1_000_000_000
 MOST_TEXT = 20
+ESCAPE = chr(27)
 COLUMNS = 100
 """Width of the instructions."""
 
@@ -44,7 +45,7 @@ class Stage(Enum):
 
 
 class Ended(Enum):
-    """How a step ended."""
+    """Outcome of a step, as its user chose."""
 
     WRITE = "write"
     SKIP = "skip"
@@ -54,7 +55,7 @@ class Ended(Enum):
 class StepSession:
     """Runs one step. The host calls :meth:`on_keys`, :meth:`on_message` and, every ``PERIOD_NS``, :meth:`tick`."""
 
-    def __init__(self, step: Step, profile: Profile, day: str) -> None:
+    def __init__(self, step: SetupStep, profile: Profile, day: str) -> None:
         """``day``: date that is written beside what is measured."""
         self.step = step
         self.stage = Stage.READY
@@ -157,7 +158,7 @@ class StepSession:
 
     def _on_answer(self, character: str) -> None:
         question = self._questions[len(self._answers)]
-        if character == "\x1b":
+        if character == ESCAPE:
             self._again("aborted")
         elif question.kind == "yes or no":
             if character in "yn":
@@ -187,18 +188,18 @@ class StepSession:
         """Return the command for the actuator, which is neutral unless a key is held in a step that drives."""
         dt_s = min((now_ns - self._ticked_ns) * 1e-9, 0.1)
         if now_ns - self._ticked_ns > STALL_NS:
-            # Keys that waited meanwhile prove nothing about the hand now.
+            # Keys that waited meanwhile do not show that one is held now.
             self._repeat.let_go()
         self._ticked_ns = now_ns
         if self.stage is Stage.WAITING:
             self._wait(now_ns)
         if self.stage is not Stage.RECORDING:
-            return self._command(BRAKE if now_ns < self._brakes_until_ns else Demand(), now_ns)
+            return self._command(BRAKE if now_ns < self._brakes_until_ns else SetupDemand(), now_ns)
         if self.step.seconds and now_ns - self._since_ns > self.step.seconds * 1e9:
             self._finish()
         manoeuvre = self._manoeuvre
         if manoeuvre is None:
-            return self._command(Demand(), now_ns)
+            return self._command(SetupDemand(), now_ns)
         if self._decoder.waits and now_ns - self._keys_ns > ESCAPE_NS:
             self._again("aborted by the Esc key; the actuator is at neutral")
             return self._command(BRAKE, now_ns)
@@ -220,7 +221,7 @@ class StepSession:
     def stop(self, now_ns: int) -> ActuatorCommand:
         """Return the last command of a step that ends, or is ended: the brake where it drove, else neutral."""
         drove = self._manoeuvre is not None or now_ns < self._brakes_until_ns
-        return self._command(BRAKE if drove else Demand(), now_ns)
+        return self._command(BRAKE if drove else SetupDemand(), now_ns)
 
     def status(self, now_ns: int) -> str:
         """Return the line that shows where the step is."""
@@ -268,8 +269,8 @@ class StepSession:
                 return f"{wanted} does not arrive: do the step ports"
         return devices.refusal if self.step.manoeuvre is not None else ""
 
-    def _new_recorder(self) -> Recorder:
-        return Recorder(self._scale, speed_source(self._profile))
+    def _new_recorder(self) -> SampleRecorder:
+        return SampleRecorder(self._scale, speed_source(self._profile))
 
     def _finish(self) -> None:
         self._manoeuvre = None
@@ -290,8 +291,9 @@ class StepSession:
             self.measured = None
             self._say(f"not measured: {error}")
             return
+        self._say("found, and the profile is WRONG:" if self.measured.wrong else "found:")
         for verdict in self.measured.verdicts:
-            self._say(f"{'WRONG: ' if self.measured.wrong else 'ok: '}{verdict}")
+            self._say(f"  {verdict}")
         for key, text in toml_values(self.measured, self._day).items():
             self._say(f"  {key} = {text}")
         if not self.measured.values:
@@ -312,7 +314,7 @@ class StepSession:
     def _end(self, how: Ended) -> None:
         self.stage, self.ended = Stage.OVER, how
 
-    def _command(self, demand: Demand, now_ns: int, mode: Mode = Mode.STANDBY) -> ActuatorCommand:
+    def _command(self, demand: SetupDemand, now_ns: int, mode: Mode = Mode.STANDBY) -> ActuatorCommand:
         angle = self._profile.vehicle.steering.wheel_angle_rad(demand.steering)
         return ActuatorCommand(now_ns, 0, demand.throttle, demand.brake, demand.steering, angle, mode)
 

@@ -9,8 +9,8 @@ from msgspec import Struct, field, structs
 
 from vehicled.live.setup import estimates
 from vehicled.live.setup.estimates import Estimate, NotMeasuredError, rotation
-from vehicled.live.setup.manoeuvres import Circles, Manoeuvre, Pace, ServoJog, StraightRun, WheelsFree
-from vehicled.live.setup.recording import Array, Recording
+from vehicled.live.setup.manoeuvres import BrakeDrive, CircleDrive, Manoeuvre, Pace, ServoJog, WheelsFree
+from vehicled.live.setup.recording import Array, StepRecording
 from vehicled.profile.schema import DeviceTable, Profile
 from vehicled.profile.toml_text import value_text
 
@@ -36,13 +36,13 @@ class Observed(Struct, frozen=True, kw_only=True):
     """All that a step is judged by."""
 
     profile: Profile
-    recording: Recording
+    recording: StepRecording
     answers: Mapping[str, str] = field(default_factory=dict)
     """Answers to the questions of the step."""
     jogged: Mapping[str, float] = field(default_factory=dict)
     """Steering commands at the ends, by ``left`` and ``right``."""
     arrived: Mapping[str, str] = field(default_factory=dict)
-    """By device: empty if what the profile expects arrives, else what does."""
+    """Fault of each device: empty if what the profile expects arrives, else what does."""
 
 
 class Question(Struct, frozen=True):
@@ -57,14 +57,14 @@ class Question(Struct, frozen=True):
     """Type of messages without which alone it is asked."""
 
 
-class Step(Struct, frozen=True):
+class SetupStep(Struct, frozen=True):
     """One step."""
 
     name: str
     title: str
     motion: Motion
     do: str
-    """What the user does, in order."""
+    """Instructions, in order."""
     judge: Callable[[Observed], Measured]
     manoeuvre: Callable[[Pace], Manoeuvre] | None = None
     questions: Sequence[Question] = ()
@@ -228,7 +228,7 @@ def _motor(seen: Observed) -> Measured:
 
 
 SERVO_KEYS = {"servo_center": ("servo_gain", "servo_min", "servo_max"), "steering_center_us": ("steering_range_us", "", "")}
-"""Of the drivers that hold a servo: key of its centre, by which key of full steering and of its ends."""
+"""Keys of drivers that hold a servo: by the key of its centre those of full steering and of its ends."""
 JOG_RANGE = (0.05, 0.95)
 """Positions between which the ends of a servo are looked for."""
 
@@ -355,7 +355,7 @@ def _turn(seen: Observed) -> Measured:
     return Measured(verdicts, values, wrong)
 
 
-def _compass(profile: Profile, name: str, rec: Recording, begin: float | None) -> tuple[str, dict[str, tuple[Any, str]], bool]:
+def _compass(profile: Profile, name: str, rec: StepRecording, begin: float | None) -> tuple[str, dict[str, tuple[Any, str]], bool]:
     table, params = _params(profile, name)
     if not hasattr(params, "compass_deviation_rad") or profile.devices[name].driver.name == "sbg":
         return f"the driver of {name} takes no deviation: calibrate the compass in the device", {}, False
@@ -384,60 +384,60 @@ def _undone(factors: Sequence[float], yaw: float) -> float:
 # ---------------------------------------------------------------- table
 
 STEPS = (
-    Step(
+    SetupStep(
         "ports", "every device answers at its port", "none",
         "Switch all devices on. Nothing moves.",
         _ports, seconds=SLOW_S,
     ),
-    Step(
+    SetupStep(
         "accelerometer", "bias and scale of the accelerometer", "by hand",
         "Lay the vehicle still on each of its six sides for 2 s: on its wheels, on its back, nose up, nose down, left side up, "
-        "left side down. It need not be exact, and a hand may hold it. The line below names what is missing; press Enter when "
+        "left side down. It need not be exact, and you may hold it. The line below names what is missing; press Enter when "
         "nothing is.",
         _accelerometer, needs=("ImuSample",),
     ),
-    Step(
+    SetupStep(
         "imu", "axes of the inertial unit", "by hand",
-        "Put the vehicle on a level floor and press Enter. Leave it for 2 s; lift its front by a hand's breadth or two and put it "
+        "Put the vehicle on a level floor and press Enter. Leave it for 2 s; lift its front by 10 to 20 cm and put it "
         "down; turn it to the left by about 90 degrees, on the floor; leave it for 1 s and press Enter.",
         _axes, needs=("ImuSample",),
     ),
-    Step(
+    SetupStep(
         "push", "scale and sign of the odometry", "by hand",
         "Mark 5 m on the floor. Put the rear axle at the first mark, wheels straight, and press Enter. Leave it for 2 s, push it "
         "forward to the second mark at a walking pace, and press Enter.",
         _push, questions=(Question("metres", "distance that it was pushed, m", usual="5"),), needs=("speed",),
     ),
-    Step(
+    SetupStep(
         "motor", "direction of the motor", "wheels off the ground",
         "Put the vehicle on a block so that no wheel touches anything. Press Enter, then hold the space bar for 2 s and watch the "
         "wheels. They turn only while it is held.",
         _motor, WheelsFree, (Question("forward", "did the wheels turn forward? (y, n)", "yes or no"),),
     ),
-    Step(
+    SetupStep(
         "servo", "ends of the servo", "wheels off the ground",
         "On the block still: press Enter. Hold the left arrow key until the wheels are fully left, just before the servo hums, and "
         "press Enter; then the right arrow key and Enter. Use the other key if they turn the wrong way.",
         _ends, ServoJog,
     ),
-    Step(
+    SetupStep(
         "run", "delay of the drive, and brake", "drives",
         "Put it on the floor with 5 m of free way ahead. Press Enter, then hold the space bar: it drives straight ahead and "
         "brakes. It brakes as soon as you let go.",
-        _run, StraightRun, needs=("speed",),
+        _run, BrakeDrive, needs=("speed",),
     ),
-    Step(
+    SetupStep(
         "circle", "centre, gain and delay of the steering", "drives",
         "It needs room of 12 wheelbases in each direction. Press Enter, leave it for 2 s, then hold the space bar for 15 s: it "
         "drives circles at walking pace, and brakes as soon as you let go. Hold it again to go on.",
-        _steering, Circles,
+        _steering, CircleDrive,
         (
             Question("left", "diameter of its circle to the left, by the middle of the rear axle, m", instead_of="ImuSample"),
             Question("right", "diameter of its circle to the right, m", instead_of="ImuSample"),
         ),
         needs=("speed",),
     ),
-    Step(
+    SetupStep(
         "turn", "antenna and compass", "by hand",
         "Outdoors, with RTK fixed. Press Enter and leave it for 2 s. Lift the front wheels a little and turn it once round on the "
         "middle of its rear axle, to the left, in about 15 s. Leave it for 2 s, push it 3 m straight ahead, and press Enter.",
@@ -448,7 +448,7 @@ STEPS = (
 BY_NAME = {step.name: step for step in STEPS}
 
 
-def questions(step: Step, profile: Profile) -> list[Question]:
+def questions(step: SetupStep, profile: Profile) -> list[Question]:
     """Return the questions of a step that this vehicle needs."""
     return [each for each in step.questions if not (each.instead_of and _sender(profile, each.instead_of))]
 
@@ -458,7 +458,7 @@ def pace(profile: Profile) -> Pace:
     return Pace.of(profile.vehicle, profile.limits.max_speed_mps, by_tape=not _sender(profile, "ImuSample"))
 
 
-def missing(step: Step, profile: Profile) -> str:
+def missing(step: SetupStep, profile: Profile) -> str:
     """Return why a step cannot be done with this profile; empty if it can."""
     for need in step.needs:
         if need == "speed" and not speed_source(profile):
