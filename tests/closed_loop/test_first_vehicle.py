@@ -15,6 +15,7 @@ import pytest
 
 from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
 from tests.setup_bench import BY_HAND, ENTER, LEFT, RIGHT, SPACE
+from vehicled.offline.twin.calibration.profile_write import with_values
 from vehicled.profile import load_profile
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
@@ -71,6 +72,8 @@ class Emulated:
         self.process.communicate()
 
 
+TRIES = 4
+"""Attempts at a step: on an overloaded computer the simulator is late, which some steps refuse."""
 MOVING_S = {"accelerometer": 45.0, "imu": 13.0, "push": 12.0, "turn": 34.0}
 """Time of a person's moves, s."""
 
@@ -135,7 +138,17 @@ class AtTheTerminal:
         os.close(self._terminal)
 
     def step(self, name: str) -> None:
-        """Do a step as its text asks, and write what it finds."""
+        """Do a step as its text asks, again if nothing was measured, and write what it finds."""
+        for _ in range(TRIES):
+            self._try(name)
+            shown = self.wait("Enter: write", "Enter: again", "Enter: begin")
+            if shown != "Enter: begin":
+                self.press(ENTER)
+            if shown == "Enter: write":
+                return
+        raise AssertionError(self.text[-3000:])
+
+    def _try(self, name: str) -> None:
         self.wait("Enter: begin")
         self.press(ENTER)
         self.wait("recording")
@@ -143,8 +156,8 @@ class AtTheTerminal:
             if name == "motor":
                 self._car.move("block")
             self.read(2.5)
-            self.wait("Enter: write", "(y, n)", hold=SPACE)
-            if name == "motor":
+            shown = self.wait("Enter: write", "Enter: again", "Enter: begin", "(y, n)", hold=SPACE)
+            if shown == "(y, n)":
                 # By then the push has shown which way the motor turns.
                 self.read(1.0)
                 self.press(b"y")
@@ -158,8 +171,6 @@ class AtTheTerminal:
             if name == "push":
                 self.wait("distance that it was pushed, m: ")
                 self.press(b"5\n")
-        self.wait("Enter: write")
-        self.press(ENTER)
 
     def _jog(self, key: bytes) -> None:
         """Hold an arrow key for the way of the servo, and mark the end."""
@@ -191,7 +202,10 @@ def new_profile(folder: Path, environment: dict[str, str], car: Emulated) -> Pat
     command = [*VEHICLED, "new", "profile", "my_car", *ports, "--base", "f1tenth_gnss", "--wheelbase", "0.31", "--no-questions"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder / ".config/vehicled/profiles/my_car.toml"
+    profile = folder / ".config/vehicled/profiles/my_car.toml"
+    # A simulator on a busy computer is late, and no silent device.
+    profile.write_text(with_values(profile.read_text(), {"devices.drive.driver.vesc_uart.silence_s": "2.0"}))
+    return profile
 
 
 @pytest.mark.xdist_group("wall")

@@ -24,6 +24,8 @@ LIFT_RAD = 0.03
 """Standard deviation of the axis about which a person lifts the front."""
 TAPE_M = 0.02
 """Standard deviation of a distance over which a vehicle is pushed along a tape."""
+LATE_S = 0.03
+"""Standard deviation of the time between two speeds beyond which they are not summed."""
 STRAIGHT_RAD = 0.015
 """Standard deviation of the direction in which a person pushes."""
 GRAVITY_RATIO = 0.002
@@ -247,6 +249,10 @@ def pushed(rec: StepRecording, distance_m: float, pole_pairs: int | None) -> Est
     period_s = float(np.median(np.diff(rec.speed_s)))
     # What a trapezium cannot see: the ends of the motion, and samples that came late.
     late_s = float(np.diff(rec.speed_s).std())
+    if late_s > LATE_S:
+        raise NotMeasuredError(
+            f"the speed arrives irregularly, by {1e3 * late_s:.0f} ms, so that its sum is no distance: the computer is overloaded"
+        )
     sigma = abs(measured_m / distance_m) * hypot(TAPE_M, 0.3 * top_mps * period_s, top_mps * late_s) / distance_m
     if _pushed_backward(rec, top_mps):
         raise NotMeasuredError("it was pushed backward, by its accelerometer: push it forward")

@@ -160,7 +160,7 @@ def _axes(seen: Observed) -> Measured:
         angle = square if abs(angle - square) < SQUARE_SIGMAS * sigma else angle
         before = getattr(params, f"mounting_{name}_rad")
         if abs(remainder(angle - before, 2.0 * pi)) > SQUARE_SIGMAS * sigma:
-            values[f"{table}.mounting_{name}_rad"] = min(max(angle, -pi), pi), f"sigma {sigma:.2g} rad"
+            values[f"{table}.mounting_{name}_rad"] = min(max(round(angle, 5), -3.14159), 3.14159), f"sigma {sigma:.2g} rad"
     return Measured([found.verdict], values, found.wrong)
 
 
