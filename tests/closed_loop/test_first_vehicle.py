@@ -126,7 +126,12 @@ class AtTheTerminal:
             assert self.status is None, self.text[-2000:]
             if hold:
                 os.write(self._terminal, hold)
-        raise AssertionError(f"never {texts} in:\n{self.text[-2000:]}")
+        raise AssertionError(f"never {texts} in:\n{self.said()}")
+
+    def said(self) -> str:
+        """Return the newest lines that stay."""
+        lines = re.split(r"[\r\n]+", self.text[-100_000:].replace("\x1b[K", ""))
+        return "\n".join([line for line in lines if line and not line.startswith(("ready", "recording", "waiting"))][-25:])
 
     def interrupt(self) -> None:
         os.kill(self._pid, signal.SIGINT)
@@ -146,7 +151,7 @@ class AtTheTerminal:
                 self.press(ENTER)
             if shown == "Enter: write":
                 return
-        raise AssertionError(self.text[-3000:])
+        raise AssertionError(self.said())
 
     def _try(self, name: str) -> None:
         self.wait("Enter: begin")
@@ -162,8 +167,9 @@ class AtTheTerminal:
                 self.read(1.0)
                 self.press(b"y")
         elif name == "servo":
-            for key in (RIGHT, LEFT):
-                self._jog(key)
+            for key, seconds in ((RIGHT, 3.6), (LEFT, 6.8)):
+                if not self._jog(key, seconds):
+                    return
         elif name != "ports":
             self._car.move(*BY_HAND[name])
             self.read(MOVING_S[name])
@@ -172,15 +178,18 @@ class AtTheTerminal:
                 self.wait("distance that it was pushed, m: ")
                 self.press(b"5\n")
 
-    def _jog(self, key: bytes) -> None:
-        """Hold an arrow key for the way of the servo, and mark the end."""
-        end = time.monotonic() + (3.6 if key == RIGHT else 6.8)
-        while time.monotonic() < end:
+    def _jog(self, key: bytes, seconds: float) -> bool:
+        """Hold an arrow key for the way of the servo, and mark the end; return False if the step was aborted meanwhile."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and "Enter: begin" not in self.text[self._from :]:
             self.read(0.033)
             os.write(self._terminal, key)
+        if "Enter: begin" in self.text[self._from :]:
+            return False
         self.press(ENTER)
-        self.wait("end at the command")
+        ended = self.wait("end at the command", "Enter: begin") == "Enter: begin"
         self.read(0.8)
+        return not ended
 
 
 @pytest.fixture
