@@ -51,9 +51,9 @@ def declare_setup(parser: CommandParser) -> None:
     """
     parser.describe(
         examples=(
-            "vehicled setup --profile my_car             all steps, then the checklist before the first drive",
+            "vehicled setup --profile my_car              all steps, then a checklist",
             "vehicled setup --profile my_car push circle  these steps only",
-            "vehicled setup --list                        the steps, and what each needs",
+            "vehicled setup --list                        the steps",
         ),
         epilog="Exit status: 0 the steps are done; 1 some were skipped, ended or found no answer; 2 invalid arguments or profile; "
         "130 interrupted.",
