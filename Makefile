@@ -42,6 +42,10 @@ help: ## This list
 sim: $(VENV)/runtime.stamp ## Drive the 212 m car-park lap in simulation, in seconds
 	@$(BIN)/vehicled sim --profile art --course lot17 --clock lockstep --seed $(SEED) --plot $(PLOT) $(ARGS)
 
+.PHONY: first-vehicle
+first-vehicle: $(VENV)/dev.stamp ## docs/first_vehicle.md with an emulated car: from an empty folder to the first lap, ten minutes
+	@$(BIN)/python -m pytest --quiet -s -m "" -k first_lap tests/closed_loop/test_first_vehicle.py
+
 .PHONY: sim-live
 sim-live: $(VENV)/runtime.stamp ## The same lap in wall time, as on the road: 3.5 minutes, Ctrl-C stops the vehicle
 	@# Status 130 is an operator's stop, and no failure; the shell must outlive it to say so.

@@ -66,7 +66,7 @@ def _simulate(options: argparse.Namespace) -> int:
     from sim_backend.scenario import Start
     from sim_backend.server import serve
     from sim_backend.world import WorldSetup
-    from vehicled.core.errors import UserError
+    from vehicled.core.errors import SetupError, UserError
     from vehicled.core.link import LinkError
     from vehicled.paths import scenes
     from vehicled.paths.catalog import load_course
@@ -97,8 +97,10 @@ def _simulate(options: argparse.Namespace) -> int:
             profile=profile, course=course, seed=options.seed, wires=wires, failures=failures, scenario=not options.by_hand,
             start=start,
         )  # fmt: skip
+        if options.hand and options.ptys is None:
+            raise SetupError("--hand needs --ptys DIR: a person moves a vehicle that runs by itself")
         if options.ptys is not None:
-            return _behind_ptys(Path(options.ptys), setup)
+            return _behind_ptys(Path(options.ptys), setup, sys.stdin.fileno() if options.hand else None)
         if options.port is not None:
             return _on_ports(options.port, setup)
         listener = Listener(options.listen)
@@ -119,13 +121,13 @@ def _simulate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _behind_ptys(folder: Path, setup: "WorldSetup") -> int:
+def _behind_ptys(folder: Path, setup: "WorldSetup", moves: int | None) -> int:
     """Run until terminated, also by Ctrl-C: no daemon reports the end."""
     from sim_backend.plant.interface import VehicleLostError
     from sim_backend.standalone import Standalone
 
     try:
-        standalone = Standalone(setup, folder.absolute())
+        standalone = Standalone(setup, folder.absolute(), moves)
     except OSError as error:
         _say(f"cannot make ptys in {folder}: {error.strerror}")
         return 2

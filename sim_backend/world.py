@@ -20,6 +20,7 @@ from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.lidar import sweep
 from sim_backend.emulators.registry import emulator
+from sim_backend.hand import HandError, HandledPlant
 from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
 from sim_backend.plant.interface import Motion, Plant, VehicleLostError, interpolate, pushable
@@ -128,6 +129,7 @@ class World:
         """
         sim = profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
+        self._drive = sim.drive or profile.vehicle.drive
         self._start_ns = self._grid_ns = start_ns
         self._start: Start = start or default_start(profile)
         self.scene: Scene = load_scene(sim.scene, course)
@@ -182,6 +184,16 @@ class World:
         found = ContactPlant(self._plant, obstacles, profile.vehicle.mass_kg, self._step_ns * 1e-9)
         self._plant = found
         return found
+
+    def by_hand(self) -> HandledPlant:
+        """Return the vehicle as a person moves it. Raises :class:`sim_backend.hand.HandError` for a plant that cannot be moved."""
+        plant = self._plant
+        if not isinstance(plant, HandledPlant):
+            if not pushable(plant):
+                raise HandError("this vehicle cannot be moved by hand: use another plant, --start stand and no scene")
+            drive = self._drive
+            plant = self._plant = HandledPlant(plant, drive.wheel_radius_m, drive.gear_ratio, self._step_ns * 1e-9)
+        return plant
 
     def begin_scenario(self, now_ns: int) -> None:
         """Let the operator arm the vehicle and start AUTO from now on, after an alignment or a push if required."""

@@ -25,6 +25,8 @@ Rotation = tuple[Vector, Vector, Vector]
 
 Angle = Annotated[float, Meta(ge=-pi, le=pi)]
 Positive = Annotated[float, Meta(gt=0)]
+Scale = Annotated[float, Meta(ge=0.5, le=2.0)]
+Triple = tuple[float, float, float]
 
 STUCK_PERIODS = 20
 RATE_WINDOW_NS = 2_000_000_000
@@ -92,6 +94,13 @@ class ImuParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Pitch from the axes of the case to those of the body, rad."""
     mounting_yaw_rad: Angle = 0.0
     """Yaw from the axes of the case to those of the body, rad."""
+    accelerometer_bias_mps2: Triple = (0.0, 0.0, 0.0)
+    """Bias of the accelerometer, axes of the case, m/s2: what is passed on is ``scale (measured - bias)``."""
+    accelerometer_scale: tuple[Scale, Scale, Scale] = (1.0, 1.0, 1.0)
+    """Factor for each axis of the accelerometer, axes of the case."""
+    compass_deviation_rad: tuple[Angle, Angle, Angle, Angle] = (0.0, 0.0, 0.0, 0.0)
+    """Error of the yaw that iron of the vehicle causes: factors of sin, cos of the yaw (hard iron) and of twice the yaw (soft
+    iron), rad. The yaw is that of the body before ``yaw_offset_rad``."""
     accelerometer_range_mps2: Positive = 16 * STANDARD_GRAVITY_MPS2
     """Range of the accelerometer, m/s2; samples at its limit count as saturated."""
     gyro_range_radps: Positive = 2000 * pi / 180
@@ -140,6 +149,8 @@ class ImuDevice(Device):
         self._turned = not identity
         # The yaw of a device is that of its x axis, so subtract the direction of that axis in the level body.
         self._yaw_shift_rad = params.yaw_offset_rad - atan2(self._rotation[1][0], self._rotation[0][0])
+        self._deviates = any(params.compass_deviation_rad)
+        self._corrects = any(params.accelerometer_bias_mps2) or params.accelerometer_scale != (1.0, 1.0, 1.0)
         self._force_limit = RANGE_SHARE * params.accelerometer_range_mps2
         self._rate_limit = RANGE_SHARE * params.gyro_range_radps
         period_ns = 1e9 / params.rate_hz
@@ -256,7 +267,10 @@ class ImuDevice(Device):
             if self._wants_imu:
                 messages.append(self._imu_sample(sample, t_ns, t_rx_ns))
         if yaw is not None and self._wants_heading:
-            yaw_rad = (yaw + self._yaw_shift_rad + pi) % (2 * pi) - pi
+            yaw += self._yaw_shift_rad
+            if self._deviates:
+                yaw -= deviation(self.params.compass_deviation_rad, yaw - self.params.yaw_offset_rad)
+            yaw_rad = (yaw + pi) % (2 * pi) - pi
             messages.append(Heading(t_ns, t_rx_ns, yaw_rad, self.params.heading_sigma_rad, self.heading_kind))
 
     def _clock_stands(self, counter: int, t_rx_ns: int, messages: list[Message]) -> bool:
@@ -281,6 +295,9 @@ class ImuDevice(Device):
         else:
             limit = self._force_limit
             saturated = saturated or not (-limit < min(force) and max(force) < limit)
+            if self._corrects:
+                params = self.params
+                force = tuple([k * (f - b) for f, b, k in zip(force, params.accelerometer_bias_mps2, params.accelerometer_scale)])
             if self._turned:
                 force = turn(self._rotation, force)
         if rate is None:
@@ -383,6 +400,12 @@ def mounting(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Rotation:
         (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),
         (-sp, cp * sr, cp * cr),
     )
+
+
+def deviation(factors: Sequence[float], yaw_rad: float) -> float:
+    """Return the error of a compass at a yaw that it shows; see ``ImuParams.compass_deviation_rad``."""
+    b, c, d, e = factors
+    return b * sin(yaw_rad) + c * cos(yaw_rad) + d * sin(2.0 * yaw_rad) + e * cos(2.0 * yaw_rad)
 
 
 def turn(rotation: Rotation, vector: Vector) -> Vector:

@@ -137,6 +137,10 @@ class SbgParams(ConfigurableParams, frozen=True, forbid_unknown_fields=True, kw_
     least_heading_sigma_rad: Annotated[float, Meta(ge=0.0, le=pi)] = 0.0
     """Lower bound of the sigma of a reference heading, rad."""
 
+    def __post_init__(self) -> None:
+        if any(self.compass_deviation_rad):
+            raise ValueError("compass_deviation_rad: this unit fuses its compass itself; calibrate it with sbgCenter")
+
 
 class LogSample(Sample, frozen=True, gc=False):
     """A log that is no inertial sample."""

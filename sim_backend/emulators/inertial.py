@@ -9,6 +9,7 @@ from collections import deque
 from math import asin, atan2, cos, isfinite, pi, sin, sqrt
 from typing import NamedTuple
 
+from drivers.imu.base import deviation
 from sim_backend.emulators.line import AnsweringDevice
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import Heading, ImuSample, Message
@@ -20,6 +21,8 @@ CRYSTAL_PPM = 15.0
 LONGEST_UPTIME_S = 60.0
 """Longest time since switch-on at the start of the run."""
 CASE_CELSIUS = 40.0
+DEVIATION_STEPS = 30
+"""Steps of the fixed point for the yaw that a compass shows; each is nearer by the size of the deviation in radians."""
 STILL_NOISE = 0.02
 """Noise of a sample without a model, m/s2 and rad/s."""
 _RANGE_SHARE = 0.99
@@ -121,7 +124,7 @@ class InertialUnit(AnsweringDevice, ABC):
 
     def on_message(self, message: Message, now_ns: int) -> None:
         if isinstance(message, ImuSample):
-            force, rate = self._in_case(message.specific_force_mps2), self._in_case(message.angular_rate_radps)
+            force, rate = self._with_errors(self._in_case(message.specific_force_mps2)), self._in_case(message.angular_rate_radps)
             # Integrate about the vehicle's axis, because the vehicle turns on level ground.
             self._turned_rad += message.angular_rate_radps[2] * (message.t_ns - self._sampled_ns) * 1e-9
             self._sampled_ns = message.t_ns
@@ -131,7 +134,7 @@ class InertialUnit(AnsweringDevice, ABC):
             self._sample(ImuReading(message.t_ns, force, rate, celsius, clipped))
         elif isinstance(message, Heading) and isfinite(message.yaw_rad):
             then_rad = next((turned for t_ns, turned in reversed(self._turns) if t_ns <= message.t_ns), self._turned_rad)
-            self._heading_rad = message.yaw_rad - self.params.yaw_offset_rad - then_rad
+            self._heading_rad = self._shown_yaw(message.yaw_rad - self.params.yaw_offset_rad) - then_rad
             self._on_heading(message.t_ns, then_rad)
             if not self._senses:
                 # No model feeds this unit; it still sends samples, which are never identical.
@@ -147,6 +150,19 @@ class InertialUnit(AnsweringDevice, ABC):
             y[0] * body[0] + y[1] * body[1] + y[2] * body[2],
             z[0] * body[0] + z[1] * body[1] + z[2] * body[2],
         )
+
+    def _with_errors(self, force: Vector) -> Vector:
+        """Return what an accelerometer with the errors that the driver's table corrects measures."""
+        scale, bias = self.params.accelerometer_scale, self.params.accelerometer_bias_mps2
+        return force[0] / scale[0] + bias[0], force[1] / scale[1] + bias[1], force[2] / scale[2] + bias[2]
+
+    def _shown_yaw(self, yaw_rad: float) -> float:
+        """Return the yaw that a compass with the deviation in the driver's table shows."""
+        shown_rad = yaw_rad
+        if any(self.params.compass_deviation_rad):
+            for _ in range(DEVIATION_STEPS):
+                shown_rad = yaw_rad + deviation(self.params.compass_deviation_rad, shown_rad)
+        return shown_rad
 
     def _clipped(self, force: Vector, rate: Vector) -> int:
         limits = (self.params.accelerometer_range_mps2,) * 3 + (self.params.gyro_range_radps,) * 3

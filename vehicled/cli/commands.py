@@ -51,6 +51,7 @@ GROUPS = (
         )),
     )),
     ("Prepare a vehicle", (
+        CommandRow("setup", "measure a vehicle step by step, and write its profile", "vehicled.cli.setup"),
         CommandRow("check", "check profiles or course files and list every mistake", "vehicled.cli.catalog"),
         CommandRow("profiles", "list the profiles", "vehicled.cli.catalog"),
         CommandRow("courses", "list the courses, or show what a course file contains", "vehicled.cli.catalog"),

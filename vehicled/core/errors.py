@@ -24,7 +24,8 @@ The text says what happened, where, and what to do. What is in brackets is where
     ├── CalibrationError             drives that determine no parameter (offline.twin.calibration.calibrate)
     ├── ReferenceRunError            a run of a reference model (offline.twin.validation.reference)
     ├── SceneError, TerrainError     what stands round the course, and the ground (sim_backend)
-    ├── UnknownPlantError, UnknownEmulatorError, FailureError, ListenError: what the simulator was asked for
+    ├── UnknownPlantError, UnknownEmulatorError, FailureError, HandError, ListenError: what the simulator was asked for
+    ├── NotMeasuredError             a step of the set-up shows nothing (live.setup.estimates)
     ├── InstallError                 the service cannot be installed (cli.installation)
     ├── BridgeError                  a bridge cannot start (live.bridges.process)
     ├── MappingError                 a gamepad's mapping (live.teleop.mapping)

@@ -166,17 +166,17 @@ def build(
     pipeline.independent_stop = stop.described
     pipeline.substitutes = (*substitutes(lacking(profile)), *unseen_steering(profile), *([stop.notice] if stop.notice else []))
     mixings = mixings_of(profile)
-    devices = {port: _device(port, profile.devices, wiring.link, mixings.get(port)) for port in wiring.ports}
+    devices = {port: make_device(port, profile.devices, wiring.link, mixings.get(port)) for port in wiring.ports}
     return Machine(
         devices=devices,
-        actuator=Actuation(devices, {port: _role(profile.devices[port], mixings.get(port)) for port in wiring.actuators}),
+        actuator=Actuation(devices, actuator_roles(profile)),
         pipeline=pipeline,
         rates=wiring.rates,
         stopwatch=stopwatch,
         sink=sink,
         evidence_source=evidence_source,
         virtual=virtual,
-        corrections=corrections_routes(profile, devices),
+        corrections=corrections_routes(profile.devices, devices),
         references={
             name: ReferenceFrame(course.datum, table.lever_arm_m).truth
             for name, table in profile.devices.items()
@@ -206,13 +206,13 @@ def _unread(profile: Profile, devices: Mapping[str, Device], observers: Observer
     }
 
 
-def corrections_routes(profile: Profile, devices: Mapping[str, Device]) -> dict[str, frozenset[str]]:
+def corrections_routes(tables: Mapping[str, DeviceTable], devices: Mapping[str, Device]) -> dict[str, frozenset[str]]:
     """Ports of the sources of corrections by the port of each receiver that takes any."""
-    sources = frozenset(name for name, table in profile.devices.items() if "Corrections" in table.messages)
+    sources = frozenset(name for name, table in tables.items() if "Corrections" in table.messages)
     # A receiver that takes corrections and sends some is a moving base: they hold for the rovers beside it and for nobody else.
     bases = frozenset(name for name in sources if messages.Corrections in devices[name].consumes)
     routes = {}
-    for name, table in profile.devices.items():
+    for name, table in tables.items():
         if messages.Corrections not in devices[name].consumes:
             continue
         if table.corrections_from is not None:
@@ -283,11 +283,20 @@ def course_message(course: Course, now_ns: int) -> Path:
     return Path(now_ns, course.name, course.closed, **columns)
 
 
-def _role(table: DeviceTable, mixing: Mixing | None) -> ActuatorRole:
-    return ActuatorRole(drives=mixing is None or mixing.drives, reports=frozenset(_types(table)))
+def actuator_roles(profile: Profile) -> dict[str, ActuatorRole]:
+    """Return the part of each actuator in the vehicle's motion, in the order of the profile."""
+    mixings = mixings_of(profile)
+    return {
+        name: ActuatorRole(drives=name not in mixings or mixings[name].drives, reports=frozenset(_types(table)))
+        for name, table in profile.devices.items()
+        if table.capabilities is not None
+    }
 
 
-def _device(port: str, tables: Mapping[str, DeviceTable], link: str, mixing: Mixing | None) -> Device:
+def make_device(port: str, tables: Mapping[str, DeviceTable], link: str, mixing: Mixing | None = None) -> Device:
+    """Return the driver of a port. ``link``: ``messages`` in place of its own protocol, or ``wires``. ``mixing``: rows of its
+    outputs, None for a driver that has none.
+    """
     table = tables.get(port)
     accepts = [GroundTruth, ObstacleContact] if table is None else _types(table)
     if table is None or link == "messages":

@@ -18,6 +18,12 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--course", metavar="C", help="course: a name or a path file (default: the profile's)")
     add_world_options(parser)
     parser.add_argument("--by-hand", action="store_true", help="the simulator does not arm the vehicle or start the drive")
+    parser.add_argument(
+        "--hand",
+        action="store_true",
+        help="with --ptys: move the vehicle by hand, by lines on standard input: push 5 (m), turn 90 (degrees, to the left), "
+        "pitch -25 (front up), roll 90, block (wheels off the ground), floor, wait 2 (s)",
+    )
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--listen", metavar="URL", help="wait for a daemon at unix:PATH, tcp:HOST:PORT, or fd:N for an open socket")
     place.add_argument(
