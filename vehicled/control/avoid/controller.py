@@ -182,12 +182,16 @@ class Avoid(PurePursuit):
 
     def _start(self, s_m: float, on_course: PathPoint, speed_mps: float) -> tuple[Start, bool]:
         """Return where a plan begins: on the present path, or at the vehicle if that is beside it; and whether it is on it."""
-        offset, slope, on_path = 0.0, 0.0, True
+        offset, slope, on_path, ahead_m = 0.0, 0.0, True, 0.0
         if self._path is not None:
             offset, slope, _ = map(float, self._path.shape(s_m))
         if abs(on_course.cross_track_m - offset) > ON_PLAN_SHARE * self._limits.corridor_m:
             offset, slope, on_path = on_course.cross_track_m, -tan(min(max(on_course.heading_error_rad, -0.5), 0.5)), False
-        return Start(s_m, offset, slope, speed_mps), on_path
+        elif speed_mps > CREEP_RATIO:
+            # A step is kept as it is: a change that each plan began anew, one step ahead, would never begin.
+            ahead_m = self._lattice.step_m(speed_mps)
+            offset, slope, _ = (0.0, 0.0, 0.0) if self._path is None else map(float, self._path.shape(s_m + ahead_m))
+        return Start(s_m + ahead_m, offset, slope, speed_mps, ahead_m / max(speed_mps, CREEP_RATIO)), on_path
 
     def _speeds(self, plan: Plan, top_mps: float) -> tuple[Array, Array]:
         """Return arc lengths and the highest speed at each: less near obstacles and in bends, braking before both."""

@@ -106,6 +106,8 @@ class Start(NamedTuple):
     offset_m: float
     slope: float
     speed_mps: float
+    after_s: float = 0.0
+    """Time until the vehicle is there, s."""
 
 
 class Plan(NamedTuple):
@@ -176,13 +178,14 @@ class Lattice:
         course = self._course.at(middles)
         curvature = self._course.at(knots)[4]
         mean_mps = max(0.5 * (speed_mps + max(start.speed_mps, 0.0)), 0.3 * speed_mps, 0.05)
-        time_s: Array = (np.arange(stations, dtype=np.float64) + 0.5) * step_m / mean_mps
+        time_s: Array = start.after_s + (np.arange(stations, dtype=np.float64) + 0.5) * step_m / mean_mps
         blocked, near, headed = self._tables(course, curvature, slopes, step_m, obstacles, time_s, max(speed_mps, start.speed_mps))
         edge = self._edge_costs(near, slopes, step_m, None if present is None else present.at(middles))
         lowest, highest = self._bends(curvature, step_m, speed_mps)
         go = self._cost_to_go(edge, blocked, headed, slopes, lowest, highest)
         first = int(np.clip(round(start.offset_m / cell), -count, count))
-        slope = int(np.clip(round(start.slope * step_m / cell), -most, most))
+        before = start.slope if present is None else float(present.slope(start.s_m - 0.5 * step_m))
+        slope = int(np.clip(round(before * step_m / cell), -most, most))
         cells, path_slopes, cost = self._walk(go, blocked, headed, slopes, (lowest, highest), first + count, slope + most)
         way = _Way(middles, knots, step_m, near, headed, edge, slopes, course)
         kept = None if present is None else self._judged(present, way, obstacles, time_s)
@@ -195,8 +198,12 @@ class Lattice:
         lack = np.maximum(near[along, path_slopes, at], headed[turns, along, path_slopes, at] > 0.0)
         if not (cells - count).any() and abs(start.offset_m) < 0.25 * cell and abs(start.slope) < STRAIGHT:
             return Plan(None, middles, lack, course[4], free_m, cost, step_m)
-        path = self._spline(start, step_m, (cells - count).astype(np.float64) * cell, present)
+        path = self._spline(start, step_m, (cells - count).astype(np.float64) * cell, slope * cell, present)
         return Plan(path, middles, lack, course[4] + path.shape(middles)[2], free_m, cost, step_m)
+
+    def step_m(self, speed_mps: float) -> float:
+        """Return the length of a step of plans at a speed, m."""
+        return self._steps(speed_mps)[0]
 
     def _steps(self, speed_mps: float) -> tuple[float, int]:
         """Return length and number of the steps: one cell of change must be within curvature, lateral limit and steering rate."""
@@ -444,22 +451,21 @@ class Lattice:
         ahead_s = np.where(moving, time_s[:, None], 0.0)
         return ahead_s, np.minimum(GROWTH_MPS * ahead_s, UNCERTAIN_WIDTHS * self._width_m)
 
-    def _spline(self, start: Start, step_m: float, cells_m: Array, present: LateralSpline | None) -> LateralSpline:
-        """Return the path through the cells that begins with offset and slope of the start, and goes on from the present path."""
-        before = 2.0 * cells_m[0] - cells_m[1]
-        controls = np.concatenate(([before], cells_m, [cells_m[-1]]))
-        offset = start.offset_m - (before + 4.0 * cells_m[0] + cells_m[1]) / 6.0
-        slope = start.slope - (cells_m[1] - before) / (2.0 * step_m)
-        # What is left of both goes away along a quintic, whose first controls give them exactly.
-        rest = LateralOffset(0.0, MERGE_STATIONS * step_m, offset, slope, 0.0).at(step_m * np.arange(-1, len(cells_m) + 1))
-        rest[0] = rest[2] - 2.0 * step_m * slope
-        rest[1] = 0.25 * (6.0 * offset - rest[0] - rest[2])
-        controls = controls + rest
-        lap_m = self._course.length_m if self._course.closed else inf
-        behind = start.s_m - step_m * np.arange(BEHIND_STATIONS + 1, 1, -1)
+    def _spline(self, start: Start, step_m: float, cells_m: Array, row_m: float, present: LateralSpline | None) -> LateralSpline:
+        """Return the path through the cells that goes on from the present path. ``row_m``: change of the offset in the step before.
+
+        Control points before the start are those of the present path, so that nothing jumps where the vehicle is.
+        """
+        behind = start.s_m - step_m * np.arange(BEHIND_STATIONS + 1, -1, -1)
         if present is not None:
             value, _, second = present.shape(behind)
             earlier = value - second * (step_m * step_m / 6.0)
         else:
             earlier = start.offset_m + start.slope * (behind - start.s_m)
-        return LateralSpline(float(behind[0]) + step_m, step_m, (*earlier.tolist(), *controls.tolist()), lap_m)
+        # What the rounding to cells has left goes away along a quintic.
+        slope = (earlier[-1] - earlier[-2] - row_m) / step_m
+        rest = LateralOffset(0.0, MERGE_STATIONS * step_m, float(earlier[-1] - cells_m[0]), float(slope), 0.0)
+        controls = cells_m + rest.at(step_m * np.arange(len(cells_m)))
+        lap_m = self._course.length_m if self._course.closed else inf
+        every = (*earlier[:-1].tolist(), *controls.tolist(), float(controls[-1]))
+        return LateralSpline(float(behind[0]) + step_m, step_m, every, lap_m)
