@@ -43,6 +43,11 @@ class Moving:
         return x, y, self._yaw_rad[leg]
 
     @property
+    def end_s(self) -> float:
+        """Scene time from which on it stands at its last position, s."""
+        return float(self._times_s[-1])
+
+    @property
     def top_speed_mps(self) -> float:
         """Largest speed of its reference point."""
         steps = np.hypot(np.diff(self._x_m), np.diff(self._y_m)) / np.maximum(np.diff(self._times_s), 1e-9)

@@ -155,7 +155,7 @@ VEHICLES = {
     "art": (2.0, 1.0), "art_vesc": (2.0, 1.0), "nigel": (0.4, 0.2), "f1tenth": (3.0, 2.0), "roboracer": (3.0, 2.0),
     "hunter_se": (2.0, 1.0), "husky_a200": (2.0, 0.8), "hmmwv": (10.0, 4.0), "opencav": (10.0, 4.0), "rzr": (10.0, 4.0),
 }  # fmt: skip
-CONTROLLERS = ("stanley", "mpc", "flat", "linear", "regulated_pure_pursuit", "rollout")
+CONTROLLERS = ("stanley", "mpc", "flat", "linear", "regulated_pure_pursuit", "avoid")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from vehicled.core.messages import ControlCommand, Fault, Message, Mode, Operato
 from vehicled.estimation.interface import Estimator
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
-from vehicled.paths.lateral_offset import LateralOffset
+from vehicled.paths.lateral_offset import LateralOffset, LateralSpline
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile
 from vehicled.run.pair import Pair
@@ -150,7 +150,18 @@ def says_it_turns(command: ControlCommand | None) -> LateralOffset | None:
     return None if command is None or not isfinite(command.progress_m) else LateralOffset(command.progress_m, 0.6, 0.0, 0.0, 1.0)
 
 
-@pytest.mark.parametrize("offset", [lambda _: LateralOffset(3.0, 2.0, 0.0, 0.0, 1.2), says_it_turns])
+def says_it_swerves(command: ControlCommand | None) -> LateralSpline | None:
+    """Say all the time that the path swerves at once, from where the vehicle is."""
+    return None if command is None or not isfinite(command.progress_m) else LateralSpline(command.progress_m, 0.4, SWERVE)
+
+
+SWERVE = 0.0, 0.0, 0.0, 0.6, 1.2, 1.2, 1.2
+
+
+@pytest.mark.parametrize(
+    "offset",
+    [lambda _: LateralOffset(3.0, 2.0, 0.0, 0.0, 1.2), says_it_turns, lambda _: LateralSpline(3.0, 0.6, SWERVE), says_it_swerves],
+)
 def test_a_way_round_an_obstacle_that_is_only_said_hides_nothing(tmp_path: Path, offset: Callable[[Any], Any]) -> None:
     place = (6.0, 0.0)
     drive = Drive(tmp_path, post(*place), course=load_course("straight_20m"))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from vehicled.core.messages import ControlCommand, LaserScan, StateEstimate
 from vehicled.core.vehicle import Vehicle
-from vehicled.paths.lateral_offset import LateralOffset
+from vehicled.paths.lateral_offset import PlannedOffset
 
 
 class Controller(ABC):
@@ -46,7 +46,7 @@ class Controller(ABC):
         """
 
     @property
-    def lateral_offset(self) -> LateralOffset | None:
+    def lateral_offset(self) -> PlannedOffset | None:
         """Path beside the course that is being driven, along which obstacles are judged; None for the course itself."""
         return None
 

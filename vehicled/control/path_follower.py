@@ -61,6 +61,8 @@ class SteeringDemand(Struct, frozen=True, gc=False):
     """Largest speed magnitude, whatever the speed profile allows."""
     throttle: float | None = None
     """Fraction of full drive in the direction of the leg, from a law that controls the speed itself; negative brakes."""
+    hold: bool = False
+    """True if the vehicle is to stand, held by its brake."""
 
 
 SPEED_RANGES: Mapping[str, tuple[float, float]] = {
@@ -171,8 +173,11 @@ class PathFollower(Controller):
         if steering.throttle is not None:
             # A law of its own knows nothing of a vehicle that its throttle does not move.
             demand = self._in_leg_direction(steering.throttle + abs(self._pid.breakaway))
-        if self.tracker.at_leg_end or self._wheels_turning(steering.wheel_rad, now_ns):
+        if self.tracker.at_leg_end or self._wheels_turning(steering.wheel_rad, now_ns) or steering.hold:
             target, demand = SpeedTarget(0.0, 0.0), Demand(0.0, 1.0)
+        if steering.hold:
+            # It has not been driven, so what the speed control has learned meanwhile is wrong.
+            self._pid = PidState()
         if not (isfinite(wheel) and isfinite(demand.throttle) and isfinite(demand.brake)):
             return self._brake(estimate, now_ns)
         self.command_rad = wheel

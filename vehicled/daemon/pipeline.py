@@ -58,7 +58,7 @@ from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.maps.localiser import MapLocaliser
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
-from vehicled.paths.lateral_offset import LateralOffset
+from vehicled.paths.lateral_offset import PlannedOffset
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry, join_moving, lap_from
 from vehicled.safety.fence import Fence
@@ -155,7 +155,7 @@ class Pipeline:
         """Magnitude of the target speed of the last demand, m/s; NaN without one."""
         self._finished = False
         """The controller says after its last step that its course is driven."""
-        self._planned: LateralOffset | None = None
+        self._planned: PlannedOffset | None = None
         """The path beside the course that the controller says it drives along."""
         self._scan: LaserScan | None = None
         """Newest scan that the controller has not seen."""

@@ -322,9 +322,15 @@ class Collector:
             if key not in tables:
                 self._unknown_table(key, tuple(tables), path, kind)
         built = {
-            key: self._params(params, raw.get(key, {}), (*path, key)) for key, params in types.items() if params is not INVALID
-        }
+            key: self._params(params, self._extended(kind, raw, key), (*path, key))
+            for key, params in types.items() if params is not INVALID
+        }  # fmt: skip
         return Choice(name=str(name), params=built) if len(self.problems) == before else INVALID
+
+    def _extended(self, kind: registry.Kind, raw: dict[str, Any], key: str) -> Any:
+        """Return the table of an implementation, with the keys of the one that it extends."""
+        own, base = raw.get(key, {}), raw.get(registry.EXTENDS.get(key, ""), {})
+        return _merged(base, own) if kind == "controller" and isinstance(own, dict) and isinstance(base, dict) else own
 
     def _params(self, params: type, raw: Any, path: KeyPath) -> Any:
         try:
@@ -399,6 +405,13 @@ def _tables_meant(key: str, value: Any, fields: Mapping[str, mi.Field]) -> list[
             # As in [devices_gnss].
             return [(name, re.sub(f"^{re.escape(name.removesuffix('s'))}s?[_-]*", "", key) or key)]
     return []
+
+
+def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Return a table with the keys of another that it leaves out; tables in both are merged."""
+    both = {key: _merged(base[key], own[key]) for key in base.keys() & own.keys() if isinstance(base[key], dict)
+            and isinstance(own[key], dict)}  # fmt: skip
+    return {**base, **own, **both}
 
 
 def _or(places: list[str]) -> str:

@@ -29,15 +29,17 @@ IDENTIFIERS: dict[str, str] = {
     "single_track": "vehicled.estimation.identification.identifier:SingleTrackIdentifier",
 }
 CONTROLLERS: dict[str, str] = {
+    "avoid": "vehicled.control.avoid.controller:Avoid",
     "linear": "vehicled.control.linear:Linear",
     "mpc": "vehicled.control.mpc.controller:Mpc",
     "programme": "vehicled.control.programme:Programme",
     "flat": "vehicled.control.flat:Flat",
     "pure_pursuit": "vehicled.control.pure_pursuit:PurePursuit",
     "regulated_pure_pursuit": "vehicled.control.regulated_pure_pursuit:RegulatedPurePursuit",
-    "rollout": "vehicled.control.rollout.controller:Rollout",
     "stanley": "vehicled.control.stanley:Stanley",
 }
+EXTENDS: dict[str, str] = {"avoid": "pure_pursuit"}
+"""Controllers whose table extends that of another: keys left out have the values that the profile gives there."""
 DRIVERS: dict[str, str] = {
     "msglink": "drivers.msglink.device:MsgLinkDevice",
     "ublox": "drivers.ublox.device:UbloxDevice",

@@ -266,7 +266,7 @@ RELATIONS: tuple[Relation, ...] = (
         ),
         *(
             relation
-            for name in ("pure_pursuit", "rollout")
+            for name in ("pure_pursuit", "avoid")
             for relation in (
                 Relation(
                     f"controller.{name}.look_ahead_min_s", ("vehicle.steering.delay_s",), lambda t, delay: t - delay,
@@ -287,7 +287,7 @@ RELATIONS: tuple[Relation, ...] = (
             Relation(f"controller.{key}", (_WHEELBASE,), ratio, what="shortest look-ahead in wheelbases",
             usual=(0.2, 15.0), possible=(0.01, 200.0))
             for key in (
-                "pure_pursuit.look_ahead_min_m", "regulated_pure_pursuit.look_ahead_min_m", "rollout.look_ahead_min_m",
+                "pure_pursuit.look_ahead_min_m", "regulated_pure_pursuit.look_ahead_min_m", "avoid.look_ahead_min_m",
                 "flat.response_min_m",
             )
         ),
@@ -296,7 +296,7 @@ RELATIONS: tuple[Relation, ...] = (
                 f"controller.{key}", (_MAX_SPEED,), ratio, what="look-ahead in seconds at max_speed_mps", usual=(0.15, 120.0),
                 possible=(0.02, 5000.0), cure="the vehicle passes the look-ahead point before it can steer towards it",
             )
-            for key in ("pure_pursuit.look_ahead_max_m", "regulated_pure_pursuit.look_ahead_max_m", "rollout.look_ahead_max_m")
+            for key in ("pure_pursuit.look_ahead_max_m", "regulated_pure_pursuit.look_ahead_max_m", "avoid.look_ahead_max_m")
         ),
         Relation(
             "controller.regulated_pure_pursuit.look_ahead_s", ("vehicle.steering.delay_s",), lambda t, delay: t - delay,
@@ -323,7 +323,7 @@ RELATIONS: tuple[Relation, ...] = (
         *speed("controller.flat.speed"),
         *speed("controller.stanley.speed"),
         *speed("controller.regulated_pure_pursuit.speed"),
-        *speed("controller.rollout.speed"),
+        *speed("controller.avoid.speed"),
         *steering("sim.steering", "sim.wheelbase_m"),
         *drive("sim.drive"),
         Relation(

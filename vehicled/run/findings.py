@@ -52,8 +52,8 @@ def _scans(loaded: Loaded) -> Iterator[Note]:
     """Yield a note if the controller reads laser scans and no device sends any: a policy would brake for ever."""
     chosen = loaded.profile.controller
     scans = any("LaserScan" in device.messages for device in loaded.profile.devices.values())
-    if chosen.name == "rollout" and not scans:
-        yield Note("controller.name", "rollout sees no obstacle, because no device has the message LaserScan", level="warning")
+    if chosen.name == "avoid" and not scans:
+        yield Note("controller.name", "avoid sees no obstacle, because no device has the message LaserScan", level="warning")
     if not is_network(chosen.name):
         return
     network = resolve("controller", chosen.name).network

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from vehicled.core.messages import ActuatorCommand, ControlCommand, EstimatorStatus, Mode, StateEstimate
 from vehicled.core.vehicle import Limits
-from vehicled.paths.lateral_offset import LateralOffset
+from vehicled.paths.lateral_offset import PlannedOffset
 
 
 class SafetyInputs(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     """Text of the exception that a task raised since the last tick; empty if none."""
     measured_speed_mps: float = float("nan")
     """Speed by wheels and GNSS without the estimate, m/s, negative backward; NaN without a measurement."""
-    planned_offset: LateralOffset | None = None
+    planned_offset: PlannedOffset | None = None
     """Path beside the course along which the controller says that it drives; None for the course itself."""
     asked_mps: float = float("nan")
     """Magnitude of the speed that the source of the last command asked for, m/s; NaN if it stated none."""

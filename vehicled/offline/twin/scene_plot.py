@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sim_backend.scene.anchor import anchored
 from sim_backend.scene.describe import SceneView
-from sim_backend.scene.reading import ground_of
+from sim_backend.scene.reading import ground_of, load_scene
+from sim_backend.scene.scene import Scene
 from sim_backend.terrain.reading import load_terrain
 from vehicled.run.output import new_figure, save_figure
+from vehicled.run.plan import Plan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,8 +39,8 @@ def plot_scene(view: SceneView, file: str) -> None:
         area.set_ylim(y1 - margin, y2 + margin)
         _ground(area, view)
         _lanes(area, view)
-        _solids(area, view)
-        _moving(area, view)
+        _solids(area, view.scene)
+        _moving(area, view.scene)
         _courses(area, view)
         for name, pose in view.scene.starts.items():
             length = 0.04 * max(width, height)
@@ -72,25 +75,37 @@ def _lanes(area: "Axes", view: SceneView) -> None:
         area.plot(line[:, 0], line[:, 1], color="#b8b8b8", lw=0.8, zorder=2)
 
 
-def _solids(area: "Axes", view: SceneView) -> None:
+def scene_of_plan(plan: Plan) -> Scene | None:
+    """Return the scene in which a planned run is driven; None without one."""
+    name = anchored(plan.loaded.profile, plan.loaded.path).sim.scene
+    return load_scene(name, plan.course) if name else None
+
+
+def draw_things(area: "Axes", scene: Scene) -> None:
+    """Draw what stands and what moves, without a change of the axes' limits."""
+    _solids(area, scene)
+    _moving(area, scene)
+
+
+def _solids(area: "Axes", scene: Scene) -> None:
     from matplotlib.collections import LineCollection
     from matplotlib.patches import Circle
 
-    if view.scene.cells is not None:
-        for corners in view.scene.cells.outlines_m():
+    if scene.cells is not None:
+        for corners in scene.cells.outlines_m():
             area.fill(corners[:, 0], corners[:, 1], color=_BODY, zorder=3, lw=0)
-    for outline in view.scene.outlines_m:
+    for outline in scene.outlines_m:
         area.fill(outline[:, 0], outline[:, 1], color=_BODY, zorder=3, lw=0)
-    segments: Any = view.scene.segments_m.reshape(-1, 2, 2)
-    area.add_collection(LineCollection(segments, colors=_WALL, linewidths=1.0, zorder=4))
-    for _, (x, y, radius) in view.scene.circles:
+    segments: Any = scene.segments_m.reshape(-1, 2, 2)
+    area.add_collection(LineCollection(segments, colors=_WALL, linewidths=1.0, zorder=4), autolim=False)
+    for _, (x, y, radius) in scene.circles:
         area.add_patch(Circle((x, y), radius, facecolor=_BODY, edgecolor=_WALL, lw=0.8, zorder=3))
 
 
-def _moving(area: "Axes", view: SceneView) -> None:
+def _moving(area: "Axes", scene: Scene) -> None:
     from matplotlib.patches import Circle
 
-    for surface, thing in view.scene.moving:
+    for surface, thing in scene.moving:
         places = thing.places_m
         area.plot(places[:, 0], places[:, 1], color=_MOVING, lw=1.0, ls=":", zorder=4)
         x, y, yaw, _, _ = thing.state(0.0)

@@ -243,11 +243,11 @@ def _is_time(value: Any) -> int:
 
 
 def _is_offset(value: Any) -> Any:
-    from vehicled.paths.lateral_offset import LateralOffset
+    from vehicled.paths.lateral_offset import LateralOffset, LateralSpline
 
-    if value is None or type(value) is LateralOffset:
+    if value is None or type(value) in (LateralOffset, LateralSpline):
         return value
-    raise _WrongResultError(f"returned {shown(value)}; it must return a LateralOffset or None")
+    raise _WrongResultError(f"returned {shown(value)}; it must return a LateralOffset, a LateralSpline or None")
 
 
 def _are_actions(values: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Vehicle
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
-from vehicled.paths.lateral_offset import LateralOffset
+from vehicled.paths.lateral_offset import PlannedOffset
 
 MAX_STATIONS = 64
 LEAST_STEP_M = 0.05
@@ -50,7 +50,7 @@ class CourseLane:
         self._cusps_m = [float(course.s_m[k]) for k in course.cusps]
         self._backward = [bool(course.speed_mps[k] < 0.0) for k in (0, *course.cusps)]
 
-    def ahead(self, progress_m: float, cross_track_m: float, horizon_m: float, offset: LateralOffset | None = None) -> Stations:
+    def ahead(self, progress_m: float, cross_track_m: float, horizon_m: float, offset: PlannedOffset | None = None) -> Stations:
         """Return the stations from an arc length on, over at most ``horizon_m``. ``cross_track_m`` is the vehicle's offset.
 
         With ``offset`` they are those of the path that the controller plans beside the course.

@@ -20,7 +20,7 @@ from vehicled.core.ports import NEVER_NS
 from vehicled.core.vehicle import STANDSTILL_MPS, Limits, Vehicle
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
-from vehicled.paths.lateral_offset import LateralOffset
+from vehicled.paths.lateral_offset import PlannedOffset
 from vehicled.paths.tracking import PathPoint
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.lane import CourseLane, LaneBody, Stations, arc
@@ -215,7 +215,7 @@ class ObstacleMonitor:
         """Return True if the vehicle is on its course, and stands or moves in the direction of the leg."""
         return abs(self._place.off_m) <= self._limits.corridor_m and (point.direction == self._direction or not self.drives(s))
 
-    def _believed(self, offset: LateralOffset | None, s_m: float, left_m: float, horizon_m: float) -> LateralOffset | None:
+    def _believed(self, offset: PlannedOffset | None, s_m: float, left_m: float, horizon_m: float) -> PlannedOffset | None:
         """Return the path beside the course that the controller plans, if the vehicle is on it and it stays in the corridor."""
         if offset is None or not offset.usable:
             return None

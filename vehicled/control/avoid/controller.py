@@ -1,0 +1,274 @@
+"""Pure pursuit on a path beside the course that a lattice plans round what a laser scanner sees: a way round, and back.
+
+A plan is made after each scan. It reads no clock, so a drive repeats exactly. Where no path is free the vehicle slows down before
+the obstacle; it waits while something moves there, and otherwise goes on slowly until the obstacle stop acts as without a planner.
+Without anything in sight this is :class:`PurePursuit`.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from math import atan, inf, sin, sqrt, tan
+from typing import ClassVar
+
+import numpy as np
+from msgspec.structs import replace
+
+from vehicled.control.avoid.lattice import LEAST_SCALE, CourseTable, Lattice, LatticeLimits, Plan, Start
+from vehicled.control.avoid.params import AvoidParams
+from vehicled.control.avoid.sight import NO_OBSTACLES, Obstacles, Sight
+from vehicled.control.path_follower import FollowerState, SteeringDemand
+from vehicled.control.preview import Preview
+from vehicled.control.pure_pursuit import PurePursuit
+from vehicled.core.arrays import Array
+from vehicled.core.messages import LaserScan
+from vehicled.core.vehicle import STANDSTILL_MPS, Limits, Vehicle
+from vehicled.paths.course import Course
+from vehicled.paths.lateral_offset import LateralSpline
+from vehicled.paths.tracking import PathPoint
+from vehicled.safety.monitors.lane import LaneBody, Stations, arc
+
+MOST_SCANS = 8
+"""Scans that wait for the next step at most."""
+SLOWER = (1.0, 0.6, 0.35)
+"""Speeds of the plans that are tried in turn, over that of the course: a slower vehicle turns more tightly."""
+LEAST_SPREAD_M = 0.02
+"""Room beside the course below which there is no other path."""
+ON_PLAN_SHARE = 0.06
+"""Part of the corridor by which the vehicle may be beside its plan; the next one then begins where the vehicle is."""
+PREVIEW_PERIODS = 1.5
+"""Time in which the wheels follow a command, in periods of the control: half of one until the next command, and one on the wire."""
+LINE_POINTS = 48
+"""Points of the course at which obstacles are looked for."""
+BESIDE_REACHES, MOVING_REACHES = 1.2, 6.0
+"""Distances beyond the planned offsets in which obstacles count, standing and moving ones, in distances of the farthest corner."""
+CREEP_RATIO = 0.08
+"""Speed over that of the course below which a vehicle that must not go on is held."""
+RESERVE_LENGTHS = 0.05
+"""Distance that is kept from the obstacle stop, in lengths of the vehicle."""
+REACTION_S = 0.15
+"""Time beyond the drive's delay until a vehicle slows down, s."""
+SUDDEN_RATIO = 1.5
+"""Deceleration over the planned one from which the brake is used at once."""
+LATERAL_SHARE = 0.7
+"""Part of the lateral limit that a planned bend may take."""
+
+
+class Avoid(PurePursuit):
+    """Path follower that goes round what a laser scanner sees.
+
+    On a course with cusps, or one that is driven backward, it stays on the course.
+    """
+
+    Params: ClassVar[type[AvoidParams]] = AvoidParams
+    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **PurePursuit.CHANGEABLE,
+        "clearance_share": (0.0, 2.0),
+        "comfort_share": (0.0, 5.0),
+        "near_ratio": (0.1, 1.0),
+        "wait_s": (0.0, 60.0),
+    }
+
+    def __init__(self, params: AvoidParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+        super().__init__(params, vehicle, limits, course, period_s)
+        self._avoid, self._limits = params, limits
+        self._spread_m = min(params.spread_m, (1.0 - params.corridor_margin_share) * limits.corridor_m)
+        self._plans = not course.cusps and float(course.speed_mps.min()) >= 0.0 and self._spread_m >= LEAST_SPREAD_M
+        self._table = CourseTable(course, self.profile.sampled_mps(len(course.s_m)))
+        self._lap_m = course.length_m if course.closed else inf
+        self._lattice = self._made_lattice()
+        self._forget()
+
+    def adapt(self, vehicle: Vehicle) -> None:
+        super().adapt(vehicle)
+        self._lattice = self._made_lattice()
+
+    def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
+        super().reset(s_m, wheel_rad)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._body = LaneBody(self.vehicle, self._limits.obstacle_side_m)
+        self._sight = Sight(self._body, self._avoid.memory_s)
+        self._scans: deque[LaserScan] = deque(maxlen=MOST_SCANS)
+        self._seen: Obstacles = NO_OBSTACLES
+        self._path: LateralSpline | None = None
+        self._caps: tuple[Array, Array] | None = None
+        self._level = 0
+        """Index of the speed of the last plan."""
+        self._waits_ns: int | None = None
+        """Time since which the vehicle stands before what moves."""
+        self.plan: Plan | None = None
+        """Last plan, for tests and benchmarks; None while nothing is near."""
+
+    def _made_lattice(self) -> Lattice:
+        vehicle, limits = self.vehicle, self._limits
+        return Lattice(
+            self._avoid,
+            self._table,
+            LatticeLimits(
+                vehicle.outline, self._spread_m, limits.obstacle_side_m, limits.obstacle_gap_m, self.profile.deceleration_mps2,
+                1.0 / vehicle.min_turn_radius_m,
+                limits.max_lateral_acceleration_mps2, vehicle.wheelbase_m, vehicle.steering.rate_radps,
+            ),
+        )  # fmt: skip
+
+    @property
+    def lateral_offset(self) -> LateralSpline | None:
+        return self._path
+
+    def on_scan(self, scan: LaserScan) -> None:
+        if self._plans:
+            self._scans.append(scan)
+
+    def steer(self, state: FollowerState) -> SteeringDemand:
+        self._sight.add_motion(state.estimate)
+        if self._scans:
+            while self._scans:
+                self._sight.add_scan(self._scans.popleft(), state.estimate)
+            self._choose(state)
+        demand = super().steer(state)
+        if self.plan is None:
+            return demand
+        room_m = self._room_m(state)
+        cap_mps = self._cap_mps(state, room_m)
+        top_mps = abs(self.profile.at(state.here.s_m, 0).speed_mps)
+        if braking := self._braking(abs(state.estimate.speed_mps), room_m):
+            return replace(demand, speed_cap_mps=cap_mps, throttle=-braking)
+        if cap_mps >= CREEP_RATIO * top_mps:
+            self._waits_ns = None
+            return replace(demand, speed_cap_mps=cap_mps)
+        if self._waits_ns is None and self._seen.move:
+            self._waits_ns = state.estimate.t_ns
+        if self._waits_ns is not None and state.estimate.t_ns - self._waits_ns < self._avoid.wait_s * 1e9:
+            return replace(demand, speed_cap_mps=0.0, hold=True)
+        # Nothing moves, so that waiting helps nobody: the obstacle stop ends the drive, and says why.
+        return replace(demand, speed_cap_mps=CREEP_RATIO * top_mps)
+
+    def _choose(self, state: FollowerState) -> None:
+        """Plan a path from where the next command acts."""
+        estimate, ahead = state.estimate, state.ahead
+        on_course = self.tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        s_m, top_mps = on_course.s_m, float(self._table.at(np.array([on_course.s_m]))[5, 0])
+        horizon_m = max(self._avoid.horizon_s * top_mps, self._avoid.horizon_lengths * self.vehicle.length_m)
+        line_m = np.linspace(s_m - self.vehicle.length_m, s_m + horizon_m, LINE_POINTS)
+        beside_m, moving_m = (self._spread_m + reaches * self._body.reach_m for reaches in (BESIDE_REACHES, MOVING_REACHES))
+        self._seen = self._sight.obstacles(estimate, self._table.at(line_m), line_m[1] - line_m[0], beside_m, moving_m)
+        path = self._path
+        if path is not None and path.settled(s_m) and abs(path.controls_m[-1]) < 1e-3:
+            path = self._path = None
+        if not len(self._seen.x_m) and path is None:
+            self.plan = self._caps = None
+            return
+        start, on_path = self._start(s_m, on_course, abs(ahead.speed_mps))
+        best = self._planned(start, top_mps, path if on_path else None)
+        self.plan, self._path = best, best.path
+        self._caps = self._speeds(best, top_mps)
+
+    def _planned(self, start: Start, top_mps: float, path: LateralSpline | None) -> Plan:
+        """Return a plan at one of the speeds: a faster one than the last is tried first, a slower one where the way is closed. Two
+        plans are the most that one scan may cost."""
+        first = max(self._level - 1, 0)
+        best: Plan | None = None
+        for level in range(first, min(first + 2, len(SLOWER))):
+            plan = self._lattice.plan(start, max(SLOWER[level] * top_mps, 0.05), self._seen, path)
+            if best is None or plan.free_m > best.free_m:
+                best, self._level = plan, level
+            if plan.free_m == inf:
+                break
+        else:
+            self._level = min(first + 2, len(SLOWER) - 1)
+        assert best is not None
+        return best
+
+    def _start(self, s_m: float, on_course: PathPoint, speed_mps: float) -> tuple[Start, bool]:
+        """Return where a plan begins: on the present path, or at the vehicle if that is beside it; and whether it is on it."""
+        offset, slope, on_path, ahead_m = 0.0, 0.0, True, 0.0
+        if self._path is not None:
+            offset, slope, _ = map(float, self._path.shape(s_m))
+        if abs(on_course.cross_track_m - offset) > ON_PLAN_SHARE * self._limits.corridor_m:
+            offset, slope, on_path = on_course.cross_track_m, -tan(min(max(on_course.heading_error_rad, -0.5), 0.5)), False
+        elif speed_mps > CREEP_RATIO:
+            # A step is kept as it is: a change that each plan began anew, one step ahead, would never begin.
+            ahead_m = self._lattice.step_m(speed_mps)
+            offset, slope, _ = (0.0, 0.0, 0.0) if self._path is None else map(float, self._path.shape(s_m + ahead_m))
+        return Start(s_m + ahead_m, offset, slope, speed_mps, ahead_m / max(speed_mps, CREEP_RATIO)), on_path
+
+    def _speeds(self, plan: Plan, top_mps: float) -> tuple[Array, Array]:
+        """Return arc lengths and the highest speed at each: less near obstacles and in bends, braking before both."""
+        p = self._avoid
+        speeds = np.minimum(
+            top_mps * (1.0 - (1.0 - p.near_ratio) * plan.near),
+            np.sqrt(LATERAL_SHARE * self._limits.max_lateral_acceleration_mps2 / np.maximum(np.abs(plan.bend_per_m), 1e-6)),
+        )
+        rise = 2.0 * self.profile.deceleration_mps2 * (plan.s_m - plan.s_m[0])
+        slowed = np.minimum.accumulate((speeds * speeds + rise)[::-1])[::-1] - rise
+        return plan.s_m, np.sqrt(np.maximum(slowed, 0.0))
+
+    def _room_m(self, state: FollowerState) -> float:
+        """Return the distance in which the vehicle must stand; infinite if nothing is in its way."""
+        assert self.plan is not None
+        free_m = min(self._free_m(lane) for lane in self._lanes(state))
+        ahead_m = self.plan.free_m - state.here.s_m - self.plan.step_m
+        return min(free_m - self._limits.obstacle_gap_m, ahead_m) - RESERVE_LENGTHS * self.vehicle.length_m
+
+    def _cap_mps(self, state: FollowerState, room_m: float) -> float:
+        """Return the highest speed now: that of the plan, and one from which the vehicle stops in time."""
+        assert self._caps is not None
+        planned = float(np.interp(state.here.s_m, *self._caps))
+        if room_m == inf:
+            return planned
+        if room_m <= 0.0:
+            return 0.0
+        deceleration, delay_s = self.profile.deceleration_mps2, self.vehicle.drive.delay_s + REACTION_S
+        lag = deceleration * delay_s
+        return min(planned, sqrt(lag * lag + 2.0 * deceleration * room_m) - lag)
+
+    def _braking(self, speed_mps: float, room_m: float) -> float:
+        """Return the brake that a sudden obstacle asks for, 0 to 1; 0 if the planned deceleration is enough."""
+        most_mps2 = self.vehicle.drive.brake_deceleration_mps2
+        if room_m == inf or speed_mps <= STANDSTILL_MPS or most_mps2 <= 0.0:
+            return 0.0
+        needed_mps2 = speed_mps * speed_mps / (2.0 * max(room_m - speed_mps * self.vehicle.drive.delay_s, 1e-3))
+        return min(needed_mps2 / most_mps2, 1.0) if needed_mps2 > SUDDEN_RATIO * self.profile.deceleration_mps2 else 0.0
+
+    def _lanes(self, state: FollowerState) -> list[Stations]:
+        """Return the lane of the plan, and that of the wheels as far as a stop takes: the obstacle stop looks along both."""
+        speed = abs(state.estimate.speed_mps)
+        stop_m = speed * (self.vehicle.drive.delay_s + REACTION_S) + speed * speed / (2.0 * self.profile.deceleration_mps2)
+        near_m = stop_m + self._limits.obstacle_gap_m + RESERVE_LENGTHS * self.vehicle.length_m
+        pose = state.estimate.x_m, state.estimate.y_m, state.estimate.yaw_rad
+        curvature = tan(self.command_rad) / self.vehicle.effective_wheelbase_m(speed)
+        s = state.here.s_m + np.linspace(0.0, near_m + self.vehicle.length_m, 24)
+        x, y, c, sn, _, _ = self._table.at(s)
+        offset = slope = np.zeros(len(s))
+        if self._path is not None:
+            offset, slope, _ = self._path.shape(s)
+        way = np.concatenate(([0.0], np.cumsum(np.hypot(np.diff(x - offset * sn), np.diff(y + offset * c)))))
+        plan = Stations(
+            way, x - offset * sn, y + offset * c, np.arctan2(sn, c) + np.arctan(slope),
+            state.here.cross_track_m - float(offset[0]), 1,
+        )  # fmt: skip
+        return [plan, arc(*pose, curvature, 1, near_m)] if speed > STANDSTILL_MPS else [plan]
+
+    def _free_m(self, lane: Stations) -> float:
+        return self._body.free_m(lane, self._seen.x_m, self._seen.y_m) if len(self._seen.x_m) else inf
+
+    def _pursue(self, ahead: Preview) -> float:
+        """Return the curvature to steer: that of the path where the vehicle will be when its wheels have turned, and a correction.
+
+        The correction is pure pursuit of the path's tangent (Coulter 1992), with the shortest look-ahead. Between the sides of a
+        slalom the chord to a point of the path itself would cut its bends.
+        """
+        path, p = self._path, self._avoid
+        if path is None:
+            return super()._pursue(ahead)
+        here = self.tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
+        speed_mps = abs(ahead.speed_mps)
+        offset, slope, _ = map(float, path.shape(here.s_m))
+        turns = speed_mps * PREVIEW_PERIODS * self._period_s
+        _, _, bend = map(float, path.shape(here.s_m + turns))
+        course = self.tracker.point_at(here.s_m + turns).curvature_per_m
+        scale = max(1.0 - here.curvature_per_m * offset, LEAST_SCALE)
+        error_m, error_rad = here.cross_track_m - offset, -here.heading_error_rad - atan(slope / scale)
+        reach_m = max(p.look_ahead_min_s * speed_mps, p.look_ahead_min_m)
+        return course / scale + bend - 2.0 * (error_m + reach_m * sin(error_rad)) / (reach_m * reach_m)

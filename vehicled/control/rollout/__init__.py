@@ -1,1 +1,0 @@
-"""Controller that predicts many paths beside the course and drives the best one."""
