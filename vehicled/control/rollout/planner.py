@@ -8,7 +8,7 @@ import numpy as np
 from vehicled.control.preview import Preview
 from vehicled.control.rollout.params import RolloutParams
 from vehicled.control.rollout.simulation import CourseTable, Predicted, TrackModel, simulate
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.safety.monitors.lane import LaneBody
 
@@ -100,7 +100,7 @@ class Planner:
         From a point that is nearer already, the vehicle must not come nearer still.
         """
         x, y = points
-        near = np.hypot(x - start.x_m, y - start.y_m) <= self._reach_m
+        near = hypotenuse(x - start.x_m, y - start.y_m) <= self._reach_m
         cells = np.round((x[near] + 1j * y[near]) / GRID_M)
         _, index = np.unique(cells, return_index=True)
         index = index[:: max(1, -(-len(index) // MOST_POINTS))]
@@ -114,7 +114,7 @@ class Planner:
         ahead, left = c * dx + s * dy, np.abs(c * dy - s * dx)
         out_x = np.maximum(np.maximum(ahead - body.front_m, -body.rear_m - ahead), 0.0)
         out_y = np.maximum(left - body.half_m, 0.0)
-        distance: Array = np.hypot(out_x, out_y)
+        distance: Array = hypotenuse(out_x, out_y)
         return distance
 
     def _candidates(
