@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from vehicled.core.arrays import Array, matmul
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
+from vehicled.estimation.congruence import Congruence
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import (
     BA,
@@ -43,6 +44,16 @@ _put = struct.Struct("3d").pack_into
 _ROW = 8 * N
 _A_BG, _V_BA, _V_A = _ROW * A + 8 * BG, _ROW * V + 8 * BA, _ROW * V + 8 * A
 """Byte offsets of a row and of blocks in the memory of a matrix (N, N)."""
+
+_TURN = range(A, A + 3)
+_ENTRIES = {
+    **{P + k: (P + k, V + k) for k in range(3)},
+    **{A + k: (A + k, BG, BG + 1, BG + 2) for k in range(3)},
+    **{C + k: (C + k,) for k in range(3)},
+}
+_FORCED = Congruence(N, {**_ENTRIES, **{V + k: (V + k, *(a for a in _TURN if a != A + k), BA, BA + 1, BA + 2) for k in range(3)}})
+"""Prediction with an accelerometer, and without one, when the velocity turns with the body."""
+_COASTING = Congruence(N, {**_ENTRIES, **{V + k: (V, V + 1, V + 2) for k in range(3)}})
 
 
 class InertialInputs(Struct, frozen=True, gc=False):
@@ -100,8 +111,6 @@ class Predictor:
         self.wheelbase_m = wheelbase_m
         self._F = np.eye(N)
         self._memory = self._F.data
-        self._turning = self._F[V:BG, V:C]
-        self._fade = np.ones((N, N))
         self._dt_s = 0.0
         self._mode = (False, False)
         self._decay = 1.0
@@ -135,7 +144,7 @@ class Predictor:
         force = None if raw is None else (raw[0] - x[12], raw[1] - x[13], raw[2] - x[14])
         p, v, q1, R1, force_enu = mechanise(x, s.q, s.R, force, rate, dt_s)
         self._write(s, u, R1, force_enu, dt_s)
-        covariance = self._moved(s.P, dt_s)
+        covariance = (_FORCED if raw is not None else _COASTING)(self._F, s.P)
         covariance.reshape(-1)[:: N + 1] += self._noise
         new: InsState = InsState.__new__(InsState)
         decay = self._decay
@@ -149,20 +158,6 @@ class Predictor:
         new.colour_variance = s.colour_variance
         new.counters = s.counters
         return new
-
-    def _moved(self, covariance: Array, dt_s: float) -> Array:
-        """Return ``F P F'``. F moves position, velocity and attitude, and fades the coloured error; all else stays."""
-        M, turning = covariance.copy(), self._turning
-        turned = matmul(turning, M[V:C])
-        M[P:V] += dt_s * M[V:A]
-        M[V:BG] = turned
-        moving = M[:BG]
-        M[BG:, :BG] = moving[:, BG:].T
-        turned = matmul(turning, moving[:, V:C].T).T
-        moving[:, P:V] += dt_s * moving[:, V:A]
-        moving[:, V:BG] = turned
-        M *= self._fade
-        return M
 
     def _write(self, s: InsState, u: InertialInputs, R1: Rotation, force_enu: Triple, dt_s: float) -> None:
         """Write transition matrix and noise of this step."""
@@ -211,8 +206,6 @@ class Predictor:
         F[0, 3] = F[1, 4] = F[2, 5] = dt_s
         self._decay = decay = exp(-dt_s / self._params.gnss.coloured_time_s)
         F[15, 15] = F[16, 16] = F[17, 17] = decay
-        self._fade[C:HB], self._fade[:, C:HB] = decay, decay
-        self._fade[C:HB, C:HB] = decay * decay
         np.multiply(self._rates[mode], dt_s, out=self._noise)
         self._turn_noise = float(self._noise[8])
 

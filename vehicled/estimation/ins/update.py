@@ -2,7 +2,8 @@
 
 A pair is decorrelated by the Cholesky factor of its innovation covariance, S = L L', which turns it into two independent scalars:
 W = P H' L^-T, dx = W L^-1 r, P+ = P - W W'. ``W W'`` is exactly symmetric, and P+ differs from the Joseph form only by rounding,
-which ``KEEP`` covers. Bierman 1977, chapter V; Sarkka 2013, Alg. 5.4.
+which ``KEEP`` covers. Bierman 1977, chapter V; Sarkka 2013, Alg. 5.4. Sums are reductions by ``np.add``, whose order does not
+depend on the processor.
 """
 
 from math import inf, isfinite, sqrt
@@ -62,7 +63,7 @@ class Corrector:
         """Return ``h' P h`` and leave ``P h`` in the work array."""
         g = self._g
         np.multiply(P, h.reshape(N, 1), out=self._outer)
-        np.add.reduce(self._outer, 0, None, g)
+        np.add.reduce(self._outer, axis=0, out=g)
         return float(np.add.reduce(h * g))
 
     def _lower(self, P: Array) -> None:
