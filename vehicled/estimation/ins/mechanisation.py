@@ -45,15 +45,20 @@ _ROW = 8 * N
 _A_BG, _V_BA, _V_A = _ROW * A + 8 * BG, _ROW * V + 8 * BA, _ROW * V + 8 * A
 """Byte offsets of a row and of blocks in the memory of a matrix (N, N)."""
 
-_TURN = range(A, A + 3)
 _ENTRIES = {
     **{P + k: (P + k, V + k) for k in range(3)},
     **{A + k: (A + k, BG, BG + 1, BG + 2) for k in range(3)},
     **{C + k: (C + k,) for k in range(3)},
 }
-_FORCED = Congruence(N, {**_ENTRIES, **{V + k: (V + k, *(a for a in _TURN if a != A + k), BA, BA + 1, BA + 2) for k in range(3)}})
-"""Prediction with an accelerometer, and without one, when the velocity turns with the body."""
-_COASTING = Congruence(N, {**_ENTRIES, **{V + k: (V, V + 1, V + 2) for k in range(3)}})
+_FORCED = Congruence(N, {
+    **_ENTRIES,
+    V: (V, A + 1, A + 2, BA, BA + 1, BA + 2),
+    V + 1: (V + 1, A, A + 2, BA, BA + 1, BA + 2),
+    V + 2: (V + 2, A, A + 1, BA, BA + 1, BA + 2),
+})  # fmt: skip
+"""Prediction with an accelerometer."""
+_TURNED = Congruence(N, {**_ENTRIES, **{V + k: (V, V + 1, V + 2) for k in range(3)}})
+"""Prediction without one, when the velocity turns with the body."""
 
 
 class InertialInputs(Struct, frozen=True, gc=False):
@@ -144,7 +149,7 @@ class Predictor:
         force = None if raw is None else (raw[0] - x[12], raw[1] - x[13], raw[2] - x[14])
         p, v, q1, R1, force_enu = mechanise(x, s.q, s.R, force, rate, dt_s)
         self._write(s, u, R1, force_enu, dt_s)
-        covariance = (_FORCED if raw is not None else _COASTING)(self._F, s.P)
+        covariance = (_FORCED if raw is not None else _TURNED)(self._F, s.P)
         covariance.reshape(-1)[:: N + 1] += self._noise
         new: InsState = InsState.__new__(InsState)
         decay = self._decay
