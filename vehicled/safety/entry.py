@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.core.arrays import hypotenuse
 from vehicled.core.messages import EstimatorStatus, StateEstimate
 from vehicled.core.vehicle import STANDSTILL_MPS, Limits, Vehicle
 from vehicled.paths.course import Course
@@ -67,9 +66,9 @@ def join(course: Course, pose: tuple[float, float, float], corridor_m: float, mo
     # A box first: a long course would hold the loop.
     near = np.flatnonzero((course.x_m >= x_m - corridor_m) & (course.x_m <= x_m + corridor_m))
     near = near[np.abs(course.y_m[near] - y_m) <= corridor_m]
-    off_m = hypotenuse(course.x_m[near] - x_m, course.y_m[near] - y_m)
+    off_m = np.hypot(course.x_m[near] - x_m, course.y_m[near] - y_m)
     if not len(near) or not off_m.min() <= corridor_m:
-        off_m = hypotenuse(course.x_m - x_m, course.y_m - y_m)
+        off_m = np.hypot(course.x_m - x_m, course.y_m - y_m)
         return Entry(refused=f"the vehicle is {off_m.min():.1f} m off the course: take it there, or choose a course that passes it")
     turned = np.abs(np.remainder(course.yaw_rad[near] - yaw_rad + pi, tau) - pi)
     fits = np.flatnonzero((off_m <= corridor_m) & (turned <= most_rad))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array, hypotenuse
+from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Outline
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course_file import shown
@@ -56,7 +56,7 @@ class Boxes(NamedTuple):
     def reach_m(self) -> float:
         """Distance from an origin to the farthest corner of any rectangle."""
         along = np.maximum(np.abs(self.back_m), np.abs(self.front_m))
-        return float(hypotenuse(along, np.maximum(np.abs(self.right_m), np.abs(self.left_m))).max())
+        return float(np.hypot(along, np.maximum(np.abs(self.right_m), np.abs(self.left_m))).max())
 
 
 def swept(outline: Outline, x_m: Array, y_m: Array, yaw_rad: Array) -> Boxes:
@@ -73,7 +73,7 @@ def swept(outline: Outline, x_m: Array, y_m: Array, yaw_rad: Array) -> Boxes:
     along, aside = np.abs(c * half_x + s * half_y), np.abs(c * half_y - s * half_x)
     turned_c, turned_s = np.cos(half_turn), np.abs(np.sin(half_turn))
     # Between the poses corners move on arcs, which bulge beyond their chords.
-    bulge = outline.reach_m * (1.0 - turned_c) + 0.5 * hypotenuse(half_x, half_y) * np.abs(half_turn)
+    bulge = outline.reach_m * (1.0 - turned_c) + 0.5 * np.hypot(half_x, half_y) * np.abs(half_turn)
     front = outline.front_m * turned_c + outline.half_m * turned_s + along + bulge
     back = outline.rear_m * turned_c + outline.half_m * turned_s + along + bulge
     side = outline.half_m * turned_c + max(outline.front_m, outline.rear_m) * turned_s + aside + bulge
@@ -200,7 +200,7 @@ class Fence:
         along = self._along[:, edges]
         to = np.array(((x_m,), (y_m,))) - self._from[:, edges]
         share = np.clip((to * along).sum(axis=0) / self._square[edges], 0.0, 1.0)
-        return float(hypotenuse(*(to - share * along)).min(initial=inf))
+        return float(np.hypot(*(to - share * along)).min(initial=inf))
 
     def _near(self, boxes: Boxes) -> Indices:
         """Return the edges whose bounding box comes near one of the rectangles."""

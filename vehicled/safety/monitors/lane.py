@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array, arctan2, exp, hypotenuse
+from vehicled.core.arrays import Array, arctan2, exp
 from vehicled.core.vehicle import Vehicle
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
@@ -65,7 +65,7 @@ class CourseLane:
         if offset is not None:
             aside = offset.at(s)
             x, y, yaw = x - aside * np.sin(yaw), y + aside * np.cos(yaw), yaw + arctan2(offset.slope(s), 1.0)
-            way = np.concatenate([[0.0], np.cumsum(hypotenuse(np.diff(x), np.diff(y)))])
+            way = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
             cross_track_m -= float(aside[0])
         return Stations(way, x, y, yaw, cross_track_m, -1 if self._backward[leg] else 1)
 
@@ -103,7 +103,7 @@ class LaneBody:
         """
         lead, tail = (self.front_m, self.rear_m) if lane.direction > 0 else (self.rear_m, self.front_m)
         reach = float(lane.way_m[-1]) + lead + 2.0 * self.half_m + self.side_m + abs(lane.aside_m)
-        near = hypotenuse(x_m - lane.x_m[0], y_m - lane.y_m[0]) <= reach
+        near = np.hypot(x_m - lane.x_m[0], y_m - lane.y_m[0]) <= reach
         if not near.any():
             return float("inf")
         dx, dy = x_m[near] - lane.x_m[:, None], y_m[near] - lane.y_m[:, None]
