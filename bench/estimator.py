@@ -4,9 +4,9 @@
 
 Both predict once and take one GNSS fix, of position and velocity: six values, 22 states. Blocks of both in turns in one process,
 median of the single steps over all blocks. filterpy multiplies constant matrices and knows no rotation, lever arm, gate or wrapped
-angle, and its matrix products are those of BLAS, whose last bits depend on the processor. Ours mechanises, linearises, gates four
-times, keeps the state before, as the history needs it, and has the same bits on every processor. Without filterpy there is nothing to
-compare with, and that is said.
+angle, and it multiplies by BLAS, whose last bits depend on the processor. Ours mechanises, linearises, gates four times, keeps the
+state before, as the history needs it, and has the same bits on every processor. Without filterpy there is nothing to compare with,
+and that is said.
 
 Below, what the daemon pays: ``step`` as the fusion task calls it at 200 Hz with two samples of a 400 Hz inertial unit, alone, with
 a timely fix and with one that is 60 ms late, so that twelve predictions are done again.

@@ -1,6 +1,6 @@
 """Digests of short drives as other processors would give them, and the mathematical functions that differ.
 
-    python bench/processors.py [--profiles art,hmmwv] [--seconds 20] [--arguments 200000] [--json]
+    python bench/processors.py [--profiles art,hmmwv] [--seconds 20] [--arguments 1000000] [--json]
 
 Each drive runs in processes of its own, in which BLAS, numpy or the C library use the kernels of another x86-64 processor: BLAS by
 ``OPENBLAS_CORETYPE``, numpy by ``NPY_DISABLE_CPU_FEATURES``, glibc by ``GLIBC_TUNABLES``. This computer must be able to run those
@@ -150,7 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--profiles", default=",".join(PROFILES))
     parser.add_argument("--seconds", type=float, default=20.0, help="length of each drive")
-    parser.add_argument("--arguments", type=int, default=200_000, help="number of arguments for each function")
+    parser.add_argument("--arguments", type=int, default=1_000_000, help="number of arguments for each function")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--digest", nargs=2, metavar=("PROFILE", "SECONDS"), help="print fingerprint and digest of one drive")
     parser.add_argument("--functions", nargs=2, metavar=("COUNT", "FILE"), help=argparse.SUPPRESS)
