@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sim_backend.scene.moving import Moving
 from sim_backend.scene.scene import ContactSurface, Scene, ScenePose
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 from vehicled.core.vehicle import Outline
 
 CONE = 0.02
@@ -151,7 +151,7 @@ class Obstacles:
         if not len(self._segments):
             return _NearParts(np.empty((0, 4)), [], [], [], np.empty((0, 2)), circles)
         near = np.flatnonzero(_from_point(self._segments, pose.x_m, pose.y_m) <= reach_m).tolist()
-        ends = np.flatnonzero(np.hypot(*(self._joint_places - (pose.x_m, pose.y_m)).T) <= reach_m).tolist()
+        ends = np.flatnonzero(hypotenuse(*(self._joint_places - (pose.x_m, pose.y_m)).T) <= reach_m).tolist()
         surfaces, joints = [self._surfaces[k] for k in near], [self._joints[k] for k in ends]
         return _NearParts(self._segments[near], surfaces, [STILL] * len(near), joints, self._joint_places[ends], circles)
 
@@ -248,7 +248,7 @@ def _from_point(ends: Array, x_m: float, y_m: float) -> Array:
     square = ex * ex + ey * ey
     along = (x_m - x1) * ex + (y_m - y1) * ey
     ratio = np.clip(np.divide(along, square, out=np.zeros_like(along), where=square > 0.0), 0.0, 1.0)
-    return np.asarray(np.hypot(x1 + ratio * ex - x_m, y1 + ratio * ey - y_m))
+    return np.asarray(hypotenuse(x1 + ratio * ex - x_m, y1 + ratio * ey - y_m))
 
 
 def _distances(outline: Outline, corners: Sequence[tuple[float, float]], ends: Array) -> Array:
@@ -257,7 +257,7 @@ def _distances(outline: Outline, corners: Sequence[tuple[float, float]], ends: A
     best = np.full(len(ends), np.inf)
     for end in (ends[:, :2], ends[:, 2:]):
         ahead = np.maximum(np.maximum(end[:, 0] - front, -rear - end[:, 0]), 0.0)
-        best = np.minimum(best, np.hypot(ahead, np.maximum(np.abs(end[:, 1]) - half, 0.0)))
+        best = np.minimum(best, hypotenuse(ahead, np.maximum(np.abs(end[:, 1]) - half, 0.0)))
     for u, v in corners:
         best = np.minimum(best, _from_point(ends, u, v))
     best[_crossing(outline, ends)] = 0.0

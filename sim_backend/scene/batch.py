@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sim_backend.scene.batch_native import MachineScanner, MovingArrays, scan_library
 from sim_backend.scene.moving import Moving
 from sim_backend.scene.rays import SLACK_RAD, Index
-from vehicled.core.arrays import Array, clipped
+from vehicled.core.arrays import Array, clipped, hypotenuse
 from vehicled.profile.schema import LidarModel
 
 Flags = npt.NDArray[np.bool_]
@@ -272,7 +272,7 @@ def _arrays(moving: MovingShapes | None) -> MovingArrays | None:
 
 
 def _lengths_m(ends_m: Array) -> Array:
-    return np.hypot(ends_m[..., 2] - ends_m[..., 0], ends_m[..., 3] - ends_m[..., 1])
+    return hypotenuse(ends_m[..., 2] - ends_m[..., 0], ends_m[..., 3] - ends_m[..., 1])
 
 
 def _relative(ends_m: Array, x_m: Array, y_m: Array) -> tuple[Array, Array, Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim_backend.machine_code import library
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 
 TILE_M = 1.0
 """Side of the squares whose segments are looked at together."""
@@ -75,7 +75,7 @@ class MachineScanner:
         self._count, self._rays = count, len(directions[0])
         # The structures hold their addresses.
         self._kept = (
-            0.5 * (boxes[0] + boxes[2]), 0.5 * (boxes[1] + boxes[3]), 0.5 * np.hypot(boxes[2] - boxes[0], boxes[3] - boxes[1]),
+            0.5 * (boxes[0] + boxes[2]), 0.5 * (boxes[1] + boxes[3]), 0.5 * hypotenuse(boxes[2] - boxes[0], boxes[3] - boxes[1]),
             first, segments, order.astype(np.float64), np.ascontiguousarray(length_m[order]), np.empty(len(starts)),
             np.empty(len(starts), np.int64), place, *(np.ascontiguousarray(each) for each in directions),
         )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 
 from sim_backend.scene.rays import Hits, Rays
 from sim_backend.scene.shapes import Bodies, Circles, Segments
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 
 
 class Moving:
@@ -50,7 +50,7 @@ class Moving:
     @property
     def top_speed_mps(self) -> float:
         """Largest speed of its reference point."""
-        steps = np.hypot(np.diff(self._x_m), np.diff(self._y_m)) / np.maximum(np.diff(self._times_s), 1e-9)
+        steps = hypotenuse(np.diff(self._x_m), np.diff(self._y_m)) / np.maximum(np.diff(self._times_s), 1e-9)
         return float(steps.max()) if len(steps) else 0.0
 
     def state(self, time_s: float) -> tuple[float, float, float, float, float]:

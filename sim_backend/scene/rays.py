@@ -9,7 +9,7 @@ from math import pi, tau
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 
 Index = npt.NDArray[np.intp]
 
@@ -27,7 +27,7 @@ class Rays:
         self.dx, self.dy = np.cos(bearing_rad), np.sin(bearing_rad)
         self.centre_x_m = 0.5 * float(x_m.min() + x_m.max())
         self.centre_y_m = 0.5 * float(y_m.min() + y_m.max())
-        self.spread_m = float(np.hypot(x_m - self.centre_x_m, y_m - self.centre_y_m).max())
+        self.spread_m = float(hypotenuse(x_m - self.centre_x_m, y_m - self.centre_y_m).max())
         """Largest distance of an origin from the centre."""
         turned = np.mod(bearing_rad - bearing_rad[0], tau)
         self.order: Index | None = None

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim_backend.scene.rays import SLACK_RAD, Hits, Index, Rays, pairs, widened_rad
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 
 TILE_M = 8.0
 PAIRS_AT_ONCE = 1_000_000
@@ -20,7 +20,7 @@ class Segments:
     def __init__(self, ends_m: Array) -> None:
         self.ends_m = np.ascontiguousarray(ends_m, dtype=np.float64).reshape(-1, 4)
         x1, y1, x2, y2 = self.ends_m.T
-        self._lengths_m = np.hypot(x2 - x1, y2 - y1)
+        self._lengths_m = hypotenuse(x2 - x1, y2 - y1)
 
     def __len__(self) -> int:
         return len(self.ends_m)
@@ -71,7 +71,7 @@ class Segments:
         square = ex * ex + ey * ey
         along = (x_m - x1) * ex + (y_m - y1) * ey
         ratio = np.clip(np.divide(along, square, out=np.zeros_like(along), where=square > 0.0), 0.0, 1.0)
-        return np.hypot(x1 + ratio * ex - x_m, y1 + ratio * ey - y_m)
+        return hypotenuse(x1 + ratio * ex - x_m, y1 + ratio * ey - y_m)
 
 
 class Tiled:
@@ -128,7 +128,7 @@ class Circles:
         if not len(self):
             return
         x, y, radius = self.middles_m.T
-        distance_m = np.hypot(x - rays.centre_x_m, y - rays.centre_y_m)
+        distance_m = hypotenuse(x - rays.centre_x_m, y - rays.centre_y_m)
         near = np.flatnonzero(distance_m <= reach_m + rays.spread_m + radius)
         if not len(near):
             return

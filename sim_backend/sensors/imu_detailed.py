@@ -10,7 +10,7 @@ from sim_backend.sensors.attitude import Matrix, Vector, matrix_vector, rotation
 from sim_backend.sensors.imu_units import model_of
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.noise import stream
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, exp, matmul
 from vehicled.core.messages import ImuSample
 from vehicled.profile.sensors import ImuModel
 
@@ -52,7 +52,7 @@ class DetailedImu(imu.Imu):
         self._flicker_chance = stream(seed, f"{entity}/flicker")
         floor = np.repeat([model.accelerometer_instability_mps2, model.gyro_instability_radps], 3)
         sigma = np.outer(np.ones(len(TIMES_S)), floor * sqrt(log(10.0) / (2.0 * log(2.0))))
-        phi = np.exp(-1.0 / (model.rate_hz * np.array(TIMES_S)))[:, None]
+        phi = exp(-1.0 / (model.rate_hz * np.array(TIMES_S)))[:, None]
         self._phi: Array = np.broadcast_to(phi, sigma.shape)
         self._flicker_drive: Array = sigma * np.sqrt(1.0 - phi * phi)
         self._flicker: Array = sigma * self._flicker_chance.standard_normal(sigma.shape)
@@ -111,5 +111,5 @@ def _axes(model: ImuModel, scale: float, chance: np.random.Generator) -> Matrix:
     """Return the matrix from the vehicle's axes to those of accelerometer or gyro, scale included."""
     mounted = np.array(rotation(*model.mounting_error_rad)).T
     own = np.eye(3) + np.where(np.eye(3) > 0.0, scale, model.axis_misalignment_rad) * chance.standard_normal((3, 3))
-    (a, b, c), (d, e, f), (g, h, i) = (own @ mounted).tolist()
+    (a, b, c), (d, e, f), (g, h, i) = matmul(own, mounted).tolist()
     return (a, b, c), (d, e, f), (g, h, i)

@@ -12,7 +12,7 @@ from sim_backend.plant.interface import Motion
 from sim_backend.scene.rays import Rays
 from sim_backend.scene.scene import Scene
 from sim_backend.sensors.noise import stream
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 from vehicled.core.messages import LaserScan
 from vehicled.profile.schema import LidarModel
 
@@ -101,7 +101,7 @@ def measured(model: LidarModel, generator: np.random.Generator, true_m: Array, c
     normal, loss, drop = generator.standard_normal(len(true_m)), generator.random(len(true_m)), generator.random(len(true_m))
     met = np.isfinite(true_m)
     ranges_m = np.where(met, true_m, 0.0)
-    reported = ranges_m + np.hypot(model.sigma_m, model.sigma_share * ranges_m) * normal
+    reported = ranges_m + hypotenuse(model.sigma_m, model.sigma_share * ranges_m) * normal
     if model.step_m > 0.0:
         reported = np.round(reported / model.step_m) * model.step_m
     reach = model.reach_m * np.sqrt(cosine)

@@ -7,6 +7,7 @@ import numpy as np
 from sim_backend.plant.interface import Motion
 from sim_backend.scene.rays import Rays
 from sim_backend.scene.scene import Scene
+from vehicled.core.arrays import arctan2, hypotenuse
 from vehicled.core.messages import ObstacleRange
 from vehicled.core.vehicle import Vehicle
 from vehicled.paths.course import Course
@@ -44,8 +45,8 @@ class ObstacleSensor:
         x = np.array([[p.x_m - left * sin(p.yaw_rad) for left in self._left_m] for p in points])
         y = np.array([[p.y_m + left * cos(p.yaw_rad) for left in self._left_m] for p in points])
         dx, dy = np.diff(x, axis=0), np.diff(y, axis=0)
-        length = np.hypot(dx, dy)
-        rays = Rays(x[:-1].ravel(), y[:-1].ravel(), np.arctan2(dy, dx).ravel())
+        length = hypotenuse(dx, dy)
+        rays = Rays(x[:-1].ravel(), y[:-1].ravel(), arctan2(dy, dx).ravel())
         time_s = np.full(len(rays), (t_ns - self._start_ns) * 1e-9)
         hits = self._scene.cast(rays, time_s, 2.0 * STEP_M).range_m.reshape(length.shape)
         met, beam = np.nonzero(hits <= length)

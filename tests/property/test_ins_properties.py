@@ -118,6 +118,18 @@ def test_transition_is_the_derivative_of_the_mechanisation(s: InsState, u: Inert
 
 
 @examples(25)
+@given(states, inputs, st.floats(1e-3, 0.02))
+def test_the_covariance_follows_the_transition(s: InsState, u: InertialInputs, dt_s: float) -> None:
+    """No entry of the transition is left out of the prediction, with and without accelerometer and gyro."""
+    half = np.eye(N) + 0.3 * np.random.default_rng(1).normal(size=(N, N))
+    s.P = half @ half.T
+    predictor = Predictor(InsParams(), 0.5)
+    after = predictor.predict(s, u, dt_s)
+    F = predictor.transition
+    np.testing.assert_allclose(after.P, F @ s.P @ F.T + np.diag(predictor.noise), rtol=1e-9, atol=1e-9)
+
+
+@examples(25)
 @given(states, inputs)
 def test_measurement_derivatives_are_those_of_the_measured_values(s: InsState, u: InertialInputs) -> None:
     """Heading, forward speed and the constraints, by central differences over the whole state."""

@@ -1,5 +1,6 @@
 """The planar filter on drives whose truth is known: what it learns, what it survives, what it says of itself."""
 
+from collections.abc import Callable
 from math import cos, hypot, pi, remainder, sin, tan, tau
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.vehicles import make_steering, make_vehicle
+from vehicled.core.arrays import Array
 from vehicled.core.messages import (
     NAN,
     NAN3,
@@ -21,6 +23,8 @@ from vehicled.core.messages import (
     StateEstimate,
     WheelSpeed,
 )
+from vehicled.estimation.congruence import Congruence
+from vehicled.estimation.planar import state as planar_state
 from vehicled.estimation.planar.estimator import Planar
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import AUTHORITY, GYRO_BIAS, MISALIGNMENT, WHEEL_SCALE
@@ -337,3 +341,28 @@ def test_wheels_that_turn_end_an_assumed_standstill() -> None:
             assert abs(estimate.speed_mps) < 0.05
         if k == 203:
             assert estimate.speed_mps > 0.7
+
+
+@pytest.mark.parametrize("gyro", [True, False])
+@pytest.mark.parametrize("heading", HeadingKind)
+def test_the_covariance_follows_the_whole_transition(gyro: bool, heading: HeadingKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = 0
+
+    def checked(call: Congruence) -> Callable[[Array, Array], Array]:
+        def product(transition: Array, covariance: Array) -> Array:
+            nonlocal seen
+            seen += 1
+            found = call(transition, covariance)
+            np.testing.assert_allclose(found, transition @ covariance @ transition.T, rtol=1e-9, atol=1e-12)
+            return found
+
+        return product
+
+    for name in ("_MEASURED", "_STEERED"):
+        monkeypatch.setattr(planar_state, name, checked(getattr(planar_state, name)))
+    drive = box()
+    drive.heading = heading
+    drive.run(2.0)
+    drive.gyro, drive.carrier = gyro, CarrierSolution.NONE
+    drive.run(3.0)
+    assert seen > 400

@@ -9,7 +9,7 @@ from math import exp
 import numpy as np
 from msgspec import Struct
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, matmul
 
 FLOOR_RATIO = 0.7
 """Lower bound of the position sigma over the declared one. Part of the slow error, from multipath and ionosphere, outlasts a drive,
@@ -57,7 +57,7 @@ def predicted(error: ColouredError, transition: Array, time_s: float, dt_s: floa
     east_m, north_m = error.mean_m
     return ColouredError(
         (decay * east_m, decay * north_m),
-        decay * (transition @ error.cross),
+        decay * matmul(transition, error.cross),
         decay * decay * error.own + renewed_m2 * np.eye(2),
         error.sigma_m,
         error.carrier,

@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 from msgspec import Struct
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, matmul
 from vehicled.estimation import coloured_error
 from vehicled.estimation.coloured_error import ColouredError
 from vehicled.estimation.four_dof import Covariance
@@ -65,22 +65,22 @@ def update(covariance: Covariance, z: Measurement, limit: float, forced: bool, c
         H = np.hstack((H, np.eye(2) if z.with_error else np.zeros((len(residual), 2))))
         identity = _IDENTITY_6
         inflation = (0.0, 0.0, *inflation[2:], *inflation[:2]) if z.with_error else (*inflation, 0.0, 0.0)
-    PHt = P @ H.T
-    S_inverse = _inverse(H @ PHt + R)
-    nis = float(residual @ S_inverse @ residual)
+    HP = matmul(H, P)
+    S_inverse = _inverse(matmul(HP, H.T) + R)
+    nis = float(np.sum(matmul(residual, S_inverse) * residual))
     if not nis <= limit:
         if not forced or not isfinite(nis):
             return Update((0.0, 0.0, 0.0, 0.0), covariance, nis, False, coloured)
         P = P + np.diag(inflation)
-        PHt = P @ H.T
-        S_inverse = _inverse(H @ PHt + R)
-    K = PHt @ S_inverse
+        HP = matmul(H, P)
+        S_inverse = _inverse(matmul(HP, H.T) + R)
+    Kt = matmul(S_inverse, HP)
     before = P
-    A = identity - K @ H
-    P = A @ P @ A.T + K @ R @ K.T
+    A = identity - matmul(Kt.T, H)
+    P = matmul(matmul(A, P), A.T) + matmul(matmul(Kt.T, R), Kt)
+    shift, P = matmul(residual, Kt), 0.5 * (P + P.T)
     if coloured is None:
-        return Update(tuple((K @ residual).tolist()), tuple((0.5 * (P + P.T)).ravel().tolist()), nis, True)
-    shift, P = K @ residual, 0.5 * (P + P.T)
+        return Update(tuple(shift.tolist()), tuple(P.ravel().tolist()), nis, True)
     if z.with_error:
         coloured_error.restore_floor(P, (float(before[0, 0]), float(before[1, 1])), (0, 1), (4, 5), coloured.sigma_m)
     return Update(

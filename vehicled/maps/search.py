@@ -10,7 +10,7 @@ from math import ceil, hypot, remainder, tau
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 from vehicled.maps.matching import PlanarPose
 from vehicled.maps.surface import Elements, Index
 
@@ -88,7 +88,7 @@ class PoseSearch:
             return
         pick = np.linspace(0, len(x_m) - 1, min(POINTS, len(x_m))).astype(np.intp)
         self._px, self._py = x_m[pick], y_m[pick]
-        far = float(np.quantile(np.hypot(self._px, self._py), 0.8))
+        far = float(np.quantile(hypotenuse(self._px, self._py), 0.8))
         step = min(max(REACH_M / 2.0 / max(far, 0.1), 0.008), 0.1)
         if window is None:
             turns = ceil(tau / step)

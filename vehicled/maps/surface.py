@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 
 Index = npt.NDArray[np.intp]
 
@@ -47,7 +47,7 @@ class Elements:
         n, mx, my, xx, xy, yy = moments
         mx, my = mx / n, my / n
         xx, xy, yy = xx / n - mx * mx, xy / n - mx * my, yy / n - my * my
-        half, root = 0.5 * (xx + yy), np.hypot(0.5 * (xx - yy), xy)
+        half, root = 0.5 * (xx + yy), hypotenuse(0.5 * (xx - yy), xy)
         large, small = half + root, np.maximum(half - root, 0.0)
         angle = 0.5 * np.arctan2(2.0 * xy, xx - yy)
         known = n >= FEWEST_CELLS

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array, clipped, wrapped
+from vehicled.core.arrays import Array, clipped, hypotenuse, wrapped
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
 from vehicled.paths.tracking import AHEAD_M, BEHIND_M, END_TOLERANCE_M, MAX_WINDOW_M, MAX_WINDOW_S, RUN_OUT_M
@@ -119,7 +119,7 @@ class BatchTracker:
         if len(x_m) <= FEW:
             poses = enumerate(zip(x_m.tolist(), y_m.tolist(), yaw_rad.tolist(), strict=True))
             return PathPoints(*np.array([self._locate_one(row, *pose) for row, pose in poses]).T)
-        moved = np.where(self._fresh, 0.0, np.hypot(x_m - self._seen_x_m, y_m - self._seen_y_m))
+        moved = np.where(self._fresh, 0.0, hypotenuse(x_m - self._seen_x_m, y_m - self._seen_y_m))
         low = self.at_m - np.minimum(BEHIND_M + moved, self._window_m)
         high = self.at_m + np.minimum(AHEAD_M + 2.0 * (np.abs(self._cross_track_m) + moved), self._window_m)
         first = clipped(np.searchsorted(self._s, low, "right") - 1, 0, self._end)
@@ -131,7 +131,7 @@ class BatchTracker:
         Functions that are rounded are those of numpy.
         """
         course, window_m = self._lists, float(self._window_m[row])
-        moved = 0.0 if self._fresh[row] else float(np.hypot(x_m - self._seen_x_m[row], y_m - self._seen_y_m[row]))
+        moved = 0.0 if self._fresh[row] else float(hypotenuse(x_m - self._seen_x_m[row], y_m - self._seen_y_m[row]))
         low = float(self.at_m[row]) - min(BEHIND_M + moved, window_m)
         high = float(self.at_m[row]) + min(AHEAD_M + 2.0 * (abs(float(self._cross_track_m[row])) + moved), window_m)
         first = min(max(bisect_right(course.s, low) - 1, 0), self._end)
@@ -153,7 +153,7 @@ class BatchTracker:
         else:
             cross_track = float(np.cos(yaw)) * off_y - float(np.sin(yaw)) * off_x
             if 0.0 < i + t < self._end:
-                cross_track = copysign(float(np.hypot(off_x, off_y)), cross_track)
+                cross_track = copysign(float(hypotenuse(off_x, off_y)), cross_track)
         return (
             course.s[i] + t * course.ds[i],
             cross_track,
@@ -190,7 +190,7 @@ class BatchTracker:
         corner = np.cos(yaw) * off_y - np.sin(yaw) * off_x
         # Outside a corner the distance counts, not its share across the mean heading.
         inner = (i + t > 0.0) & (i + t < self._end)
-        corner = np.where(inner, np.copysign(np.hypot(off_x, off_y), corner), corner)
+        corner = np.where(inner, np.copysign(hypotenuse(off_x, off_y), corner), corner)
         return PathPoints(
             self._s[i] + t * self._ds[i],
             np.where((t > 0.0) & (t < 1.0), inside, corner),

@@ -14,7 +14,7 @@ from math import hypot, remainder, tau
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, arctan2, hypotenuse
 from vehicled.paths import cusps, smoothing
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
@@ -106,8 +106,8 @@ class Course:
             points.append(datum.to_enu(latitude_rad, longitude_rad, height_m)[:2])
         x, y = np.array(points).T
         # North differs between two tangent planes, so the line is turned by what its tangent turned.
-        was = np.arctan2(np.gradient(self.y_m), np.gradient(self.x_m))
-        turned = np.remainder(np.arctan2(np.gradient(y), np.gradient(x)) - was + np.pi, 2.0 * np.pi) - np.pi
+        was = arctan2(np.gradient(self.y_m), np.gradient(self.x_m))
+        turned = np.remainder(arctan2(np.gradient(y), np.gradient(x)) - was + np.pi, 2.0 * np.pi) - np.pi
         yaw = self.yaw_rad + _median(turned)
         for array in (x, y, yaw):
             array.flags.writeable = False
@@ -205,7 +205,7 @@ def course_from_waypoints(
         raise CourseError(f"{at(int(rows[turning[0]]))}: a lap cannot change its direction; leave the course open")
     waits = None if waits_s is None else folded(waits_s, rows, name, np.size(x))
     points, rows, closed = _joined(at, points, rows, False if turning else closed)
-    legs = np.hypot(*np.diff(_with_join(points, closed), axis=0).T)
+    legs = hypotenuse(*np.diff(_with_join(points, closed), axis=0).T)
     _check_legs(at, legs, rows)
     speeds = speeds[: len(points)]
     if yaw is not None:
@@ -277,7 +277,7 @@ def _median(values: Array) -> float:
 
 def _without_duplicates(points: Array, rows: Rows) -> tuple[Array, Rows]:
     """Leave out waypoints within 2 % of the usual spacing of their predecessor: their direction is rounding noise."""
-    legs = np.hypot(*np.diff(points, axis=0).T)
+    legs = hypotenuse(*np.diff(points, axis=0).T)
     real = legs[legs > 1e-3]
     if not len(real):
         return points[:1], rows[:1]
@@ -327,7 +327,7 @@ def _without_spikes(at: _Places, points: Array, rows: Rows, speeds: Array) -> tu
 
 def _joined(at: _Places, points: Array, rows: Rows, closed: bool | None) -> tuple[Array, Rows, bool]:
     """Decide whether the course is a lap; a lap loses a last waypoint that repeats the first."""
-    legs = np.hypot(*np.diff(points, axis=0).T)
+    legs = hypotenuse(*np.diff(points, axis=0).T)
     spacing, length = _median(legs), float(legs.sum())
     gap = hypot(*(points[-1] - points[0]))
     repeated = len(points) > 3 and gap <= max(1e-3, 0.02 * spacing)
@@ -450,7 +450,7 @@ def _sampled_part(points: Array, speeds: Array, first: int, last: int, closed: b
         speeds[-1] = speeds[-2]
     samples, knots = smoothing.resample(points, closed, spacing_m)
     ring = _with_join(samples, closed)
-    steps = np.hypot(*np.diff(ring, axis=0).T)
+    steps = hypotenuse(*np.diff(ring, axis=0).T)
     s = np.concatenate(([0.0], np.cumsum(steps)))
     yaw = smoothing.headings(ring, closed)
     curvature = smoothing.curvatures(yaw, s, closed)

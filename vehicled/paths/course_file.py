@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 from vehicled.paths import gaps, times
 from vehicled.paths.course import MAX_WAYPOINTS, Course, check_headings, course_from_waypoints
 from vehicled.paths.datum import LOT_17, Datum
@@ -119,7 +119,7 @@ class CourseFile:
 
     def _drawn(self, plane: Array, datum: Datum, options: ReadOptions) -> tuple[Course, list[str], bool]:
         """Return the course, remarks, and whether it is smoothed: if the rows are a recording, or noise makes them zigzag."""
-        legs = np.hypot(*np.diff(plane, axis=0).T)
+        legs = hypotenuse(*np.diff(plane, axis=0).T)
         moving = np.sort(legs[legs > 0.0])
         if not np.isfinite(plane).all() or not len(moving):
             return *self._through(plane, datum), False
@@ -194,7 +194,7 @@ class CourseFile:
             closed=self.closed,
             datum=datum,
         )
-        raw_m = float(np.hypot(*np.diff(plane, axis=0).T).sum())
+        raw_m = float(hypotenuse(*np.diff(plane, axis=0).T).sum())
         remarks.append(
             f"the rows zigzag by their noise, over {raw_m:.1f} m: smoothed over {WINDOW_M:g} m, by at most {shift_m:.3f} m"
         )

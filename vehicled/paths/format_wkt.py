@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from vehicled.core.arrays import hypotenuse
 from vehicled.paths.course import MAX_LENGTH_M, MIN_LENGTH_M
 from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, ReadOptions, check_count, shown, text_of
 from vehicled.paths.errors import CourseError
@@ -98,7 +99,7 @@ def read_lines(rows: Sequence[tuple[int, str]], file_name: str, options: ReadOpt
 def _is_degrees(file_name: str, points: Sequence[tuple[float, float]]) -> bool:
     """Return True if only degrees make the line a course. Raises CourseError if metres do as well."""
     plane = np.array(points, dtype=float).reshape(-1, 2)
-    length = float(np.hypot(*np.diff(plane, axis=0).T).sum()) if len(plane) > 1 else 0.0
+    length = float(hypotenuse(*np.diff(plane, axis=0).T).sum()) if len(plane) > 1 else 0.0
     in_metres = MIN_LENGTH_M <= length <= MAX_LENGTH_M
     in_degrees = MIN_LENGTH_M <= length * METRES_PER_DEGREE <= MAX_LENGTH_M and float(np.abs(plane).max()) <= 180.0
     if in_metres and in_degrees:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, matmul
 from vehicled.paths.course import MAX_WAYPOINTS, Course, course_from_waypoints
 from vehicled.paths.errors import CourseError
 
@@ -34,7 +34,7 @@ def smooth_step(u: Array) -> Array:
     """10 u^3 - 15 u^4 + 6 u^5, held outside 0..1: neither heading nor curvature jumps. Its slope is 1.875 at the most, its second
     derivative 5.77."""
     u = np.clip(u, 0.0, 1.0)
-    return u**3 * (10.0 - 15.0 * u + 6.0 * u**2)
+    return u * u * u * (10.0 - 15.0 * u + 6.0 * u**2)
 
 
 def straight(length_m: float = 20.0, *, speed_mps: float = 1.0, second_mps: float | None = None, name: str = "straight") -> Course:
@@ -102,7 +102,7 @@ def square(size_m: float = 20.0, corner_radius_m: float = 3.0, *, speed_mps: flo
     east = np.concatenate((side, half - radius + radius * np.cos(angle)))
     north = np.concatenate((np.full(len(side), -half), -half + radius + radius * np.sin(angle)))
     quarter = np.column_stack((east, north))
-    corners = [quarter @ _turned(k * pi / 2.0) for k in range(4)]
+    corners = [matmul(quarter, _turned(k * pi / 2.0)) for k in range(4)]
     ring = np.vstack(corners)
     start = len(side) // 2
     ring = np.roll(ring, -start, axis=0)
@@ -132,7 +132,7 @@ def figure_eight(half_width_m: float = 10.0, *, speed_mps: float = 1.0, name: st
     denominator = 1.0 + np.sin(t) ** 2
     lobes = half_width_m * np.column_stack((np.cos(t) / denominator, np.sin(t) * np.cos(t) / denominator))
     # The branch leaves the crossing at -45 degrees.
-    lobes = lobes @ _turned(atan(1.0))
+    lobes = matmul(lobes, _turned(atan(1.0)))
     return course_from_waypoints(name, lobes[:, 0], lobes[:, 1], default_speed_mps=speed_mps, closed=True)
 
 
@@ -189,8 +189,8 @@ def three_point_turn(
     turn = walked(length_m, third_rad * (u - np.sin(2.0 * pi * u) / (2.0 * pi)))
     first = np.vstack(([0.0, 0.0], turn + np.array([approach_m, 0.0])))
     # Backward the heading goes on to grow, so the line is the same turn begun in the opposite direction.
-    second = first[-1] + turn @ _turned(third_rad + pi)
-    third = second[-1] + turn @ _turned(2.0 * third_rad)
+    second = first[-1] + matmul(turn, _turned(third_rad + pi))
+    third = second[-1] + matmul(turn, _turned(2.0 * third_rad))
     third = np.vstack((third, third[-1] + np.array([-approach_m, 0.0])))
     return _manoeuvre(name, [(first, 1.0), (second, -1.0), (third, 1.0)], speed_mps)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 from vehicled.paths.smoothing import turns
 
 USUAL_LEGS = 5.0
@@ -42,7 +42,7 @@ def find(points: Array, t_s: Array | None, shortest_m: float = SHORTEST_M) -> tu
 
     t_s (n,): times in s, which do not decrease; without them, only a long leg that leaves the line is a gap.
     """
-    legs = np.hypot(*np.diff(points, axis=0).T)
+    legs = hypotenuse(*np.diff(points, axis=0).T)
     usual_m = _middle(legs[legs > 0.0])
     if t_s is None:
         rows = np.flatnonzero(legs > max(shortest_m, UNTIMED_LEGS * usual_m)).tolist()
@@ -69,7 +69,7 @@ def _leaves_line(points: Array, leg: int) -> bool:
     """Return True if a leg turns away from the line before or after it, taken over ``TANGENT_M``."""
     for from_row, step, turning in ((leg, -1, leg), (leg + 1, 1, leg + 1)):
         far = from_row
-        while 0 <= far + step < len(points) and np.hypot(*(points[far] - points[from_row])) < TANGENT_M:
+        while 0 <= far + step < len(points) and hypotenuse(*(points[far] - points[from_row])) < TANGENT_M:
             far += step
         if far == from_row:
             continue

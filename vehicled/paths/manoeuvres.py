@@ -8,12 +8,12 @@ are as wide as the standard has it for a vehicle of ``width_m``. The line is for
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import isfinite, pi, sqrt
+from math import atan2, isfinite, pi, sqrt, tan
 from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.errors import CourseError
 from vehicled.paths.formulas import positive, smooth_step, steps
@@ -269,10 +269,10 @@ def polyline(points: list[tuple[float, float]], corner_m: float, speed_mps: floa
             rounded.append(corners[k : k + 1])
             continue
         here, before, after = corners[k], corners[k - 1], corners[(k + 1) % n]
-        into, out = (here - before) / np.hypot(*(here - before)), (after - here) / np.hypot(*(after - here))
-        angle = float(np.arctan2(into[0] * out[1] - into[1] * out[0], into @ out))
-        cut = corner_m * np.tan(abs(angle) / 2.0)
-        if cut > 0.5 * min(np.hypot(*(here - before)), np.hypot(*(after - here))):
+        into, out = (here - before) / hypotenuse(*(here - before)), (after - here) / hypotenuse(*(after - here))
+        angle = atan2(into[0] * out[1] - into[1] * out[0], into[0] * out[0] + into[1] * out[1])
+        cut = corner_m * tan(abs(angle) / 2.0)
+        if cut > 0.5 * min(hypotenuse(*(here - before)), hypotenuse(*(after - here))):
             raise CourseError(f"{name}: corner_radius_m is {corner_m:g}; too large for the sides")
         side = np.array([-into[1], into[0]]) * (1.0 if angle > 0 else -1.0)
         t = np.linspace(0.0, abs(angle), steps(name, corner_m * abs(angle), 0.1, 8))[:, None]
@@ -280,7 +280,7 @@ def polyline(points: list[tuple[float, float]], corner_m: float, speed_mps: floa
     dense = [rounded[0]]
     for part in [*rounded[1:], *([rounded[0][:1]] if closed else [])]:
         start = dense[-1][-1]
-        count = steps(name, float(np.hypot(*(part[0] - start))), 0.2, 2)
+        count = steps(name, float(hypotenuse(*(part[0] - start))), 0.2, 2)
         dense.append(start + np.linspace(0.0, 1.0, count, endpoint=False)[1:, None] * (part[0] - start))
         dense.append(part)
     line = np.vstack(dense[:-1] if closed else dense)
@@ -298,7 +298,7 @@ def rectangle(
     course = polyline(ring, corner_radius_m, speed_mps, closed=True, name=name)
     # The ring begins at its first corner: begin it on the south side instead.
     x, y = course.x_m, course.y_m
-    start = int(np.argmin(np.hypot(x, y)))
+    start = int(np.argmin(hypotenuse(x, y)))
     points = np.column_stack((np.roll(x, -start), np.roll(y, -start)))
     return course_from_waypoints(name, points[:, 0], points[:, 1], default_speed_mps=speed_mps, closed=True)
 

@@ -10,7 +10,7 @@ from math import pi
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 
 ALIGNED = 0.9
 """Mean resultant length of the differences from which on a heading follows the line."""
@@ -37,7 +37,7 @@ def heading_as_yaw(points: Array, heading: Array, backward: npt.NDArray[np.bool_
     but point against the order of the rows are returned as they are.
     """
     along = np.diff(points, axis=0)
-    kept = (np.hypot(along[:, 0], along[:, 1]) > MIN_LEG_M) & np.isfinite(heading[:-1])
+    kept = (hypotenuse(along[:, 0], along[:, 1]) > MIN_LEG_M) & np.isfinite(heading[:-1])
     if not kept.any():
         return None, ["headings: none to compare with the line"]
     tangent = np.arctan2(along[kept, 1], along[kept, 0]) + np.where(backward[:-1][kept], pi, 0.0)
@@ -75,7 +75,7 @@ def curvature_remarks(points: Array, curvature: Array) -> list[str]:
     Turns over windows of the line are compared, not single values: a second derivative of waypoints is mostly rounding.
     """
     legs = np.diff(points, axis=0)
-    lengths = np.hypot(legs[:, 0], legs[:, 1])
+    lengths = hypotenuse(legs[:, 0], legs[:, 1])
     kept = lengths > MIN_LEG_M
     if kept.sum() < 8 or not np.isfinite(curvature).all():
         return []

@@ -11,7 +11,7 @@ from math import degrees
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, arctan2, hypotenuse
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 
@@ -102,9 +102,9 @@ def zigzags(points: Array) -> bool:
     if len(points) < FEWEST_ROWS:
         return False
     legs = np.diff(points, axis=0)
-    sizes = np.hypot(*legs.T)
+    sizes = hypotenuse(*legs.T)
     chords = points[chord_rows(points, CHORD_M)]
-    if float(sizes.sum()) < LENGTHENED_RATIO * float(np.hypot(*np.diff(np.vstack((chords, points[-1:])), axis=0).T).sum()):
+    if float(sizes.sum()) < LENGTHENED_RATIO * float(hypotenuse(*np.diff(np.vstack((chords, points[-1:])), axis=0).T).sum()):
         return False
     # A stretch without rows is no noise.
     near = sizes < FAR_RATIO * float(np.median(sizes))
@@ -121,10 +121,10 @@ def smoothed_rows(points: Array, *, spacing_m: float, window_m: float, closed: b
     largest shift of a row in m."""
     rows = chord_rows(points, CHORD_M)
     rows = rows if rows[-1] == len(points) - 1 else np.append(rows, len(points) - 1)
-    along = np.concatenate(([0.0], np.cumsum(np.hypot(*np.diff(points[rows], axis=0).T))))
+    along = np.concatenate(([0.0], np.cumsum(hypotenuse(*np.diff(points[rows], axis=0).T))))
     # Between two chords the rows count alike, so that noise does not lengthen the way.
     s = np.interp(np.arange(len(points)), rows, along + 1e-9 * np.arange(len(along)))
-    x, y, length, gap = points[:, 0], points[:, 1], float(s[-1]), float(np.hypot(*(points[-1] - points[0])))
+    x, y, length, gap = points[:, 0], points[:, 1], float(s[-1]), float(hypotenuse(*(points[-1] - points[0])))
     if (closed is None and gap < JOIN_M < 0.1 * length) or closed:
         # A lap is smoothed over its join.
         tail, head = np.flatnonzero(s > length - window_m)[1:], np.flatnonzero(s < window_m)[:-1]
@@ -135,8 +135,8 @@ def smoothed_rows(points: Array, *, spacing_m: float, window_m: float, closed: b
         fine, line = fine[inside], line[inside]
     else:
         fine, line = _fine_line(s, x, y, window_m)
-    shift = float(np.hypot(x - np.interp(s, fine, line[:, 0]), y - np.interp(s, fine, line[:, 1])).max())
-    arc = np.concatenate(([0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))))
+    shift = float(hypotenuse(x - np.interp(s, fine, line[:, 0]), y - np.interp(s, fine, line[:, 1])).max())
+    arc = np.concatenate(([0.0], np.cumsum(hypotenuse(*np.diff(line, axis=0).T))))
     wanted = np.linspace(0.0, float(arc[-1]), max(2, round(float(arc[-1]) / spacing_m)) + 1)
     waypoints = np.column_stack([np.interp(wanted, arc, line[:, k]) for k in (0, 1)])
     return waypoints, np.interp(np.interp(wanted, arc, fine), s, np.arange(len(points))), shift
@@ -162,11 +162,11 @@ def trace_speeds(t_s: Array, points: Array) -> Array:
     early = np.maximum(t_s - 0.5 * SPEED_WINDOW_S, times[0])
     late = np.minimum(t_s + 0.5 * SPEED_WINDOW_S, times[-1])
     x, y = (np.interp(late, times, column[rows]) - np.interp(early, times, column[rows]) for column in points.T)
-    return np.asarray(np.hypot(x, y) / (late - early))
+    return np.asarray(hypotenuse(x, y) / (late - early))
 
 
 def _check_jumps(t: Array, x: Array, y: Array, v: Array) -> None:
-    jump = np.hypot(np.diff(x), np.diff(y)) - np.maximum(np.abs(v[1:]), np.abs(v[:-1])) * np.diff(t)
+    jump = hypotenuse(np.diff(x), np.diff(y)) - np.maximum(np.abs(v[1:]), np.abs(v[:-1])) * np.diff(t)
     worst = int(jump.argmax())
     if jump[worst] > MAX_JUMP_M:
         raise CourseError(
@@ -201,7 +201,7 @@ def _check_cusps(t: Array, points: Array, parts: list[tuple[int, int]]) -> None:
     for (begin, end), (start, stop) in pairwise(parts):
         arriving = points[end] - points[_row_at(points, end, begin)]
         leaving = points[_row_at(points, start, stop)] - points[start]
-        if float(arriving @ leaving) > 0.0:
+        if float(np.sum(arriving * leaving)) > 0.0:
             raise CourseError(
                 f"the speed changes its sign at {t[start]:.1f} s but the vehicle does not turn back there: delete the sign of the "
                 "speeds if it drove forward"
@@ -212,7 +212,7 @@ def _row_at(points: Array, from_row: int, to_row: int) -> int:
     """Return the first row from ``from_row`` towards ``to_row`` that is ``CHORD_M`` away."""
     step = 1 if to_row > from_row else -1
     for row in range(from_row, to_row, step):
-        if float(np.hypot(*(points[row] - points[from_row]))) >= CHORD_M:
+        if float(hypotenuse(*(points[row] - points[from_row]))) >= CHORD_M:
             return row
     return to_row
 
@@ -246,10 +246,10 @@ def _smoothed(leg: Leg, spacing_m: float, constant_mps: float | None, window_m: 
     """Return waypoints (m, 2) and speeds (m,) of one part, and the largest shift of a pose."""
     s, x, y, v = leg
     fine, line = _fine_line(s, x, y, window_m)
-    shift = float(np.hypot(x - np.interp(s, fine, line[:, 0]), y - np.interp(s, fine, line[:, 1])).max())
+    shift = float(hypotenuse(x - np.interp(s, fine, line[:, 0]), y - np.interp(s, fine, line[:, 1])).max())
     speed = _local_cubic(np.interp(fine, s, v), _half(fine, window_m))
     # Spaced along the line itself: the way by the speed is off by the wheel's scale.
-    arc = np.concatenate(([0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))))
+    arc = np.concatenate(([0.0], np.cumsum(hypotenuse(*np.diff(line, axis=0).T))))
     wanted = np.linspace(0.0, float(arc[-1]), max(2, round(float(arc[-1]) / spacing_m)) + 1)
     points = np.column_stack([np.interp(wanted, arc, line[:, k]) for k in (0, 1)])
     sign = 1.0 if v.sum() > 0.0 else -1.0
@@ -294,4 +294,4 @@ def _headings(points: Array, speeds: npt.NDArray[np.float64]) -> Array:
     """Return the vehicle's yaw: the direction of motion, reversed when driving backward."""
     along = np.gradient(points, axis=0)
     back = np.pi if speeds[0] < 0.0 else 0.0
-    return np.asarray(np.arctan2(along[:, 1], along[:, 0]) + back)
+    return np.asarray(arctan2(along[:, 1], along[:, 0]) + back)

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Meta, Struct, field
 
 from vehicled.core import shipped
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, arctan2, hypotenuse
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.paths.errors import CourseError
 
@@ -240,10 +240,10 @@ def rounded(points: Sequence[Sequence[float]], radius_m: float, *, closed: bool,
         return corners
     n = len(corners)
     legs = np.roll(corners, -1, axis=0) - corners
-    lengths = np.hypot(legs[:, 0], legs[:, 1])
+    lengths = hypotenuse(legs[:, 0], legs[:, 1])
     if not lengths[: n if closed else n - 1].all():
         raise CourseError(f"{where}: two points in a row are the same")
-    bearing = np.arctan2(legs[:, 1], legs[:, 0])
+    bearing = arctan2(legs[:, 1], legs[:, 0])
     turns = [0.0 if not closed and k in (0, n - 1) else remainder(float(bearing[k] - bearing[k - 1]), tau) for k in range(n)]
     if any(abs(turn) > 0.95 * pi for turn in turns):
         raise CourseError(f"{where}: turns back at a corner, which cannot be rounded; use legs to change the direction")
@@ -264,7 +264,7 @@ def rounded(points: Sequence[Sequence[float]], radius_m: float, *, closed: bool,
     ring = _filled_in(np.vstack((line, line[:1])))[:-1]
     # A lap begins in the middle of its first straight.
     middle = 0.5 * ((1.0 + (cut[0] - cut[1]) / lengths[0]) * corners[0] + (1.0 - (cut[0] - cut[1]) / lengths[0]) * corners[1])
-    return np.roll(ring, -int(np.hypot(*(ring - middle).T).argmin()), axis=0)
+    return np.roll(ring, -int(hypotenuse(*(ring - middle).T).argmin()), axis=0)
 
 
 def _arc(corner: Array, bearing_rad: float, turn_rad: float, radius_m: float, cut_m: float) -> list[tuple[float, float]]:

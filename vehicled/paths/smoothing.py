@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array, wrapped
+from vehicled.core.arrays import Array, arctan2, hypotenuse, wrapped
 
 # A waypoint at which the line turns by more than this is a corner, whatever the spacing.
 CORNER_TURN_RAD = 0.6
@@ -19,14 +19,14 @@ STRAIGHT_DEPARTURE_M = 0.01
 def turns(points: Array) -> Array:
     """Return the change of direction (n-2,) in rad at each inner point, left positive."""
     legs = np.diff(points, axis=0)
-    return wrapped(np.diff(np.arctan2(legs[:, 1], legs[:, 0])))
+    return wrapped(np.diff(arctan2(legs[:, 1], legs[:, 0])))
 
 
 def corners(points: Array, closed: bool) -> npt.NDArray[np.bool_]:
     """Return a mask (n,) of the points that keep a corner. The ends of an open line keep none."""
     ring = np.vstack((points[-1:], points, points[:1])) if closed else points
     turn = np.abs(turns(ring))
-    legs = np.hypot(*np.diff(ring, axis=0).T)
+    legs = hypotenuse(*np.diff(ring, axis=0).T)
     # A cubic whose end tangents are off the chord by a and b leaves it by at most 4/27 (a + b) of its length; a = turn / 2.
     departure = np.maximum(legs[1:], legs[:-1]) * turn * (4.0 / 27.0)
     sharp = (turn > CORNER_TURN_RAD) | (departure > MAX_DEPARTURE_M)
@@ -63,7 +63,7 @@ def resample(points: Array, closed: bool, spacing_m: float) -> tuple[Array, Arra
 def _tangents(ring: Array, sharp: npt.NDArray[np.bool_], through_start: bool) -> tuple[Array, Array]:
     """Return the unit tangents (n, 2) arriving at and leaving each point of ``ring``; they differ at corners only."""
     legs = np.diff(ring, axis=0)
-    lengths = np.hypot(legs[:, 0], legs[:, 1])
+    lengths = hypotenuse(legs[:, 0], legs[:, 1])
     units = legs / lengths[:, None]
     if through_start:
         before, after = np.vstack((units[-1:], units)), np.vstack((units, units[:1]))
@@ -74,12 +74,12 @@ def _tangents(ring: Array, sharp: npt.NDArray[np.bool_], through_start: bool) ->
     # Tangent of the parabola through three points in chord length: the circle's, to second order, at any spacing.
     total = (length_before + length_after)[:, None]
     smooth = (length_after[:, None] * before + length_before[:, None] * after) / total
-    bulge = np.hypot(*(after - before).T) * np.maximum(length_before, length_after) * (4.0 / 27.0)
+    bulge = hypotenuse(*(after - before).T) * np.maximum(length_before, length_after) * (4.0 / 27.0)
     straight_before = (length_before > STRAIGHT_RATIO * length_after) & (bulge > STRAIGHT_DEPARTURE_M)
     straight_after = (length_after > STRAIGHT_RATIO * length_before) & (bulge > STRAIGHT_DEPARTURE_M)
     smooth[straight_before] = before[straight_before]
     smooth[straight_after] = after[straight_after]
-    norm = np.hypot(smooth[:, 0], smooth[:, 1])
+    norm = hypotenuse(smooth[:, 0], smooth[:, 1])
     keeps = np.zeros(len(ring), dtype=bool)
     keeps[: len(sharp)] = sharp
     if len(ring) > len(sharp):
@@ -99,19 +99,19 @@ def _end_tangent(unit: Array, length: float, *, leaving_next: Array, straight: b
     """Return the tangent at an open end: mirrored at the chord, so that the end leg is an arc like its neighbour."""
     if straight or length <= 0.0:
         return unit
-    mirrored = 2.0 * float(unit @ leaving_next) * unit - leaving_next
+    mirrored = 2.0 * float(np.sum(unit * leaving_next)) * unit - leaving_next
     return np.asarray(mirrored)
 
 
 def _resample_piece(ring: Array, leaving: Array, arriving: Array, first: int, last: int, spacing_m: float) -> tuple[Array, Array]:
     """Return the samples from point ``first`` up to, not including, point ``last``, evenly spaced along the cubic."""
     count = last - first
-    lengths = np.hypot(*np.diff(ring[first : last + 1], axis=0).T)
+    lengths = hypotenuse(*np.diff(ring[first : last + 1], axis=0).T)
     # Fine enough that arc length, and with it the even step, is good to a few parts in ten thousand.
     fine = np.maximum(4, np.minimum(400, np.ceil(8.0 * lengths / spacing_m))).astype(int)
     knots = np.concatenate([k + np.arange(n) / n for k, n in enumerate(fine.tolist())] + [np.array([float(count)])])
     dense = _cubic(ring, leaving, arriving, first, last, knots)
-    arc = np.concatenate(([0.0], np.cumsum(np.hypot(*np.diff(dense, axis=0).T))))
+    arc = np.concatenate(([0.0], np.cumsum(hypotenuse(*np.diff(dense, axis=0).T))))
     steps = max(1, round(float(arc[-1]) / spacing_m))
     wanted = np.arange(steps) * (arc[-1] / steps)
     even = np.interp(wanted, arc, knots)
@@ -123,7 +123,7 @@ def _cubic(ring: Array, leaving: Array, arriving: Array, first: int, last: int, 
     index = np.minimum(knots.astype(int), last - first - 1) + first
     u = (knots - (index - first))[:, None]
     p0, p1 = ring[index], ring[index + 1]
-    chord = np.hypot(*(p1 - p0).T)[:, None]
+    chord = hypotenuse(*(p1 - p0).T)[:, None]
     u2, u3 = u * u, u * u * u
     return np.asarray(
         (2 * u3 - 3 * u2 + 1) * p0
@@ -139,8 +139,8 @@ def headings(ring: Array, closed: bool) -> Array:
     Ends, and the join of a lap that ends in a corner, take the direction of their own leg: a run departs along its first leg.
     """
     legs = np.diff(ring, axis=0)
-    lengths = np.hypot(legs[:, 0], legs[:, 1])
-    direction = np.unwrap(np.arctan2(legs[:, 1], legs[:, 0]))
+    lengths = hypotenuse(legs[:, 0], legs[:, 1])
+    direction = np.unwrap(arctan2(legs[:, 1], legs[:, 0]))
     inner = (direction[:-1] * lengths[1:] + direction[1:] * lengths[:-1]) / (lengths[1:] + lengths[:-1])
     if len(direction) == 1:
         return np.array([direction[0], direction[0]])

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 from vehicled.paths.course import MAX_COORDINATE_M, MAX_LENGTH_M, MAX_SAMPLES, MAX_SPEED_MPS, Course
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
@@ -180,7 +180,7 @@ def _check(name: str, columns: dict[str, Any], length_m: float) -> None:
         raise CourseError(f"{name}: the course has a value that is not finite")
     if not ((steps > 0.0).all() and columns["s_m"][0] == 0.0 and columns["s_m"][-1] <= length_m <= MAX_LENGTH_M):
         raise CourseError(f"{name}: the arc lengths of the course do not increase from 0 to its length")
-    legs = np.hypot(np.diff(columns["x_m"]), np.diff(columns["y_m"]))
+    legs = hypotenuse(np.diff(columns["x_m"]), np.diff(columns["y_m"]))
     if (legs > 2.0 * steps + 0.01).any() or any((np.abs(columns[axis]) > MAX_COORDINATE_M).any() for axis in ("x_m", "y_m")):
         raise CourseError(f"{name}: the places of the course do not fit its arc lengths")
     if not ((columns["speed_mps"] != 0.0) & (np.abs(columns["speed_mps"]) <= MAX_SPEED_MPS)).all():

@@ -11,7 +11,7 @@ from datetime import date
 
 import numpy as np
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 from vehicled.paths.errors import CourseError
 from vehicled.paths.recorded import CHORD_M, MOVING_MPS, chord_rows
 
@@ -51,7 +51,7 @@ class _Chords:
 
     def __init__(self, points: Array) -> None:
         self._rows = chord_rows(points, CHORD_M)
-        self._lengths_m = np.hypot(*np.diff(points[self._rows], axis=0).T)
+        self._lengths_m = hypotenuse(*np.diff(points[self._rows], axis=0).T)
 
     def speed_mps(self, seconds: Array) -> float:
         """Return the median speed for times (n,) of all rows; NaN where nothing was driven."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, matmul
 from vehicled.core.vehicle import Drive
 from vehicled.estimation.identification.params import IdentifierParams
 
@@ -64,9 +64,9 @@ class DriveFilter:
         """Fuse one window. All values must be finite, sigma positive."""
         h = np.array([sample.throttle_s, -sample.distance_m, -sample.window_s])
         self._diffuse(abs(sample.window_s))
-        ph = self._covariance @ h
-        hph = float(h @ ph)
-        error = sample.gained_mps - float(h @ self.mean)
+        ph = matmul(h, self._covariance)
+        hph = float(np.sum(h * ph))
+        error = sample.gained_mps - float(np.sum(h * self.mean))
         r = sample.sigma_mps * sample.sigma_mps
         excess = abs(error) / (OUTLIER * sqrt(hph + r))
         r *= max(1.0, excess * excess)
@@ -74,7 +74,7 @@ class DriveFilter:
         self.mean = np.clip(self.mean + k * error, self._low, self._high)
         # The Joseph form stays positive definite under rounding.
         keep = np.eye(3) - np.outer(k, h)
-        self._covariance = keep @ self._covariance @ keep.T + r * np.outer(k, k)
+        self._covariance = matmul(matmul(keep, self._covariance), keep.T) + r * np.outer(k, k)
         self.samples += 1
 
     def _diffuse(self, window_s: float) -> None:

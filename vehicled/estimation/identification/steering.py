@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, exp, log
 from vehicled.core.vehicle import Steering
 from vehicled.estimation.identification.params import IdentifierParams
 
@@ -79,9 +79,9 @@ class SteeringBank:
         odds = -params.dead_zone_evidence * np.minimum(1.0, np.abs(self.dead_zones - steering.dead_zone) / CLEAR_DEAD_ZONE)
         self._prior: Array = odds[:, None] + prior[None, :]
         self._evidence = self._prior - np.max(self._prior)
-        weight = np.exp(prior) / np.sum(np.exp(prior))
-        self._pull_s = float(weight @ self.delays_s) - min(steering.delay_s, params.max_delay_s)
-        self._delay_variance = float(weight @ (self.delays_s - float(weight @ self.delays_s)) ** 2)
+        weight = exp(prior) / np.sum(exp(prior))
+        self._pull_s = float(np.sum(weight * self.delays_s)) - min(steering.delay_s, params.max_delay_s)
+        self._delay_variance = float(np.sum(weight * (self.delays_s - float(np.sum(weight * self.delays_s))) ** 2))
         self._last = np.zeros(shape)
         self.samples = 0
         self.found = self._mean()
@@ -150,7 +150,7 @@ class SteeringBank:
 
     def _weigh(self, t2: Array, variance: Array, time_weight: float, spread: float, interval_s: float) -> None:
         p = self._params
-        log_likelihood = -0.5 * (DEGREES + 1.0) * np.log1p(t2 / DEGREES) - 0.5 * np.log(variance)
+        log_likelihood = -0.5 * (DEGREES + 1.0) * log(1.0 + t2 / DEGREES) - 0.5 * log(variance)
         excitation = min(1.0, (spread / p.wheel_sigma_rad) ** 2)
         faded = min(1.0, excitation * interval_s / p.memory_s)
         self._evidence = self._evidence + time_weight * log_likelihood
@@ -160,16 +160,16 @@ class SteeringBank:
 
     def _mean(self) -> SteeringEstimate:
         p = self._params
-        weight = np.exp(self._evidence)
+        weight = exp(self._evidence)
         weight /= np.sum(weight)
         gain = float(np.sum(weight * self._gain))
         offset = float(np.sum(weight * self._offset))
         by_delay, by_zone = weight.sum(axis=0), weight.sum(axis=1)
-        delay = float(by_delay @ self.delays_s)
-        spread = float(by_delay @ (self.delays_s - delay) ** 2)
+        delay = float(np.sum(by_delay * self.delays_s))
+        spread = float(np.sum(by_delay * (self.delays_s - delay) ** 2))
         # The grid truncates the prior at 0, which shifts its mean; the shift vanishes as evidence grows.
         pull = self._pull_s * min(1.0, spread / self._delay_variance)
-        zone = float(by_zone @ self.dead_zones)
+        zone = float(np.sum(by_zone * self.dead_zones))
         return SteeringEstimate(
             gain,
             sqrt(float(np.sum(weight * (self._p00 + (self._gain - gain) ** 2)))),
@@ -178,5 +178,5 @@ class SteeringBank:
             min(max(delay - pull, 0.0), p.max_delay_s),
             sqrt(spread + DELAY_STEP_S**2 / 12.0),
             zone,
-            sqrt(float(by_zone @ (self.dead_zones - zone) ** 2)),
+            sqrt(float(np.sum(by_zone * (self.dead_zones - zone) ** 2))),
         )

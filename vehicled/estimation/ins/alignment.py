@@ -10,6 +10,7 @@ from math import atan2, cos, exp, hypot, isfinite, nan, pi, sin, sqrt
 import numpy as np
 from msgspec import Struct
 
+from vehicled.core.arrays import matmul
 from vehicled.core.messages import MapPose
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ins.inertial import ZeroVelocityDetector
@@ -229,7 +230,7 @@ def first_state(params: InsParams, fix: Fix, yaw: Yaw, still: ZeroVelocityDetect
         vx, vy, vz = velocity
         M[V : V + 3, V : V + 3] = np.reshape(state.R, (3, 3))
         M[V : V + 3, A : A + 3] = ((0.0, vz, -vy), (-vz, 0.0, vx), (vy, -vx, 0.0))
-    T = M @ T
-    covariance = (T * variance) @ T.T
+    T = matmul(M, T)
+    covariance = matmul(T * variance, T.T)
     state.P = 0.5 * (covariance + covariance.T)
     return state

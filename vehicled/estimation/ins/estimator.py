@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from msgspec.structs import replace
 
+from vehicled.core.arrays import matmul
 from vehicled.core.messages import (
     ActuatorCommand,
     EstimatorStatus,
@@ -320,7 +321,7 @@ class Ins(Counted):
         vx, vy, vz = x[3], x[4], x[5]
         J[3, 3:9] = ax, ay, az, ay * vz - az * vy, az * vx - ax * vz, ax * vy - ay * vx
         J[3, 10], J[3, 11] = self._imu_m[2], -self._imu_m[1]
-        a, b, c, d = J.dot(s.P).dot(J.T).tolist()
+        a, b, c, d = matmul(matmul(J, s.P), J.T).tolist()
         return (
             a[0], a[1], a[2], a[3],
             a[1], b[1], b[2], b[3],

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, matmul
 from vehicled.core.messages import CarrierSolution, GnssFix, Heading, MapPose
 from vehicled.estimation.coloured_error import FLOOR_RATIO, restore_floor
 from vehicled.estimation.ins.params import HeadingUse, InsParams
@@ -194,14 +194,14 @@ class Sensors:
     def map_pose(self, s: InsState, z: MapPose) -> bool:
         """Fuse a pose of the rear axle on a map, whose three values are decorrelated first. The map is level, at height 0."""
         W = whitening(z)
-        r1, r2, _ = (W @ self._off_map(s, z)).tolist()
-        H = W @ self._on_map(s)
+        r1, r2, _ = matmul(self._off_map(s, z), W.T).tolist()
+        H = matmul(W, self._on_map(s))
         doubt = ((0, A + 2), (1, A + 2))
         nis, accepted = self._corrector.pair(s, H[:2], r1, r2, (1.0, 0.0, 1.0), self._pose_limit, POSITION, doubt)
         if accepted:
             # The third value alone does not decide: the pair has passed the gate.
-            H = W @ self._on_map(s)
-            r3 = float((W @ self._off_map(s, z))[2])
+            H = matmul(W, self._on_map(s))
+            r3 = float(matmul(self._off_map(s, z), W.T)[2])
             self._corrector.scalar(s, H[2], r3, 1.0, inf, CONSTRAINT, ())
             _, _, lz = apply(s.R, *self._imu_m)
             self._corrector.scalar(s, self._units[P + 2], lz - s.x[2], 1.0, inf, CONSTRAINT, ())

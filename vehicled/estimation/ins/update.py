@@ -2,7 +2,8 @@
 
 A pair is decorrelated by the Cholesky factor of its innovation covariance, S = L L', which turns it into two independent scalars:
 W = P H' L^-T, dx = W L^-1 r, P+ = P - W W'. ``W W'`` is exactly symmetric, and P+ differs from the Joseph form only by rounding,
-which ``KEEP`` covers. Bierman 1977, chapter V; Sarkka 2013, Alg. 5.4.
+which ``KEEP`` covers. Bierman 1977, chapter V; Sarkka 2013, Alg. 5.4. Sums are reductions by ``np.add``, whose order does not
+depend on the processor.
 """
 
 from math import inf, isfinite, sqrt
@@ -10,7 +11,7 @@ from math import inf, isfinite, sqrt
 import numpy as np
 from msgspec.structs import replace
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, matmul
 from vehicled.estimation.ins.state import InsState, N
 
 KEEP = 1.0 - 1e-9
@@ -33,12 +34,7 @@ class Corrector:
         self._column = self._g.reshape(N, 1)
         self._outer = np.zeros((N, N))
         self._shift = np.zeros(N)
-        self._G = np.zeros((N, 2))
-        self._W = np.zeros((N, 2))
-        self._Wt = self._W.T
-        self._S = np.zeros((2, 2))
-        self._L_inverse_t = np.zeros((2, 2))
-        self._u = np.zeros(2)
+        self._whitened = self._shift, self._shift
         self._k = sqrt(KEEP)
 
     def scalar(
@@ -47,24 +43,33 @@ class Corrector:
         """Fuse one value: h (N,), residual, variance of its noise > 0."""
         g = self._g
         P = s.P
-        P.dot(h, out=g)
-        S = float(h.dot(g)) + variance
+        S = self._spread(P, h) + variance
         nis = residual * residual / S
         if not nis <= limit or not S > 0.0:
             if not self._doubts(s, nis, gate):
                 return nis, False
             for index in doubt:
                 P[index, index] += residual * residual
-            P.dot(h, out=g)
-            S = float(h.dot(g)) + variance
+            S = self._spread(P, h) + variance
         else:
             s.counters = s.counters.accept(gate)
         np.multiply(g, residual / S, out=self._shift)
         g *= self._k / sqrt(S)
-        np.multiply(self._column, g, out=self._outer)
-        np.subtract(P, self._outer, out=P)
+        self._lower(P)
         s.inject(self._shift)
         return nis, True
+
+    def _spread(self, P: Array, h: Array) -> float:
+        """Return ``h' P h`` and leave ``P h`` in the work array."""
+        g = self._g
+        np.multiply(P, h.reshape(N, 1), out=self._outer)
+        np.add.reduce(self._outer, axis=0, out=g)
+        return float(np.add.reduce(h * g))
+
+    def _lower(self, P: Array) -> None:
+        """Subtract ``g g'`` of the work array from the covariance."""
+        np.multiply(self._column, self._g, out=self._outer)
+        np.subtract(P, self._outer, out=P)
 
     def pair(
         self,
@@ -89,22 +94,20 @@ class Corrector:
             u1, u2, _ = self._whiten(s.P, H, r1, r2, R)
         else:
             s.counters = s.counters.accept(gate)
-        k, W, u = self._k, self._W, self._u
-        self._G.dot(self._L_inverse_t, out=W)
-        u[0], u[1] = u1, u2
-        W.dot(u, out=self._shift)
-        W *= k
-        W.dot(self._Wt, out=self._outer)
-        np.subtract(s.P, self._outer, out=s.P)
-        s.inject(self._shift)
+        g, k = self._g, self._k
+        first, second = self._whitened
+        P = s.P
+        np.multiply(first, k, out=g)
+        self._lower(P)
+        np.multiply(second, k, out=g)
+        self._lower(P)
+        s.inject(u1 * first + u2 * second)
         return nis, True
 
     def _whiten(self, P: Array, H: Array, r1: float, r2: float, R: tuple[float, float, float]) -> tuple[float, float, float]:
-        """Return L^-1 r and its square, and leave P H' and L^-T in the work arrays."""
-        G, T = self._G, self._L_inverse_t
-        P.dot(H.T, out=G)
-        H.dot(G, out=self._S)
-        (a, b), (_, d) = self._S.tolist()
+        """Return L^-1 r and its square, and leave the columns of P H' L^-T in ``_whitened``."""
+        HP = matmul(H, P)
+        (a, b), (_, d) = matmul(HP, H.T).tolist()
         a += R[0]
         b += R[1]
         d += R[2]
@@ -115,7 +118,8 @@ class Corrector:
         l21 = b / l1
         u1 = r1 / l1
         u2 = (r2 - l21 * u1) / l2
-        T[0, 0], T[0, 1], T[1, 1] = 1.0 / l1, -l21 / (l1 * l2), 1.0 / l2
+        first = HP[0] * (1.0 / l1)
+        self._whitened = first, (HP[1] - l21 * first) * (1.0 / l2)
         return u1, u2, u1 * u1 + u2 * u2
 
     def _doubts(self, s: InsState, nis: float, gate: int) -> bool:

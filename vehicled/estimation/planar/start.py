@@ -4,6 +4,7 @@ from math import atan2, cos, hypot, pi, remainder, sin, sqrt, tau
 
 import numpy as np
 
+from vehicled.core.arrays import matmul
 from vehicled.core.messages import CarrierSolution, GnssFix, Heading, MapPose
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.counters import GateCounters
@@ -163,7 +164,7 @@ class Start:
             S[0, 0] += misalignment
             G[MISALIGNMENT, 1] = 1.0
             S[0, 1] = S[1, 0] = -misalignment
-        P += G @ S @ G.T
+        P += matmul(matmul(G, S), G.T)
 
         speed = hypot(fix.velocity_enu_mps[0], fix.velocity_enu_mps[1])
         if speed <= MAX_SPEED_MPS:

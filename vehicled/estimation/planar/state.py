@@ -20,6 +20,7 @@ import numpy as np
 from vehicled.core.arrays import Array
 from vehicled.core.messages import HeadingKind
 from vehicled.core.vehicle import Vehicle
+from vehicled.estimation.congruence import Congruence
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.four_dof import drive_rate
 from vehicled.estimation.planar.params import PlanarParams
@@ -30,7 +31,13 @@ SIZE = 15
 MAX_SUBSTEP_NS = 50_000_000
 MIN_ERROR_SIGMA_M = 0.05
 _IDENTITY = np.eye(SIZE)
-_DIAGONAL = np.arange(SIZE)
+_ENTRIES = {
+    X: (X, YAW, V), Y: (Y, YAW, V), V: (V, AUTHORITY, FRICTION), GYRO_BIAS: (GYRO_BIAS,),
+    MISALIGNMENT: (MISALIGNMENT, GYRO_BIAS),
+    EX: (EX, RATE_X), EY: (EY, RATE_Y), RATE_X: (EX, RATE_X), RATE_Y: (EY, RATE_Y),
+}  # fmt: skip
+_MEASURED = Congruence(SIZE, {**_ENTRIES, YAW: (YAW, GYRO_BIAS)})
+_STEERED = Congruence(SIZE, {**_ENTRIES, YAW: (YAW, V, GAIN, OFFSET)})
 
 
 class PlanarState(NamedTuple):
@@ -168,17 +175,15 @@ def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Input
         e_e * x[EX] + e_r * x[RATE_X], e_e * x[EY] + e_r * x[RATE_Y],
         r_e * x[EX] + r_r * x[RATE_X], r_e * x[EY] + r_r * x[RATE_Y],
     ]  # fmt: skip
-    P = F @ state.P @ F.T
-    P[_DIAGONAL, _DIAGONAL] += q
+    P = (_STEERED if gyro is None else _MEASURED)(F, state.P)
+    P.reshape(-1)[:: SIZE + 1] += q
     P[YAW, MISALIGNMENT] -= shared
     P[MISALIGNMENT, YAW] -= shared
     P[EX, RATE_X] += q_er
     P[RATE_X, EX] += q_er
     P[EY, RATE_Y] += q_er
     P[RATE_Y, EY] += q_er
-    after = state._replace(
-        x=np.array(mean), P=0.5 * (P + P.T), steering=steer, throttle=throttle, yaw_rate_radps=yaw_rate, rest_s=rest_s
-    )
+    after = state._replace(x=np.array(mean), P=P, steering=steer, throttle=throttle, yaw_rate_radps=yaw_rate, rest_s=rest_s)
     if stands and gyro is not None:
         return _rest_bias(p, after, gyro, dt_s)
     return after

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, matmul
 from vehicled.core.messages import GnssFix, Heading, HeadingKind, MapPose
 from vehicled.estimation.coloured_error import restore_floor
 from vehicled.estimation.map_pose import whitening
@@ -86,9 +86,9 @@ def fuse(
     if the measurement was accepted.
     """
     P = state.P
-    PHt = P @ H.T
-    inverse, determinant = _inverse(H @ PHt + R)
-    nis = float(residual @ inverse @ residual)
+    HP = matmul(H, P)
+    inverse, determinant = _inverse(matmul(HP, H.T) + R)
+    nis = float(np.sum(matmul(residual, inverse) * residual))
     gate = c.limits[len(residual) - 1]
     if isfinite(nis):
         density = -0.5 * (min(nis, gate) + log((tau ** len(residual)) * determinant))
@@ -97,12 +97,12 @@ def fuse(
         if inflation is None or not isfinite(nis):
             return state, nis, False
         P = P + np.diag(inflation)
-        PHt = P @ H.T
-        inverse, _ = _inverse(H @ PHt + R)
-    K = PHt @ inverse
-    A = _IDENTITY - K @ H
-    P = A @ P @ A.T + K @ R @ K.T
-    x = state.x + K @ residual
+        HP = matmul(H, P)
+        inverse, _ = _inverse(matmul(HP, H.T) + R)
+    Kt = matmul(inverse, HP)
+    A = _IDENTITY - matmul(Kt.T, H)
+    P = matmul(matmul(A, P), A.T) + matmul(matmul(Kt.T, R), Kt)
+    x = state.x + matmul(residual, Kt)
     x[YAW] = remainder(x[YAW], tau)
     _bound(x, c.reverses)
     return state._replace(x=x, P=0.5 * (P + P.T)), nis, True
@@ -234,7 +234,7 @@ def velocity(c: Context, state: PlanarState, fix: GnssFix, *, forced: bool = Fal
         H[0, YAW], H[1, YAW] = -v * sy, v * cy
         H[0, V], H[1, V] = cy, sy
         residual = np.array((ve - v * cy, vn - v * sy))
-        error2 = float(residual @ residual)
+        error2 = float(np.sum(residual * residual))
         inflated[YAW], inflated[V] = min(error2 / (v * v), 3.0), error2
     else:
         H = np.zeros((1, SIZE))
@@ -270,9 +270,9 @@ def map_pose(c: Context, state: PlanarState, z: MapPose) -> PlanarState:
         inflated = np.zeros(SIZE)
         inflated[[X, Y, YAW]] = residual(state.x) ** 2
     before = state
-    after, nis, accepted = fuse(c, state, W[:2] @ residual(state.x), H[:2], np.eye(2), inflated)
+    after, nis, accepted = fuse(c, state, matmul(residual(state.x), W[:2].T), H[:2], np.eye(2), inflated)
     if accepted:
-        after, _, accepted = fuse(c, after, W[2:] @ residual(after.x), H[2:], np.eye(1), inflated)
+        after, _, accepted = fuse(c, after, matmul(residual(after.x), W[2:].T), H[2:], np.eye(1), inflated)
     if not accepted:
         after = before
     after = _settled(after, POSITION, z.t_ns, accepted)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, arctan2, exp
 from vehicled.core.vehicle import Vehicle
 from vehicled.paths.arc import on_arc
 from vehicled.paths.course import Course
@@ -64,7 +64,7 @@ class CourseLane:
         x, y, yaw = (np.interp(s, self._s_m, column) for column in (self._x_m, self._y_m, self._yaw_rad))
         if offset is not None:
             aside = offset.at(s)
-            x, y, yaw = x - aside * np.sin(yaw), y + aside * np.cos(yaw), yaw + np.arctan(offset.slope(s))
+            x, y, yaw = x - aside * np.sin(yaw), y + aside * np.cos(yaw), yaw + arctan2(offset.slope(s), 1.0)
             way = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
             cross_track_m -= float(aside[0])
         return Stations(way, x, y, yaw, cross_track_m, -1 if self._backward[leg] else 1)
@@ -109,7 +109,7 @@ class LaneBody:
         dx, dy = x_m[near] - lane.x_m[:, None], y_m[near] - lane.y_m[:, None]
         c, s = np.cos(lane.yaw_rad)[:, None], np.sin(lane.yaw_rad)[:, None]
         ahead, left = lane.direction * (c * dx + s * dy), c * dy - s * dx
-        aside = lane.aside_m * np.exp(-lane.way_m / CONVERGE_M)[:, None]
+        aside = lane.aside_m * exp(-lane.way_m / CONVERGE_M)[:, None]
         half = self.half_m + self.side_m
         inside = (
             (ahead <= lead) & (ahead >= -tail) & (left <= half + np.maximum(aside, 0.0)) & (left >= np.minimum(aside, 0.0) - half)
