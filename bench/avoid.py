@@ -159,7 +159,7 @@ def _place(s_m: float, left_m: float) -> str:
 
 
 def _posts(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """On the course, one after the other."""
+    """Draw posts on the course, one after the other."""
     s_m, random = first_m, sketch.random
     for _ in range(random.randint(2, 4)):
         sketch.post(s_m, random.uniform(-1.0, 1.0) * min(sketch.width_m, 0.4 * sketch.corridor_m))
@@ -167,7 +167,7 @@ def _posts(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 
 
 def _beside(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """Beside the course, some of them in the way."""
+    """Draw posts beside the course, some of them in the way."""
     s_m, random = first_m, sketch.random
     for _ in range(random.randint(4, 8)):
         sketch.post(s_m, random.choice((-1.0, 1.0)) * random.uniform(0.6 * sketch.width_m, sketch.corridor_m + sketch.width_m))
@@ -175,7 +175,7 @@ def _beside(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 
 
 def _gate(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """Gates about one and a half widths wide."""
+    """Draw gates about one and a half widths wide."""
     random = sketch.random
     for k in range(random.randint(1, 2)):
         middle_m = random.uniform(-0.6, 0.6) * sketch.corridor_m
@@ -183,7 +183,7 @@ def _gate(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 
 
 def _slalom(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """Walls from either edge of the corridor beyond the course in turn."""
+    """Draw walls from either edge of the corridor beyond the course in turn."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
     edge_m, s_m = sketch.corridor_m + 2.0 * sketch.width_m, first_m
     for _ in range(random.randint(2, 4)):
@@ -193,7 +193,7 @@ def _slalom(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 
 
 def _crossing(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """Somebody who crosses the course about when the vehicle comes, sometimes out from behind a wall."""
+    """Draw somebody who crosses the course about when the vehicle comes, sometimes out from behind a wall."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
     at_m = first_m + random.uniform(0.0, 1.0) * sketch.room_m
     from_m, pace_mps = sketch.corridor_m + random.uniform(1.0, 3.0) * sketch.width_m, random.uniform(0.2, 0.8) * speed_mps
@@ -206,7 +206,7 @@ def _crossing(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 
 
 def _oncoming(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """Somebody who comes the other way on one side, and leaves the corridor before the start."""
+    """Draw somebody who comes the other way on one side, and leaves the corridor before the start."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
     from_m, pace_mps = first_m + 2.0 * sketch.room_m, random.uniform(0.15, 0.5) * speed_mps
     left_m = side * random.uniform(0.1, 0.7) * sketch.corridor_m
@@ -217,7 +217,7 @@ def _oncoming(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 
 
 def _trap(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """Three walls that open towards the vehicle, which must go round."""
+    """Draw three walls that open towards the vehicle, which must go round."""
     random, half_m = sketch.random, sketch.random.uniform(0.5, 1.1) * sketch.width_m
     middle_m, depth_m = random.uniform(-0.3, 0.3) * sketch.corridor_m, random.uniform(0.5, 1.5) * sketch.length_m
     low_m, high_m = middle_m - half_m, middle_m + half_m
@@ -225,7 +225,7 @@ def _trap(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 
 
 def _corner(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """A wall beside the course hides posts until the vehicle is near."""
+    """Draw a wall beside the course that hides a post until the vehicle is near."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
     beside_m, length_m = side * random.uniform(1.0, 1.6) * sketch.width_m, sketch.room_m * random.uniform(0.5, 1.0)
     sketch.wall((first_m - length_m, beside_m), (first_m, beside_m), (first_m, side * (sketch.corridor_m + 2.0 * sketch.width_m)))
@@ -233,7 +233,7 @@ def _corner(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 
 
 def _edge(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """A wall across the course that leaves room at one edge of the corridor, where posts stand as well."""
+    """Draw a wall across the course that leaves room at one edge of the corridor, where posts stand as well."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
     room_m = random.uniform(1.3, 2.2) * sketch.width_m
     tip_m = side * min(sketch.corridor_m + 0.5 * sketch.width_m - room_m, 0.6 * sketch.corridor_m)

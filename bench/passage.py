@@ -39,7 +39,7 @@ CHUNK = 4000
 
 
 class Solid(NamedTuple):
-    """What stands still: circles (n,)."""
+    """Circles (n,) that stand still."""
 
     x_m: Array
     y_m: Array

@@ -1,4 +1,4 @@
-"""What the controller ``avoid`` costs: its scans and its plans, beside the period of the control task.
+"""Cost of the controller ``avoid``: its scans and its plans, beside the period of the control task.
 
     python bench/planner.py [--rounds 60]
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from vehicled.control.avoid.controller import Avoid
-from vehicled.control.avoid.lattice import CourseTable, Lattice, LatticeLimits, Plan, Start
+from vehicled.control.avoid.lattice import CourseTable, Lattice, LatticeLimits, LatticeStart, PathPlan
 from vehicled.control.avoid.params import AvoidParams
-from vehicled.control.avoid.sight import Obstacles, Sight
+from vehicled.control.avoid.sight import SeenPoints, Sight
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.core.messages import EstimatorStatus, LaserScan, StateEstimate
 from vehicled.paths.catalog import load_course
@@ -31,7 +31,7 @@ TABLE = CourseTable(COURSE, np.ones(len(COURSE.x_m)))
 TIGHTEST = 1.0 / VEHICLE.min_turn_radius_m
 LIMITS = LatticeLimits(VEHICLE.outline, SPREAD_M, SIDE_M, 0.2, 0.5, TIGHTEST, 2.5, VEHICLE.wheelbase_m, 1.0)
 LATTICE = Lattice(PARAMS, TABLE, LIMITS)
-NOTHING = Obstacles(*(np.zeros(0) for _ in range(4)))
+NOTHING = SeenPoints(*(np.zeros(0) for _ in range(4)))
 
 controls = st.lists(st.floats(-3.0, 3.0), min_size=4, max_size=20).map(tuple)
 
@@ -87,15 +87,15 @@ def on_circle(s_m: float, left_m: float = 0.0) -> tuple[float, float, float]:
     return x - left_m * sin(yaw), y + left_m * cos(yaw), yaw
 
 
-def posts_at(places: list[tuple[float, float]], radius_m: float = 0.12) -> Obstacles:
+def posts_at(places: list[tuple[float, float]], radius_m: float = 0.12) -> SeenPoints:
     angles = np.linspace(0.0, 2.0 * pi, 24)
     found = [on_circle(5.0 + ahead, left) for ahead, left in places]
     x = np.concatenate([px + radius_m * np.cos(angles) for px, _, _ in found]) if found else np.zeros(0)
     y = np.concatenate([py + radius_m * np.sin(angles) for _, py, _ in found]) if found else np.zeros(0)
-    return Obstacles(x, y, 0.0 * x, 0.0 * y)
+    return SeenPoints(x, y, 0.0 * x, 0.0 * y)
 
 
-def clearance_m(plan: Plan, seen: Obstacles, until_m: float) -> float:
+def clearance_m(plan: PathPlan, seen: SeenPoints, until_m: float) -> float:
     """Return the least distance of the body from the points, along a path."""
     s = np.arange(5.0, until_m, 0.04)
     x, y, c, sn, curvature, _ = TABLE.at(s)
@@ -116,7 +116,7 @@ places = st.lists(st.tuples(st.floats(2.5, 7.0), st.floats(-1.8, 1.8)), max_size
 @given(where=places, speed=st.floats(0.2, 1.5))
 @examples(60)
 def test_a_plan_keeps_clear_of_everything_or_says_how_far_it_does(where: list[tuple[float, float]], speed: float) -> None:
-    seen, start = posts_at(where), Start(5.0, 0.0, 0.0, speed)
+    seen, start = posts_at(where), LatticeStart(5.0, 0.0, 0.0, speed)
     plan = LATTICE.plan(start, speed, seen, None)
     again = LATTICE.plan(start, speed, seen, None)
     assert (again.path, again.free_m, again.cost) == (plan.path, plan.free_m, plan.cost)
@@ -129,7 +129,8 @@ def test_a_plan_keeps_clear_of_everything_or_says_how_far_it_does(where: list[tu
         assert clearance_m(plan, seen, float(plan.s_m[-1])) > 0.5 * SIDE_M
     elif end_m > 5.0:
         assert clearance_m(plan, seen, end_m) > 0.0
-    s = np.linspace(5.0, float(plan.s_m[-1]), 400)
+    # Where a plan ends it becomes parallel to the course at once; the next one takes its place before.
+    s = np.linspace(5.0, float(plan.s_m[-1]) - 1.5 * plan.step_m, 400)
     if plan.path is not None:
         offset, _, bend = plan.path.shape(s)
         assert np.abs(offset).max() <= SPREAD_M + 1e-6
@@ -141,7 +142,7 @@ def test_a_slalom_takes_one_plan() -> None:
     walls = [(4.0, -1.8 + 0.2 * k) for k in range(10)] + [(7.5, 1.8 - 0.2 * k) for k in range(10)]
     seen = posts_at(walls, 0.05)
     far = Lattice(AvoidParams(horizon_lengths=16.0), TABLE, LIMITS)
-    plan = far.plan(Start(5.0, 0.0, 0.0, 0.5), 0.5, seen, None)
+    plan = far.plan(LatticeStart(5.0, 0.0, 0.0, 0.5), 0.5, seen, None)
     assert plan.free_m == inf
     assert plan.path is not None
     assert plan.path.at(9.0) > 0.2
@@ -150,7 +151,7 @@ def test_a_slalom_takes_one_plan() -> None:
 
 def test_where_everything_is_closed_the_plan_says_where() -> None:
     seen = posts_at([(4.0, -2.2 + 0.2 * k) for k in range(23)])
-    plan = LATTICE.plan(Start(5.0, 0.0, 0.0, 1.0), 1.0, seen, None)
+    plan = LATTICE.plan(LatticeStart(5.0, 0.0, 0.0, 1.0), 1.0, seen, None)
     assert 6.5 < plan.free_m + VEHICLE.outline.front_m < 9.5
 
 
@@ -161,7 +162,7 @@ def test_what_crosses_is_met_where_it_will_be() -> None:
     px, py = x + 0.2 * np.cos(angles), y + 0.2 * np.sin(angles)
     for pace in (-0.15, 0.3):
         vx, vy = -pace * sin(yaw) * np.ones(24), pace * cos(yaw) * np.ones(24)
-        plan = LATTICE.plan(Start(5.0, 0.0, 0.0, 1.0), 1.0, Obstacles(px, py, vx, vy), None)
+        plan = LATTICE.plan(LatticeStart(5.0, 0.0, 0.0, 1.0), 1.0, SeenPoints(px, py, vx, vy), None)
         at = 0.0 if plan.path is None else float(plan.path.at(9.0))
         assert (abs(at) < 0.05) is (pace > 0.0), pace
 
@@ -169,7 +170,7 @@ def test_what_crosses_is_met_where_it_will_be() -> None:
 @given(offset=st.floats(-1.0, 1.0), slope=st.floats(-0.3, 0.3))
 @examples(30)
 def test_a_plan_begins_where_the_vehicle_is(offset: float, slope: float) -> None:
-    plan = LATTICE.plan(Start(5.0, offset, slope, 1.0), 1.0, posts_at([(5.0, 1.5)]), None)
+    plan = LATTICE.plan(LatticeStart(5.0, offset, slope, 1.0), 1.0, posts_at([(5.0, 1.5)]), None)
     if plan.path is None:
         assert abs(offset) < 0.02
         assert abs(slope) < 0.02
@@ -184,12 +185,12 @@ def test_a_plan_begins_where_the_vehicle_is(offset: float, slope: float) -> None
 def test_nothing_jumps_where_the_vehicle_is_when_another_plan_follows(
     where: list[tuple[float, float]], later: list[tuple[float, float]]
 ) -> None:
-    path = LATTICE.plan(Start(5.0, 0.0, 0.0, 1.0), 1.0, posts_at([*where, (4.0, 0.1)]), None).path
+    path = LATTICE.plan(LatticeStart(5.0, 0.0, 0.0, 1.0), 1.0, posts_at([*where, (4.0, 0.1)]), None).path
     assert path is not None
     here = 5.8
     begins = here + LATTICE.step_m(1.0)
     offset, slope, _ = map(float, path.shape(begins))
-    after = LATTICE.plan(Start(begins, offset, slope, 1.0), 1.0, posts_at([*later, (4.5, -0.1)]), path).path
+    after = LATTICE.plan(LatticeStart(begins, offset, slope, 1.0), 1.0, posts_at([*later, (4.5, -0.1)]), path).path
     assert after is not None
     for s_m in (here - 0.3, here):
         assert np.abs(np.subtract(after.shape(s_m)[:2], path.shape(s_m)[:2])).max() < 0.02
@@ -215,7 +216,7 @@ def scan_of(circles: list[tuple[float, float, float]], t_ns: int, walls: list[tu
     return LaserScan(t_ns, t_ns, -2.356, 4.712 / 540, 0.0, 0.05, 0.05, 30.0, 0.0, 0.0, tuple(ranges.tolist()))
 
 
-def look(paces: tuple[float, float], speed: float, seconds: float = 1.5, walls: bool = False) -> Obstacles:
+def seen_after(paces: tuple[float, float], speed: float, seconds: float = 1.5, walls: bool = False) -> SeenPoints:
     """Drive along the x axis for some time, past a body that begins 6 m ahead; return what counts at the end."""
     sight, t_ns = Sight(LaneBody(VEHICLE, 0.1), 1.0), SECOND
     line = np.stack([np.linspace(-1.0, 15.0, 40), np.zeros(40), np.ones(40), np.zeros(40)])
@@ -233,7 +234,7 @@ def look(paces: tuple[float, float], speed: float, seconds: float = 1.5, walls: 
 @given(speed=st.floats(0.0, 2.0), pace=st.floats(0.4, 1.5), heading=st.floats(-pi, pi))
 @examples(20)
 def test_a_body_that_moves_has_its_velocity(speed: float, pace: float, heading: float) -> None:
-    seen = look((pace * cos(heading), pace * sin(heading)), speed)
+    seen = seen_after((pace * cos(heading), pace * sin(heading)), speed)
     moving = seen.vx_mps != 0.0
     assert seen.move
     vx, vy = float(seen.vx_mps[moving].mean()), float(seen.vy_mps[moving].mean())
@@ -243,11 +244,11 @@ def test_a_body_that_moves_has_its_velocity(speed: float, pace: float, heading: 
 @given(speed=st.floats(0.0, 2.0))
 @examples(20)
 def test_a_post_that_is_passed_does_not_move(speed: float) -> None:
-    assert not look((0.0, 0.0), speed, 2.5).move
+    assert not seen_after((0.0, 0.0), speed, 2.5).move
 
 
 def test_a_wall_that_comes_into_view_does_not_move() -> None:
-    assert not look((0.0, 0.0), 1.0, 2.0, walls=True).move
+    assert not seen_after((0.0, 0.0), 1.0, 2.0, walls=True).move
 
 
 # ---------------------------------------------------------------------------------------------------------------- the controller
@@ -296,9 +297,9 @@ def test_with_nothing_in_the_way_it_is_the_pure_pursuit() -> None:
 
 def test_a_scan_costs_two_plans_at_most() -> None:
     avoid, _ = controllers()
-    plan, made = avoid._lattice.plan, list[Plan]()
+    plan, made = avoid._lattice.plan, list[PathPlan]()
 
-    def counted(*given: Any) -> Plan:
+    def counted(*given: Any) -> PathPlan:
         made.append(plan(*given))
         return made[-1]
 

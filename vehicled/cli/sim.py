@@ -182,9 +182,9 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
         result.show()
     if arguments.plot:
         from vehicled.offline.analysis.lap_plot import plot_drive
-        from vehicled.offline.twin.scene_plot import scene_of_plan
+        from vehicled.offline.twin.scene_plot import things_of_plan
 
-        plot_drive(plan.course, done.trace, result, arguments.plot, scene_of_plan(plan))
+        plot_drive(plan.course, done.trace, result, arguments.plot, things_of_plan(plan))
         if not arguments.json:
             print(f"plot: {arguments.plot}")
     if likeness is not None:

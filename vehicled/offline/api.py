@@ -149,10 +149,8 @@ class Run(Log):
     def plot(self, file: str) -> None:
         """Plot the drive into a PNG, SVG or PDF file. Needs the extra ``plot``."""
         from vehicled.offline.analysis.lap_plot import plot_drive
-        from vehicled.offline.twin.scene_plot import scene_of_plan
 
-        plan = _plan(self._spec)
-        plot_drive(plan.course, self._trace, self.metrics, file, scene_of_plan(plan))
+        plot_drive(_plan(self._spec).course, self._trace, self.metrics, file)
 
 
 def simulate(

@@ -74,7 +74,7 @@ class LateralSpline(NamedTuple):
     controls_m: tuple[float, ...]
     """Control points, m, positive left: one before the first knot, one at each knot, one beyond the last; 4 at least."""
     lap_m: float = inf
-    """As for :class:`LateralOffset`."""
+    """Length of a closed course, see :class:`LateralOffset`."""
 
     @property
     def usable(self) -> bool:
@@ -121,7 +121,7 @@ class LateralSpline(NamedTuple):
 
 
 PlannedOffset = LateralOffset | LateralSpline
-"""What a controller may plan beside its course."""
+"""Path that a controller may plan beside its course."""
 
 
 def _from_start(s_m: Any, start_m: Any, lap_m: float) -> Any:

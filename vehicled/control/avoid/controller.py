@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 from msgspec.structs import replace
 
-from vehicled.control.avoid.lattice import LEAST_SCALE, CourseTable, Lattice, LatticeLimits, Plan, Start
+from vehicled.control.avoid.lattice import LEAST_SCALE, CourseTable, Lattice, LatticeLimits, LatticeStart, PathPlan
 from vehicled.control.avoid.params import AvoidParams
-from vehicled.control.avoid.sight import NO_OBSTACLES, Obstacles, Sight
+from vehicled.control.avoid.sight import NO_OBSTACLES, SeenPoints, Sight
 from vehicled.control.path_follower import FollowerState, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.pure_pursuit import PurePursuit
@@ -90,14 +90,14 @@ class Avoid(PurePursuit):
         self._body = LaneBody(self.vehicle, self._limits.obstacle_side_m)
         self._sight = Sight(self._body, self._avoid.memory_s)
         self._scans: deque[LaserScan] = deque(maxlen=MOST_SCANS)
-        self._seen: Obstacles = NO_OBSTACLES
+        self._seen: SeenPoints = NO_OBSTACLES
         self._path: LateralSpline | None = None
         self._caps: tuple[Array, Array] | None = None
         self._level = 0
         """Index of the speed of the last plan."""
         self._waits_ns: int | None = None
         """Time since which the vehicle stands before what moves."""
-        self.plan: Plan | None = None
+        self.plan: PathPlan | None = None
         """Last plan, for tests and benchmarks; None while nothing is near."""
 
     def _made_lattice(self) -> Lattice:
@@ -164,11 +164,11 @@ class Avoid(PurePursuit):
         self.plan, self._path = best, best.path
         self._caps = self._speeds(best, top_mps)
 
-    def _planned(self, start: Start, top_mps: float, path: LateralSpline | None) -> Plan:
+    def _planned(self, start: LatticeStart, top_mps: float, path: LateralSpline | None) -> PathPlan:
         """Return a plan at one of the speeds: a faster one than the last is tried first, a slower one where the way is closed. Two
         plans are the most that one scan may cost."""
         first = max(self._level - 1, 0)
-        best: Plan | None = None
+        best: PathPlan | None = None
         for level in range(first, min(first + 2, len(SLOWER))):
             plan = self._lattice.plan(start, max(SLOWER[level] * top_mps, 0.05), self._seen, path)
             if best is None or plan.free_m > best.free_m:
@@ -180,7 +180,7 @@ class Avoid(PurePursuit):
         assert best is not None
         return best
 
-    def _start(self, s_m: float, on_course: PathPoint, speed_mps: float) -> tuple[Start, bool]:
+    def _start(self, s_m: float, on_course: PathPoint, speed_mps: float) -> tuple[LatticeStart, bool]:
         """Return where a plan begins: on the present path, or at the vehicle if that is beside it; and whether it is on it."""
         offset, slope, on_path, ahead_m = 0.0, 0.0, True, 0.0
         if self._path is not None:
@@ -191,9 +191,9 @@ class Avoid(PurePursuit):
             # A step is kept as it is: a change that each plan began anew, one step ahead, would never begin.
             ahead_m = self._lattice.step_m(speed_mps)
             offset, slope, _ = (0.0, 0.0, 0.0) if self._path is None else map(float, self._path.shape(s_m + ahead_m))
-        return Start(s_m + ahead_m, offset, slope, speed_mps, ahead_m / max(speed_mps, CREEP_RATIO)), on_path
+        return LatticeStart(s_m + ahead_m, offset, slope, speed_mps, ahead_m / max(speed_mps, CREEP_RATIO)), on_path
 
-    def _speeds(self, plan: Plan, top_mps: float) -> tuple[Array, Array]:
+    def _speeds(self, plan: PathPlan, top_mps: float) -> tuple[Array, Array]:
         """Return arc lengths and the highest speed at each: less near obstacles and in bends, braking before both."""
         p = self._avoid
         speeds = np.minimum(

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vehicled.control.avoid.params import AvoidParams
-from vehicled.control.avoid.sight import Obstacles
+from vehicled.control.avoid.sight import SeenPoints
 from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Outline
 from vehicled.paths.course import Course
@@ -99,8 +99,8 @@ class LatticeLimits(NamedTuple):
     rate_radps: float
 
 
-class Start(NamedTuple):
-    """Where a plan begins."""
+class LatticeStart(NamedTuple):
+    """Place and speed at which a plan begins."""
 
     s_m: float
     offset_m: float
@@ -110,7 +110,7 @@ class Start(NamedTuple):
     """Time until the vehicle is there, s."""
 
 
-class Plan(NamedTuple):
+class PathPlan(NamedTuple):
     """A path beside the course, and what it meets."""
 
     path: LateralSpline | None
@@ -167,7 +167,7 @@ class Lattice:
         self._required_m = limits.side_m + params.clearance_share * self._width_m
         self._comfort_m = params.comfort_share * self._width_m
 
-    def plan(self, start: Start, speed_mps: float, obstacles: Obstacles, present: LateralSpline | None) -> Plan:
+    def plan(self, start: LatticeStart, speed_mps: float, obstacles: SeenPoints, present: LateralSpline | None) -> PathPlan:
         """Return the best path from a place. ``speed_mps``: speed at which it will be driven."""
         step_m, stations = self._steps(max(speed_mps, start.speed_mps))
         cell, count = self._cell_m, self._count
@@ -197,9 +197,9 @@ class Lattice:
         turns = np.clip(np.diff(path_slopes, prepend=slope + most), -MOST_BEND, MOST_BEND) + MOST_BEND
         lack = np.maximum(near[along, path_slopes, at], headed[turns, along, path_slopes, at] > 0.0)
         if not (cells - count).any() and abs(start.offset_m) < 0.25 * cell and abs(start.slope) < STRAIGHT:
-            return Plan(None, middles, lack, course[4], free_m, cost, step_m)
+            return PathPlan(None, middles, lack, course[4], free_m, cost, step_m)
         path = self._spline(start, step_m, (cells - count).astype(np.float64) * cell, slope * cell, present)
-        return Plan(path, middles, lack, course[4] + path.shape(middles)[2], free_m, cost, step_m)
+        return PathPlan(path, middles, lack, course[4] + path.shape(middles)[2], free_m, cost, step_m)
 
     def step_m(self, speed_mps: float) -> float:
         """Return the length of a step of plans at a speed, m."""
@@ -230,7 +230,7 @@ class Lattice:
         curvature: Array,
         slopes: npt.NDArray[np.int64],
         step_m: float,
-        obstacles: Obstacles,
+        obstacles: SeenPoints,
         time_s: Array,
         speed_mps: float,
     ) -> tuple[Mask, Array, Array]:
@@ -409,7 +409,7 @@ class Lattice:
         at += [at[-1]] * (len(go) + 1 - len(at))
         return np.array(at), np.array(ways), cost
 
-    def _judged(self, path: LateralSpline, way: "_Way", obstacles: Obstacles, time_s: Array) -> Plan | None:
+    def _judged(self, path: LateralSpline, way: "_Way", obstacles: SeenPoints, time_s: Array) -> PathPlan | None:
         """Return a plan that keeps a path; None if the lattice does not reach as far."""
         offset, slope, second = path.shape(way.middles_m)
         most, cell = (len(way.slopes) - 1) // 2, self._cell_m
@@ -427,9 +427,9 @@ class Lattice:
         hit = self._meets(way.course, offset, slope, obstacles, time_s)
         free_m = float(way.middles_m[int(np.argmax(hit))]) if hit.any() else inf
         lack = np.maximum(way.near[along, rows, at], way.headed[turns, along, rows, at] > 0.0)
-        return Plan(path, way.middles_m, lack, way.course[4] + second, free_m, cost, way.step_m)
+        return PathPlan(path, way.middles_m, lack, way.course[4] + second, free_m, cost, way.step_m)
 
-    def _meets(self, course: Array, offset: Array, slope: Array, obstacles: Obstacles, time_s: Array) -> Mask:
+    def _meets(self, course: Array, offset: Array, slope: Array, obstacles: SeenPoints, time_s: Array) -> Mask:
         """Return a mask of the places (n,) at which the body on a path comes nearer to a point than the obstacle stop allows."""
         x, y, yaw_c, yaw_s, curvature, _ = course
         x, y = x - offset * yaw_s, y + offset * yaw_c
@@ -445,13 +445,15 @@ class Lattice:
         hit: Mask = (inside & (ahead_s <= self._params.predict_s)).any(axis=1)
         return hit
 
-    def _ahead_s(self, obstacles: Obstacles, time_s: Array) -> tuple[Array, Array]:
+    def _ahead_s(self, obstacles: SeenPoints, time_s: Array) -> tuple[Array, Array]:
         """Return the times (n, points) by which the points are predicted, 0 for what stands, and the clearance that they add."""
         moving = (obstacles.vx_mps != 0.0) | (obstacles.vy_mps != 0.0)
         ahead_s = np.where(moving, time_s[:, None], 0.0)
         return ahead_s, np.minimum(GROWTH_MPS * ahead_s, UNCERTAIN_WIDTHS * self._width_m)
 
-    def _spline(self, start: Start, step_m: float, cells_m: Array, row_m: float, present: LateralSpline | None) -> LateralSpline:
+    def _spline(
+        self, start: LatticeStart, step_m: float, cells_m: Array, row_m: float, present: LateralSpline | None
+    ) -> LateralSpline:
         """Return the path through the cells that goes on from the present path. ``row_m``: change of the offset in the step before.
 
         Control points before the start are those of the present path, so that nothing jumps where the vehicle is.

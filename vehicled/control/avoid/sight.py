@@ -1,4 +1,4 @@
-"""What a scanner has shown lately, as points with velocities.
+"""Points that scanners have shown lately, with velocities.
 
 The points of the newest two scans of each scanner count, and older ones that have left its field of view. Points near to each
 other form a segment. A compact one is tracked by a Kalman filter of constant velocity (Bar-Shalom, Li and Kirubarajan 2001, section
@@ -54,7 +54,7 @@ second one its present place counts as well."""
 LOST_S = 0.4
 
 
-class Obstacles(NamedTuple):
+class SeenPoints(NamedTuple):
     """Points (n,) in the map frame, with their velocities; 0 for what stands."""
 
     x_m: Array
@@ -68,10 +68,10 @@ class Obstacles(NamedTuple):
         return bool(self.vx_mps.any() or self.vy_mps.any())
 
 
-NO_OBSTACLES = Obstacles(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+NO_OBSTACLES = SeenPoints(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
-class Track:
+class BodyTrack:
     """Kalman filter of the middle of a body, with one covariance for both axes."""
 
     def __init__(self, t_s: float, x_m: float, y_m: float, extent_m: float, sigma_m: float, speed_sigma_mps: float) -> None:
@@ -117,7 +117,7 @@ class _Look(NamedTuple):
     t_ns: int
     x_m: Array
     y_m: Array
-    tracks: list["Track | None"]
+    tracks: list["BodyTrack | None"]
     segment: Array
 
 
@@ -131,7 +131,7 @@ class Sight:
         self._looks: dict[tuple[float, float], deque[_Look]] = {}
         self._views: dict[tuple[float, float], tuple[float, float]] = {}
         """First bearing and width of the field of view of each scanner."""
-        self._tracks: list[Track] = []
+        self._tracks: list[BodyTrack] = []
 
     def add_motion(self, estimate: StateEstimate) -> None:
         """Remember the motion of the vehicle, by which the points of a scan are placed."""
@@ -172,10 +172,10 @@ class Sight:
 
     def _track(
         self, x: Array, y: Array, segment: Array, eye: tuple[float, float], ray_rad: float, t_s: float, speed_mps: float
-    ) -> list[Track | None]:
+    ) -> list[BodyTrack | None]:
         """Follow the compact segments; return the track of each segment."""
         count = int(segment[-1]) + 1 if len(segment) else 0
-        found: list[Track | None] = [None] * count
+        found: list[BodyTrack | None] = [None] * count
         sigma_m, density = MEASURED_WIDTHS * self._width_m, ACCELERATION_SHARE * max(speed_mps, self._width_m)
         for track in self._tracks:
             track.predict(t_s, density)
@@ -205,7 +205,7 @@ class Sight:
                     best, nearest = track, apart
             if best is None:
                 if len(self._tracks) < MOST_TRACKS:
-                    best = Track(t_s, mx, my, extent, sigma_m, max(speed_mps, self._width_m))
+                    best = BodyTrack(t_s, mx, my, extent, sigma_m, max(speed_mps, self._width_m))
                     self._tracks.append(best)
             else:
                 free.remove(best)
@@ -214,7 +214,7 @@ class Sight:
         self._tracks = [track for track in self._tracks if t_s - track.seen_s <= LOST_S]
         return found
 
-    def obstacles(self, estimate: StateEstimate, line: Array, line_step_m: float, beside_m: float, moving_m: float) -> Obstacles:
+    def obstacles(self, estimate: StateEstimate, line: Array, line_step_m: float, beside_m: float, moving_m: float) -> SeenPoints:
         """Return what counts now within ``beside_m`` of a line, or ``moving_m`` if it moves. ``line`` (4 or more, n): x, y, cosine
         and sine of the yaw of its points, in equal steps."""
         least_mps = max(MOVING_SHARE * abs(estimate.speed_mps), MOVING_LEAST_MPS * self._width_m / 0.3)
@@ -254,7 +254,7 @@ class Sight:
         while len(kept) > MOST_POINTS:
             cell_m *= 1.5
             kept = near[_outermost(along, left, cell_m)]
-        return Obstacles(x[kept], y[kept], vx[kept], vy[kept])
+        return SeenPoints(x[kept], y[kept], vx[kept], vy[kept])
 
     def _in_view(
         self, look: _Look, estimate: StateEstimate, mount_x: float, mount_y: float, first: float, width: float

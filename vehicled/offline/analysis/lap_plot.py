@@ -1,11 +1,10 @@
 """Plot of a drive: the map with the speed by colour and the worst places enlarged, and the errors over time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import hypot, isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
-from vehicled.offline.twin.scene_plot import draw_things
 from vehicled.paths.course import Course
 from vehicled.run.judge import TracePoint
 from vehicled.run.output import new_figure, save_figure
@@ -14,7 +13,7 @@ from vehicled.run.result import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sim_backend.scene.scene import Scene
+    Drawing = Callable[[Axes], None]
 
 # Grey, black and light orange of Okabe and Ito: distinguishable for all eyes; widths and dashes differ for black and white.
 _COURSE: dict[str, Any] = {"color": "#b0b0b0", "lw": 4.0, "solid_capstyle": "butt"}
@@ -35,9 +34,9 @@ _RUN_IN_S = 1.0
 """Time after the start that is not searched for the worst places, s, because the drive begins with an initial error."""
 
 
-def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file: str, scene: "Scene | None" = None) -> None:
-    """Plot into ``file`` (PNG, SVG or PDF by extension), with what stands and moves in the ``scene``. Raises :class:`SetupError` if
-    it cannot be written."""
+def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file: str, things: "Drawing | None" = None) -> None:
+    """Plot into ``file`` (PNG, SVG or PDF by extension), with what ``things`` draws on a map. Raises :class:`SetupError` if it
+    cannot be written."""
     import matplotlib
 
     with matplotlib.rc_context(_STYLE):
@@ -45,7 +44,7 @@ def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file
         figure = new_figure(10, 7.4)
         grid = figure.add_gridspec(5, 3, width_ratios=(1.5, 1, 1), height_ratios=(1.1, 1.1, 1, 1, 1))
         area = figure.add_subplot(grid[:, 0])
-        _map(area, course, trace, scene)
+        _map(area, course, trace, things)
         heat = _heat(area, trace)
         if heat is not None:
             figure.colorbar(heat, ax=area, location="bottom", shrink=0.8, pad=0.01, label="speed of the vehicle (m/s)")
@@ -59,7 +58,7 @@ def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file
         for number, ((x, y), half, t_s) in enumerate(places):
             name = "ab"[number]
             zoom = figure.add_subplot(grid[:2, 1 + number])
-            _map(zoom, course, trace, scene)
+            _map(zoom, course, trace, things)
             zoom.set(xlim=(x - half, x + half), ylim=(y - half, y + half), xlabel="east (m)")
             zoom.set_aspect("equal")
             zoom.locator_params(nbins=5)
@@ -79,9 +78,9 @@ def plot_drive(course: Course, trace: Sequence[TracePoint], result: Result, file
         save_figure(figure, file)
 
 
-def _map(axes: "Axes", course: Course, trace: Sequence[TracePoint], scene: "Scene | None") -> None:
-    if scene is not None:
-        draw_things(axes, scene)
+def _map(axes: "Axes", course: Course, trace: Sequence[TracePoint], things: "Drawing | None") -> None:
+    if things is not None:
+        things(axes)
     samples = [*range(len(course.x_m)), *([0] if course.closed else [])]
     axes.plot(course.x_m[samples], course.y_m[samples], label="course", **_COURSE)
     axes.plot([p.x_m for p in trace], [p.y_m for p in trace], label="vehicle (truth)", **_TRUTH)

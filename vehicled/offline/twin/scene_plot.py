@@ -1,5 +1,6 @@
 """Picture of a scene: ground, lanes, walls and bodies, what moves, starts and courses."""
 
+from collections.abc import Callable
 from itertools import cycle
 from math import cos, pi, sin
 from typing import TYPE_CHECKING, Any
@@ -75,16 +76,18 @@ def _lanes(area: "Axes", view: SceneView) -> None:
         area.plot(line[:, 0], line[:, 1], color="#b8b8b8", lw=0.8, zorder=2)
 
 
-def scene_of_plan(plan: Plan) -> Scene | None:
-    """Return the scene in which a planned run is driven; None without one."""
+def things_of_plan(plan: Plan) -> "Callable[[Axes], None] | None":
+    """Return what draws the things in the scene of a run, without a change of the axes' limits; None without a scene."""
     name = anchored(plan.loaded.profile, plan.loaded.path).sim.scene
-    return load_scene(name, plan.course) if name else None
+    if not name:
+        return None
+    scene = load_scene(name, plan.course)
 
+    def draw(area: "Axes") -> None:
+        _solids(area, scene)
+        _moving(area, scene)
 
-def draw_things(area: "Axes", scene: Scene) -> None:
-    """Draw what stands and what moves, without a change of the axes' limits."""
-    _solids(area, scene)
-    _moving(area, scene)
+    return draw
 
 
 def _solids(area: "Axes", scene: Scene) -> None:
