@@ -37,7 +37,12 @@ def unread(kind: str) -> Iterator[tuple[int, TextIO]]:
 def test_lines_that_nobody_reads_are_dropped(kind: str, length: int) -> None:
     with unread(kind) as (_, stream):
         lines = NonBlockingStream(stream)
-        writer = threading.Thread(target=lambda: [lines.write("x" * length + "\n") for _ in range(LINES)], daemon=True)
+
+        def write() -> None:
+            for _ in range(LINES):
+                lines.write("x" * length + "\n")
+
+        writer = threading.Thread(target=write, daemon=True)
         writer.start()
         writer.join(20.0)
         assert not writer.is_alive(), "it blocks"
