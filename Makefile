@@ -99,6 +99,11 @@ check-pytest: $(VENV)/dev.stamp
 bench: $(VENV)/bench.stamp ## Measure this machine: every script of bench/
 	@for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
+# Needs root, apt packages of the host (the command names them) and a package index. Not part of `make test`.
+.PHONY: board
+board: $(VENV)/dev.stamp ## The service on a real Debian with the real-time kernel, in a virtual machine. ARGS='access hardening', ARGS=--list
+	@$(BIN)/python -m bench.board_vm $(ARGS)
+
 .PHONY: compiled
 compiled: $(VENV)/runtime.stamp ## A wheel in dist/ with the hot path compiled for this Python; needs a C compiler and some minutes
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PIP) wheel --no-deps --wheel-dir dist .

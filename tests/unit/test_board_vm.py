@@ -1,0 +1,97 @@
+"""The host's side of `make board`, as far as it needs no virtual machine."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.board_vm.__main__ import FAILED, NOT_TRIED, PASSED, Check, checks, load, make, results, table
+from bench.board_vm.board import HERE, Board, FailedError, NotTriedError, expect
+from bench.board_vm.image import digest, tracked
+from bench.board_vm.machine import MachineError
+from tests.figures import rendered
+
+
+class NoBoard(Board):
+    """A board that a check does not use."""
+
+    def __init__(self) -> None:
+        pass
+
+
+def raising(error: Exception) -> Check:
+    def run(board: Board) -> str:
+        raise error
+
+    return Check("one", "It holds.", run)
+
+
+def test_each_file_is_a_check_that_says_in_whole_sentences_what_it_proves():
+    found = checks(HERE / "checks")
+    assert [check.name for check in found[:2]] == ["install", "start"]
+    assert len({check.name for check in found}) == len(found)
+    assert all(check.proves.endswith(".") for check in found)
+
+
+def test_a_check_without_a_docstring_is_refused(tmp_path: Path):
+    (tmp_path / "01_one.py").write_text("def check(board):\n    pass\n")
+    with pytest.raises(ValueError, match="docstring"):
+        checks(tmp_path)
+
+
+def test_a_named_check_is_made_after_those_that_it_needs():
+    assert [check.name for check in checks(HERE / "checks", ["hardening"])] == ["install", "start", "hardening"]
+    with pytest.raises(ValueError, match="no check nothing"):
+        checks(HERE / "checks", ["nothing"])
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict", "seen"),
+    [
+        (FailedError("the speed is 3"), FAILED, "the speed is 3"),
+        (NotTriedError("no pulses"), NOT_TRIED, "no pulses"),
+        (MachineError("qemu has ended"), FAILED, "the bench: qemu has ended"),
+        (KeyError("mode"), FAILED, "the check itself: KeyError: 'mode'"),
+    ],
+)
+def test_a_verdict_is_never_better_than_what_happened(error: Exception, verdict: str, seen: str):
+    found = make(raising(error), NoBoard())
+    assert (found.verdict, found.seen) == (verdict, seen)
+
+
+def test_what_a_passed_check_has_seen_is_one_line():
+    assert make(Check("one", "It holds.", lambda board: "two\n lines"), NoBoard())[2:4] == (PASSED, "two lines")
+
+
+def test_expect_fails_a_check_with_what_was_seen():
+    expect(1, "never said")
+    with pytest.raises(FailedError, match="nothing was seen"):
+        expect([], "nothing was seen")
+
+
+def test_the_table_of_the_page_keeps_every_row_apart():
+    verdicts = [make(raising(FailedError("a | b")), NoBoard()), make(raising(NotTriedError("x" * 300)), NoBoard())]
+    page = rendered(results(verdicts, "a computer"))
+    assert page.count("\n| one |") == 2
+    assert "a / b" in page
+    assert "**failed**" in page
+    assert table(verdicts).count("\n") == 1
+
+
+def test_the_cache_knows_content_name_and_order_of_its_inputs(tmp_path: Path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"1")
+    two.write_bytes(b"2")
+    before = digest("suite", one, two)
+    assert before == digest("suite", one, two)
+    assert len({before, digest("other", one, two), digest("suite", two, one), digest("suit", "e", one, two)}) == 4
+    two.write_bytes(b"3")
+    assert digest("suite", one, two) != before
+
+
+def test_the_image_holds_what_the_service_is_installed_from():
+    names = {path.name for path in tracked()}
+    assert {"requirements.lock", "pyproject.toml", "vehicled@.service", "art.toml", "service.py"} <= names
+
+
+def test_a_check_is_loaded_from_its_file_under_its_name():
+    assert load(HERE / "checks" / "03_access.py").name == "access"
