@@ -163,17 +163,12 @@ class Ptys:
             data, answers = adapter.from_host(data)
             self._write(descriptor, answers)
             return port, data, None
-        return port, data, self.changed_baud(port)
-
-    def changed_baud(self, port: str) -> int | None:
-        """Return the line rate of a plugged-in port if it changed since the last call."""
         # tcgetattr reports standard rates only; the daemon has already set the others from the address.
-        rated = self._ports[port] > 0 and port not in self._adapters
-        baud = _BAUD.get(termios.tcgetattr(self._master[port])[5], 0) if rated else 0
-        if not baud or baud == self._baud.get(port):
-            return None
-        self._baud[port] = baud
-        return baud
+        baud = _BAUD.get(termios.tcgetattr(descriptor)[5], 0) if self._ports[port] > 0 else 0
+        changed = baud if baud and baud != self._baud.get(port) else None
+        if changed is not None:
+            self._baud[port] = baud
+        return port, data, changed
 
     def write(self, port: str, data: bytes) -> None:
         """Write the device's bytes; they are dropped while it is unplugged."""

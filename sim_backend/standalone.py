@@ -74,7 +74,6 @@ class Standalone:
                 if now_ns >= look_ns:
                     look_ns = now_ns + CHECK_INTERVAL_NS
                     self._check_operator_port(now_ns)
-                    terminals.check_line_rates(now_ns)
                 # A late simulator catches up in slices and reads the commands in between.
                 self._reached_ns = min(now_ns, self._reached_ns + SLICE_NS)
                 before = world.motion

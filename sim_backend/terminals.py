@@ -57,12 +57,6 @@ class Terminals:
                     self._selector.register(descriptor, selectors.EVENT_READ)
                 self._world.on_line(self._number[name], now_ns, 0)
 
-    def check_line_rates(self, now_ns: int) -> None:
-        """Pass on the line rates of ports that were opened only to listen, of which :meth:`read` sees nothing."""
-        for name, number in self._number.items():
-            if name in self._ptys.urls and self._ptys.plugged(name) and (baud := self._ptys.changed_baud(name)) is not None:
-                self._world.on_line(number, now_ns, baud)
-
     def write(self, number: int, data: bytes) -> bool:
         """Write a device's bytes; return False if the port is behind no pty and no socket."""
         if number in self._server:

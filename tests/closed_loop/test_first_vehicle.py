@@ -33,6 +33,8 @@ max_wheel_rad = 0.36
 wheel_radius_m = 0.052
 [devices.gnss]
 lever_arm_m = [0.14, -0.05, 0.2]
+[devices.imu]
+port = "serial:/dev/imu?baud=115200"
 [devices.imu.driver.vectornav]
 mounting_yaw_rad = 1.5707963
 [devices.drive.driver.vesc_uart]
