@@ -257,8 +257,8 @@ def drive_first_lap(folder: Path, environment: dict[str, str]) -> str:
 
     try:
         wait_until(lambda: "INIT -> STANDBY" in text() or daemon.poll() is not None, text, every_s=0.5)
-        ask("mode", "align")
-        wait_until(lambda: "the heading is known" in text(), text, every_s=0.5)
+        # A simulator that is late loses commands, by which the controller times out: align again.
+        wait_until(lambda: "the heading is known" in ask("mode", "align") + text(), text, every_s=1.0)
         ask("speed", "1")
         wait_until(lambda: "ARMED" in ask("arm"), text, every_s=1.0)
         ask("mode", "auto")
