@@ -2,6 +2,7 @@
 
 import threading
 import time
+from math import isnan
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ async def test_sleep_is_no_step_of_the_clock(tmp_path: Path, monkeypatch: pytest
     assert reading.clock_step_s == 0.0
 
 
-async def test_a_disk_that_hangs_counts_as_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_hangs_is_not_called_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "READ_TIMEOUT_S", 0.05)
     sampler = HealthSampler(tmp_path)
 
@@ -56,6 +57,12 @@ async def test_a_disk_that_hangs_counts_as_full(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(sampler, "_disk", hang)
     try:
-        assert (await sampler.read()).disk_free_share == 0.0
+        reading = await sampler.read()
+        assert isnan(reading.disk_free_share)
+        assert reading.unread_s == 0.05
     finally:
         answers.set()
+    monkeypatch.setattr(sampler, "_disk", lambda: 0.5)
+    monkeypatch.setattr(health, "READ_TIMEOUT_S", 5.0)
+    reading = await sampler.read()
+    assert (reading.disk_free_share, reading.unread_s) == (0.5, 0.0)

@@ -356,6 +356,7 @@ TABLE = [
         [
             (health(log_failure="disk full"), "not written any more (disk full)"),
             (health(disk_free_share=0.0499), "5 % of the log's disk"),
+            (health(unread_s=5.0), "was not read within 5 s: look at the disk"),
             (health(temperature_k=368.1), "at 95 degrees (limit 95)"),
             (health(memory_free_share=0.0499), "5 % of the memory"),
         ],

@@ -53,6 +53,7 @@ HEALTHY = HostHealth(
         ({"log_lost": "deleted"}, "deleted", ""),
         ({"log_backlog_share": 0.5}, "", ""), ({"log_backlog_share": 0.51}, "51 % full", ""), ({"disk_free_share": 0.05}, "", ""),
         ({"disk_free_share": 0.049}, "5 % of the log's disk", ""), ({"throttled": True}, "", "is throttled"),
+        ({"unread_s": 5.0}, "was not read within 5 s", ""),
         ({"temperature_k": 368.0}, "", ""), ({"temperature_k": 368.5}, "", "at 95 degrees"), ({"memory_free_share": 0.05}, "", ""),
         ({"memory_free_share": 0.049}, "", "5 % of the memory"), ({"cpu_busy_share": 0.95}, "", ""),
         ({"cpu_busy_share": 0.951}, "", "95 % busy"), ({"log_dropped": 1}, "1 records", ""),

@@ -72,6 +72,9 @@ WITHOUT_CAUSE = frozenset({Cause.NO_SCHEDSTAT, Cause.NO_LOOP_RECORD, Cause.EVIDE
 COVERED_FRACTION = 0.5
 """Fraction of the response that evidence must cover; below it the cause is unknown."""
 
+MOST_RUNS = 128
+"""Number of callbacks that are split into computing and waiting; those shorter than such a part of the response count as computing.
+A loop that is late runs hundreds of them, and explaining each would make it later."""
 UNEXPLAINED_TOLERANCE_NS = 50_000
 """Off-CPU time below this is the cost of the measurement."""
 
@@ -93,10 +96,14 @@ def attribute(
     parts.add(Cause.SIMULATOR, NO_HOLDER, _overlap(around.jumps, release_ns, end_ns))
     idle_ns = end_ns - awake_ns - _overlap(around.jumps, awake_ns, end_ns)
     idle_collected_ns = _overlap(around.collections, awake_ns, end_ns)
-    delay_ns = around.run_delay_ns
+    delay_ns, short_ns = around.run_delay_ns, (end_ns - release_ns) // MOST_RUNS
     for run in (*around.callbacks, *executions):
         from_ns, to_ns = max(run.begin[0], release_ns), run.end[0]
         if to_ns <= from_ns:
+            continue
+        if to_ns - from_ns < short_ns and run.number >= FIRST_CALLBACK:
+            parts.add(Cause.LOOP_HELD, run.number - FIRST_CALLBACK, to_ns - from_ns)
+            idle_ns -= to_ns - from_ns if from_ns >= awake_ns else 0
             continue
         collected_ns = _overlap(around.collections, from_ns, to_ns)
         delayed_ns = parts.add_run(run, to_ns - from_ns, collected_ns, task, virtual=virtual)

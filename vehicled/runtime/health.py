@@ -15,7 +15,7 @@ from vehicled.core.observers import Observers, boundary
 
 PERIOD_S = 1.0
 READ_TIMEOUT_S = 5.0
-"""Timeout of a disk access, s; the disk is then reported as full, because nothing can be written to it."""
+"""Timeout of the readings, s; then the log counts as failing, because its disk may hang."""
 CLOCK_NOISE_S = 0.05
 """Largest clock change that counts as normal clock discipline, s."""
 
@@ -75,7 +75,7 @@ class HealthSampler:
         log = self._log()
         return HostHealth(
             time.monotonic_ns(),
-            0.0 if scope.cancelled_caught else disk,
+            disk,
             memory,
             (self._cpu.busy - before.busy) / ticks if ticks > 0 else NAN,
             temperature,
@@ -87,6 +87,7 @@ class HealthSampler:
             log.failure,
             time.time(),
             log.loss,
+            READ_TIMEOUT_S if scope.cancelled_caught else 0.0,
         )
 
     def _files(self) -> tuple[float, float, float, bool]:

@@ -301,6 +301,8 @@ def _host(s: RuleInputs) -> str:
         return ""
     if health.log_failure:
         return f"the log is not written any more ({health.log_failure}): make room for it, and start the daemon anew"
+    if health.unread_s > 0.0:
+        return f"the disk of the log was not read within {health.unread_s:.0f} s: look at the disk, or end other programs"
     if health.disk_free_share < MIN_DISK:
         return (
             f"{100 * health.disk_free_share:.0f} % of the log's disk is free (limit {100 * MIN_DISK:.0f} %): make room for the log"

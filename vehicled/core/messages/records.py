@@ -229,3 +229,5 @@ class HostHealth(Message, frozen=True):
     """Wall clock of the computer, s since 1970 UTC."""
     log_lost: str = ""
     """Text that says what others did to the log while it was written; it goes on in another file."""
+    unread_s: float = 0.0
+    """Time for which disk, memory and temperature gave no answer, s; 0 if they were read."""

@@ -63,6 +63,8 @@ class HostMonitor:
             return f"{health.log_dropped - self._dropped_before} records of the log were dropped"
         if health.log_backlog_share > MAX_BACKLOG:
             return f"the writer of the log is behind: its queue is {100 * health.log_backlog_share:.0f} % full"
+        if health.unread_s > 0.0:
+            return f"the disk of the log was not read within {health.unread_s:.0f} s: it hangs, or this computer is overloaded"
         if health.disk_free_share < MIN_DISK:
             return f"{100 * health.disk_free_share:.0f} % of the log's disk is free"
         return ""

@@ -92,7 +92,7 @@ class SpeedMonitor:
         """East and north velocity of the last fixes, m/s, and their variance."""
         self._fixes_ns = 0
         self._motion_ns = 0
-        """Newest time of validity of a speed that showed motion."""
+        """Newest time of validity of a speed of wheels or motor that showed motion."""
         self._places: deque[tuple[int, float, float]] = deque(maxlen=64)
         """Time, east and north of the last fixes without a velocity, ns and m."""
         self._ground: SpeedMeasurement | None = None
@@ -124,13 +124,11 @@ class SpeedMonitor:
     def _on_wheel(self, speed_mps: float, sigma_mps: float, message: WheelSpeed | MotorStatus, now_ns: int) -> None:
         self.wheel_mps, self._wheel_sigma_mps, self._wheel_ns = speed_mps, sigma_mps, _valid_ns(message, now_ns)
         reading = self.wheels(self._wheel_ns)
-        self._note_motion(reading)
-        if reading is not None and reading.moves and now_ns - self._wheel_ns > SPEED_FRESH_NS:
+        if reading is None or not reading.moves:
+            return
+        self._motion_ns = max(self._motion_ns, self._wheel_ns)
+        if now_ns - self._wheel_ns > SPEED_FRESH_NS:
             self.moved_ns = max(self.moved_ns, self._wheel_ns)
-
-    def _note_motion(self, speed: SpeedMeasurement | None) -> None:
-        if speed is not None and speed.moves:
-            self._motion_ns = max(self._motion_ns, speed.t_ns)
 
     def _on_fix(self, fix: GnssFix, now_ns: int) -> None:
         variance = max(fix.velocity_covariance_m2ps2[0], fix.velocity_covariance_m2ps2[4])
@@ -154,7 +152,6 @@ class SpeedMonitor:
         else:
             return
         self._fixes_ns = min(fix.t_rx_ns, now_ns)
-        self._note_motion(self._ground)
 
     def _average(self, t_ns: int) -> None:
         """Average the velocities: a mean of magnitudes would count noise as motion."""
@@ -253,7 +250,7 @@ class SpeedMonitor:
         return [speed for speed in (self.wheels(now_ns), self.ground(now_ns)) if speed is not None]
 
     def is_current(self, speed: SpeedMeasurement) -> bool:
-        """Return False for a standstill of before the last motion that was measured: fixes come later than wheel speeds."""
+        """Return False for a standstill of before the last motion that the wheels showed: fixes come later than wheel speeds."""
         return speed.moves or speed.t_ns >= self._motion_ns
 
     def fresh_wheel_mps(self, now_ns: int) -> float:
