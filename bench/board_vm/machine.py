@@ -121,7 +121,7 @@ class Machine:
         threading.Thread(target=self._read_agent, args=(self._agent,), daemon=True).start()
 
     def power_off(self) -> None:
-        """Cut the power: nothing in the guest is told. Idempotent."""
+        """Cut the power, without warning to the guest. Idempotent."""
         for line in (self._monitor, self._agent):
             if line is not None:
                 line.close()

@@ -1,4 +1,4 @@
-"""What explains a late release is bounded: a loop that is late has run hundreds of callbacks since."""
+"""Explaining a late release is bounded: a loop that is late has run hundreds of callbacks since."""
 
 import pytest
 

@@ -241,7 +241,7 @@ DIVERGED = EstimatorStatus.DIVERGED
 def test_a_filter_that_diverged_in_a_drive_is_judged_by_its_first_place_after_it(
     status: EstimatorStatus, mode: Mode, sigma_m: float, allowed_m: float
 ) -> None:
-    """By then its sigma explains more, and so does nobody else: the receiver was silent, so no speed was measured."""
+    """Its sigma has grown until then, and no speed was measured: the receiver was silent."""
     covariance = (sigma_m**2, *(0.0,) * 4, sigma_m**2, *(0.0,) * 10)
     for ratio, jumps in ((0.99, False), (1.01, True)):
         m = driven(monitor(corridor_m=1.5), (0.0, 0.0, 0.0))
