@@ -42,9 +42,10 @@ EXPLAINS = (
 )  # fmt: skip
 """Modules, or parts of them behind a colon, that only explain a run."""
 DRIVES = (
-    "drivers", "vehicled.control", "vehicled.core.bus", "vehicled.core.clamp", "vehicled.core.executive",
+    "drivers", "vehicled.control", "vehicled.core.arrays", "vehicled.core.bus", "vehicled.core.clamp", "vehicled.core.executive",
     "vehicled.core.journal", "vehicled.core.link", "vehicled.core.messages", "vehicled.core.observers", "vehicled.core.ports",
-    "vehicled.core.tasks", "vehicled.core.vehicle", "vehicled.core.wire", "vehicled.daemon.machine", "vehicled.daemon.pipeline",
+    "vehicled.core.tasks", "vehicled.core.vehicle", "vehicled.core.wire", "vehicled.daemon.actuation",
+    "vehicled.daemon.machine", "vehicled.daemon.pipeline",
     "vehicled.estimation", "vehicled.live.control_socket.server", "vehicled.paths", "vehicled.profile",
     "vehicled.profile.plugins", "vehicled.run.result", "vehicled.run.session", "vehicled.run.signals",
     "vehicled.run.simulation", "vehicled.run.task_costs", "vehicled.run.wall_session", "vehicled.run.world_link",

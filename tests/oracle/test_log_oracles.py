@@ -29,6 +29,7 @@ SAMPLES: tuple[Message, ...] = (
     messages.OperatorCommand(7, 8, messages.OperatorAction.DRIVE, "Bédiené"),
     messages.StateEstimate(8, 7, 1.0, 2.0, 0.3, 1.5, 0.1, tuple(float(n) for n in range(16)), messages.EstimatorStatus.RUNNING),
     messages.ControlCommand(9, 8, 0.1, 0.4, 0.0, 2.0),
+    messages.ActuatorStatus(10, 11, "left", 300.0, 12.0, 3.0, 24.1, 0.4, 320.0, 330.0, 2),
     messages.ActuatorCommand(10, 8, 0.4, 0.0, 0.3, 0.1, messages.Mode.AUTO, messages.Reaction.WARN, 5),
     messages.WireChunk(11, "gnss", messages.Direction.TX, bytes(range(256))),
     messages.Corrections(12, 13, "caster", b"\xd3\x00"),

@@ -13,6 +13,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
+LEAST_SQUARE = 1e-280
+"""Square below which a sum of squares loses digits."""
+
 _sum = np.add.reduce
 
 
@@ -42,8 +45,14 @@ def arctan2(y: Any, x: Any) -> Array:
 
 
 def hypotenuse(x: Any, y: Any) -> Array:
-    """Return the lengths of vectors (x, y); ``np.hypot`` rounds otherwise on another processor."""
-    return np.asarray(np.sqrt(x * x + y * y))
+    """Return the lengths of vectors (x, y); ``np.hypot`` rounds otherwise on another processor, so it serves only those whose
+    squares are beyond the range of numbers.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.asarray(x * x + y * y)
+    lengths = np.sqrt(squares)
+    beyond = ~((squares > LEAST_SQUARE) & (squares < math.inf))
+    return np.where(beyond, np.hypot(x, y), lengths) if beyond.any() else lengths
 
 
 def exp(values: Any) -> Array:
