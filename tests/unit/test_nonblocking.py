@@ -3,14 +3,19 @@
 import os
 import pty
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, cast
+from unittest import mock
 
 import pytest
 
+from vehicled.core.messages import PortEvent, PortState
+from vehicled.run.terminal import Progress
+from vehicled.runtime.events import EventLog
 from vehicled.runtime.nonblocking import NonBlockingStream
 
 LINES = 3000
@@ -105,3 +110,36 @@ def test_a_closed_pipe_is_no_error() -> None:
         for _ in range(3):
             lines.write("a line\n")
         assert lines.lost == 3
+
+
+class Plain:
+    """A stream that has nothing but what lines need."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+
+def test_a_stream_that_only_writes_gets_every_line() -> None:
+    stream = Plain()
+    lines = NonBlockingStream(cast(TextIO, stream))
+    lines.write("a line\n")
+    assert (stream.text, lines.lost) == ("a line\n", 0)
+
+
+def test_a_line_above_the_progress_moves_it_out_of_the_way() -> None:
+    with unread("terminal") as (far, terminal), mock.patch.object(sys, "stderr", terminal):
+        progress = Progress()
+        progress.show("half way")
+        EventLog(progress.above(), json=False).record(PortEvent(0, "imu", PortState.LOST, "unplugged"), 0)
+        said = ""
+        while "port imu lost" not in said:
+            said += os.read(far, 4096).decode()
+        assert said.index("half way") < said.index("\r        \r") < said.index("port imu lost")
+        del progress

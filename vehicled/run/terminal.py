@@ -88,16 +88,14 @@ class _Above:
 
     def write(self, text: str) -> int:
         self._progress.close()
-        return raw(sys.stderr).write(text)
+        self._progress.stream.write(text)
+        return len(text)
 
     def flush(self) -> None:
-        sys.stderr.flush()
+        """Do nothing, because writes are flushed at once."""
 
     def isatty(self) -> bool:
         return sys.stderr.isatty()
-
-    def fileno(self) -> int:
-        return sys.stderr.fileno()
 
 
 class Progress:
@@ -106,7 +104,8 @@ class Progress:
     EVERY_NS = 250_000_000
 
     def __init__(self) -> None:
-        self._stream = NonBlockingStream(raw(sys.stderr))
+        self.stream = NonBlockingStream(raw(sys.stderr))
+        """Standard error, which drops what a paused terminal does not take."""
         self._interactive = sys.stderr.isatty()
         self._every_ns = self.EVERY_NS if self._interactive else 20 * self.EVERY_NS
         self._next_ns = 0
@@ -130,15 +129,15 @@ class Progress:
         if self._interactive:
             # A wrapped line could not be erased.
             text = text[: max(self._columns - 1, 1)]
-            self._stream.write("\r" + text.ljust(self._width))
+            self.stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
         else:
-            self._stream.write(text + "\n")
+            self.stream.write(text + "\n")
 
     def close(self) -> None:
         """Clear the line."""
         if self._interactive and self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
+            self.stream.write("\r" + " " * self._width + "\r")
             self._width = 0
             self._next_ns = 0
 

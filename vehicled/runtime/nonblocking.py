@@ -48,6 +48,7 @@ class NonBlockingStream:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._encoding = getattr(stream, "encoding", None) or "utf-8"
         self._write = _writer(stream, self)
         self._rest = b""
         self.lost = 0
@@ -57,7 +58,7 @@ class NonBlockingStream:
         """Write what there is room for at once."""
         if self._write is None:
             self._write_plainly(text)
-        elif not self._complete() or not self._begin(text.encode(self._stream.encoding or "utf-8", "backslashreplace")):
+        elif not self._complete() or not self._begin(text.encode(self._encoding, "backslashreplace")):
             self.lost += 1
 
     def _begin(self, line: bytes) -> bool:
