@@ -50,7 +50,7 @@ def hypotenuse(x: Any, y: Any) -> Array:
     """
     with np.errstate(over="ignore", under="ignore"):
         squares = np.asarray(x * x + y * y)
-    lengths = np.sqrt(squares)
+    lengths: Array = np.sqrt(squares)
     beyond = ~((squares > LEAST_SQUARE) & (squares < math.inf))
     return np.where(beyond, np.hypot(x, y), lengths) if beyond.any() else lengths
 
