@@ -21,10 +21,11 @@ LISTED = (
     (r"no package index can be reached|this lock file has passed here before", "the lock is checked where it can be"),
     (r"not a git checkout", "an archive of the sources"),
     # Programs that .ci/run installs where it may.
-    (r"is not installed$|no C compiler|no Chromium|needs Fast DDS|needs ss: apt-get|udev is not installed", "a user without root"),
+    (r"program \S+ is not installed|no C compiler|no Chromium", "a user without root"),
+    (r"needs Fast DDS|needs ss: apt-get|udev is not installed", "a user without root"),
     (r"udevadm verify came with systemd 254|systemd-analyze does not work here|this systemd judges no files", "an older systemd"),
     # Libraries that would pull other versions of those that are tested.
-    (r"No module named 'filterpy'|needs pygnssutils", "pip install them to compare with"),
+    (r"No module named 'filterpy'|needs pygnssutils|pandas is not installed", "pip install them to compare with"),
     # Recordings that are not ours to publish.
     (r"there are none in |needs the bags in |not among the shared captures|^no /|needs the published table", "no recordings"),
     (r"reference runs are not on this machine|the recorded training data are not here", "no recordings"),

@@ -18,6 +18,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
+from drivers.motor.commands import bounded
 from drivers.motor.episodes import Episodes
 from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
 from vehicled.core.messages.units import ZERO_CELSIUS_K
@@ -165,12 +166,7 @@ class MotorDevice(Device):
         """Convert a command to frames. Brake if it is not finite or driving is not permitted, and report the reason once."""
         if not isinstance(command, ActuatorCommand):
             return
-        throttle, brake = command.throttle, command.brake
-        if isfinite(command.steering):
-            self._steering = min(1.0, max(-1.0, command.steering))
-        if not (isfinite(throttle) and isfinite(brake)):
-            throttle, brake = 0.0, 1.0
-        throttle, brake = min(1.0, max(-1.0, throttle)), min(1.0, max(0.0, brake))
+        throttle, brake, self._steering = bounded(command, self._steering)
         if throttle == 0.0:
             if command.mode not in DRIVING:
                 self._episodes.end(f"{self.name}_drive_refused", now_ns)

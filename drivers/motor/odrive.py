@@ -18,7 +18,7 @@ from drivers.motor.lines import BoundedLines
 from vehicled.core.messages import Message
 from vehicled.core.mixing import Mixing, OutputKind
 from vehicled.core.ports import Transport
-from vehicled.core.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
+from vehicled.core.wire.can import CanFrame, CanRecordReader, pack
 from vehicled.core.wire.crc import xor8
 from vehicled.core.wire.usage import Unused
 
@@ -257,7 +257,7 @@ class OdriveCan(OdriveDevice):
     def __init__(self, params: OdriveCanParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         super().__init__(params, messages, command_lifetime_ns)
         self._node = params.node_id
-        self._rest = b""
+        self._reader = CanRecordReader()
         self._others: set[int] = set()
         self.dropped_bytes = 0
         """Bytes of incomplete records."""
@@ -265,15 +265,10 @@ class OdriveCan(OdriveDevice):
         """Frames that are too short for their command."""
 
     def _clear(self) -> None:
-        self.dropped_bytes += len(self._rest)
-        self._rest = b""
+        self.dropped_bytes += self._reader.clear()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        if self._rest or len(data) % RECORD_BYTES:
-            data = self._rest + data
-            whole = len(data) - len(data) % RECORD_BYTES
-            data, self._rest = data[:whole], data[whole:]
-        for frame in unpack_all(data):
+        for frame in self._reader.frames(data):
             name, message = decode_can(frame)
             self._on_frame(name, message, t_rx_ns)
         return self._take(t_rx_ns)

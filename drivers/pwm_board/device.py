@@ -1,12 +1,12 @@
 """Driver of the ART board: sends commands as pulse widths at a fixed rate, and neutral without a valid command."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
+from drivers.motor.commands import bounded
 from drivers.pwm_board.codec import BOARD_MAX_US, BOARD_MIN_US, Pulses, encode
 from vehicled.core.messages import ActuatorCommand, Fault, Message, Mode, PortState, Reaction
 from vehicled.core.mixing import Mixing, OutputKind, plain
@@ -106,12 +106,7 @@ class PwmBoard(Device):
         """Store the newest command for the next frame; one that reduces drive is sent at once."""
         if not isinstance(command, ActuatorCommand):
             return
-        throttle, brake = command.throttle, command.brake
-        if isfinite(command.steering):
-            self._steering = min(1.0, max(-1.0, command.steering))
-        if not (isfinite(throttle) and isfinite(brake)):
-            throttle, brake = 0.0, 1.0
-        throttle, brake = min(1.0, max(-1.0, throttle)), min(1.0, max(0.0, brake))
+        throttle, brake, self._steering = bounded(command, self._steering)
         motor, self._servo = self._mixing.outputs(throttle, self._steering)
         if not self._params.reverse_range_us:
             motor = max(motor, 0.0)

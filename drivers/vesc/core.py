@@ -15,6 +15,7 @@ from math import hypot, isfinite
 from types import MappingProxyType
 from typing import ClassVar
 
+from drivers.motor.commands import bounded
 from drivers.motor.episodes import Episodes
 from drivers.vesc.appconf import AppConf, RawAppConf, Unreadable
 from drivers.vesc.comm import Comm, CommMessage, FwVersion, Request, Selective, SetCommand, Unknown, encode_comm
@@ -161,12 +162,7 @@ class VescCore(Device):
         """Convert a command to frames. Brake if it is not finite or driving is not permitted, and report the reason once."""
         if not isinstance(command, ActuatorCommand):
             return
-        throttle, brake, steering = command.throttle, command.brake, command.steering
-        if isfinite(steering):
-            self._steering = min(1.0, max(-1.0, steering))
-        if not (isfinite(throttle) and isfinite(brake)):
-            throttle, brake = 0.0, 1.0
-        throttle, brake = min(1.0, max(-1.0, throttle)), min(1.0, max(0.0, brake))
+        throttle, brake, self._steering = bounded(command, self._steering)
         if throttle == 0.0:
             if command.mode not in DRIVING:
                 self._episodes.end("vesc_drive_refused", now_ns)

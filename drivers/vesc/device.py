@@ -34,7 +34,7 @@ from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
 from vehicled.core.messages import Event, Message, PortState, Reaction
 from vehicled.core.ports import Send, Transport
-from vehicled.core.wire.can import RECORD_BYTES, CanError, CanFrame, error_texts, is_error_active, pack, unpack_all
+from vehicled.core.wire.can import CanError, CanFrame, CanRecordReader, error_texts, is_error_active, pack
 from vehicled.core.wire.usage import Unused
 
 CAN_COMMANDS = {
@@ -63,7 +63,7 @@ class VescCan(VescCore):
         super().__init__(params, messages, command_lifetime_ns, params.controller_id)
         self._target, self._host = params.controller_id, params.host_id
         self._long = Reassembler()
-        self._rest = b""
+        self._reader = CanRecordReader()
         self._neighbours: set[int] = set()
         self._uavcan: set[int] = set()
         self._ping_due_ns = 0
@@ -90,11 +90,7 @@ class VescCan(VescCore):
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
         """Handle records; a partial one waits for the next call."""
-        if self._rest or len(data) % RECORD_BYTES:
-            data = self._rest + data
-            whole = len(data) - len(data) % RECORD_BYTES
-            data, self._rest = data[:whole], data[whole:]
-        for frame in unpack_all(data):
+        for frame in self._reader.frames(data):
             name, message = decode_can(frame)
             self._on_message(name, message, t_rx_ns)
         return self._take(t_rx_ns)
@@ -189,8 +185,7 @@ class VescCan(VescCore):
 
     def _clear_wire(self) -> None:
         self._long.clear()
-        self.dropped_bytes += len(self._rest)
-        self._rest = b""
+        self.dropped_bytes += self._reader.clear()
 
     def _on_time_wire(self, now_ns: int) -> None:
         if now_ns - self._bus_error_ns > BUS_QUIET_NS:

@@ -29,4 +29,6 @@ def test_every_reason_is_listed(project_root: Path) -> None:
 def test_a_library_that_is_missing_is_not_listed() -> None:
     assert unlisted("could not import 'pyproj': No module named 'pyproj'")
     assert unlisted("Skipped: needs cyclonedds: pip install 'vehicled[ros2]'")
+    assert unlisted("Skipped: the extra gym is not installed")
+    assert not unlisted("Skipped: the program zsh is not installed")
     assert not unlisted("Skipped: no Chromium on this machine")

@@ -19,7 +19,7 @@ def tool(name: str) -> str:
     """Its path, or a skipped test."""
     path = shutil.which(name)
     if path is None:
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"the program {name} is not installed")
     return path
 
 

@@ -281,7 +281,7 @@ def path_with_vehicled(tmp_path: Path) -> str:
 def shell(name: str, script: str, path: str) -> list[str]:
     """Return the output of a script in a shell that has the completion, line by line."""
     if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"the program {name} is not installed")
     options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[name]
     done = subprocess.run(
         [name, *options, "-c", f"{completion_script(name) if name != 'zsh' else ''}\n{script}"],

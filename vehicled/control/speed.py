@@ -69,7 +69,7 @@ BREAKAWAY_RATIO, BRAKELESS_RATIO = 3.5, 1.5
 """Rate at which the throttle of a vehicle that stands grows, as a fraction of the planned acceleration per second. One without a
 brake cannot have come to rest on a slope, so that friction alone holds it."""
 LEAST_RATE = 0.1
-"""Smallest such rate, 1/s: however slow a strong motor shall turn, its model of friction may be wrong by as much."""
+"""Smallest such rate, 1/s: the error of the friction model does not shrink with the speed asked for."""
 DISPROVED_S = 0.5
 """Time in which a vehicle that stands, although it is driven, disproves that something pushes it, s."""
 ROLL_STEP = 0.15

@@ -56,7 +56,7 @@ class StandstillDetector:
         self.assumed_s = 0.0
         s.monitors.speed.gnss_ignored = self._ignored(s, gnss_stuck=gnss_stuck)
         self._feel(s)
-        # What the brake has taken is known only of one that gets its commands and obeys them.
+        # How far the brake has slowed the vehicle is known only if it gets its commands and obeys them.
         ceiling_mps = inf if brake_fails or _unreachable(s) else motion.ceiling_mps
         stopped = ceiling_mps <= 0.0 and not self._unfelt(s) and not _moved(s)
         self._stopped_since_ns = None if not stopped else self._stopped_since_ns or s.now_ns
@@ -149,11 +149,11 @@ class StandstillDetector:
             speed = s.monitors.speed.measured_mps(s.now_ns)
             said = f"wheels or GNSS measure {speed:.2f} m/s and the estimate does not: hold the vehicle, look at both"
         elif self._evidence is StandstillEvidence.UNCONFIRMED:
-            lost = f" ({lost})" if (lost := _unreachable(s)) else ""
             said = (
                 "only wheels, or a receiver that repeats itself, say that it stands: they count once half the brake has stopped it"
-                + lost
             )
+            if lost := _unreachable(s):
+                said += f" ({lost})"
         elif lost := _unreachable(s):
             said = f"no wheel or GNSS speed is fresh, and {lost}: hold the vehicle, look after the sensors"
         elif _moved(s):

@@ -149,3 +149,23 @@ def decode(frames: Iterable[CanFrame]) -> Iterator[tuple[str, CanFrame | ErrorRe
             yield "ERROR", ErrorReport(", ".join(error_texts(frame)), frame.can_id, frame.data)
         else:
             yield f"{frame.can_id:0{8 if frame.extended else 3}X}", frame
+
+
+class CanRecordReader:
+    """Frames of records that arrive in any chunks."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def frames(self, data: bytes) -> list[CanFrame]:
+        """Return the frames that are complete now; a partial record waits for the next call."""
+        if self._rest or len(data) % RECORD_BYTES:
+            data = self._rest + data
+            whole = len(data) - len(data) % RECORD_BYTES
+            data, self._rest = data[:whole], data[whole:]
+        return unpack_all(data)
+
+    def clear(self) -> int:
+        """Drop a partial record; return its number of bytes."""
+        dropped, self._rest = len(self._rest), b""
+        return dropped

@@ -187,7 +187,7 @@ Without any fresh speed the brake is held, and `vehicled status` says what is mi
 certainly stopped the vehicle, the standstill is assumed: the fault `standstill_assumed` and the reason of the mode say so. It is
 never assumed while the actuator cannot be reached or reports nothing, while the brake is released, after the brake has failed
 (row 15), or while a live accelerometer has felt less than 60 % of the last measured speed go, by decelerations as large as the
-brake certainly gives: a vehicle that rolls out feels less; nor within 3 s of a fix that came late and shows motion. Then the run
+brake certainly gives: a vehicle that rolls out feels less; nor within 3 s of a late reading that shows motion. Then the run
 ends after 8 s, and its reason says that the vehicle is not known to stand. Nothing is armed on an assumption.
 """
 
@@ -217,7 +217,7 @@ is wrong now or was wrong before, and nothing on board shows which. `place_jumpe
 is armed again once the jumps add up to less, because the receiver is right again, or after `vehicled mode reset` of a vehicle that
 stands: a person has looked where it is. A filter that loses its place in a drive and begins anew is judged when it has one again,
 also if the vehicle stands by then: the way between is measured by wheels or motor, with a quarter of it allowed for slip and turns.
-One that has diverged goes on predicting, and its first place after that is judged by four standard deviations of the prediction.
+A diverged filter goes on predicting; its first place after that may differ by four standard deviations of the prediction.
 
 At standstill a tilted IMU and a slope look alike. Arming asks for less than `limits.still_tilt_rad`, for less along the vehicle
 than its drive can climb (11 degrees at least), and for less than 17 degrees across it. The rest shows on the way: the force along

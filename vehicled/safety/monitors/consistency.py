@@ -23,7 +23,7 @@ GAP_NS = 100_000_000
 SIGMAS = 6.0
 """Number of declared standard deviations that no sound pair exceeds time after time; the errors of a receiver are correlated."""
 LOST_SIGMAS = 4.0
-"""The same for the one comparison of the place with which a diverged filter begins anew: its sigma grows without a measurement."""
+"""The same for the single comparison after a diverged filter has reinitialised: its sigma grows without a measurement."""
 TIMING_S = 0.05
 """Error of the stamps that is allowed for, s."""
 BEYOND_REFUSALS = 2

@@ -250,7 +250,7 @@ class SpeedMonitor:
         return [speed for speed in (self.wheels(now_ns), self.ground(now_ns)) if speed is not None]
 
     def is_current(self, speed: SpeedMeasurement) -> bool:
-        """Return False for a standstill of before the last motion that the wheels showed: fixes come later than wheel speeds."""
+        """Return False for evidence of standstill older than the last motion of the wheels: fixes come later than wheel speeds."""
         return speed.moves or speed.t_ns >= self._motion_ns
 
     def fresh_wheel_mps(self, now_ns: int) -> float:
@@ -283,5 +283,5 @@ class SpeedMonitor:
 
 
 def _valid_ns(message: GnssFix | WheelSpeed | MotorStatus, now_ns: int) -> int:
-    """Return the time that a message speaks of, which is never in the future, whatever its device says."""
+    """Return the time of validity of a message, which is never in the future, whatever its device says."""
     return min(message.t_ns, message.t_rx_ns, now_ns)
