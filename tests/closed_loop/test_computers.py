@@ -95,4 +95,7 @@ def test_this_computer_is_measured_and_replayed(drive: Drive, tmp_path: Path) ->
     assert "missed or skipped" in done.stdout
     recording, _ = read(file, load_profile("art").tasks)
     assert 0.0 < recording.duration_s <= 1.0
-    assert drive(*SHORT, "--no-log", "--board", str(file))[1]["frames"] > 100
+    # A busy computer wakes the vehicle's tasks too rarely to finish a drive; how it drives, it must drive again.
+    first, again = (drive(*SHORT, "--no-log", "--board", str(file))[1] for _ in range(2))
+    assert first["frames"] > 0
+    assert first["digest"] == again["digest"]
