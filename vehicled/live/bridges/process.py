@@ -22,6 +22,8 @@ SILENCE_S = 60.0
 """Longest wait for a child in lockstep, s."""
 END_TIMEOUT_S = 2.0
 """Longest wait for a child to end by itself, s."""
+LOSSLESS_END_S = 15.0
+"""Longest wait for a child that loses nothing, s: its readers still receive what it was sent."""
 _F_SETPIPE_SZ = 1031
 
 
@@ -47,6 +49,7 @@ class BridgeProcess:
         self._to_child = process.stdin.fileno()
         self._from_child = process.stdout.fileno()
         self._rest: memoryview | None = None
+        self._end_timeout_s = END_TIMEOUT_S
         self.port = 0
         """Port on which the child listens; 0 if it has none."""
         self.sent = 0
@@ -110,6 +113,7 @@ class BridgeProcess:
 
     def send(self, kind: FrameKind, *pieces: bytes | bytearray) -> None:
         """Send one frame and wait until the pipe has taken it. A child that takes nothing for ``SILENCE_S`` counts as gone."""
+        self._end_timeout_s = LOSSLESS_END_S
         poller = select.poll()
         poller.register(self._to_child, select.POLLOUT)
         # Room for a part of the frame is enough: offer keeps the rest.
@@ -139,7 +143,7 @@ class BridgeProcess:
         """End the child, and wait for its end. Safe to repeat."""
         self.hang_up()
         try:
-            self._process.wait(END_TIMEOUT_S)
+            self._process.wait(self._end_timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -7,7 +7,7 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from cyclonedds._clayer import ddspy_write
-from cyclonedds.core import Policy, Qos
+from cyclonedds.core import DDSException, Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import IdlStruct, make_idl_struct, types
 from cyclonedds.internal import DDS
@@ -101,6 +101,13 @@ class RecordWriter:
         """Write a record; False if a reader did not make room for it."""
         # Payloads of RTPS are multiples of 4 bytes.
         return bool(ddspy_write(self._writer._ref, record.ljust(-(-len(record) // 4) * 4, b"\0")) >= 0)
+
+    def wait_for_readers(self, timeout_s: float) -> bool:
+        """Wait until all reliable readers have what was written; False if one has not after this time, s."""
+        try:
+            return bool(self._writer.wait_for_acks(max(int(timeout_s * 1e9), 0)))
+        except DDSException:
+            return False
 
 
 @cache

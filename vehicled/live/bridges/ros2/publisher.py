@@ -63,6 +63,14 @@ class Publisher:
             else:
                 self.lost += 1
 
+    def finish(self, within_s: float) -> None:
+        """Wait until the readers have the last samples of the run, but at most this time, s: a process that ends sends nothing
+        again.
+        """
+        end_s = time.monotonic() + within_s
+        for writer in (*self._writers.values(), self._twist, self._static, *((self._clock,) if self._clock is not None else ())):
+            writer.wait_for_readers(end_s - time.monotonic())
+
     def _twists(self, data: bytes) -> Iterator[bytes]:
         """Yield the commands of the controller as twists, which need the wheelbase that no log record has."""
         for offset, length, channel, _, _ in message_heads(data):

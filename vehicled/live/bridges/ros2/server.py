@@ -9,10 +9,13 @@ import time
 
 from vehicled.live.bridges.child import be_modest, frames, read_opening, report
 from vehicled.live.bridges.frames import ChildReport, FrameKind
+from vehicled.live.bridges.process import END_TIMEOUT_S, LOSSLESS_END_S
 from vehicled.live.bridges.ros2.config import Ros2Config
 
 DISCOVERY_S = 2.0
 """Time for the nodes that already run to find the writers; virtual time does not wait for them later, s."""
+MARGIN_S = 0.5
+"""Part of the time that the daemon waits for this process which is left to end it, s."""
 
 
 def main() -> int:
@@ -39,6 +42,7 @@ def main() -> int:
     for kind, data in frames(pipe):
         if kind is FrameKind.RECORDS:
             publisher.records(data)
+    publisher.finish(LOSSLESS_END_S - MARGIN_S if config.simulated_time else END_TIMEOUT_S - MARGIN_S)
     return 0
 
 
