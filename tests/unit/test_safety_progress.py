@@ -1,6 +1,6 @@
 """The progress monitor: which way counts as progress, who is asked for any, and how far it rolls back."""
 
-from math import copysign, cos, inf, nan, pi, sin
+from math import copysign, cos, inf, nan, pi, sin, tau
 from typing import Any
 
 import pytest
@@ -231,11 +231,24 @@ def test_to_and_fro_along_a_course_is_no_progress(x_m: float) -> None:
     """Whether it is on the course or before its start; each way alone would be progress."""
     vehicle = Along(x_m)
     assert vehicle.drive(0.6, 2.0) < 10**9
-    for _ in range(2):
+    ways_m = 0.0
+    while ways_m < tau * VEHICLE.min_turn_radius_m:
         vehicle.drive(-0.6, 2.0)
-        waited_ns = vehicle.drive(0.6, 1.8)
-    assert waited_ns > 7 * 10**9
+        vehicle.drive(0.6, 2.0)
+        ways_m += 2.4
+    vehicle.drive(-0.6, 2.0)
+    assert vehicle.drive(0.6, 1.8) > 3 * 10**9
     assert vehicle.drive(0.6, 2.0) < 10**9
+
+
+def test_turning_round_is_no_fault() -> None:
+    """A hairpin holds the projection in its corner, however slow the vehicle is."""
+    vehicle = Along()
+    for _ in range(2):
+        vehicle.drive(0.6, 2.0)
+        for _ in range(10):
+            assert vehicle.drive(-0.01 * tau * VEHICLE.min_turn_radius_m, 8.0) < 9 * 10**9
+        vehicle.x_m = 12.0
 
 
 def test_another_course_counts_from_where_it_is_joined() -> None:
