@@ -145,6 +145,28 @@ def test_backward_out_of_the_start() -> None:
     assert -2.6 < pair.world.motion.x_m < -2.0
 
 
+def to_and_fro(command: ControlCommand) -> ControlCommand:
+    """Drive back and forth within the corridor after a metre, and say that all is well."""
+    if not command.progress_m > 1.0:
+        return command
+    sense = 1.0 if command.t_ns // (2 * SECOND_NS) % 2 else -1.0
+    return replace(command, wheel_angle_rad=0.0, throttle=0.2 * sense, brake=0.0, target_speed_mps=1.0, cross_track_m=0.0)
+
+
+def in_a_circle(command: ControlCommand) -> ControlCommand:
+    """Drive round and round within the corridor after three metres, and say that all is well."""
+    if not command.progress_m > 3.0:
+        return command
+    return replace(command, wheel_angle_rad=0.5, throttle=0.15, brake=0.0, target_speed_mps=0.8, cross_track_m=0.0)
+
+
+@pytest.mark.parametrize(("change", "overrides"), [(to_and_fro, ()), (in_a_circle, ("limits.corridor_m=3.0",))])
+def test_a_controller_that_drives_and_gets_nowhere_is_stopped(change: Change, overrides: tuple[str, ...]) -> None:
+    pair = WrongPair("art_vesc", load_course("straight_20m"), *overrides, change=change)
+    pair.until(60.0, lambda: pair.stopped)
+    assert pair.faults[-1] == "no_progress", pair.machine.why
+
+
 def says_it_turns(command: ControlCommand | None) -> LateralOffset | None:
     """Say all the time that the turn begins now."""
     return None if command is None or not isfinite(command.progress_m) else LateralOffset(command.progress_m, 0.6, 0.0, 0.0, 1.0)

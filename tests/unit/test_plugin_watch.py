@@ -1,6 +1,7 @@
 """The watch over plugins leaves a daemon without plugins alone."""
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -61,3 +62,19 @@ def forks():
     with PluginWatch(60.0):
         os._exit(3)
     assert ended == [3]
+
+
+@pytest.mark.parametrize("left", ["threading.Thread(target=time.sleep, args=(1000,)).start()", "atexit.register(time.sleep, 1000)"])
+def test_what_a_plugin_leaves_behind_does_not_keep_the_process_alive(left: str) -> None:
+    code = f"""
+import atexit, sys, threading, time
+from vehicled.profile import plugins
+from vehicled.runtime import plugin_watch
+plugins.files = lambda: frozenset(["law.py"])
+plugin_watch.EXIT_LIMIT_S = 0.1
+{left}
+plugin_watch.end_without_plugins(3)
+sys.exit(3)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr.strip()[:16]) == (3, "vehicled: a plug")

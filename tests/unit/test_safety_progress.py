@@ -1,6 +1,6 @@
 """The progress monitor: which way counts as progress, who is asked for any, and how far it rolls back."""
 
-from math import cos, inf, nan, pi, sin
+from math import copysign, cos, inf, nan, pi, sin, tau
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS
 from vehicled.core.messages import NAN9, ActuatorCommand, EstimatorStatus, GnssFix, Mode, WheelSpeed
 from vehicled.paths.formulas import straight
+from vehicled.safety.entry import Entry
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.progress import ProgressMonitor
@@ -204,3 +205,56 @@ def test_the_time_without_progress_begins_with_nothing_travelled_and_nothing_ask
     assert ticks.tick(0.0, times=7).standing_ns == 70 * MS, "also after a halt that was asked for"
     for _ in range(300):
         assert ticks.tick(0.1, asked=0.1).standing_ns <= 600 * MS, "every 5 cm are progress"
+
+
+class Along(Ticks):
+    """A vehicle on a straight course, whose place follows what is measured."""
+
+    def __init__(self, x_m: float = 5.0) -> None:
+        super().__init__(course=True)
+        self.x_m = x_m
+        self.monitors.place.begin(Entry(x_m if x_m > 0.0 else None), replace(ESTIMATE, x_m=x_m, y_m=0.0, yaw_rad=0.0))
+
+    def drive(self, mps: float, seconds: float) -> int:
+        """Drive at a speed, negative backward; return the time without progress, ns."""
+        for _ in range(round(100 * seconds)):
+            self.x_m += 0.01 * mps
+            there = replace(ESTIMATE, x_m=self.x_m, y_m=0.0, yaw_rad=0.0, speed_mps=mps)
+            # Nothing is measured but the estimate.
+            self.tick(mps, copysign(0.5, mps), mode=Mode.AUTO, asked=0.6, estimate=there)
+            self.monitors.place.update(SafetyInputs(now_ns=self.now_ns, mode=Mode.AUTO, limits=LIMITS, estimate=there))
+        return self.monitors.progress.standing_ns
+
+
+@pytest.mark.parametrize("x_m", [5.0, 0.0, -4.0])
+def test_to_and_fro_along_a_course_is_no_progress(x_m: float) -> None:
+    """Whether it is on the course or before its start; each way alone would be progress."""
+    vehicle = Along(x_m)
+    assert vehicle.drive(0.6, 2.0) < 10**9
+    ways_m = 0.0
+    while ways_m < tau * VEHICLE.min_turn_radius_m:
+        vehicle.drive(-0.6, 2.0)
+        vehicle.drive(0.6, 2.0)
+        ways_m += 2.4
+    vehicle.drive(-0.6, 2.0)
+    assert vehicle.drive(0.6, 1.8) > 3 * 10**9
+    assert vehicle.drive(0.6, 2.0) < 10**9
+
+
+def test_turning_round_is_no_fault() -> None:
+    """A hairpin holds the projection in its corner, however slow the vehicle is."""
+    vehicle = Along()
+    for _ in range(2):
+        vehicle.drive(0.6, 2.0)
+        for _ in range(10):
+            assert vehicle.drive(-0.01 * tau * VEHICLE.min_turn_radius_m, 8.0) < 9 * 10**9
+        vehicle.x_m = 12.0
+
+
+def test_another_course_counts_from_where_it_is_joined() -> None:
+    vehicle = Along(15.0)
+    vehicle.drive(0.6, 1.0)
+    vehicle.monitors.follow(straight(30.0))
+    vehicle.x_m = 2.0
+    vehicle.monitors.place.begin(Entry(2.0), replace(ESTIMATE, x_m=2.0, y_m=0.0, yaw_rad=0.0))
+    assert vehicle.drive(0.6, 3.0) < 10**9

@@ -31,7 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     from vehicled.core.safe_text import safe_streams
 
     with safe_streams():
-        return _main(argv)
+        status = _main(argv)
+    from vehicled.runtime.plugin_watch import end_without_plugins
+
+    end_without_plugins(status)
+    return status
 
 
 def _main(argv: Sequence[str] | None) -> int:

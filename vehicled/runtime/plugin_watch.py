@@ -6,6 +6,8 @@ would end without a brake, a reason or, with status 0, even a sign of failure. A
 A thread looks a few times per second at what the watched thread executes. A call of a plugin that is still the same after the time
 limit gets an exception at the line it is at, which then counts as any exception of that plugin. Code that catches it, or that never
 comes back from a C library, ends the process: the actuators then stop by their own timeouts.
+
+A thread or an exit function that a plugin leaves behind does not keep a finished process alive.
 """
 
 import os
@@ -29,6 +31,9 @@ CHECKS_PER_LIMIT = 8
 ATTEMPTS = 3
 """Number of exceptions that a call may survive before the process ends."""
 STUCK_STATUS = 70
+EXIT_LIMIT_S = 5.0
+"""Time for which a finished process waits for threads and exit functions of plugins, s."""
+_EXIT_THREAD = "plugin exit"
 _SIGNAL = signal.SIGVTALRM
 
 
@@ -95,6 +100,23 @@ class PluginWatch(ContextDecorator):
 def watch_import(_name: str) -> PluginWatch:
     """Return the watch of a plugin's import."""
     return PluginWatch(IMPORT_LIMIT_S, imports=True)
+
+
+def end_without_plugins(status: int, end: Callable[[int], object] = os._exit) -> None:
+    """Let the process end with this status when its main thread has ended, although threads or exit functions of plugins go on.
+
+    Call it last. It does nothing without plugins. ``end`` ends the process.
+    """
+    if plugins.files() and all(each.name != _EXIT_THREAD for each in threading.enumerate()):
+        threading.Thread(target=_end_after_main, args=(status, end), name=_EXIT_THREAD, daemon=True).start()
+
+
+def _end_after_main(status: int, end: Callable[[int], object]) -> None:
+    threading.main_thread().join()
+    time.sleep(EXIT_LIMIT_S)
+    with suppress(OSError):
+        os.write(2, f"vehicled: a plugin's thread or exit function goes on after {EXIT_LIMIT_S:g} s: ended without it\n".encode())
+    end(status)
 
 
 def _exit_of(end: Callable[[int], object]) -> Callable[[int], object]:

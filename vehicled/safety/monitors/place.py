@@ -85,6 +85,13 @@ class PlaceMonitor:
         """Arc length of the projection, m; NaN if it is unknown."""
         return nan if self.point is None else self.point.s_m
 
+    def signed_s_m(self, estimate: StateEstimate | None) -> float:
+        """Return the arc length of the projection, m, negative before the start of the course; NaN if it is unknown."""
+        point = self.point
+        if point is None or point.s_m > 0.0:
+            return self.s_m
+        return nan if estimate is None else min(_along_m(point, estimate), 0.0)
+
     def locate(self, x_m: float, y_m: float, yaw_rad: float) -> PathPoint | None:
         """Return the projection of a pose near the present place; None without a course."""
         if self._tracker is None or self.entry is None:
@@ -149,8 +156,13 @@ class PlaceMonitor:
             return max(point.s_m - course.length_m, 0.0)
         if not tracker.finished or point.s_m < course.length_m:
             return 0.0
-        along_m = cos(point.yaw_rad) * (estimate.x_m - point.x_m) + sin(point.yaw_rad) * (estimate.y_m - point.y_m)
-        return max(tracker.direction * along_m, 0.0)
+        return max(_along_m(point, estimate), 0.0)
+
+
+def _along_m(point: PathPoint, estimate: StateEstimate) -> float:
+    """Return how far the vehicle is beyond a point in the direction of travel there, m."""
+    along_m = cos(point.yaw_rad) * (estimate.x_m - point.x_m) + sin(point.yaw_rad) * (estimate.y_m - point.y_m)
+    return point.direction * along_m
 
 
 def _is_pose(estimate: StateEstimate) -> bool:

@@ -1,10 +1,11 @@
 """Monitor of the progress of a drive: whether a vehicle that is asked to go on does so, and whether it rolls back instead."""
 
-from math import copysign, cos, isfinite, sin
+from math import copysign, cos, isfinite, nan, sin, tau
 
 from vehicled.core.clamp import clamp
 from vehicled.core.messages import Mode
 from vehicled.core.vehicle import STANDSTILL_MPS, Vehicle
+from vehicled.paths.course import Course
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import DRIVING, MOVING
 from vehicled.safety.monitors.place import PlaceMonitor
@@ -28,6 +29,12 @@ class ProgressMonitor:
         self.standing_ns = 0
         """Time since the last progress of a vehicle that is asked to go on, ns; 0 while it is not."""
         self._travelled_m = self._asked_m = 0.0
+        self._course: Course | None = None
+        self._from_m = nan
+        """Arc length of the course at the last gain, m; NaN while it is unknown."""
+        self._wandered_m = 0.0
+        """Distance driven since then, m."""
+        self._turn_m = max(tau * vehicle.min_turn_radius_m, 2.0 * MOST_M)
         self.rolled_back_m = 0.0
         """Distance rolled back from the farthest point of the present direction, m, >= 0."""
         self._direction = 0.0
@@ -37,7 +44,8 @@ class ProgressMonitor:
 
     def reset(self) -> None:
         """Begin a drive."""
-        self.standing_ns, self._travelled_m, self._asked_m = 0, 0.0, 0.0
+        self._count_anew()
+        self._from_m, self._wandered_m = nan, 0.0
         self.rolled_back_m = self._direction = 0.0
 
     def update(self, s: SafetyInputs) -> None:
@@ -58,13 +66,33 @@ class ProgressMonitor:
         drives = s.mode in DRIVING and s.asked_mps != 0.0 and not released
         self.rolled_back_m = max(self.rolled_back_m - step_m, 0.0) if drives else 0.0
         if not self._goes_on(s):
-            self.standing_ns, self._travelled_m, self._asked_m = 0, 0.0, 0.0
+            self._count_anew()
+            self._from_m, self._wandered_m = nan, 0.0
             return
         self._travelled_m += step_m
         self._asked_m += s.asked_mps * dt_ns * 1e-9 if isfinite(s.asked_mps) else 0.0
         self.standing_ns += dt_ns
-        if self._travelled_m >= clamp(PROGRESS_RATIO * self._asked_m, LEAST_M, MOST_M):
-            self.standing_ns, self._travelled_m, self._asked_m = 0, 0.0, 0.0
+        self._follow_course(s, abs(way_m))
+        least_m = clamp(PROGRESS_RATIO * self._asked_m, LEAST_M, MOST_M)
+        if self._travelled_m >= least_m and self._wandered_m <= self._turn_m:
+            self._count_anew()
+
+    def _count_anew(self) -> None:
+        self.standing_ns, self._travelled_m, self._asked_m = 0, 0.0, 0.0
+
+    def _follow_course(self, s: SafetyInputs, way_m: float) -> None:
+        """Add up the distance driven since the vehicle last gained some along its course.
+
+        A vehicle that drives to and fro, or in circles, travels and gains nothing; one that turns round gains nothing for a circle
+        at most.
+        """
+        place = self._place
+        s_m = place.signed_s_m(s.estimate) if s.mode is Mode.AUTO else nan
+        if place.course is self._course and s_m - self._from_m < MOST_M:
+            self._wandered_m += way_m
+        else:
+            # NaN where no course is followed, or the place is unknown.
+            self._course, self._from_m, self._wandered_m = place.course, s_m, 0.0
 
     def _goes_on(self, s: SafetyInputs) -> bool:
         """Return True if the vehicle is asked to go on.

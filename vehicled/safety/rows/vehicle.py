@@ -46,7 +46,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=14,
         fault="commanded, not moving",
-        detector="speed and distance, relative to what is asked for; drive commanded",
+        detector="speed and distance, relative to what is asked for, and the place on the course; drive commanded",
         reaction=(
             "drive disabled, no current: the motor would only heat; braked after all if it rolls, and at once where it was under "
             "way and came to rest; a drive that does not move on for other reasons, controlled stop"
