@@ -1,7 +1,7 @@
 """Drives past posts, walls and moving bodies that were drawn at random: the table of docs/measurements.md.
 
     python -m bench.avoid [--drives 1000] [--first 0] [--controller avoid] [--jobs 1] [--out FILE]
-    python -m bench.avoid --first 17 --drives 1 --keep FOLDER      # keep scene and command of a drive
+    python -m bench.avoid --first 17 --drives 1 --keep FOLDER  # keep scene and command of a drive
     python -m bench.avoid --markdown --out FILE
 
 A drive is drawn from its number: the vehicle, a random course, its speed, and a scene of one class: posts on and beside the course,
@@ -280,9 +280,10 @@ def drive_of(number: int, profiles: Sequence[str] = PROFILES, kinds: Sequence[st
         clear_m = 2.0 * (limits.corridor_m + 2.0 * vehicle.width_m) + vehicle.length_m
         course = _course(random, form, vehicle.min_turn_radius_m, clear_m)
         far = 12.0 * sketch.room_m
+        ahead_m = vehicle.outline.front_m - 0.1 * vehicle.length_m
         overrides += [
             "devices.scanner.driver=msglink", 'devices.scanner.messages=["LaserScan"]', "devices.scanner.rate_hz=20",
-            f"devices.scanner.lever_arm_m=[{vehicle.outline.front_m - 0.1 * vehicle.length_m:.3f},0.0,0.1]",
+            f"devices.scanner.lever_arm_m=[{ahead_m:.3f},0.0,0.1]",
             f"sim.lidar.range_max_m={max(far, 12.0):.3g}", f"sim.lidar.reach_m={max(1.2 * far, 15.0):.3g}",
         ]  # fmt: skip
     limit_s = 20.0 + 4.0 * end_m / speed

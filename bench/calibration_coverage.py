@@ -1,6 +1,7 @@
 """Do the standard deviations of ``vehicled twin calibrate --fit steering`` hold? Synthetic figure-eights of known vehicles.
 
-    python bench/calibration_coverage.py [--number 200] [--seed 1] [--jobs 1] [--out rows.jsonl] [--json]
+    python bench/calibration_coverage.py [--number 200] [--seed 1] [--jobs 1]
+        [--out rows.jsonl] [--json]
 
 Each vehicle has its steering drawn from the priors of the fit: gain, ratios of the sides, offset, delay and rate. It drives two
 figure-eights on the plant and the actuators of the simulator, led by its own true pose, and is measured as by motion capture or by

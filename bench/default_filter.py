@@ -1,6 +1,7 @@
 """The filter that a profile drives with, beside another: cost in lockstep, and laps on messages and on wires.
 
-    python bench/default_filter.py [--profile NAME]... [--other ekf4] [--seconds 60] [--rounds 3] [--json]
+    python bench/default_filter.py [--profile NAME]... [--other ekf4] [--seconds 60]
+        [--rounds 3] [--json]
 
 For each profile that names ``planar``: the same drive with it and with ``--other``, in turns, on messages and, where the profile
 names drivers, on wires. Cost is the CPU time of the process for one drive, planar over the other, as the median of the rounds.

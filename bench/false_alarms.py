@@ -1,7 +1,9 @@
 """Rate of false alarms on healthy vehicles: the tables of docs/failsafe_tests.md.
 
-    python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2] [--out FILE]
-    python -m bench.false_alarms --missed 20 [--row NUMBER]... [--rule CODE]... [--first 0] [--jobs 2] [--out FILE]
+    python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2]
+        [--out FILE]
+    python -m bench.false_alarms --missed 20 [--row NUMBER]... [--rule CODE]... [--first 0]
+        [--jobs 2] [--out FILE]
     python -m bench.false_alarms --markdown --out FILE
 
 Every drive is drawn from its profile and number: a random smooth course (``random``), speed, controller, link, noise of GNSS, a
@@ -176,7 +178,8 @@ def _beliefs(random: Random, profile: Profile) -> list[str]:
 def _ground(random: Random, profile: Profile) -> list[str]:
     """Draw a slope for a plant that drives on ground; for the others a load of the same force."""
     if profile.sim.twin is None:
-        return [f"vehicle.drive.inertia_kgm2={random.uniform(0.8, 1.25) * profile.vehicle.drive.inertia_kgm2:.4g}"]
+        inertia_kgm2 = random.uniform(0.8, 1.25) * profile.vehicle.drive.inertia_kgm2
+        return [f"vehicle.drive.inertia_kgm2={inertia_kgm2:.4g}"]
     return [f"sim.terrain.height={_hills(random.choice((0.02, MOST_SLOPE)))}"]
 
 

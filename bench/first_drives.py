@@ -1,6 +1,7 @@
 """Value of a few first drives: planar with the constants found in the first runs of each folder, on all other runs.
 
-    python bench/first_drives.py [--data ~/vehicled/data/mocap_ekf_mpc_2023] [--kind mocap] [--drives 1 3 6]
+    python bench/first_drives.py [--data ~/vehicled/data/mocap_ekf_mpc_2023] [--kind mocap]
+        [--drives 1 3 6]
 
 No truth is used to find the constants; it only judges. Errors are means over the other runs.
 """

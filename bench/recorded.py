@@ -1,6 +1,7 @@
 """Recorded drives against their targets: required and reached accuracy of each estimator.
 
-    python bench/recorded.py [--data ~/vehicled/data] [--estimator NAME]... [--identifier NAME|none] [--calibrated] [--json]
+    python bench/recorded.py [--data ~/vehicled/data] [--estimator NAME]...
+        [--identifier NAME|none] [--calibrated] [--json]
 
 Every figure is computed on all recordings of its kind. Means are over runs; speed, yaw and turn (change of yaw) are RMS. "Out" is
 RTK taken away for 3.7 s every 15 s, judged by the prediction of the first fix after it. "Beyond" is the worst run's share of rows

@@ -1,6 +1,7 @@
 """Distance of sensor models from real sensors: recorded runs against the same runs with a simulated sensor, under three judges.
 
-    python bench/sensor_models.py [--data ~/vehicled/data] [--set lot17 mocap] [--judge ekf4] [--model fitted] [--json FILE]
+    python bench/sensor_models.py [--data ~/vehicled/data] [--set lot17 mocap] [--judge ekf4]
+        [--model fitted] [--json FILE]
 
 Each recorded run is simulated again with every model. All but that sensor stays as recorded. ``fitted``, ``gauss, fitted`` and
 ``walk, fitted`` have the numbers that ``vehicled sensors fit`` finds in the other half of the runs, so that no run is judged by a

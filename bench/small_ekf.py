@@ -1,6 +1,7 @@
 """A small EKF on recorded laps with plain GNSS, beside ``planar``: does a filter of six states do better?
 
-    python bench/small_ekf.py [--data ~/vehicled/data/lot17_rtk_gps_2023] [--speed-noise 0.2] [--planar]
+    python bench/small_ekf.py [--data ~/vehicled/data/lot17_rtk_gps_2023] [--speed-noise 0.2]
+        [--planar]
 
 States: position, yaw, speed, and per axis an error of GNSS that is first-order Gauss-Markov. Gyro and throttle predict. The drive
 is that of the profile, or fitted to the RTK speed of the odd runs. Each row is the mean ratio of the position error to the raw one,

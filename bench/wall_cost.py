@@ -213,7 +213,8 @@ def main(argv: list[str] | None = None) -> int:
     if options.json:
         print(json.dumps({"parts": rows, "lateness": lateness}, indent=2))
         return 0
-    print(f"{'median of ' + str(options.rounds):<14}{'CPU ms per s':>14}{'us per release':>16}{'waits per s':>13}{'to paced':>10}")
+    corner = f"median of {options.rounds}"
+    print(f"{corner:<14}{'CPU ms per s':>14}{'us per release':>16}{'waits per s':>13}{'to paced':>10}")
     for part, row in rows.items():
         print(
             f"{part:<14}{row['cpu_ms_per_s']:14.1f}{row['us_per_release']:16.1f}{row['waits_per_s']:13.0f}{row['to_paced']:10.2f}"

@@ -148,7 +148,8 @@ def rendered(results: Results) -> str:
     about = f"{fill(results.about, 150, break_long_words=False, break_on_hyphens=False)}\n\n" if results.about else ""
     where = f", on {results.machine}" if results.machine else ""
     end = f"Measured on {results.measured}{where}: `{results.shown or results.command}`"
-    return f"{about}{table([c.head for c in results.columns], map(results.shown_cells, results.rows))}\n{end}\n"
+    rows = table([c.head for c in results.columns], map(results.shown_cells, results.rows))
+    return f"{about}{rows}\n{end}\n"
 
 
 def renewed(text: str) -> str:

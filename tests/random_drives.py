@@ -1,6 +1,7 @@
 """``python -m tests.random_drives``: random drives of every vehicle with up to three faults, judged by the true state.
 
-    python -m tests.random_drives [--drives 400] [--profile NAME]... [--first 0] [--jobs 2] [--out FILE]
+    python -m tests.random_drives [--drives 400] [--profile NAME]... [--first 0] [--jobs 2]
+        [--out FILE]
 
 A drive is drawn from its number: the vehicle, a healthy drive of ``bench.false_alarms``, an estimator, and no to three faults of
 devices, operator, tasks or computer with their times. After a stop the operator arms it once more. These rules must hold:
@@ -351,10 +352,11 @@ def table(outcomes: Sequence[Outcome]) -> str:
         by_profile[outcome.profile].append(outcome)
     for name, drives in (*sorted(by_profile.items()), ("all", list(outcomes))):
         hours = sum(each.simulated_s for each in drives) / 3600.0
+        most = max((each.off_ratio for each in drives if not each.broken), default=0.0)
         cells = (
             name, str(len(drives)), str(sum(len(each.failures) for each in drives)), f"{hours:.2f} h",
             str(sum(each.stops for each in drives)), share(sum(bool(each.broken) for each in drives), len(drives)),
-            f"{100.0 * max((each.off_ratio for each in drives if not each.broken), default=0.0):.0f} % of the corridor",
+            f"{100.0 * most:.0f} % of the corridor",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     kinds = Counter(kind(parse_failure(text)) for each in outcomes for text in each.failures)

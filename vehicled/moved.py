@@ -17,19 +17,20 @@ _FOLDERS = {
     "run": "judge output terminal",
     "runtime": "planner",
 }
+_EXPERIMENTS = "vehicled.offline.replications.experiments"
 NEW = {f"vehicled.{name}": f"vehicled.{folder}.{name}" for folder, names in _FOLDERS.items() for name in names.split()} | {
     "vehicled.cli.argument_types": "vehicled.run.argument_types",
     "vehicled.cli.log_names": "vehicled.run.log_names",
     "vehicled.cli.parser": "vehicled.run.command_line",
     "vehicled.offline.learning.plot": "vehicled.offline.learning.training",
-    "vehicled.offline.replications.experiments.ekf_circle_plot": "vehicled.offline.replications.experiments.ekf_circle",
-    "vehicled.offline.replications.experiments.mpc_tracking_plot": "vehicled.offline.replications.experiments.mpc_tracking",
+    f"{_EXPERIMENTS}.ekf_circle_plot": f"{_EXPERIMENTS}.ekf_circle",
+    f"{_EXPERIMENTS}.mpc_tracking_plot": f"{_EXPERIMENTS}.mpc_tracking",
     "vehicled.offline.studies.figure": "vehicled.offline.studies.report",
     "vehicled.offline.twin.calibrate_plot": "vehicled.offline.twin.calibrate",
     "vehicled.offline.twin.plot": "vehicled.offline.twin.validate",
     "vehicled.lab": "vehicled.offline",
     "vehicled.lab.calibration": "vehicled.offline.twin.calibration",
-    "vehicled.lab.experiments": "vehicled.offline.replications.experiments",
+    "vehicled.lab.experiments": _EXPERIMENTS,
     "vehicled.lab.published": "vehicled.offline.replications.published",
     "vehicled.lab.validation": "vehicled.offline.twin.validation",
     "vehicled.reality_gap": "vehicled.offline.gap",

@@ -346,7 +346,8 @@ class NtripDevice(Device):
         if names := self._closest.names():
             reason += f"; closest by name: {', '.join(map(self._clean, names))}"
         if near := self._closest.nearest():
-            reason += f"; nearest: {', '.join(f'{self._clean(name)} ({metres / 1e3:.0f} km)' for name, metres in near)}"
+            places = (f"{self._clean(name)} ({metres / 1e3:.0f} km)" for name, metres in near)
+            reason += f"; nearest: {', '.join(places)}"
         return self._refuse("ntrip_mountpoint", reason, t_ns)
 
     # ---------------------------------------------------------------- timeouts

@@ -3,8 +3,8 @@
 A pure state machine beside the driver. It never resets the receiver and writes to RAM only, so a power cycle undoes all changes and
 flash does not wear.
 
-    IDLE -> SEARCH (line rate, sign of life) [-> SWITCH (to the wanted rate) -> SEARCH] -> APPLY -> DONE
-                 \\______________ no reply: WAIT, doubling _______________/
+    IDLE -> SEARCH (line rate, reply) [-> SWITCH (to the wanted rate) -> SEARCH] -> APPLY -> DONE
+                 \\__________ no reply: WAIT, doubling ___________/
 
 An acknowledgement has no number, only the kind of its request. So one request is pending at a time, and a setting counts only once
 it reads back. A rejection does not name the item, so the group is halved until the item is found.

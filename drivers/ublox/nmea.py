@@ -516,15 +516,18 @@ def pack(message: Sentence) -> bytes:
     match message:
         case Gga() if message.talker == "PTNL":
             quality = next((theirs for theirs, ours in _GGK_QUALITIES.items() if ours == message.quality), 0)
-            place = f"{_angle(message.latitude_deg, 2, 'NS')},{_angle(message.longitude_deg, 3, 'EW')},{quality}"
+            place = f"{_angle(message.latitude_deg, 2, 'NS')},{_angle(message.longitude_deg, 3, 'EW')}"
             height = f"EHT{_fixed(message.altitude_msl_m, 3)},M"
-            return _line(f"PTNL,GGK,{_clock(message.time_ms)},,{place},{message.satellites:02d},,{height}")
+            begin = f"PTNL,GGK,{_clock(message.time_ms)}"
+            return _line(f"{begin},,{place},{quality},{message.satellites:02d},,{height}")
         case Gga() if message.talker == "PUBX":
             status = next((theirs for theirs, ours in _PUBX_QUALITIES.items() if ours == message.quality), "")
             place = f"{_angle(message.latitude_deg, 2, 'NS')},{_angle(message.longitude_deg, 3, 'EW')}"
             doubts = f"{_fixed(message.horizontal_sigma_m, 3)},{_fixed(message.vertical_sigma_m, 3)}"
-            tail = f",,,{_fixed(message.correction_age_s, 1)},{_fixed(message.hdop, 2)},,,{message.satellites},0,0"
-            return _line(f"PUBX,00,{_clock(message.time_ms)},{place},{_fixed(message.altitude_msl_m, 3)},{status},{doubts},{tail}")
+            height, age = _fixed(message.altitude_msl_m, 3), _fixed(message.correction_age_s, 1)
+            tail = f",,,{age},{_fixed(message.hdop, 2)},,,{message.satellites},0,0"
+            begin = f"PUBX,00,{_clock(message.time_ms)}"
+            return _line(f"{begin},{place},{height},{status},{doubts},{tail}")
         case Gst() if message.talker == "PQTM":
             sigmas = (message.latitude_sigma_m, message.longitude_sigma_m, message.altitude_sigma_m)
             return _line(f"PQTMEPE,2,{','.join(_fixed(each, 3) for each in sigmas)},,")
@@ -537,7 +540,8 @@ def pack(message: Sentence) -> bytes:
             return _line(f"PSSN,HRP,{_clock(message.time_ms)},,{_fixed(message.heading_deg, 4)},,,{errors},,")
         case Tar():
             line = f"{message.state},,{_fixed(message.length_m, 3)},,,{_fixed(message.heading_deg, 6)}"
-            return _line(f"PQTMTAR,1,{_clock(message.time_ms)},{line},,,{_fixed(message.heading_sigma_deg, 6)},20")
+            sigma = _fixed(message.heading_sigma_deg, 6)
+            return _line(f"PQTMTAR,1,{_clock(message.time_ms)},{line},,,{sigma},20")
         case Gga():
             fields = (
                 _clock(message.time_ms), _angle(message.latitude_deg, 2, "NS"), _angle(message.longitude_deg, 3, "EW"),
@@ -576,20 +580,23 @@ def pack(message: Sentence) -> bytes:
         case Hdt():
             fields = (_fixed(message.heading_deg, 2), "T")
         case Hpr() if message.talker == "PSAT":
-            return _line(f"PSAT,HPR,{_clock(message.time_ms)},{_fixed(message.heading_deg, 2)},0.00,,{message.state}")
+            begin = f"PSAT,HPR,{_clock(message.time_ms)}"
+            return _line(f"{begin},{_fixed(message.heading_deg, 2)},0.00,,{message.state}")
         case Hpr() if message.talker == "PASHR":
             floating = {"4": "0", "5": "1"}.get(message.state, "")
-            heading = f"{_clock(message.time_ms)},{_fixed(message.heading_deg, 2)},+0.00,,0.002,0.004,{floating},0,1.9,1.2"
-            return _line(f"PASHR,HPR,{heading}")
+            heading = f"{_clock(message.time_ms)},{_fixed(message.heading_deg, 2)}"
+            return _line(f"PASHR,HPR,{heading},+0.00,,0.002,0.004,{floating},0,1.9,1.2")
         case Hpr():
             rest = "0.00", "000.00", message.state, "12", "0.00", "0000"
             fields = (_clock(message.time_ms), _fixed(message.heading_deg, 2), *rest)
         case Pashr():
-            heading = f"{_fixed(message.heading_deg, 2)},T,+0.00,+0.00,+0.00,0.100,0.100,{_fixed(message.heading_sigma_deg, 3)}"
-            return _line(f"PASHR,{_clock(message.time_ms)},{heading},{message.quality},{message.aligned}".rstrip(","))
+            heading, sigma = _fixed(message.heading_deg, 2), _fixed(message.heading_sigma_deg, 3)
+            motion = f"{heading},T,+0.00,+0.00,+0.00,0.100,0.100,{sigma}"
+            state = f"{message.quality},{message.aligned}"
+            return _line(f"PASHR,{_clock(message.time_ms)},{motion},{state}".rstrip(","))
         case Avr():
-            vector = f"{_signed(message.heading_deg)},Yaw,+0.0000,Tilt,,,{_fixed(message.length_m, 3)},{message.quality},1.4,16"
-            return _line(f"PTNL,AVR,{_clock(message.time_ms)},{vector}")
+            vector = f"{_signed(message.heading_deg)},Yaw,+0.0000,Tilt,,,{_fixed(message.length_m, 3)}"
+            return _line(f"PTNL,AVR,{_clock(message.time_ms)},{vector},{message.quality},1.4,16")
     return _line(f"{message.talker}{kind},{','.join(fields)}")
 
 

@@ -379,7 +379,8 @@ def _gsa(instant: Instant) -> bytes:
     fix = instant.fix
     if fix is None or not instant.solved:
         return _other("GNGSA,A,1,,,,,,,,,,,,,99.99,99.99,99.99,1")
-    return _other(f"GNGSA,A,3,02,05,07,13,15,,,,,,,,{hypot(fix.hdop, fix.vdop):.2f},{fix.hdop:.2f},{fix.vdop:.2f},1")
+    dops = f"{hypot(fix.hdop, fix.vdop):.2f},{fix.hdop:.2f},{fix.vdop:.2f}"
+    return _other(f"GNGSA,A,3,02,05,07,13,15,,,,,,,,{dops},1")
 
 
 def _gsv(instant: Instant) -> bytes:

@@ -1,6 +1,7 @@
 """4-DOF plant: motor map and slip-free single track, rear-axle reference. Unjhawala et al. 2023, "4-DOF model".
 
-    dx/dt = v cos(yaw)   dy/dt = v sin(yaw)   dyaw/dt = v tan(wheel) / wheelbase   dv/dt = (r gamma / I) (f1 - f0)
+    dx/dt = v cos(yaw)   dy/dt = v sin(yaw)   dyaw/dt = v tan(wheel) / wheelbase
+    dv/dt = (r gamma / I) (f1 - f0)
 
 The speed equation is linear between inputs and solved exactly. The heading turns by the travelled distance times the mean curvature
 of the step, and the position follows the chord of that arc. The vehicle never rolls back: friction and brake end at rest. Backward

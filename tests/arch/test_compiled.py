@@ -18,8 +18,10 @@ from vehicled.run.plan import Plan
 from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
 import vehicled.daemon.machine, vehicled.safety.inputs
-done = simulate(Plan.of(RunSpec(profile="art", course="lot17", seed=7, duration_s={seconds})), SimulationSpec(in_process=True))
-print(vehicled.daemon.machine.__file__, vehicled.safety.inputs.SafetyInputs.__module__, done.result.digest)
+spec = RunSpec(profile="art", course="lot17", seed=7, duration_s={seconds})
+done = simulate(Plan.of(spec), SimulationSpec(in_process=True))
+module = vehicled.safety.inputs.SafetyInputs.__module__
+print(vehicled.daemon.machine.__file__, module, done.result.digest)
 """
 MISTAKES = (
     "limits.nothing=1",

@@ -27,7 +27,9 @@ MEASURED: dict[str, tuple[str, ...]] = {
 }
 """Sections that speak of measurements without a table of results, by page. Those with a table are found."""
 GIVEN: dict[str, tuple[str, ...]] = {
-    "docs/estimation_and_control.md": ("The targets of 0.10 m/s in every run and of 0.5 m after every outage",),
+    "docs/estimation_and_control.md": (
+        "The targets of 0.10 m/s in every run and of 0.5 m after every outage",
+    ),
     "docs/failsafe_tests.md": ("a turn of 0.1 rad", "0.35 s at\nleast", "within 0.1 rad of the true one"),
     "docs/measurements.md": (
         "a fix that needs 15 m/s2", "target of 0.10 m/s", "target of 0.5 m after every outage of 3.7 s", "outages of 3.7 s out",

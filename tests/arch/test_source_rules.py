@@ -43,15 +43,19 @@ RETIRED_FUNCTIONS = {
 # Words of no manual of the field, which stop a reader, with those to take. For texts and names of every file: docstrings, comments,
 # messages, pages, tests. A file reports, a filter is configured, a port receives; nobody is told, and nothing hears.
 RETIRED_WORDS = {
-    r"told|tells?|telling": "reports, states, says, shows, sends, is configured with; distinguishes (tells apart)",
+    r"told|tells?|telling":
+        "reports, states, says, shows, sends, is configured with; distinguishes (tells apart)",
     r"(?:un)?heard|hears?|hearing": "receives, reads",
     r"foretells?|foretold": "predicts",
     r"wish(?:es|ed)?": "request, demand, command",
-    r"(?:a|an|any|the|this|that|no|whose) hands?(?![- ](?:side|written|counted))": "manual driving, teleop, the input device",
+    r"(?:a|an|any|the|this|that|no|whose) hands?(?![- ](?:side|written|counted))":
+        "manual driving, teleop, the input device",
     r"the words? (?:of a|of the|that)": "report, reason, message",
 }  # fmt: skip
 # Name of an event in logs that exist, and calls of other people's programs.
-TEXTS = {"", *".py .md .toml .js .css .html .j2 .ipynb .json .service .rules .conf .yaml .yml".split()}  # noqa: SIM905
+TEXTS = {
+    "", ".py", ".md", ".toml", ".js", ".css", ".html", ".j2", ".ipynb", ".json", ".service", ".rules", ".conf", ".yaml", ".yml",
+}  # fmt: skip
 PUBLIC_NAMES = re.compile(r"receiver_heard|\b\w+\.tell\(")
 # They record the past, list the words or search for them.
 NAMES_RETIRED_WORDS = ("CHANGELOG.md", "docs/adr/", "docs/glossary.md", "tests/arch/test_source_rules.py")

@@ -208,8 +208,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         failure="drive:stuck@3+4", injected="the last pulses for 4 s; the operator requests a stop after 1 s", vehicle="brakes",
         stop_s=4.0, watch_s=7.0, within_s=1.1, named=("uncommanded_motion",), stands_s=(4.0, 6.0), recovers="after re-arming",
-        remark=f"{_NO_TELEMETRY}: **the stop has no effect** until the pulses change again, which is reported 3.3 s later; "
-        "only an independent stop covers this",
+        remark=f"{_NO_TELEMETRY}: **the stop has no effect** until the pulses change again, "
+        "which is reported 3.3 s later; only an independent stop covers this",
     ),
     Row(
         failure="drive:garbage@3+2", injected="random bytes for 2 s", vehicle="brakes", within_s=2.2,
@@ -263,8 +263,8 @@ ROWS: tuple[Row, ...] = (
         profile="art_vesc", failure="drive:stuck@3+3", vehicle="drive disabled", stop_s=4.0, within_s=1.1,
         injected="the last command and telemetry for 3 s; the operator requests a stop after 1 s",
         named=("uncommanded_motion", "uncommanded_motion_lasts"), stands_s=(3.0, 4.0), recovers=_REARM,
-        remark="valid frames with old values: **the stop has no effect** until they change again, which is reported 0.7 s later; "
-        "only an independent stop covers this",
+        remark="valid frames with old values: **the stop has no effect** until they change again, "
+        "which is reported 0.7 s later; only an independent stop covers this",
     ),
     Row(
         profile="art_vesc", failure="drive:garbage@3+1", injected="random bytes for 1 s", vehicle="brakes", within_s=0.12,
@@ -313,10 +313,10 @@ PULLED: tuple[Row, ...] = (
 
 def markdown(rows: Sequence[Row] = ROWS) -> str:
     """Return a table of the document."""
-    lines = [
-        "| profile | failure | injected | noticed by | vehicle | reacts within | off the course | recovers | remark |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    heads = (
+        "profile", "failure", "injected", "noticed by", "vehicle", "reacts within", "off the course", "recovers", "remark",
+    )  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", "| " + " | ".join("---" for _ in heads) + " |"]
     for row in rows:
         cells = (
             row.profile,

@@ -74,7 +74,7 @@ def test_surroundings_that_deceive_it(failure: str, tmp_path: Path) -> None:
         assert "obstacle_sensor_blind" in found.codes
 
 
-def test_a_scanner_upside_down_that_the_profile_does_not_know_of_still_stops_for_what_is_straight_ahead(tmp_path: Path) -> None:
+def test_a_scanner_upside_down_against_its_profile_still_stops_for_what_is_straight_ahead(tmp_path: Path) -> None:
     """Left and right are exchanged, so only the middle of the lane is safe: the page of the drivers says to check it."""
     found = drive(tmp_path, scanner("rplidar", "a2m8", upside_down="true"), post(*PLACE))
     found.until(6.0, lambda t: PLACE)

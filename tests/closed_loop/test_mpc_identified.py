@@ -13,7 +13,8 @@ def settings(**tables: dict[str, float]) -> list[str]:
     return [word for table, values in tables.items() for k, v in values.items() for word in ("--set", f"{table}.steering.{k}={v}")]
 
 
-@pytest.mark.soak  # make test: test_mpc_courses.py follows a steering of half the gain, test_api.py drives with the identifier
+# make test: test_mpc_courses.py follows a steering of half the gain, test_api.py drives with the identifier
+@pytest.mark.soak
 def test_identifying_online_it_keeps_to_the_course(drive: Callable[..., tuple[int, dict[str, Any], str]]) -> None:
     status, result, said = drive(
         "--course", "sine", "--set", 'controller.name="mpc"', "--set", 'identifier.name="single_track"',

@@ -34,7 +34,8 @@ class Law(PathFollower):
         self.steps += 1
         ahead = state.ahead
         place = self.tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
-        wheel = self.vehicle.wheelbase_m * place.curvature_per_m + place.heading_error_rad - place.cross_track_m
+        curved = self.vehicle.wheelbase_m * place.curvature_per_m
+        wheel = curved + place.heading_error_rad - place.cross_track_m
         if self.steps > self.sound_steps:
             if self.fails == "raises":
                 raise KeyError("model")
@@ -197,7 +198,8 @@ class Driver(N100Device):
 
 class Emulator(SerialLine):
     def __init__(self, port, device, seed, start_ns):
-        super().__init__(N100Unit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+        unit = N100Unit(port, device, seed, start_ns)
+        super().__init__(unit, port, seed, start_ns, host_baud=baud_of(device.port))
 
 def decode(data):
     for k, byte in enumerate(data):

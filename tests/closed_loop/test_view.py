@@ -204,15 +204,19 @@ _OVERFLOW = """[...document.querySelectorAll("body *")].filter((e) => {
     const r = e.getBoundingClientRect();
     return r.width && !e.closest(".scroll") && (r.right > innerWidth + 1 || r.left < -1);
   }).map((e) => `${e.tagName} ${e.id} ${e.className}`)"""
-_EMPTY = """[...document.querySelectorAll(".panel")].filter((p) => !p.hidden && p.innerText.trim().length < 12).map((p) => p.id)"""
+_EMPTY = """[...document.querySelectorAll(".panel")]
+  .filter((p) => !p.hidden && p.innerText.trim().length < 12).map((p) => p.id)"""
 _BLANK = """[...document.querySelectorAll("canvas")].filter((c) => {
-    const copy = new OffscreenCanvas(c.width, c.height).getContext("2d", { willReadFrequently: true });
+    const settings = { willReadFrequently: true };
+    const copy = new OffscreenCanvas(c.width, c.height).getContext("2d", settings);
     copy.drawImage(c, 0, 0);
-    return new Set(new Uint32Array(copy.getImageData(0, 0, c.width, c.height).data.buffer)).size < 4;
+    const pixels = copy.getImageData(0, 0, c.width, c.height).data;
+    return new Set(new Uint32Array(pixels.buffer)).size < 4;
   }).length"""
 _SPEED = "parseFloat(document.querySelector('.gauge.wide').innerText.match(/(\\d+\\.\\d+) m\\/s/)[1])"
 _PAD = "(({ x, y, width, height }) => [x, y, width, height])(document.getElementById('pad').getBoundingClientRect())"
-_SMALL = """[...document.querySelectorAll("button")].filter((b) => b.offsetParent && b.offsetHeight < 36).map((b) => b.id)"""
+_SMALL = """[...document.querySelectorAll("button")]
+  .filter((b) => b.offsetParent && b.offsetHeight < 36).map((b) => b.id)"""
 
 
 def _hold(tab: Tab, press: Callable[[], None], let_go: Callable[[], None], push: Callable[[], None], shown: str) -> None:
@@ -235,10 +239,12 @@ def _hold(tab: Tab, press: Callable[[], None], let_go: Callable[[], None], push:
 
 
 _IN_SIGHT = """(() => {
-  const view = visualViewport, box = document.getElementById("teleop-emergency").getBoundingClientRect();
+  const view = visualViewport;
+  const box = document.getElementById("teleop-emergency").getBoundingClientRect();
   const x = box.x + box.width / 2, y = box.y + box.height / 2;
-  return box.left >= view.offsetLeft - 1 && box.right <= view.offsetLeft + view.width + 1 && box.top >= view.offsetTop
-    && box.bottom <= view.offsetTop + view.height + 1 && document.elementFromPoint(x, y).id === "teleop-emergency";
+  return box.left >= view.offsetLeft - 1 && box.right <= view.offsetLeft + view.width + 1
+    && box.top >= view.offsetTop && box.bottom <= view.offsetTop + view.height + 1
+    && document.elementFromPoint(x, y).id === "teleop-emergency";
 })()"""
 """True if the whole button can be seen and nothing lies on it."""
 

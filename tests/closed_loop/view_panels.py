@@ -3,7 +3,8 @@
 MOOD = """import("/panels.js").then(({{ Panels }}) => {{
     const panels = new Panels(), estimate = {{ v: {v}, status: "RUNNING" }};
     panels.room = document.createElement("dd");
-    panels.facts = {{ max_speed_mps: 3, corridor_m: 1, max_wheel_rad: 0.4, course: {{ length_m: 9 }} }};
+    const course = {{ length_m: 9 }};
+    panels.facts = {{ max_speed_mps: 3, corridor_m: 1, max_wheel_rad: 0.4, course }};
     panels.status = {{ reaction: "{reaction}", speed_cap_mps: {cap} }};
     panels.now({{ estimate, control: {{ target: 1, level: "primary", reason: "none" }} }});
     const {{ box, more }} = panels.gauges.speed;
@@ -14,11 +15,15 @@ MOOD = """import("/panels.js").then(({{ Panels }}) => {{
 STAND_INS = """import("/panels.js").then(({ Panels }) => {
     const panels = new Panels(), say = (id) => document.getElementById(id);
     panels.view = document.createElement("dd");
-    const status = { mode: "AUTO", why: "", reaction: "NONE", waiting_for: [], chain: [], ports: [], substitutes: ["one", "two"] };
+    const status = {
+      mode: "AUTO", why: "", reaction: "NONE", waiting_for: [], chain: [], ports: [],
+      substitutes: ["one", "two"],
+    };
     panels.state({ status, rules: [], view: { share: 0, longest_us: 0, dropped: 0 } });
     const unfolds = say("nearest").nextElementSibling;
     const summary = unfolds.querySelector("summary").textContent;
-    return [say("stoppers").textContent, unfolds.open, summary, unfolds.querySelectorAll("li").length];
+    const items = unfolds.querySelectorAll("li").length;
+    return [say("stoppers").textContent, unfolds.open, summary, items];
   })"""
 """Script: the heading above the rules that are nearest to their limits, and its unfolded list."""
 SPEEDS = {

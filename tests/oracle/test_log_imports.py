@@ -467,7 +467,9 @@ latitude_rad = { column = "lat", unit = "deg" }
 longitude_rad = { column = "lon", unit = "deg" }
 height_m = { column = "h", unit = "ft", default = 100 }
 velocity_enu_mps = [{ column = "ve", unit = "kmh" }, 0.5, { column = "vu", unit = "knots" }]
-position_covariance_m2 = { sigma = [{ column = "s", unit = "cm" }, { column = "s", unit = "cm" }, 0.5] }
+position_covariance_m2 = { sigma = [
+  { column = "s", unit = "cm" }, { column = "s", unit = "cm" }, 0.5,
+] }
 fix_type = "FIX_3D"
 carrier = { column = "q", names = { 4 = "FIXED", 5 = "FLOAT" }, default = "NONE" }
 satellites = { column = "n" }
@@ -475,7 +477,9 @@ satellites = { column = "n" }
 [[message]]
 type = "ImuSample"
 [message.fields]
-specific_force_mps2 = [{ column = "ax", unit = "g" }, { column = "ax", unit = "mg", scale = 1000 }, 9.8]
+specific_force_mps2 = [
+  { column = "ax", unit = "g" }, { column = "ax", unit = "mg", scale = 1000 }, 9.8,
+]
 angular_rate_radps = [0, 0, { column = "wz", unit = "degps" }]
 temperature_k = { column = "t", unit = "degC" }
 

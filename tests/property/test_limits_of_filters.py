@@ -127,7 +127,7 @@ def test_the_planar_gate_lets_pass_exactly_up_to_its_limit(root: float, data: st
 
 
 @given(root=gates, patience=st.integers(0, 3), data=st.data())
-def test_the_gate_of_the_inertial_filter_lets_pass_up_to_its_limit_and_is_doubted_after_its_patience(
+def test_the_gate_of_the_inertial_filter_accepts_up_to_its_limit_and_is_doubted_after_its_timeout(
     root: float, patience: int, data: st.DataObject
 ) -> None:
     residual = data.draw(near(root, signed=True, garbage=True))

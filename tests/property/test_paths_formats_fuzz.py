@@ -28,7 +28,8 @@ def _seeds() -> dict[str, bytes]:
     rows = "\n".join(f"{i + 1}\t0\t3\t16\t0\t0\t0\t0\t{lat:.7f}\t{lon:.7f}\t50\t1" for i, (lat, lon) in enumerate(POINTS))
     table = "# datum_deg: 48.1, 11.5, 500\n# closed: no\nx_m,y_m,speed_mps\n" + "".join(f"{k},{k % 3},1.5\n" for k in range(12))
     text = " ".join(f"{lon:.7f},{lat:.7f},0" for lat, lon in POINTS)
-    drawn = f"<kml><Placemark><name>n</name><LineString><coordinates>{text}</coordinates></LineString></Placemark></kml>"
+    line = f"<LineString><coordinates>{text}</coordinates></LineString>"
+    drawn = f"<kml><Placemark><name>n</name>{line}</Placemark></kml>"
     zipped = io.BytesIO()
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("doc.kml", drawn)
@@ -161,7 +162,8 @@ def test_positions_on_the_earth_come_back_as_metres(lat: float, lon: float, poin
     try:
         course = course_from_bytes(text.encode(), "file.csv")
     except CourseError as error:
-        assert any(word in str(error) for word in ("doubles back", "one spot", "long", "place holder")), error  # noqa: PT017
+        causes = ("doubles back", "one spot", "long", "place holder")
+        assert any(word in str(error) for word in causes), error  # noqa: PT017
         return
     origin = datum.to_enu(course.datum.latitude_rad, course.datum.longitude_rad, 0.0)
     assert (origin[0], origin[1]) == pytest.approx(points[0], abs=1e-3)

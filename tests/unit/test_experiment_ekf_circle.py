@@ -164,7 +164,8 @@ def test_the_walk_that_planar_is_given_is_that_of_the_noise(form: str) -> None:
     assert ekf_circle.WALK_M[form] == pytest.approx(largest, rel=0.3)
 
 
-@pytest.mark.soak  # minutes of noise, many times; the numbers change with the forms of the noise alone
+# Minutes of noise, many times; the numbers change with the forms of the noise alone.
+@pytest.mark.soak
 @pytest.mark.parametrize("form", ekf_circle.WHITE_SIGMA_M)
 def test_the_white_noise_of_the_paper_s_filter_is_worth_the_walk(form: str) -> None:
     means = []

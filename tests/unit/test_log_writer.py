@@ -75,7 +75,10 @@ from vehicled.log.schema import RunHeader, TaskRow
 from vehicled.core.messages import Cause, TaskTick
 now = time.monotonic_ns()
 tasks = [TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)]
-header = RunHeader(run_id="aaaaaa", start_wall_ns=time.time_ns(), start_monotonic_ns=now, profile="a", course="b", tasks=tasks)
+header = RunHeader(
+    run_id="aaaaaa", start_wall_ns=time.time_ns(), start_monotonic_ns=now, profile="a", course="b",
+    tasks=tasks,
+)
 writer = WriterProcess.start(header, folder=sys.argv[1])
 print(writer.path, writer.pid, flush=True)
 while True:

@@ -139,7 +139,7 @@ def test_cansimple_does_not_report_its_watchdog_so_someone_must() -> None:
     assert bench.emulator.device.axes.state == IDLE, "nothing is armed before"
 
 
-def test_an_odrive_whose_watchdog_expired_while_the_daemon_was_away_is_cleared_by_a_disarmed_one() -> None:
+def test_an_odrive_whose_watchdog_expired_without_the_daemon_is_cleared_by_a_disarmed_one() -> None:
     bench = ready("odrive_can")
     bench.run(300, None)
     assert bench.emulator.device.axes.errors
@@ -162,7 +162,7 @@ def test_a_late_answer_is_not_taken_for_that_of_the_next_question() -> None:
     assert decode_line(late.strip()) == "7"
 
 
-def test_an_answer_of_the_roboclaw_may_follow_acknowledgements_and_must_belong_to_its_question() -> None:
+def test_an_answer_of_the_roboclaw_may_follow_acknowledgements_and_must_fit_its_question() -> None:
     bench = Bench("roboclaw", **BOTH["roboclaw"])
     bench.connected = False
     bench.run(10)

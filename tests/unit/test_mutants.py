@@ -13,7 +13,8 @@ SOURCE = '''
 """Text."""
 LIMIT = 5
 RULES = (
-    Rule(code="first", reaction=Reaction.CONTROLLED_STOP, reason=lambda s: "three" + str(3), detect_ms=7.0, modes=AUTO),
+    Rule(code="first", reaction=Reaction.CONTROLLED_STOP, reason=lambda s: "three" + str(3),
+         detect_ms=7.0, modes=AUTO),
     Rule(code="second", value=lambda s: nan if s.sent is None else -s.x),
 )
 

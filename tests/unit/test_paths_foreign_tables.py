@@ -167,7 +167,8 @@ def test_every_format_gives_an_account() -> None:
     for name in ("lot17", "lot17_two_speed"):
         assert "x_m (east, m)" in account(load_course(name))
     assert load_course("sine").account is None
-    line = '{"type":"Feature","properties":{"stroke":"red"},"geometry":{"type":"LineString","coordinates":[[11,48],[11.001,48]]}}'
+    geometry = '{"type":"LineString","coordinates":[[11,48],[11.001,48]]}'
+    line = f'{{"type":"Feature","properties":{{"stroke":"red"}},"geometry":{geometry}}}'
     text = account(course_from_bytes(line.encode(), "a.geojson"))
     assert "ignored: stroke" in text
     assert "no speeds: 1 m/s" in text

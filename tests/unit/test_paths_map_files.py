@@ -42,6 +42,10 @@ def coordinates(points: list[tuple[float, float]] = LINE, separator: str = " ") 
     return "<coordinates>\n" + separator.join(f"{a:.7f},{b:.7f},120" for a, b in points) + "\n</coordinates>"
 
 
+def gpx_points(tag: str, inside: str = "") -> str:
+    return "".join(f'<{tag} lat="{b:.7f}" lon="{a:.7f}">{inside}</{tag}>' for a, b in LINE)
+
+
 def placemark(geometry: str, name: str = "yard") -> str:
     return f"<Placemark><name>{name}</name><styleUrl>#s</styleUrl>{geometry}</Placemark>"
 
@@ -69,19 +73,22 @@ def collection(*geometries: Mapping[str, object], **properties: object) -> str:
     return json.dumps({"type": "FeatureCollection", "features": features})
 
 
+WRITTEN = f"<LineString>{coordinates()}</LineString>"
 LINES: dict[str, str | bytes] = {
-    "path.kml": kml(placemark(f"<LineString><tessellate>1</tessellate>{coordinates()}</LineString>")),
-    "windows.kml": kml(placemark(f"<LineString>{coordinates(separator=chr(13) + chr(10))}</LineString>")),
+    "path.kml": kml(placemark(WRITTEN.replace("<coord", "<tessellate>1</tessellate><coord"))),
+    "windows.kml": kml(placemark(WRITTEN.replace(coordinates(), coordinates(separator="\r\n")))),
     "blanks.kml": kml(placemark(f"<LineString>{coordinates().replace(',', ', ')}</LineString>")),
     "with_ends.kml": kml(placemark(SPOT, "start") + placemark(DRAWN) + placemark(SPOT, "end")),
-    "multi.kml": kml(placemark(f"<MultiGeometry><LineString>{coordinates()}</LineString>{SPOT}</MultiGeometry>")),
+    "multi.kml": kml(placemark(f"<MultiGeometry>{WRITTEN}{SPOT}</MultiGeometry>")),
     "track.kml": kml(placemark(f"<gx:Track>{TRACK}</gx:Track>")),
-    "multitrack.kml": kml(placemark(f"<gx:MultiTrack><gx:Track>{TRACK}</gx:Track></gx:MultiTrack>")),
+    "multitrack.kml": kml(
+        placemark(f"<gx:MultiTrack><gx:Track>{TRACK}</gx:Track></gx:MultiTrack>")
+    ),
     "places.kml": kml("".join(placemark(f"<Point>{coordinates([p])}</Point>", str(i)) for i, p in enumerate(LINE))),
     "path.kmz": kmz(kml(placemark(f"<LineString>{coordinates()}</LineString>"))),
     "other.kmz": kmz(kml(placemark(f"<LineString>{coordinates()}</LineString>")), "path.KML"),
-    "waypoints.gpx": "<gpx>" + "".join(f'<wpt lat="{b:.7f}" lon="{a:.7f}"><name>w</name></wpt>' for a, b in LINE) + "</gpx>",
-    "route.gpx": "<gpx><rte><name>yard</name>" + "".join(f'<rtept lat="{b:.7f}" lon="{a:.7f}"/>' for a, b in LINE) + "</rte></gpx>",
+    "waypoints.gpx": f"<gpx>{gpx_points('wpt', '<name>w</name>')}</gpx>",
+    "route.gpx": f"<gpx><rte><name>yard</name>{gpx_points('rtept')}</rte></gpx>",
     "multi.geojson": json.dumps({"type": "MultiLineString", "coordinates": [LINE]}),
     "heights.geojson": collection({"type": "LineString", "coordinates": [(*p, 100.0) for p in LINE]}, coordTimes=STAMPS),
     "collection.geojson": json.dumps(
@@ -156,7 +163,7 @@ def test_one_of_several_lines_is_chosen_by_name_or_number() -> None:
         ("a.kml", kml("<NetworkLink><Link><href>http://example.org/a.kml</href></Link></NetworkLink>"), ["only links to others"]),
         ("a.kml", kml(placemark("<LineString><coordinates>16.4 48.2</coordinates></LineString>")), ["longitude,latitude"]),
         ("a.kml", kml(placemark(f"<LineString>{coordinates()}"))[:-60], ["cut off"]),
-        ("a.kml", kml(placemark(f"<LineString>{coordinates([(b - 130, a) for a, b in LINE])}</LineString>")), []),
+        ("a.kml", kml(placemark(WRITTEN.replace(coordinates(), coordinates([(b - 130, a) for a, b in LINE])))), []),
         ("a.kml", '<!DOCTYPE kml [<!ENTITY a "b">]><kml>&a;</kml>', ["document type"]),
         ("a.kml", "<kml>" + "<Folder>" * 1000, ["nested too deeply"]),
         ("a.kmz", b"PK\x03\x04 no archive", ["no readable KMZ", "save it as KML"]),

@@ -282,6 +282,23 @@ def test_a_speed_of_zero_ends_a_course_and_is_refused_on_the_way() -> None:
 
 
 POSE = "field.pose.pose"
+
+
+def at(x: float, separator: str = ",") -> str:
+    """Latitude and longitude of a place in degrees."""
+    return separator.join(f"{value:.9f}" for value in place(x)[:2])
+
+
+def clock_ns(t: float) -> int:
+    """Time of a bag's row in nanoseconds."""
+    return round(10 * t) * 10**8 + 1714953580 * 10**9
+
+
+def day_time(t: float) -> str:
+    """Instant in the format of RTKLIB."""
+    return f"{clock(t):%Y/%m/%d %H:%M:%S}.{clock(t).microsecond // 1000:03d}"
+
+
 ROSTOPIC = (
     f"%time,field.header.seq,field.header.frame_id,{POSE}.position.x,{POSE}.position.y,{POSE}.position.z,{POSE}.orientation.x,"
     f"{POSE}.orientation.y"
@@ -296,21 +313,20 @@ RTKLIB = (
     ("name", "head", "row"),
     [
         ("a.csv", ROSTOPIC,
-         lambda t, x: f"{round(10 * t) * 10**8 + 1714953580 * 10**9},{round(10 * t)},odom,{x:.4f},0,0,0,0"),
+         lambda t, x: f"{clock_ns(t)},{round(10 * t)},odom,{x:.4f},0,0,0,0"),
         ("a.csv", "__time,/odom/pose/pose/position/x,/odom/pose/pose/position/y,/odom/twist/twist/linear/x",
          lambda t, x: f"{1714953580 + t:.3f},{x:.4f},0,1.5"),
         ("a.txt", "# timestamp tx ty tz qx qy qz qw", lambda t, x: f"{t:.2f} {x:.4f} 0 0 0 0 0 1"),
         ("a.pos", RTKLIB,
-         lambda t, x: f"{clock(t):%Y/%m/%d %H:%M:%S}.{clock(t).microsecond // 1000:03d}   {place(x)[0]:.9f}   {place(x)[1]:.9f}"
-         f"   100.0   1   9   0.01  0.00    3.0"),
+         lambda t, x: f"{day_time(t)}   {at(x, '   ')}   100.0   1   9   0.01  0.00    3.0"),
         ("a.pos", "%  GPST          latitude(deg) longitude(deg)  height(m)   Q  ns",
-         lambda t, x: f"2313 {518380 + t:.3f}   {place(x)[0]:.9f}   {place(x)[1]:.9f}   100.0   1   9"),
+         lambda t, x: f"2313 {518380 + t:.3f}   {at(x, '   ')}   100.0   1   9"),
         ("a.csv", "Time [s];Latitude;Longitude;Easting;Northing",
          lambda t, x: f"{t:.1f};{place(x)[0]:.9f};{place(x)[1]:.9f};{600000 + x:.3f};5340000"),
         ("a.csv", "latitude,longitude,time(millisecond),datetime(utc),speed(mph)",
-         lambda t, x: f"{place(x)[0]:.9f},{place(x)[1]:.9f},{1000 * t:.0f},{clock(t):%Y-%m-%d %H:%M:%S},{1.5 / 0.44704:.5f}"),
+         lambda t, x: f"{at(x)},{1000 * t:.0f},{clock(t):%Y-%m-%d %H:%M:%S},{1.5 / 0.44704:.5f}"),
         ("a.csv", "time,lat,lon,elevation,accuracy,bearing,speed,satellites,provider",
-         lambda t, x: f"{clock(t).isoformat()},{place(x)[0]:.9f},{place(x)[1]:.9f},200,3,90,1.5,12,gps"),
+         lambda t, x: f"{clock(t).isoformat()},{at(x)},200,3,90,1.5,12,gps"),
         ("a.csv", "timestamp,lat,lon,alt", lambda t, x: f"{t:.1f},{round(1e7 * place(x)[0])},{round(1e7 * place(x)[1])},1"),
     ],
     ids=["rostopic", "PlotJuggler", "TUM", "RTKLIB", "RTKLIB week", "survey", "airdata", "GPSLogger", "1e-7"],

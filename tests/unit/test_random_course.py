@@ -11,7 +11,8 @@ from vehicled.paths.random_course import RADIUS_MARGIN
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("turn_radius_m", "speed_mps", "lateral_mps2"), [(0.25, 0.2, 1.0), (1.44, 1.0, 2.0), (4.7, 12.0, 3.0)])
 def test_bends_are_smooth_and_within_the_vehicle(seed: int, turn_radius_m: float, speed_mps: float, lateral_mps2: float) -> None:
-    name = f"random:seed={seed},length_m={20 * speed_mps},speed_mps={speed_mps},lateral_mps2={lateral_mps2}"
+    limits = f"speed_mps={speed_mps},lateral_mps2={lateral_mps2}"
+    name = f"random:seed={seed},length_m={20 * speed_mps},{limits}"
     course = load_course(name, turn_radius_m=turn_radius_m)
     tightest_per_m = min(1.0 / (RADIUS_MARGIN * turn_radius_m), lateral_mps2 / speed_mps**2)
     assert course.length_m == pytest.approx(20 * speed_mps, rel=5e-3)

@@ -598,7 +598,7 @@ def test_a_required_handset_must_be_there_to_arm() -> None:
     assert not any("RC" in text for text in missing(Bench().inputs())), "one that is not required may be off"
 
 
-def test_a_handset_that_returns_needs_some_frames_and_what_was_switched_meanwhile_is_no_request() -> None:
+def test_a_handset_that_returns_needs_some_frames_and_a_switch_moved_meanwhile_is_no_request() -> None:
     bench = Bench()
     bench.switch(20)
     bench.on = False

@@ -141,7 +141,7 @@ def test_beside_its_course_both_its_own_track_and_the_course_count():
         assert (BODY.free_m(lane, np.array([ahead]), np.array([left])) < inf) is met, left
 
 
-def test_a_thin_post_beside_the_front_is_met_by_the_body_that_turns_to_it_and_not_by_one_that_passes():
+def test_a_thin_post_beside_the_front_is_met_by_a_body_that_turns_and_not_by_one_that_passes():
     beside = np.array([FRONT_M - 0.05]), np.array([0.5 * VEHICLE.width_m + 0.03])
     assert BODY.free_m(arc(0.0, 0.0, 0.0, 0.0, 1, 3.0), *beside) == inf
     assert BODY.free_m(arc(0.0, 0.0, 0.0, 0.8, 1, 3.0), *beside) < 0.3

@@ -245,7 +245,7 @@ def test_without_a_checksum_two_frames_must_show_rest_and_push() -> None:
     assert receiver.holds
 
 
-def test_moving_the_mode_switch_ends_the_control_of_a_stick_that_must_be_at_rest_before_the_next() -> None:
+def test_moving_the_mode_switch_ends_the_control_of_a_stick_that_must_rest_before_the_next() -> None:
     receiver = Receiver(takeover_stick=0.3, mode=USES)
     receiver.send(6, mode=MIDDLE)
     receiver.send(2, throttle=0.6)

@@ -511,7 +511,7 @@ def test_without_rtk_the_cap_falls_as_sigma_grows(sigma_m: float, cap_mps: float
     assert alone.rule.cap_mps(s) == pytest.approx(cap_mps)
 
 
-def test_the_obstacle_that_no_sensor_sees_is_unknown_and_a_parked_vehicle_does_not_stop_for_it() -> None:
+def test_the_obstacle_that_no_sensor_sees_is_unknown_and_does_not_stop_a_parked_vehicle() -> None:
     for code in ("obstacle_in_sight", "obstacle_ahead", "obstacle_too_near"):
         case = next(case for case in CASES if case.code == code)
         alone = Alone(case)
@@ -540,7 +540,7 @@ def test_an_obstacle_in_sight_caps_the_speed_in_either_direction(speed_mps: floa
     assert alone.rule.limit(s) == pytest.approx(limit_mps)
 
 
-def test_a_handset_that_is_not_there_has_no_poor_link_and_no_word_in_the_loss_of_another_stick() -> None:
+def test_a_handset_that_is_not_there_has_no_poor_link_and_no_part_in_the_loss_of_another() -> None:
     rules = {rule.code: rule for rule in RULES}
     m = Still(LIMITS, VEHICLE)
     m.rc = handset(_received_ns=-NEVER_NS, link_quality=0.1)

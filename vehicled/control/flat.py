@@ -9,7 +9,8 @@ couple. With r the yaw rate, w the velocity of the rear axle to the left, l the 
 Slip angles per lateral acceleration are c_r = ``rear_slip_rad_per_mps2`` and c_f = c_r + ``understeer_rad_per_mps2``, both 0
 without slip. The rear axle is a flat output (Fliess et al. 1995): with the curvature k of its path, exactly at constant speed,
 
-    delta = C k + B dk/dt + A d2k/dt2,   C = l + (c_f - c_r) v^2,   B = l v (c_f + c_r),   A = l c_f c_r v^2
+    delta = C k + B dk/dt + A d2k/dt2
+    C = l + (c_f - c_r) v^2,   B = l v (c_f + c_r),   A = l c_f c_r v^2
 
 The wheels lead a bend by B / C. The steered curvature is that of the course plus feedback of the cross-track error e,
 ``k = k_path - (w^2 e + 1.4 w de/dt) / v^2``; its derivatives follow from slip and yaw rate. The closed loop is

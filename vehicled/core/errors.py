@@ -21,16 +21,17 @@ The text says what happened, where, and what to do. What is in brackets is where
     ├── GapError                     runs cannot be judged or compared (offline.gap.errors)
     ├── StudyError                   a study (offline.studies.errors)
     ├── LearningError                data to learn from (offline.learning.errors)
-    ├── CalibrationError             drives that determine no parameter (offline.twin.calibration.calibrate)
+    ├── CalibrationError             drives that determine no parameter (offline.twin.calibration)
     ├── ReferenceRunError            a run of a reference model (offline.twin.validation.reference)
     ├── SceneError, TerrainError     what stands round the course, and the ground (sim_backend)
-    ├── UnknownPlantError, UnknownEmulatorError, FailureError, HandError, ListenError: what the simulator was asked for
+    ├── UnknownPlantError, UnknownEmulatorError, FailureError, HandError, ListenError:
+    │                                what the simulator was asked for
     ├── NotMeasuredError             a step of the set-up shows nothing (live.setup.estimates)
     ├── InstallError                 the service cannot be installed (cli.installation)
     ├── BridgeError                  a bridge cannot start (live.bridges.process)
     ├── MappingError                 a gamepad's mapping (live.teleop.mapping)
     ├── SocketPathError              no daemon, or several (live.control_socket.socket_path)
-    └── ControlError                 the daemon refuses or does not answer (live.control_socket.client)
+    └── ControlError                 the daemon refuses or does not answer (live.control_socket)
         ├── HungUpError              it has closed the connection
         └── NoAnswerError            no answer in time
 """

@@ -2,19 +2,25 @@
 
 Frame: ``length u32 | kind u8 | port u8 | t_ns i64 | payload``, little-endian; ``length`` counts what follows it.
 
-=======  =====================  ======================================================================================
-kind     from                   meaning
-=======  =====================  ======================================================================================
-HELLO    both, first            payload is :class:`Hello` as JSON; a version that differs ends the link
-DATA     both                   bytes of port number ``port``: received at ``t_ns``, or passed to the port at ``t_ns``
-GRANT    simulator              lockstep: every DATA up to ``t_ns`` has been sent, run up to ``t_ns``; wall: heartbeat;
-                                wall, shared clock: the world has reached ``t_ns``; payload is :func:`encode_lost`'s
-DONE     daemon                 lockstep: all is done up to the grant, wake me at ``t_ns``; wall: heartbeat; shared clock:
-                                the daemon's time; payload is :func:`encode_lost`'s
-SYNC     simulator, echoed      wall: ``t_ns`` is the sender's clock; the answer's payload is the ``t_ns`` it answers
-LINE     daemon                 line rate of a serial port from ``t_ns`` on (payload u32 baud; 0: the port was reopened)
-BYE      both, last             orderly end; payload is the reason as UTF-8
-=======  =====================  ======================================================================================
+=======  =================  =====================================================================
+kind     from               meaning
+=======  =================  =====================================================================
+HELLO    both, first        payload is :class:`Hello` as JSON; a version that differs ends the
+                            link
+DATA     both               bytes of port number ``port``: received at ``t_ns``, or passed to the
+                            port at ``t_ns``
+GRANT    simulator          lockstep: every DATA up to ``t_ns`` has been sent, run up to
+                            ``t_ns``; wall: heartbeat; wall, shared clock: the world has reached
+                            ``t_ns``; payload is :func:`encode_lost`'s
+DONE     daemon             lockstep: all is done up to the grant, wake me at ``t_ns``; wall:
+                            heartbeat; shared clock: the daemon's time; payload is
+                            :func:`encode_lost`'s
+SYNC     simulator, echoed  wall: ``t_ns`` is the sender's clock; the answer's payload is the
+                            ``t_ns`` it answers
+LINE     daemon             line rate of a serial port from ``t_ns`` on (payload u32 baud; 0: the
+                            port was reopened)
+BYE      both, last         orderly end; payload is the reason as UTF-8
+=======  =================  =====================================================================
 
 Lockstep. The simulator grants the instant at which the daemon asked to be woken, after all DATA that arrives until then, each
 with its own stamp. The daemon answers with its DATA, stamped not before the grant, and one DONE. Wall time. Both run on their own

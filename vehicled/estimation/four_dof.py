@@ -2,7 +2,8 @@
 
 State q = (x, y, theta, v) of the rear axle and input u = (throttle alpha, wheel angle delta):
 
-dx/dt = v cos(theta)    dy/dt = v sin(theta)    dtheta/dt = v tan(delta) / l    dv/dt = (r gamma / I) (f1 - f0) - b
+dx/dt = v cos(theta)    dy/dt = v sin(theta)    dtheta/dt = v tan(delta) / l
+dv/dt = (r gamma / I) (f1 - f0) - b
 
 with f1, f0 as in :class:`vehicled.core.vehicle.Drive` and b the deceleration of the brake. Unjhawala et al. 2023, with two
 corrections: the Jacobian is that of the step taken, F = I + dt df/dq to first order, and v falls below 0 only where the drive has a

@@ -3,9 +3,9 @@
 Ours has a header line; lines starting with ``#``, ``%`` or ``//`` are comments, and ``# key: value`` sets::
 
     # name: yard
-    # datum_deg: 43.0705, -89.4090, 230     (latitude, longitude, height above the ellipsoid in m; height optional)
-    # closed: yes                           (yes or no; without it, ends that meet are joined)
-    # crs: EPSG:32616                       (x_m, y_m are easting and northing of this projection; needs pyproj)
+    # datum_deg: 43.0705, -89.4090, 230   (latitude, longitude; height above the ellipsoid in m)
+    # closed: yes                         (yes or no; without it, ends that meet are joined)
+    # crs: EPSG:32616                     (x_m, y_m are its easting and northing; needs pyproj)
     x_m,y_m,speed_mps
     0.0,0.0,1.0
 

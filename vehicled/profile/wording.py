@@ -23,7 +23,8 @@ def describe(kind: mi.Type) -> str:
         case mi.IntType():
             return f"a whole number{_bounds(kind)}"
         case mi.StrType():
-            return f"text{_lengths(kind, 'characters')}{f' of the form {kind.pattern}' if kind.pattern else ''}"
+            form = f" of the form {kind.pattern}" if kind.pattern else ""
+            return f"text{_lengths(kind, 'characters')}{form}"
         case mi.LiteralType(values=values):
             shown = [f'"{value}"' if isinstance(value, str) else str(value) for value in values]
             return f"one of {', '.join(shown)}" if len(shown) > 1 else shown[0]

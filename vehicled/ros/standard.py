@@ -32,7 +32,8 @@ geometry_msgs/Twist: geometry_msgs/Vector3 linear, geometry_msgs/Vector3 angular
 geometry_msgs/TwistStamped: std_msgs/Header header, geometry_msgs/Twist twist
 geometry_msgs/TwistWithCovariance: geometry_msgs/Twist twist, float64[36] covariance
 geometry_msgs/Transform: geometry_msgs/Vector3 translation, geometry_msgs/Quaternion rotation
-geometry_msgs/TransformStamped: std_msgs/Header header, string child_frame_id, geometry_msgs/Transform transform
+geometry_msgs/TransformStamped: std_msgs/Header header, string child_frame_id,
+    geometry_msgs/Transform transform
 tf2_msgs/TFMessage: geometry_msgs/TransformStamped[] transforms
 
 nav_msgs/Odometry: std_msgs/Header header, string child_frame_id,
@@ -44,26 +45,38 @@ sensor_msgs/Imu: std_msgs/Header header,
     geometry_msgs/Vector3 angular_velocity, float64[9] angular_velocity_covariance,
     geometry_msgs/Vector3 linear_acceleration, float64[9] linear_acceleration_covariance
 sensor_msgs/NavSatStatus:
-    int8 STATUS_NO_FIX=-1, int8 STATUS_FIX=0, int8 STATUS_SBAS_FIX=1, int8 STATUS_GBAS_FIX=2, int8 status,
-    uint16 SERVICE_GPS=1, uint16 SERVICE_GLONASS=2, uint16 SERVICE_COMPASS=4, uint16 SERVICE_GALILEO=8, uint16 service
+    int8 STATUS_NO_FIX=-1, int8 STATUS_FIX=0, int8 STATUS_SBAS_FIX=1, int8 STATUS_GBAS_FIX=2,
+    int8 status,
+    uint16 SERVICE_GPS=1, uint16 SERVICE_GLONASS=2, uint16 SERVICE_COMPASS=4,
+    uint16 SERVICE_GALILEO=8, uint16 service
 sensor_msgs/NavSatFix: std_msgs/Header header, sensor_msgs/NavSatStatus status,
     float64 latitude, float64 longitude, float64 altitude, float64[9] position_covariance,
     uint8 COVARIANCE_TYPE_UNKNOWN=0, uint8 COVARIANCE_TYPE_APPROXIMATED=1,
-    uint8 COVARIANCE_TYPE_DIAGONAL_KNOWN=2, uint8 COVARIANCE_TYPE_KNOWN=3, uint8 position_covariance_type
-sensor_msgs/LaserScan: std_msgs/Header header, float32 angle_min, float32 angle_max, float32 angle_increment,
-    float32 time_increment, float32 scan_time, float32 range_min, float32 range_max, float32[] ranges, float32[] intensities
+    uint8 COVARIANCE_TYPE_DIAGONAL_KNOWN=2, uint8 COVARIANCE_TYPE_KNOWN=3,
+    uint8 position_covariance_type
+sensor_msgs/LaserScan: std_msgs/Header header, float32 angle_min, float32 angle_max,
+    float32 angle_increment,
+    float32 time_increment, float32 scan_time, float32 range_min, float32 range_max,
+    float32[] ranges, float32[] intensities
 sensor_msgs/BatteryState:
-    uint8 POWER_SUPPLY_STATUS_UNKNOWN=0, uint8 POWER_SUPPLY_STATUS_CHARGING=1, uint8 POWER_SUPPLY_STATUS_DISCHARGING=2,
+    uint8 POWER_SUPPLY_STATUS_UNKNOWN=0, uint8 POWER_SUPPLY_STATUS_CHARGING=1,
+    uint8 POWER_SUPPLY_STATUS_DISCHARGING=2,
     uint8 POWER_SUPPLY_STATUS_NOT_CHARGING=3, uint8 POWER_SUPPLY_STATUS_FULL=4,
-    uint8 POWER_SUPPLY_HEALTH_UNKNOWN=0, uint8 POWER_SUPPLY_HEALTH_GOOD=1, uint8 POWER_SUPPLY_HEALTH_OVERHEAT=2,
-    uint8 POWER_SUPPLY_HEALTH_DEAD=3, uint8 POWER_SUPPLY_HEALTH_OVERVOLTAGE=4, uint8 POWER_SUPPLY_HEALTH_UNSPEC_FAILURE=5,
+    uint8 POWER_SUPPLY_HEALTH_UNKNOWN=0, uint8 POWER_SUPPLY_HEALTH_GOOD=1,
+    uint8 POWER_SUPPLY_HEALTH_OVERHEAT=2,
+    uint8 POWER_SUPPLY_HEALTH_DEAD=3, uint8 POWER_SUPPLY_HEALTH_OVERVOLTAGE=4,
+    uint8 POWER_SUPPLY_HEALTH_UNSPEC_FAILURE=5,
     uint8 POWER_SUPPLY_HEALTH_COLD=6, uint8 POWER_SUPPLY_HEALTH_WATCHDOG_TIMER_EXPIRE=7,
     uint8 POWER_SUPPLY_HEALTH_SAFETY_TIMER_EXPIRE=8,
-    uint8 POWER_SUPPLY_TECHNOLOGY_UNKNOWN=0, uint8 POWER_SUPPLY_TECHNOLOGY_NIMH=1, uint8 POWER_SUPPLY_TECHNOLOGY_LION=2,
-    uint8 POWER_SUPPLY_TECHNOLOGY_LIPO=3, uint8 POWER_SUPPLY_TECHNOLOGY_LIFE=4, uint8 POWER_SUPPLY_TECHNOLOGY_NICD=5,
+    uint8 POWER_SUPPLY_TECHNOLOGY_UNKNOWN=0, uint8 POWER_SUPPLY_TECHNOLOGY_NIMH=1,
+    uint8 POWER_SUPPLY_TECHNOLOGY_LION=2,
+    uint8 POWER_SUPPLY_TECHNOLOGY_LIPO=3, uint8 POWER_SUPPLY_TECHNOLOGY_LIFE=4,
+    uint8 POWER_SUPPLY_TECHNOLOGY_NICD=5,
     uint8 POWER_SUPPLY_TECHNOLOGY_LIMN=6,
-    std_msgs/Header header, float32 voltage, float32 temperature, float32 current, float32 charge, float32 capacity,
-    float32 design_capacity, float32 percentage, uint8 power_supply_status, uint8 power_supply_health,
+    std_msgs/Header header, float32 voltage, float32 temperature, float32 current, float32 charge,
+    float32 capacity,
+    float32 design_capacity, float32 percentage, uint8 power_supply_status,
+    uint8 power_supply_health,
     uint8 power_supply_technology, bool present, float32[] cell_voltage, float32[] cell_temperature,
     string location, string serial_number
 

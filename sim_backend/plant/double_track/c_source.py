@@ -24,9 +24,11 @@ _HEAD = """\
 #if !defined(FLT_EVAL_METHOD) || FLT_EVAL_METHOD != 0
 #error "intermediate results must be rounded as doubles"
 #endif
-#define lookup(points, values, x, slope) looked_up(sizeof(points) / sizeof(double), points, values, x, slope)
+#define lookup(points, values, x, slope) \\
+  looked_up(sizeof(points) / sizeof(double), points, values, x, slope)
 #define pick(values, index) values[(int)(index)]
-static double looked_up(int points, const double *at, const double *values, double x, double *slope) {
+static double looked_up(
+    int points, const double *at, const double *values, double x, double *slope) {
   int i = 0;
   while (i < points && !(x < at[i])) i++;
   *slope = 0.0;
@@ -38,12 +40,20 @@ static double looked_up(int points, const double *at, const double *values, doub
 """
 # The names of the entries carry a prefix, because the C library has an ``advance`` that a call from here would reach.
 _ENTRIES = """\
-typedef struct { Stepped after; Surface surface; double speed_limit_mps; double roll_limit_rad; Constants constants; } Block;
+typedef struct {
+  Stepped after;
+  Surface surface;
+  double speed_limit_mps;
+  double roll_limit_rad;
+  Constants constants;
+} Block;
 int twin_advance(Block *block, double steer_rad, double throttle, double brake) {
   if (!isfinite(steer_rad + throttle + brake)) return REFUSED;
-  Stepped after = step(&block->constants, &block->after.state, &block->surface, steer_rad, throttle, brake);
+  Stepped after = step(
+      &block->constants, &block->after.state, &block->surface, steer_rad, throttle, brake);
   PlantState s = after.state;
-  double speed = fabs(s.forward_mps) + fabs(s.lateral_mps) + fabs(s.yaw_rate_radps) + fabs(s.roll_rate_radps);
+  double speed = fabs(s.forward_mps) + fabs(s.lateral_mps) + fabs(s.yaw_rate_radps)
+      + fabs(s.roll_rate_radps);
   if (!(speed < block->speed_limit_mps)) return DIVERGED;
   block->after = after;
   return fabs(s.roll_rad + s.tip_rad) >= block->roll_limit_rad ? ROLLED_OVER : FINE;

@@ -1,7 +1,7 @@
 """A path-following controller: steers towards a point of the course ahead (pure pursuit).
 
     vehicled sim --controller ./template_file.py:TemplateClass
-    vehicled sim --controller ./template_file.py:TemplateClass --set controller.TemplateClass.lookahead_m=1.2
+    vehicled sim --controller ... --set controller.TemplateClass.lookahead_m=1.2
 
 The base class does the rest: it finds the vehicle's place on the course, predicts the pose at which a command will act, controls
 the speed, slows down for bends and stops at the end. The safety gate limits every command, whatever this file computes.

@@ -1,7 +1,7 @@
 """A state estimator: an extended Kalman filter over position, heading and speed, without outlier rejection.
 
     vehicled sim --estimator ./template_file.py:TemplateClass
-    vehicled sim --estimator ./template_file.py:TemplateClass --set estimator.TemplateClass.speed_noise_mps2=2
+    vehicled sim --estimator ... --set estimator.TemplateClass.speed_noise_mps2=2
 
 The built-in filters start without a heading device, reject outliers and use every sensor at its time: ``vehicled list estimators``.
 """

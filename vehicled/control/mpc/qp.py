@@ -16,7 +16,9 @@ the stage, psi_k the yaw of the path and D_k = psi_(k+1) - psi_k:
     d_(k+1) =  d_k + w_k
 
     minimise   sum of  c_n (nbar + n)^2 + c_e (ebar + e)^2 + (wbar + w)^2 + c_s s^2, halved
-    subject to bounds on wbar + w and on dbar + d, and |nbar + n - s| <= corridor: soft, so that every program is feasible
+    subject to bounds on wbar + w and on dbar + d, and |nbar + n - s| <= corridor
+
+The corridor is soft, so that every program is feasible.
 
 Unknowns and rows are ordered by kind, then by stage, so each kind is one slice. All are small numbers of metres and radians and the
 weight of the turns is 1, so the solver needs no scaling and its tolerance is in metres and radians.

@@ -3,8 +3,9 @@
 Nominal: position and velocity of the inertial unit in ENU, attitude as a quaternion (body to ENU, w first), and slowly varying
 errors of the sensors. Error, in the order of the covariance (N = 22):
 
-    0 position  3 velocity  6 attitude  9 gyro bias  12 accelerometer bias  15 coloured GNSS error (E, N, U)
-    18 heading bias by kind (inertial, magnetic, moving base)  21 wheel scale
+    0 position  3 velocity  6 attitude  9 gyro bias  12 accelerometer bias
+    15 coloured GNSS error (E, N, U)  18 heading bias by kind (inertial, magnetic, moving base)
+    21 wheel scale
 
 The attitude error phi is a rotation in ENU: ``R_true = exp([phi]x) R``, so that phi_z is the error of the yaw of a level vehicle.
 Sola 2017, "Quaternion kinematics for the error-state Kalman filter", chapter 7 (global angular error).

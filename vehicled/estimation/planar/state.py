@@ -3,7 +3,8 @@
 Rear axle: position, yaw, speed. Sensors: bias of the gyro, misalignment or drift of the heading, scale of the wheels, error of the
 GNSS position and its rate. Vehicle: acceleration of the full drive, friction, steering gain and offset.
 
-    dx/dt = v cos(yaw)    dy/dt = v sin(yaw)    dyaw/dt = gyro - bias, or v tan(gain u + offset) / wheelbase without a gyro
+    dx/dt = v cos(yaw)    dy/dt = v sin(yaw)
+    dyaw/dt = gyro - bias, or v tan(gain u + offset) / wheelbase without a gyro
     dv/dt = authority throttle - damping v - sign(v) (friction + scrub |curvature| + brake)
     d2e/dt2 = -w^2 e - 2 z w de/dt + noise, w = 2 (walk / size)^2
 

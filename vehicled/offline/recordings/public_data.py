@@ -74,7 +74,8 @@ _ML = "harryzhang1018/ML_Control"
 _CIRCLES = "harryzhang1018/Reality_Testing_Data_Lib"
 _GPSD = "ntpsec/gpsd"
 _TESTING = f"{_SBEL}/701b3294f8b69e20ab42c4475fb8bca21aaa76c0/2024/PathFollowingSim2real/TestingData"
-_MOCAP_2 = f"{_SBEL}/2348b2aa45859ad2ab1fe10d306ff4f8b02c9b51/2023/Unjhawala-IEEE-ExpressiveVM/calibration/ART/data"
+_MODEL_2 = f"{_SBEL}/2348b2aa45859ad2ab1fe10d306ff4f8b02c9b51/2023/Unjhawala-IEEE-ExpressiveVM"
+_MOCAP_2 = f"{_MODEL_2}/calibration/ART/data"
 _MOCAP_1 = f"{_SBEL}/b1deb676c713af6780da04f68b1781e188ca3762/2023/8DOF-ROM/calibration/ART/data"
 _PLANNING = f"{_ART}/a48d51be4695b0e395b62f5d6eb5c4b5f19ee4a4/workspace/src/path_planning/path_planning"
 
@@ -278,7 +279,8 @@ def download(url: str) -> bytes:
     ):
         opener.add_handler(handler)
     try:
-        with opener.open(urllib.request.Request(url, headers={"User-Agent": "vehicled"}), timeout=TIMEOUT_S) as answer:  # noqa: S310 - checked above
+        request = urllib.request.Request(url, headers={"User-Agent": "vehicled"})  # noqa: S310 - checked above
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
             data: bytes = answer.read(MAX_FILE_BYTES + 1)
             announced = answer.headers.get("Content-Length")
     except urllib.error.HTTPError as error:

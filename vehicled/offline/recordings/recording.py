@@ -34,22 +34,24 @@ KINDS = (
 )  # fmt: skip
 """Kinds of recordings: what is measured and what is the truth.
 
-===============  =========================================================  ===================================================
-kind             inputs                                                     truth
-===============  =========================================================  ===================================================
-``mocap``        noisy positions, heading with a misalignment, commands     motion capture
-``rtk``          RTK positions, gyro, commands                              the RTK track, smoothed
-``plain``        plain GNSS positions, gyro, commands                       RTK
-``plain_start``  as ``plain``, and RTK while standing at the start          RTK
-``bare_rtk``     RTK positions, commands; no gyro                           the RTK track, smoothed
-``bare_plain``   plain GNSS positions, commands; no gyro                    RTK
-``path``         RTK positions on a grid, gyro, commands                    the RTK track, smoothed
-``path_sim``     true positions and heading of a simulation, commands       the simulation
-``ramp``         motion capture as fixes and gyro, commands                 motion capture
-``acceleration`` motion capture as fixes along a straight, commands         motion capture
-``log``          whatever a log of ours holds                               a simulator or reference system, else RTK
-``rosbag``       whatever a ROS bag holds                                   RTK or odometry
-===============  =========================================================  ===================================================
+================  ======================================================  =====================
+kind              inputs                                                  truth
+================  ======================================================  =====================
+``mocap``         noisy positions, heading with a misalignment, commands  motion capture
+``rtk``           RTK positions, gyro, commands                           smoothed RTK track
+``plain``         plain GNSS positions, gyro, commands                    RTK
+``plain_start``   as ``plain``, and RTK while standing at the start       RTK
+``bare_rtk``      RTK positions, commands; no gyro                        smoothed RTK track
+``bare_plain``    plain GNSS positions, commands; no gyro                 RTK
+``path``          RTK positions on a grid, gyro, commands                 smoothed RTK track
+``path_sim``      true positions and heading of a simulation, commands    the simulation
+``ramp``          motion capture as fixes and gyro, commands              motion capture
+``acceleration``  motion capture as fixes along a straight, commands      motion capture
+``log``           whatever a log of ours holds                            a simulator or
+                                                                          reference system,
+                                                                          else RTK
+``rosbag``        whatever a ROS bag holds                                RTK or odometry
+================  ======================================================  =====================
 """
 
 

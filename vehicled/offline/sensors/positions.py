@@ -1,6 +1,7 @@
 """Errors of a receiver's positions over several runs, and the model that explains their increments.
 
-    D(t) = mean (e(s + t) - e(s))^2 = 2 [white^2 + wander^2 (1 - exp(-t / w)) + smooth^2 (1 - (1 + t / T) exp(-t / T))]
+    D(t) = mean (e(s + t) - e(s))^2
+         = 2 [white^2 + wander^2 (1 - exp(-t / w)) + smooth^2 (1 - (1 + t / T) exp(-t / T))]
 
 Increments are fitted, not the errors themselves, because a constant is often unknown: receivers count from their own first
 position, and nobody knows where exactly a vehicle stands.

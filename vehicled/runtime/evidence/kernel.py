@@ -56,7 +56,7 @@ class KernelCounters:
             try:
                 self._run_delay_ns = int(os.pread(self._schedstat, 64, 0).split()[1])
             except (OSError, ValueError, IndexError):
-                pass  # The thread has ended, or the kernel keeps no statistics: the last value stays.
+                pass  # The thread has ended, or the kernel has no statistics: keep the value.
         return self._run_delay_ns
 
     def steal_ns(self) -> int:

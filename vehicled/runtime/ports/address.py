@@ -153,7 +153,8 @@ def _nearest_form(url: str) -> str:
         return f"tls:{match[1].lstrip('/')}"
     if match := re.fullmatch(r"can:/*(?:dev/)?(tty\S+)", url, re.I):
         return f"can:slcan:/dev/{match[1]}"
-    host = r"(?!(?:usb|udp|uart|rs\d+|spi|i2c|can|bluetooth):)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:]+\]"
+    other = r"(?!(?:usb|udp|uart|rs\d+|spi|i2c|can|bluetooth):)"
+    host = rf"{other}[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:]+\]"
     if re.fullmatch(rf"(?:{host}):\d{{1,5}}", url):
         return f"tcp:{url}"
     if url.startswith("/"):

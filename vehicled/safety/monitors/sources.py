@@ -52,7 +52,7 @@ class SourceMonitor:
 
     def received(self, kind: type[Message], t_rx_ns: int) -> None:
         """Note the arrival of a usable message of a type."""
-        # Two devices may send the same type: the later arrival counts, in whatever order they are read.
+        # Two devices may send the same type: the later arrival counts, in any order of reading.
         before_ns = self._received_ns.get(kind, t_rx_ns)
         self._received_ns[kind] = t_rx_ns if t_rx_ns > before_ns else before_ns
         arrivals_ns = self._arrivals_ns.get(kind)

@@ -48,7 +48,8 @@ def row_of(kind: type[Message]) -> Callable[[Message], tuple[Any, ...]]:
     """Return a function that takes the values of a message, in the order of :func:`columns_of`."""
     parts = [f"{'' if field.length in (SCALAR, SEQUENCE) else '*'}message.{field.name}" for field in fields_of(kind)]
     # One expression for all fields takes a third of the time of one call for each.
-    take: Callable[[Message], tuple[Any, ...]] = eval(f"lambda message: ({''.join(f'{part}, ' for part in parts)})")  # noqa: S307
+    text = f"lambda message: ({''.join(f'{part}, ' for part in parts)})"
+    take: Callable[[Message], tuple[Any, ...]] = eval(text)  # noqa: S307
     return take
 
 

@@ -202,7 +202,8 @@ def write_kml(request: ExportRequest) -> ExportResult:
 def _kml_line(out: IO[str], name: str, style: str, points: list[TrackPoint]) -> None:
     span = ""
     if points[0].utc_ns:
-        span = f"<TimeSpan><begin>{_utc(points[0].utc_ns)}</begin><end>{_utc(points[-1].utc_ns)}</end></TimeSpan>"
+        begin, end = _utc(points[0].utc_ns), _utc(points[-1].utc_ns)
+        span = f"<TimeSpan><begin>{begin}</begin><end>{end}</end></TimeSpan>"
     out.write(f"<Placemark><name>{escape(name)}</name>{span}<styleUrl>#{style}</styleUrl>\n")
     out.write("<LineString><tessellate>1</tessellate><coordinates>\n")
     out.writelines(",".join(f"{value:.9f}" for value in _coordinates(point)) + "\n" for point in points)

@@ -166,7 +166,8 @@ def _events(f: Findings) -> str:
     rows: list[tuple[int, str, str, str]] = []
     for fault in f.rare[Fault]:
         grade = fault.reaction.name.lower().replace("_", " ") if fault.reaction else ""
-        name = f"{fault.code} {'begins' if fault.active else 'is over'}{f' ({fault.origin})' if fault.origin else ''}"
+        origin = f" ({fault.origin})" if fault.origin else ""
+        name = f"{fault.code} {'begins' if fault.active else 'is over'}{origin}"
         rows.append((fault.t_ns, name, grade, fault.reason))
     for change in f.rare[ModeChange]:
         grade = change.reaction.name.lower().replace("_", " ") if change.reaction else ""

@@ -2,7 +2,8 @@
 
 State (15,): position in the world frame, roll, pitch, yaw, linear and angular velocity and linear acceleration in the body frame.
 
-    p+ = p + R(rpy) (v dt + a dt^2 / 2)    rpy+ = rpy + E(rpy) w dt    v+ = v + a dt    w+ = w    a+ = a
+    p+ = p + R(rpy) (v dt + a dt^2 / 2)    rpy+ = rpy + E(rpy) w dt
+    v+ = v + a dt    w+ = w    a+ = a
 """
 
 from math import cos, sin

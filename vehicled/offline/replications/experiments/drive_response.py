@@ -81,11 +81,12 @@ def identify(recording: Recording) -> DriveResponse:
     (reach, tau, friction), rms, covariance = _speed(throttle, fine_speed, fine_speed[0])
     mean_throttle = float(throttle[fine_speed > MIN_SPEED_MPS].mean())
     level = np.array([mean_throttle, 0.0, -1.0])
+    speed_mps = max(reach * mean_throttle - friction, MIN_SPEED_MPS)
     return DriveResponse(
         gain_rad=gain, offset_rad=offset, delay_s=delay_s, r2=r2,
         reach_mps=reach, friction_mps=friction, time_constant_s=tau, speed_rms_mps=rms,
         gain_sigma_rad=steering_sigma[0], offset_sigma_rad=steering_sigma[1], delay_sigma_s=steering_sigma[2],
-        speed_sigma=float(np.sqrt(level @ covariance @ level)) / max(reach * mean_throttle - friction, MIN_SPEED_MPS),
+        speed_sigma=float(np.sqrt(level @ covariance @ level)) / speed_mps,
         time_constant_sigma=float(np.sqrt(covariance[1, 1])) / tau,
     )  # fmt: skip
 
