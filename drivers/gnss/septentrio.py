@@ -10,10 +10,10 @@ from struct import Struct as Layout
 from struct import error as LayoutError
 from typing import Any, ClassVar, NamedTuple
 
+from drivers.gnss.epochs import Epoch
 from drivers.gnss.receiver import MAX_SPEED_MPS, AntennaDirection, GnssReceiver, TextShape
+from drivers.gnss.solution import Lost, agreeing, diagonal, enu
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
-from drivers.ublox.epochs import Epoch
-from drivers.ublox.fixes import Lost, agreeing, diagonal, enu
 from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Message, Reaction
 from vehicled.core.wire.crc import crc16_xmodem
 from vehicled.core.wire.framing import NO_FRAME, CountedFrame, FrameCheck, Framer, Protocol, TextLine

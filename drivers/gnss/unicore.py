@@ -11,10 +11,10 @@ from struct import Struct as Layout
 from typing import Any, ClassVar, NamedTuple
 from zlib import crc32
 
+from drivers.gnss.epochs import WEEK_MS, Epoch
 from drivers.gnss.receiver import MAX_SPEED_MPS, AntennaDirection, GnssReceiver
+from drivers.gnss.solution import Lost, agreeing, diagonal
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
-from drivers.ublox.epochs import WEEK_MS, Epoch
-from drivers.ublox.fixes import Lost, agreeing, diagonal
 from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Message
 from vehicled.core.wire.crc import Buffer, xor8
 from vehicled.core.wire.framing import (

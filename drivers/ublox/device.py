@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
+from drivers.gnss.baseline import Baseline
+from drivers.gnss.watch import event
 from drivers.rtcm.outgoing import TxQueue
 from drivers.ublox import nmea
 from drivers.ublox.codec import NMEA, RTCM, UBX_OVERHEAD_BYTES, framer, has_checksum, has_layout, parse_ubx, rtcm_number
 from drivers.ublox.configuration import Configuration, Phase
-from drivers.ublox.content import Baseline
 from drivers.ublox.keys import CfgValget
 from drivers.ublox.layouts import Ack, MonVer, Nak
 from drivers.ublox.names import ubx_name
 from drivers.ublox.reception import Reception, ReceptionStats
 from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
-from drivers.ublox.watch import ORIGIN, event
+from drivers.ublox.watch import ORIGIN
 from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState
 from vehicled.core.ports import NEVER_NS, Action, Device, Reopen, SetBaud, Transport
 from vehicled.core.wire.episodes import FaultEpisode

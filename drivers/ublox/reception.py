@@ -7,8 +7,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from drivers.gnss import solution
+from drivers.gnss.baseline import Baseline
+from drivers.gnss.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
+from drivers.gnss.watch import GapWatch, HeadingWatch, RtkWatch
 from drivers.ublox import content, fixes, watch
-from drivers.ublox.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
 from drivers.ublox.layouts import (
     MonRf,
     NavCov,
@@ -24,7 +27,7 @@ from drivers.ublox.layouts import (
 )
 from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Tar, Ths, Vel, Vtg, Zda
 from drivers.ublox.settings import Params
-from drivers.ublox.watch import ORIGIN, GapWatch, HeadingWatch, RtkWatch
+from drivers.ublox.watch import ORIGIN
 from vehicled.core.messages import GnssFix, Heading, HeadingKind, Message, Reaction
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
@@ -58,7 +61,7 @@ class Reception:
         wanted: Iterable[type[Message]],
         figures: ReceptionStats,
         usage: MessageUsage,
-        baseline: content.Baseline,
+        baseline: Baseline,
     ) -> None:
         """``usage`` accounts for every message that :meth:`on_message` is given; ``baseline`` outlives a lost port."""
         self._params = params
@@ -169,7 +172,7 @@ class Reception:
     def _finish(self, epochs: Iterable[Epoch]) -> Sequence[Message]:
         messages: list[Message] = []
         for epoch in epochs:
-            lost: fixes.Lost = []
+            lost: solution.Lost = []
             if self._nmea:
                 fix = fixes.nmea_fix(epoch, lost, self._calendar, self._recent_gsa(epoch.last_rx_ns))
             else:
@@ -213,7 +216,7 @@ class Reception:
             else:
                 t_ns = self._clock.time_of(pvat.itow_ms, t_rx_ns)
                 sigma_rad = radians(pvat.heading_accuracy_deg_e2 * 1e-2) or self._params.heading_sigma_rad
-                yaw_rad = fixes.yaw_rad(pvat.heading_deg_e5 * 1e-5, 0.0)
+                yaw_rad = solution.yaw_rad(pvat.heading_deg_e5 * 1e-5, 0.0)
                 messages.append(Heading(t_ns, t_rx_ns, yaw_rad, sigma_rad, HeadingKind.INERTIAL))
         return messages
 
@@ -350,7 +353,7 @@ class Reception:
         if self._problem is None and not isinstance(found, UsageProblem):
             unknown_rad = params.estimated_heading_sigma_rad if found.estimated else params.heading_sigma_rad
             sigma_rad = found.sigma_rad if isfinite(found.sigma_rad) else unknown_rad
-            yaw_rad = fixes.yaw_rad(found.heading_deg, params.baseline_yaw_rad)
+            yaw_rad = solution.yaw_rad(found.heading_deg, params.baseline_yaw_rad)
             messages.append(Heading(self._time_of(sentence, t_rx_ns), t_rx_ns, yaw_rad, sigma_rad, HeadingKind.MOVING_BASE))
         return messages
 
