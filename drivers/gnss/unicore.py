@@ -408,24 +408,24 @@ class UnicoreDevice(GnssReceiver):
 
     def script(self) -> Script:
         """Read the model, then switch the logs on at this port. Nothing is saved in the receiver."""
-        version = yield SetUpRequest("report its model", b"VERSIONA\r\n", _version, optional=True)
+        version = yield SetUpRequest("report its model", b"VERSIONA\r\n", version_of, optional=True)
         period = f"{1.0 / self.params.rate_hz:g}"
         logs = ["BESTNAVB", "STADOPB", *(["UNIHEADINGB"] if self.wants_heading else [])]
         for command in ("UNLOG", *(f"{log} {period}" for log in logs)):
-            done = yield SetUpRequest(command, command.encode() + b"\r\n", _judge(command))
+            done = yield SetUpRequest(command, command.encode() + b"\r\n", judge_of(command))
             if isinstance(done, Refusal):
                 raise ConfigurationError(f"the receiver refuses {command}: {done.reason}")
         return {"model": version or "unknown", "logs": logs, "rate_hz": self.params.rate_hz}
 
 
-def _version(reply: str) -> str | None:
+def version_of(reply: str) -> str | None:
     """Return model and firmware of a VERSION log."""
     if not reply.startswith("#VERSION"):
         return None
     return " ".join(re.findall(r'"([^"]*)"', reply.partition(";")[2])[:2]) or None
 
 
-def _judge(command: str) -> Callable[[str], bool | Refusal | None]:
+def judge_of(command: str) -> Callable[[str], bool | Refusal | None]:
     """Return a judge for the answer to ``command``."""
 
     def judge(reply: str) -> bool | Refusal | None:

@@ -303,6 +303,35 @@ class NavTimels(NamedTuple):
     """Validity bits: 0 for ``leap_s``, 1 for the time to the next change."""
 
 
+class NavSvin(NamedTuple):
+    """NAV-SVIN (01 3B): progress of a base station's survey, in an earth-centred frame."""
+
+    version: int
+    itow_ms: int
+    duration_s: int
+    mean_x_cm: int
+    mean_y_cm: int
+    mean_z_cm: int
+    mean_x_mm_e1: int
+    """Addend, -99 to 99; likewise the next two."""
+    mean_y_mm_e1: int
+    mean_z_mm_e1: int
+    mean_accuracy_mm_e1: int
+    observations: int
+    valid: int
+    """1 once the survey is finished."""
+    active: int
+
+    @property
+    def ecef_m(self) -> tuple[float, float, float]:
+        """Mean position."""
+        return (
+            self.mean_x_cm * 1e-2 + self.mean_x_mm_e1 * 1e-4,
+            self.mean_y_cm * 1e-2 + self.mean_y_mm_e1 * 1e-4,
+            self.mean_z_cm * 1e-2 + self.mean_z_mm_e1 * 1e-4,
+        )
+
+
 class NavEoe(NamedTuple):
     """NAV-EOE (01 61): last message of its epoch."""
 

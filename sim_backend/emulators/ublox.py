@@ -10,11 +10,13 @@ from typing import ClassVar
 
 from drivers.ublox.codec import NMEA, RTCM, encode, framer, parse_ubx, rtcm_number
 from drivers.ublox.keys import CfgValgetPoll, CfgValset
-from drivers.ublox.layouts import Ack, MonRf, MonVer, Nak, RfBlock, RxmRtcm, TimTp
+from drivers.ublox.layouts import Ack, MonRf, MonVer, Nak, NavPvt, NavSvin, RfBlock, RxmRtcm, TimTp
 from drivers.ublox.names import IDS
+from sim_backend.emulators.corrections import SIZES, EmulatedBase
 from sim_backend.emulators.line import LineDevice, on_its_line
 from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, FixPairing, Instant
 from sim_backend.emulators.ublox_settings import ReceiverSettings
+from sim_backend.sensors.noise import stream
 from vehicled.core.messages import Message
 from vehicled.profile.schema import DeviceTable
 
@@ -29,6 +31,13 @@ _RESET = IDS["CFG-RST"]
 _VALSET, _VALGET, _VERSION = IDS["CFG-VALSET"], IDS["CFG-VALGET"], IDS["MON-VER"]
 _NAV_BY_KEY = {IDS[name]: make for name, make in NAV.items()}
 _SPOOFING_NONE, _JAMMING_NONE = 1, 1
+_CORRECTIONS = (1005, 1230, *(10 * first + msm for msm, sizes in SIZES.items() for first in sizes))
+_TIME_MODE = (
+    "CFG-TMODE-MODE", "CFG-TMODE-SVIN_MIN_DUR", "CFG-TMODE-SVIN_ACC_LIMIT", "CFG-TMODE-POS_TYPE",
+    *(f"CFG-TMODE-ECEF_{axis}{part}" for axis in "XYZ" for part in ("", "_HP")),
+)  # fmt: skip
+_SURVEY, _FIXED = 1, 2
+"""Values of CFG-TMODE-MODE."""
 
 
 class UbloxReceiver(LineDevice):
@@ -47,6 +56,7 @@ class UbloxReceiver(LineDevice):
         self._settings = ReceiverSettings()
         self._jamming = _JAMMING_NONE
         self._spoofing = _SPOOFING_NONE
+        self._base = EmulatedBase(stream(seed, f"{port}/base").bytes)
         self.refused = 0
         """Number of commands and polls answered with ACK-NAK."""
         self.corrections = 0
@@ -62,6 +72,8 @@ class UbloxReceiver(LineDevice):
         self._pairing.clear()
         self._newest: Instant | None = None
         self._pulse_s = -1
+        self._time_mode: tuple[int, ...] = ()
+        self._base.off()
 
     @property
     def settings(self) -> ReceiverSettings:
@@ -114,7 +126,18 @@ class UbloxReceiver(LineDevice):
             self._tx += [make(instant) for name, make in SENTENCES.items() if self._wanted(f"NMEA_ID_{name}")]
         if not settings.value(f"CFG-{self._port}OUTPROT-UBX"):
             return
-        self._tx += [encode(make(instant)) for name, make in NAV.items() if self._wanted("UBX_" + name.replace("-", "_"))]
+        self._survey(instant)
+        for name, make in NAV.items():
+            if self._wanted("UBX_" + name.replace("-", "_")):
+                message = make(instant)
+                # A base station computes time alone.
+                timed = isinstance(message, NavPvt) and self._base.place is not None
+                self._tx.append(encode(message._replace(fix_type=5) if timed else message))
+        if self._wanted("UBX_NAV_SVIN"):
+            self._tx.append(encode(self._progress(instant)))
+        if settings.value(f"CFG-{self._port}OUTPROT-RTCM3X"):
+            kinds = [kind for kind in _CORRECTIONS if self._wanted(f"RTCM_3X_TYPE{kind}")]
+            self._tx += self._base.messages(kinds, settings.value("CFG-RTCM-DF003_OUT"))
         if self._wanted("UBX_MON_RF"):
             self._tx.append(encode(self._radio()))
         next_s = instant.gps_ms // 1000 + 1
@@ -127,6 +150,33 @@ class UbloxReceiver(LineDevice):
     def _wanted(self, message: str) -> bool:
         every = self._settings.value(f"CFG-MSGOUT-{message}_{self._port}")
         return every > 0 and self._epochs % every == 0
+
+    def _survey(self, instant: Instant) -> None:
+        """Follow the time mode of the configuration."""
+        values = tuple(map(self._settings.value, _TIME_MODE))
+        if values != self._time_mode:
+            self._time_mode = values
+            mode, least_s, limit_e1, _, *place = values
+            signed = [value - (1 << bits) if value >> bits - 1 else value for value, bits in zip(place, (32, 8) * 3)]
+            if mode == _SURVEY:
+                self._base.survey(least_s, limit_e1 * 1e-4)
+            elif mode == _FIXED:
+                x, y, z = (signed[at] * 1e-2 + signed[at + 1] * 1e-4 for at in (0, 2, 4))
+                self._base.fix((x, y, z))
+            else:
+                self._base.off()
+        fix = instant.fix
+        solved = fix is not None and instant.solved
+        self._base.on_instant(instant.gps_ms, (fix.latitude_rad, fix.longitude_rad, fix.height_m) if fix and solved else None)
+
+    def _progress(self, instant: Instant) -> NavSvin:
+        base = self._base
+        parts = [divmod(round(value * 1e4), 100) for value in (base.place or base.mean)]
+        finished = base.place is not None and base.observations > 0
+        return NavSvin(
+            0, instant.itow_ms, base.seconds, *(coarse for coarse, _ in parts), *(rest for _, rest in parts),
+            min(round(base.sigma_m * 1e4), 2**32 - 1), base.observations, int(finished), int(base.surveys),
+        )  # fmt: skip
 
     def _radio(self) -> MonRf:
         watched = self._settings.value("CFG-ITFM-ENABLE")

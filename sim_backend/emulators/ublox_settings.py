@@ -47,6 +47,9 @@ _RANGES = {
     "CFG-NAVSPG-CONSTR_DGNSSTO": range(1, 256),
     "CFG-UART1-BAUDRATE": BAUDS,
     "CFG-UART2-BAUDRATE": BAUDS,
+    "CFG-TMODE-MODE": range(3),
+    "CFG-TMODE-POS_TYPE": range(2),
+    "CFG-RTCM-DF003_OUT": range(4096),
 }
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from vehicled.core.errors import UserError
 
-Kind = Literal["estimator", "identifier", "controller", "driver", "decoder", "CAN decoder"]
+Kind = Literal["estimator", "identifier", "controller", "driver", "base station", "decoder", "CAN decoder"]
 
 ESTIMATORS: dict[str, str] = {
     "ekf4": "vehicled.estimation.ekf4.estimator:Ekf4",
@@ -71,6 +71,12 @@ DRIVERS: dict[str, str] = {
     "sbus": "drivers.rc.sbus:SbusDevice",
     "ibus": "drivers.rc.ibus:IbusDevice",
 }
+BASE_STATIONS: dict[str, str] = {
+    "ublox": "drivers.ublox.base_station:UbloxBase",
+    "septentrio": "drivers.gnss.septentrio_base:SeptentrioBase",
+    "unicore": "drivers.gnss.unicore_base:UnicoreBase",
+}
+"""GNSS receivers that ``vehicled base`` makes a base station."""
 DECODERS: dict[str, str] = {
     "nmea": "drivers.ublox.codec:decode_nmea",
     "rtcm": "drivers.rtcm.codec:decode",
@@ -135,6 +141,7 @@ _TABLES: dict[str, dict[str, str]] = {
     "identifier": IDENTIFIERS,
     "controller": CONTROLLERS,
     "driver": DRIVERS,
+    "base station": BASE_STATIONS,
     "decoder": DECODERS,
     "CAN decoder": CAN_DECODERS,
 }
