@@ -79,7 +79,7 @@ class BaseStationParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class BaseStage(Enum):
-    """What the receiver is set up for."""
+    """Purpose of a set-up."""
 
     LOCATE = "locate"
     """Measure where it is, to check the given position."""

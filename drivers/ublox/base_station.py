@@ -19,7 +19,7 @@ _STATIONARY = 2
 _OFF, _SURVEY, _FIXED = 0, 1, 2
 """Values of CFG-TMODE-MODE."""
 _POSITION_SIGMA_E1 = 100
-"""Error of a fixed position that the receiver is told, 0.1 mm."""
+"""Standard deviation of a fixed position, 0.1 mm."""
 
 
 class UbloxBase(BaseStation):

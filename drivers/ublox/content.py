@@ -7,7 +7,7 @@ from math import atan2, hypot, isfinite, nan, radians, remainder, tau
 from typing import NamedTuple
 
 from drivers.gnss.baseline import MAX_HEADING_SIGMA_RAD
-from drivers.ublox.layouts import NavHpposllh, NavPvat, NavPvt, NavRelposned
+from drivers.ublox.layouts import NavAtt, NavHpposllh, NavPvat, NavPvt, NavRelposned
 from drivers.ublox.nmea import Avr, Hdt, HeadingSentence, Hpr, Pashr, Position, Tar, Ths
 from vehicled.core.messages import FixType
 from vehicled.core.wire.usage import Unused, UsageProblem
@@ -111,6 +111,20 @@ def attitude_problem(pvat: NavPvat) -> UsageProblem | None:
     if not pvat.heading_valid:
         return UsageProblem(Unused.INVALID, "vehHeadingValid")
     return _heading_problem(pvat.heading_deg_e5) or _inaccurate(radians(pvat.heading_accuracy_deg_e2 * 1e-2))
+
+
+def inertial_problem(attitude: NavAtt, *, valid: bool | None, working: bool | None) -> UsageProblem | None:
+    """Return why NAV-ATT gives no heading. ``valid``: validity of the vehicle's heading in NAV-PVT, ``working``: state of the
+    fusion in ESF-STATUS; None before the message has come."""
+    if working is False:
+        return UsageProblem(Unused.INVALID, "fusionMode")
+    if valid is False:
+        return UsageProblem(Unused.INVALID, "headVehValid")
+    if valid is None and working is None:
+        return UsageProblem(Unused.STATUS_MISSING, "headVehValid")
+    if attitude.heading_accuracy_deg_e5 == 0:
+        return UsageProblem(Unused.ALL_ZERO, "accHeading")
+    return _heading_problem(attitude.heading_deg_e5) or _inaccurate(radians(attitude.heading_accuracy_deg_e5 * 1e-5))
 
 
 def _heading_problem(heading_deg_e5: int) -> UsageProblem | None:

@@ -35,6 +35,10 @@ KEYS: Names = {
     "CFG-SIGNAL-GAL_ENA": 0x10310021,
     "CFG-SIGNAL-BDS_ENA": 0x10310022,
     "CFG-SIGNAL-GLO_ENA": 0x10310025,
+    "CFG-SIGNAL-BDS_B1_ENA": 0x1031000D,
+    "CFG-SIGNAL-BDS_B1C_ENA": 0x1031000F,
+    "CFG-SFCORE-USE_SF": 0x10080001,
+    "CFG-SFODO-USE_SPEED": 0x10070003,
     "CFG-NMEA-HIGHPREC": 0x10930006,
     "CFG-UART1-BAUDRATE": 0x40520001,
     "CFG-UART2-BAUDRATE": 0x40530001,
@@ -53,7 +57,8 @@ KEYS: Names = {
 }
 """Key by name, as in the interface description. Items per port are added below."""
 
-_PROTOCOLS = {"UBX": 1, "NMEA": 2, "RTCM3X": 4}
+_PROTOCOLS = {"UBX": 1, "NMEA": 2, "RTCM3X": 4, "SPARTN": 5}
+_INPUT_ONLY = ("SPARTN",)
 _PORT_GROUPS = {"uart1": (0x10730000, 0x10740000), "uart2": (0x10750000, 0x10760000), "usb": (0x10770000, 0x10780000)}
 # Key of the message on I2C; the others follow in the order I2C, UART1, UART2, USB, SPI.
 _MESSAGES = {
@@ -66,6 +71,10 @@ _MESSAGES = {
     "UBX_NAV_EOE": 0x2091015F,
     "UBX_NAV_TIMELS": 0x20910060,
     "UBX_NAV_SVIN": 0x20910088,
+    "UBX_NAV_ATT": 0x2091001F,
+    "UBX_ESF_STATUS": 0x20910105,
+    "UBX_SEC_SIG": 0x20910634,
+    "UBX_RXM_COR": 0x209106B6,
     "UBX_RXM_RTCM": 0x20910268,
     "UBX_MON_RF": 0x20910359,
     "UBX_TIM_TP": 0x2091017D,
@@ -96,6 +105,8 @@ def _per_port() -> Iterable[tuple[str, int]]:
         upper = port.upper()
         for protocol, number in _PROTOCOLS.items():
             for direction, group in zip(("IN", "OUT"), _PORT_GROUPS[port]):
+                if direction == "OUT" and protocol in _INPUT_ONLY:
+                    continue
                 yield f"CFG-{upper}{direction}PROT-{protocol}", group + number
         for message, key in _MESSAGES.items():
             yield f"CFG-MSGOUT-{message}_{upper}", key + _PORT_OFFSETS[port]

@@ -40,7 +40,7 @@ class SeptentrioReceiver(CommandedReceiver):
         self.wanted: list[int] = []
         """RTCM messages that are on."""
         self.intervals_ms: dict[str, int] = {}
-        """Interval by the words of the command."""
+        """Interval by message, as the command names them."""
         self.outputs = ["SBF"]
         self.streams: dict[str, tuple[tuple[str, ...], int]] = {}
         """Blocks and interval in ms by stream."""

@@ -54,7 +54,7 @@ class UnicoreReceiver(CommandedReceiver):
         return unicore.answer(command)
 
     def _set_mode(self, words: list[str]) -> bool:
-        """Take the words of a mode; False if they are none."""
+        """Set a mode; False if there is none of that name."""
         match words:
             case ["ROVER"]:
                 self.base.off()

@@ -21,7 +21,7 @@ from vehicled.core.errors import SetupError
 from vehicled.core.messages import Corrections, Fault, PortState
 from vehicled.core.ports import Send
 from vehicled.live.base_station.caster import MAX_HEAD_BYTES, CasterConfig, CasterSession, SourceRecord
-from vehicled.live.base_station.servers import MAX_CONNECTIONS, Place, RoverNews, RoverServers
+from vehicled.live.base_station.servers import MAX_CONNECTIONS, ListenAddress, RoverNews, RoverServers
 
 S = 1_000_000_000
 CONFIG = CasterConfig("BASE", "rover", "pass:wörd")
@@ -122,7 +122,7 @@ async def serving(caster: CasterConfig | None = CONFIG) -> AsyncIterator[tuple[R
     news: list[RoverNews] = []
     servers = RoverServers(news.append, lambda: True, lambda: RECORD)
     try:
-        yield servers, await servers.listen(Place("127.0.0.1", 0), caster), news
+        yield servers, await servers.listen(ListenAddress("127.0.0.1", 0), caster), news
     finally:
         servers.close()
 
@@ -152,7 +152,7 @@ async def until(condition: Callable[[], bool]) -> None:
 def test_rovers_of_both_kinds_get_the_station_first_and_then_every_message() -> None:
     async def test() -> None:
         async with serving() as (servers, port, news):
-            plain_port = await servers.listen(Place("127.0.0.1", 0))
+            plain_port = await servers.listen(ListenAddress("127.0.0.1", 0))
             servers.publish(STATION)
             async with rover(plain_port) as (plain, _), rover(port) as (reader, writer):
                 writer.write(f"{V1}Authorization: Basic {LOGIN}\r\n\r\n".encode())
@@ -174,7 +174,7 @@ def test_a_port_that_is_taken_is_named_with_its_option() -> None:
             taken.listen()
             servers = RoverServers(lambda _: None, lambda: True)
             with pytest.raises(SetupError, match=r"cannot listen on 127\.0\.0\.1:\d+: another program uses the port.*--ntrip"):
-                await servers.listen(Place("127.0.0.1", taken.getsockname()[1]), CONFIG, option="--ntrip")
+                await servers.listen(ListenAddress("127.0.0.1", taken.getsockname()[1]), CONFIG, option="--ntrip")
 
     run(test)
 

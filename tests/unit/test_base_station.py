@@ -10,13 +10,13 @@ from drivers.rtcm.codec import Station, decode, message_type
 from sim_backend.emulators.registry import emulator
 from tests.emulator_bench import MS, SECOND, START, Bench, table
 from tests.unit.test_gnss_receivers import fix
-from vehicled.core.messages import Corrections, FixType, GnssFix, Message, PortState
+from vehicled.core.messages import Corrections, FixType, GnssFix, PortState
 from vehicled.paths.datum import LOT_17, geodetic_to_ecef
 from vehicled.profile.registry import names, resolve
 
 FAMILIES = names("base station")
 PLACE = geodetic_to_ecef(*LOT_17.to_geodetic(3.0, -4.0, 2.0))
-"""Where the emulated receivers stand."""
+"""Position of the emulated receivers."""
 AWAY = geodetic_to_ecef(*LOT_17.to_geodetic(3.0, 996.0, 2.0))
 
 
@@ -29,8 +29,8 @@ def bench(family: str, **params: Any) -> Bench:
     return Bench(line, kind(BaseStationParams(**({"survey_s": 30} | params))))
 
 
-def standing(seconds: float, **changes: Any) -> list[tuple[int, Message]]:
-    found: list[tuple[int, Message]] = []
+def standing(seconds: float, **changes: Any) -> list[tuple[int, GnssFix]]:
+    found: list[tuple[int, GnssFix]] = []
     for k in range(1, round(seconds * 5)):
         t_ns = START + k * 200 * MS
         place = LOT_17.to_geodetic(3.0, -4.0, 2.0)

@@ -16,7 +16,7 @@ from vehicled.cli.drive_options import SECONDS
 from vehicled.core.errors import SetupError
 from vehicled.core.plain_text import printable
 from vehicled.live.base_station.caster import CasterConfig, SourceRecord
-from vehicled.live.base_station.servers import Place, RoverNews, RoverServers
+from vehicled.live.base_station.servers import ListenAddress, RoverNews, RoverServers
 from vehicled.live.base_station.session import BaseSession
 from vehicled.paths.datum import ecef_to_geodetic, geodetic_to_ecef
 from vehicled.profile.registry import names, resolve
@@ -139,11 +139,11 @@ def _problem(found: PositionFile) -> str:
     return "" if -500.0 <= found.height_m <= 9000.0 else "the height must be from -500 to 9000 m above the ellipsoid"
 
 
-def _listen(text: str) -> Place:
+def _listen(text: str) -> ListenAddress:
     match = _LISTEN.match(text)
     if match is None or not 0 < int(match["port"]) < 65_536:
         raise ArgumentTypeError(f"expected PORT or HOST:PORT, not {text!r}")
-    return Place((match["host"] or "").strip("[]"), int(match["port"]))
+    return ListenAddress((match["host"] or "").strip("[]"), int(match["port"]))
 
 
 def _mountpoint(text: str) -> str:

@@ -32,6 +32,7 @@ from vehicled.runtime.realtime import RealtimeReport, RealtimeSetting
 SPEAKERS = {
     "nmea": 'sentences of a GNSS receiver (driver ublox, protocol = "nmea", configure = false)',
     "rtcm": "RTCM corrections (driver rtcm)",
+    "spartn": 'SPARTN corrections (driver rtcm, protocol = "spartn")',
 }
 """Descriptions of the formats that are not named like a driver."""
 

@@ -80,6 +80,7 @@ BASE_STATIONS: dict[str, str] = {
 DECODERS: dict[str, str] = {
     "nmea": "drivers.ublox.codec:decode_nmea",
     "rtcm": "drivers.rtcm.codec:decode",
+    "spartn": "drivers.rtcm.spartn:decode",
     "ublox": "drivers.ublox.codec:decode",
     "septentrio": "drivers.gnss.septentrio:decode",
     "unicore": "drivers.gnss.unicore:decode",
@@ -114,6 +115,7 @@ LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
     "septentrio": ("septentrio", {"configure": False}),
     "unicore": ("unicore", {"configure": False}),
     "rtcm": ("rtcm", {}),
+    "spartn": ("rtcm", {"protocol": "spartn"}),
     "n100": ("n100", {}),
     "witmotion": ("witmotion", {}),
     "bno08x": ("bno08x", {}),

@@ -19,7 +19,7 @@ Outcome = Literal["", "stream", "table", "wrong_password", "unknown_mountpoint",
 
 
 class CasterConfig(Struct, frozen=True):
-    """What a caster offers, and to whom."""
+    """Mountpoint of a caster, and the name and password that it asks for."""
 
     mountpoint: str
     user: str = ""

@@ -18,7 +18,7 @@ STATION_MESSAGES = frozenset((1005, 1006, 1007, 1008, 1033, 1230))
 """Messages about the station, which a rover gets at once, as they come seldom."""
 
 
-class Place(NamedTuple):
+class ListenAddress(NamedTuple):
     """Address to listen on; an empty host stands for all networks of this computer."""
 
     host: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 class RoverNews(NamedTuple):
-    """What happened with a rover."""
+    """Event of a rover."""
 
     kind: str
     """``joined``, ``left``, ``too_slow``, ``too_many``, or the outcome of a request that was refused."""
@@ -58,7 +58,7 @@ class RoverServers:
         """Rovers that get corrections."""
         return sum(each.streams for each in self._rovers)
 
-    async def listen(self, place: Place, caster: CasterConfig | None = None, option: str = "") -> int:
+    async def listen(self, place: ListenAddress, caster: CasterConfig | None = None, option: str = "") -> int:
         """Listen, as an NTRIP caster or with plain corrections, and return the port. Raises SetupError naming the ``option``."""
 
         def connection() -> "_Rover":
