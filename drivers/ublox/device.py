@@ -19,7 +19,7 @@ from drivers.ublox.reception import Reception, ReceptionStats
 from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
 from drivers.ublox.watch import ORIGIN
-from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState, WheelSpeed
+from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, Message, MotorStatus, PortState, WheelSpeed
 from vehicled.core.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud, Transport
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused
@@ -49,7 +49,7 @@ class UbloxDevice(Device):
         self._wheel_period_ns = round(1e9 / params.wheel_speed_hz) if params.wheel_speed_hz > 0.0 else 0
         self._wheel_ns = 0
         if self._wheel_period_ns:
-            self.consumes = (Corrections, WheelSpeed)
+            self.consumes = (Corrections, MotorStatus if params.metres_per_motor_radian > 0.0 else WheelSpeed)
         if not {GnssFix, Heading} & self._wanted:
             # A base station computes no position that corrections could improve.
             self.consumes = ()
@@ -138,16 +138,18 @@ class UbloxDevice(Device):
         """Queue corrections for the receiver, unread."""
         if isinstance(command, Corrections):
             self._tx.correct(command.data, now_ns)
-        elif isinstance(command, WheelSpeed) and isfinite(command.speed_mps):
-            self._send_speed(command, now_ns)
+        elif isinstance(command, WheelSpeed):
+            self._send_speed(command.speed_mps, command.t_ns, now_ns)
+        elif isinstance(command, MotorStatus):
+            self._send_speed(command.motor_speed_radps * self._params.metres_per_motor_radian, command.t_ns, now_ns)
 
-    def _send_speed(self, command: WheelSpeed, now_ns: int) -> None:
-        """Send the wheel speed to the receiver's own fusion, no more often than it should get it."""
-        if not self.configured or command.t_ns - self._wheel_ns < self._wheel_period_ns * 9 // 10:
+    def _send_speed(self, speed_mps: float, t_ns: int, now_ns: int) -> None:
+        """Send a wheel speed to the receiver's own fusion, no more often than it should get it."""
+        if not isfinite(speed_mps) or not self.configured or t_ns - self._wheel_ns < self._wheel_period_ns * 9 // 10:
             return
-        self._wheel_ns = command.t_ns
-        speed_mmps = max(-MAX_SPEED_MMPS, min(MAX_SPEED_MMPS, round(command.speed_mps * 1e3)))
-        measurement = EsfMeas(command.t_ns // 1_000_000 & 0xFFFF_FFFF, 0, 0, ((SPEED, speed_mmps & 0xFF_FFFF),))
+        self._wheel_ns = t_ns
+        speed_mmps = max(-MAX_SPEED_MMPS, min(MAX_SPEED_MMPS, round(speed_mps * 1e3)))
+        measurement = EsfMeas(t_ns // 1_000_000 & 0xFFFF_FFFF, 0, 0, ((SPEED, speed_mmps & 0xFF_FFFF),))
         self._tx.add((Send(encode(measurement), now_ns + self._wheel_period_ns),))
 
     def next_due_ns(self) -> int:

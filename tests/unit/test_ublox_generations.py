@@ -1,6 +1,6 @@
 """Receivers of other generations than the ZED-F9P: what MON-VER says of them, and the messages that they send instead."""
 
-from math import pi, remainder, tau
+from math import nan, pi, remainder, tau
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from drivers.ublox.settings import Params
 from tests.emulator_bench import MS, SECOND, START, Bench
 from tests.unit.test_emulator_ublox import bench, headings, samples
 from tests.unit.test_ublox_device import S, events, fed, pvt
-from vehicled.core.messages import Corrections, Fault, GnssFix, Heading, HeadingKind, PortState, Reaction, WheelSpeed
+from vehicled.core.messages import Corrections, Fault, GnssFix, Heading, HeadingKind, MotorStatus, PortState, Reaction, WheelSpeed
 from vehicled.core.ports import Send
 from vehicled.core.wire.usage import Loss, Unused
 
@@ -205,6 +205,21 @@ def test_an_emulated_f9r_gives_its_heading_and_takes_the_wheel_speed() -> None:
     for each in got:
         nearest = min(sent, key=lambda t_ns: abs(t_ns - each.t_ns))
         assert abs(remainder(each.yaw_rad - sent[nearest], tau)) < 0.11
+
+
+def test_a_motor_controllers_speed_serves_as_wheel_speed() -> None:
+    found = bench(Params(inertial=True, wheel_speed_hz=10.0, metres_per_motor_radian=0.0125), ("GnssFix", "Heading"))
+    found.run(START + 4 * SECOND, [*samples(40), *headings(80)])
+    driver: Any = found.driver
+    assert MotorStatus in driver.consumes
+    assert WheelSpeed not in driver.consumes
+    line: Any = found.emulator
+    for speed_radps in (nan, 200.0, -80.0):
+        now_ns = found.now_ns = found.now_ns + 200 * MS
+        driver.on_command(MotorStatus(now_ns, now_ns, speed_radps), now_ns)
+        for action in driver.take_tx():
+            line.device.on_bytes(action.data, now_ns)
+    assert line.device.wheel_speeds_mps == pytest.approx([2.5, -1.0])
 
 
 def test_a_wheel_speed_is_sent_to_no_receiver_that_is_not_configured() -> None:
